@@ -1,0 +1,228 @@
+"""The synchronous client: push turns, read contexts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from types import TracebackType
+from typing import Any, Self
+
+import redis
+from redis.backoff import ExponentialBackoff
+from redis.retry import Retry
+
+from turnmill.commands import Call, Commands, PushCall, translate
+from turnmill.contract.context import Context, ContextInfo, Pushed
+from turnmill.contract.keys import NAMESPACES
+from turnmill.contract.names import SessionId
+from turnmill.contract.policy import Policy
+from turnmill.contract.turns import DEFAULT_MAX_TURN_BYTES
+from turnmill.wake import CeleryWaker, HintCounts, SilentWaker, Waker
+
+__all__ = ["ContextClient"]
+
+ATTEMPTS = 4
+CHUNK = 500
+"""Turns per pipeline of ``push_many``: bounds the memory of one round trip."""
+
+
+def connection_options(timeout_s: float) -> dict[str, Any]:
+    """Socket limits so that ``ATTEMPTS`` tries and their pauses end within ``timeout_s``."""
+    each = 0.8 * timeout_s / ATTEMPTS
+    return {"socket_timeout": each, "socket_connect_timeout": each, "decode_responses": False}
+
+
+def backoff(timeout_s: float) -> ExponentialBackoff:
+    """Pauses between the tries: at most a fifth of ``timeout_s`` together."""
+    return ExponentialBackoff(cap=timeout_s / 20, base=timeout_s / 100)
+
+
+def waker_for(redis_url: object, broker: str | Waker | None) -> Waker:
+    """The waker a client uses: the one given, one for the broker's URL, or for the same Redis."""
+    if broker is None:
+        return CeleryWaker(redis_url) if isinstance(redis_url, str) else SilentWaker()
+    return CeleryWaker(broker) if isinstance(broker, str) else broker
+
+
+class ContextClient:
+    """Pushes turns and reads contexts; safe to share between threads.
+
+    Args:
+        redis: URL of the state store, or a redis-py client (Sentinel, Cluster) that does not
+            decode responses.
+        namespace: separates tenants; sessions of two namespaces never meet.
+        broker: URL of the Celery broker the workers listen to, or a ``Waker``. By default the
+            state store's URL; with a redis-py client, none: the sweep finds new turns in seconds.
+        timeout_s: how long a call may take when Redis is slow or down.
+        max_turn_bytes: largest turn accepted, in bytes of JSON.
+
+    Every method raises ``StoreUnavailable`` within ``timeout_s`` while Redis is down, and works
+    again when it is back. Pushes are retried safely: a turn has an id.
+    """
+
+    def __init__(
+        self,
+        redis: str | redis.Redis = "redis://localhost:6379/0",
+        *,
+        namespace: str = "default",
+        broker: str | Waker | None = None,
+        timeout_s: float = 5.0,
+        max_turn_bytes: int = DEFAULT_MAX_TURN_BYTES,
+    ) -> None:
+        self._commands = Commands.of(namespace, max_turn_bytes)
+        self._waker = waker_for(redis, broker)
+        self._owned = isinstance(redis, str)
+        self._redis: Any = _connect(redis, timeout_s) if isinstance(redis, str) else redis
+
+    @property
+    def namespace(self) -> str:
+        """The namespace of all sessions here."""
+        return self._commands.namespace
+
+    @property
+    def hints(self) -> HintCounts:
+        """How many hints were published and dropped by this client."""
+        return self._waker.counts
+
+    def open(
+        self,
+        session: str,
+        policy: Policy | None = None,
+        system_prompt: str | None = None,
+    ) -> None:
+        """Create a session, or change its policy or system prompt. None leaves what is there.
+
+        A session needs no opening to be pushed to: it then has the default policy.
+
+        Raises:
+            SystemPromptTooLarge: the prompt leaves no room under the policy's hard limit.
+        """
+        reply = self._run(self._commands.open(session, policy, system_prompt))
+        hint = self._commands.opened(reply)
+        if reply[0] == 1:
+            self._register()
+        if hint:
+            self._waker.wake(self._commands.namespace, SessionId(session))
+
+    def push(self, session: str, turn: object, *, turn_id: str | None = None) -> Pushed:
+        """Append a turn: a ``Turn``, one message, or a list of messages. One round trip.
+
+        Pushing the same ``turn_id`` again stores nothing and returns the same seq.
+
+        Raises:
+            InvalidTurn, TurnTooLarge, InvalidName: nothing was stored.
+        """
+        push = self._commands.push(session, turn, turn_id)
+        done, hint = self._commands.pushed(push, self._run(push.call))
+        if done.seq == 1:
+            self._register()
+        if hint:
+            self._waker.wake(self._commands.namespace, done.session)
+        return done
+
+    def push_many(self, turns: Iterable[tuple[str, object]]) -> list[Pushed]:
+        """Append many (session, turn) pairs, pipelined, in the order given.
+
+        All are checked before any is sent. When Redis fails midway some may be stored; give the
+        turns ids and push again.
+        """
+        calls = self._commands.push_many(turns)
+        done: list[Pushed] = []
+        for start in range(0, len(calls), CHUNK):
+            chunk = calls[start : start + CHUNK]
+            for push, reply in zip(chunk, self._run_many(chunk), strict=True):
+                pushed, hint = self._commands.pushed(push, reply)
+                done.append(pushed)
+                if hint:
+                    self._waker.wake(self._commands.namespace, pushed.session)
+        if any(pushed.seq == 1 for pushed in done):
+            self._register()
+        return done
+
+    def read(self, session: str) -> Context:
+        """The context as of now: one round trip, never waits for a worker, never over the limit.
+
+        Raises:
+            UnknownSession: never opened nor pushed to, forgotten, or expired.
+        """
+        return self._commands.context(session, self._run(self._commands.read(session)))
+
+    def info(self, session: str) -> ContextInfo:
+        """The session in numbers, without its content.
+
+        Raises:
+            UnknownSession: never opened nor pushed to, forgotten, or expired.
+        """
+        return self._commands.context_info(session, self._run(self._commands.info(session)))
+
+    def forget(self, session: str) -> bool:
+        """Remove the session from Redis; returns whether there was one."""
+        return bool(self._run(self._commands.forget(session)))
+
+    def sessions(self) -> list[SessionId]:
+        """All sessions of the namespace, the most recently pushed first."""
+        try:
+            with self._redis.pipeline(transaction=False) as pipe:
+                for key in self._commands.index_keys():
+                    pipe.zrange(key, 0, -1, withscores=True)
+                return self._commands.sessions(pipe.execute())
+        except redis.RedisError as error:
+            raise translate(error) from error
+
+    def close(self) -> None:
+        """Publish waiting hints, briefly, and close the connections made here."""
+        self._waker.close()
+        if self._owned:
+            self._redis.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def _run(self, call: Call) -> Any:
+        try:
+            try:
+                return self._redis.execute_command("EVALSHA", call.script.sha, *call.words)
+            except redis.exceptions.NoScriptError:
+                return self._redis.execute_command("EVAL", call.script.source, *call.words)
+        except redis.RedisError as error:
+            raise translate(error) from error
+
+    def _run_many(self, pushes: Sequence[PushCall]) -> list[Any]:
+        try:
+            replies = self._pipeline(pushes)
+            if any(isinstance(reply, redis.exceptions.NoScriptError) for reply in replies):
+                self._redis.script_load(pushes[0].call.script.source)
+                replies = self._pipeline(pushes)  # those that got in are duplicates now: harmless
+        except redis.RedisError as error:
+            raise translate(error) from error
+        for reply in replies:
+            if isinstance(reply, redis.RedisError):
+                raise translate(reply) from reply
+        return replies
+
+    def _pipeline(self, pushes: Sequence[PushCall]) -> list[Any]:
+        with self._redis.pipeline(transaction=False) as pipe:
+            for push in pushes:
+                pipe.execute_command("EVALSHA", push.call.script.sha, *push.call.words)
+            replies: list[Any] = pipe.execute(raise_on_error=False)
+            return replies
+
+    def _register(self) -> None:
+        """List the namespace for the sweep; done when a session is created, so it cannot rot."""
+        try:
+            self._redis.sadd(NAMESPACES, self._commands.namespace)
+        except redis.RedisError as error:
+            raise translate(error) from error
+
+
+def _connect(url: str, timeout_s: float) -> redis.Redis:
+    return redis.Redis.from_url(
+        url, retry=Retry(backoff(timeout_s), ATTEMPTS - 1), **connection_options(timeout_s)
+    )

@@ -1,0 +1,1 @@
+"""All that agents and workers agree on: values, names, keys, jobs, errors, script headers."""

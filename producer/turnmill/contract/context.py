@@ -1,0 +1,247 @@
+"""What a commit stores and what a read returns."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, Self
+
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from turnmill.contract.errors import CorruptContext
+from turnmill.contract.names import Namespace, Seq, SessionId, Version
+from turnmill.contract.policy import Limits, Policy
+from turnmill.contract.turns import explain
+
+__all__ = [
+    "EMPTY",
+    "Context",
+    "ContextInfo",
+    "Elision",
+    "JsonMessage",
+    "PinnedTurn",
+    "Pushed",
+    "Receipt",
+    "StoredContext",
+    "TailTurn",
+    "Usage",
+]
+
+JsonMessage = dict[str, Any]
+"""A message as JSON has it: what the ``openai`` client takes and what Redis holds."""
+
+_VALUE = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)
+
+
+class Receipt(BaseModel):
+    """What a compaction or projection removed, and where it was.
+
+    Attributes:
+        by: the strategy, or ``projection``.
+        first_seq, last_seq: the turns it touched, both included.
+        turns: how many of them.
+        tokens: how many tokens they had.
+    """
+
+    model_config = _VALUE
+
+    by: str
+    first_seq: int
+    last_seq: int
+    turns: int
+    tokens: int
+
+
+class Elision(BaseModel):
+    """A message of a turn still in the log, read back shorter than it was pushed.
+
+    Attributes:
+        seq: the turn.
+        index: the message's position in it, from 0.
+        message: what stands in its place; it says what was removed.
+        tokens_before, tokens_after: of the whole message.
+    """
+
+    model_config = _VALUE
+
+    seq: int
+    index: int
+    message: JsonMessage
+    tokens_before: int
+    tokens_after: int
+
+
+class PinnedTurn(BaseModel):
+    """A turn under the watermark that every context keeps word for word."""
+
+    model_config = _VALUE
+
+    seq: int
+    messages: tuple[JsonMessage, ...]
+
+
+class StoredContext(BaseModel):
+    """What one commit writes: everything a context has beside its tail.
+
+    Attributes:
+        version: raised by one with each commit; 0 before the first.
+        watermark: highest seq the summary and receipts stand for.
+        summary: text standing for the turns up to the watermark; empty when there is none.
+        pins: pinned turns up to the watermark.
+        elisions: shortened messages of turns after the watermark.
+        receipts: turns removed without a summary.
+        tokens: of the messages made of summary, receipts and pins, counted exactly.
+        strategy: what made this version.
+    """
+
+    model_config = _VALUE
+
+    version: Version = Version(0)
+    watermark: Seq = Seq(0)
+    summary: str = ""
+    pins: tuple[PinnedTurn, ...] = ()
+    elisions: tuple[Elision, ...] = ()
+    receipts: tuple[Receipt, ...] = ()
+    tokens: int = 0
+    strategy: str = ""
+
+    @classmethod
+    def parse(cls, body: bytes | None) -> Self:
+        """The stored value, or version 0 for none.
+
+        Raises:
+            CorruptContext: it is not what this version of turnmill writes.
+        """
+        if body is None:
+            return EMPTY  # type: ignore[return-value]
+        try:
+            return cls.model_validate_json(body)
+        except ValidationError as error:
+            raise CorruptContext(f"stored context: {explain(error)}") from None
+
+
+EMPTY = StoredContext()
+
+
+@dataclass(frozen=True, slots=True)
+class TailTurn:
+    """One turn of the log as it is read: elisions applied.
+
+    Attributes:
+        seq: its position.
+        messages: in push order.
+        tokens: exact when ``exact``, else an upper bound.
+        exact: a worker has counted it.
+        pinned: it must be kept word for word.
+    """
+
+    seq: Seq
+    messages: tuple[JsonMessage, ...]
+    tokens: int
+    exact: bool = False
+    pinned: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pushed:
+    """Where a turn went.
+
+    Attributes:
+        session: the session.
+        seq: the turn's position; the same for a turn_id pushed before.
+        turn_id: the id it was pushed under.
+        duplicate: it was there already, and nothing was stored.
+    """
+
+    session: SessionId
+    seq: Seq
+    turn_id: str
+    duplicate: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Usage:
+    """Tokens of a context, by part.
+
+    Attributes:
+        system: the system prompt.
+        summary: summary, receipts and pins, as one number.
+        tail: turns after the watermark that a worker has counted.
+        pending: an upper bound for turns no worker has counted yet.
+    """
+
+    system: int = 0
+    summary: int = 0
+    tail: int = 0
+    pending: int = 0
+
+    REPLY = 3
+    """Tokens a chat model adds to open its reply (OpenAI's cookbook formula)."""
+
+    @property
+    def total(self) -> int:
+        """All parts and the reply's opening."""
+        return self.system + self.summary + self.tail + self.pending + self.REPLY
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Context:
+    """What an agent sends to its model.
+
+    Attributes:
+        messages: ready for ``openai``: system prompt, summary, pinned turns, tail.
+        session: whose it is.
+        version: of the last commit; 0 when nothing was ever compacted.
+        watermark: highest seq the summary covers.
+        last_seq: the newest turn in it.
+        tokens: of ``messages``; exact when ``exact``, else an upper bound.
+        exact: a worker has counted every turn in it.
+        projection: what this read left out to stay under the hard limit, or None.
+    """
+
+    messages: list[JsonMessage] = field(repr=False)
+    session: SessionId
+    version: Version
+    watermark: Seq
+    last_seq: Seq
+    tokens: int
+    exact: bool
+    projection: Receipt | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ContextInfo:
+    """The state of a session in numbers, without its content.
+
+    Attributes:
+        session, namespace: whose it is.
+        version, watermark, last_seq: as in ``Context``.
+        counted_seq: highest seq a worker has counted.
+        usage: tokens by part.
+        limits: the session's absolute limits.
+        policy: as stored, or the default.
+        turns_in_log: turns not yet covered.
+        turns_covered: turns covered and still in Redis.
+        compactions: commits recorded.
+        pending_for_s: seconds its oldest uncounted turn has waited, or None.
+        due_in_s: seconds until a compaction is due, negative when overdue, or None.
+    """
+
+    session: SessionId
+    namespace: Namespace
+    version: Version
+    watermark: Seq
+    last_seq: Seq
+    counted_seq: Seq
+    usage: Usage
+    limits: Limits
+    policy: Policy
+    turns_in_log: int
+    turns_covered: int
+    compactions: int
+    pending_for_s: float | None
+    due_in_s: float | None
+
+    @property
+    def under_limit(self) -> bool:
+        """Whether a read needs no projection."""
+        return self.usage.total <= self.limits.hard

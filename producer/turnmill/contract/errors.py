@@ -1,0 +1,97 @@
+"""Every error turnmill raises, in one tree.
+
+::
+
+    TurnmillError
+    ├── InvalidInput (ValueError)     the caller's data; nothing was stored
+    │   ├── InvalidName               a session or namespace name
+    │   ├── InvalidTurn               a turn or one of its messages
+    │   │   └── TurnTooLarge          a turn over the size limit
+    │   ├── InvalidPolicy             a policy field, or two that contradict each other
+    │   ├── SystemPromptTooLarge      leaves no room for a conversation
+    │   └── UnknownEncoding           a tokenizer vocabulary nobody here knows
+    ├── UnknownSession (LookupError)  never opened, forgotten, or expired
+    ├── CorruptContext                a stored value this version cannot read
+    ├── ScriptContract (TypeError)    a Lua script called against its header
+    └── Transient                     the same call may succeed later
+        ├── StoreUnavailable          Redis cannot be reached, or answered too late
+        └── StoreFull                 Redis is at maxmemory and refuses writes
+
+Messages say what was wrong and what is allowed: the field, and the value's size or kind, never
+its content, because messages reach logs and conversations must not.
+"""
+
+from __future__ import annotations
+
+__all__ = [
+    "CorruptContext",
+    "InvalidInput",
+    "InvalidName",
+    "InvalidPolicy",
+    "InvalidTurn",
+    "ScriptContract",
+    "StoreFull",
+    "StoreUnavailable",
+    "SystemPromptTooLarge",
+    "Transient",
+    "TurnTooLarge",
+    "TurnmillError",
+    "UnknownEncoding",
+    "UnknownSession",
+]
+
+
+class TurnmillError(Exception):
+    """The root: catch this to catch everything turnmill raises."""
+
+
+class InvalidInput(TurnmillError, ValueError):
+    """The caller's data is not acceptable; nothing was stored."""
+
+
+class InvalidName(InvalidInput):
+    """A session or namespace name has characters or a length that are not allowed."""
+
+
+class InvalidTurn(InvalidInput):
+    """A turn, or one of its messages, is not something a model API would accept."""
+
+
+class TurnTooLarge(InvalidTurn):
+    """A turn is larger than the client's limit, in bytes of JSON."""
+
+
+class InvalidPolicy(InvalidInput):
+    """A policy field is out of range, or two fields contradict each other."""
+
+
+class SystemPromptTooLarge(InvalidInput):
+    """The system prompt leaves no room for a conversation under the policy's hard limit."""
+
+
+class UnknownEncoding(InvalidInput):
+    """No tokenizer vocabulary has this name."""
+
+
+class UnknownSession(TurnmillError, LookupError):
+    """The session was never opened nor pushed to, was forgotten, or has expired."""
+
+
+class CorruptContext(TurnmillError):
+    """A stored value is not what this version of turnmill writes."""
+
+
+class ScriptContract(TurnmillError, TypeError):
+    """A Lua script was called with keys or arguments its header does not name."""
+
+
+class Transient(TurnmillError):
+    """The operation failed for a reason that may pass; the same call may succeed later."""
+
+
+class StoreUnavailable(Transient):
+    """Redis cannot be reached, or did not answer in time."""
+
+
+class StoreFull(Transient):
+    """Redis has reached ``maxmemory`` and refuses writes; nothing was stored."""

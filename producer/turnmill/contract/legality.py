@@ -1,0 +1,104 @@
+"""What a provider accepts: which results answer which calls, and where a log may be cut.
+
+Results are paired with calls by position, not by id alone: real agents use one ``tool_call_id``
+for different calls of a session. A *batch* is an assistant message with calls and the results
+right behind it. A batch left unanswered when anything else follows is *dead*: a provider would
+refuse it, so a read answers it with a stub, and it does not hold up later cuts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import TypeVar
+
+from turnmill.contract.context import JsonMessage
+
+__all__ = ["NO_RESULT", "ORPHAN", "CallTracker", "repair", "segments", "violations"]
+
+NO_RESULT = "[no result was recorded for this call]"
+ORPHAN = "[result of a call that is not in this conversation]"
+
+
+class CallTracker:
+    """Follows a conversation and knows which calls still wait for a result."""
+
+    __slots__ = ("open",)
+
+    def __init__(self) -> None:
+        self.open: list[str] = []
+
+    def feed(self, message: JsonMessage) -> tuple[list[str], bool]:
+        """Take the next message; returns the calls it leaves dead, and whether it is an orphan."""
+        if message["role"] == "tool":
+            call_id = message.get("tool_call_id", "")
+            if call_id in self.open:
+                self.open.remove(call_id)
+                return [], False
+            return [], True
+        dead, self.open = self.open, [call["id"] for call in message.get("tool_calls") or ()]
+        return dead, False
+
+
+def repair(messages: Iterable[JsonMessage]) -> list[JsonMessage]:
+    """The messages, with dead calls answered by a stub and orphan results made user messages.
+
+    Legal input comes back unchanged. Appending messages never changes what was repaired before,
+    so prefixes stay stable.
+    """
+    tracker = CallTracker()
+    legal: list[JsonMessage] = []
+    for message in messages:
+        dead, orphan = tracker.feed(message)
+        legal.extend(
+            {"role": "tool", "tool_call_id": call_id, "content": NO_RESULT} for call_id in dead
+        )
+        legal.append(_adopt(message) if orphan else message)
+    return legal
+
+
+def _adopt(orphan: JsonMessage) -> JsonMessage:
+    content = orphan.get("content")
+    if isinstance(content, list):
+        return {"role": "user", "content": [{"type": "text", "text": ORPHAN}, *content]}
+    return {"role": "user", "content": f"{ORPHAN}\n{content or ''}"}
+
+
+def violations(messages: Sequence[JsonMessage]) -> list[str]:
+    """Why a provider would refuse these messages; empty when it would not. Names no content."""
+    found: list[str] = []
+    tracker = CallTracker()
+    for at, message in enumerate(messages):
+        role = message.get("role")
+        if role not in ("system", "developer", "user", "assistant", "tool"):
+            found.append(f"messages[{at}]: illegal role")
+            continue
+        dead, orphan = tracker.feed(message)
+        if dead:
+            found.append(f"messages[{at}]: {len(dead)} calls before it have no result")
+        if orphan:
+            found.append(f"messages[{at}]: a result without its call")
+        if message.get("content") is None and not message.get("tool_calls") and role != "assistant":
+            found.append(f"messages[{at}]: no content")
+    return found
+
+
+T = TypeVar("T")
+
+
+def segments(
+    turns: Sequence[T], messages_of: Sequence[Sequence[JsonMessage]]
+) -> tuple[list[list[T]], bool]:
+    """The turns in groups that a cut may fall between, and whether the last one is still open.
+
+    A batch is never torn. ``messages_of[i]`` are the messages of ``turns[i]``; a group is open
+    while a call in it waits for its result.
+    """
+    tracker = CallTracker()
+    groups: list[list[T]] = []
+    for turn, messages in zip(turns, messages_of, strict=True):
+        if not tracker.open:
+            groups.append([])
+        groups[-1].append(turn)
+        for message in messages:
+            tracker.feed(message)
+    return groups, bool(tracker.open)

@@ -1,0 +1,65 @@
+"""Names and positions that cross a boundary, as types, and the rules for the names."""
+
+from __future__ import annotations
+
+import re
+from typing import NewType
+
+from turnmill.contract.errors import InvalidName
+
+__all__ = ["Namespace", "Seq", "SessionId", "TurnId", "Version", "namespace", "session_id"]
+
+SessionId = NewType("SessionId", str)
+Namespace = NewType("Namespace", str)
+TurnId = NewType("TurnId", str)
+
+Seq = NewType("Seq", int)
+"""The 1-based position a turn gets when admitted; never reused."""
+
+Version = NewType("Version", int)
+"""0 until the first commit; raised by one with each commit."""
+
+# Braces would move the key to another cluster slot; white space and globs make keys unreadable.
+_SESSION = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:@/#+=~-]{0,199}\Z")
+_NAMESPACE = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}\Z")
+
+
+def session_id(value: object) -> SessionId:
+    """The session name, checked.
+
+    Raises:
+        InvalidName: not 1-200 ASCII letters, digits or ``. _ : @ / # + = ~ -``, starting with a
+            letter or digit.
+    """
+    if not isinstance(value, str) or not _SESSION.match(value):
+        raise InvalidName(
+            f"session name: got {_kind(value)}; allowed are 1 to 200 ASCII letters, digits and "
+            "._:@/#+=~- with a letter or digit first"
+        )
+    return SessionId(value)
+
+
+def namespace(value: object) -> Namespace:
+    """The namespace name, checked.
+
+    Raises:
+        InvalidName: not 1-64 ASCII letters, digits or ``_ . -``, starting with a letter or digit.
+    """
+    if not isinstance(value, str) or not _NAMESPACE.match(value):
+        raise InvalidName(
+            f"namespace name: got {_kind(value)}; allowed are 1 to 64 ASCII letters, digits and "
+            "_.- with a letter or digit first"
+        )
+    return Namespace(value)
+
+
+def _kind(value: object) -> str:
+    if not isinstance(value, str):
+        return f"a value of type {type(value).__name__}"
+    if not value:
+        return "an empty string"
+    return (
+        f"{len(value)} characters, some of them not allowed"
+        if len(value) <= 200
+        else (f"{len(value)} characters")
+    )

@@ -1,0 +1,66 @@
+"""The messages a context is read as: the one place that lays them out, for both sides."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from turnmill.contract.context import JsonMessage, Receipt, StoredContext, TailTurn
+
+__all__ = ["preamble", "receipt_message", "render", "render_head", "system_message"]
+
+
+def render(
+    system: str, stored: StoredContext, tail: Iterable[TailTurn], note: Receipt | None = None
+) -> list[JsonMessage]:
+    """System prompt, then what stands for older turns, then the tail.
+
+    A projection's receipt stands behind the pinned turns, where the turns it names were.
+    """
+    messages = [system_message(system)] if system else []
+    messages += render_head(stored)
+    if note is not None:
+        messages.append(receipt_message(note))
+    for turn in tail:
+        messages += turn.messages
+    return messages
+
+
+def system_message(system: str) -> JsonMessage:
+    """The session's system prompt as a message."""
+    return {"role": "system", "content": system}
+
+
+def render_head(stored: StoredContext) -> list[JsonMessage]:
+    """The messages standing for the turns up to the watermark."""
+    text = preamble(stored.summary, stored.receipts, stored.watermark)
+    # A summary quotes users and tools: it must never carry the weight of a system message.
+    messages: list[JsonMessage] = [{"role": "user", "content": text}] if text else []
+    for pin in stored.pins:
+        messages += pin.messages
+    return messages
+
+
+def preamble(summary: str, receipts: Sequence[Receipt], watermark: int) -> str:
+    """The text of the message that opens a compacted context, or ``""`` when there is none."""
+    parts = []
+    if summary:
+        parts.append(f"[Summary of the conversation up to turn {watermark}]\n{summary}\n[End]")
+    parts += [receipt_text(receipt) for receipt in receipts]
+    return "\n".join(parts)
+
+
+def receipt_message(receipt: Receipt) -> JsonMessage:
+    """A receipt as a message of its own."""
+    return {"role": "user", "content": receipt_text(receipt)}
+
+
+def receipt_text(receipt: Receipt) -> str:
+    """What a model and a person read about removed turns."""
+    if receipt.turns == 0:
+        return f"[Long messages were shortened to fit: {receipt.tokens} tokens removed]"
+    span = (
+        f"Turn {receipt.first_seq}"
+        if receipt.first_seq == receipt.last_seq
+        else f"Turns {receipt.first_seq}-{receipt.last_seq}"
+    )
+    return f"[{span} left out to fit: {receipt.turns} turns, {receipt.tokens} tokens]"

@@ -1,0 +1,120 @@
+"""Lua scripts with a header that is their calling contract.
+
+A script begins with comment lines of this form, and the loader makes named locals of them::
+
+    -- Write the context only if no other compaction committed since it was loaded.
+    -- KEYS: context, meta, log
+    -- ARGV: expected_version:number, body, changes...
+    -- returns: the new version, or 0 when expected_version is stale
+
+``name:number`` is converted, ``name...`` (last) is the list of all remaining arguments. A call
+that names other keys or arguments than the header is refused before it reaches Redis.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cache
+from importlib import resources
+
+from turnmill.contract.errors import ScriptContract
+
+__all__ = ["Script", "load_script"]
+
+_HEADER = re.compile(r"^-- (KEYS|ARGV|returns): *(.*)$", re.MULTILINE)
+_NAME = re.compile(r"[a-z_][a-z0-9_]*\Z")
+
+
+@dataclass(frozen=True, slots=True)
+class Script:
+    """One Lua script: its header, and its source with the locals the header promises.
+
+    Attributes:
+        name: the file's stem.
+        keys: attribute names of ``SessionKeys``, in the order of ``KEYS``.
+        args: argument names, in the order of ``ARGV``.
+        rest: the name of the list of remaining arguments, or None.
+        source: what Redis runs.
+        sha: SHA-1 of ``source``, for EVALSHA.
+    """
+
+    name: str
+    keys: tuple[str, ...]
+    args: tuple[str, ...]
+    rest: str | None
+    source: str
+    sha: str
+
+    def call(
+        self,
+        keys: object,
+        rest: Sequence[str | bytes | int] = (),
+        /,
+        **args: str | bytes | int,
+    ) -> list[str | bytes | int]:
+        """The words after EVALSHA's digest: the number of keys, the keys, the arguments.
+
+        ``keys`` is any object with the attributes the header's KEYS name.
+
+        Raises:
+            ScriptContract: an argument is missing or unknown, or a rest is given to a script
+                that takes none.
+        """
+        if len(args) != len(self.args) or (rest and self.rest is None):
+            raise ScriptContract(self._refusal(args))
+        try:
+            values = [args[name] for name in self.args]
+            return [len(self.keys), *(getattr(keys, name) for name in self.keys), *values, *rest]
+        except (KeyError, AttributeError) as error:
+            raise ScriptContract(self._refusal(args)) from error
+
+    def _refusal(self, args: dict[str, str | bytes | int]) -> str:
+        return (
+            f"{self.name}.lua takes keys ({', '.join(self.keys)}) and arguments "
+            f"({', '.join(self.args)}{', ' + self.rest + '...' if self.rest else ''}); "
+            f"got arguments ({', '.join(args)})"
+        )
+
+
+@cache
+def load_script(package: str, name: str) -> Script:
+    """The script ``<name>.lua`` in ``package``.
+
+    Raises:
+        ScriptContract: its header is missing or not of the form above.
+    """
+    text = resources.files(package).joinpath(f"{name}.lua").read_text(encoding="utf-8")
+    header = dict(_HEADER.findall(text))
+    if not header.keys() >= {"KEYS", "ARGV", "returns"}:
+        raise ScriptContract(f"{name}.lua: its header needs the lines KEYS, ARGV and returns")
+    keys = _names(header["KEYS"])
+    args = _names(header["ARGV"])
+    rest = args.pop().removesuffix("...") if args and args[-1].endswith("...") else None
+    source = _locals(name, keys, args, rest) + "\n" + text
+    return Script(
+        name=name,
+        keys=tuple(keys),
+        args=tuple(arg.partition(":")[0] for arg in args),
+        rest=rest,
+        source=source,
+        sha=hashlib.sha1(source.encode(), usedforsecurity=False).hexdigest(),
+    )
+
+
+def _names(line: str) -> list[str]:
+    return [] if line.strip() == "none" else [part.strip() for part in line.split(",")]
+
+
+def _locals(name: str, keys: list[str], args: list[str], rest: str | None) -> str:
+    lines = [f"local {key} = KEYS[{at}]" for at, key in enumerate(keys, 1)]
+    for at, arg in enumerate(args, 1):
+        word, _, kind = arg.partition(":")
+        if kind not in ("", "number") or not _NAME.match(word):
+            raise ScriptContract(f"{name}.lua: {arg!r} is not name, name:number or name...")
+        lines.append(f"local {word} = " + (f"tonumber(ARGV[{at}])" if kind else f"ARGV[{at}]"))
+    if rest is not None:
+        lines.append(f"local {rest} = {{unpack(ARGV, {len(args) + 1})}}")
+    return "; ".join(lines)

@@ -1,0 +1,109 @@
+"""Shortening messages inside, in the middle, with a receipt that says so.
+
+Used where whole turns cannot go: a single message larger than the limit, or bulky results in
+turns that must stay. Pure; the caller says how tokens are counted.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from turnmill.contract.context import JsonMessage
+
+__all__ = ["shorten"]
+
+Count = Callable[[Sequence[JsonMessage]], int]
+
+_KEEP_HEAD = 0.6
+"""Share of the kept characters taken from the front: openings say what a text is."""
+
+
+def shorten(messages: Sequence[JsonMessage], limit: int, count: Count) -> list[JsonMessage] | None:
+    """The messages cut to at most ``limit`` tokens, or None when even empty texts do not fit.
+
+    The longest texts give first: every text longer than a common cap is cut to that cap, and the
+    cap is the largest that fits. Roles, names, call ids and pairing are never touched; images go
+    only when the texts alone do not suffice; a tool call's arguments stay valid JSON.
+    """
+    if count(messages) <= limit:
+        return list(messages)
+    for images in (True, False):
+        low, high = 0, max((len(text) for m in messages for text in _texts(m)), default=0)
+        if count(_capped(messages, low, images=images)) > limit:
+            continue
+        while high - low > max(8, low // 50):
+            middle = (low + high) // 2
+            fits = count(_capped(messages, middle, images=images)) <= limit
+            low, high = (middle, high) if fits else (low, middle)
+        return _capped(messages, low, images=images)
+    return None
+
+
+def _texts(message: JsonMessage) -> list[str]:
+    content = message.get("content")
+    texts = [content] if isinstance(content, str) else []
+    if isinstance(content, list):
+        texts += [p["text"] for p in content if isinstance(p.get("text"), str)]
+    texts += [c["function"]["arguments"] for c in _functions(message)]
+    texts += [message[key] for key in _extra_texts(message)]
+    return texts
+
+
+def _functions(message: JsonMessage) -> list[dict[str, Any]]:
+    return [call for call in message.get("tool_calls") or () if call.get("function")]
+
+
+def _extra_texts(message: JsonMessage) -> list[str]:
+    known = ("role", "content", "name", "tool_call_id")
+    return [key for key, value in message.items() if key not in known and isinstance(value, str)]
+
+
+def _capped(messages: Sequence[JsonMessage], cap: int, *, images: bool) -> list[JsonMessage]:
+    return [_cap_message(message, cap, images=images) for message in messages]
+
+
+def _cap_message(message: JsonMessage, cap: int, *, images: bool) -> JsonMessage:
+    changed = dict(message)
+    content = message.get("content")
+    if isinstance(content, str):
+        changed["content"] = _cap_text(content, cap)
+    elif isinstance(content, list):
+        changed["content"] = [_cap_part(part, cap, images=images) for part in content]
+    for key in _extra_texts(message):
+        changed[key] = _cap_text(message[key], cap)
+    if message.get("tool_calls"):
+        changed["tool_calls"] = [_cap_call(call, cap) for call in message["tool_calls"]]
+    return message if changed == message else changed
+
+
+def _cap_part(part: dict[str, Any], cap: int, *, images: bool) -> dict[str, Any]:
+    if isinstance(part.get("text"), str):
+        return {**part, "text": _cap_text(part["text"], cap)}
+    if images:
+        return part
+    return {"type": "text", "text": f"[{part.get('type', 'part')} removed]"}
+
+
+def _cap_call(call: dict[str, Any], cap: int) -> dict[str, Any]:
+    function = call.get("function")
+    if not function or len(function["arguments"]) <= cap:
+        return call
+    # Half a JSON text is not JSON, and providers parse arguments: keep what was cut as a string.
+    note = json.dumps({"removed": _cap_text(function["arguments"], cap)}, ensure_ascii=False)
+    if len(note) >= len(function["arguments"]):
+        return call
+    return {**call, "function": {**function, "arguments": note}}
+
+
+def _cap_text(text: str, cap: int) -> str:
+    removed = len(text) - cap
+    if removed <= 0:
+        return text
+    note = f"[… {removed} characters removed …]"
+    if len(note) + cap >= len(text):
+        return text
+    head = int(cap * _KEEP_HEAD)
+    tail = cap - head
+    return text[:head] + note + (text[-tail:] if tail else "")

@@ -1,0 +1,270 @@
+"""Turns and messages: what an agent pushes. Frozen, and valid at birth.
+
+Messages have the shape of the OpenAI chat API and keep every field they came with, also ones
+turnmill does not know (``refusal``, ``reasoning_content``, ``cache_control``): what is read back
+is what was pushed.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import json
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal, Self
+
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    JsonValue,
+    TypeAdapter,
+    ValidationError,
+    field_validator,
+    model_validator,
+)
+
+from turnmill.contract.errors import InvalidTurn, TurnTooLarge
+
+__all__ = [
+    "DEFAULT_MAX_TURN_BYTES",
+    "ROLES",
+    "Function",
+    "Message",
+    "Part",
+    "ToolCall",
+    "Turn",
+    "encode_turn",
+    "to_turn",
+]
+
+DEFAULT_MAX_TURN_BYTES = 1024 * 1024
+ROLES = ("system", "developer", "user", "assistant", "tool")
+
+_DATA_URL = re.compile(r"data:[\w.+-]+/[\w.+-]+(;[\w.+-]+=[\w.+-]+)*;base64,")
+_OPEN = ConfigDict(frozen=True, extra="allow", hide_input_in_errors=True)
+_CLOSED = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)
+
+
+class Function(BaseModel):
+    """The function a tool call names, and its arguments as JSON text."""
+
+    model_config = _OPEN
+
+    name: str = Field(min_length=1)
+    arguments: str
+
+
+class ToolCall(BaseModel):
+    """One call an assistant message makes; its result is a later message of role ``tool``."""
+
+    model_config = _OPEN
+
+    id: str = Field(min_length=1)
+    type: str = "function"
+    function: Function | None = None
+
+    @model_validator(mode="after")
+    def _function_is_named(self) -> Self:
+        if self.type == "function" and self.function is None:
+            raise ValueError("a call of type function needs function.name and function.arguments")
+        return self
+
+
+class Part(BaseModel):
+    """One part of a message's content: text, an image, audio, a file."""
+
+    model_config = _OPEN
+
+    type: str = Field(min_length=1)
+    text: str | None = None
+    image_url: dict[str, JsonValue] | None = None
+
+    @model_validator(mode="after")
+    def _has_what_its_type_says(self) -> Self:
+        if self.type == "text" and self.text is None:
+            raise ValueError("a part of type text needs text")
+        if self.type == "image_url":
+            check_image_url((self.image_url or {}).get("url"))
+        return self
+
+
+def check_image_url(url: object) -> None:
+    """Accept an http(s) or file URL, or a well-formed base64 data URL.
+
+    Raises:
+        ValueError: says what kind of value it got and what is allowed.
+    """
+    if not isinstance(url, str):
+        raise ValueError(f"image_url.url must be a str, got {type(url).__name__}")  # noqa: TRY004
+    if not url.startswith("data:"):
+        if not url.startswith(("http://", "https://", "file:")):
+            raise ValueError("image_url.url must be a data:, http(s): or file: URL")
+        return
+    head = _DATA_URL.match(url)
+    if head is None:
+        raise ValueError("malformed data URL: must be data:<type>/<subtype>;base64,<data>")
+    try:
+        base64.b64decode(url[head.end() :], validate=True)
+    except (binascii.Error, ValueError) as error:
+        raise ValueError(
+            f"malformed data URL: its {len(url) - head.end()} characters of data are not base64"
+        ) from error
+
+
+class Message(BaseModel):
+    """One message in the shape of the OpenAI chat API."""
+
+    model_config = _OPEN
+
+    role: Literal["system", "developer", "user", "assistant", "tool"]
+    content: str | tuple[Part, ...] | None = None
+    name: str | None = None
+    tool_calls: tuple[ToolCall, ...] | None = None
+    tool_call_id: str | None = None
+
+    @field_validator("role", mode="before")
+    @classmethod
+    def _role_is_known(cls, value: object) -> object:
+        if value not in ROLES:
+            got = f"a str of {len(value)} characters" if isinstance(value, str) else _kind(value)
+            raise ValueError(f"unknown role: got {got}; allowed are {', '.join(ROLES)}")
+        return value
+
+    @model_validator(mode="after")
+    def _is_complete(self) -> Self:
+        if self.role == "tool" and not self.tool_call_id:
+            raise ValueError("a message of role tool needs tool_call_id")
+        if self.tool_calls and self.role != "assistant":
+            raise ValueError(f"tool_calls are for role assistant, not {self.role}")
+        if self.content is None and self.role != "assistant":
+            raise ValueError(f"a message of role {self.role} needs content")
+        return self
+
+
+class Turn(BaseModel):
+    """One or more messages pushed together; gets one seq and is never split.
+
+    Attributes:
+        messages: at least one.
+        turn_id: pushing the same id again is a no-op; the client makes one up when it is absent.
+        iteration: the agent loop's own step number, when it counts them.
+        metadata: JSON the agent wants back with its transcript; never sent to a model.
+        pinned: keep this turn word for word in every context.
+    """
+
+    model_config = _CLOSED
+
+    messages: tuple[Message, ...] = Field(min_length=1)
+    turn_id: str | None = Field(default=None, min_length=1, max_length=200)
+    iteration: int | None = Field(default=None, ge=0)
+    metadata: dict[str, JsonValue] | None = None
+    pinned: bool = False
+
+
+_MESSAGES: TypeAdapter[tuple[Message, ...]] = TypeAdapter(tuple[Message, ...])
+
+type_of_turn = Turn | Message | Mapping[str, Any] | Sequence[Message | Mapping[str, Any]]
+
+
+def to_turn(value: object, *, turn_id: str | None = None) -> Turn:
+    """A Turn from what ``push`` accepts: a turn, a message, or a list of messages.
+
+    A mapping with ``messages`` is a turn, any other mapping is a message.
+
+    Raises:
+        InvalidTurn: names the field, the value's size or kind, and what is allowed.
+    """
+    try:
+        turn = _coerce(value)
+    except ValidationError as error:
+        # Not chained: pydantic's error carries the input, which is the conversation.
+        raise InvalidTurn(explain(error)) from None
+    if turn_id is None:
+        return turn
+    if turn.turn_id not in (None, turn_id):
+        raise InvalidTurn("turn_id: given both in the turn and in the call, and they differ")
+    try:
+        return Turn.model_validate({**dict(turn), "turn_id": turn_id})
+    except ValidationError as error:
+        raise InvalidTurn(explain(error)) from None
+
+
+def _coerce(value: object) -> Turn:
+    match value:
+        case Turn():
+            return value
+        case Message():
+            return Turn(messages=(value,))
+        case Mapping() if "messages" in value:
+            return Turn.model_validate(dict(value))
+        case Mapping():
+            return Turn.model_validate({"messages": (dict(value),)})
+        case str() | bytes():
+            raise InvalidTurn(
+                f"turn: got a bare {type(value).__name__} of length {len(value)}; allowed are a "
+                "Turn, a message with a role, or a list of messages"
+            )
+        case Sequence() if not value:
+            raise InvalidTurn("messages: got an empty list; a turn has at least one message")
+        case Sequence():
+            return Turn(messages=_MESSAGES.validate_python(tuple(value)))
+        case _:
+            raise InvalidTurn(
+                f"turn: got {_kind(value)}; allowed are a Turn, a message, or a list of messages"
+            )
+
+
+def encode_turn(turn: Turn, *, max_bytes: int = DEFAULT_MAX_TURN_BYTES) -> tuple[bytes, bytes]:
+    """The turn as stored: its messages as a JSON array, and its other fields as JSON or ``b""``.
+
+    Raises:
+        TurnTooLarge: the JSON is over ``max_bytes``.
+        InvalidTurn: a field turnmill does not know holds something that is not JSON.
+    """
+    try:
+        messages = _dump([m.model_dump(mode="python", exclude_unset=True) for m in turn.messages])
+        extras = turn.model_dump(exclude={"messages", "turn_id"}, exclude_defaults=True)
+        fields = _dump(extras) if extras else b""
+    except (TypeError, ValueError) as error:
+        raise InvalidTurn(f"messages: a field is not JSON ({type(error).__name__})") from None
+    size = len(messages) + len(fields)
+    if size > max_bytes:
+        raise TurnTooLarge(f"turn: {size} bytes of JSON; at most {max_bytes} are allowed")
+    return messages, fields
+
+
+def _dump(value: object) -> bytes:
+    text = json.dumps(value, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
+    # A lone surrogate is legal in a Python str and in JSON as \udXXX, but not in UTF-8.
+    try:
+        return text.encode()
+    except UnicodeEncodeError:
+        return json.dumps(value, separators=(",", ":"), allow_nan=False).encode()
+
+
+def explain(error: ValidationError) -> str:
+    """What was wrong, field by field, without the values: for messages that reach logs."""
+    return "; ".join(
+        f"{_path(item['loc'])}: {item['msg'].removeprefix('Value error, ')}{_got(item)}"
+        for item in error.errors(include_url=False, include_context=False)[:5]
+    )
+
+
+def _path(loc: tuple[int | str, ...]) -> str:
+    # Union branches add their type's name to the path; a reader wants the field only.
+    names = [part for part in loc if isinstance(part, int) or part.isidentifier()]
+    text = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in names)
+    return text.lstrip(".") or "value"
+
+
+def _got(item: Any) -> str:
+    return "" if item["type"] == "value_error" else f" (got {_kind(item.get('input'))})"
+
+
+def _kind(value: object) -> str:
+    name = type(value).__name__
+    return (
+        f"{name} of length {len(value)}" if isinstance(value, str | bytes | list | dict) else name
+    )

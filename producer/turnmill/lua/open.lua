@@ -1,0 +1,50 @@
+-- Create the session, or change its policy or system prompt; an empty policy means "as it was".
+-- KEYS: meta, log, ids, counts, context, covered, compactions, backlog, index
+-- ARGV: session, policy, hard:number, ttl_ms:number, has_system:number, system, system_bound:number, min_room:number
+-- returns: 1 created, 2 changed, 3 unchanged, or 0 then system tokens then the hard limit when the prompt leaves no room
+local seen = redis.call('HMGET', meta, 'epoch', 'policy', 'system', 'hard', 'system_tokens', 'ttl_ms')
+local created = not seen[1]
+local new_policy = policy ~= '' and policy ~= seen[2]
+local new_system = has_system == 1 and system ~= (seen[3] or '')
+
+local limit = tonumber(seen[4]) or hard
+if policy ~= '' then
+  limit = hard
+end
+local tokens = tonumber(seen[5]) or 0
+if new_system then
+  tokens = system_bound
+end
+if tokens > 0 and tokens + min_room > limit then
+  return {0, tokens, limit}
+end
+
+local time = redis.call('TIME')
+local now = time[1] * 1000 + math.floor(time[2] / 1000)
+if created then
+  redis.call('HSET', meta, 'epoch', time[1] .. string.format('%06d', time[2]))
+end
+if new_policy then
+  redis.call('HSET', meta, 'policy', policy, 'hard', hard, 'ttl_ms', ttl_ms)
+end
+if new_system then
+  redis.call('HSET', meta, 'system', system, 'system_tokens', system_bound)
+end
+
+if created or new_policy then
+  local lifetime = policy ~= '' and ttl_ms or tonumber(seen[6]) or ttl_ms
+  local expires_at = string.format('%.0f', now + lifetime)
+  redis.call('HSET', meta, 'expires_at', expires_at)
+  for _, key in ipairs({meta, log, ids, counts, context, covered, compactions}) do
+    redis.call('PEXPIREAT', key, expires_at)
+  end
+end
+if created then
+  redis.call('ZADD', index, now, session)
+end
+if new_policy or new_system then
+  -- Counts may rest on another encoding now, and the limits may have moved: look at it again.
+  redis.call('HINCRBY', meta, 'settings', 1)
+  return {created and 1 or 2, redis.call('ZADD', backlog, 'NX', now, session)}
+end
+return {created and 1 or 3, 0}

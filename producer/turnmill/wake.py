@@ -1,0 +1,185 @@
+"""Hints: telling workers that a session has something new, without ever holding up an agent.
+
+A hint is best effort. It is published from a thread of its own, so a push never waits for a
+broker, in sync and async code alike; a broker that is down costs a counter, and the sweep finds
+the session in its backlog.
+"""
+
+from __future__ import annotations
+
+import atexit
+import os
+import queue
+import threading
+import time
+from dataclasses import dataclass
+from typing import Protocol
+
+from celery import Celery
+from kombu import pools
+
+from turnmill.contract import jobs
+from turnmill.contract.names import Namespace, SessionId
+
+__all__ = ["CeleryWaker", "HintCounts", "SilentWaker", "Waker", "hint_app"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HintCounts:
+    """What became of this process's hints.
+
+    Attributes:
+        published: handed to the broker.
+        dropped: not published, because the broker failed, was cooling down, or too many waited.
+    """
+
+    published: int = 0
+    dropped: int = 0
+
+
+class Waker(Protocol):
+    """Whoever tells the workers; must return at once and never raise."""
+
+    def wake(self, namespace: Namespace, session: SessionId) -> None:
+        """Ask for a look at the session."""
+
+    def close(self) -> None:
+        """Publish what waits, within a tenth of a second, and let go of the broker."""
+
+    @property
+    def counts(self) -> HintCounts:
+        """What became of the hints so far."""
+
+
+class SilentWaker:
+    """Publishes nothing: the sweep finds the sessions, seconds later."""
+
+    def __init__(self) -> None:
+        self._dropped = 0
+
+    def wake(self, namespace: Namespace, session: SessionId) -> None:  # noqa: ARG002
+        """Count the hint as dropped."""
+        self._dropped += 1
+
+    def close(self) -> None:
+        """Do nothing."""
+
+    @property
+    def counts(self) -> HintCounts:
+        """All hints count as dropped."""
+        return HintCounts(dropped=self._dropped)
+
+
+def hint_app(broker_url: str, *, timeout_s: float) -> Celery:
+    """A Celery app that only publishes, and gives up on a broker within ``timeout_s``."""
+    app = Celery("turnmill.hints", broker=broker_url, set_as_current=False)
+    app.conf.update(
+        broker_pool_limit=1,
+        broker_connection_timeout=timeout_s,
+        broker_connection_retry=False,
+        broker_connection_max_retries=0,
+        broker_transport_options={
+            "socket_timeout": timeout_s,
+            "socket_connect_timeout": timeout_s,
+            "retry_on_timeout": False,
+            "max_retries": 0,
+        },
+        task_ignore_result=True,
+        task_serializer="json",
+        task_create_missing_queues=True,
+    )
+    return app
+
+
+class CeleryWaker:
+    """Publishes hints to a Celery broker, one thread per process.
+
+    ``wake`` costs a few microseconds whatever the broker does. After a failure nothing is tried
+    for ``cool_down_s`` seconds; at most ``max_waiting`` hints wait.
+    """
+
+    def __init__(
+        self,
+        broker_url: str,
+        *,
+        timeout_s: float = 0.1,
+        cool_down_s: float = 1.0,
+        max_waiting: int = 10_000,
+    ) -> None:
+        self._broker_url = broker_url
+        self._timeout_s = timeout_s
+        self._cool_down_s = cool_down_s
+        self._max_waiting = max_waiting
+        self._published = 0
+        self._dropped = 0
+        self._start = threading.Lock()
+        self._reset()
+        atexit.register(self.close)
+
+    def _reset(self) -> None:
+        self._waiting: queue.Queue[tuple[Namespace, SessionId] | None] = queue.Queue(
+            self._max_waiting
+        )
+        self._thread: threading.Thread | None = None
+        self._app = hint_app(self._broker_url, timeout_s=self._timeout_s)
+        self._pid = os.getpid()
+
+    @property
+    def counts(self) -> HintCounts:
+        """What became of the hints so far."""
+        return HintCounts(published=self._published, dropped=self._dropped)
+
+    def wake(self, namespace: Namespace, session: SessionId) -> None:
+        """Ask for a look at the session; returns at once and never raises."""
+        if self._thread is None or self._pid != os.getpid():
+            self._start_thread()
+        try:
+            self._waiting.put_nowait((namespace, session))
+        except queue.Full:
+            self._dropped += 1
+
+    def close(self) -> None:
+        """Publish what waits, within the time limit of one hint, and end the thread."""
+        atexit.unregister(self.close)
+        thread = self._thread
+        if thread is None or self._pid != os.getpid():
+            return
+        self._thread = None
+        try:
+            self._waiting.put_nowait(None)
+        except queue.Full:
+            return
+        thread.join(self._timeout_s)
+        if not thread.is_alive():
+            self._app.close()
+
+    def _start_thread(self) -> None:
+        with self._start:
+            if self._pid != os.getpid():
+                # Forked: the parent's thread is not here, and its connections are not ours.
+                pools.reset()
+                self._reset()
+            if self._thread is None:
+                self._thread = threading.Thread(
+                    target=self._publish_all, name="turnmill-hints", daemon=True
+                )
+                self._thread.start()
+
+    def _publish_all(self) -> None:
+        quiet_until = 0.0
+        while (hint := self._waiting.get()) is not None:
+            if time.monotonic() < quiet_until:
+                self._dropped += 1
+                continue
+            try:
+                self._app.send_task(
+                    jobs.ESTIMATE,
+                    args=hint,
+                    queue=jobs.QUEUE_OF[jobs.ESTIMATE],
+                    retry=False,
+                    ignore_result=True,
+                )
+                self._published += 1
+            except Exception:  # noqa: BLE001 - any broker's any failure: the sweep repairs it
+                self._dropped += 1
+                quiet_until = time.monotonic() + self._cool_down_s

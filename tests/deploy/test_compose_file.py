@@ -1,0 +1,124 @@
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+from tests.deploy.compose import PATH, MissingVariableError, interpolate, load
+from turnmill.contract.jobs import QUEUES
+
+YAMLLINT = "{extends: default, rules: {document-start: disable, line-length: {max: 120}}}"
+GIVEN = {"FLOWER_BASIC_AUTH": "me:secret"}
+
+
+def test_the_file_is_valid_by_the_compose_specification() -> None:
+    command = ["check_jsonschema", "--builtin-schema", "vendor.compose-spec", str(PATH)]
+
+    checked = subprocess.run([sys.executable, "-m", *command], capture_output=True, check=False)
+
+    assert checked.returncode == 0, checked.stdout.decode()
+
+
+def test_the_file_is_clean_yaml() -> None:
+    command = ["yamllint", "--strict", "-d", YAMLLINT, str(PATH)]
+
+    checked = subprocess.run([sys.executable, "-m", *command], capture_output=True, check=False)
+
+    assert checked.returncode == 0, checked.stdout.decode()
+
+
+def test_compose_refuses_to_start_without_a_password_for_flower() -> None:
+    assert "${FLOWER_BASIC_AUTH:?" in PATH.read_text()
+    with pytest.raises(MissingVariableError, match="FLOWER_BASIC_AUTH: set FLOWER_BASIC_AUTH"):
+        load({})
+    with pytest.raises(MissingVariableError):
+        load({"FLOWER_BASIC_AUTH": ""})
+
+
+def test_every_queue_has_exactly_one_service_of_its_name() -> None:
+    workers = load(GIVEN).workers()
+
+    assert {name: service.option("queues") for name, service in workers.items()} == {
+        queue: queue for queue in QUEUES
+    }
+
+
+def test_a_worker_can_be_scaled() -> None:
+    for name, service in load(GIVEN).workers().items():
+        assert service.container_name is None, name
+        assert service.hostname is None, name
+        assert service.ports == (), name
+        assert service.option("hostname") == f"{name}@%h"
+
+
+def test_a_health_check_asks_the_worker_it_runs_beside() -> None:
+    for name, service in load(GIVEN).workers().items():
+        assert f"--destination={name}@$(hostname) " in service.healthcheck.argv()[-1]
+
+
+def test_workers_send_the_events_that_flower_shows() -> None:
+    for name, service in load(GIVEN).workers().items():
+        assert "--task-events" in service.command, name
+
+
+def test_only_flower_is_published_and_only_on_loopback() -> None:
+    published = {name: service.ports for name, service in load(GIVEN).services.items()}
+
+    assert published.pop("flower") == ("127.0.0.1:5555:5555",)
+    assert not any(published.values())
+
+
+def test_one_service_builds_the_image_that_the_others_use() -> None:
+    services = load(GIVEN).services
+    builders = [name for name, service in services.items() if service.build]
+
+    assert builders == ["estimate"]
+    assert {s.image for name, s in services.items() if name != "redis"} == {"turnmill:local"}
+
+
+def test_every_service_comes_back_after_a_crash_and_gets_time_to_stop() -> None:
+    for name, service in load(GIVEN).services.items():
+        assert service.restart == "unless-stopped", name
+        assert service.stop_grace_period, name
+
+
+def test_the_broker_is_the_state_store_unless_named() -> None:
+    estimate = load(GIVEN).services["estimate"]
+
+    assert "TURNMILL_BROKER_URL" not in estimate.variables({})
+    assert estimate.variables({"TURNMILL_BROKER_URL": "amqp://x"})["TURNMILL_BROKER_URL"] == (
+        "amqp://x"
+    )
+
+
+def test_a_redis_password_reaches_the_server_and_every_url() -> None:
+    services = load(GIVEN | {"TURNMILL_REDIS_PASSWORD": "pw1"}).services
+
+    redis = services.pop("redis")
+    assert redis.command[redis.command.index("--requirepass") + 1] == "pw1"
+    assert {s.variables({})["TURNMILL_REDIS_URL"] for s in services.values()} == {
+        "redis://:pw1@redis:6379/0"
+    }
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("plain", "plain"),
+        ("$$(hostname)", "$(hostname)"),
+        ("a${SET}b", "avb"),
+        ("${SET:-d}", "v"),
+        ("${UNSET:-d}", "d"),
+        ("${UNSET:-x${SET:-d}y}z", "xvyz"),
+        ("${SET:?m}", "v"),
+    ],
+)
+def test_the_reader_interpolates_as_compose_does(text: str, value: str) -> None:
+    assert interpolate(text, {"SET": "v"}) == value
+
+
+@pytest.mark.parametrize("text", ["$NAME", "${A", "${:-x}", "${A:+x}"])
+def test_the_reader_refuses_what_it_does_not_know(text: str) -> None:
+    with pytest.raises(ValueError, match="this reader"):
+        interpolate(text, {"A": "v"})

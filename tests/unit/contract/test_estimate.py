@@ -1,0 +1,156 @@
+"""The producer's estimates: the specification's, and the bound a read relies on."""
+
+from __future__ import annotations
+
+import json
+import random
+import time
+from typing import Any
+
+import pytest
+from turnmill.contract.estimate import IMAGE_TOKENS, bound_tokens, bound_turn, estimate_tokens
+from turnmill_worker import tokens
+from turnmill_worker.tokens import count_messages, counter_for
+
+from tests.benchmarks import hostile_text
+from tests.realdata import names, requires_data, sessions
+
+COUNTERS = (counter_for("o200k_base"), counter_for("cl100k_base"))
+MEGABYTE = 1 << 20
+
+
+def body_of(messages: list[dict[str, Any]]) -> bytes:
+    return json.dumps({"messages": messages}, ensure_ascii=False, separators=(",", ":")).encode()
+
+
+def exact_tokens(messages: list[dict[str, Any]]) -> int:
+    return max(count_messages(counter, messages) for counter in COUNTERS)
+
+
+@pytest.mark.parametrize(("text", "tokens"), [("", 0), ("a", 1), ("abcdefg", 2), ("é" * 8, 3)])
+def test_the_estimate_is_characters_over_three_and_a_half_rounded_up(
+    text: str, tokens: int
+) -> None:
+    assert estimate_tokens(text) == tokens
+
+
+@pytest.mark.parametrize("size", [1, 2, 10, 31, 511, 512, 513, 32_768, 32_769, 70_000])
+def test_a_bound_never_exceeds_a_token_per_byte(size: int) -> None:
+    for text in ("a" * size, "~" * size, "\0" * size, "é" * size):
+        assert 0 < bound_tokens(text.encode()) <= len(text.encode())
+
+
+def test_nothing_costs_nothing() -> None:
+    assert bound_tokens(b"") == 0
+
+
+@pytest.mark.parametrize("seed", [101, 102, 103])
+@pytest.mark.parametrize("size", [150, 1500])
+def test_hostile_text_stays_under_its_bound(seed: int, size: int) -> None:
+    for kind, drawn in hostile_text.hostile(random.Random(seed), size):
+        text = drawn.encode("utf-8", "replace").decode()
+        exact = max(counter.count(text) for counter in COUNTERS)
+
+        assert bound_tokens(text.encode()) >= exact, kind
+
+
+@pytest.mark.parametrize("seed", [104, 105])
+def test_hostile_text_in_a_message_stays_under_the_bound_of_its_turn(seed: int) -> None:
+    for kind, drawn in hostile_text.hostile(random.Random(seed), 300):
+        text = drawn.encode("utf-8", "replace").decode()
+        messages = [{"role": "user", "content": text}]
+
+        assert bound_turn(body_of(messages)) >= exact_tokens(messages), kind
+
+
+def test_framing_stays_under_the_bound_of_its_turn() -> None:
+    for kind, messages in hostile_text.structures(random.Random(106)):
+        assert bound_turn(body_of(messages)) >= exact_tokens(messages), kind
+
+
+@pytest.mark.parametrize("seed", [107])
+def test_a_mixture_of_hostile_texts_stays_under_its_bound(seed: int) -> None:
+    chance = random.Random(seed)
+    pieces = [text for _, text in hostile_text.hostile(chance, 60)]
+
+    for _ in range(200):
+        drawn = "".join(chance.choices(pieces, k=20))
+        text = drawn.encode("utf-8", "replace").decode()
+        exact = max(counter.count(text) for counter in COUNTERS)
+        assert bound_tokens(text.encode()) >= exact
+
+
+def test_a_long_text_costs_about_what_its_pieces_cost() -> None:
+    piece = b"The quick brown fox, 12 times; " * 32
+
+    whole, parts = bound_tokens(piece * 200), 200 * bound_tokens(piece)
+
+    assert 0.95 * parts <= whole <= parts
+
+
+def test_an_inline_picture_costs_its_flat_price_not_its_base64() -> None:
+    url = "data:image/png;base64," + "iVBORw0KGgo" * 20_000
+    part = {"type": "image_url", "image_url": {"url": url, "detail": "high"}}
+    messages = [{"role": "user", "content": [{"type": "text", "text": "see"}, part, part]}]
+
+    bound = bound_turn(body_of(messages), images=2)
+
+    assert exact_tokens(messages) <= bound <= 2 * IMAGE_TOKENS + 120
+
+
+def test_a_picture_by_address_costs_its_flat_price_too() -> None:
+    part = {"type": "image_url", "image_url": {"url": "https://example.com/a.png"}}
+    messages = [{"role": "user", "content": [part] * 3}]
+
+    assert bound_turn(body_of(messages), images=3) >= exact_tokens(messages)
+
+
+def test_text_that_looks_like_a_picture_is_still_counted() -> None:
+    text = '"image_url":{"url":"data:' + "xq " * 1000
+    messages = [{"role": "user", "content": text}]
+
+    assert bound_turn(body_of(messages), images=1) >= exact_tokens(messages) + IMAGE_TOKENS
+
+
+def test_the_price_of_a_picture_is_the_worker_s() -> None:
+    assert IMAGE_TOKENS >= tokens.IMAGE_TOKENS
+
+
+def test_a_bound_takes_any_bytes() -> None:
+    assert bound_tokens(bytes(range(256)) * 9) > 0
+    assert bound_turn(b'{"messages":[{"image_url":{"url":"data:', images=1) > IMAGE_TOKENS
+
+
+@pytest.mark.parametrize("unit", ["plain words, ", "漢字", "😀", "\0", " "])
+def test_a_megabyte_is_bounded_in_milliseconds(unit: str) -> None:
+    data = (unit * MEGABYTE).encode()[:MEGABYTE]
+    began = time.perf_counter()
+
+    bound_tokens(data)
+
+    # 3 to 5 ms; the limit leaves room for a busy machine, not for a loop over bytes.
+    assert time.perf_counter() - began < 0.04
+
+
+@requires_data
+@pytest.mark.parametrize("name", names())
+def test_every_real_message_stays_under_the_bound_of_its_turn(name: str) -> None:
+    for session in sessions(name):
+        for message in session["messages"]:
+            body = body_of([message])
+            images = body.count(b'"type":"image_url"')
+            assert bound_turn(body, images=images) >= exact_tokens([message])
+
+
+@requires_data
+@pytest.mark.parametrize("name", names())
+def test_every_real_session_stays_under_its_bound_and_near_it(name: str) -> None:
+    bounds = exacts = 0
+    for session in sessions(name):
+        body = body_of(session["messages"])
+        images = body.count(b'"type":"image_url"')
+        bound, exact = bound_turn(body, images=images), exact_tokens(session["messages"])
+        assert bound >= exact
+        bounds, exacts = bounds + bound, exacts + exact
+
+    assert bounds <= 1.7 * exacts

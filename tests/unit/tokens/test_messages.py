@@ -1,0 +1,188 @@
+"""What a message costs: never less than the cookbook says, pictures flat, nothing forgotten."""
+
+from __future__ import annotations
+
+import base64
+from typing import Any
+
+import pytest
+from turnmill_worker.tokens import (
+    IMAGE_TOKENS,
+    LOW_DETAIL_IMAGE_TOKENS,
+    REPLY_TOKENS,
+    count_message,
+    count_messages,
+    counter_for,
+    image_tokens,
+)
+
+from tests.realdata import names, requires_data, sessions
+
+COUNTER = counter_for()
+count = COUNTER.count
+PICTURE = "data:image/png;base64," + base64.b64encode(bytes(90_000)).decode()
+CALL = {"id": "call_1", "type": "function", "function": {"name": "look", "arguments": '{"a":1}'}}
+
+
+def test_a_plain_message_costs_what_the_cookbook_says() -> None:
+    message = {"role": "user", "content": "Hello there"}
+
+    assert count_message(COUNTER, message) == 3 + count("user") + count("Hello there")
+
+
+def test_a_name_costs_one_token_more_than_its_text() -> None:
+    plain = {"role": "user", "content": "Hi"}
+
+    named = count_message(COUNTER, plain | {"name": "alice"})
+
+    assert named == count_message(COUNTER, plain) + count("alice") + 1
+
+
+def test_a_list_of_messages_is_primed_for_its_reply_once() -> None:
+    messages = [{"role": "user", "content": "Hi"}, {"role": "assistant", "content": "Hello"}]
+
+    assert count_messages(COUNTER, messages) == REPLY_TOKENS + sum(
+        count_message(COUNTER, message) for message in messages
+    )
+
+
+def test_no_messages_cost_the_reply_alone() -> None:
+    assert count_messages(COUNTER, []) == REPLY_TOKENS
+
+
+def test_null_content_costs_nothing() -> None:
+    assert count_message(COUNTER, {"role": "assistant", "content": None}) == 4
+
+
+def test_a_tool_call_costs_its_name_arguments_id_and_framing() -> None:
+    message = {"role": "assistant", "content": None, "tool_calls": [CALL]}
+
+    expected = 4 + 8 + count("call_1") + count("look") + count('{"a":1}')
+    assert count_message(COUNTER, message) == expected
+
+
+def test_a_custom_call_costs_like_a_function_call() -> None:
+    custom = {"id": "call_1", "type": "custom", "custom": {"name": "look", "input": '{"a":1}'}}
+    message = {"role": "assistant", "content": None}
+
+    assert count_message(COUNTER, message | {"tool_calls": [custom]}) == count_message(
+        COUNTER, message | {"tool_calls": [CALL]}
+    )
+
+
+def test_a_tool_result_costs_the_id_it_answers() -> None:
+    message = {"role": "tool", "content": "42", "tool_call_id": "call_1"}
+
+    assert count_message(COUNTER, message) == 3 + count("tool") + 1 + count("call_1") + count("42")
+
+
+def test_arguments_that_are_an_object_count_as_their_json() -> None:
+    call = {"id": "c", "type": "function", "function": {"name": "f", "arguments": {"a": "é"}}}
+
+    assert count_message(COUNTER, {"role": "assistant", "tool_calls": [call]}) == (
+        4 + 8 + count("c") + count("f") + count('{"a":"é"}')
+    )
+
+
+def test_an_unknown_field_counts_as_text() -> None:
+    plain = {"role": "assistant", "content": "Yes"}
+    thought = "because " * 50
+
+    with_thought = count_message(COUNTER, plain | {"reasoning_content": thought})
+
+    assert with_thought >= count_message(COUNTER, plain) + count(thought)
+
+
+def test_an_unknown_field_of_a_call_counts_as_text() -> None:
+    odd = CALL | {"signature": "x" * 500}
+
+    assert count_message(COUNTER, {"role": "assistant", "tool_calls": [odd]}) > count("x" * 500)
+
+
+@pytest.mark.parametrize("field", ["content", "tool_calls", "refusal", "audio", "function_call"])
+def test_a_null_field_costs_nothing(field: str) -> None:
+    assert count_message(COUNTER, {"role": "assistant", field: None}) == 4
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        [{"type": "text", "text": "some words here"}],
+        [{"type": "refusal", "refusal": "some words here"}],
+        [{"type": "thinking", "thinking": "some words here"}],
+        ["some words here"],
+        {"said": "some words here"},
+    ],
+)
+def test_text_is_counted_wherever_it_stands(content: object) -> None:
+    assert count_message(COUNTER, {"role": "user", "content": content}) >= 4 + count(
+        "some words here"
+    )
+
+
+def test_a_picture_costs_a_flat_price_whatever_its_bytes() -> None:
+    part = {"type": "image_url", "image_url": {"url": PICTURE}}
+
+    assert count_message(COUNTER, {"role": "user", "content": [part]}) == 4 + 1 + IMAGE_TOKENS
+
+
+def test_a_picture_in_low_detail_costs_less() -> None:
+    assert image_tokens({"image_url": {"url": PICTURE, "detail": "low"}}) == LOW_DETAIL_IMAGE_TOKENS
+    assert image_tokens({"image_url": {"url": PICTURE, "detail": "high"}}) == IMAGE_TOKENS
+    assert image_tokens({"image_url": PICTURE}) == IMAGE_TOKENS
+
+
+@pytest.mark.parametrize(
+    "part",
+    [
+        {"type": "input_audio", "input_audio": {"data": PICTURE, "format": "wav"}},
+        {"type": "file", "file": {"file_data": PICTURE, "filename": "a.pdf"}},
+    ],
+)
+def test_sound_and_files_are_never_counted_as_base64(part: dict[str, Any]) -> None:
+    tokens = count_message(COUNTER, {"role": "user", "content": [part]})
+
+    assert len(PICTURE) / 100 <= tokens <= len(PICTURE) / 50
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        {},
+        {"role": None, "content": 7},
+        {"role": "assistant", "tool_calls": ["odd", None, {}]},
+        {"role": "assistant", "tool_calls": {"id": 1}},
+        {"role": "assistant", "tool_calls": [{"function": "odd", "custom": 1}]},
+        {"role": "user", "content": [None, 1, {"type": "file"}, {"type": "image_url"}, {}]},
+        {"role": "user", "content": [{"type": "file", "file": "x"}, {"type": ["odd"]}]},
+        {"role": "user", "content": [{"type": "file", "file": {"file_data": 5}}], "\ud800": "x"},
+        {"role": "user", "content": object()},
+    ],
+)
+def test_an_odd_message_is_counted_not_refused(message: dict[str, Any]) -> None:
+    assert count_message(COUNTER, message) >= 3
+
+
+@requires_data
+@pytest.mark.parametrize("name", names())
+def test_real_sessions_never_cost_less_than_their_own_count(name: str) -> None:
+    for session in sessions(name):
+        assert count_messages(COUNTER, session["messages"]) >= session["tokens_o200k"]
+
+
+@requires_data
+@pytest.mark.parametrize("name", names())
+def test_real_messages_never_cost_less_than_the_cookbook(name: str) -> None:
+    for session in sessions(name, 10):
+        for message in session["messages"]:
+            assert count_message(COUNTER, message) >= _cookbook(message)
+
+
+def _cookbook(message: dict[str, Any]) -> int:
+    texts = [message["role"], message.get("name")]
+    content = message.get("content")
+    if isinstance(content, list):
+        texts += [part.get("text") for part in content]
+    else:
+        texts.append(content)
+    return 3 + sum(count(text) for text in texts if text) + (1 if message.get("name") else 0)

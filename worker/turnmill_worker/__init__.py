@@ -1,0 +1,1 @@
+"""turnmill's workers: estimate tokens, decide, compact, summarize, commit."""

@@ -1,0 +1,86 @@
+"""The Celery app: ``celery -A turnmill_worker.app worker``."""
+
+from __future__ import annotations
+
+import logging
+from typing import Any
+
+import structlog
+from celery import Celery, signals
+from kombu import Exchange, Queue
+
+from turnmill.contract import jobs
+from turnmill_worker import tasks, wiring
+from turnmill_worker.sweep import SweepThread
+from turnmill_worker.tokens import counter_for
+
+__all__ = ["app"]
+
+
+def make_app() -> Celery:
+    """The app with turnmill's tasks, queues and the settings they rely on."""
+    made = Celery("turnmill", broker=wiring.settings().broker, set_as_current=True)
+    made.conf.update(
+        # JSON only: a pickle from a broker is code.
+        task_serializer="json",
+        accept_content=["json"],
+        task_queues=[Queue(name, Exchange(name), routing_key=name) for name in jobs.QUEUES],
+        task_default_queue="estimate",
+        task_routes={task: {"queue": queue} for task, queue in jobs.QUEUE_OF.items()},
+        # Outcomes travel in events, for Flower; nobody fetches results.
+        task_ignore_result=True,
+        worker_send_task_events=True,
+        # A lost task is hinted again within seconds, so early acknowledgement loses nothing and
+        # nothing ever comes back after the broker's visibility timeout.
+        task_acks_late=False,
+        task_publish_retry=False,
+        broker_connection_retry_on_startup=True,
+        broker_transport_options={"socket_connect_timeout": 5, "socket_timeout": 30},
+        worker_prefetch_multiplier=8,
+        worker_soft_shutdown_timeout=5,
+        worker_hijack_root_logger=True,
+        worker_redirect_stdouts=False,
+    )
+    tasks.register(made)
+    return made
+
+
+app = make_app()
+_sweep: list[SweepThread] = []
+
+
+@signals.worker_init.connect
+def _load_before_fork(**_: Any) -> None:
+    """Load the vocabulary once; forked processes share its memory."""
+    counter_for("o200k_base").count("")
+
+
+@signals.worker_ready.connect
+def _start_sweep(**_: Any) -> None:
+    thread = wiring.sweep_thread(app)
+    _sweep.append(thread)
+    thread.start()
+
+
+@signals.worker_shutting_down.connect
+def _stop_sweep(**_: Any) -> None:
+    while _sweep:
+        _sweep.pop().stop()
+
+
+@signals.after_setup_logger.connect
+def _set_up_logging(**_: Any) -> None:
+    """Events as key=value lines, or JSON; through the standard handlers Celery set up."""
+    renderer: Any = (
+        structlog.processors.JSONRenderer()
+        if wiring.settings().log_json
+        else structlog.processors.KeyValueRenderer(key_order=["event"])
+    )
+    structlog.configure(
+        processors=[structlog.stdlib.filter_by_level, renderer],
+        logger_factory=structlog.stdlib.LoggerFactory(),
+        wrapper_class=structlog.stdlib.BoundLogger,
+        cache_logger_on_first_use=True,
+    )
+    # Celery's own line per task repeats ours, with the result's repr.
+    logging.getLogger("celery.app.trace").setLevel(logging.WARNING)

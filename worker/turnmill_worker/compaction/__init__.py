@@ -1,0 +1,1 @@
+"""Planning a compaction: pure functions of a snapshot and a policy."""

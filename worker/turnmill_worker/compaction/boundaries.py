@@ -1,0 +1,29 @@
+"""Where the log may be cut so that a budget is met."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from turnmill_worker.compaction.snapshot import Group
+
+__all__ = ["choose_cut"]
+
+
+def choose_cut(groups: Sequence[Group], budget: int, *, pending: bool = False) -> int:
+    """How many of the oldest groups to cover so that what stays has at most ``budget`` tokens.
+
+    The fewest that do; 0 when no cut does. What stays are the later groups and the pinned ones.
+    Open groups are never covered, nor is the newest group unless ``pending`` turns follow it: an
+    agent must find its last turn in its context. Linear in the number of groups.
+    """
+    kept = sum(group.tokens for group in groups)
+    freed = 0
+    for at, group in enumerate(groups if pending else groups[:-1], 1):
+        if not group.closed:
+            return 0
+        if not group.pinned:
+            kept -= group.tokens
+            freed += group.tokens
+        if kept <= budget and freed > 0:
+            return at
+    return 0

@@ -1,0 +1,101 @@
+"""The cheapest strategy: bulky old tool results give way to a short stub that says so."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from turnmill.contract.context import Elision, JsonMessage
+from turnmill.contract.shorten import shorten
+from turnmill_worker.compaction.snapshot import Count, LoggedTurn, Snapshot, groups
+
+__all__ = ["elide", "fit_newest"]
+
+_STUB_SHARE = 0.2
+"""Share of ``Policy.elide_over_tokens`` a stub may have: enough to tell what the result was."""
+
+
+def elide(snapshot: Snapshot, count: Count) -> Snapshot:
+    """The snapshot with old tool results shortened, oldest first, until the target is reached.
+
+    The newest ``recent_turns_to_keep`` turns, pinned turns, open batches and what was elided
+    before stay as they are. Never lengthens anything; elided turns remain whole in the log, and a
+    later summary is made from the whole.
+    """
+    policy = snapshot.policy
+    excess = snapshot.usage.total - snapshot.limits.target
+    stub_tokens = max(int(policy.elide_over_tokens * _STUB_SHARE), _MIN_STUB_TOKENS)
+    made = []
+    for turn, index, message in _candidates(snapshot):
+        if excess <= 0:
+            break
+        tokens = count([message])
+        if tokens <= policy.elide_over_tokens:
+            continue
+        elision = _elision(turn, index, message, stub_tokens, count)
+        if elision is not None:
+            made.append(elision)
+            excess -= elision.tokens_before - elision.tokens_after
+    return snapshot.with_elisions(made) if made else snapshot
+
+
+_MIN_STUB_TOKENS = 40
+
+
+def _candidates(snapshot: Snapshot) -> Iterator[tuple[LoggedTurn, int, JsonMessage]]:
+    keep = snapshot.policy.recent_turns_to_keep
+    newest = {turn.seq for turn in snapshot.turns[-keep:]} if keep else set()
+    done = {(elision.seq, elision.index) for elision in snapshot.stored.elisions}
+    for group in groups(snapshot):
+        if not group.closed or group.pinned:
+            continue
+        for turn in group.turns:
+            if turn.seq in newest:
+                continue
+            for index, message in enumerate(turn.shown):
+                if message["role"] == "tool" and (turn.seq, index) not in done:
+                    yield turn, index, message
+
+
+def fit_newest(snapshot: Snapshot, budget: int, count: Count) -> Snapshot | None:
+    """The snapshot with its newest group shortened inside to ``budget`` tokens, or None.
+
+    For the one message that alone breaks the limit: it is cut in the middle, with a receipt.
+    None when the newest group is open or pinned, fits already, or cannot be made to fit.
+    """
+    found = groups(snapshot)
+    if not found or not found[-1].closed or found[-1].pinned or found[-1].tokens <= budget:
+        return None
+    newest = found[-1].turns
+    messages = [message for turn in newest for message in turn.shown]
+    shortened = shorten(messages, budget, count)
+    if shortened is None:
+        return None
+    places = [(turn.seq, index) for turn in newest for index in range(len(turn.shown))]
+    made = [
+        Elision(
+            seq=seq,
+            index=index,
+            message=after,
+            tokens_before=count([before]),
+            tokens_after=count([after]),
+        )
+        for (seq, index), before, after in zip(places, messages, shortened, strict=True)
+        if after is not before
+    ]
+    return snapshot.with_elisions(made)
+
+
+def _elision(
+    turn: LoggedTurn, index: int, message: JsonMessage, stub_tokens: int, count: Count
+) -> Elision | None:
+    shortened = shorten([message], stub_tokens, count)
+    before = count([message])
+    if shortened is None or count(shortened) >= before:
+        return None
+    return Elision(
+        seq=turn.seq,
+        index=index,
+        message=shortened[0],
+        tokens_before=before,
+        tokens_after=count(shortened),
+    )

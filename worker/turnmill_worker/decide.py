@@ -1,0 +1,43 @@
+"""Whether a session needs a compaction: pure."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from turnmill.contract.context import Usage
+from turnmill.contract.policy import Limits
+
+__all__ = ["Compact", "Decision", "Skip", "decide"]
+
+
+@dataclass(frozen=True, slots=True)
+class Skip:
+    """Nothing to do."""
+
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Compact:
+    """A compaction is wanted.
+
+    Attributes:
+        requirement: ``soft`` when it can wait, ``hard`` when reads already need projections.
+        reasons: the comparisons that were true, in tokens.
+    """
+
+    requirement: Literal["soft", "hard"]
+    reasons: tuple[str, ...]
+
+
+Decision = Skip | Compact
+
+
+def decide(usage: Usage, limits: Limits) -> Decision:
+    """Compact above the soft limit; between target and soft limit nothing happens (hysteresis)."""
+    if usage.total <= limits.soft:
+        return Skip(f"{usage.total} tokens are within the soft limit of {limits.soft}")
+    if usage.total > limits.hard:
+        return Compact("hard", (f"{usage.total} tokens exceed the hard limit of {limits.hard}",))
+    return Compact("soft", (f"{usage.total} tokens exceed the soft limit of {limits.soft}",))

@@ -1,0 +1,1 @@
+"""The workers' side of the session protocol in Redis."""

@@ -1,0 +1,1 @@
+"""The workers' Redis scripts, one file per operation."""

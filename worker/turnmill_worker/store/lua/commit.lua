@@ -1,0 +1,49 @@
+-- Write the context, only if no other commit came since it was loaded; turns it covers leave the log.
+-- KEYS: context, meta, log, counts, covered, compactions, lease, due
+-- ARGV: session, epoch, expected_version, owner, body, watermark:number, context_tokens:number, soft:number, keep_records:number, record, channel, elided...
+-- returns: the new version or 0 when the session changed meanwhile, then 1 when it is over its soft limit still
+local seen = redis.call('HMGET', meta, 'epoch', 'version', 'tail_tokens', 'pending_bound', 'system_tokens',
+  'expires_at')
+if seen[1] ~= epoch or (seen[2] or '0') ~= expected_version then
+  return {0, 0}
+end
+local tail = tonumber(seen[3]) or 0
+
+for _, entry in ipairs(redis.call('XRANGE', log, '-', watermark)) do
+  local seq = string.match(entry[1], '^%d+')
+  redis.call('XADD', covered, entry[1], unpack(entry[2]))
+  tail = tail - (tonumber(redis.call('HGET', counts, seq)) or 0)
+  redis.call('HDEL', counts, seq)
+end
+redis.call('XTRIM', log, 'MINID', string.format('%.0f', watermark + 1))
+
+-- seq, tokens as read from now on: elisions change what a turn still in the log costs.
+for at = 1, #elided, 2 do
+  local before = tonumber(redis.call('HGET', counts, elided[at]))
+  if before then
+    redis.call('HSET', counts, elided[at], elided[at + 1])
+    tail = tail - before + tonumber(elided[at + 1])
+  end
+end
+
+local version = redis.call('HINCRBY', meta, 'version', 1)
+redis.call('SET', context, body)
+redis.call('HSET', meta, 'watermark', watermark, 'context_tokens', context_tokens, 'tail_tokens', tail)
+redis.call('XADD', compactions, 'MAXLEN', '~', keep_records, '*', 'record', record)
+for _, key in ipairs({context, covered, compactions}) do
+  redis.call('PEXPIREAT', key, seen[6])
+end
+
+if redis.call('GET', lease) == owner then
+  redis.call('DEL', lease)
+end
+local over = 0
+if (tonumber(seen[5]) or 0) + context_tokens + tail + (tonumber(seen[4]) or 0) > soft then
+  local time = redis.call('TIME')
+  redis.call('ZADD', due, time[1] * 1000 + math.floor(time[2] / 1000), session)
+  over = 1
+else
+  redis.call('ZREM', due, session)
+end
+redis.call('PUBLISH', channel, record)
+return {version, over}

@@ -1,0 +1,20 @@
+-- Give up a lease: the session leaves the due list, or is due again after a while.
+-- KEYS: meta, lease, due
+-- ARGV: session, owner, counted_seq, again_ms:number
+-- returns: 1 when turns were counted since and it is due at once, else 0
+if redis.call('GET', lease) ~= owner then
+  return 0
+end
+redis.call('DEL', lease)
+local time = redis.call('TIME')
+local now = time[1] * 1000 + math.floor(time[2] / 1000)
+if again_ms >= 0 then
+  redis.call('ZADD', due, now + again_ms, session)
+  return 0
+end
+if (redis.call('HGET', meta, 'counted_seq') or '0') ~= counted_seq and redis.call('EXISTS', meta) == 1 then
+  redis.call('ZADD', due, now, session)
+  return 1
+end
+redis.call('ZREM', due, session)
+return 0

@@ -1,0 +1,12 @@
+-- The oldest turns nobody has counted yet, with what is needed to count and to decide.
+-- KEYS: meta, log, backlog
+-- ARGV: session, most:number
+-- returns: meta fields, log entries; or nothing (and the session leaves the backlog) when there is no such session
+local fields = redis.call('HMGET', meta, 'epoch', 'settings', 'policy', 'system', 'system_tokens',
+  'basis', 'counted_seq', 'last_seq', 'context_tokens', 'tail_tokens', 'pending_bound')
+if not fields[1] then
+  redis.call('ZREM', backlog, session)
+  return nil
+end
+local from = (tonumber(fields[7]) or 0) + 1
+return {fields, redis.call('XRANGE', log, from, '+', 'COUNT', most)}

@@ -1,0 +1,234 @@
+"""Sessions in Redis, as the pipeline sees them: loads values, runs scripts, holds no logic."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import redis
+
+from turnmill.commands import decode_messages, translate
+from turnmill.contract.context import JsonMessage, StoredContext, Usage
+from turnmill.contract.keys import SessionKeys, commits_channel, session_keys
+from turnmill.contract.names import Seq
+from turnmill.contract.outcomes import Compaction
+from turnmill.contract.policy import Policy
+from turnmill.contract.scripts import load_script
+from turnmill_worker.compaction.snapshot import LoggedTurn, Snapshot
+from turnmill_worker.ports import (
+    Committed,
+    CountedTurn,
+    Recorded,
+    SessionRef,
+    Uncounted,
+    UncountedTurn,
+)
+from turnmill_worker.store import lua
+from turnmill_worker.store.leases import RedisLease
+
+__all__ = ["RedisSessions"]
+
+KEEP_RECORDS = 1000
+"""Compaction records kept per session in Redis."""
+
+
+class RedisSessions:
+    """The ``Sessions`` port over a redis-py client that does not decode responses."""
+
+    def __init__(self, client: Any, *, lease_s: float = 30.0) -> None:
+        self._redis = client
+        self._lease_ms = int(lease_s * 1000)
+
+    def uncounted(self, ref: SessionRef, *, most: int) -> Uncounted | None:
+        """The oldest uncounted turns, at most ``most``; None for an unknown session."""
+        reply = self._run("uncounted", _keys(ref), session=ref.session, most=most)
+        if reply is None:
+            return None
+        fields, entries = reply
+        meta = _Meta(fields)
+        return Uncounted(
+            epoch=meta.epoch,
+            settings=meta.settings,
+            policy=meta.policy,
+            system=meta.system,
+            basis=meta.basis,
+            counted_seq=meta.counted_seq,
+            usage=meta.usage,
+            turns=tuple(
+                UncountedTurn(seq, decode_messages(body), int(bound))
+                for seq, body, bound, _ in map(_entry, entries)
+            ),
+        )
+
+    def record_counts(
+        self,
+        ref: SessionRef,
+        seen: Uncounted,
+        *,
+        basis: str,
+        system_tokens: int,
+        due: bool,
+        turns: Sequence[CountedTurn],
+    ) -> Recorded:
+        """Store exact counts; nothing when policy, prompt or incarnation changed meanwhile."""
+        counted, waiting, newly_due = self._run(
+            "count",
+            _keys(ref),
+            [number for turn in turns for number in (turn.seq, turn.tokens, turn.bound)],
+            session=ref.session,
+            epoch=seen.epoch,
+            settings=seen.settings,
+            basis=basis,
+            system_tokens=system_tokens,
+            is_due=int(due),
+        )
+        return Recorded(stale=counted == -1, waiting=bool(waiting), newly_due=bool(newly_due))
+
+    def recount(
+        self,
+        ref: SessionRef,
+        seen: Uncounted,
+        snapshot: Snapshot,
+        *,
+        basis: str,
+        system_tokens: int,
+        context_tokens: int,
+        turns: Sequence[CountedTurn],
+    ) -> bool:
+        """Replace all counts made under another basis; False when the session changed."""
+        done = self._run(
+            "recount",
+            _keys(ref),
+            [number for turn in turns for number in (turn.seq, turn.tokens)],
+            epoch=seen.epoch,
+            settings=seen.settings,
+            version=str(snapshot.version),
+            counted_seq=str(snapshot.counted_seq),
+            basis=basis,
+            system_tokens=system_tokens,
+            context_tokens=context_tokens,
+        )
+        return bool(done)
+
+    def snapshot(self, ref: SessionRef) -> Snapshot | None:
+        """An immutable view of the session; None for an unknown one."""
+        reply = self._run("snapshot", _keys(ref))
+        if reply is None:
+            return None
+        fields, body, entries, flat = reply
+        meta = _Meta(fields)
+        stored = StoredContext.parse(body)
+        counts = {int(k): int(v) for k, v in zip(flat[::2], flat[1::2], strict=True)}
+        elided: dict[int, dict[int, JsonMessage]] = {}
+        for elision in stored.elisions:
+            elided.setdefault(elision.seq, {})[elision.index] = elision.message
+        found = [_entry(entry) for entry in entries]
+        return Snapshot(
+            namespace=ref.namespace,
+            session=ref.session,
+            epoch=meta.epoch,
+            policy=meta.policy,
+            system_tokens=meta.usage.system,
+            stored=stored.model_copy(update={"tokens": meta.usage.summary}),
+            turns=tuple(
+                _logged(seq, decode_messages(body), counts[seq], fields, elided.get(seq, {}))
+                for seq, body, _, fields in found
+                if seq <= meta.counted_seq
+            ),
+            counted_seq=meta.counted_seq,
+            pending=meta.usage.pending,
+            pending_messages=tuple(
+                decode_messages(body) for seq, body, _, _ in found if seq > meta.counted_seq
+            ),
+        )
+
+    def lease(self, ref: SessionRef) -> RedisLease:
+        """The right to compact the session, as a context manager; None inside when taken."""
+        return RedisLease(self._run, _keys(ref), ref.session, lease_ms=self._lease_ms)
+
+    def commit(
+        self,
+        ref: SessionRef,
+        snapshot: Snapshot,
+        context: StoredContext,
+        *,
+        owner: str,
+        record: Compaction,
+    ) -> Committed:
+        """Write the context if nobody else committed since the snapshot it was planned from."""
+        elided = {elision.seq for elision in context.elisions}
+        version, again = self._run(
+            "commit",
+            _keys(ref),
+            [n for turn in snapshot.turns if turn.seq in elided for n in (turn.seq, turn.tokens)],
+            session=ref.session,
+            epoch=snapshot.epoch,
+            expected_version=str(snapshot.version),
+            owner=owner,
+            body=context.model_dump_json(exclude_defaults=True).encode("utf-8", "replace"),
+            watermark=context.watermark,
+            context_tokens=context.tokens,
+            soft=snapshot.limits.soft - Usage.REPLY,
+            keep_records=KEEP_RECORDS,
+            record=record.model_dump_json(),
+            channel=commits_channel(ref.namespace),
+        )
+        return Committed(version=version, again=bool(again))
+
+    def defer(self, ref: SessionRef, *, after_s: float) -> None:
+        """Have the sweep look at a session in the backlog later."""
+        self._run("defer", _keys(ref), session=ref.session, after_ms=int(after_s * 1000))
+
+    def _run(
+        self,
+        name: str,
+        keys: SessionKeys,
+        rest: Sequence[str | bytes | int] = (),
+        /,
+        **args: str | bytes | int,
+    ) -> Any:
+        script = load_script(lua.__name__, name)
+        words = script.call(keys, rest, **args)
+        try:
+            try:
+                return self._redis.execute_command("EVALSHA", script.sha, *words)
+            except redis.exceptions.NoScriptError:
+                return self._redis.execute_command("EVAL", script.source, *words)
+        except redis.RedisError as error:
+            raise translate(error) from error
+
+
+def _keys(ref: SessionRef) -> SessionKeys:
+    return session_keys(ref.namespace, ref.session)
+
+
+def _entry(entry: tuple[bytes, Sequence[bytes]]) -> tuple[Seq, bytes, int, bytes]:
+    """Seq, messages, bound and other fields of a log entry, in the order push.lua writes them."""
+    entry_id, (_, body, _, bound, _, _, _, fields) = entry
+    return Seq(int(entry_id[:-2])), body, int(bound), fields
+
+
+def _logged(
+    seq: Seq,
+    original: tuple[JsonMessage, ...],
+    tokens: int,
+    fields: bytes,
+    elided: Mapping[int, JsonMessage],
+) -> LoggedTurn:
+    shown = tuple(elided.get(at, message) for at, message in enumerate(original))
+    return LoggedTurn(seq, original, shown, tokens, pinned=b'"pinned":true' in fields)
+
+
+class _Meta:
+    """The meta fields both loading scripts return, in their order."""
+
+    def __init__(self, fields: Sequence[bytes | None]) -> None:
+        text = [(field or b"").decode("utf-8", "replace") for field in fields]
+        self.epoch, settings, policy, self.system, system_tokens, self.basis = text[:6]
+        counted, _last, context_tokens, tail, pending = (int(value or 0) for value in text[6:])
+        self.settings = settings or "0"
+        self.policy = Policy.from_json(policy) if policy else Policy()
+        self.counted_seq = Seq(counted)
+        self.usage = Usage(
+            system=int(system_tokens or 0), summary=context_tokens, tail=tail, pending=pending
+        )

@@ -1,0 +1,1 @@
+"""Summarizers: what turns a SummaryRequest into text."""

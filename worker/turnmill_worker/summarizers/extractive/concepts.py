@@ -1,0 +1,179 @@
+"""What a unit is worth: the words, names and identifiers it would carry into the summary."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from turnmill_worker.summarizers.extractive.tokens import (
+    CAPS,
+    CODE,
+    NAME,
+    NUMBER,
+    PAIR,
+    WORD,
+    Concept,
+    Reader,
+)
+from turnmill_worker.summarizers.extractive.units import Line, Source, Unit
+
+VALUE: Final = "value"
+KEY: Final = "key"
+
+DECAY: Final = {
+    WORD: 0.85, PAIR: 0.6, NAME: 0.6, CODE: 0.05, NUMBER: 0.1, CAPS: 0.1, VALUE: 0.1, KEY: 0.5,
+}  # fmt: skip
+"""What a concept is still worth each time it is already kept. Words hold most of theirs: said of
+another turn, the same word is another fact. An identifier is needed once."""
+
+_LONG_MESSAGE: Final = 3
+_LONGEST_VALUE: Final = 60
+
+
+@dataclass(frozen=True, slots=True)
+class Weights:
+    """What concepts are worth against each other; none of them matters much on its own."""
+
+    word: float = 0.5
+    pair: float = 0.18
+    rarity_power: float = 1.6
+    key: float = 0.2
+    name: float = 3.5
+    name_rarity: float = 0.5
+    code: float = 24.0
+    number: float = 6.0
+    caps: float = 12.0
+    value: float = 7.0
+    said_by_user: float = 0.8
+    used_in_call: float = 0.8
+    repeated: float = 0.3
+    oldest: float = 0.6
+    newest: float = 1.4
+    lead: float = 1.25
+
+
+WEIGHTS = Weights()
+
+
+@dataclass(frozen=True, slots=True)
+class Worth:
+    """Each unit's concepts, as positions in `weights` and `decays`, and its own multiplier."""
+
+    by_unit: tuple[tuple[int, ...], ...]
+    weights: tuple[float, ...]
+    decays: tuple[float, ...]
+    factors: tuple[float, ...]
+    patterns: tuple[int, ...]
+    """Units of one pattern differ in identifiers at most; -1 for what is too short to tell."""
+
+
+@dataclass(slots=True)
+class _Sightings:
+    """Where one concept was met."""
+
+    lines: int = 0
+    last_line: int = -1
+    last_at: float = 0.0
+    by_user: bool = False
+    in_call: bool = False
+
+
+class _Index:
+    """Numbers concepts in the order they are met, and notes where."""
+
+    def __init__(self) -> None:
+        self.numbers: dict[Concept, int] = {}
+        self.sightings: list[_Sightings] = []
+
+    def note(self, found: Sequence[Concept], unit: Unit, source: Source, at: float) -> list[int]:
+        noted: list[int] = []
+        for concept in found:
+            number = self.numbers.setdefault(concept, len(self.sightings))
+            noted.append(number)
+            if number == len(self.sightings):
+                self.sightings.append(_Sightings())
+            seen = self.sightings[number]
+            if seen.last_line != unit.line:
+                seen.last_line = unit.line
+                seen.lines += 1
+                seen.by_user = seen.by_user or source is Source.USER
+                seen.in_call = seen.in_call or source is Source.CALL
+            seen.last_at = at
+        return noted
+
+
+def appraise(lines: Sequence[Line], units: Sequence[Unit], texts: Sequence[str]) -> Worth:
+    """Weighs every concept by rarity and, for identifiers, by who used it, and how late."""
+    index = _Index()
+    reader = Reader()
+    by_unit: list[tuple[int, ...]] = []
+    patterns: dict[tuple[str, ...], int] = {}
+    pattern_of: list[int] = []
+    total = sum(map(len, texts)) or 1
+    passed = 0
+    for unit, text in zip(units, texts, strict=True):
+        passed += len(text)
+        found = list(dict.fromkeys(_concepts(reader, unit, text)))
+        by_unit.append(tuple(index.note(found, unit, lines[unit.line].source, passed / total)))
+        said = tuple(value for kind, value in found if kind == WORD) if unit.is_prose else ()
+        pattern_of.append(patterns.setdefault(said, len(patterns)) if len(said) > 1 else -1)
+    weights = (
+        _weight(kind, seen, len(lines))
+        for (kind, _), seen in zip(index.numbers, index.sightings, strict=True)
+    )
+    return Worth(
+        by_unit=tuple(by_unit),
+        weights=tuple(weights),
+        decays=tuple(DECAY[kind] for kind, _ in index.numbers),
+        factors=_factors(lines, units),
+        patterns=tuple(pattern_of),
+    )
+
+
+def _concepts(reader: Reader, unit: Unit, text: str) -> Iterator[Concept]:
+    """The concepts of a unit's label, its key and its text."""
+    if unit.label:
+        yield from reader.read(unit.label, prose=False)
+    if not unit.body_at:
+        yield from reader.read(text, prose=True)
+        return
+    yield (KEY, text[: unit.body_at])
+    body = text[unit.body_at :]
+    if " " in body and len(body) <= _LONGEST_VALUE:
+        yield (VALUE, body.lower())
+    yield from reader.read(body, prose=False)
+
+
+def _weight(kind: str, seen: _Sightings, lines: int) -> float:
+    w = WEIGHTS
+    rarity = math.log(1 + lines / seen.lines)
+    if kind == WORD:
+        return w.word * math.pow(rarity, w.rarity_power)
+    if kind == PAIR:
+        return w.pair * math.pow(rarity, w.rarity_power)
+    if kind == NAME:
+        return w.name + w.name_rarity * rarity
+    if kind == KEY:
+        return w.key
+    base = {CODE: w.code, NUMBER: w.number, CAPS: w.caps, VALUE: w.value}[kind]
+    used = 1.0 + w.said_by_user * seen.by_user + w.used_in_call * seen.in_call
+    used += w.repeated * math.log(seen.lines)
+    # Squared, so that age costs little until it is recent turns it is compared with.
+    return base * used * (w.oldest + w.newest * seen.last_at**2)
+
+
+def _factors(lines: Sequence[Line], units: Sequence[Unit]) -> tuple[float, ...]:
+    """Raises the first sentence of a person's longer message: people open with the point."""
+    sizes = [0] * len(lines)
+    for unit in units:
+        sizes[unit.line] += 1
+    factors: list[float] = []
+    before = -1
+    for unit in units:
+        opens = unit.line != before and lines[unit.line].source is Source.USER
+        before = unit.line
+        leads = opens and unit.is_prose and sizes[unit.line] >= _LONG_MESSAGE
+        factors.append(WEIGHTS.lead if leads else 1.0)
+    return tuple(factors)

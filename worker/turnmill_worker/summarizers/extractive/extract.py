@@ -1,0 +1,121 @@
+"""From turns and a budget to the summary text."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from itertools import groupby
+from typing import Any, Final
+
+from turnmill_worker.summarizers.extractive.concepts import appraise
+from turnmill_worker.summarizers.extractive.previous import add_previous
+from turnmill_worker.summarizers.extractive.render import is_told, opening, render
+from turnmill_worker.summarizers.extractive.select import Selection
+from turnmill_worker.summarizers.extractive.telegraph import is_english, telegraph
+from turnmill_worker.summarizers.extractive.units import (
+    Line,
+    Source,
+    Unit,
+    Units,
+    add_records,
+)
+
+Count = Callable[[str], int]
+
+
+def extract(
+    records: Sequence[tuple[int, Mapping[str, Any]]],
+    *,
+    previous: str = "",
+    budget_tokens: int,
+    count: Count,
+) -> str:
+    """What of `previous` and `records` is most likely to be needed, in at most `budget_tokens`.
+
+    `records` are `(seq, OpenAI chat message)` in conversation order; `previous` is a summary this
+    function made of the turns before them. Never raises on any content. Pure and deterministic.
+    """
+    found = Units([], [])
+    add_previous(found, previous)
+    add_records(found, records)
+    lines, units = found.lines, found.units
+    if not units or budget_tokens <= 0:
+        return ""
+    verbatim = [unit.text for unit in units]
+    if sum(map(len, verbatim)) <= budget_tokens * _CHARS_PER_TOKEN:
+        whole = render(lines, units, verbatim, range(len(units)))
+        if count(whole) <= budget_tokens:
+            return whole
+    texts = _shortened(lines, units)
+    order = _order(lines, units, texts, budget_tokens, count)
+    return _longest_that_fits(lines, units, texts, order, budget_tokens, count)
+
+
+_CHARS_PER_TOKEN: Final = 16
+"""More characters a token than any text has: past it, counting tokens could only waste time."""
+
+_SMALLER_TRIED: Final = 16
+"""Units tried, in order, in the room that was too small for the next best one."""
+
+
+def _shortened(lines: Sequence[Line], units: Sequence[Unit]) -> list[str]:
+    """Every unit's text, in telegraph style where somebody wrote it in English."""
+    texts: list[str] = []
+    for line, members in groupby(units, key=lambda unit: unit.line):
+        own = [unit.text for unit in members]
+        may = not lines[line].settled and lines[line].source in {Source.USER, Source.ASSISTANT}
+        prose = may and is_english(own)
+        texts.extend(telegraph(text) if prose else text for text in own)
+    return texts
+
+
+def _order(
+    lines: Sequence[Line], units: Sequence[Unit], texts: Sequence[str], budget: int, count: Count
+) -> list[int]:
+    """The units that about fill the budget, best first, by costs added up from their parts."""
+    told: dict[str, Source] = {}
+    line_costs = [count(f"\n{opening(line, named=is_told(line, told))}") for line in lines]
+    group_costs = [1] * (units[-1].group + 1)
+    for unit in units:
+        if unit.label and group_costs[unit.group] == 1:
+            group_costs[unit.group] = count(f"; {unit.label}:")
+    selection = Selection(
+        units,
+        appraise(lines, units, texts),
+        costs=_costs(texts, count),
+        group_costs=group_costs,
+        line_costs=line_costs,
+    )
+    return selection.run(budget + budget // 5 + 16)
+
+
+def _costs(texts: Sequence[str], count: Count) -> list[int]:
+    """The tokens of each text behind a space; the same text is counted once."""
+    known = {text: count(f" {text}") for text in dict.fromkeys(texts)}
+    return [known[text] for text in texts]
+
+
+def _longest_that_fits(
+    lines: Sequence[Line],
+    units: Sequence[Unit],
+    texts: Sequence[str],
+    order: Sequence[int],
+    budget: int,
+    count: Count,
+) -> str:
+    """The longest beginning of `order` whose exact count is within the budget, and small change."""
+    best = ""
+    low, high = 0, len(order)
+    while low < high:
+        middle = (low + high + 1) // 2
+        candidate = render(lines, units, texts, order[:middle])
+        if count(candidate) <= budget:
+            best, low = candidate, middle
+        else:
+            high = middle - 1
+    chosen = list(order[:low])
+    for position in order[low + 1 : low + 1 + _SMALLER_TRIED]:
+        candidate = render(lines, units, texts, [*chosen, position])
+        if count(candidate) <= budget:
+            best = candidate
+            chosen.append(position)
+    return best

@@ -1,0 +1,94 @@
+"""Telegraph style: the words a reader can do without, dropped where that cannot change meaning."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Final
+
+from turnmill_worker.summarizers.extractive.lexicon import (
+    DROPPED,
+    ENGLISH,
+    GUARDS,
+    HAVE,
+    PARTICIPLES,
+    RETRACTIONS,
+    SHORTER,
+    STOP_PHRASES,
+)
+
+_EDGES: Final = '.,!?;:"()[]*…~-'
+_ENDS: Final = frozenset(".!?")
+_CODE = re.compile(r"[`{}<>=|\\]|\w\(")
+_WORDS = re.compile(r"[a-z][a-z'’]*")
+_LONGEST: Final = max(map(len, STOP_PHRASES))
+_PHRASES: Final = frozenset(STOP_PHRASES)
+_STARTERS: Final = frozenset(phrase[0] for phrase in STOP_PHRASES)
+
+
+def is_english(texts: Sequence[str]) -> bool:
+    """Whether one message's sentences are in the language whose filler words we know."""
+    words = _WORDS.findall(" ".join(texts).lower().replace("’", "'"))
+    hits = sum(word in ENGLISH for word in words)
+    return hits >= 1 and hits * 12 >= len(words)
+
+
+def is_guarded(words: Sequence[str]) -> bool:
+    """Whether a negation, condition or exception is among these lower-case words."""
+    return not GUARDS.isdisjoint(words) or any("n't" in word for word in words)
+
+
+def _retracts(tokens: Sequence[str], words: Sequence[str]) -> bool:
+    """Whether a sentence in here opens by taking something back: "Actually, wait with that."."""
+    if words[0] in RETRACTIONS:
+        return True
+    return any(
+        word in RETRACTIONS and token[-1:] in _ENDS
+        for token, word in zip(tokens, words[1:], strict=False)
+    )
+
+
+def telegraph(sentence: str) -> str:
+    """An English `sentence` without fillers, articles, copulas and the speaker's opening "I".
+
+    Unchanged if it negates, excepts or sets a condition (dropping words next to a "not" once
+    turned "cancel A but not B" into its opposite), and if it looks like code.
+    """
+    tokens = sentence.split(" ")
+    words = [token.strip(_EDGES) for token in sentence.lower().replace("’", "'").split(" ")]
+    if is_guarded(words) or _retracts(tokens, words) or _CODE.search(sentence):
+        return sentence
+    kept: list[str] = []
+    at = 0
+    while at < len(tokens):
+        run = _droppable(words, at, opens=not kept or kept[-1][-1:] in _ENDS)
+        if not run:
+            kept.append(_shorter(tokens[at], words[at]))
+        elif kept and tokens[at + run - 1][-1:] in _ENDS:
+            # The dropped word closed a sentence: its mark must not be lost with it.
+            kept[-1] = kept[-1].rstrip(",;:.!?") + tokens[at + run - 1][-1]
+        at += run or 1
+    return " ".join(kept)
+
+
+def _droppable(words: Sequence[str], at: int, *, opens: bool) -> int:
+    """How many words from here a reader can do without: a stop phrase, one word or none."""
+    word = words[at]
+    if word in _STARTERS:
+        for length in range(min(_LONGEST, len(words) - at), 1, -1):
+            if tuple(words[at : at + length]) in _PHRASES:
+                return length
+    after = words[at + 1] if at + 1 < len(words) else ""
+    if word in DROPPED or (word == "i" and opens and after):
+        return 1
+    if word in HAVE and (after in PARTICIPLES or after.endswith("ed")):
+        return 1
+    return int(word == "just" and at > 0 and words[at - 1] in {"i", "we", "i'm", "i've", "we've"})
+
+
+def _shorter(token: str, word: str) -> str:
+    """`you're` as `you`, marks kept."""
+    if word not in SHORTER:
+        return token
+    start = token.lower().find(word[0])
+    return f"{token[: start + len(SHORTER[word])]}{token[start + len(word) :]}"

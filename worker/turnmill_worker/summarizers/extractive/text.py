@@ -1,0 +1,87 @@
+"""Untrusted text made harmless, and cut into sentences; linear in its length."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Final
+
+from turnmill_worker.summarizers.extractive.lexicon import RETRACTIONS
+
+UNIT_CHARS: Final = 400
+"""A unit longer than this is cut, so that one run of text cannot fill or miss the budget whole."""
+
+# Controls, line separators, bidirectional overrides and zero-width marks: a summary line must end
+# where we end it and read the way it is stored. Lone surrogates cannot be encoded at all.
+_UNPRINTABLE = re.compile(
+    "[\x00-\x08\x0b-\x1f\x7f-\x9f\u00ad\u200b\u200e\u200f\u2028-\u202e\u2060-\u2069\ufeff]"
+)
+_SURROGATE = re.compile("[\ud800-\udfff]")
+_DATA_URL = re.compile(r"data:([a-z]{1,16})/[\w.+-]{1,64};base64,[A-Za-z0-9+/=_-]*")
+_BREAK: Final = r"\s,;:\"{}\[\]<>|。、，；"
+# No language goes this far without a break: it is base64, a hash dump or noise. Tried only where
+# a run begins, or every character of a shorter run would start a search of its own.
+_RUN = re.compile(rf"(?<![^{_BREAK}])[^{_BREAK}]{{1024,}}")
+_SENTENCE = re.compile(r"(?<=[.!?…])\s+(?=[^\sa-z])|(?<=[。！？])")
+_ABBREVIATIONS: Final = ("Mr.", "Mrs.", "Ms.", "Dr.", "St.", "No.", "vs.", "Prof.", "e.g.", "i.e.")
+_BREAKS = re.compile(r"[\s,;:{}()\[\]<>|]")
+_SPOKEN = re.compile(r"\w")
+_WORD = re.compile(r"[A-Za-z']+")
+
+
+def clean(text: str) -> str:
+    """`text` without what could forge a line, break the tokenizer or bury the rest in base64."""
+    if ";base64," in text:
+        text = _DATA_URL.sub(lambda url: f"[{url[1]}]", text)
+    text = _SURROGATE.sub("\ufffd", _UNPRINTABLE.sub(" ", text.replace("\r", "\n")))
+    return _RUN.sub(_shorten, text)
+
+
+def _shorten(run: re.Match[str]) -> str:
+    return f"{run[0][:64]}…({len(run[0])} characters)"
+
+
+def one_line(text: str) -> str:
+    """`text` cleaned, with every run of white space turned into one space."""
+    return " ".join(clean(text).split())
+
+
+def sentences(text: str) -> Iterator[str]:
+    """The sentences and lines of `text`, each one line, none longer than `UNIT_CHARS`."""
+    for row in clean(text).split("\n"):
+        for sentence in _bound(_SENTENCE.split(" ".join(row.split()))):
+            yield from capped(sentence)
+
+
+def _bound(pieces: list[str]) -> Iterator[str]:
+    """Joins a sentence to what it cannot be read without: an abbreviation's rest, a retraction."""
+    pending = ""
+    for piece in filter(None, pieces):
+        if pending and len(pending) < UNIT_CHARS and _belongs(piece, pending):
+            pending = f"{pending} {piece}"
+            continue
+        if pending:
+            yield pending
+        pending = piece
+    if pending:
+        yield pending
+
+
+def _belongs(piece: str, before: str) -> bool:
+    first = _WORD.match(piece)
+    if first and first[0].lower() in RETRACTIONS:
+        return True
+    return before.endswith(_ABBREVIATIONS) or not _SPOKEN.search(piece)
+
+
+def capped(text: str) -> Iterator[str]:
+    """`text` in pieces of at most `UNIT_CHARS`, cut at white space or punctuation if there is any."""
+    start = 0
+    while len(text) - start > UNIT_CHARS:
+        breaks = [m.end() for m in _BREAKS.finditer(text, start + 200, start + UNIT_CHARS)]
+        end = breaks[-1] if breaks else start + UNIT_CHARS
+        if piece := text[start:end].strip():
+            yield piece
+        start = end
+    if rest := text[start:].strip():
+        yield rest

@@ -1,0 +1,22 @@
+"""The offline summarizer: extraction, no model, no key, no network. The default."""
+
+from __future__ import annotations
+
+from turnmill_worker.compaction.snapshot import SummaryRequest
+from turnmill_worker.ports import Counter
+from turnmill_worker.summarizers.extractive import extract
+
+__all__ = ["ExtractiveSummarizer"]
+
+
+class ExtractiveSummarizer:
+    """The ``Summarizer`` port over ``extract``: keeps the sentences and facts worth most."""
+
+    def summarize(self, request: SummaryRequest, counter: Counter) -> str:
+        """The most telling parts of the previous summary and the records, within the budget."""
+        return extract(
+            request.records,
+            previous=request.previous,
+            budget_tokens=request.budget_tokens,
+            count=counter.count,
+        )

@@ -1,0 +1,140 @@
+"""What a chat message costs in tokens.
+
+The formula, version 1. A message costs the sum of
+
+    3                                   framing (OpenAI cookbook, "How to count tokens": gpt-4o)
+    tokens(role)
+    tokens(content)                     a string; or each part by its kind; or nothing for null
+    tokens(name) + 1                    when there is a name (cookbook)
+    tokens(tool_call_id) + 1            when there is one
+    8 + tokens(id) + tokens(name) + tokens(arguments)    per tool call, custom calls alike
+    tokens(JSON of the value) + tokens(field) + 1        per field we do not know
+
+and a list of messages costs 3 more, which prime the reply. Providers publish no formula for tool
+calls: a call costs its name, its arguments and some framing, and 8 and the id keep us above what
+OpenAI reports for it. Pictures cost `images.image_tokens`; sound and files are weighed by size, and
+their base64 is never counted as text. Change any of it: raise `formula.FORMULA_VERSION`.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Any, Final
+
+from turnmill_worker.tokens.formula import FORMULA_VERSION
+from turnmill_worker.tokens.images import image_tokens
+
+if TYPE_CHECKING:
+    from turnmill_worker.tokens.counter import TokenCounter
+
+__all__ = ["FORMULA_VERSION", "REPLY_TOKENS", "count_message", "count_messages"]
+
+REPLY_TOKENS: Final = 3
+"""Every reply is primed with `<|start|>assistant<|message|>` (OpenAI cookbook)."""
+
+_MESSAGE_TOKENS: Final = 3
+_FIELD_TOKENS: Final = 1
+_CALL_TOKENS: Final = 8
+_PART_TOKENS: Final = 1
+_ATTACHMENT_TOKENS: Final = 16
+# Sound costs 10 tokens a second; speech is rarely packed below 2 KB a second, or 270 base64
+# characters per token. 100 leaves room, and for files too.
+_ATTACHMENT_CHARS_PER_TOKEN: Final = 100
+_KNOWN: Final = frozenset({"role", "content", "name", "tool_calls", "tool_call_id"})
+
+
+def count_messages(counter: TokenCounter, messages: Iterable[Mapping[str, Any]]) -> int:
+    """Return the tokens of a request made of `messages`, reply priming included."""
+    return REPLY_TOKENS + sum(count_message(counter, message) for message in messages)
+
+
+def count_message(counter: TokenCounter, message: Mapping[str, Any]) -> int:
+    """Return the tokens of one OpenAI chat message, by the formula above.
+
+    Linear in the message's size; never below the OpenAI cookbook's number. Reads what it gets: a
+    field of an unexpected type is counted as the text of its JSON, and null fields cost nothing.
+    """
+    tokens = _MESSAGE_TOKENS + _text(counter, message.get("role"))
+    tokens += _content(counter, message.get("content"))
+    for field in ("name", "tool_call_id"):
+        if message.get(field) is not None:
+            tokens += _text(counter, message[field]) + _FIELD_TOKENS
+    tokens += _calls(counter, message.get("tool_calls"))
+    return tokens + _others(counter, message, _KNOWN)
+
+
+def _content(counter: TokenCounter, content: object) -> int:
+    if not isinstance(content, list):
+        return _text(counter, content)
+    return sum(_part(counter, part) for part in content)
+
+
+def _part(counter: TokenCounter, part: object) -> int:
+    """Return the tokens of one content part by its kind; of an unknown kind, those of its JSON."""
+    if not isinstance(part, Mapping):
+        return _PART_TOKENS + _text(counter, part)
+    match part.get("type"):
+        case "text" | "refusal" as kind:
+            known, tokens = {"type", kind}, _text(counter, part.get(kind))
+        case "image_url":
+            known, tokens = {"type", "image_url", "detail"}, image_tokens(part)
+        case "input_audio" | "file" as kind:
+            known, tokens = {"type", kind}, _attachment(counter, part.get(kind))
+        case _:
+            return _PART_TOKENS + _text(counter, part)
+    return _PART_TOKENS + tokens + _others(counter, part, known)
+
+
+def _attachment(counter: TokenCounter, value: object) -> int:
+    """Return the tokens of a sound or a file: by its size where carried inline, by name if not."""
+    if not isinstance(value, Mapping):
+        return _ATTACHMENT_TOKENS + _text(counter, value)
+    tokens = _ATTACHMENT_TOKENS + _others(counter, value, {"data", "file_data"})
+    for field in ("data", "file_data"):
+        carried = value.get(field)
+        if isinstance(carried, str):
+            tokens += -(-len(carried) // _ATTACHMENT_CHARS_PER_TOKEN)
+        else:
+            tokens += _text(counter, carried)
+    return tokens
+
+
+def _calls(counter: TokenCounter, calls: object) -> int:
+    if not isinstance(calls, list):
+        return _text(counter, calls)
+    return sum(_call(counter, call) for call in calls)
+
+
+def _call(counter: TokenCounter, call: object) -> int:
+    """Return the tokens of one tool call: `function` with arguments, or `custom` with input."""
+    if not isinstance(call, Mapping):
+        return _CALL_TOKENS + _text(counter, call)
+    tokens = _CALL_TOKENS + _text(counter, call.get("id"))
+    for kind in ("function", "custom"):
+        body = call.get(kind)
+        if not isinstance(body, Mapping):
+            tokens += _text(counter, body)
+            continue
+        said = {"name", "arguments", "input"}
+        tokens += sum(_text(counter, body.get(field)) for field in said)
+        tokens += _others(counter, body, said)
+    return tokens + _others(counter, call, {"id", "type", "function", "custom"})
+
+
+def _others(counter: TokenCounter, value: Mapping[str, Any], known: Iterable[str]) -> int:
+    """Return the tokens of the fields not in `known`, each as its name and the text of its JSON."""
+    return sum(
+        _text(counter, field) + _text(counter, value[field]) + _FIELD_TOKENS
+        for field in value.keys() - known
+        if value[field] is not None
+    )
+
+
+def _text(counter: TokenCounter, value: object) -> int:
+    """Return the tokens of a string, or of the JSON of anything else; null costs nothing."""
+    if value is None:
+        return 0
+    if isinstance(value, str):
+        return counter.count(value)
+    return counter.count(json.dumps(value, ensure_ascii=False, separators=(",", ":"), default=str))
