@@ -34,7 +34,7 @@ from turnmill.contract.turns import Message, Turn
 from turnmill.wake import CeleryWaker, HintCounts, SilentWaker, Waker
 
 # fmt: off
-__all__ = [
+__all__ = [  # noqa: RUF022 - grouped, as a reader looks for them
     # clients
     "AsyncContextClient", "ContextClient",
     # values

@@ -11,7 +11,7 @@ import redis.asyncio
 from redis.asyncio.retry import Retry
 
 from turnmill.client import ATTEMPTS, CHUNK, backoff, connection_options, waker_for
-from turnmill.commands import Call, Commands, PushCall, translate
+from turnmill.commands import Call, Command, Commands, PushCall, translate
 from turnmill.contract.context import Context, ContextInfo, Pushed
 from turnmill.contract.keys import NAMESPACES
 from turnmill.contract.names import SessionId
@@ -123,7 +123,7 @@ class AsyncContextClient:
         Raises:
             UnknownSession: never opened nor pushed to, forgotten, or expired.
         """
-        return self._commands.context(session, await self._run(self._commands.read(session)))
+        return self._commands.context(session, await self._atomic(self._commands.read(session)))
 
     async def info(self, session: str) -> ContextInfo:
         """The session in numbers, without its content.
@@ -173,6 +173,16 @@ class AsyncContextClient:
         except redis.RedisError as error:
             raise translate(error) from error
 
+    async def _atomic(self, commands: Sequence[Command]) -> list[Any]:
+        try:
+            async with self._redis.pipeline(transaction=True) as pipe:
+                for command in commands:
+                    pipe.execute_command(*command)
+                replies: list[Any] = await pipe.execute()
+                return replies
+        except redis.RedisError as error:
+            raise translate(error) from error
+
     async def _run_many(self, pushes: Sequence[PushCall]) -> list[Any]:
         try:
             replies = await self._pipeline(pushes)
@@ -204,6 +214,8 @@ class AsyncContextClient:
 
 
 def _connect(url: str, timeout_s: float) -> redis.asyncio.Redis:
-    return redis.asyncio.Redis.from_url(
+    client = redis.asyncio.Redis.from_url(
         url, retry=Retry(backoff(timeout_s), ATTEMPTS - 1), **connection_options(timeout_s)
     )
+    del client.response_callbacks["XRANGE"]  # entries as they come; a dict each is thrown away
+    return client

@@ -10,7 +10,7 @@ import redis
 from redis.backoff import ExponentialBackoff
 from redis.retry import Retry
 
-from turnmill.commands import Call, Commands, PushCall, translate
+from turnmill.commands import Call, Command, Commands, PushCall, translate
 from turnmill.contract.context import Context, ContextInfo, Pushed
 from turnmill.contract.keys import NAMESPACES
 from turnmill.contract.names import SessionId
@@ -144,7 +144,7 @@ class ContextClient:
         Raises:
             UnknownSession: never opened nor pushed to, forgotten, or expired.
         """
-        return self._commands.context(session, self._run(self._commands.read(session)))
+        return self._commands.context(session, self._atomic(self._commands.read(session)))
 
     def info(self, session: str) -> ContextInfo:
         """The session in numbers, without its content.
@@ -194,6 +194,16 @@ class ContextClient:
         except redis.RedisError as error:
             raise translate(error) from error
 
+    def _atomic(self, commands: Sequence[Command]) -> list[Any]:
+        try:
+            with self._redis.pipeline(transaction=True) as pipe:
+                for command in commands:
+                    pipe.execute_command(*command)
+                replies: list[Any] = pipe.execute()
+                return replies
+        except redis.RedisError as error:
+            raise translate(error) from error
+
     def _run_many(self, pushes: Sequence[PushCall]) -> list[Any]:
         try:
             replies = self._pipeline(pushes)
@@ -223,6 +233,8 @@ class ContextClient:
 
 
 def _connect(url: str, timeout_s: float) -> redis.Redis:
-    return redis.Redis.from_url(
+    client = redis.Redis.from_url(
         url, retry=Retry(backoff(timeout_s), ATTEMPTS - 1), **connection_options(timeout_s)
     )
+    del client.response_callbacks["XRANGE"]  # type: ignore[no-untyped-call]  # entries as they come; a dict each is thrown away
+    return client

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
 import time
-import uuid
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import redis
@@ -23,6 +23,7 @@ from turnmill.contract.context import (
     Usage,
 )
 from turnmill.contract.errors import (
+    CorruptContext,
     InvalidInput,
     InvalidTurn,
     StoreFull,
@@ -36,12 +37,12 @@ from turnmill.contract.keys import SHARDS, SessionKeys, session_keys, shard_keys
 from turnmill.contract.legality import repair
 from turnmill.contract.names import Namespace, Seq, SessionId, Version, namespace, session_id
 from turnmill.contract.policy import MIN_ROOM_TOKENS, Policy
-from turnmill.contract.render import render, system_message
+from turnmill.contract.render import render_head, system_message
 from turnmill.contract.scripts import Script, load_script
 from turnmill.contract.turns import DEFAULT_MAX_TURN_BYTES, encode_turn, to_turn
 from turnmill.projection import project
 
-__all__ = ["Call", "Commands", "PushCall", "decode_messages", "translate"]
+__all__ = ["Call", "Command", "Commands", "PushCall", "decode_turns", "translate"]
 
 DEDUPE_WINDOW = 10_000
 """How many of a session's newest turn_ids are remembered."""
@@ -54,6 +55,10 @@ class Call(NamedTuple):
 
     script: Script
     words: list[str | bytes | int]
+
+
+Command = tuple[str | bytes, ...]
+"""A plain Redis command."""
 
 
 class PushCall(NamedTuple):
@@ -74,12 +79,28 @@ def translate(error: redis.RedisError) -> TurnmillError:
     return TurnmillError(f"Redis refused the call ({kind}); `turnmill doctor` may say why")
 
 
-def decode_messages(body: bytes) -> tuple[JsonMessage, ...]:
-    """The messages of a stored turn."""
+def decode_turns(bodies: Sequence[bytes]) -> list[list[JsonMessage]]:
+    """The messages of stored turns.
+
+    Raises:
+        CorruptContext: a turn is not what this version of turnmill writes.
+    """
     try:
-        return tuple(from_json(body))
+        turns: list[list[JsonMessage]] = from_json(b"[%b]" % b",".join(bodies))
     except ValueError:
-        return tuple(json.loads(body))  # the slow reader also takes lone surrogates
+        turns = [_decode_turn(body) for body in bodies]
+    if not all(isinstance(turn, list) for turn in turns):
+        raise CorruptContext("stored turn: not a list of messages")
+    return turns
+
+
+def _decode_turn(body: bytes) -> list[JsonMessage]:
+    try:
+        turn: list[JsonMessage] = json.loads(body)  # slower, and takes lone surrogates
+    except ValueError:
+        # Not chained: the decoder's error holds the text.
+        raise CorruptContext(f"stored turn: {len(body)} bytes that are not JSON") from None
+    return turn
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -107,7 +128,7 @@ class Commands:
         name, keys = self._keys(session)
         value = to_turn(turn, turn_id=turn_id)
         messages, fields = encode_turn(value, max_bytes=self.max_turn_bytes)
-        chosen = value.turn_id or uuid.uuid4().hex
+        chosen = value.turn_id or os.urandom(16).hex()
         words = load_script(_LUA, "push").call(
             keys,
             session=name,
@@ -178,35 +199,52 @@ class Commands:
 
     # read
 
-    def read(self, session: str) -> Call:
-        """One atomic view of the session."""
-        _, keys = self._keys(session)
-        script = load_script(_LUA, "read")
-        return Call(script, script.call(keys, default_hard=_DEFAULT_POLICY.hard_limit))
+    def read(self, session: str) -> list[Command]:
+        """One atomic view of the session: commands for one MULTI/EXEC.
 
-    def context(self, session: str, reply: list[Any] | None) -> Context:
+        A transaction and not a script: Redis would copy every turn into Lua and back, which
+        doubles the time of a read (docs/decisions/0002-reads-are-transactions.md).
+        """
+        _, keys = self._keys(session)
+        return [
+            ("HMGET", keys.meta, *_FIELDS),
+            ("GET", keys.context),
+            ("XRANGE", keys.log, "-", "+"),
+            ("HGETALL", keys.counts),
+        ]
+
+    def context(self, session: str, reply: Sequence[Any]) -> Context:
         """The context in a read's reply, projected when it is over the hard limit.
 
         Raises:
             UnknownSession: there is no such session.
         """
-        if reply is None:
+        meta, body, entries, counts = reply
+        if meta[0] is None:
             raise self._unknown(session)
-        fields, body, entries, counts = reply
-        view = _View.of(fields)
+        view = _View.of(meta)
         stored = StoredContext.parse(body)
-        tail = _tail(entries, stored, view.counted_seq, _pairs(counts))
-        fixed = view.usage.system + view.usage.summary + view.usage.REPLY
-        system = view.system.decode()
-        plain = render(system, stored, tail)
+        log = [_LogEntry.of(entry) for entry in entries]
+        turns = _with_elisions(decode_turns([entry.messages for entry in log]), log, stored)
+        pending = sum(entry.bound for entry in log if entry.seq > view.counted_seq)
+        plain = render_head(stored, view.system)
+        for turn in turns:
+            plain += turn
         messages = repair(plain)
-        tokens = view.usage.total
-        if len(messages) != len(plain):
-            tokens += _bound([m for m in messages if m not in plain])
+        tokens = view.usage.total + pending
+        if messages is not plain:
+            pushed = set(map(id, plain))
+            tokens += _bound([message for message in messages if id(message) not in pushed])
         receipt = None
         if tokens > view.hard:
-            limits = view.policy.limits(view.usage.system)
-            projected = project(system, stored, tail, limits, _bound, fixed_tokens=fixed)
+            projected = project(
+                view.system,
+                stored,
+                _tail(log, turns, view.counted_seq, counts),
+                view.policy.limits(view.usage.system),
+                _bound,
+                fixed_tokens=view.usage.system + view.usage.summary + view.usage.REPLY,
+            )
             messages, tokens, receipt = projected.messages, projected.tokens, projected.receipt
         return Context(
             messages=messages,
@@ -215,7 +253,7 @@ class Commands:
             watermark=stored.watermark,
             last_seq=view.last_seq,
             tokens=tokens,
-            exact=not view.usage.pending and receipt is None,
+            exact=not pending and messages is plain,
             projection=receipt,
         )
 
@@ -235,7 +273,7 @@ class Commands:
         """
         if reply is None:
             raise self._unknown(session)
-        flat, log, covered, compactions, waiting, due = reply
+        flat, pending, log, covered, compactions, waiting, due = reply
         meta = dict(zip(flat[::2], flat[1::2], strict=True))
         view = _View.of([meta.get(name) for name in _FIELDS])
         now_ms = time.time() * 1000
@@ -246,7 +284,7 @@ class Commands:
             watermark=Seq(_int(meta.get(b"watermark"))),
             last_seq=view.last_seq,
             counted_seq=view.counted_seq,
-            usage=view.usage,
+            usage=replace(view.usage, pending=pending),
             limits=view.policy.limits(view.usage.system),
             policy=view.policy,
             turns_in_log=log,
@@ -291,7 +329,6 @@ _FIELDS = (
     b"system_tokens",
     b"context_tokens",
     b"tail_tokens",
-    b"pending_bound",
     b"hard",
     b"policy",
 )
@@ -303,7 +340,7 @@ class _View:
 
     last_seq: Seq
     counted_seq: Seq
-    system: bytes
+    system: str
     usage: Usage
     hard: int
     policy_json: bytes
@@ -313,15 +350,14 @@ class _View:
         return cls(
             last_seq=Seq(_int(fields[3])),
             counted_seq=Seq(_int(fields[4])),
-            system=fields[5] or b"",
+            system=(fields[5] or b"").decode(),
             usage=Usage(
                 system=_int(fields[6]),
                 summary=_int(fields[7]),
                 tail=_int(fields[8]),
-                pending=_int(fields[9]),
             ),
-            hard=_int(fields[10]) or _DEFAULT_POLICY.hard_limit,
-            policy_json=fields[11] or b"",
+            hard=_int(fields[9]) or _DEFAULT_POLICY.hard_limit,
+            policy_json=fields[10] or b"",
         )
 
     @property
@@ -333,37 +369,50 @@ def _int(value: bytes | None) -> int:
     return int(value) if value else 0
 
 
-def _pairs(flat: Sequence[bytes]) -> dict[int, int]:
-    return {int(seq): int(tokens) for seq, tokens in zip(flat[::2], flat[1::2], strict=True)}
+class _LogEntry(NamedTuple):
+    """One turn as the log holds it."""
+
+    seq: Seq
+    messages: bytes
+    bound: int
+    fields: bytes
+
+    @classmethod
+    def of(cls, entry: tuple[bytes, Any]) -> _LogEntry:
+        """An entry as redis-py parsed it, or raw, in the order push.lua writes its fields."""
+        entry_id, fields = entry
+        if isinstance(fields, dict):
+            fields = [part for pair in fields.items() for part in pair]
+        return cls(Seq(int(entry_id[:-2])), fields[1], int(fields[3]), fields[7])
+
+
+def _with_elisions(
+    turns: list[list[JsonMessage]], log: Sequence[_LogEntry], stored: StoredContext
+) -> list[list[JsonMessage]]:
+    if stored.elisions:
+        place = {entry.seq: at for at, entry in enumerate(log)}
+        for elision in stored.elisions:
+            turns[place[Seq(elision.seq)]][elision.index] = elision.message
+    return turns
 
 
 def _tail(
-    entries: Sequence[tuple[bytes, Sequence[bytes]]],
-    stored: StoredContext,
+    log: Sequence[_LogEntry],
+    turns: Sequence[Sequence[JsonMessage]],
     counted_seq: int,
-    counts: dict[int, int],
+    counts: Mapping[bytes, bytes],
 ) -> list[TailTurn]:
-    """The log's turns with elisions applied; field order as push.lua writes it."""
-    elided: dict[int, dict[int, JsonMessage]] = {}
-    for elision in stored.elisions:
-        elided.setdefault(elision.seq, {})[elision.index] = elision.message
-    tail = []
-    for entry_id, (_, body, _, bound, _, _, _, fields) in entries:
-        seq = Seq(int(entry_id[:-2]))
-        messages = decode_messages(body)
-        if seq in elided:
-            swap = elided[seq]
-            messages = tuple(swap.get(at, message) for at, message in enumerate(messages))
-        tail.append(
-            TailTurn(
-                seq=seq,
-                messages=messages,
-                tokens=counts.get(seq) or int(bound),
-                exact=seq <= counted_seq,
-                pinned=b'"pinned":true' in fields,
-            )
+    """The log's turns with their tokens: exact where counted, else the producer's bound."""
+    return [
+        TailTurn(
+            seq=entry.seq,
+            messages=tuple(messages),
+            tokens=int(counts.get(b"%d" % entry.seq) or entry.bound),
+            exact=entry.seq <= counted_seq,
+            pinned=b'"pinned":true' in entry.fields,
         )
-    return tail
+        for entry, messages in zip(log, turns, strict=True)
+    ]
 
 
 def _bound(messages: Sequence[JsonMessage]) -> int:

@@ -8,6 +8,7 @@ import signal
 import socket
 import subprocess
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -49,16 +50,23 @@ class EmbeddedRedis:
     """A redis-server process with its data in ``directory``, append-only and never evicting.
 
     As a context manager it runs inside the block. ``kill`` and ``start`` again is a crash and a
-    restart on the same port with the same data.
+    restart on the same port with the same data. ``launcher`` goes before the command.
     """
 
     def __init__(
-        self, directory: Path, *, port: int = 0, durable: bool = True, binary: str | None = None
+        self,
+        directory: Path,
+        *,
+        port: int = 0,
+        durable: bool = True,
+        binary: str | None = None,
+        launcher: Sequence[str] = (),
     ) -> None:
         self.directory = directory
         self.port = port or free_port()
         self._durable = durable
         self._binary = binary or find_redis_server()
+        self._launcher = launcher
         self._process: subprocess.Popen[bytes] | None = None
 
     @property
@@ -71,6 +79,11 @@ class EmbeddedRedis:
         """Its process id while it runs."""
         return self._process.pid if self._process else None
 
+    @property
+    def alive(self) -> bool:
+        """Whether it runs."""
+        return self._process is not None and self._process.poll() is None
+
     def start(self, *, within_s: float = 30.0) -> Self:
         """Start it and wait until it answers.
 
@@ -79,7 +92,7 @@ class EmbeddedRedis:
         """
         self.directory.mkdir(parents=True, exist_ok=True)
         self._process = subprocess.Popen(  # noqa: S603 - the binary found above
-            [self._binary, *self._options()],
+            [*self._launcher, self._binary, *self._options()],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,

@@ -52,18 +52,12 @@ def project(
     fixed = fixed_tokens + _RECEIPT_TOKENS
     kept, dropped = _keep_newest(tail, fixed, limits)
     receipt = _receipt(dropped)
-    messages = repair(render(system, stored, kept, receipt if dropped else None))
+    plain = render(system, stored, kept, receipt if dropped else None)
+    messages = repair(plain)
     tokens = fixed + sum(turn.tokens for turn in kept)
-    if tokens <= limits.hard and len(messages) == _plain_length(system, stored, kept, dropped):
+    if tokens <= limits.hard and messages is plain:  # repaired messages are in nobody's sum
         return Projected(messages=messages, tokens=tokens, receipt=receipt)
     return _squeeze(system, messages, limits, count, receipt)
-
-
-def _plain_length(
-    system: str, stored: StoredContext, kept: Sequence[TailTurn], dropped: Sequence[TailTurn]
-) -> int:
-    """How many messages there are when nothing had to be repaired, so that the sum is right."""
-    return len(render(system, stored, kept)) + bool(dropped)
 
 
 def _keep_newest(

@@ -1,6 +1,6 @@
 """Text made to cost more tokens than it looks: what `bound_tokens` is fitted to and checked on."""
 
-# ruff: noqa: E501, RUF001  sentences of many languages, whole
+# ruff: noqa: E501  sentences of many languages, whole
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import json
 import random
 import string
 import uuid
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import Any
 
 LOWER, UPPER, DIGITS = string.ascii_lowercase, string.ascii_uppercase, string.digits
@@ -111,6 +111,22 @@ def hostile(chance: random.Random, size: int) -> Iterator[tuple[str, str]]:
     yield from _subsets(chance, size)
     yield from _pronounceable(chance, size)
     yield from _beyond_ascii(chance, size)
+
+
+def contrived(chance: random.Random, size: int) -> Iterator[tuple[str, str]]:
+    """Yield text no bound by neighbouring bytes can be tight and safe on: a few pairs, over and over.
+
+    `tatatata` needs a token every other letter, and English is made of the same pairs.
+    """
+    for period, alphabet in ((2, EVERYTHING), (3, EVERYTHING), (5, LOWER + " ")):
+        yield f"period {period}", (_of(chance, alphabet, period) * size)[:size]
+    for _ in range(14):
+        first, second = chance.sample(LOWER, 5), chance.sample(EVERYTHING, 9)
+        pairs = (chance.choice(first) + chance.choice(second) for _ in range(size // 2))
+        yield "few pairs", "".join(pairs)
+    yield from _subsets(chance, size, 2, 4)
+    for few in (3, 4, 5):
+        yield from _syllables(chance, size, few)
 
 
 def structures(chance: random.Random) -> Iterator[tuple[str, list[dict[str, Any]]]]:
@@ -234,8 +250,8 @@ def _alternations(chance: random.Random, size: int) -> Iterator[tuple[str, str]]
     for kind, (first, second) in pairs.items():
         both = (chance.choice(first) + chance.choice(second) for _ in range(size // 2))
         yield kind, "".join(both)
-    for period, alphabet in ((1, EVERYTHING), (2, EVERYTHING), (3, EVERYTHING), (5, LOWER + " ")):
-        yield f"period {period}", (_of(chance, alphabet, period) * size)[:size]
+    for character in _range(0, 128):
+        yield f"only {character!r}", character * size
     yield "period 1 of any", chance.choice(SCRIPTS["any"]) * (size // 3)
 
 
@@ -252,6 +268,11 @@ def _data(chance: random.Random, size: int) -> Iterator[tuple[str, str]]:
     yield "integers", json.dumps(integers, separators=(",", ":"))[:size]
     rows = [[chance.randint(0, 9) for _ in range(4)] for _ in range(size // 12)]
     yield "matrix", json.dumps(rows, separators=(",", ":"))[:size]
+    for separator in (", ", ",", " ", "\t", " | "):
+        digits = separator.join(_of(chance, DIGITS, chance.randint(1, 2)) for _ in range(size))
+        yield f"table by {separator!r}", digits[:size]
+        cells = separator.join(_of(chance, ALNUM, chance.randint(1, 2)) for _ in range(size))
+        yield f"cells by {separator!r}", cells[:size]
     yield "numbers by commas", _spaced(chance, DIGITS, 1, 3, size, ",")
     yield "numbers by points", _spaced(chance, DIGITS, 1, 9, size, ".")
     yield "numbers by spaces", _spaced(chance, DIGITS, 1, 4, size)
@@ -292,22 +313,22 @@ def _escapes(chance: random.Random, size: int) -> Iterator[tuple[str, str]]:
     yield "escaped quotes", _of(chance, '\\"', size)
 
 
-def _subsets(chance: random.Random, size: int) -> Iterator[tuple[str, str]]:
-    """Yield text over small alphabets drawn at random: what a fit is most easily fooled by."""
+def _subsets(
+    chance: random.Random, size: int, least: int = 5, most: int = 14
+) -> Iterator[tuple[str, str]]:
+    """Yield random text over small alphabets, themselves drawn at random."""
     for _ in range(14):
-        some = "".join(chance.sample(LOWER, chance.randint(2, 14)))
-        yield "few letters", _of(chance, some, size)
-        yield "words of few letters", _spaced(chance, some, 1, chance.randint(2, 9), size)
-        yield "few upper letters", _of(chance, some.upper(), size)
-        yield "few letters, capitals", _of(chance, some + chance.choice(UPPER) * 3, size)
-        some = "".join(chance.sample(EVERYTHING, chance.randint(2, 12)))
-        yield "few characters", _of(chance, some, size)
-        some = "".join(chance.sample(PUNCTUATION + " \n\t", chance.randint(2, 9)))
-        yield "few signs", _of(chance, some, size)
-        first: Sequence[str] = chance.sample(LOWER, chance.randint(3, 13))
-        second: Sequence[str] = chance.sample(EVERYTHING, chance.randint(1, 13))
-        pairs = (chance.choice(first) + chance.choice(second) for _ in range(size // 2))
-        yield "few pairs", "".join(pairs)
+
+        def some(alphabet: str) -> str:
+            return "".join(chance.sample(alphabet, chance.randint(least, most)))
+
+        letters = some(LOWER)
+        yield "few letters", _of(chance, letters, size)
+        yield "words of few letters", _spaced(chance, letters, 1, chance.randint(2, 9), size)
+        yield "few upper letters", _of(chance, letters.upper(), size)
+        yield "few letters, capitals", _of(chance, letters + chance.choice(UPPER) * 3, size)
+        yield "few characters", _of(chance, some(EVERYTHING), size)
+        yield "few signs", _of(chance, some(PUNCTUATION + " \n\t"), size)
 
 
 def _pronounceable(chance: random.Random, size: int) -> Iterator[tuple[str, str]]:
@@ -315,18 +336,22 @@ def _pronounceable(chance: random.Random, size: int) -> Iterator[tuple[str, str]
     for kind, text in LANGUAGES.items():
         start = chance.randrange(len(text))
         yield kind, (text[start:] + " " + text * (size // len(text) + 1))[:size]
-    consonants, vowels = "bcdfghjklmnpqrstvwxyz", "aeiou"
-    for few in (21, 21, 8, 5, 4, 3):
-        some = chance.sample(consonants, few)
-        for shape in ("cv", "cvc", "vc", "cvv", "ccv"):
-            letters = {"c": some, "v": chance.sample(vowels, chance.randint(2, 5))}
-            syllables = [
-                "".join(chance.choice(letters[kind]) for kind in shape) for _ in range(size // 2)
-            ]
-            yield f"{shape} of {few}", "".join(syllables)[:size]
-            joins = chance.choices((" ", "", "", ", ", "-"), (3, 3, 3, 0.3, 0.2), k=len(syllables))
-            spaced = "".join(map("".join, zip(syllables, joins, strict=True)))
-            yield f"{shape} words of {few}", spaced[:size]
+    for few in (21, 21, 12, 8, 6):
+        yield from _syllables(chance, size, few)
+
+
+def _syllables(chance: random.Random, size: int, few: int) -> Iterator[tuple[str, str]]:
+    """Yield syllables of `few` consonants, one after another and as words."""
+    consonants = chance.sample("bcdfghjklmnpqrstvwxyz", few)
+    for shape in ("cv", "cvc", "vc", "cvv", "ccv"):
+        letters = {"c": consonants, "v": chance.sample("aeiou", chance.randint(3, 5))}
+        syllables = [
+            "".join(chance.choice(letters[kind]) for kind in shape) for _ in range(size // 2)
+        ]
+        yield f"{shape} of {few}", "".join(syllables)[:size]
+        joins = chance.choices((" ", "", "", ", ", "-"), (3, 3, 3, 0.3, 0.2), k=len(syllables))
+        spaced = "".join(map("".join, zip(syllables, joins, strict=True)))
+        yield f"{shape} words of {few}", spaced[:size]
 
 
 def _beyond_ascii(chance: random.Random, size: int) -> Iterator[tuple[str, str]]:

@@ -49,6 +49,9 @@ class Program:
         except psutil.NoSuchProcess:
             return []
 
+    def ended(self) -> bool:
+        return self.process.poll() is not None
+
     def stop(self, *, within_s: float) -> int:
         """Send SIGTERM as `docker stop` does and return the exit code."""
         self.process.send_signal(signal.SIGTERM)

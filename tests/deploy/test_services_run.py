@@ -50,7 +50,12 @@ def up(service: Service, folder: Path) -> Iterator[Program]:
     environment = clean_environment(**service.variables({}))
     with running(service.command, environment=environment, folder=folder) as program:
         # A health check that comes too early takes its whole timeout to fail.
-        wait_until(lambda: STARTED.search(program.output()), within_s=30, otherwise=program.output)
+        wait_until(
+            lambda: program.ended() or STARTED.search(program.output()),
+            within_s=30,
+            otherwise=program.output,
+        )
+        assert not program.ended(), program.output()
         wait_until(lambda: healthy(service, environment), within_s=30, otherwise=program.output)
         yield program
 

@@ -7,6 +7,7 @@ from typing import Any
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
+
 from turnmill.contract.estimate import bound_tokens, bound_turn, estimate_tokens
 from turnmill_worker.tokens import count_message, count_messages, counter_for
 from turnmill_worker.tokens.heuristic import HeuristicCounter

@@ -117,7 +117,7 @@ class Pipeline:
             basis=counter.basis,
             system_tokens=_system_tokens(counter, seen.system),
             context_tokens=count(render_head(snapshot.stored)),
-            turns=[CountedTurn(t.seq, count(t.shown), 0) for t in snapshot.turns],
+            turns=[CountedTurn(t.seq, count(t.shown)) for t in snapshot.turns],
         )
 
     def postpone(self, ref: SessionRef) -> None:
@@ -136,11 +136,11 @@ class Pipeline:
 
     def _compact(self, ref: SessionRef, *, summarize: bool) -> Outcome:
         with self._sessions.lease(ref) as lease:
-            if lease is None:
-                return Outcome(outcome="leased", session=ref.session)
             snapshot = self._sessions.snapshot(ref)
             if snapshot is None:
                 return Outcome(outcome="unknown", session=ref.session)
+            if lease is None:
+                return Outcome(outcome="leased", session=ref.session)
             match decide(snapshot.usage, snapshot.limits):
                 case Skip():
                     return self._give_up(ref, lease, snapshot, "skipped")
@@ -231,11 +231,11 @@ def _count_all(counter: Counter, messages: Sequence[JsonMessage]) -> int:
 
 def _count_turns(seen: Uncounted, counter: Counter) -> list[CountedTurn]:
     count = counting(counter)
-    return [CountedTurn(turn.seq, count(turn.messages), turn.bound) for turn in seen.turns]
+    return [CountedTurn(turn.seq, count(turn.messages)) for turn in seen.turns]
 
 
 def _system_tokens(counter: Counter, system: str) -> int:
-    return _cached_system_tokens(counter, system) if system else 0
+    return _cached_system_tokens(cast("Hashable", counter), system) if system else 0
 
 
 @lru_cache(maxsize=1024)
@@ -249,7 +249,6 @@ def _usage_after(seen: Uncounted, counted: Sequence[CountedTurn], system_tokens:
         seen.usage,
         system=system_tokens,
         tail=seen.usage.tail + sum(turn.tokens for turn in counted),
-        pending=seen.usage.pending - sum(turn.bound for turn in counted),
     )
 
 

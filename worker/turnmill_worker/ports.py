@@ -39,20 +39,18 @@ class SessionRef:
 
 @dataclass(frozen=True, slots=True)
 class UncountedTurn:
-    """A turn nobody has counted: its messages, and the producer's bound in tokens."""
+    """A turn nobody has counted."""
 
     seq: Seq
     messages: tuple[dict[str, Any], ...]
-    bound: int
 
 
 @dataclass(frozen=True, slots=True)
 class CountedTurn:
-    """A turn's exact tokens, and the bound they replace."""
+    """A turn's exact tokens, as it is read."""
 
     seq: Seq
     tokens: int
-    bound: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,7 +61,7 @@ class Uncounted:
         epoch, settings: which incarnation of the session, and which policy and prompt, counts
             belong to.
         basis: how the present counts were made; ``""`` before the first.
-        usage: tokens by part; ``pending`` holds the bounds of all uncounted turns.
+        usage: tokens by part, without those of uncounted turns.
         turns: oldest first.
     """
 
@@ -119,7 +117,7 @@ class Lease(Protocol):
     def owner(self) -> str:
         """What tells this lease from all others."""
 
-    def release(self, *, counted_seq: Seq = Seq(0), again_s: float | None = None) -> bool:
+    def release(self, *, counted_seq: Seq | None = None, again_s: float | None = None) -> bool:
         """Give it up; True when turns were counted since ``counted_seq`` and it is due at once."""
 
 

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import traceback
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 
 import structlog
 from celery import Celery
 
 from turnmill.contract import jobs
-from turnmill.contract.errors import TurnmillError
+from turnmill.contract.errors import Transient, TurnmillError
 from turnmill.contract.names import namespace, session_id
 from turnmill.contract.outcomes import Outcome
 from turnmill_worker import wiring
@@ -60,13 +61,17 @@ def _guarded(
     """Run a stage; whatever it raises reaches logs and Flower without a conversation's words."""
     try:
         outcome = stage(pipeline, ref)
-    except TurnmillError as error:
+    except Transient as error:
         log.warning("failed", task=name, session=ref.session, error=type(error).__name__)
         raise
-    except Exception as error:
+    except TurnmillError as error:
+        log.error("failed", task=name, session=ref.session, error=type(error).__name__)  # noqa: TRY400
+        _postpone(pipeline, ref)
+        raise
+    except Exception as error:  # noqa: BLE001 - raised again, without its words
         where = _where(error)
         log.error("failed", task=name, session=ref.session, error=type(error).__name__, at=where)  # noqa: TRY400
-        pipeline.postpone(ref)
+        _postpone(pipeline, ref)
         # Not chained: an unforeseen error's message may quote what it choked on.
         raise InternalError(f"{type(error).__name__} at {where}") from None
     log.info(
@@ -75,6 +80,11 @@ def _guarded(
         **outcome.model_dump(mode="json", exclude_none=True, exclude={"outcome"}),
     )
     return outcome
+
+
+def _postpone(pipeline: Pipeline, ref: SessionRef) -> None:
+    with suppress(TurnmillError):
+        pipeline.postpone(ref)
 
 
 def _where(error: Exception) -> str:

@@ -26,7 +26,7 @@ TIMEOUT_S = 20.0
 
 @lru_cache(maxsize=1)
 def settings() -> Settings:
-    """This process's settings."""
+    """The process's settings."""
     return Settings()
 
 
@@ -36,7 +36,7 @@ def connect() -> redis.Redis:
 
 
 def pipeline(app: Celery) -> Pipeline:
-    """This process's pipeline; made after a fork, never before: sockets must not be shared."""
+    """The process's pipeline; made after a fork, never before: sockets must not be shared."""
     return _pipeline(app, os.getpid())
 
 

@@ -64,7 +64,7 @@ class ShardKeys:
 
 @dataclass(frozen=True, slots=True)
 class SessionKeys:
-    """The keys of one session, with those of its shard; attribute names as in the script headers."""
+    """The keys of one session and of its shard, named as in the script headers."""
 
     log: str
     meta: str

@@ -8,7 +8,7 @@ refuse it, so a read answers it with a stub, and it does not hold up later cuts.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import TypeVar
 
 from turnmill.contract.context import JsonMessage
@@ -39,21 +39,26 @@ class CallTracker:
         return dead, False
 
 
-def repair(messages: Iterable[JsonMessage]) -> list[JsonMessage]:
+def repair(messages: list[JsonMessage]) -> list[JsonMessage]:
     """The messages, with dead calls answered by a stub and orphan results made user messages.
 
-    Legal input comes back unchanged. Appending messages never changes what was repaired before,
-    so prefixes stay stable.
+    Legal input comes back as the same list. Appending messages never changes what was repaired
+    before, so prefixes stay stable.
     """
     tracker = CallTracker()
     legal: list[JsonMessage] = []
+    changed = False
     for message in messages:
+        if not tracker.open and "tool_calls" not in message and message["role"] != "tool":
+            legal.append(message)  # the common case, without a call
+            continue
         dead, orphan = tracker.feed(message)
+        changed = changed or orphan or bool(dead)
         legal.extend(
             {"role": "tool", "tool_call_id": call_id, "content": NO_RESULT} for call_id in dead
         )
         legal.append(_adopt(message) if orphan else message)
-    return legal
+    return legal if changed else messages
 
 
 def _adopt(orphan: JsonMessage) -> JsonMessage:

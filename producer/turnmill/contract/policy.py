@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
@@ -9,9 +10,22 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 from turnmill.contract.errors import InvalidPolicy
 from turnmill.contract.turns import explain
 
-__all__ = ["MIN_ROOM_TOKENS", "Limits", "Policy", "StrategyName"]
+__all__ = ["ENCODINGS", "MIN_ROOM_TOKENS", "Limits", "Policy", "StrategyName"]
 
 StrategyName = Literal["elide", "rolling", "window"]
+
+ENCODINGS = (
+    "o200k_base",
+    "o200k_harmony",
+    "cl100k_base",
+    "voyage3_base",
+    "p50k_base",
+    "p50k_edit",
+    "r50k_base",
+    "gpt2",
+    "heuristic",
+)
+"""Tokenizer vocabularies by name; ``heuristic`` estimates from characters, for other models."""
 
 MIN_ROOM_TOKENS = 256
 """Tokens a system prompt must leave for the conversation: a receipt and some of the last turn."""
@@ -81,13 +95,14 @@ class Policy(BaseModel):
         try:
             super().__init__(**fields)
         except ValidationError as error:
-            raise InvalidPolicy(explain(error)) from None
+            raise InvalidPolicy(f"policy: {explain(error, names_are_content=False)}") from None
 
     @model_validator(mode="after")
     def _fields_agree(self) -> Self:
         if self.target_ratio >= self.soft_ratio:
             raise ValueError(
-                f"target_ratio {self.target_ratio:g} must lie in (0, soft_ratio={self.soft_ratio:g})"
+                f"target_ratio {self.target_ratio:g} must lie in "
+                f"(0, soft_ratio={self.soft_ratio:g})"
             )
         if self.summary_ratio >= self.target_ratio:
             raise ValueError(
@@ -99,6 +114,8 @@ class Policy(BaseModel):
                 f"reserved_tokens {self.reserved_tokens} must leave at least "
                 f"{2 * MIN_ROOM_TOKENS} of max_tokens={self.max_tokens}"
             )
+        if self.encoding not in ENCODINGS:
+            raise ValueError(f"encoding must be one of {', '.join(ENCODINGS)}")
         if len(set(self.strategies)) != len(self.strategies):
             raise ValueError("strategies must not name one twice")
         return self
@@ -126,6 +143,9 @@ class Policy(BaseModel):
             InvalidPolicy: not JSON, or a field is wrong.
         """
         try:
-            return cls.model_validate_json(text)
-        except ValidationError as error:
-            raise InvalidPolicy(explain(error)) from None
+            fields = json.loads(text)
+        except ValueError:
+            raise InvalidPolicy(f"policy: {len(text)} characters that are not JSON") from None
+        if not isinstance(fields, dict):
+            raise InvalidPolicy(f"policy: must be a JSON object, got {type(fields).__name__}")
+        return cls(**fields)

@@ -16,8 +16,7 @@ def render(
 
     A projection's receipt stands behind the pinned turns, where the turns it names were.
     """
-    messages = [system_message(system)] if system else []
-    messages += render_head(stored)
+    messages = render_head(stored, system)
     if note is not None:
         messages.append(receipt_message(note))
     for turn in tail:
@@ -30,11 +29,13 @@ def system_message(system: str) -> JsonMessage:
     return {"role": "system", "content": system}
 
 
-def render_head(stored: StoredContext) -> list[JsonMessage]:
-    """The messages standing for the turns up to the watermark."""
+def render_head(stored: StoredContext, system: str = "") -> list[JsonMessage]:
+    """The system prompt, if given, and the messages standing for turns up to the watermark."""
+    messages: list[JsonMessage] = [system_message(system)] if system else []
     text = preamble(stored.summary, stored.receipts, stored.watermark)
-    # A summary quotes users and tools: it must never carry the weight of a system message.
-    messages: list[JsonMessage] = [{"role": "user", "content": text}] if text else []
+    if text:
+        # A summary quotes users and tools: it must never carry the weight of a system message.
+        messages.append({"role": "user", "content": text})
     for pin in stored.pins:
         messages += pin.messages
     return messages

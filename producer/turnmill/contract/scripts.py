@@ -116,5 +116,7 @@ def _locals(name: str, keys: list[str], args: list[str], rest: str | None) -> st
             raise ScriptContract(f"{name}.lua: {arg!r} is not name, name:number or name...")
         lines.append(f"local {word} = " + (f"tonumber(ARGV[{at}])" if kind else f"ARGV[{at}]"))
     if rest is not None:
-        lines.append(f"local {rest} = {{unpack(ARGV, {len(args) + 1})}}")
+        # A loop: Lua's unpack gives up at some 8,000 values.
+        given = f"for at = {len(args) + 1}, #ARGV do {rest}[#{rest} + 1] = ARGV[at] end"
+        lines.append(f"local {rest} = {{}}; {given}")
     return "; ".join(lines)

@@ -24,6 +24,7 @@ from pydantic import (
     field_validator,
     model_validator,
 )
+from pydantic_core import PydanticSerializationError
 
 from turnmill.contract.errors import InvalidTurn, TurnTooLarge
 
@@ -43,23 +44,31 @@ DEFAULT_MAX_TURN_BYTES = 1024 * 1024
 ROLES = ("system", "developer", "user", "assistant", "tool")
 
 _DATA_URL = re.compile(r"data:[\w.+-]+/[\w.+-]+(;[\w.+-]+=[\w.+-]+)*;base64,")
-_OPEN = ConfigDict(frozen=True, extra="allow", hide_input_in_errors=True)
 _CLOSED = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)
 
 
-class Function(BaseModel):
-    """The function a tool call names, and its arguments as JSON text."""
+class _Open(BaseModel):
+    """A model that keeps fields it does not know, as long as they are JSON."""
 
-    model_config = _OPEN
+    model_config = ConfigDict(frozen=True, extra="allow", hide_input_in_errors=True)
+    __pydantic_extra__: dict[str, JsonValue] = Field(init=False)
+
+    @model_validator(mode="after")
+    def _unknown_fields_are_json(self) -> Self:
+        if self.__pydantic_extra__:
+            json.dumps(self.__pydantic_extra__, allow_nan=False)
+        return self
+
+
+class Function(_Open):
+    """The function a tool call names, and its arguments as JSON text."""
 
     name: str = Field(min_length=1)
     arguments: str
 
 
-class ToolCall(BaseModel):
+class ToolCall(_Open):
     """One call an assistant message makes; its result is a later message of role ``tool``."""
-
-    model_config = _OPEN
 
     id: str = Field(min_length=1)
     type: str = "function"
@@ -72,10 +81,8 @@ class ToolCall(BaseModel):
         return self
 
 
-class Part(BaseModel):
+class Part(_Open):
     """One part of a message's content: text, an image, audio, a file."""
-
-    model_config = _OPEN
 
     type: str = Field(min_length=1)
     text: str | None = None
@@ -113,10 +120,8 @@ def check_image_url(url: object) -> None:
         ) from error
 
 
-class Message(BaseModel):
+class Message(_Open):
     """One message in the shape of the OpenAI chat API."""
-
-    model_config = _OPEN
 
     role: Literal["system", "developer", "user", "assistant", "tool"]
     content: str | tuple[Part, ...] | None = None
@@ -224,10 +229,10 @@ def encode_turn(turn: Turn, *, max_bytes: int = DEFAULT_MAX_TURN_BYTES) -> tuple
         InvalidTurn: a field turnmill does not know holds something that is not JSON.
     """
     try:
-        messages = _dump([m.model_dump(mode="python", exclude_unset=True) for m in turn.messages])
+        messages = _dump_messages(turn.messages)
         extras = turn.model_dump(exclude={"messages", "turn_id"}, exclude_defaults=True)
         fields = _dump(extras) if extras else b""
-    except (TypeError, ValueError) as error:
+    except (TypeError, ValueError, RecursionError) as error:
         raise InvalidTurn(f"messages: a field is not JSON ({type(error).__name__})") from None
     size = len(messages) + len(fields)
     if size > max_bytes:
@@ -235,31 +240,56 @@ def encode_turn(turn: Turn, *, max_bytes: int = DEFAULT_MAX_TURN_BYTES) -> tuple
     return messages, fields
 
 
-def _dump(value: object) -> bytes:
-    text = json.dumps(value, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
-    # A lone surrogate is legal in a Python str and in JSON as \udXXX, but not in UTF-8.
+def _dump_messages(messages: tuple[Message, ...]) -> bytes:
     try:
-        return text.encode()
-    except UnicodeEncodeError:
-        return json.dumps(value, separators=(",", ":"), allow_nan=False).encode()
+        return _MESSAGES.dump_json(messages, exclude_unset=True)
+    except PydanticSerializationError:  # a lone surrogate, which is not UTF-8
+        return _dump(_MESSAGES.dump_python(messages, exclude_unset=True))
 
 
-def explain(error: ValidationError) -> str:
-    """What was wrong, field by field, without the values: for messages that reach logs."""
+def _dump(value: object) -> bytes:
+    """JSON in ASCII: a lone surrogate is legal in a str, and in JSON as an escape."""
+    return json.dumps(value, separators=(",", ":"), allow_nan=False).encode()
+
+
+def explain(error: ValidationError, *, names_are_content: bool = True) -> str:
+    """What was wrong, field by field, without the values: for messages that reach logs.
+
+    With ``names_are_content`` a field's name appears only when it is one of ours: in a turn, the
+    names of unknown fields come from a conversation too.
+    """
+    found = error.errors(include_url=False, include_context=False)
+    # A wrong item also empties its list, and a wrong part is no string either: say the cause only.
+    causes = [item for item in found if item["type"] not in ("too_short", "string_type")] or found
     return "; ".join(
-        f"{_path(item['loc'])}: {item['msg'].removeprefix('Value error, ')}{_got(item)}"
-        for item in error.errors(include_url=False, include_context=False)[:5]
+        f"{_path(item['loc'], names_are_content)}: "
+        f"{item['msg'].removeprefix('Value error, ')}{_got(item)}"
+        for item in causes[:5]
     )
 
 
-def _path(loc: tuple[int | str, ...]) -> str:
-    # Union branches add their type's name to the path; a reader wants the field only.
-    names = [part for part in loc if isinstance(part, int) or part.isidentifier()]
-    text = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in names)
+def _path(loc: tuple[int | str, ...], names_are_content: bool) -> str:  # noqa: FBT001
+    text = ""
+    for part in loc:
+        if isinstance(part, int):
+            text += f"[{part}]"
+        elif part == "str" or part.startswith("tuple["):
+            continue  # which branch of a union it was
+        elif names_are_content and part not in _FIELD_NAMES:
+            break
+        else:
+            text += f".{part}"
     return text.lstrip(".") or "value"
 
 
+_FIELD_NAMES = frozenset(
+    {name for model in (Turn, Message, Part, ToolCall, Function) for name in model.model_fields}
+)
+
+
 def _got(item: Any) -> str:
+    if item["type"] == "extra_forbidden":
+        return " (an unknown field)"
     return "" if item["type"] == "value_error" else f" (got {_kind(item.get('input'))})"
 
 

@@ -15,7 +15,6 @@ if not seen[1] then
 end
 
 local seq = redis.call('HINCRBY', meta, 'last_seq', 1)
-redis.call('HINCRBY', meta, 'pending_bound', bound)
 redis.call('XADD', log, seq .. '-0', 'messages', messages, 'bound', bound, 'turn_id', turn_id,
   'fields', fields)
 redis.call('ZADD', ids, seq, turn_id)
@@ -33,5 +32,9 @@ if not seen[3] or expires_at - tonumber(seen[3]) > lifetime / 100 or tonumber(se
   end
 end
 
-redis.call('ZADD', index, now, session)
-return {seq, redis.call('ZADD', backlog, 'NX', now, session), 0}
+-- Once per burst: nobody needs the time of a last push more exactly than that.
+local hint = redis.call('ZADD', backlog, 'NX', now, session)
+if hint == 1 then
+  redis.call('ZADD', index, now, session)
+end
+return {seq, hint, 0}

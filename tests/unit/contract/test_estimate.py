@@ -8,12 +8,12 @@ import time
 from typing import Any
 
 import pytest
-from turnmill.contract.estimate import IMAGE_TOKENS, bound_tokens, bound_turn, estimate_tokens
-from turnmill_worker import tokens
-from turnmill_worker.tokens import count_messages, counter_for
 
 from tests.benchmarks import hostile_text
 from tests.realdata import names, requires_data, sessions
+from turnmill.contract.estimate import IMAGE_TOKENS, bound_tokens, bound_turn, estimate_tokens
+from turnmill_worker import tokens
+from turnmill_worker.tokens import count_messages, counter_for
 
 COUNTERS = (counter_for("o200k_base"), counter_for("cl100k_base"))
 MEGABYTE = 1 << 20

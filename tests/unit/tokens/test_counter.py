@@ -6,7 +6,9 @@ import subprocess
 import sys
 
 import pytest
-from turnmill_worker.tokens import ENCODINGS, TokenCounter, UnknownEncoding, counter_for
+
+from turnmill.contract.errors import UnknownEncoding
+from turnmill_worker.tokens import TokenCounter, counter_for
 from turnmill_worker.tokens import counter as counter_module
 from turnmill_worker.tokens.bpe import BpeCounter
 from turnmill_worker.tokens.heuristic import HeuristicCounter
@@ -32,11 +34,8 @@ def test_the_basis_does_not_say_which_exact_library_counted() -> None:
 
 
 def test_an_unknown_encoding_is_refused_with_the_names_that_are_allowed() -> None:
-    with pytest.raises(UnknownEncoding, match="'p51k': use one of o200k_base,") as caught:
+    with pytest.raises(UnknownEncoding, match="p51k.*o200k_base"):
         counter_for("p51k")
-
-    assert isinstance(caught.value, ValueError)
-    assert caught.value.encoding == "p51k"
 
 
 @pytest.mark.parametrize("encoding", ["o200k_base", "o200k_harmony", "cl100k_base", "voyage3_base"])
@@ -76,7 +75,7 @@ def test_the_heuristic_counts_when_no_library_is_installed(
     assert counter.basis == "heuristic/1"
 
 
-@pytest.mark.parametrize("encoding", ENCODINGS[:4])
+@pytest.mark.parametrize("encoding", ["o200k_base", "o200k_harmony", "cl100k_base", "voyage3_base"])
 @pytest.mark.parametrize(
     "text", ["a<|endoftext|>b", "<|endofprompt|>", "\ud800", "a\udfff\ud83d\ude00b", "", "\0" * 9]
 )

@@ -6,6 +6,8 @@ import base64
 from typing import Any
 
 import pytest
+
+from tests.realdata import names, requires_data, sessions
 from turnmill_worker.tokens import (
     IMAGE_TOKENS,
     LOW_DETAIL_IMAGE_TOKENS,
@@ -15,8 +17,6 @@ from turnmill_worker.tokens import (
     counter_for,
     image_tokens,
 )
-
-from tests.realdata import names, requires_data, sessions
 
 COUNTER = counter_for()
 count = COUNTER.count

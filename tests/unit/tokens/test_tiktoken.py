@@ -8,10 +8,10 @@ import time
 from pathlib import Path
 
 import pytest
-from turnmill_worker.tokens.bpe import BpeCounter
-from turnmill_worker.tokens.tiktoken import TiktokenCounter, _load, cache_dir, seed_cache
 
 from tests.benchmarks import hostile_text
+from turnmill_worker.tokens.bpe import BpeCounter
+from turnmill_worker.tokens.tiktoken import TiktokenCounter, _load, cache_dir, seed_cache
 
 tiktoken = pytest.importorskip("tiktoken")
 ENCODINGS = ("o200k_base", "cl100k_base")

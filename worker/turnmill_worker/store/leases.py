@@ -52,7 +52,7 @@ class RedisLease:
     ) -> None:
         self._ended.set()
 
-    def release(self, *, counted_seq: Seq = Seq(0), again_s: float | None = None) -> bool:
+    def release(self, *, counted_seq: Seq | None = None, again_s: float | None = None) -> bool:
         """Give it up; True when turns were counted since ``counted_seq`` and it is due at once.
 
         With ``again_s`` the session is due again after that many seconds.
@@ -64,7 +64,7 @@ class RedisLease:
             self._keys,
             session=self._session,
             owner=self.owner,
-            counted_seq=str(counted_seq),
+            counted_seq=str(counted_seq or 0),
             again_ms=again_ms,
         )
         return bool(reply)

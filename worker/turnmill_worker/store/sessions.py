@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import redis
 
-from turnmill.commands import decode_messages, translate
+from turnmill.commands import decode_turns, translate
 from turnmill.contract.context import JsonMessage, StoredContext, Usage
 from turnmill.contract.keys import SessionKeys, commits_channel, session_keys
 from turnmill.contract.names import Seq
@@ -54,10 +54,7 @@ class RedisSessions:
             basis=meta.basis,
             counted_seq=meta.counted_seq,
             usage=meta.usage,
-            turns=tuple(
-                UncountedTurn(seq, decode_messages(body), int(bound))
-                for seq, body, bound, _ in map(_entry, entries)
-            ),
+            turns=tuple(UncountedTurn(entry.seq, entry.messages) for entry in _log(entries)),
         )
 
     def record_counts(
@@ -74,7 +71,7 @@ class RedisSessions:
         counted, waiting, newly_due = self._run(
             "count",
             _keys(ref),
-            [number for turn in turns for number in (turn.seq, turn.tokens, turn.bound)],
+            [number for turn in turns for number in (turn.seq, turn.tokens)],
             session=ref.session,
             epoch=seen.epoch,
             settings=seen.settings,
@@ -122,7 +119,7 @@ class RedisSessions:
         elided: dict[int, dict[int, JsonMessage]] = {}
         for elision in stored.elisions:
             elided.setdefault(elision.seq, {})[elision.index] = elision.message
-        found = [_entry(entry) for entry in entries]
+        log = _log(entries)
         return Snapshot(
             namespace=ref.namespace,
             session=ref.session,
@@ -131,15 +128,13 @@ class RedisSessions:
             system_tokens=meta.usage.system,
             stored=stored.model_copy(update={"tokens": meta.usage.summary}),
             turns=tuple(
-                _logged(seq, decode_messages(body), counts[seq], fields, elided.get(seq, {}))
-                for seq, body, _, fields in found
-                if seq <= meta.counted_seq
+                _logged(entry, counts[entry.seq], elided.get(entry.seq, {}))
+                for entry in log
+                if entry.seq <= meta.counted_seq
             ),
             counted_seq=meta.counted_seq,
-            pending=meta.usage.pending,
-            pending_messages=tuple(
-                decode_messages(body) for seq, body, _, _ in found if seq > meta.counted_seq
-            ),
+            pending=sum(entry.bound for entry in log if entry.seq > meta.counted_seq),
+            pending_messages=tuple(entry.messages for entry in log if entry.seq > meta.counted_seq),
         )
 
     def lease(self, ref: SessionRef) -> RedisLease:
@@ -202,21 +197,32 @@ def _keys(ref: SessionRef) -> SessionKeys:
     return session_keys(ref.namespace, ref.session)
 
 
-def _entry(entry: tuple[bytes, Sequence[bytes]]) -> tuple[Seq, bytes, int, bytes]:
-    """Seq, messages, bound and other fields of a log entry, in the order push.lua writes them."""
-    entry_id, (_, body, _, bound, _, _, _, fields) = entry
-    return Seq(int(entry_id[:-2])), body, int(bound), fields
+class _Entry(NamedTuple):
+    """One turn as the log holds it."""
+
+    seq: Seq
+    messages: tuple[JsonMessage, ...]
+    bound: int
+    pinned: bool
 
 
-def _logged(
-    seq: Seq,
-    original: tuple[JsonMessage, ...],
-    tokens: int,
-    fields: bytes,
-    elided: Mapping[int, JsonMessage],
-) -> LoggedTurn:
-    shown = tuple(elided.get(at, message) for at, message in enumerate(original))
-    return LoggedTurn(seq, original, shown, tokens, pinned=b'"pinned":true' in fields)
+def _log(entries: Sequence[tuple[bytes, Sequence[bytes]]]) -> list[_Entry]:
+    """The log's entries, their fields in the order push.lua writes them."""
+    turns = decode_turns([fields[1] for _, fields in entries])
+    return [
+        _Entry(
+            seq=Seq(int(entry_id[:-2])),
+            messages=tuple(messages),
+            bound=int(fields[3]),
+            pinned=b'"pinned":true' in fields[7],
+        )
+        for (entry_id, fields), messages in zip(entries, turns, strict=True)
+    ]
+
+
+def _logged(entry: _Entry, tokens: int, elided: Mapping[int, JsonMessage]) -> LoggedTurn:
+    shown = tuple(elided.get(at, message) for at, message in enumerate(entry.messages))
+    return LoggedTurn(entry.seq, entry.messages, shown, tokens, entry.pinned)
 
 
 class _Meta:
@@ -225,10 +231,8 @@ class _Meta:
     def __init__(self, fields: Sequence[bytes | None]) -> None:
         text = [(field or b"").decode("utf-8", "replace") for field in fields]
         self.epoch, settings, policy, self.system, system_tokens, self.basis = text[:6]
-        counted, _last, context_tokens, tail, pending = (int(value or 0) for value in text[6:])
+        counted, _last, context_tokens, tail = (int(value or 0) for value in text[6:])
         self.settings = settings or "0"
         self.policy = Policy.from_json(policy) if policy else Policy()
         self.counted_seq = Seq(counted)
-        self.usage = Usage(
-            system=int(system_tokens or 0), summary=context_tokens, tail=tail, pending=pending
-        )
+        self.usage = Usage(system=int(system_tokens or 0), summary=context_tokens, tail=tail)

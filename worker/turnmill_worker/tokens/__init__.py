@@ -1,6 +1,6 @@
 """Token counting: exact where a vocabulary is at hand, a named estimate where none is."""
 
-from turnmill_worker.tokens.counter import ENCODINGS, TokenCounter, UnknownEncoding, counter_for
+from turnmill_worker.tokens.counter import TokenCounter, counter_for
 from turnmill_worker.tokens.images import IMAGE_TOKENS, LOW_DETAIL_IMAGE_TOKENS, image_tokens
 from turnmill_worker.tokens.messages import (
     FORMULA_VERSION,
@@ -10,13 +10,11 @@ from turnmill_worker.tokens.messages import (
 )
 
 __all__ = [
-    "ENCODINGS",
     "FORMULA_VERSION",
     "IMAGE_TOKENS",
     "LOW_DETAIL_IMAGE_TOKENS",
     "REPLY_TOKENS",
     "TokenCounter",
-    "UnknownEncoding",
     "count_message",
     "count_messages",
     "counter_for",

@@ -3,24 +3,13 @@
 from __future__ import annotations
 
 import functools
-from typing import Final, Protocol
+from typing import Protocol
 
+from turnmill.contract.errors import UnknownEncoding
+from turnmill.contract.policy import ENCODINGS
 from turnmill_worker.tokens.bpe import BpeCounter
 from turnmill_worker.tokens.heuristic import HeuristicCounter
 from turnmill_worker.tokens.tiktoken import TiktokenCounter
-
-ENCODINGS: Final = (
-    "o200k_base",
-    "o200k_harmony",
-    "cl100k_base",
-    "voyage3_base",
-    "p50k_base",
-    "p50k_edit",
-    "r50k_base",
-    "gpt2",
-    "heuristic",
-)
-"""The names `counter_for` takes; `heuristic` asks for the estimate outright."""
 
 
 class TokenCounter(Protocol):
@@ -37,15 +26,6 @@ class TokenCounter(Protocol):
         """
 
 
-class UnknownEncoding(ValueError):  # noqa: N818  the project's errors are named by what is wrong
-    """The name is not one of `ENCODINGS`."""
-
-    def __init__(self, encoding: str) -> None:
-        """Say which name was refused and which are allowed."""
-        super().__init__(f"unknown encoding {encoding!r}: use one of {', '.join(ENCODINGS)}")
-        self.encoding = encoding
-
-
 @functools.cache
 def counter_for(encoding: str = "o200k_base") -> TokenCounter:
     """Return this process's counter for `encoding`, the fastest exact one that can be loaded.
@@ -55,7 +35,7 @@ def counter_for(encoding: str = "o200k_base") -> TokenCounter:
     Raises UnknownEncoding for a name not in `ENCODINGS`.
     """
     if encoding not in ENCODINGS:
-        raise UnknownEncoding(encoding)
+        raise UnknownEncoding(f"encoding {encoding!r}: use one of {', '.join(ENCODINGS)}")
     if encoding != "heuristic":
         for library in (BpeCounter, TiktokenCounter):
             try:

@@ -2,8 +2,7 @@
 -- KEYS: context, meta, log, counts, covered, compactions, lease, due
 -- ARGV: session, epoch, expected_version, owner, body, watermark:number, context_tokens:number, soft:number, keep_records:number, record, channel, elided...
 -- returns: the new version or 0 when the session changed meanwhile, then 1 when it is over its soft limit still
-local seen = redis.call('HMGET', meta, 'epoch', 'version', 'tail_tokens', 'pending_bound', 'system_tokens',
-  'expires_at')
+local seen = redis.call('HMGET', meta, 'epoch', 'version', 'tail_tokens', 'system_tokens', 'expires_at')
 if seen[1] ~= epoch or (seen[2] or '0') ~= expected_version then
   return {0, 0}
 end
@@ -31,14 +30,14 @@ redis.call('SET', context, body)
 redis.call('HSET', meta, 'watermark', watermark, 'context_tokens', context_tokens, 'tail_tokens', tail)
 redis.call('XADD', compactions, 'MAXLEN', '~', keep_records, '*', 'record', record)
 for _, key in ipairs({context, covered, compactions}) do
-  redis.call('PEXPIREAT', key, seen[6])
+  redis.call('PEXPIREAT', key, seen[5])
 end
 
 if redis.call('GET', lease) == owner then
   redis.call('DEL', lease)
 end
 local over = 0
-if (tonumber(seen[5]) or 0) + context_tokens + tail + (tonumber(seen[4]) or 0) > soft then
+if (tonumber(seen[4]) or 0) + context_tokens + tail > soft then
   local time = redis.call('TIME')
   redis.call('ZADD', due, time[1] * 1000 + math.floor(time[2] / 1000), session)
   over = 1

@@ -1,29 +1,27 @@
 -- Store exact token counts; leave the backlog only if nothing newer arrived; join the due list when asked.
 -- KEYS: meta, counts, backlog, due
--- ARGV: session, epoch, settings, basis, system_tokens:number, is_due:number, triples...
+-- ARGV: session, epoch, settings, basis, system_tokens:number, is_due:number, pairs...
 -- returns: counted_seq, 1 when the backlog still holds the session, 1 when it newly became due; or -1 when policy, prompt or incarnation changed meanwhile
 local seen = redis.call('HMGET', meta, 'epoch', 'settings', 'basis', 'counted_seq', 'last_seq',
-  'tail_tokens', 'pending_bound', 'expires_at')
+  'tail_tokens', 'expires_at')
 if seen[1] ~= epoch or (seen[2] or '0') ~= settings or (seen[3] or basis) ~= basis then
   return {-1, 0, 0}
 end
 local counted = tonumber(seen[4]) or 0
 local tail = tonumber(seen[6]) or 0
-local pending = tonumber(seen[7]) or 0
 
--- seq, tokens, bound: a redelivered job brings seqs that are counted already; they are skipped.
-for at = 1, #triples, 3 do
-  local seq, tokens, bound = tonumber(triples[at]), tonumber(triples[at + 1]), tonumber(triples[at + 2])
+-- seq, tokens: a redelivered job brings seqs that are counted already; they are skipped.
+for at = 1, #pairs, 2 do
+  local seq, tokens = tonumber(pairs[at]), tonumber(pairs[at + 1])
   if seq > counted then
     redis.call('HSET', counts, seq, tokens)
     tail = tail + tokens
-    pending = pending - bound
     counted = seq
   end
 end
 redis.call('HSET', meta, 'basis', basis, 'system_tokens', system_tokens, 'counted_seq', counted,
-  'tail_tokens', tail, 'pending_bound', pending)
-redis.call('PEXPIREAT', counts, seen[8])
+  'tail_tokens', tail)
+redis.call('PEXPIREAT', counts, seen[7])
 
 local time = redis.call('TIME')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)

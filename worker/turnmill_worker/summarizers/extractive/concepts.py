@@ -23,10 +23,11 @@ VALUE: Final = "value"
 KEY: Final = "key"
 
 DECAY: Final = {
-    WORD: 0.85, PAIR: 0.6, NAME: 0.6, CODE: 0.05, NUMBER: 0.1, CAPS: 0.1, VALUE: 0.1, KEY: 0.5,
+    WORD: 1.0, PAIR: 0.6, NAME: 0.6, CODE: 0.05, NUMBER: 0.1, CAPS: 0.1, VALUE: 0.1, KEY: 0.5,
 }  # fmt: skip
-"""What a concept is still worth each time it is already kept. Words hold most of theirs: said of
-another turn, the same word is another fact. An identifier is needed once."""
+"""What a concept is still worth each time it is already kept. Words hold theirs: said of another
+turn, the same word is another fact (`patterns` catch repeated sentences). An identifier is needed
+once."""
 
 _LONG_MESSAGE: Final = 3
 _LONGEST_VALUE: Final = 60
@@ -42,16 +43,17 @@ class Weights:
     key: float = 0.2
     name: float = 3.5
     name_rarity: float = 0.5
-    code: float = 24.0
-    number: float = 6.0
-    caps: float = 12.0
-    value: float = 7.0
-    said_by_user: float = 0.8
-    used_in_call: float = 0.8
+    code: float = 30.0
+    number: float = 8.0
+    caps: float = 16.0
+    value: float = 8.0
+    said_by_user: float = 1.0
+    used_in_call: float = 2.5
     repeated: float = 0.3
-    oldest: float = 0.6
-    newest: float = 1.4
+    oldest: float = 0.9
+    newest: float = 1.1
     lead: float = 1.25
+    header: float = 1.25
 
 
 WEIGHTS = Weights()
@@ -119,13 +121,13 @@ def appraise(lines: Sequence[Line], units: Sequence[Unit], texts: Sequence[str])
         by_unit.append(tuple(index.note(found, unit, lines[unit.line].source, passed / total)))
         said = tuple(value for kind, value in found if kind == WORD) if unit.is_prose else ()
         pattern_of.append(patterns.setdefault(said, len(patterns)) if len(said) > 1 else -1)
-    weights = (
+    weights = tuple(
         _weight(kind, seen, len(lines))
         for (kind, _), seen in zip(index.numbers, index.sightings, strict=True)
     )
     return Worth(
         by_unit=tuple(by_unit),
-        weights=tuple(weights),
+        weights=weights,
         decays=tuple(DECAY[kind] for kind, _ in index.numbers),
         factors=_factors(lines, units),
         patterns=tuple(pattern_of),
@@ -165,7 +167,9 @@ def _weight(kind: str, seen: _Sightings, lines: int) -> float:
 
 
 def _factors(lines: Sequence[Line], units: Sequence[Unit]) -> tuple[float, ...]:
-    """Raises the first sentence of a person's longer message: people open with the point."""
+    """Raises the first sentence of a person's longer message, since people open with the point,
+    and one-line system messages: they date or place the turns below them.
+    """
     sizes = [0] * len(lines)
     for unit in units:
         sizes[unit.line] += 1
@@ -175,5 +179,6 @@ def _factors(lines: Sequence[Line], units: Sequence[Unit]) -> tuple[float, ...]:
         opens = unit.line != before and lines[unit.line].source is Source.USER
         before = unit.line
         leads = opens and unit.is_prose and sizes[unit.line] >= _LONG_MESSAGE
-        factors.append(WEIGHTS.lead if leads else 1.0)
+        header = lines[unit.line].source is Source.SYSTEM and sizes[unit.line] == 1
+        factors.append(WEIGHTS.header if header else WEIGHTS.lead if leads else 1.0)
     return tuple(factors)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from itertools import groupby
 from typing import Any, Final
 
@@ -45,7 +46,8 @@ def extract(
         whole = render(lines, units, verbatim, range(len(units)))
         if count(whole) <= budget_tokens:
             return whole
-    texts = _shortened(lines, units)
+    spared = _spared(lines, units, budget_tokens, count)
+    texts = _shortened(lines, units, spared)
     order = _order(lines, units, texts, budget_tokens, count)
     return _longest_that_fits(lines, units, texts, order, budget_tokens, count)
 
@@ -53,16 +55,32 @@ def extract(
 _CHARS_PER_TOKEN: Final = 16
 """More characters a token than any text has: past it, counting tokens could only waste time."""
 
+_USER_SHARE: Final = 0.5
+"""Up to this share of the budget, what the user said is not put into telegraph style."""
+
 _SMALLER_TRIED: Final = 16
 """Units tried, in order, in the room that was too small for the next best one."""
 
 
-def _shortened(lines: Sequence[Line], units: Sequence[Unit]) -> list[str]:
+def _spared(
+    lines: Sequence[Line], units: Sequence[Unit], budget: int, count: Count
+) -> frozenset[Source]:
+    """Whose words stay as they were said: the user's, while they are a small part of the budget."""
+    said = " ".join(unit.text for unit in units if lines[unit.line].source is Source.USER)
+    room = int(budget * _USER_SHARE)
+    fits = len(said) <= room * _CHARS_PER_TOKEN and count(said) <= room
+    return frozenset({Source.USER}) if fits else frozenset()
+
+
+def _shortened(
+    lines: Sequence[Line], units: Sequence[Unit], spared: AbstractSet[Source]
+) -> list[str]:
     """Every unit's text, in telegraph style where somebody wrote it in English."""
+    shortened = {Source.USER, Source.ASSISTANT} - spared
     texts: list[str] = []
     for line, members in groupby(units, key=lambda unit: unit.line):
         own = [unit.text for unit in members]
-        may = not lines[line].settled and lines[line].source in {Source.USER, Source.ASSISTANT}
+        may = not lines[line].settled and lines[line].source in shortened
         prose = may and is_english(own)
         texts.extend(telegraph(text) if prose else text for text in own)
     return texts

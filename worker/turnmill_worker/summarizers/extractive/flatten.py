@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Final
@@ -37,24 +38,44 @@ def flatten(value: Any) -> Iterator[Flat]:
     stack: list[tuple[str, Any]] = [("", value)]
     while stack:
         label, node = stack.pop()
-        pairs: list[tuple[str, str]] = []
-        nested: list[tuple[str, Any]] = []
-        items = node.items() if isinstance(node, dict) else (("", child) for child in node)
-        scalars: list[str] = []
-        for key, child in items:
-            if not isinstance(child, dict | list):
-                if isinstance(node, list):
-                    scalars.append(_scalar(child))
-                else:
-                    pairs.extend(_pair(one_line(key), _scalar(child)))
-            elif isinstance(node, dict) and _is_inline(key, child):
-                pairs.extend(_inline(one_line(key), child))
-            elif child:
-                nested.append((one_line(key)[:64] if key else label, child))
-        pairs.extend(_runs("", scalars))
+        if isinstance(node, dict):
+            pairs, nested = _of_object(node)
+        else:
+            scalars = [_scalar(child) for child in node if not isinstance(child, dict | list)]
+            pairs = list(_runs("", scalars))
+            nested = [(label, child) for child in node if child and isinstance(child, dict | list)]
         if pairs:
             yield Flat(label, tuple(pairs))
         stack.extend(reversed(nested))
+
+
+def _of_object(node: dict[str, Any]) -> tuple[list[tuple[str, str]], list[tuple[str, Any]]]:
+    """An object's own pairs, small children's among them, and the children that stand apart."""
+    pairs: list[tuple[str, str]] = []
+    nested: list[tuple[str, Any]] = []
+    clashing = _clashing(node)
+    for raw, child in node.items():
+        key = one_line(raw)
+        if not isinstance(child, dict | list):
+            pairs.extend(_pair(key, _scalar(child)))
+        elif not _is_inline(raw, child):
+            nested.extend([(key[:64], child)] if child else [])
+        elif isinstance(child, list):
+            pairs.extend(_runs(key, [_scalar(value) for value in child]))
+        else:
+            for inner, value in child.items():
+                name = f"{key}.{one_line(inner)}" if inner in clashing else one_line(inner)
+                pairs.extend(_pair(name, _scalar(value)))
+    return pairs, nested
+
+
+def _clashing(node: dict[str, Any]) -> set[str]:
+    """The keys that two small children share, or one shares with the object itself."""
+    met = Counter(node.keys())
+    for key, child in node.items():
+        if isinstance(child, dict) and _is_inline(key, child):
+            met.update(child.keys())
+    return {key for key, times in met.items() if times > 1}
 
 
 def _is_inline(key: str, child: Any) -> bool:
@@ -64,14 +85,6 @@ def _is_inline(key: str, child: Any) -> bool:
     if len(child) > _LIST_RUN or any(character.isdigit() for character in key):
         return False
     return not any(isinstance(value, dict | list) for value in child.values())
-
-
-def _inline(key: str, child: Any) -> Iterator[tuple[str, str]]:
-    if isinstance(child, list):
-        yield from _runs(key, [_scalar(value) for value in child])
-        return
-    for inner, value in child.items():
-        yield from _pair(one_line(inner), _scalar(value))
 
 
 def _runs(key: str, values: list[str]) -> Iterator[tuple[str, str]]:

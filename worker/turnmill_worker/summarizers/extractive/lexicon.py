@@ -9,8 +9,9 @@ def _words(text: str) -> frozenset[str]:
 
 # A sentence holding one of these means something else once a word is gone: it is kept whole.
 GUARDS: Final = _words(
-    "not no never none nothing nobody nowhere neither nor without cannot if unless except excluding "
-    "but only until till instead rather otherwise else although though however whether despite "
+    "not no never none nothing nobody nowhere neither nor without cannot if unless except "
+    "excluding but only until till instead rather otherwise else although though however whether "
+    "despite "
     "hardly barely scarcely rarely seldom yet unlike against besides exclude excludes excepting "
     "refuse refused refuses deny denied stop avoid false undo revert reverted wrong mustnt dont "
     "wont cant didnt doesnt isnt arent wasnt couldnt shouldnt wouldnt havent hasnt hadnt whereas "
@@ -27,17 +28,18 @@ DROPPED: Final = _words(
     "a an the is are was were am be been being do does did really very so actually basically "
     "literally honestly totally definitely absolutely certainly obviously truly simply super "
     "pretty quite oh hey hi hello wow yeah yep yup um uh hmm haha lol omg ah aww aw well okay "
-    "please kindly also too there some that's it's i'm i've there's what's anyway"
+    "please kindly also too there some that's it's there's what's anyway"
 )
 
 # The verb goes, the subject stays: who did it matters.
 SHORTER: Final = {
     f"{subject}'{ending}": subject
-    for subject, endings in {
-        "you": "re ve", "we": "re ve", "they": "re ve", "he": "s", "she": "s", "who": "s",
-    }.items()
-    for ending in endings.split()
-}  # fmt: skip
+    for subject, endings in (
+        *(("i", ("m", "ve")), ("you", ("re", "ve")), ("we", ("re", "ve")), ("they", ("re", "ve"))),
+        *(("he", ("s",)), ("she", ("s",)), ("who", ("s",))),
+    )
+    for ending in endings
+}
 
 # "have" and its forms go before these and before words in -ed: there they only mark the tense.
 PARTICIPLES: Final = _words(
@@ -46,9 +48,35 @@ PARTICIPLES: Final = _words(
 HAVE: Final = _words("have has had having")
 
 # Only meaningful as a run; matched on lower-case words without their punctuation.
-STOP_PHRASES: Final = tuple(
+STOP_PHRASES: Final = frozenset(
     tuple(phrase.split())
-    for phrase in ["you know", "i mean", "kind of", "sort of", "of course", "a lot of", "a bit of", "as well", "by the way", "in order to", "to be honest", "feel free to", "let me know", "looking forward to", "thanks for", "thank you for", "thank you", "i would like to", "i'd like to", "so much", "for sure", "could you", "can you", "would you mind", "would you like"]
+    for phrase in (
+        "you know",
+        "i mean",
+        "kind of",
+        "sort of",
+        "of course",
+        "a lot of",
+        "a bit of",
+        "as well",
+        "by the way",
+        "in order to",
+        "to be honest",
+        "feel free to",
+        "let me know",
+        "looking forward to",
+        "thanks for",
+        "thank you for",
+        "thank you",
+        "i would like to",
+        "i'd like to",
+        "so much",
+        "for sure",
+        "could you",
+        "can you",
+        "would you mind",
+        "would you like",
+    )
 )
 
 # Words no other common language shares: "a", "is" or "was" alone do not make a text English.
@@ -66,13 +94,13 @@ STOP: Final = _words(
     "under until up very was we were what when where which while who whom why will with would yes "
     "you your yours i'm i've i'd i'll it's that's there's what's let's don't didn't doesn't can't "
     "isn't wasn't won't couldn't we're we've we'll you're you've you'll they're they've he's she's "
-    "aren't weren't haven't hasn't really oh hey hi hello wow yeah okay ok please thanks thank sure "
+    "aren't weren't haven't hasn't really oh hey hi hello wow yeah okay ok please thanks thank "
+    "sure "
     "great good nice cool awesome glad hope true false null none"
 )
 
-NUMBER_WORDS: Final = {
-    word: str(value)
-    for value, word in enumerate(
-        ["zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve"]
-    )
-}
+_COUNTED: Final = (
+    *("zero", "one", "two", "three", "four", "five", "six"),
+    *("seven", "eight", "nine", "ten", "eleven", "twelve"),
+)
+NUMBER_WORDS: Final = {word: str(value) for value, word in enumerate(_COUNTED)}

@@ -18,11 +18,11 @@ from turnmill_worker.summarizers.extractive.lexicon import (
 )
 
 _EDGES: Final = '.,!?;:"()[]*…~-'
+_BRACKETS: Final = frozenset('()[]"“”*')
 _ENDS: Final = frozenset(".!?")
 _CODE = re.compile(r"[`{}<>=|\\]|\w\(")
 _WORDS = re.compile(r"[a-z][a-z'’]*")
 _LONGEST: Final = max(map(len, STOP_PHRASES))
-_PHRASES: Final = frozenset(STOP_PHRASES)
 _STARTERS: Final = frozenset(phrase[0] for phrase in STOP_PHRASES)
 
 
@@ -61,7 +61,12 @@ def telegraph(sentence: str) -> str:
     kept: list[str] = []
     at = 0
     while at < len(tokens):
-        run = _droppable(words, at, opens=not kept or kept[-1][-1:] in _ENDS)
+        opens = not kept or kept[-1][-1:] in _ENDS
+        run = _droppable(words, at, opens=opens)
+        if run and any(
+            token[0] in _BRACKETS or token[-1] in _BRACKETS for token in tokens[at : at + run]
+        ):
+            run = 0
         if not run:
             kept.append(_shorter(tokens[at], words[at]))
         elif kept and tokens[at + run - 1][-1:] in _ENDS:
@@ -76,10 +81,10 @@ def _droppable(words: Sequence[str], at: int, *, opens: bool) -> int:
     word = words[at]
     if word in _STARTERS:
         for length in range(min(_LONGEST, len(words) - at), 1, -1):
-            if tuple(words[at : at + length]) in _PHRASES:
+            if tuple(words[at : at + length]) in STOP_PHRASES:
                 return length
     after = words[at + 1] if at + 1 < len(words) else ""
-    if word in DROPPED or (word == "i" and opens and after):
+    if word in DROPPED or (opens and after and word in {"i", "i'm", "i've"}):
         return 1
     if word in HAVE and (after in PARTICIPLES or after.endswith("ed")):
         return 1

@@ -25,6 +25,7 @@ _RUN = re.compile(rf"(?<![^{_BREAK}])[^{_BREAK}]{{1024,}}")
 _SENTENCE = re.compile(r"(?<=[.!?…])\s+(?=[^\sa-z])|(?<=[。！？])")
 _ABBREVIATIONS: Final = ("Mr.", "Mrs.", "Ms.", "Dr.", "St.", "No.", "vs.", "Prof.", "e.g.", "i.e.")
 _BREAKS = re.compile(r"[\s,;:{}()\[\]<>|]")
+_LIST_MARK = re.compile(r"\W{0,3}\d{1,3}\.")
 _SPOKEN = re.compile(r"\w")
 _WORD = re.compile(r"[A-Za-z']+")
 
@@ -68,6 +69,8 @@ def _bound(pieces: list[str]) -> Iterator[str]:
 
 
 def _belongs(piece: str, before: str) -> bool:
+    if _LIST_MARK.fullmatch(before):
+        return True
     first = _WORD.match(piece)
     if first and first[0].lower() in RETRACTIONS:
         return True
@@ -75,7 +78,7 @@ def _belongs(piece: str, before: str) -> bool:
 
 
 def capped(text: str) -> Iterator[str]:
-    """`text` in pieces of at most `UNIT_CHARS`, cut at white space or punctuation if there is any."""
+    """`text` in pieces of at most `UNIT_CHARS`, cut at white space or punctuation if it can be."""
     start = 0
     while len(text) - start > UNIT_CHARS:
         breaks = [m.end() for m in _BREAKS.finditer(text, start + 200, start + UNIT_CHARS)]

@@ -18,6 +18,9 @@ IDENTIFIERS: Final = frozenset({CODE, NUMBER, CAPS})
 
 Concept = tuple[str, str]
 
+_LONGEST_ACRONYM: Final = 5
+"""Capitals go on longer only where somebody is shouting."""
+
 _DIGITS_OF_A_CODE: Final = 5
 """A bare number of this many characters is an identifier; a shorter one is an amount."""
 
@@ -78,12 +81,14 @@ def _analyse(token: str) -> tuple[str, str, tuple[str, ...]]:
 
 def kind_of(token: str) -> str:
     """What sort of thing a token is: an identifier, a name or a plain word."""
+    if token.isdigit() and len(token) == 1:
+        return WORD
     if any(character.isdigit() for character in token):
         letters = any(character.isalpha() for character in token)
         return CODE if letters or len(token) >= _DIGITS_OF_A_CODE else NUMBER
     if "_" in token or "@" in token[1:] or "/" in token or "." in token:
         return CODE
-    if token.isupper() and len(token) > 1:
+    if token.isupper() and 1 < len(token) <= _LONGEST_ACRONYM and token.lower() not in STOP:
         return CAPS
     return NAME if token[:1].isupper() else WORD
 

@@ -1,0 +1,76 @@
+"""Looking at the Celery broker: who answers, what they consume, how much waits."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from types import TracebackType
+from typing import Any, Self
+
+from turnmill.contract import jobs
+from turnmill.wake import hint_app
+
+__all__ = ["BrokerView"]
+
+
+class BrokerView:
+    """A connection to look at the broker with; every call ends within ``timeout_s`` or so.
+
+    What kombu and the transports raise on a dead broker is no one type: callers catch Exception.
+    """
+
+    def __init__(self, broker_url: str, *, timeout_s: float = 2.0) -> None:
+        self._app = hint_app(broker_url, timeout_s=timeout_s)
+        self._timeout_s = timeout_s
+        self._connection: Any = None
+
+    def waiting(self) -> dict[str, int]:
+        """How many messages wait in each queue; 0 for one that does not exist yet."""
+        connection = self._connected()
+        return {queue: _length(connection, queue) for queue in jobs.QUEUES}
+
+    def consumers(self) -> dict[str, list[str]]:
+        """The queues every worker that answers consumes, by node name."""
+        found = self._app.control.inspect(
+            timeout=self._timeout_s, connection=self._connected()
+        ).active_queues()
+        return {node: [queue["name"] for queue in queues] for node, queues in (found or {}).items()}
+
+    def answering(self, nodes: Collection[str]) -> set[str]:
+        """Those of the nodes that answer; returns as soon as all do."""
+        replies = self._app.control.ping(
+            destination=list(nodes), timeout=self._timeout_s, connection=self._connected()
+        )
+        return {node for reply in replies or () for node in reply}
+
+    def close(self) -> None:
+        """Let go of the connection."""
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            connection.release()
+
+    def _connected(self) -> Any:
+        if self._connection is None:
+            connection: Any = self._app.connection_for_read()
+            _length(connection, jobs.QUEUES[0])  # the first command is what truly connects
+            self._connection = connection
+        return self._connection
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+        self._app.close()
+
+
+def _length(connection: Any, queue: str) -> int:
+    with connection.channel() as channel:
+        try:
+            return int(channel.queue_declare(queue=queue, passive=True).message_count)
+        except connection.channel_errors:
+            return 0

@@ -1,0 +1,138 @@
+"""Conversations from JSONL files: checked when they are loaded, so that a replay cannot stumble."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+from turnmill.contract.context import JsonMessage
+from turnmill.contract.errors import InvalidTurn
+from turnmill.contract.turns import encode_turn, to_turn
+
+__all__ = ["BadInput", "Conversation", "load", "shape"]
+
+_NOT_IN_NAMES = re.compile(r"[^A-Za-z0-9._-]+")
+_NAME_CHARACTERS = 100
+
+
+class BadInput(ValueError):
+    """A file cannot be read as conversations; names the file and the line, never the content."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Conversation:
+    """One session to replay.
+
+    Attributes:
+        name: a session name, unique among those shaped together.
+        system_prompt: the first message's text when its role is system, else ``""``.
+        messages: all others, one turn each.
+    """
+
+    name: str
+    system_prompt: str
+    messages: tuple[JsonMessage, ...]
+
+
+def load(paths: Iterable[Path]) -> Iterator[Conversation]:
+    """Yield the files' conversations, in order.
+
+    A line is a JSON object with ``messages`` and, optionally, ``session_id``; blank lines are
+    skipped, and a name ending in ``.gz`` is unpacked.
+
+    Raises:
+        BadInput: names the file, the line, and what is wrong there.
+    """
+    for path in paths:
+        for line, text in _lines(path):
+            try:
+                yield _conversation(text, default_name=f"line-{line}")
+            except ValueError as error:
+                raise BadInput(f"{path}:{line}: {error}") from None
+
+
+def shape(
+    found: Iterable[Conversation], *, limit: int | None = None, join: int = 1, repeat: int = 1
+) -> list[Conversation]:
+    """The first ``limit`` conversations, every ``join`` of them as one, each ``repeat`` times.
+
+    A joined session keeps the first one's system prompt; the others' become messages in it.
+    """
+    several = list(islice(found, limit))
+    joined = [_join(several[at : at + join]) for at in range(0, len(several), join)]
+    copies = [conversation for conversation in joined for _ in range(repeat)]
+    width = len(str(len(copies)))
+    return [
+        replace(conversation, name=f"{at:0{width}}-{conversation.name}")
+        for at, conversation in enumerate(copies, 1)
+    ]
+
+
+def _lines(path: Path) -> Iterator[tuple[int, str]]:
+    line = 0
+    try:
+        with gzip.open(path, "rb") if path.suffix == ".gz" else path.open("rb") as file:
+            for line, raw in enumerate(file, 1):
+                if raw.strip():
+                    yield line, raw.decode()
+    except UnicodeDecodeError:
+        raise BadInput(f"{path}:{line}: not UTF-8") from None
+    except EOFError:
+        raise BadInput(f"{path}:{line + 1}: the compressed file ends too early") from None
+    except OSError as error:  # a bad gzip header is one too
+        raise BadInput(f"{path}: {error.strerror or 'not a gzip file'}") from None
+
+
+def _conversation(text: str, *, default_name: str) -> Conversation:
+    try:
+        value = json.loads(text)
+    except json.JSONDecodeError as error:
+        raise ValueError(f"not JSON: {error.msg} at column {error.colno}") from None
+    if not isinstance(value, dict) or not isinstance(value.get("messages"), list):
+        raise ValueError("not an object with a list of `messages`")  # noqa: TRY004 - one kind for all
+    name = value.get("session_id")
+    prompt, messages = _split(value["messages"])
+    for at, message in enumerate(messages, len(value["messages"]) - len(messages)):
+        _check(at, message)
+    return Conversation(
+        name=_NOT_IN_NAMES.sub("-", name if isinstance(name, str) else default_name)[
+            :_NAME_CHARACTERS
+        ],
+        system_prompt=prompt,
+        messages=tuple(messages),
+    )
+
+
+def _split(messages: Sequence[Any]) -> tuple[str, list[Any]]:
+    """The system prompt, when the first message is one of plain text, and the other messages."""
+    first = messages[0] if messages else None
+    if isinstance(first, Mapping) and first.get("role") == "system":
+        content = first.get("content")
+        if isinstance(content, str) and set(first) == {"role", "content"}:
+            return content, list(messages[1:])
+    return "", list(messages)
+
+
+def _check(at: int, message: object) -> None:
+    if not isinstance(message, dict):
+        raise ValueError(f"messages[{at}]: not an object")  # noqa: TRY004 - one kind for all
+    try:
+        encode_turn(to_turn(message))
+    except InvalidTurn as error:
+        raise ValueError(f"messages[{at}]: {error}") from None
+
+
+def _join(several: Sequence[Conversation]) -> Conversation:
+    first, *others = several
+    messages = list(first.messages)
+    for other in others:
+        if other.system_prompt:
+            messages.append({"role": "system", "content": other.system_prompt})
+        messages += other.messages
+    return replace(first, messages=tuple(messages))

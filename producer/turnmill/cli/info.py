@@ -1,0 +1,89 @@
+"""``turnmill info SESSION``: a session in numbers."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import Any
+
+import typer
+
+from turnmill.cli.options import (
+    DEFAULT_REDIS_URL,
+    BrokerUrl,
+    JsonFlag,
+    NamespaceName,
+    RedisUrl,
+    SessionName,
+    Target,
+)
+from turnmill.cli.output import count, print_json, stdout
+from turnmill.contract.context import ContextInfo
+
+__all__ = ["as_dict", "register"]
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command()(info)
+
+
+def info(
+    session: SessionName,
+    as_json: JsonFlag = False,
+    redis_url: RedisUrl = DEFAULT_REDIS_URL,
+    broker_url: BrokerUrl = "",
+    namespace: NamespaceName = "default",
+) -> None:
+    """Print a session's positions, tokens, limits and policy; never its content."""
+    with Target(redis_url, broker_url, namespace).client() as client:
+        found = client.info(session)
+    if as_json:
+        print_json(as_dict(found))
+    else:
+        _print_table(found)
+
+
+def as_dict(found: ContextInfo) -> dict[str, Any]:
+    """The numbers as JSON has them."""
+    return {
+        **asdict(found),
+        "usage": {**asdict(found.usage), "total": found.usage.total},
+        "limits": found.limits.model_dump(),
+        "policy": found.policy.model_dump(mode="json"),
+        "under_limit": found.under_limit,
+    }
+
+
+def _print_table(found: ContextInfo) -> None:
+    from rich.table import Table  # noqa: PLC0415
+
+    usage, limits, policy = found.usage, found.limits, found.policy
+    rows = {
+        "session": f"{found.session} in {found.namespace}",
+        "turns": f"{found.last_seq:,} pushed, {found.counted_seq:,} counted, "
+        f"{found.turns_in_log:,} in the log, {found.turns_covered:,} covered",
+        "context": f"version {found.version}, summary to turn {found.watermark}, "
+        f"{count(found.compactions, 'compaction')}",
+        "tokens": f"{usage.total:,} = system {usage.system:,} + summary {usage.summary:,} + "
+        f"tail {usage.tail:,} + pending {usage.pending:,} + reply {usage.REPLY}",
+        "limits": f"hard {limits.hard:,}, soft {limits.soft:,}, target {limits.target:,}",
+        "state": _state(found),
+        "policy": f"{' → '.join(policy.strategies)}, summarizer {policy.summarizer}, "
+        f"{policy.encoding}, keeps {count(policy.recent_turns_to_keep, 'recent turn')}",
+    }
+    table = Table.grid(padding=(0, 2))
+    table.add_column(style="bold")
+    table.add_column(overflow="fold")
+    for name, value in rows.items():
+        table.add_row(name, value)
+    stdout().print(table, markup=False)
+
+
+def _state(found: ContextInfo) -> str:
+    parts = [] if found.under_limit else ["over its hard limit: reads project"]
+    if found.pending_for_s is not None:
+        parts.append(f"waits {max(found.pending_for_s, 0):.1f} s to be counted")
+    if found.due_in_s is not None:
+        due = found.due_in_s
+        parts.append(f"compaction due in {due:.1f} s" if due > 0 else "compaction due")
+    return "; ".join(parts) or "nothing to do"

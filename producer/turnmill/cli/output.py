@@ -1,0 +1,88 @@
+"""What commands print: results on stdout, all else on stderr, never a password."""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+from functools import cache
+from typing import TYPE_CHECKING, Any
+
+from turnmill.contract.errors import TurnmillError
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+__all__ = [
+    "CommandFailed",
+    "clean",
+    "count",
+    "print_error",
+    "print_json",
+    "print_note",
+    "safe_url",
+    "stderr",
+    "stdout",
+]
+
+# C0 and C1 controls but tab and newline: an escape sequence in a message must not drive a terminal.
+_CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
+
+
+class CommandFailed(TurnmillError):
+    """A command cannot do its work; the message says what to do."""
+
+
+@cache
+def stdout() -> Console:
+    """The console results go to."""
+    from rich.console import Console  # noqa: PLC0415 - `--json` needs none
+
+    return Console(highlight=False, soft_wrap=False)
+
+
+@cache
+def stderr() -> Console:
+    """The console everything else goes to."""
+    from rich.console import Console  # noqa: PLC0415
+
+    return Console(stderr=True, highlight=False)
+
+
+def print_error(error: TurnmillError, *, where: str = "") -> None:
+    """Print one red line: where, the error's type, and its message."""
+    kind = "" if isinstance(error, CommandFailed) else f"{type(error).__name__}: "
+    stderr().print(clean(f"{where}{kind}{error}"), style="red", markup=False, soft_wrap=True)
+
+
+def print_note(text: str) -> None:
+    """Print one line on stderr."""
+    stderr().print(clean(text), style="dim", markup=False, soft_wrap=True)
+
+
+def print_json(value: Any) -> None:
+    """Print a value as JSON: indented for a person, one line for a program."""
+    indent = 2 if sys.stdout.isatty() else None
+    text = json.dumps(value, ensure_ascii=False, indent=indent)
+    try:
+        text.encode(sys.stdout.encoding or "utf-8")
+    except UnicodeEncodeError:  # a lone surrogate, or a terminal without UTF-8
+        text = json.dumps(value, indent=indent)
+    sys.stdout.write(text + "\n")
+    sys.stdout.flush()
+
+
+def clean(text: str) -> str:
+    """The text with what could drive or break a terminal replaced."""
+    return _CONTROLS.sub("�", text).encode("utf-8", "replace").decode()
+
+
+def count(number: int, noun: str) -> str:
+    """``1 turn``, ``1,200 turns``."""
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
+
+
+def safe_url(url: str) -> str:
+    """The URL without user, password and query."""
+    # Greedy: in a list of Sentinels some hosts are lost too, but never a password shown.
+    return re.sub(r"://.*@", "://***@", url.partition("?")[0])
