@@ -12,7 +12,6 @@ from redis.retry import Retry
 
 from turnmill.commands import Call, Command, Commands, PushCall, translate
 from turnmill.contract.context import Context, ContextInfo, Pushed
-from turnmill.contract.keys import NAMESPACES
 from turnmill.contract.names import SessionId
 from turnmill.contract.policy import Policy
 from turnmill.contract.turns import DEFAULT_MAX_TURN_BYTES
@@ -21,6 +20,7 @@ from turnmill.wake import CeleryWaker, HintCounts, SilentWaker, Waker
 __all__ = ["ContextClient"]
 
 ATTEMPTS = 4
+MAX_CONNECTIONS = 64
 CHUNK = 500
 """Turns per pipeline of ``push_many``: bounds the memory of one round trip."""
 
@@ -70,6 +70,7 @@ class ContextClient:
     ) -> None:
         self._commands = Commands.of(namespace, max_turn_bytes)
         self._waker = waker_for(redis, broker)
+        self._registered = False
         self._owned = isinstance(redis, str)
         self._redis: Any = _connect(redis, timeout_s) if isinstance(redis, str) else redis
 
@@ -96,11 +97,9 @@ class ContextClient:
         Raises:
             SystemPromptTooLarge: the prompt leaves no room under the policy's hard limit.
         """
-        reply = self._run(self._commands.open(session, policy, system_prompt))
-        hint = self._commands.opened(reply)
-        if reply[0] == 1:
-            self._register()
-        if hint:
+        call = self._commands.open(session, policy, system_prompt)
+        self._register()
+        if self._commands.opened(self._run(call)):
             self._waker.wake(self._commands.namespace, SessionId(session))
 
     def push(self, session: str, turn: object, *, turn_id: str | None = None) -> Pushed:
@@ -112,12 +111,9 @@ class ContextClient:
             InvalidTurn, TurnTooLarge, InvalidName: nothing was stored.
         """
         push = self._commands.push(session, turn, turn_id)
-        done, hint = self._commands.pushed(push, self._run(push.call))
-        if done.seq == 1:
+        if not self._registered:
             self._register()
-        if hint:
-            self._waker.wake(self._commands.namespace, done.session)
-        return done
+        return self._settle(push, self._run(push.call))
 
     def push_many(self, turns: Iterable[tuple[str, object]]) -> list[Pushed]:
         """Append many (session, turn) pairs, pipelined, in the order given.
@@ -126,16 +122,19 @@ class ContextClient:
         turns ids and push again.
         """
         calls = self._commands.push_many(turns)
+        self._register()
         done: list[Pushed] = []
         for start in range(0, len(calls), CHUNK):
             chunk = calls[start : start + CHUNK]
-            for push, reply in zip(chunk, self._run_many(chunk), strict=True):
-                pushed, hint = self._commands.pushed(push, reply)
-                done.append(pushed)
-                if hint:
-                    self._waker.wake(self._commands.namespace, pushed.session)
-        if any(pushed.seq == 1 for pushed in done):
-            self._register()
+            replies = self._push_chunk(chunk)
+            good = [not isinstance(reply, Exception) for reply in replies]
+            done += [
+                self._settle(push, reply)
+                for push, reply, ok in zip(chunk, replies, good, strict=True)
+                if ok
+            ]
+            if not all(good):
+                raise translate(replies[good.index(False)])
         return done
 
     def read(self, session: str) -> Context:
@@ -144,7 +143,11 @@ class ContextClient:
         Raises:
             UnknownSession: never opened nor pushed to, forgotten, or expired.
         """
-        return self._commands.context(session, self._atomic(self._commands.read(session)))
+        commands = self._commands.read(session)
+        reply = self._pipeline(commands)
+        while self._commands.is_torn(reply):
+            reply = self._pipeline(commands)
+        return self._commands.context(session, reply)
 
     def info(self, session: str) -> ContextInfo:
         """The session in numbers, without its content.
@@ -160,13 +163,10 @@ class ContextClient:
 
     def sessions(self) -> list[SessionId]:
         """All sessions of the namespace, the most recently pushed first."""
-        try:
-            with self._redis.pipeline(transaction=False) as pipe:
-                for key in self._commands.index_keys():
-                    pipe.zrange(key, 0, -1, withscores=True)
-                return self._commands.sessions(pipe.execute())
-        except redis.RedisError as error:
-            raise translate(error) from error
+        commands: list[Command] = [
+            ("ZRANGE", key, 0, -1, "WITHSCORES") for key in self._commands.index_keys()
+        ]
+        return self._commands.sessions(self._pipeline(commands))
 
     def close(self) -> None:
         """Publish waiting hints, briefly, and close the connections made here."""
@@ -194,47 +194,48 @@ class ContextClient:
         except redis.RedisError as error:
             raise translate(error) from error
 
-    def _atomic(self, commands: Sequence[Command]) -> list[Any]:
+    def _push_chunk(self, pushes: Sequence[PushCall]) -> list[Any]:
+        # The first goes with its source, so that a server that lost the script has it for the rest.
+        script = pushes[0].call.script
+        commands: list[Command] = [("EVAL", script.source, *pushes[0].call.words)]
+        commands += [("EVALSHA", script.sha, *push.call.words) for push in pushes[1:]]
+        return self._pipeline(commands, raise_on_error=False)
+
+    def _pipeline(self, commands: Sequence[Command], *, raise_on_error: bool = True) -> list[Any]:
         try:
-            with self._redis.pipeline(transaction=True) as pipe:
+            with self._redis.pipeline(transaction=False) as pipe:
                 for command in commands:
                     pipe.execute_command(*command)
-                replies: list[Any] = pipe.execute()
+                replies: list[Any] = pipe.execute(raise_on_error=raise_on_error)
                 return replies
         except redis.RedisError as error:
             raise translate(error) from error
 
-    def _run_many(self, pushes: Sequence[PushCall]) -> list[Any]:
-        try:
-            replies = self._pipeline(pushes)
-            if any(isinstance(reply, redis.exceptions.NoScriptError) for reply in replies):
-                self._redis.script_load(pushes[0].call.script.source)
-                replies = self._pipeline(pushes)  # those that got in are duplicates now: harmless
-        except redis.RedisError as error:
-            raise translate(error) from error
-        for reply in replies:
-            if isinstance(reply, redis.RedisError):
-                raise translate(reply) from reply
-        return replies
-
-    def _pipeline(self, pushes: Sequence[PushCall]) -> list[Any]:
-        with self._redis.pipeline(transaction=False) as pipe:
-            for push in pushes:
-                pipe.execute_command("EVALSHA", push.call.script.sha, *push.call.words)
-            replies: list[Any] = pipe.execute(raise_on_error=False)
-            return replies
+    def _settle(self, push: PushCall, reply: Sequence[int]) -> Pushed:
+        """Hint if the workers want it."""
+        done, hint = self._commands.pushed(push, reply)
+        if hint:
+            self._waker.wake(self._commands.namespace, done.session)
+        return done
 
     def _register(self) -> None:
-        """List the namespace for the sweep; done when a session is created, so it cannot rot."""
+        """List the namespace, before anything is written: what is not listed, no sweep repairs."""
         try:
-            self._redis.sadd(NAMESPACES, self._commands.namespace)
+            self._redis.execute_command(*self._commands.registration())
         except redis.RedisError as error:
             raise translate(error) from error
+        self._registered = True
 
 
 def _connect(url: str, timeout_s: float) -> redis.Redis:
-    client = redis.Redis.from_url(
-        url, retry=Retry(backoff(timeout_s), ATTEMPTS - 1), **connection_options(timeout_s)
+    # Blocking: with more callers than connections, callers wait; a plain pool would raise.
+    pool = redis.BlockingConnectionPool.from_url(
+        url,
+        max_connections=MAX_CONNECTIONS,
+        timeout=timeout_s,
+        retry=Retry(backoff(timeout_s), ATTEMPTS - 1),
+        **connection_options(timeout_s),
     )
-    del client.response_callbacks["XRANGE"]  # type: ignore[no-untyped-call]  # entries as they come; a dict each is thrown away
+    client = redis.Redis.from_pool(pool)
+    del client.response_callbacks["XRANGE"]  # type: ignore[no-untyped-call]  # a dict per entry, unused
     return client

@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from turnmill.contract.context import JsonMessage, Receipt, StoredContext, TailTurn
-from turnmill.contract.legality import repair, segments
+from turnmill.contract.legality import segments
 from turnmill.contract.policy import Limits
 from turnmill.contract.render import receipt_message, render
 from turnmill.contract.shorten import shorten
@@ -52,10 +52,9 @@ def project(
     fixed = fixed_tokens + _RECEIPT_TOKENS
     kept, dropped = _keep_newest(tail, fixed, limits)
     receipt = _receipt(dropped)
-    plain = render(system, stored, kept, receipt if dropped else None)
-    messages = repair(plain)
+    messages = render(system, stored, kept, receipt if dropped else None)
     tokens = fixed + sum(turn.tokens for turn in kept)
-    if tokens <= limits.hard and messages is plain:  # repaired messages are in nobody's sum
+    if tokens <= limits.hard:
         return Projected(messages=messages, tokens=tokens, receipt=receipt)
     return _squeeze(system, messages, limits, count, receipt)
 

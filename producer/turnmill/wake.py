@@ -24,6 +24,10 @@ from turnmill.contract.names import Namespace, SessionId
 __all__ = ["CeleryWaker", "HintCounts", "SilentWaker", "Waker", "hint_app"]
 
 
+CLOSE_WITHIN_S = 0.1
+"""How long ``close`` waits for hints still to be published; the sweep repairs the rest."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HintCounts:
     """What became of this process's hints.
@@ -94,15 +98,16 @@ def hint_app(broker_url: str, *, timeout_s: float) -> Celery:
 class CeleryWaker:
     """Publishes hints to a Celery broker, one thread per process.
 
-    ``wake`` costs a few microseconds whatever the broker does. After a failure nothing is tried
-    for ``cool_down_s`` seconds; at most ``max_waiting`` hints wait.
+    ``wake`` costs a few microseconds whatever the broker does. The thread gives a broker
+    ``timeout_s`` seconds; after a failure it tries nothing for ``cool_down_s`` seconds. At most
+    ``max_waiting`` hints wait.
     """
 
     def __init__(
         self,
         broker_url: str,
         *,
-        timeout_s: float = 0.1,
+        timeout_s: float = 1.0,
         cool_down_s: float = 1.0,
         max_waiting: int = 10_000,
     ) -> None:
@@ -139,7 +144,7 @@ class CeleryWaker:
             self._dropped += 1
 
     def close(self) -> None:
-        """Publish what waits, within the time limit of one hint, and end the thread."""
+        """Publish what waits, within a tenth of a second, and end the thread."""
         atexit.unregister(self.close)
         thread = self._thread
         if thread is None or self._pid != os.getpid():
@@ -149,7 +154,7 @@ class CeleryWaker:
             self._waiting.put_nowait(None)
         except queue.Full:
             return
-        thread.join(self._timeout_s)
+        thread.join(CLOSE_WITHIN_S)
         if not thread.is_alive():
             self._app.close()
 

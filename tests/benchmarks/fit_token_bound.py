@@ -1,5 +1,6 @@
 """Check, and fit again, the tables of `turnmill.contract.estimate.bound_tokens`.
 
+    export PYTHONPATH=.:producer:worker
     python tests/benchmarks/fit_token_bound.py ../shared/data            # check: violations=0
     python tests/benchmarks/fit_token_bound.py ../shared/data --fit      # print new tables
     python tests/benchmarks/fit_token_bound.py ../shared/data --search 600   # new classes too
@@ -26,8 +27,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import hostile_text
-
+from tests.benchmarks import hostile_text
 from turnmill.contract import estimate
 from turnmill_worker.tokens import IMAGE_TOKENS, count_messages, counter_for
 

@@ -66,7 +66,7 @@ def chat(turns: int, *, topic: str = "parcel") -> list[JsonMessage]:
     ]
 
 
-def long_turns(turns: int = 6, *, kilobytes: int = 60) -> list[JsonMessage]:
+def long_turns(turns: int = 6, *, kilobytes: int = 40) -> list[JsonMessage]:
     """Turns whose summary takes a worker a second or more: time to see it hold the lease."""
     lines = [f"Parcel {i} goes to street {i * 7}, said Anna on day {i % 31}." for i in range(10**4)]
     text = " ".join(lines)[: kilobytes * 1000]

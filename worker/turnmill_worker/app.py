@@ -35,7 +35,13 @@ def make_app() -> Celery:
         task_acks_late=False,
         task_publish_retry=False,
         broker_connection_retry_on_startup=True,
-        broker_transport_options={"socket_connect_timeout": 5, "socket_timeout": 30},
+        broker_connection_max_retries=None,  # for ever: an outage must not end the workers
+        broker_transport_options={
+            "socket_connect_timeout": 2,
+            "socket_timeout": 30,
+            "retry_on_timeout": False,
+            "max_retries": 0,
+        },
         worker_prefetch_multiplier=8,
         worker_soft_shutdown_timeout=5,
         worker_hijack_root_logger=True,

@@ -14,6 +14,7 @@ from typing import cast
 from turnmill.contract import jobs
 from turnmill.contract.context import JsonMessage, StoredContext, Usage
 from turnmill.contract.errors import Transient
+from turnmill.contract.legality import CallTracker
 from turnmill.contract.outcomes import Compaction, Outcome
 from turnmill.contract.render import render_head, system_message
 from turnmill_worker.compaction.snapshot import Count, Plan, Snapshot
@@ -36,7 +37,7 @@ from turnmill_worker.tokens import count_message
 
 __all__ = ["Pipeline"]
 
-BATCH_TURNS = 512
+BATCH_TURNS = 128
 """Turns counted between two looks at Redis: bounds memory, and the work a crash repeats."""
 
 BATCHES = 8
@@ -81,7 +82,8 @@ class Pipeline:
             if seen.basis not in ("", counter.basis):
                 self._recount(ref, seen, counter)
                 continue
-            counted = _count_turns(seen, counter)
+            tracker = CallTracker(seen.open_calls)
+            counted = _count_turns(seen, counter, tracker)
             system_tokens = _system_tokens(counter, seen.system)
             usage = _usage_after(seen, counted, system_tokens)
             decision = decide(usage, seen.policy.limits(system_tokens))
@@ -90,6 +92,7 @@ class Pipeline:
                 seen,
                 basis=counter.basis,
                 system_tokens=system_tokens,
+                open_calls=tracker.open,
                 due=isinstance(decision, Compact),
                 turns=counted,
             )
@@ -110,6 +113,7 @@ class Pipeline:
         if snapshot is None:
             return
         count = counting(counter)
+        tracker = CallTracker()
         self._sessions.recount(
             ref,
             seen,
@@ -117,7 +121,7 @@ class Pipeline:
             basis=counter.basis,
             system_tokens=_system_tokens(counter, seen.system),
             context_tokens=count(render_head(snapshot.stored)),
-            turns=[CountedTurn(t.seq, count(t.shown)) for t in snapshot.turns],
+            turns=[CountedTurn(t.seq, count(tracker.repair(t.shown))) for t in snapshot.turns],
         )
 
     def postpone(self, ref: SessionRef) -> None:
@@ -165,7 +169,7 @@ class Pipeline:
             if plan is None:
                 return self._give_up(ref, lease, snapshot, "no-plan")
             if plan.request is not None and not summarize:
-                lease.release(again_s=HANDOVER_S)
+                lease.retry(after_s=HANDOVER_S)
                 self._hints.send(jobs.SUMMARIZE, ref)
                 return Outcome(outcome="needs-summary", session=ref.session, strategy=plan.strategy)
             try:
@@ -174,7 +178,7 @@ class Pipeline:
                 rejected.append(plan.strategy)
                 continue
             except Transient:
-                lease.release(again_s=RETRY_AFTER_S)
+                lease.retry(after_s=RETRY_AFTER_S)
                 raise
             return self._commit(ref, lease, snapshot, plan, context, rejected)
 
@@ -198,7 +202,7 @@ class Pipeline:
             ref, plan.snapshot, context, owner=lease.owner, record=record
         )
         if not committed.version:
-            lease.release(again_s=0)
+            lease.retry(after_s=0)
             self._hints.send(jobs.COMPACT, ref)
             return Outcome(outcome="stale", session=ref.session, strategy=plan.strategy)
         if committed.again:
@@ -215,7 +219,7 @@ class Pipeline:
         )
 
     def _give_up(self, ref: SessionRef, lease: Lease, snapshot: Snapshot, outcome: str) -> Outcome:
-        if lease.release(counted_seq=snapshot.counted_seq):
+        if lease.release(snapshot):
             self._hints.send(jobs.COMPACT, ref)
         return Outcome.model_validate({"outcome": outcome, "session": ref.session})
 
@@ -229,9 +233,10 @@ def _count_all(counter: Counter, messages: Sequence[JsonMessage]) -> int:
     return sum(count_message(counter, message) for message in messages)
 
 
-def _count_turns(seen: Uncounted, counter: Counter) -> list[CountedTurn]:
+def _count_turns(seen: Uncounted, counter: Counter, tracker: CallTracker) -> list[CountedTurn]:
+    """Exact tokens of each turn as a provider gets it, stubs for dead calls included."""
     count = counting(counter)
-    return [CountedTurn(turn.seq, count(turn.messages)) for turn in seen.turns]
+    return [CountedTurn(turn.seq, count(tracker.repair(turn.messages))) for turn in seen.turns]
 
 
 def _system_tokens(counter: Counter, system: str) -> int:

@@ -61,6 +61,7 @@ class Uncounted:
         epoch, settings: which incarnation of the session, and which policy and prompt, counts
             belong to.
         basis: how the present counts were made; ``""`` before the first.
+        open_calls: calls among the counted turns that still wait for their result.
         usage: tokens by part, without those of uncounted turns.
         turns: oldest first.
     """
@@ -71,6 +72,7 @@ class Uncounted:
     system: str
     basis: str
     counted_seq: Seq
+    open_calls: tuple[str, ...]
     usage: Usage
     turns: tuple[UncountedTurn, ...]
 
@@ -117,8 +119,11 @@ class Lease(Protocol):
     def owner(self) -> str:
         """What tells this lease from all others."""
 
-    def release(self, *, counted_seq: Seq | None = None, again_s: float | None = None) -> bool:
-        """Give it up; True when turns were counted since ``counted_seq`` and it is due at once."""
+    def release(self, seen: Snapshot) -> bool:
+        """Give it up, nothing to do; True when the session changed since, and is due at once."""
+
+    def retry(self, *, after_s: float) -> None:
+        """Give it up; the session is due again after that many seconds."""
 
 
 class Sessions(Protocol):
@@ -134,6 +139,7 @@ class Sessions(Protocol):
         *,
         basis: str,
         system_tokens: int,
+        open_calls: Sequence[str],
         due: bool,
         turns: Sequence[CountedTurn],
     ) -> Recorded:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import threading
 import time
 import uuid
+from collections.abc import Sequence
 from typing import Any, Protocol
 
 import structlog
@@ -15,7 +16,9 @@ import structlog
 from turnmill.contract import jobs
 from turnmill.contract.keys import NAMESPACES, SHARDS, SWEEP_LEASE, session_keys, shard_keys
 from turnmill.contract.names import Namespace, SessionId
+from turnmill.contract.scripts import load_script
 from turnmill_worker.ports import SessionRef
+from turnmill_worker.store import lua
 
 __all__ = ["SweepThread", "Sweeper"]
 
@@ -24,14 +27,11 @@ log = structlog.get_logger()
 MOST = 1000
 """Hints per list and sweep."""
 
-DEEP_QUEUE = 100
-"""With this many messages waiting, hints are late rather than lost."""
+EXPIRY_EVERY = 16
+"""Sweeps between two looks for expired sessions."""
 
-PATIENCE = 30
-"""How many times longer a session may wait before it is hinted again behind a deep queue."""
-
-EXPIRED_CHECKS = 8
-"""Sessions per shard and sweep whose expiry is looked at, the longest silent first."""
+EXPIRY_CHECKS = 32
+"""Sessions per shard whose expiry is looked at then, at random: all have their turn."""
 
 
 class SweepHints(Protocol):
@@ -51,55 +51,68 @@ class Sweeper:
         self._redis = client
         self._hints = hints
         self._stale_after_s = stale_after_s
+        self._passes = 0
 
     def run(self) -> int:
         """Hint what was missed in every namespace; returns how many hints were sent."""
-        names = self._redis.smembers(NAMESPACES)
-        return sum(self._sweep(Namespace(name.decode())) for name in sorted(names))
+        self._passes += 1
+        names = [Namespace(name.decode()) for name in sorted(self._redis.smembers(NAMESPACES))]
+        if self._passes % EXPIRY_EVERY == 0:
+            for name in names:
+                self._drop_expired(name)
+        return sum(self._sweep(name) for name in names)
 
     def _sweep(self, namespace: Namespace) -> int:
         now_ms = int(time.time() * 1000)
+        stale_ms = now_ms - int(self._stale_after_s * 1000)
         shards = [shard_keys(namespace, shard) for shard in range(SHARDS)]
-        stale_ms = now_ms - self._patience_ms(jobs.ESTIMATE)
         with self._redis.pipeline(transaction=False) as pipe:
             for keys in shards:
                 pipe.zrangebyscore(keys.backlog, "-inf", stale_ms, start=0, num=MOST)
                 pipe.zrangebyscore(keys.due, "-inf", now_ms - 1, start=0, num=MOST)
-                pipe.zrange(keys.index, 0, EXPIRED_CHECKS - 1)
             replies = pipe.execute()
-        backlog = [name for reply in replies[0::3] for name in reply][:MOST]
-        due = [name for reply in replies[1::3] for name in reply][:MOST]
-        self._drop_expired(namespace, [name for reply in replies[2::3] for name in reply])
-        if due and self._hints.waiting(jobs.COMPACT) >= DEEP_QUEUE:
-            due = []
-        sent = self._send(namespace, jobs.ESTIMATE, backlog) + self._send(
-            namespace, jobs.COMPACT, due
-        )
+        backlog = [name for reply in replies[0::2] for name in reply]
+        due = [name for reply in replies[1::2] for name in reply]
+        sent = self._send(namespace, jobs.ESTIMATE, backlog, also_waiting_in=())
+        # A session handed on to a summarizer is due again too, until that job takes its lease.
+        sent += self._send(namespace, jobs.COMPACT, due, also_waiting_in=(jobs.SUMMARIZE,))
         if sent:
             log.info("swept", namespace=namespace, backlog=len(backlog), due=len(due), hints=sent)
         return sent
 
-    def _patience_ms(self, task: str) -> int:
-        late = self._hints.waiting(task) >= DEEP_QUEUE
-        return int(self._stale_after_s * 1000) * (PATIENCE if late else 1)
+    def _send(
+        self, namespace: Namespace, task: str, names: list[bytes], *, also_waiting_in: Sequence[str]
+    ) -> int:
+        """Hint sessions, as far as messages still waiting cannot be the hints they had.
 
-    def _send(self, namespace: Namespace, task: str, names: list[bytes]) -> int:
+        Behind a slow or missing consumer hints are late, not lost: sending more would only fill
+        the broker.
+        """
+        if not names:
+            return 0
+        waiting = sum(self._hints.waiting(queue) for queue in (task, *also_waiting_in))
         sent = 0
-        for name in names:
+        for name in names[: max(min(len(names) - waiting, MOST), 0)]:
             if not self._hints.send(task, SessionRef(namespace, SessionId(name.decode()))):
                 break  # the broker is down: the next sweep tries again
             sent += 1
         return sent
 
-    def _drop_expired(self, namespace: Namespace, names: list[bytes]) -> None:
-        keys = [session_keys(namespace, SessionId(name.decode())) for name in names]
+    def _drop_expired(self, namespace: Namespace) -> None:
+        """Unlist sessions whose keys have expired, and the namespace when none is left."""
+        shards = [shard_keys(namespace, shard) for shard in range(SHARDS)]
         with self._redis.pipeline(transaction=False) as pipe:
-            for key in keys:
-                pipe.exists(key.meta)
-            alive = pipe.execute() if keys else []
-            for key, name, lives in zip(keys, names, alive, strict=True):
-                if not lives:
-                    pipe.zrem(key.index, name)
+            for keys in shards:
+                pipe.zrandmember(keys.index, EXPIRY_CHECKS)
+            found = [name for reply in pipe.execute() for name in reply]
+            if not found:
+                self._redis.srem(NAMESPACES, namespace)
+                return
+            script = load_script(lua.__name__, "unlist")
+            for name in found:
+                session = SessionId(name.decode())
+                words = script.call(session_keys(namespace, session), session=session)
+                pipe.execute_command("EVAL", script.source, *words)
             pipe.execute()
 
 

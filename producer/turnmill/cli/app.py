@@ -9,6 +9,7 @@ from typer.core import TyperGroup
 
 from turnmill.cli import (
     INTERRUPTED,
+    demo,
     doctor,
     forget,
     info,
@@ -48,5 +49,5 @@ app = typer.Typer(
     add_completion=False,
 )
 
-for command in (up, replay, push, read, sessions, info, open_, forget, doctor):
+for command in (up, demo, replay, push, read, sessions, info, open_, forget, doctor):
     command.register(app)

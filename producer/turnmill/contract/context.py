@@ -7,6 +7,7 @@ from typing import Any, Self
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
+from turnmill.contract.codec import decode_json, encode_json
 from turnmill.contract.errors import CorruptContext
 from turnmill.contract.names import Namespace, Seq, SessionId, Version
 from turnmill.contract.policy import Limits, Policy
@@ -114,9 +115,16 @@ class StoredContext(BaseModel):
         if body is None:
             return EMPTY  # type: ignore[return-value]
         try:
-            return cls.model_validate_json(body)
+            return cls.model_validate(decode_json(body))
         except ValidationError as error:
             raise CorruptContext(f"stored context: {explain(error)}") from None
+        except ValueError:
+            # Not chained: the decoder's error holds the text.
+            raise CorruptContext(f"stored context: {len(body)} bytes, not JSON") from None
+
+    def encode(self) -> bytes:
+        """What ``parse`` reads."""
+        return encode_json(self.model_dump(exclude_defaults=True))
 
 
 EMPTY = StoredContext()

@@ -24,8 +24,8 @@ class CallTracker:
 
     __slots__ = ("open",)
 
-    def __init__(self) -> None:
-        self.open: list[str] = []
+    def __init__(self, open_calls: Sequence[str] = ()) -> None:
+        self.open = list(open_calls)
 
     def feed(self, message: JsonMessage) -> tuple[list[str], bool]:
         """Take the next message; returns the calls it leaves dead, and whether it is an orphan."""
@@ -38,27 +38,33 @@ class CallTracker:
         dead, self.open = self.open, [call["id"] for call in message.get("tool_calls") or ()]
         return dead, False
 
+    def repair(self, messages: Sequence[JsonMessage]) -> Sequence[JsonMessage]:
+        """The next turn's messages, made legal: the same object when they were.
 
-def repair(messages: list[JsonMessage]) -> list[JsonMessage]:
-    """The messages, with dead calls answered by a stub and orphan results made user messages.
+        Dead calls are answered by a stub before whatever follows them, orphan results become
+        user messages. What was repaired before never changes by what comes after.
+        """
+        if not self.open and all(map(_is_plain, messages)):
+            return messages
+        legal: list[JsonMessage] = []
+        changed = False
+        for message in messages:
+            dead, orphan = self.feed(message)
+            changed = changed or orphan or bool(dead)
+            legal.extend(
+                {"role": "tool", "tool_call_id": call_id, "content": NO_RESULT} for call_id in dead
+            )
+            legal.append(_adopt(message) if orphan else message)
+        return legal if changed else messages
 
-    Legal input comes back as the same list. Appending messages never changes what was repaired
-    before, so prefixes stay stable.
-    """
-    tracker = CallTracker()
-    legal: list[JsonMessage] = []
-    changed = False
-    for message in messages:
-        if not tracker.open and "tool_calls" not in message and message["role"] != "tool":
-            legal.append(message)  # the common case, without a call
-            continue
-        dead, orphan = tracker.feed(message)
-        changed = changed or orphan or bool(dead)
-        legal.extend(
-            {"role": "tool", "tool_call_id": call_id, "content": NO_RESULT} for call_id in dead
-        )
-        legal.append(_adopt(message) if orphan else message)
-    return legal if changed else messages
+
+def _is_plain(message: JsonMessage) -> bool:
+    return "tool_calls" not in message and message["role"] != "tool"
+
+
+def repair(messages: Sequence[JsonMessage]) -> list[JsonMessage]:
+    """A whole conversation made legal; see ``CallTracker.repair``."""
+    return list(CallTracker().repair(messages))
 
 
 def _adopt(orphan: JsonMessage) -> JsonMessage:

@@ -18,14 +18,11 @@ ENCODINGS = (
     "o200k_base",
     "o200k_harmony",
     "cl100k_base",
-    "voyage3_base",
-    "p50k_base",
-    "p50k_edit",
-    "r50k_base",
-    "gpt2",
     "heuristic",
 )
-"""Tokenizer vocabularies by name; ``heuristic`` estimates from characters, for other models."""
+"""Tokenizer vocabularies by name; ``heuristic`` estimates from characters, for other models.
+
+Others would need a token bound of their own for a read to stay under its hard limit."""
 
 MIN_ROOM_TOKENS = 256
 """Tokens a system prompt must leave for the conversation: a receipt and some of the last turn."""

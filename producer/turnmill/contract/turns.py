@@ -12,9 +12,10 @@ import binascii
 import json
 import re
 from collections.abc import Mapping, Sequence
-from typing import Any, Literal, Self
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import (
+    AfterValidator,
     BaseModel,
     ConfigDict,
     Field,
@@ -26,6 +27,7 @@ from pydantic import (
 )
 from pydantic_core import PydanticSerializationError
 
+from turnmill.contract.codec import MAX_DEPTH, encode_json, is_deep
 from turnmill.contract.errors import InvalidTurn, TurnTooLarge
 
 __all__ = [
@@ -56,8 +58,23 @@ class _Open(BaseModel):
     @model_validator(mode="after")
     def _unknown_fields_are_json(self) -> Self:
         if self.__pydantic_extra__:
-            json.dumps(self.__pydantic_extra__, allow_nan=False)
+            check_json(self.__pydantic_extra__)
         return self
+
+
+def check_json(value: Any) -> Any:
+    """The value, if it is JSON and no deeper than any reader can take.
+
+    Raises:
+        ValueError: it is not.
+    """
+    if is_deep(value):
+        raise ValueError(f"nested deeper than {MAX_DEPTH} levels")
+    try:
+        json.dumps(value, allow_nan=False)
+    except (TypeError, ValueError):
+        raise ValueError("not JSON: NaN and infinities are not numbers there") from None
+    return value
 
 
 class Function(_Open):
@@ -86,7 +103,7 @@ class Part(_Open):
 
     type: str = Field(min_length=1)
     text: str | None = None
-    image_url: dict[str, JsonValue] | None = None
+    image_url: Annotated[dict[str, JsonValue], AfterValidator(check_json)] | None = None
 
     @model_validator(mode="after")
     def _has_what_its_type_says(self) -> Self:
@@ -164,7 +181,7 @@ class Turn(BaseModel):
     messages: tuple[Message, ...] = Field(min_length=1)
     turn_id: str | None = Field(default=None, min_length=1, max_length=200)
     iteration: int | None = Field(default=None, ge=0)
-    metadata: dict[str, JsonValue] | None = None
+    metadata: Annotated[dict[str, JsonValue], AfterValidator(check_json)] | None = None
     pinned: bool = False
 
 
@@ -226,14 +243,12 @@ def encode_turn(turn: Turn, *, max_bytes: int = DEFAULT_MAX_TURN_BYTES) -> tuple
 
     Raises:
         TurnTooLarge: the JSON is over ``max_bytes``.
-        InvalidTurn: a field turnmill does not know holds something that is not JSON.
     """
-    try:
-        messages = _dump_messages(turn.messages)
+    messages = _dump_messages(turn.messages)
+    fields = b""
+    if turn.pinned or turn.metadata is not None or turn.iteration is not None:
         extras = turn.model_dump(exclude={"messages", "turn_id"}, exclude_defaults=True)
-        fields = _dump(extras) if extras else b""
-    except (TypeError, ValueError, RecursionError) as error:
-        raise InvalidTurn(f"messages: a field is not JSON ({type(error).__name__})") from None
+        fields = encode_json(extras)
     size = len(messages) + len(fields)
     if size > max_bytes:
         raise TurnTooLarge(f"turn: {size} bytes of JSON; at most {max_bytes} are allowed")
@@ -244,12 +259,7 @@ def _dump_messages(messages: tuple[Message, ...]) -> bytes:
     try:
         return _MESSAGES.dump_json(messages, exclude_unset=True)
     except PydanticSerializationError:  # a lone surrogate, which is not UTF-8
-        return _dump(_MESSAGES.dump_python(messages, exclude_unset=True))
-
-
-def _dump(value: object) -> bytes:
-    """JSON in ASCII: a lone surrogate is legal in a str, and in JSON as an escape."""
-    return json.dumps(value, separators=(",", ":"), allow_nan=False).encode()
+        return encode_json(_MESSAGES.dump_python(messages, exclude_unset=True))
 
 
 def explain(error: ValidationError, *, names_are_content: bool = True) -> str:
@@ -270,7 +280,7 @@ def explain(error: ValidationError, *, names_are_content: bool = True) -> str:
 
 def _path(loc: tuple[int | str, ...], names_are_content: bool) -> str:  # noqa: FBT001
     text = ""
-    for part in loc:
+    for part in loc[:_PATH_PARTS]:
         if isinstance(part, int):
             text += f"[{part}]"
         elif part == "str" or part.startswith("tuple["):
@@ -282,6 +292,7 @@ def _path(loc: tuple[int | str, ...], names_are_content: bool) -> str:  # noqa: 
     return text.lstrip(".") or "value"
 
 
+_PATH_PARTS = 8
 _FIELD_NAMES = frozenset(
     {name for model in (Turn, Message, Part, ToolCall, Function) for name in model.model_fields}
 )

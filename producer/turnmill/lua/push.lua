@@ -23,9 +23,10 @@ if seq > window then
 end
 
 -- Renewing on every push would cost a command per key; a hundredth of the lifetime is near enough.
+-- The first push always does: its keys are new.
 local lifetime = tonumber(seen[2]) or ttl_ms
 local expires_at = now + lifetime
-if not seen[3] or expires_at - tonumber(seen[3]) > lifetime / 100 or tonumber(seen[3]) > expires_at then
+if seq == 1 or not seen[3] or expires_at - tonumber(seen[3]) > lifetime / 100 or tonumber(seen[3]) > expires_at then
   redis.call('HSET', meta, 'expires_at', string.format('%.0f', expires_at))
   for _, key in ipairs({meta, log, ids, counts, context, covered, compactions}) do
     redis.call('PEXPIREAT', key, string.format('%.0f', expires_at))
@@ -34,7 +35,7 @@ end
 
 -- Once per burst: nobody needs the time of a last push more exactly than that.
 local hint = redis.call('ZADD', backlog, 'NX', now, session)
-if hint == 1 then
+if hint == 1 or seq == 1 then
   redis.call('ZADD', index, now, session)
 end
 return {seq, hint, 0}

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import random
-import time
 from typing import Any
 
 import pytest
@@ -119,17 +118,6 @@ def test_the_price_of_a_picture_is_the_worker_s() -> None:
 def test_a_bound_takes_any_bytes() -> None:
     assert bound_tokens(bytes(range(256)) * 9) > 0
     assert bound_turn(b'{"messages":[{"image_url":{"url":"data:', images=1) > IMAGE_TOKENS
-
-
-@pytest.mark.parametrize("unit", ["plain words, ", "漢字", "😀", "\0", " "])
-def test_a_megabyte_is_bounded_in_milliseconds(unit: str) -> None:
-    data = (unit * MEGABYTE).encode()[:MEGABYTE]
-    began = time.perf_counter()
-
-    bound_tokens(data)
-
-    # 3 to 5 ms; the limit leaves room for a busy machine, not for a loop over bytes.
-    assert time.perf_counter() - began < 0.04
 
 
 @requires_data

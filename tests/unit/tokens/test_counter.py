@@ -34,11 +34,11 @@ def test_the_basis_does_not_say_which_exact_library_counted() -> None:
 
 
 def test_an_unknown_encoding_is_refused_with_the_names_that_are_allowed() -> None:
-    with pytest.raises(UnknownEncoding, match="p51k.*o200k_base"):
+    with pytest.raises(UnknownEncoding, match=r"p51k.*o200k_base"):
         counter_for("p51k")
 
 
-@pytest.mark.parametrize("encoding", ["o200k_base", "o200k_harmony", "cl100k_base", "voyage3_base"])
+@pytest.mark.parametrize("encoding", ["o200k_base", "o200k_harmony", "cl100k_base"])
 def test_the_bundled_encodings_are_exact(encoding: str) -> None:
     assert counter_for(encoding).basis == f"{encoding}/1"
 
@@ -75,7 +75,7 @@ def test_the_heuristic_counts_when_no_library_is_installed(
     assert counter.basis == "heuristic/1"
 
 
-@pytest.mark.parametrize("encoding", ["o200k_base", "o200k_harmony", "cl100k_base", "voyage3_base"])
+@pytest.mark.parametrize("encoding", ["o200k_base", "o200k_harmony", "cl100k_base"])
 @pytest.mark.parametrize(
     "text", ["a<|endoftext|>b", "<|endofprompt|>", "\ud800", "a\udfff\ud83d\ude00b", "", "\0" * 9]
 )

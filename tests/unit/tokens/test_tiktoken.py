@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import hashlib
 import random
 import time
@@ -25,7 +26,7 @@ HOSTILE_MEGABYTES = {
     "mixed whitespace": " \t\n\r" * (MEGABYTE // 4),
     "cjk": "漢字仮名交じり文" * (MEGABYTE // 24),
     "emoji": "👨‍👩‍👧‍👦🏳️‍🌈" * (MEGABYTE // 40),
-    "base64": hostile_text.base64.b64encode(random.Random(1).randbytes(MEGABYTE * 3 // 4)).decode(),
+    "base64": base64.b64encode(random.Random(1).randbytes(MEGABYTE * 3 // 4)).decode(),
     "nulls": "\0" * MEGABYTE,
 }
 

@@ -47,6 +47,7 @@ class Snapshot:
 
     Attributes:
         epoch: which incarnation of the name this is; a forgotten session gets a new one.
+        settings: raised with every change of policy or system prompt.
         turns: counted turns after the watermark, by seq.
         pending: upper bound of the tokens of turns nobody has counted yet.
         pending_messages: messages of those turns, which may answer calls of ``turns``.
@@ -55,6 +56,7 @@ class Snapshot:
     namespace: Namespace
     session: SessionId
     epoch: str
+    settings: str
     policy: Policy
     system_tokens: int
     stored: StoredContext

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from turnmill.contract.context import PinnedTurn, StoredContext
-from turnmill.contract.legality import repair, violations
+from turnmill.contract.legality import CallTracker, violations
 from turnmill.contract.names import Version
 from turnmill.contract.render import render_head
 from turnmill_worker.compaction.snapshot import Count, Plan
@@ -23,8 +23,9 @@ def splice(plan: Plan, text: str, count: Count) -> StoredContext:
     if plan.request is not None:
         summary = _accepted(text, plan, count)
     stored = plan.snapshot.stored
+    tracker = CallTracker()  # a group is whole, so each starts with no call open
     pins = [
-        PinnedTurn(seq=turn.seq, messages=turn.shown)
+        PinnedTurn(seq=turn.seq, messages=tuple(tracker.repair(turn.shown)))
         for group in plan.covered
         if group.pinned
         for turn in group.turns
@@ -67,5 +68,5 @@ def _check(plan: Plan, context: StoredContext) -> None:
         raise SummaryRejected(f"{total} tokens, the target is {snapshot.limits.target}")
     if total >= usage.total and context.watermark > snapshot.stored.watermark:
         raise SummaryRejected(f"{total} tokens, no fewer than the {usage.total} before")
-    if violations(repair(render_head(context))):
+    if violations(render_head(context)):
         raise SummaryRejected("a provider would refuse the context")

@@ -1,5 +1,6 @@
-"""Leases: the time-limited right to compact one session. They save duplicate cost; the version,
-not the lease, makes commits safe.
+"""Leases: the time-limited right to compact one session.
+
+They save duplicate cost; the version, not the lease, makes commits safe.
 """
 
 from __future__ import annotations
@@ -12,7 +13,8 @@ from typing import Any, Self
 
 from turnmill.contract.errors import TurnmillError
 from turnmill.contract.keys import SessionKeys
-from turnmill.contract.names import Seq, SessionId
+from turnmill.contract.names import SessionId
+from turnmill_worker.compaction.snapshot import Snapshot
 
 __all__ = ["RedisLease"]
 
@@ -52,19 +54,23 @@ class RedisLease:
     ) -> None:
         self._ended.set()
 
-    def release(self, *, counted_seq: Seq | None = None, again_s: float | None = None) -> bool:
-        """Give it up; True when turns were counted since ``counted_seq`` and it is due at once.
+    def release(self, seen: Snapshot) -> bool:
+        """Give it up, nothing to do; True when the session changed since, and is due at once."""
+        return self._release(seen.counted_seq, seen.settings, -1)
 
-        With ``again_s`` the session is due again after that many seconds.
-        """
+    def retry(self, *, after_s: float) -> None:
+        """Give it up; the session is due again after that many seconds."""
+        self._release(0, "", int(after_s * 1000))
+
+    def _release(self, counted_seq: int, settings: str, again_ms: int) -> bool:
         self._ended.set()
-        again_ms = -1 if again_s is None else int(again_s * 1000)
         reply = self._run(
             "release",
             self._keys,
             session=self._session,
             owner=self.owner,
-            counted_seq=str(counted_seq or 0),
+            counted_seq=str(counted_seq),
+            settings=settings,
             again_ms=again_ms,
         )
         return bool(reply)

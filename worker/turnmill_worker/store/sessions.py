@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -53,6 +54,7 @@ class RedisSessions:
             system=meta.system,
             basis=meta.basis,
             counted_seq=meta.counted_seq,
+            open_calls=meta.open_calls,
             usage=meta.usage,
             turns=tuple(UncountedTurn(entry.seq, entry.messages) for entry in _log(entries)),
         )
@@ -64,6 +66,7 @@ class RedisSessions:
         *,
         basis: str,
         system_tokens: int,
+        open_calls: Sequence[str],
         due: bool,
         turns: Sequence[CountedTurn],
     ) -> Recorded:
@@ -77,6 +80,7 @@ class RedisSessions:
             settings=seen.settings,
             basis=basis,
             system_tokens=system_tokens,
+            open_calls=json.dumps(list(open_calls)),
             is_due=int(due),
         )
         return Recorded(stale=counted == -1, waiting=bool(waiting), newly_due=bool(newly_due))
@@ -124,6 +128,7 @@ class RedisSessions:
             namespace=ref.namespace,
             session=ref.session,
             epoch=meta.epoch,
+            settings=meta.settings,
             policy=meta.policy,
             system_tokens=meta.usage.system,
             stored=stored.model_copy(update={"tokens": meta.usage.summary}),
@@ -158,12 +163,14 @@ class RedisSessions:
             [n for turn in snapshot.turns if turn.seq in elided for n in (turn.seq, turn.tokens)],
             session=ref.session,
             epoch=snapshot.epoch,
+            settings=snapshot.settings,
             expected_version=str(snapshot.version),
             owner=owner,
-            body=context.model_dump_json(exclude_defaults=True).encode("utf-8", "replace"),
+            body=context.encode(),
             watermark=context.watermark,
             context_tokens=context.tokens,
-            soft=snapshot.limits.soft - Usage.REPLY,
+            hard=snapshot.policy.hard_limit - Usage.REPLY,
+            soft_ratio=repr(snapshot.policy.soft_ratio),
             keep_records=KEEP_RECORDS,
             record=record.model_dump_json(),
             channel=commits_channel(ref.namespace),
@@ -231,7 +238,8 @@ class _Meta:
     def __init__(self, fields: Sequence[bytes | None]) -> None:
         text = [(field or b"").decode("utf-8", "replace") for field in fields]
         self.epoch, settings, policy, self.system, system_tokens, self.basis = text[:6]
-        counted, _last, context_tokens, tail = (int(value or 0) for value in text[6:])
+        counted, _last, context_tokens, tail = (int(value or 0) for value in text[6:10])
+        self.open_calls: tuple[str, ...] = tuple(json.loads(text[10] or "[]"))
         self.settings = settings or "0"
         self.policy = Policy.from_json(policy) if policy else Policy()
         self.counted_seq = Seq(counted)

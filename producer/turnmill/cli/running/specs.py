@@ -67,6 +67,7 @@ def _worker(
 
 def flower(*, port: int, logs: Path, env: dict[str, str]) -> ChildSpec:
     """Flower on loopback, for looking only, with arguments and results among its columns."""
+    conf = Path(__file__).with_name("flowerconfig.py")
     looks = {
         "FLOWER_TASKS_COLUMNS": "name,args,state,result,received,runtime,worker",
         "FLOWER_READ_ONLY": "true",
@@ -75,7 +76,7 @@ def flower(*, port: int, logs: Path, env: dict[str, str]) -> ChildSpec:
         name="flower",
         log=logs / "flower.log",
         env={**env, **looks},
-        command=(*_CELERY, "flower", "--address=127.0.0.1", f"--port={port}"),
+        command=(*_CELERY, "flower", "--address=127.0.0.1", f"--port={port}", f"--conf={conf}"),
     )
 
 

@@ -30,7 +30,7 @@ def watch(
     """Supervise until told to stop; ``check_redis`` raises when there is nothing left to do."""
     console = stdout()
     live = Live(console=console, auto_refresh=False) if console.is_terminal else None
-    shown_at = 0.0
+    shown_at = -PLAIN_EVERY_S
     with live or nullcontext():
         while not signals.stopping:
             check_redis()

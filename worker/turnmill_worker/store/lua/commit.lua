@@ -1,9 +1,10 @@
--- Write the context, only if no other commit came since it was loaded; turns it covers leave the log.
+-- Write the context, if no commit and no change of policy or prompt came since it was loaded; turns it covers leave the log.
 -- KEYS: context, meta, log, counts, covered, compactions, lease, due
--- ARGV: session, epoch, expected_version, owner, body, watermark:number, context_tokens:number, soft:number, keep_records:number, record, channel, elided...
+-- ARGV: session, epoch, settings, expected_version, owner, body, watermark:number, context_tokens:number, hard:number, soft_ratio:number, keep_records:number, record, channel, elided...
 -- returns: the new version or 0 when the session changed meanwhile, then 1 when it is over its soft limit still
-local seen = redis.call('HMGET', meta, 'epoch', 'version', 'tail_tokens', 'system_tokens', 'expires_at')
-if seen[1] ~= epoch or (seen[2] or '0') ~= expected_version then
+local seen = redis.call('HMGET', meta, 'epoch', 'version', 'tail_tokens', 'system_tokens', 'expires_at',
+  'settings')
+if seen[1] ~= epoch or (seen[2] or '0') ~= expected_version or (seen[6] or '0') ~= settings then
   return {0, 0}
 end
 local tail = tonumber(seen[3]) or 0
@@ -37,7 +38,8 @@ if redis.call('GET', lease) == owner then
   redis.call('DEL', lease)
 end
 local over = 0
-if (tonumber(seen[4]) or 0) + context_tokens + tail > soft then
+local system = tonumber(seen[4]) or 0
+if system + context_tokens + tail > system + math.floor((hard - system) * soft_ratio) then
   local time = redis.call('TIME')
   redis.call('ZADD', due, time[1] * 1000 + math.floor(time[2] / 1000), session)
   over = 1

@@ -1,7 +1,7 @@
 -- Store exact token counts; leave the backlog only if nothing newer arrived; join the due list when asked.
 -- KEYS: meta, counts, backlog, due
--- ARGV: session, epoch, settings, basis, system_tokens:number, is_due:number, pairs...
--- returns: counted_seq, 1 when the backlog still holds the session, 1 when it newly became due; or -1 when policy, prompt or incarnation changed meanwhile
+-- ARGV: session, epoch, settings, basis, system_tokens:number, open_calls, is_due:number, pairs...
+-- returns: counted_seq, 1 when the backlog still holds the session, 1 when it newly became due; or -1 when policy, prompt, incarnation or counted_seq changed meanwhile
 local seen = redis.call('HMGET', meta, 'epoch', 'settings', 'basis', 'counted_seq', 'last_seq',
   'tail_tokens', 'expires_at')
 if seen[1] ~= epoch or (seen[2] or '0') ~= settings or (seen[3] or basis) ~= basis then
@@ -10,17 +10,17 @@ end
 local counted = tonumber(seen[4]) or 0
 local tail = tonumber(seen[6]) or 0
 
--- seq, tokens: a redelivered job brings seqs that are counted already; they are skipped.
+-- A redelivered job brings turns that are counted already.
+if #pairs > 0 and tonumber(pairs[1]) ~= counted + 1 then
+  return {-1, 0, 0}
+end
 for at = 1, #pairs, 2 do
-  local seq, tokens = tonumber(pairs[at]), tonumber(pairs[at + 1])
-  if seq > counted then
-    redis.call('HSET', counts, seq, tokens)
-    tail = tail + tokens
-    counted = seq
-  end
+  redis.call('HSET', counts, pairs[at], pairs[at + 1])
+  tail = tail + tonumber(pairs[at + 1])
+  counted = tonumber(pairs[at])
 end
 redis.call('HSET', meta, 'basis', basis, 'system_tokens', system_tokens, 'counted_seq', counted,
-  'tail_tokens', tail)
+  'tail_tokens', tail, 'open_calls', open_calls)
 redis.call('PEXPIREAT', counts, seen[7])
 
 local time = redis.call('TIME')

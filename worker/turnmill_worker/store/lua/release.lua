@@ -1,7 +1,7 @@
 -- Give up a lease: the session leaves the due list, or is due again after a while.
 -- KEYS: meta, lease, due
--- ARGV: session, owner, counted_seq, again_ms:number
--- returns: 1 when turns were counted since and it is due at once, else 0
+-- ARGV: session, owner, counted_seq, settings, again_ms:number
+-- returns: 1 when turns were counted or settings changed since, and it is due at once, else 0
 if redis.call('GET', lease) ~= owner then
   return 0
 end
@@ -12,7 +12,8 @@ if again_ms >= 0 then
   redis.call('ZADD', due, now + again_ms, session)
   return 0
 end
-if (redis.call('HGET', meta, 'counted_seq') or '0') ~= counted_seq and redis.call('EXISTS', meta) == 1 then
+local seen = redis.call('HMGET', meta, 'epoch', 'counted_seq', 'settings')
+if seen[1] and ((seen[2] or '0') ~= counted_seq or (seen[3] or '0') ~= settings) then
   redis.call('ZADD', due, now, session)
   return 1
 end

@@ -3,7 +3,7 @@
 -- ARGV: session, most:number
 -- returns: meta fields, log entries; or nothing (and the session leaves the backlog) when there is no such session
 local fields = redis.call('HMGET', meta, 'epoch', 'settings', 'policy', 'system', 'system_tokens',
-  'basis', 'counted_seq', 'last_seq', 'context_tokens', 'tail_tokens')
+  'basis', 'counted_seq', 'last_seq', 'context_tokens', 'tail_tokens', 'open_calls')
 if not fields[1] then
   redis.call('ZREM', backlog, session)
   return nil

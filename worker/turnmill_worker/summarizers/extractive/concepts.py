@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
@@ -54,6 +55,7 @@ class Weights:
     newest: float = 1.1
     lead: float = 1.25
     header: float = 1.25
+    settled: float = 1.1
 
 
 WEIGHTS = Weights()
@@ -167,18 +169,22 @@ def _weight(kind: str, seen: _Sightings, lines: int) -> float:
 
 
 def _factors(lines: Sequence[Line], units: Sequence[Unit]) -> tuple[float, ...]:
-    """Raises the first sentence of a person's longer message, since people open with the point,
-    and one-line system messages: they date or place the turns below them.
+    """What each unit's place multiplies its worth by.
+
+    People open a longer message with its point; one-line system messages date or place the turns
+    below them; and what an earlier compaction kept has been found worth keeping before.
     """
-    sizes = [0] * len(lines)
-    for unit in units:
-        sizes[unit.line] += 1
+    sizes = Counter(unit.line for unit in units)
     factors: list[float] = []
     before = -1
     for unit in units:
-        opens = unit.line != before and lines[unit.line].source is Source.USER
-        before = unit.line
-        leads = opens and unit.is_prose and sizes[unit.line] >= _LONG_MESSAGE
-        header = lines[unit.line].source is Source.SYSTEM and sizes[unit.line] == 1
-        factors.append(WEIGHTS.header if header else WEIGHTS.lead if leads else 1.0)
+        line = lines[unit.line]
+        opens, before = unit.line != before, unit.line
+        long = sizes[unit.line] >= _LONG_MESSAGE and unit.is_prose
+        factor = WEIGHTS.settled if line.settled else 1.0
+        if line.source is Source.SYSTEM and sizes[unit.line] == 1:
+            factor *= WEIGHTS.header
+        elif line.source is Source.USER and opens and long:
+            factor *= WEIGHTS.lead
+        factors.append(factor)
     return tuple(factors)

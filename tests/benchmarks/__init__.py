@@ -1,0 +1,1 @@
+"""Benchmarks: ratios measured in one run, because absolute times drift on shared machines."""

@@ -1,0 +1,118 @@
+"""What holds for every command."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+
+import pytest
+
+import turnmill.cli
+from tests.cli.commands import Ran
+from tests.processes import wait_until
+from turnmill.cli.output import safe_url
+from turnmill.embedded import EmbeddedRedis, free_port
+
+
+def test_help_names_every_command(turnmill_process: Callable[..., Ran]) -> None:
+    ran = turnmill_process("--help")
+
+    assert ran.exit_code == 0
+    for name in (
+        "up",
+        "demo",
+        "replay",
+        "push",
+        "read",
+        "sessions",
+        "info",
+        "open",
+        "forget",
+        "doctor",
+    ):
+        assert f" {name} " in ran.stdout
+
+
+def test_without_typer_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delitem(sys.modules, "turnmill.cli.app", raising=False)
+    monkeypatch.setitem(sys.modules, "typer", None)
+
+    with pytest.raises(SystemExit, match=r"pip install 'turnmill\[cli\]'"):
+        turnmill.cli.main()
+
+
+def test_another_missing_module_is_not_blamed_on_the_extra(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.delitem(sys.modules, "turnmill.cli.app", raising=False)
+    monkeypatch.setitem(sys.modules, "turnmill.contract.errors", None)
+
+    with pytest.raises(ModuleNotFoundError):
+        turnmill.cli.main()
+
+
+def test_wrong_usage_is_exit_code_2(turnmill: Callable[..., Ran]) -> None:
+    assert turnmill("read").exit_code == 2
+    assert turnmill("sessions", "--limit", "-1").exit_code == 2
+
+
+def test_a_url_that_is_none_is_refused_without_repeating_it(turnmill: Callable[..., Ran]) -> None:
+    ran = turnmill("sessions", "--redis-url", "http://user:hunter2@host")
+
+    assert ran.exit_code == 2
+    assert "hunter2" not in ran.stderr
+
+
+def test_a_redis_that_is_down_is_one_line(turnmill: Callable[..., Ran]) -> None:
+    url = f"redis://:hunter2@127.0.0.1:{free_port()}/0"
+
+    for command in (("sessions",), ("read", "s")):
+        ran = turnmill(*command, "--redis-url", url)
+
+        assert ran.exit_code == 1
+        assert ran.stderr.startswith("StoreUnavailable: ")
+        assert "hunter2" not in ran.stderr
+
+
+def test_a_bad_namespace_is_refused(turnmill: Callable[..., Ran]) -> None:
+    assert turnmill("sessions", "--namespace", "a b").exit_code == 1
+
+
+@pytest.mark.parametrize(
+    ("url", "shown"),
+    [
+        ("redis://localhost:6379/0", "redis://localhost:6379/0"),
+        ("redis://user:pa@ss/word@host:1/0", "redis://***@host:1/0"),
+        ("rediss://host/0?password=secret", "rediss://host/0"),
+        ("sentinel://:secret@a:1;sentinel://:secret@b:2", "sentinel://***@b:2"),
+    ],
+)
+def test_a_url_is_shown_without_its_password(url: str, shown: str) -> None:
+    assert safe_url(url) == shown
+
+
+def test_ctrl_c_is_exit_code_130_without_a_traceback(redis_server: EmbeddedRedis) -> None:
+    command = [sys.executable, "-m", "turnmill.cli", "push", "s", "--redis-url", redis_server.url]
+    line = b'{"role": "user", "content": "x"}\n'
+    with subprocess.Popen(
+        [*command, "--namespace", f"ctrl-c-{os.getpid()}-{time.monotonic_ns()}"],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    ) as process:
+        assert process.stdin
+        assert process.stdout
+        assert process.stderr
+        process.stdin.write(line)
+        process.stdin.flush()
+        assert process.stdout.readline() == b"1\n"  # it waits for the next line now
+
+        process.send_signal(signal.SIGINT)
+        wait_until(lambda: process.poll() is not None, what="end after Ctrl-C")
+
+        assert process.returncode == 130
+        assert process.stderr.read() == b"pushed 1 turn to s\n"

@@ -1,0 +1,184 @@
+from __future__ import annotations
+
+import json
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import redis
+
+from tests.cli.commands import Ran
+from turnmill import ContextClient
+from turnmill.cli import diagnosing
+from turnmill.contract.keys import session_keys
+from turnmill.contract.names import Namespace, SessionId
+from turnmill.embedded import EmbeddedRedis, free_port
+from turnmill_worker import tokens
+
+
+@pytest.fixture
+def own_redis(tmp_path: Path) -> Iterator[EmbeddedRedis]:
+    """A server whose configuration a test may spoil."""
+    with EmbeddedRedis(tmp_path / "own") as server:
+        yield server
+
+
+@pytest.fixture(autouse=True)
+def _brief(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(diagnosing, "BROKER_TIMEOUT_S", 0.3)
+
+
+def found(ran: Ran) -> dict[str, dict[str, str]]:
+    report = json.loads(ran.stdout)
+    assert report["ok"] is (ran.exit_code == 0)
+    return {check["name"]: check for check in report["checks"]}
+
+
+def test_a_redis_without_workers_is_a_problem_that_says_what_to_start(
+    turnmill: Callable[..., Ran], own_redis: EmbeddedRedis
+) -> None:
+    ran = turnmill("doctor", "--json", "--redis-url", own_redis.url)
+
+    checks = found(ran)
+    assert ran.exit_code == 1
+    for name in ("redis", "eviction", "persistence", "memory", "scripts", "backlog", "broker"):
+        assert checks[name]["status"] == "ok", checks[name]
+    assert checks["workers"]["status"] == "problem"
+    assert "turnmill up" in checks["workers"]["advice"]
+    assert "summarize" in checks["queues"]["found"]
+    assert checks["vocabulary"]["found"].startswith("tokens are counted exactly (o200k_base")
+
+
+def test_the_table_marks_problems_and_hides_passwords(
+    turnmill: Callable[..., Ran], own_redis: EmbeddedRedis
+) -> None:
+    url = own_redis.url.replace("//", "//default:hunter2@")
+    with redis.Redis.from_url(own_redis.url) as client:
+        client.config_set("requirepass", "hunter2")
+
+    ran = turnmill("doctor", "--redis-url", url)
+
+    with redis.Redis.from_url(url) as client:
+        client.config_set("requirepass", "")
+    assert "✗  workers" in ran.stdout
+    assert "✓  redis" in ran.stdout
+    assert "→ start them" in ran.stdout
+    assert "hunter2" not in ran.stdout + ran.stderr
+
+
+def test_a_redis_that_may_evict_loses_turns(
+    turnmill: Callable[..., Ran], own_redis: EmbeddedRedis
+) -> None:
+    with redis.Redis.from_url(own_redis.url) as client:
+        client.config_set("maxmemory-policy", "allkeys-lru")
+        unlimited = found(turnmill("doctor", "--json", "--redis-url", own_redis.url))
+        client.config_set("maxmemory", "1gb")
+        limited = found(turnmill("doctor", "--json", "--redis-url", own_redis.url))
+
+    assert unlimited["eviction"]["status"] == "warning"
+    assert limited["eviction"]["status"] == "problem"
+    assert "noeviction" in limited["eviction"]["advice"]
+
+
+def test_a_redis_without_an_append_only_file_is_a_warning(
+    turnmill: Callable[..., Ran], own_redis: EmbeddedRedis
+) -> None:
+    with redis.Redis.from_url(own_redis.url) as client:
+        client.config_set("appendonly", "no")
+
+    checks = found(turnmill("doctor", "--json", "--redis-url", own_redis.url))
+
+    assert checks["persistence"]["status"] == "warning"
+
+
+@pytest.mark.parametrize(
+    ("spoiled", "check", "status"),
+    [
+        ({"redis_version": "6.0.16"}, diagnosing._version, "problem"),
+        ({"redis_version": "8.2.1"}, diagnosing._version, "ok"),
+        ({"aof_enabled": 1, "aof_last_write_status": "err"}, diagnosing._persistence, "problem"),
+        ({"used_memory": 50, "maxmemory": 100}, diagnosing._memory, "ok"),
+        ({"used_memory": 80, "maxmemory": 100}, diagnosing._memory, "warning"),
+        ({"used_memory": 95, "maxmemory": 100}, diagnosing._memory, "problem"),
+        (
+            {"used_memory": 80, "maxmemory": 0, "total_system_memory": 100},
+            diagnosing._memory,
+            "warning",
+        ),
+    ],
+)
+def test_what_redis_says_of_itself_is_judged(
+    spoiled: dict[str, Any], check: Callable[[dict[str, Any]], diagnosing.Check], status: str
+) -> None:
+    assert check(spoiled).status == status
+
+
+@pytest.mark.parametrize(("waits_s", "status"), [(1, "ok"), (30, "warning"), (600, "problem")])
+def test_a_backlog_is_judged_by_its_oldest_session(
+    turnmill: Callable[..., Ran],
+    client: ContextClient,
+    redis_client: redis.Redis,
+    namespace: str,
+    waits_s: int,
+    status: str,
+) -> None:
+    client.push("late", {"role": "user", "content": "x"})
+    client.push("new", {"role": "user", "content": "x"})
+    keys = session_keys(Namespace(namespace), SessionId("late"))
+    redis_client.zadd(keys.backlog, {"late": (time.time() - waits_s) * 1000})
+
+    checks = found(turnmill("doctor", "--json"))
+
+    assert checks["backlog"]["status"] == status
+    assert checks["backlog"]["found"].startswith("2 sessions waiting")
+
+
+def test_without_redis_and_broker_both_are_problems(turnmill: Callable[..., Ran]) -> None:
+    down = f"redis://:hunter2@127.0.0.1:{free_port()}/0"
+
+    ran = turnmill("doctor", "--json", "--redis-url", down)
+
+    checks = found(ran)
+    assert ran.exit_code == 1
+    assert set(checks) == {"redis", "broker", "vocabulary"}
+    assert checks["redis"]["status"] == checks["broker"]["status"] == "problem"
+    assert "hunter2" not in ran.stdout
+
+
+def test_a_script_redis_refuses_is_named(
+    turnmill: Callable[..., Ran], own_redis: EmbeddedRedis
+) -> None:
+    with redis.Redis.from_url(own_redis.url) as client:
+        client.execute_command(
+            "ACL", "SETUSER", "limited", "on", "nopass", "~*", "+@all", "-script"
+        )
+        url = own_redis.url.replace("//", "//limited:x@")
+        checks = found(turnmill("doctor", "--json", "--redis-url", url))
+
+    assert checks["scripts"]["status"] == "problem"
+    assert ".lua is refused" in checks["scripts"]["found"]
+
+
+def test_where_no_worker_is_installed_the_vocabulary_is_not_known(
+    turnmill: Callable[..., Ran], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "turnmill_worker.tokens", None)
+
+    checks = found(turnmill("doctor", "--json"))
+
+    assert checks["vocabulary"]["status"] == "warning"
+
+
+def test_counts_by_the_heuristic_are_a_warning(
+    turnmill: Callable[..., Ran], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real = tokens.counter_for
+    monkeypatch.setattr(tokens, "counter_for", lambda _: real("heuristic"))
+
+    checks = found(turnmill("doctor", "--json"))
+
+    assert checks["vocabulary"]["status"] == "warning"
+    assert "estimated" in checks["vocabulary"]["found"]

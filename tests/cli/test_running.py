@@ -1,0 +1,188 @@
+"""The parts of `turnmill up` that need no tree."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import signal
+import socket
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.processes import wait_until
+from turnmill.cli.output import CommandFailed
+from turnmill.cli.running import specs, tether
+from turnmill.cli.running.children import Child, ChildSpec, end
+from turnmill.cli.running.flowerconfig import sentence
+from turnmill.cli.running.lock import locked
+from turnmill.cli.running.signals import StopSignals
+from turnmill.cli.running.supervisor import PAUSES_S, Supervisor
+from turnmill.embedded import free_port
+
+STUBBORN = """
+import signal, time
+signal.signal(signal.SIGTERM, signal.SIG_IGN)
+print("on", flush=True)
+time.sleep(60)
+"""
+
+
+def child(tmp_path: Path, code: str, name: str = "child") -> Child:
+    command = (sys.executable, "-c", code)
+    return Child(ChildSpec(name=name, command=command, log=tmp_path / f"{name}.log"))
+
+
+def test_a_child_that_does_not_end_is_killed_after_the_grace(tmp_path: Path) -> None:
+    stubborn = child(tmp_path, STUBBORN)
+    stubborn.start()
+    wait_until(lambda: stubborn.last_line() == "on", what="it ignores SIGTERM")
+
+    killed = end([stubborn], grace_s=0.2, hurry=lambda: False)
+
+    assert killed == ["child"]
+    assert stubborn.exit_code == -signal.SIGKILL
+
+
+def test_a_second_signal_does_not_wait_for_the_grace(tmp_path: Path) -> None:
+    stubborn = child(tmp_path, STUBBORN)
+    stubborn.start()
+    wait_until(lambda: stubborn.last_line() == "on", what="it ignores SIGTERM")
+
+    with StopSignals() as signals:
+        os.kill(os.getpid(), signal.SIGTERM)
+        wait_until(lambda: signals.stopping, what="the first")
+        assert not signals.hurried
+        os.kill(os.getpid(), signal.SIGINT)
+        wait_until(lambda: signals.hurried, what="the second")
+
+        assert end([stubborn], grace_s=60, hurry=lambda: signals.hurried) == ["child"]
+
+
+def test_a_child_that_keeps_dying_is_started_ever_more_rarely(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now = 1000.0
+    monkeypatch.setattr("time.monotonic", lambda: now)
+    said: list[str] = []
+    worker = ChildSpec(name="w", command=("/bin/false",), log=tmp_path / "w.log")
+    supervisor = Supervisor([worker], None, flower_port=0, tell=said.append)
+    dying = supervisor._workers[0]
+    dying.start()
+
+    pauses = []
+    for _ in range(len(PAUSES_S) + 1):
+        _wait_for_its_end(dying)
+        supervisor.check()
+        pauses.append(supervisor._again_at["w"] - now)
+        now += pauses[-1] - 0.01
+        supervisor.check()
+        assert not dying.alive, "started too early"
+        now += 0.02
+        supervisor.check()
+
+    assert pauses == [pytest.approx(pause) for pause in (*PAUSES_S, PAUSES_S[-1])]
+    assert said[0].startswith("w ended (exit code 1; see the end of ")
+    _wait_for_its_end(dying)
+
+
+def _wait_for_its_end(dying: Child) -> None:
+    assert dying._process
+    dying._process.wait(timeout=10)
+
+
+def test_a_tethered_process_ends_when_its_parent_was_dead_already() -> None:
+    with pytest.raises(SystemExit, match="ended before its child began"):
+        tether.tether(os.getppid() + 1, 0)
+
+
+def test_a_tethered_command_holds_the_lock_while_it_runs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    became: list[list[str]] = []
+    monkeypatch.setattr(os, "execv", lambda _, words: became.append(words))
+    path = tmp_path / "lock"
+    held = os.open(path, os.O_RDWR | os.O_CREAT)
+    monkeypatch.setattr(os, "open", lambda *_: held)
+
+    tether.main([str(os.getppid()), "0", str(path), "/bin/true", "--option"])
+
+    assert became == [["/bin/true", "--option"]]
+    assert os.get_inheritable(held)
+    with path.open() as other, pytest.raises(BlockingIOError):
+        fcntl.flock(other, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    os.close(held)
+
+
+def test_a_directory_is_locked_once_and_free_again_after(tmp_path: Path) -> None:
+    folder = tmp_path / "new"
+
+    with (
+        locked(folder),
+        pytest.raises(CommandFailed, match=f"process {os.getpid()}"),
+        locked(folder),
+    ):
+        pytest.fail("locked twice")
+
+    with locked(folder):
+        assert (folder / "up.lock").read_text() == f"{os.getpid()}\n"
+
+
+def test_a_directory_that_cannot_be_is_named(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+
+    with pytest.raises(CommandFailed, match="data directory"), locked(tmp_path / "file"):
+        pytest.fail("locked a file")
+
+
+@pytest.mark.parametrize(
+    ("missing", "says"),
+    [("structlog", r"turnmill\[embedded\]"), ("flower", r"turnmill\[flower\].*--no-flower")],
+)
+def test_what_is_not_installed_is_named_with_its_extra(
+    monkeypatch: pytest.MonkeyPatch, missing: str, says: str
+) -> None:
+    monkeypatch.setattr(specs, "_is_there", lambda module: module != missing)
+
+    with pytest.raises(CommandFailed, match=says):
+        specs.check_installed(with_flower=True)
+
+
+def test_a_usual_port_in_use_gives_way_to_a_free_one(unused_port: int) -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", unused_port))
+        taken.listen()
+
+        assert specs.choose_port(None, unused_port, "--port") != unused_port
+        with pytest.raises(CommandFailed, match="in use"):
+            specs.choose_port(unused_port, 1, "--port")
+    assert specs.choose_port(None, unused_port, "--port") == unused_port
+    assert specs.choose_port(unused_port, 1, "--port") == unused_port
+
+
+@pytest.fixture
+def unused_port() -> int:
+    return free_port()
+
+
+@pytest.mark.parametrize(
+    ("result", "told"),
+    [
+        (
+            "{'outcome': 'estimated', 'session': 's', 'turns': 3, 'tokens': 90}",
+            "estimated: 3 turns, 90 tokens",
+        ),
+        (
+            "{'outcome': 'committed', 'turns': 9, 'tokens_before': 800, 'tokens_after': 300, "  # noqa: ISC004
+            "'strategy': 'rolling', 'version': 2}",
+            "committed by rolling: 800 → 300 tokens, 9 turns, version 2",
+        ),
+        ("{'outcome': 'skipped', 'session': 's'}", "skipped"),
+        ("None", "None"),
+        ("{'cut off", "{'cut off"),
+        (None, None),
+    ],
+)
+def test_flower_tells_an_outcome_as_a_sentence(result: object, told: object) -> None:
+    assert sentence(result) == told

@@ -1,0 +1,181 @@
+"""read, sessions, info, open and forget."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.cli.commands import Ran
+from turnmill import ContextClient, Policy, UnknownSession
+
+IMAGE = "data:image/png;base64,aGVsbG8="
+
+
+def test_read_prints_the_messages_by_role(
+    turnmill: Callable[..., Ran], client: ContextClient
+) -> None:
+    call = {"id": "c1", "type": "function", "function": {"name": "look", "arguments": '{"a":1}'}}
+    picture = {"type": "image_url", "image_url": {"url": IMAGE}}
+    link = {"type": "image_url", "image_url": {"url": "https://example.com/a.png"}}
+    client.open("s", system_prompt="be [bold]brief[/bold]")
+    client.push("s", {"role": "user", "content": [{"type": "text", "text": "see"}, picture, link]})
+    client.push("s", {"role": "assistant", "content": None, "tool_calls": [call]})
+    client.push("s", {"role": "tool", "tool_call_id": "c1", "content": "found\x1b[2J"})
+
+    ran = turnmill("read", "s")
+
+    assert ran.exit_code == 0
+    assert "be [bold]brief[/bold]" in ran.stdout
+    assert "[image_url: image/png, " in ran.stdout
+    assert "https://example.com/a.png" in ran.stdout
+    assert IMAGE not in ran.stdout
+    assert '→ look({"a":1})' in ran.stdout
+    assert "tool (c1)" in ran.stdout
+    assert "\x1b" not in ran.stdout, "a message must not drive the terminal"
+    assert "turns to 3" in ran.stdout
+
+
+def test_read_says_what_it_left_out_to_stay_under_the_limit(
+    turnmill: Callable[..., Ran], client: ContextClient
+) -> None:
+    client.open("s", Policy(max_tokens=600))
+    for at in range(20):
+        client.push("s", {"role": "user", "content": f"turn {at} " + "word " * 100})
+
+    ran = turnmill("read", "s")
+
+    assert "this read left out" in ran.stdout
+
+
+def test_read_json_is_the_bare_list_of_messages(
+    turnmill: Callable[..., Ran], client: ContextClient
+) -> None:
+    client.push("s", {"role": "user", "content": "héllo \ud800"})
+
+    ran = turnmill("read", "s", "--json")
+
+    assert json.loads(ran.stdout) == client.read("s").messages
+
+
+def test_sessions_are_listed_the_most_recently_pushed_first(
+    turnmill: Callable[..., Ran], client: ContextClient
+) -> None:
+    for name in ("first", "second", "third"):
+        client.push(name, {"role": "user", "content": "private words"})
+        client.push(name, {"role": "user", "content": "more"})
+
+    listed = json.loads(turnmill("sessions", "--json").stdout)
+    table = turnmill("sessions", "--limit", "2")
+
+    assert {row["session"] for row in listed} == {"first", "second", "third"}
+    assert [row["last_seq"] for row in listed] == [2, 2, 2]
+    assert "2 sessions" in table.stdout
+    assert "and 1 more" in table.stdout
+    assert "private" not in table.stdout
+
+
+def test_an_empty_namespace_has_no_sessions(turnmill: Callable[..., Ran]) -> None:
+    assert "no sessions" in turnmill("sessions").stdout
+    assert json.loads(turnmill("sessions", "--json").stdout) == []
+
+
+def test_info_is_the_session_in_numbers(
+    turnmill: Callable[..., Ran], client: ContextClient
+) -> None:
+    client.open("s", Policy(max_tokens=600), system_prompt="secret instructions")
+    client.push("s", {"role": "user", "content": "private " * 500})
+
+    table = turnmill("info", "s")
+    found = json.loads(turnmill("info", "s", "--json").stdout)
+
+    assert "1 pushed, 0 counted" in table.stdout
+    assert "over its hard limit" in table.stdout
+    assert found["last_seq"] == 1
+    assert found["policy"]["max_tokens"] == 600
+    assert found["under_limit"] is False
+    assert "secret" not in table.stdout + json.dumps(found)
+
+
+@pytest.mark.parametrize("command", ["read", "info", "forget"])
+def test_an_unknown_session_is_one_line_and_exit_code_1(
+    turnmill: Callable[..., Ran], command: str
+) -> None:
+    ran = turnmill(command, "nobody")
+
+    assert ran.exit_code == 1
+    assert ran.stdout == ""
+    assert ran.stderr.startswith("UnknownSession: ")
+    assert ran.stderr.count("\n") == 1
+
+
+def test_forget_asks_first(turnmill: Callable[..., Ran], client: ContextClient) -> None:
+    client.push("s", {"role": "user", "content": "x"})
+
+    refused = turnmill("forget", "s", stdin="n\n")
+
+    assert refused.exit_code == 1
+    assert "1 turn?" in refused.stdout
+    assert client.info("s").last_seq == 1
+
+
+def test_forget_yes_removes_the_session(
+    turnmill: Callable[..., Ran], client: ContextClient
+) -> None:
+    client.push("s", {"role": "user", "content": "x"})
+
+    ran = turnmill("forget", "s", "--yes")
+
+    assert ran.exit_code == 0
+    with pytest.raises(UnknownSession):
+        client.info("s")
+
+
+def test_open_takes_the_policy_and_the_prompt_from_files(
+    turnmill: Callable[..., Ran], client: ContextClient, tmp_path: Path
+) -> None:
+    policy, prompt = tmp_path / "policy.json", tmp_path / "prompt.txt"
+    policy.write_text('{"max_tokens": 5000, "recent_turns_to_keep": 7}')
+    prompt.write_text("be kind")
+
+    ran = turnmill("open", "s", "--policy", str(policy), "--system-prompt", f"@{prompt}")
+
+    assert ran.exit_code == 0
+    assert "hard limit 5,000" in ran.stdout
+    assert client.info("s").policy.recent_turns_to_keep == 7
+    assert client.read("s").messages == [{"role": "system", "content": "be kind"}]
+
+
+def test_open_with_max_tokens_leaves_the_rest_of_the_policy(
+    turnmill: Callable[..., Ran], client: ContextClient
+) -> None:
+    client.open("old", Policy(recent_turns_to_keep=9))
+
+    turnmill("open", "old", "--max-tokens", "3000")
+    turnmill("open", "new", "--max-tokens", "2000", "--system-prompt", "hi")
+
+    assert client.info("old").policy == Policy(recent_turns_to_keep=9, max_tokens=3000)
+    assert client.info("new").policy == Policy(max_tokens=2000)
+
+
+@pytest.mark.parametrize(
+    ("content", "exit_code", "says"),
+    [(None, 2, "No such file"), (b"\xff", 2, "not UTF-8"), (b'{"max": 1}', 1, "InvalidPolicy")],
+)
+def test_a_policy_file_that_is_no_policy_is_named(
+    turnmill: Callable[..., Ran],
+    tmp_path: Path,
+    content: bytes | None,
+    exit_code: int,
+    says: str,
+) -> None:
+    policy = tmp_path / "policy.json"
+    if content is not None:
+        policy.write_bytes(content)
+
+    ran = turnmill("open", "s", "--policy", str(policy))
+
+    assert ran.exit_code == exit_code
+    assert says in ran.stderr

@@ -1,0 +1,255 @@
+"""`turnmill up`, as the process tree a person starts."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import os
+import pty
+import re
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import psutil
+import pytest
+import redis
+
+from tests.cli.commands import START_S, UpProcess, ended
+from tests.processes import wait_until
+from turnmill import ContextClient, Policy
+from turnmill.embedded import EmbeddedRedis
+
+STATUS = re.compile(r"\d/2 workers · \d+ sessions? · backlog \d+ · due \d+ · \d+ commits?")
+
+pytestmark = [pytest.mark.worker, pytest.mark.timeout(240)]
+
+WORDS = {"role": "user", "content": "all the words of a turn, said again and again. " * 20}
+
+
+def counted(client: ContextClient, session: str) -> bool:
+    info = client.info(session)
+    return info.counted_seq == info.last_seq > 0
+
+
+@pytest.fixture(scope="module")
+def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[UpProcess]:
+    """One `turnmill up` for the tests that leave it running."""
+    with UpProcess(tmp_path_factory.mktemp("up") / "data") as up:
+        up.launch().wait_until_up()
+        yield up
+
+
+def turnmill_doctor(up: UpProcess) -> dict[str, str]:
+    words = [sys.executable, "-m", "turnmill.cli", "doctor", "--json", "--redis-url", up.redis_url]
+    done = subprocess.run(words, capture_output=True, timeout=60, check=False)
+    return {check["name"]: check["status"] for check in json.loads(done.stdout)["checks"]}
+
+
+def test_it_says_where_everything_is_and_the_doctor_is_content(running: UpProcess) -> None:
+    output = running.output()
+
+    assert running.redis_url in output
+    assert f"http://127.0.0.1:{running.flower_port}" in output
+    assert str(running.folder) in output
+    wait_until(lambda: STATUS.search(running.output()), what="the status line")
+    wait_until(lambda: set(turnmill_doctor(running).values()) == {"ok"}, what="all is well")
+
+
+def test_a_pushed_session_is_counted_and_compacted(running: UpProcess) -> None:
+    with ContextClient(running.redis_url) as client:
+        client.open("grows", Policy(max_tokens=2000))
+        for at in range(40):
+            client.push("grows", {**WORDS, "content": f"{at}: {WORDS['content']}"})
+
+        wait_until(lambda: client.info("grows").version > 0, what="a commit")
+        wait_until(lambda: counted(client, "grows"), what="all counted")
+
+
+def test_flower_shows_outcomes_and_lets_nobody_change_anything(running: UpProcess) -> None:
+    with ContextClient(running.redis_url) as client:
+        client.push("shown", WORDS)
+        wait_until(lambda: counted(client, "shown"), what="counted")
+
+    def page() -> str:
+        query = "draw=1&start=0&length=100&order[0][column]=0&columns[0][data]=name"
+        return get(running.flower_port, f"/tasks/datatable?{query}").decode()
+
+    wait_until(lambda: "estimated: 1 turns" in page(), what="the outcome in Flower")
+    assert "'default', 'shown'" in page()
+    assert "again and again" not in page()
+
+
+def get(port: int, path: str) -> bytes:
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=10)
+    try:
+        connection.request("GET", path)
+        return connection.getresponse().read()
+    finally:
+        connection.close()
+
+
+def test_a_second_one_in_the_same_directory_is_refused(running: UpProcess) -> None:
+    with UpProcess(running.folder) as second:
+        second._output = running.folder.with_suffix(".second")
+        second.launch()
+
+        assert second.wait() == 1
+        assert "is in use by another `turnmill up`" in second.output()
+        assert "Traceback" not in second.output()
+
+
+def test_a_worker_that_dies_is_started_again(running: UpProcess) -> None:
+    killed = running.child("worker-1@")
+
+    killed.kill()
+
+    wait_until(lambda: "worker-1 ended (signal 9" in running.output(), what="it is said")
+    assert "worker-1.log" in running.output()
+    wait_until(lambda: running.runs("worker-1@"), what="a new worker")
+    with ContextClient(running.redis_url) as client:
+        client.push("after", WORDS)
+        wait_until(lambda: counted(client, "after"), within_s=60, what="counted by the new worker")
+
+
+def test_sigterm_ends_all_of_it_and_a_second_start_has_the_data(tmp_path: Path) -> None:
+    with UpProcess(tmp_path / "data", "--no-flower") as up:
+        up.launch().wait_until_up()
+        family = up.family()
+        with ContextClient(up.redis_url) as client:
+            client.push("kept", WORDS)
+            wait_until(lambda: counted(client, "kept"), what="counted")
+
+        up.send(signal.SIGTERM)
+
+        assert up.wait() == 0, up.output()
+        assert len(family) == 3
+        assert ended(family)
+        assert "was killed" not in up.output()
+        assert "stopped; the data is in" in up.output()
+
+        up.launch().wait_until_up()
+        with ContextClient(up.redis_url) as client:
+            assert client.read("kept").messages == [WORDS]
+
+
+def test_nothing_outlives_it_when_it_is_killed(tmp_path: Path) -> None:
+    with UpProcess(tmp_path / "data") as up:
+        up.launch().wait_until_up()
+        family = up.family()
+        with ContextClient(up.redis_url) as client:
+            client.push("kept", WORDS)
+
+        up.send(signal.SIGKILL)
+        up.wait()
+
+        assert len(family) == 4
+        wait_until(lambda: ended(family), within_s=10, what="all children gone")
+        up.launch().wait_until_up()  # the lock went with it, and the data is there
+        with ContextClient(up.redis_url) as client:
+            assert client.info("kept").last_seq == 1
+
+
+def test_when_redis_dies_it_says_so_and_fails(tmp_path: Path) -> None:
+    with UpProcess(tmp_path / "data", "--no-flower", "--grace", "1") as up:
+        up.launch().wait_until_up()
+        family = up.family()
+
+        up.child("redis-server").kill()
+
+        assert up.wait() == 1
+        assert "redis-server ended; see the end of" in up.output()
+        assert ended(family)
+
+
+def test_ctrl_c_in_a_terminal_stops_it_and_leaves_the_live_line(
+    tmp_path: Path, redis_server: EmbeddedRedis, namespace: str
+) -> None:
+    master, terminal = pty.openpty()
+    seen: list[bytes] = []
+
+    def drain() -> None:
+        try:
+            while piece := os.read(master, 4096):
+                seen.append(piece)
+        except OSError:
+            return  # the other side is closed
+
+    def shown() -> str:
+        return b"".join(seen).decode(errors="replace")
+
+    options = ("--no-flower", "--redis-url", redis_server.url, "--namespace", namespace)
+    reader = threading.Thread(target=drain)
+    with UpProcess(tmp_path / "data", *options, env={"TERM": "xterm"}) as up:
+        # A session whose terminal this is, so that its Ctrl-C is a signal to the foreground group.
+        with subprocess.Popen(
+            [sys.executable, "-c", IN_TERMINAL, *up.command],
+            stdin=terminal,
+            stdout=terminal,
+            stderr=terminal,
+            start_new_session=True,
+            env=up._env,
+        ) as process:
+            os.close(terminal)
+            reader.start()
+            wait_until(lambda: "0 sessions" in shown(), within_s=START_S, what="the live line")
+            family = psutil.Process(process.pid).children(recursive=True)
+            with ContextClient(redis_server.url, namespace=namespace) as client:
+                client.push("s", WORDS)
+            wait_until(lambda: "1 session " in shown(), what="the line changes")
+
+            os.write(master, b"\x03")
+
+            assert process.wait(timeout=60) == 0, shown()
+        reader.join(timeout=10)
+        os.close(master)
+    assert len(family) == 2
+    assert ended(family)
+    assert "stopping Flower" in shown()
+    assert "Traceback" not in shown()
+
+
+IN_TERMINAL = """
+import fcntl, os, sys, termios
+fcntl.ioctl(0, termios.TIOCSCTTY, 0)
+os.execv(sys.argv[1], sys.argv[1:])
+"""
+
+
+def test_a_port_in_use_is_named(tmp_path: Path, redis_server: EmbeddedRedis) -> None:
+    with UpProcess(tmp_path / "data") as up:
+        up.port = redis_server.port
+        up.launch()
+
+        assert up.wait() == 1
+        assert f"port {redis_server.port} is in use: choose another with --port" in up.output()
+
+
+def test_a_child_that_cannot_start_fails_it_with_the_place_of_its_log(
+    tmp_path: Path, redis_server: EmbeddedRedis
+) -> None:
+    # The workers take no such setting.
+    env = {"TURNMILL_LEASE_S": "soon"}
+    options = ("--no-flower", "--redis-url", redis_server.url)
+    with UpProcess(tmp_path / "data", *options, env=env) as up:
+        up.launch()
+
+        assert up.wait() == 1
+        assert re.search(r"(worker-1|summarize) ended \(exit code \d+; see the end of", up.output())
+        assert "Traceback" not in up.output()
+
+
+def test_keeping_a_redis_of_ones_own_is_not_up_to_it(
+    tmp_path: Path, redis_server: EmbeddedRedis, redis_client: redis.Redis
+) -> None:
+    with UpProcess(tmp_path / "data", "--no-flower", "--redis-url", redis_server.url) as up:
+        up.launch()
+        wait_until(lambda: len(up.family()) == 2, what="workers started")
+
+        up.send(signal.SIGTERM)  # while it starts
+
+        assert up.wait() == 0, up.output()
+        assert redis_client.ping()

@@ -1,0 +1,329 @@
+"""What holds of every compaction, whatever the conversation and the policy."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import NamedTuple
+
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+
+from tests.properties.strategies import GivenTurn, conversations, legal_conversations, policies
+from turnmill.contract.context import EMPTY, JsonMessage, StoredContext
+from turnmill.contract.legality import CallTracker, violations
+from turnmill.contract.names import Namespace, Seq, SessionId
+from turnmill.contract.policy import Policy
+from turnmill.contract.render import render_head
+from turnmill_worker.compaction.snapshot import LoggedTurn, Plan, Snapshot, groups
+from turnmill_worker.compaction.splice import splice
+from turnmill_worker.compaction.strategies import plan
+from turnmill_worker.errors import SummaryRejected
+from turnmill_worker.pipeline import counting
+from turnmill_worker.summarizers.extractive import extract
+from turnmill_worker.tokens import counter_for
+
+COUNTER = counter_for("o200k_base")
+COUNT = counting(COUNTER)
+
+ladders = policies((512, 1024))
+no_deadline = settings(deadline=None, max_examples=60)
+
+
+class Done(NamedTuple):
+    """A compaction that ran: what it was planned from, its plan, what it commits, what follows."""
+
+    before: Snapshot
+    plan: Plan
+    context: StoredContext
+    after: Snapshot
+
+    @property
+    def read(self) -> list[JsonMessage]:
+        """The messages read next."""
+        return rendered(self.after)
+
+
+def snapshot_of(said: Sequence[GivenTurn], policy: Policy, *, uncounted: int = 0) -> Snapshot:
+    """The session that was pushed these turns; the newest ``uncounted`` nobody has counted."""
+    tracker = CallTracker()
+    legal = [tracker.repair(turn.messages) for turn in said]
+    counted = len(said) - uncounted
+    return Snapshot(
+        namespace=Namespace("pure"),
+        session=SessionId("s"),
+        epoch="1",
+        settings="1",
+        policy=policy,
+        system_tokens=0,
+        stored=EMPTY,
+        turns=tuple(
+            LoggedTurn(Seq(seq), turn.messages, turn.messages, COUNT(messages), turn.pinned)
+            for seq, (turn, messages) in enumerate(
+                zip(said[:counted], legal[:counted], strict=True), 1
+            )
+        ),
+        counted_seq=Seq(counted),
+        pending=sum(COUNT(messages) for messages in legal[counted:]),
+        pending_messages=tuple(turn.messages for turn in said[counted:]),
+    )
+
+
+def compact(snapshot: Snapshot) -> Done | None:
+    """What the pipeline commits, down the ladder; None when it gives up."""
+    below = ""
+    while (found := plan(snapshot, COUNT, below=below)) is not None:
+        try:
+            context = splice(found, text_for(found), COUNT)
+        except SummaryRejected:
+            below = found.strategy
+            continue
+        kept = tuple(turn for turn in found.snapshot.turns if turn.seq > context.watermark)
+        return Done(snapshot, found, context, replace(found.snapshot, stored=context, turns=kept))
+    return None
+
+
+def text_for(found: Plan) -> str:
+    if found.request is None:
+        return ""
+    return extract(
+        found.request.records,
+        previous=found.request.previous,
+        budget_tokens=found.request.budget_tokens,
+        count=COUNTER.count,
+    )
+
+
+def compacted(snapshot: Snapshot) -> Done:
+    """A compaction; examples that need none are passed over."""
+    done = compact(snapshot)
+    assume(done is not None)
+    assert done is not None
+    return done
+
+
+def rendered(snapshot: Snapshot) -> list[JsonMessage]:
+    """What a read of this session gives."""
+    messages = render_head(snapshot.stored)
+    tracker = CallTracker()
+    for shown in (*(turn.shown for turn in snapshot.turns), *snapshot.pending_messages):
+        messages += tracker.repair(shown)
+    return messages
+
+
+snapshots = st.builds(snapshot_of, conversations(30), ladders)
+legal_snapshots = st.builds(snapshot_of, legal_conversations(30), ladders)
+
+
+@no_deadline
+@given(snapshots)
+def test_every_turn_is_covered_or_kept_and_never_both(snapshot: Snapshot) -> None:
+    done = compacted(snapshot)
+
+    covered = [turn.seq for group in done.plan.covered for turn in group.turns]
+    assert covered + [turn.seq for turn in done.after.turns] == [t.seq for t in snapshot.turns]
+
+
+@no_deadline
+@given(snapshots)
+def test_every_covered_message_is_summarized_whole_or_pinned_or_named_by_a_receipt(
+    snapshot: Snapshot,
+) -> None:
+    done = compacted(snapshot)
+
+    records = list(done.plan.request.records) if done.plan.request else []
+    pinned = {pin.seq for pin in done.context.pins}
+    named = {s for r in done.context.receipts for s in range(r.first_seq, r.last_seq + 1)}
+    for group in done.plan.covered:
+        for turn in group.turns:
+            asked = all((turn.seq, message) in records for message in turn.original)
+            assert asked or turn.seq in pinned or turn.seq in named
+
+
+@no_deadline
+@given(snapshots)
+def test_a_summarizer_is_given_the_turns_as_pushed_even_when_they_are_read_shortened(
+    snapshot: Snapshot,
+) -> None:
+    done = compacted(snapshot)
+
+    assume(done.plan.request is not None)
+    assert done.plan.request is not None
+    covered = [t for g in done.plan.covered if not g.pinned for t in g.turns]
+    assert list(done.plan.request.records) == [(t.seq, m) for t in covered for m in t.original]
+
+
+@no_deadline
+@given(legal_snapshots)
+def test_pinned_turns_stay_word_for_word(snapshot: Snapshot) -> None:
+    done = compacted(snapshot)
+
+    kept = {pin.seq: pin.messages for pin in done.context.pins}
+    kept |= {turn.seq: turn.shown for turn in done.after.turns}
+    for turn in snapshot.turns:
+        assert not turn.pinned or kept[turn.seq] == turn.original
+
+
+@no_deadline
+@given(snapshots)
+def test_an_elision_names_the_message_it_shortens_and_says_so(snapshot: Snapshot) -> None:
+    done = compacted(snapshot)
+
+    turns = {turn.seq: turn for turn in done.after.turns}
+    for elision in done.context.elisions:
+        whole = turns[Seq(elision.seq)].original[elision.index]
+        shown = turns[Seq(elision.seq)].shown[elision.index]
+        assert shown == elision.message != whole
+        assert "removed" in json.dumps(shown)
+        assert (COUNT([whole]), COUNT([shown])) == (elision.tokens_before, elision.tokens_after)
+        for field in ("role", "tool_call_id"):
+            assert shown.get(field) == whole.get(field)
+
+
+@no_deadline
+@given(snapshots)
+def test_the_result_is_valid_for_a_provider(snapshot: Snapshot) -> None:
+    done = compacted(snapshot)
+
+    assert violations(done.read) == []
+
+
+@no_deadline
+@given(legal_snapshots)
+def test_a_legal_conversation_needs_no_repair_after_a_compaction(snapshot: Snapshot) -> None:
+    done = compacted(snapshot)
+
+    plain = render_head(done.context) + [m for t in done.after.turns for m in t.shown]
+    assert violations(plain) == []
+
+
+@no_deadline
+@given(snapshots)
+def test_the_result_is_within_the_target(snapshot: Snapshot) -> None:
+    done = compacted(snapshot)
+
+    assert done.after.usage.total <= snapshot.limits.target
+
+
+@no_deadline
+@given(snapshots)
+def test_the_result_costs_what_it_is_said_to_cost(snapshot: Snapshot) -> None:
+    done = compacted(snapshot)
+
+    assert COUNT(done.read) + done.after.usage.REPLY == done.after.usage.total
+
+
+@no_deadline
+@given(snapshots)
+def test_compacting_again_with_nothing_new_does_nothing(snapshot: Snapshot) -> None:
+    done = compacted(snapshot)
+
+    assert compact(done.after) is None
+
+
+@no_deadline
+@given(snapshots)
+def test_the_newest_turn_is_kept(snapshot: Snapshot) -> None:
+    done = compacted(snapshot)
+
+    assert done.after.turns[-1].seq == snapshot.turns[-1].seq
+
+
+@no_deadline
+@given(conversations(30), ladders, st.integers(0, 3))
+def test_open_batches_are_never_touched(
+    said: list[GivenTurn], policy: Policy, uncounted: int
+) -> None:
+    snapshot = snapshot_of(said, policy, uncounted=min(uncounted, len(said) - 1))
+
+    done = compacted(snapshot)
+
+    kept = {turn.seq: turn for turn in done.after.turns}
+    waiting = [t for g in groups(snapshot) if not g.closed for t in g.turns]
+    assert [kept[turn.seq].shown for turn in waiting] == [turn.original for turn in waiting]
+
+
+@no_deadline
+@given(conversations(30), ladders, st.integers(1, 3))
+def test_turns_nobody_has_counted_are_left_alone(
+    said: list[GivenTurn], policy: Policy, uncounted: int
+) -> None:
+    snapshot = snapshot_of(said, policy, uncounted=min(uncounted, len(said) - 1))
+
+    done = compacted(snapshot)
+
+    assert done.context.watermark <= snapshot.counted_seq
+    assert violations(done.read) == []
+
+
+@no_deadline
+@given(conversations(30), ladders)
+def test_the_same_session_is_compacted_to_the_same_bytes(
+    said: list[GivenTurn], policy: Policy
+) -> None:
+    one, other = (compact(snapshot_of(said, policy)) for _ in range(2))
+
+    assert (one and one.context) == (other and other.context)
+
+
+@no_deadline
+@given(snapshots, st.sampled_from(["", " \n\t", "word " * 4000]))
+def test_an_empty_or_oversized_summary_is_never_accepted(snapshot: Snapshot, text: str) -> None:
+    found = plan(snapshot, COUNT)
+    assume(found is not None and found.request is not None)
+    assert found is not None
+
+    try:
+        splice(found, text, COUNT)
+    except SummaryRejected as error:
+        refusal = str(error)
+
+    assert refusal
+    assert "word" not in refusal
+
+
+@no_deadline
+@given(conversations(30, most=40), ladders)
+def test_a_session_compacted_as_it_grows_loses_nothing_on_the_way(
+    said: list[GivenTurn], policy: Policy
+) -> None:
+    whole = snapshot_of(said, policy)
+    session = replace(whole, turns=(), counted_seq=Seq(0))
+    asked: set[int] = set()
+
+    for turn in whole.turns:
+        session = replace(session, turns=(*session.turns, turn), counted_seq=turn.seq)
+        if session.usage.total > session.limits.soft and (done := compact(session)) is not None:
+            asked |= {seq for seq, _ in done.plan.request.records} if done.plan.request else set()
+            session = done.after
+
+    stored = session.stored
+    named = {s for r in stored.receipts for s in range(r.first_seq, r.last_seq + 1)}
+    seqs = asked | named | {p.seq for p in stored.pins} | {t.seq for t in session.turns}
+    assert seqs >= {turn.seq for turn in whole.turns}
+    assert violations(rendered(session)) == []
+
+
+def test_planning_takes_time_in_proportion_to_the_turns() -> None:
+    def turn(number: int) -> GivenTurn:
+        call = {"id": "c", "type": "function", "function": {"name": "f", "arguments": "{}"}}
+        return GivenTurn(
+            (
+                {"role": "assistant", "content": None, "tool_calls": [call]},
+                {"role": "tool", "tool_call_id": "c", "content": f"{number} result " * 60},
+            )
+        )
+
+    def seconds(turns: int) -> float:
+        snapshot = snapshot_of([turn(n) for n in range(turns)], Policy(max_tokens=turns * 60))
+        started = time.process_time()
+        assert plan(snapshot, COUNT) is not None
+        return time.process_time() - started
+
+    seconds(250)  # the vocabulary is loaded once
+
+    once, four_times = min(seconds(250) for _ in range(3)), min(seconds(1000) for _ in range(3))
+
+    assert four_times < 10 * once

@@ -1,0 +1,11 @@
+-- Take a session whose keys have expired out of its shard's lists.
+-- KEYS: meta, index, backlog, due
+-- ARGV: session
+-- returns: 1 when it had expired, else 0
+if redis.call('EXISTS', meta) == 1 then
+  return 0
+end
+redis.call('ZREM', index, session)
+redis.call('ZREM', backlog, session)
+redis.call('ZREM', due, session)
+return 1
