@@ -1,9 +1,12 @@
 """The cut a read applies when a context is over its hard limit: deterministic, and never written.
 
 Promise 3: a read never exceeds the hard limit, whether or not a worker has ever run. Oldest turns
-go first, never splitting a tool call from its results, pinned turns last. The cut moves in steps:
-replaying the log from the watermark, it jumps to the target each time the hard limit is crossed,
-so between two jumps every read is a byte-identical prefix of the next.
+go first, never splitting a tool call from its results; pinned turns stay. Where the newest turns
+alone are too large they are shortened inside; then answered calls of their batch go, then the
+summary gives, and only then is a conversation reduced to its receipt.
+
+The cut moves in steps: replaying the log from the watermark, it jumps to the target each time the
+hard limit is crossed, so between two jumps every read is a byte-identical prefix of the next.
 """
 
 from __future__ import annotations
@@ -14,7 +17,7 @@ from dataclasses import dataclass
 from turnmill.contract.context import JsonMessage, Receipt, StoredContext, TailTurn
 from turnmill.contract.legality import segments
 from turnmill.contract.policy import Limits
-from turnmill.contract.render import receipt_message, render
+from turnmill.contract.render import receipt_message, render_head
 from turnmill.contract.shorten import shorten
 
 __all__ = ["Projected", "project"]
@@ -23,6 +26,9 @@ Count = Callable[[Sequence[JsonMessage]], int]
 
 _RECEIPT_TOKENS = 48
 """Room kept for the receipt: its text and the message around it, generously."""
+
+_LEAST_SHARE = 0.25
+"""Share of the room the newest turns get before the summary must give way to them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,65 +52,181 @@ def project(
     """The context cut to its hard limit.
 
     ``fixed_tokens`` are those of the system prompt, the stored context and the reply's opening;
-    the turns carry their own. ``count`` gives an upper bound for any list of messages, with the
-    reply's opening, and is asked only when messages must be shortened inside.
+    the turns carry their own. ``count`` gives an upper bound for any list of messages; it is
+    asked only when messages must be shortened inside.
     """
     fixed = fixed_tokens + _RECEIPT_TOKENS
-    kept, dropped = _keep_newest(tail, fixed, limits)
-    receipt = _receipt(dropped)
-    messages = render(system, stored, kept, receipt if dropped else None)
-    tokens = fixed + sum(turn.tokens for turn in kept)
+    head = render_head(stored, system)
+    groups, _ = segments(tail, [turn.messages for turn in tail])
+    pinned, newest, dropped = _keep_newest(groups, fixed, limits)
+    tokens = fixed + _tokens(pinned) + _tokens(newest)
     if tokens <= limits.hard:
+        receipt = _receipt(dropped)
+        messages = [*head, receipt_message(receipt), *_messages(pinned), *_messages(newest)]
         return Projected(messages=messages, tokens=tokens, receipt=receipt)
-    return _squeeze(system, messages, limits, count, receipt)
+    start = len(head) - len(render_head(stored))
+    squeeze = _Squeeze(head[:start], head[start:], limits, count, fixed)
+    return squeeze.fit(pinned, newest, dropped)
 
 
 def _keep_newest(
-    tail: Sequence[TailTurn], fixed: int, limits: Limits
-) -> tuple[list[TailTurn], list[TailTurn]]:
-    kept: list[list[TailTurn]] = []
+    groups: Sequence[list[TailTurn]], fixed: int, limits: Limits
+) -> tuple[list[TailTurn], list[TailTurn], list[TailTurn]]:
+    """Pinned turns, the newest ones, and those that must go; the newest group always stays."""
+    pinned: list[TailTurn] = []
+    newest: list[list[TailTurn]] = []
     dropped: list[TailTurn] = []
     total = fixed
-    groups, _ = segments(tail, [turn.messages for turn in tail])
     for group in groups:
-        kept.append(group)
-        total += sum(turn.tokens for turn in group)
+        newest.append(group)
+        total += _tokens(group)
         if total <= limits.hard:
             continue
-        for old in list(kept[:-1]):
-            if total <= limits.target:
-                break
-            if not any(turn.pinned for turn in old):
-                kept.remove(old)
+        while len(newest) > 1 and total > limits.target:
+            old = newest.pop(0)
+            if any(turn.pinned for turn in old):
+                pinned += old
+            else:
                 dropped += old
-                total -= sum(turn.tokens for turn in old)
-    return [turn for group in kept for turn in group], dropped
+                total -= _tokens(old)
+    return pinned, [turn for group in newest for turn in group], dropped
 
 
-def _receipt(dropped: Sequence[TailTurn]) -> Receipt:
-    seqs: list[int] = [turn.seq for turn in dropped] or [0]
+class _Squeeze:
+    """Fits turns that are too large even alone, giving up the least first."""
+
+    def __init__(
+        self,
+        system: list[JsonMessage],
+        head: list[JsonMessage],
+        limits: Limits,
+        count: Count,
+        fixed: int,
+    ) -> None:
+        self._system = system
+        self._head = head
+        self._limits = limits
+        self._count = count
+        self._fixed = fixed
+        if limits.hard - fixed < limits.room * _LEAST_SHARE:
+            self._shorten_head()
+
+    def _shorten_head(self) -> None:
+        """Make the summary give way: the policy was tightened, or pins take too much."""
+        before = self._count(self._head)
+        self._head = shorten(self._head, self._limits.room // 2, self._count) or []
+        self._fixed -= max(before - self._count(self._head), 0)
+        bare = self._count([*self._system, *self._head]) + _RECEIPT_TOKENS
+        self._fixed = max(self._fixed, bare)
+
+    def fit(
+        self, pinned: list[TailTurn], newest: list[TailTurn], dropped: list[TailTurn]
+    ) -> Projected:
+        """The first of: pins whole; pins shortened too; answered calls gone; only a receipt."""
+        budget = self._limits.hard - self._fixed
+        turns = [*pinned, *newest]
+        body = self._beside_pins(pinned, newest, budget) or self._step(_messages(turns), budget)
+        if body is None:
+            body, gone = self._thin(turns, budget)
+            dropped = [*dropped, *gone]
+        tokens = self._fixed + (self._count(body) if body else 0)
+        receipt = _receipt(dropped) if dropped else _shortening(newest, budget)
+        note = [receipt_message(receipt)] if dropped else []
+        messages = [*self._system, *self._head, *note, *body]
+        return Projected(messages=messages, tokens=tokens, receipt=receipt)
+
+    def _beside_pins(
+        self, pinned: list[TailTurn], newest: list[TailTurn], budget: int
+    ) -> list[JsonMessage] | None:
+        pins = _messages(pinned)
+        body = self._step(_messages(newest), budget - self._count(pins)) if pins else None
+        return None if body is None else [*pins, *body]
+
+    def _step(self, messages: Sequence[JsonMessage], budget: int) -> list[JsonMessage] | None:
+        """The messages in ``budget`` tokens; each time they cross it they are cut to half of it.
+
+        Replayed from the first message, so that what is shown changes only at a crossing.
+        """
+        shown: list[JsonMessage] = []
+        total = 0
+        for at, message in enumerate(messages, 1):
+            shown.append(message)
+            total += self._count([message])
+            if total > budget:
+                cut = shorten(messages[:at], budget // 2, self._count)
+                cut = cut or shorten(messages[:at], budget, self._count)
+                if cut is None:
+                    return None
+                shown, total = cut, self._count(cut)
+        return shown
+
+    def _thin(
+        self, turns: Sequence[TailTurn], budget: int
+    ) -> tuple[list[JsonMessage], list[TailTurn]]:
+        """The messages without their oldest answered calls, and the turns that lost something."""
+        left = [(turn, message) for turn in turns for message in turn.messages]
+        fitted: list[JsonMessage] | None = None
+        while left and fitted is None:
+            left = _without_oldest_call(left)
+            fitted = shorten([message for _, message in left], budget, self._count)
+        whole = {id(message) for _, message in left}
+        gone = [turn for turn in turns if not all(id(m) in whole for m in turn.messages)]
+        return fitted or [], gone
+
+
+_Placed = tuple[TailTurn, JsonMessage]
+"""A message and the turn it belongs to."""
+
+
+def _without_oldest_call(placed: Sequence[_Placed]) -> list[_Placed]:
+    """The messages without the first call that has a result; without any when none has one."""
+    messages = [message for _, message in placed]
+    result = next((at for at, message in enumerate(messages) if message["role"] == "tool"), None)
+    if result is None:
+        return []
+    caller = max(at for at in range(result) if messages[at].get("tool_calls"))
+    calls = list(messages[caller]["tool_calls"])
+    calls.remove(next(call for call in calls if call["id"] == messages[result]["tool_call_id"]))
+    turn = placed[caller][0]
+    said = [{**messages[caller], "tool_calls": calls}] if calls else _said(messages[caller])
+    return [
+        *placed[:caller],
+        *((turn, message) for message in said),
+        *placed[caller + 1 : result],
+        *placed[result + 1 :],
+    ]
+
+
+def _said(caller: JsonMessage) -> list[JsonMessage]:
+    """What an assistant message says beside its calls, as a message of its own."""
+    plain = {key: value for key, value in caller.items() if key != "tool_calls"}
+    return [plain] if plain.get("content") else []
+
+
+def _messages(turns: Sequence[TailTurn]) -> list[JsonMessage]:
+    return [message for turn in turns for message in turn.messages]
+
+
+def _tokens(turns: Sequence[TailTurn]) -> int:
+    return sum(turn.tokens for turn in turns)
+
+
+def _receipt(turns: Sequence[TailTurn]) -> Receipt:
     return Receipt(
         by="projection",
-        first_seq=min(seqs),
-        last_seq=max(seqs),
-        turns=len(dropped),
-        tokens=sum(turn.tokens for turn in dropped),
+        first_seq=min(turn.seq for turn in turns),
+        last_seq=max(turn.seq for turn in turns),
+        turns=len(turns),
+        tokens=_tokens(turns),
     )
 
 
-def _squeeze(
-    system: str, messages: list[JsonMessage], limits: Limits, count: Count, receipt: Receipt
-) -> Projected:
-    """Shorten inside what is left; when even that is too much, leave only the newest receipt."""
-    before = count(messages)
-    at = 1 if system else 0
-    budget = limits.hard - (before - count(messages[at:]))
-    body = shorten(messages[at:], budget, count)
-    if body is None:
-        gone = receipt.model_copy(update={"turns": max(receipt.turns, 1), "tokens": before})
-        body = [receipt_message(gone)]
-    shortened = [*messages[:at], *body]
-    tokens = count(shortened)
-    if not receipt.turns:
-        receipt = receipt.model_copy(update={"tokens": max(before - tokens, 0)})
-    return Projected(messages=shortened, tokens=tokens, receipt=receipt)
+def _shortening(turns: Sequence[TailTurn], budget: int) -> Receipt:
+    """The receipt for turns that are all there, but shortened inside."""
+    return Receipt(
+        by="projection",
+        first_seq=turns[0].seq,
+        last_seq=turns[-1].seq,
+        turns=0,
+        tokens=max(_tokens(turns) - budget, 1),
+    )

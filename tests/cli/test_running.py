@@ -10,16 +10,20 @@ import sys
 from pathlib import Path
 
 import pytest
+import redis
 
 from tests.processes import wait_until
+from turnmill.cli.brokers import BrokerView
 from turnmill.cli.output import CommandFailed
 from turnmill.cli.running import specs, tether
 from turnmill.cli.running.children import Child, ChildSpec, end
 from turnmill.cli.running.flowerconfig import sentence
 from turnmill.cli.running.lock import locked
 from turnmill.cli.running.signals import StopSignals
+from turnmill.cli.running.status import StatusReader
 from turnmill.cli.running.supervisor import PAUSES_S, Supervisor
-from turnmill.embedded import free_port
+from turnmill.contract.names import Namespace
+from turnmill.embedded import EmbeddedRedis, free_port
 
 STUBBORN = """
 import signal, time
@@ -90,6 +94,36 @@ def test_a_child_that_keeps_dying_is_started_ever_more_rarely(
 def _wait_for_its_end(dying: Child) -> None:
     assert dying._process
     dying._process.wait(timeout=10)
+
+
+def test_the_status_says_what_does_not_answer(
+    redis_client: redis.Redis,
+) -> None:
+    down = f"redis://127.0.0.1:{free_port()}/0"
+    with BrokerView(down, timeout_s=0.2) as no_broker:
+        reader = StatusReader(redis_client, no_broker, Namespace("empty"))
+        status = reader.read()
+        reader.close()
+
+    assert status
+    assert status.line(1, 2).startswith("1/2 workers · 0 sessions · backlog 0 · due 0 · 0 commits")
+    assert status.line(1, 2).endswith("the broker does not answer")
+
+
+def test_a_redis_that_goes_away_has_no_status(tmp_path: Path) -> None:
+    with (
+        EmbeddedRedis(tmp_path / "redis", durable=False) as server,
+        BrokerView(server.url) as broker,
+        redis.Redis.from_url(server.url) as client,
+    ):
+        reader = StatusReader(client, broker, Namespace("empty"))
+        there = reader.read()
+        server.kill()
+
+        assert there
+        assert there.tasks == {"estimate": 0, "compact": 0, "summarize": 0, "archive": 0}
+        assert reader.read() is None
+        reader.close()
 
 
 def test_a_tethered_process_ends_when_its_parent_was_dead_already() -> None:

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+import redis
 
 from tests.cli.commands import Ran
 from turnmill import ContextClient, Policy, UnknownSession
+from turnmill.contract.keys import session_keys
+from turnmill.contract.names import Namespace, SessionId
 
 IMAGE = "data:image/png;base64,aGVsbG8="
 
@@ -80,6 +84,28 @@ def test_sessions_are_listed_the_most_recently_pushed_first(
 def test_an_empty_namespace_has_no_sessions(turnmill: Callable[..., Ran]) -> None:
     assert "no sessions" in turnmill("sessions").stdout
     assert json.loads(turnmill("sessions", "--json").stdout) == []
+
+
+def test_an_expired_session_is_not_listed(
+    turnmill: Callable[..., Ran], client: ContextClient, redis_client: redis.Redis, namespace: str
+) -> None:
+    client.push("here", {"role": "user", "content": "x"})
+    client.push("gone", {"role": "user", "content": "x"})
+    redis_client.delete(session_keys(Namespace(namespace), SessionId("gone")).meta)
+
+    assert [row["session"] for row in json.loads(turnmill("sessions", "--json").stdout)] == ["here"]
+
+
+def test_a_session_pushed_to_long_ago_says_how_long(
+    turnmill: Callable[..., Ran], client: ContextClient, redis_client: redis.Redis, namespace: str
+) -> None:
+    client.push("old", {"role": "user", "content": "x"})
+    keys = session_keys(Namespace(namespace), SessionId("old"))
+    redis_client.zadd(keys.index, {"old": (time.time() - 7200) * 1000})
+    redis_client.zadd(keys.due, {"old": (time.time() + 60) * 1000})
+
+    assert "2 h ago" in turnmill("sessions").stdout
+    assert "compaction due in" in turnmill("info", "old").stdout
 
 
 def test_info_is_the_session_in_numbers(

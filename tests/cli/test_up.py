@@ -11,14 +11,14 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import psutil
 import pytest
 import redis
 
-from tests.cli.commands import START_S, UpProcess, ended
+from tests.cli.commands import START_S, Ran, UpProcess, ended
 from tests.processes import wait_until
 from turnmill import ContextClient, Policy
 from turnmill.embedded import EmbeddedRedis
@@ -181,7 +181,8 @@ def test_ctrl_c_in_a_terminal_stops_it_and_leaves_the_live_line(
     def shown() -> str:
         return b"".join(seen).decode(errors="replace")
 
-    options = ("--no-flower", "--redis-url", redis_server.url, "--namespace", namespace)
+    urls = ("--redis-url", redis_server.url, "--broker-url", redis_server.url)
+    options = ("--no-flower", *urls, "--namespace", namespace)
     reader = threading.Thread(target=drain)
     with UpProcess(tmp_path / "data", *options, env={"TERM": "xterm"}) as up:
         # A session whose terminal this is, so that its Ctrl-C is a signal to the foreground group.
@@ -208,7 +209,7 @@ def test_ctrl_c_in_a_terminal_stops_it_and_leaves_the_live_line(
         os.close(master)
     assert len(family) == 2
     assert ended(family)
-    assert "stopping Flower" in shown()
+    assert "stopping; Ctrl-C again to hurry" in shown()
     assert "Traceback" not in shown()
 
 
@@ -217,6 +218,16 @@ import fcntl, os, sys, termios
 fcntl.ioctl(0, termios.TIOCSCTTY, 0)
 os.execv(sys.argv[1], sys.argv[1:])
 """
+
+
+def test_a_port_for_a_redis_of_ones_own_is_wrong_usage(
+    turnmill: Callable[..., Ran], tmp_path: Path
+) -> None:
+    ran = turnmill("up", "--data-dir", str(tmp_path / "data"), "--port", "7000")
+
+    assert ran.exit_code == 2
+    assert "--port" in ran.stderr
+    assert not (tmp_path / "data").exists()
 
 
 def test_a_port_in_use_is_named(tmp_path: Path, redis_server: EmbeddedRedis) -> None:

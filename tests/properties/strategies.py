@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from functools import cache
 from typing import Any, NamedTuple
 
 from hypothesis import strategies as st
@@ -44,31 +45,29 @@ SYSTEM_PROMPTS = st.sampled_from(["", "You are terse.", "You plan trips. " * 12]
 
 _WORDS = (
     "flight",
-    "refund the order",
-    "#W1234567",
+    "refund the order #W1234567",
     "2026-11-21T00:27:36Z",
     '{"status":"pending","price":46.66}',
     "我们明天去北京。",
-    "日本語のテキスト",
     "👩‍💻🚀",
-    "Ünïcödé",
     "/usr/lib/python3/site-packages",
-    "a=b; c: d",
     "The agent looked at the logs again and found nothing.",
 )
+_ODD = ("", " ", "\n\n", "\x00\x1b[0m", "日本語のテキスト", "Ünïcödé" * 3, "a=b; c: d", "x" * 300)
+
+
+@cache
+def _pool(most_words: int) -> tuple[str, ...]:
+    """Texts of many kinds, shortest first: one draw each, where building them would take many."""
+    sizes = sorted({1, 2, 3, max(most_words // 4, 1), most_words})
+    long = [" ".join([word, *_WORDS[:2]] * size) for size in sizes for word in _WORDS]
+    return tuple(sorted([*_ODD, *_WORDS, *long], key=len))
 
 
 def texts(most_words: int = 40) -> st.SearchStrategy[str]:
     """Texts of many kinds: none at all, a few words, pages, and what nobody would write."""
-    phrase = st.sampled_from(_WORDS)
-    few = st.lists(phrase, max_size=6).map(" ".join)
-    pages = st.builds(
-        lambda words, times: " ".join(words * times),
-        st.lists(phrase, min_size=1, max_size=4),
-        st.integers(1, most_words),
-    )
-    odd = st.text(st.characters(exclude_categories=["Cs"]), max_size=40)
-    return st.one_of(few, few, pages, odd, st.just(""))
+    pool = _pool(most_words)  # by place: the repr of a strategy holds what it samples from
+    return st.integers(0, len(pool) - 1).map(pool.__getitem__)
 
 
 _SCALARS = (
@@ -87,61 +86,56 @@ json_values = st.recursive(
 )
 """Any JSON value, lone surrogates and NULs included."""
 
-_PIXEL = "data:image/png;base64,iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR4nGNgAAIAAAUAAXpeqz8="
-_IDS = st.sampled_from(["call_1", "call_2", "call_3", "toolu_01A09q90qw90lq917835lq9"])
-_NAMES = st.sampled_from(["get_order", "search", "run_python"])
-
-
-def _parts(words: int) -> st.SearchStrategy[list[dict[str, Any]]]:
-    text = st.builds(lambda value: {"type": "text", "text": value}, texts(words))
-    image = st.just({"type": "image_url", "image_url": {"url": _PIXEL, "detail": "low"}})
-    return st.lists(text | text | image, min_size=1, max_size=3)
+_PIXEL = "data:image/png;base64,iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJ"
+_IMAGE = {"type": "image_url", "image_url": {"url": _PIXEL, "detail": "low"}}
+_IDS = ("call_1", "call_2", "toolu_01A09q90qw90lq917835lq9")
+_NAMES = ("get_order", "search", "run_python")
 
 
 def _said(role: str, words: int) -> st.SearchStrategy[Message]:
-    content = texts(words) | texts(words) | _parts(words)
-    return st.builds(lambda value: {"role": role, "content": value}, content)
+    return st.builds(_saying, st.just(role), texts(words), st.sampled_from("sssssspi"))
 
 
-def _call(call_id: str, name: str, argument: str) -> dict[str, Any]:
-    arguments = json.dumps({"query": argument}, ensure_ascii=False)
-    return {
-        "id": call_id,
-        "type": "function",
-        "function": {"name": name, "arguments": arguments},
-    }
+def _saying(role: str, text: str, form: str) -> Message:
+    """A message with its text as a string, as parts, or beside an image."""
+    part: dict[str, Any] = {"type": "text", "text": text}
+    forms: dict[str, Any] = {"s": text, "p": [part, part], "i": [part, _IMAGE]}
+    return {"role": role, "content": forms[form]}
 
 
 def _calling(words: int) -> st.SearchStrategy[Message]:
-    calls = st.lists(
-        st.builds(_call, _IDS, _NAMES, texts(max(words // 4, 1))), min_size=1, max_size=3
-    ).map(_with_different_ids)
+    contents = st.sampled_from([None, "", "Let me look."])
     return st.builds(
-        lambda content, made: {"role": "assistant", "content": content, "tool_calls": made},
-        st.none() | texts(3),
-        calls,
+        _make_calls, contents, st.sampled_from(_IDS), st.integers(1, 3), texts(max(words // 4, 1))
     )
 
 
-def _with_different_ids(calls: list[dict[str, Any]]) -> list[dict[str, Any]]:
+def _make_calls(content: str | None, call_id: str, calls: int, argument: str) -> Message:
     """Parallel calls of one message never share an id; calls of two messages may."""
-    return [
-        {**call, "id": call["id"] if at == 0 else f"{call['id']}_{at}"}
-        for at, call in enumerate(calls)
+    arguments = json.dumps({"query": argument}, ensure_ascii=False)
+    made = [
+        {
+            "id": f"{call_id}_{at}" if at else call_id,
+            "type": "function",
+            "function": {"name": _NAMES[at], "arguments": arguments},
+        }
+        for at in range(calls)
     ]
+    return {"role": "assistant", "content": content, "tool_calls": made}
 
 
 def _result(call_id: str, text: str) -> Message:
     return {"role": "tool", "tool_call_id": call_id, "content": text}
 
 
+def _orphan(words: int) -> st.SearchStrategy[Message]:
+    return st.builds(_result, st.sampled_from(_IDS), texts(words))
+
+
 def messages(words: int = 40) -> st.SearchStrategy[Message]:
     """One message, of any role."""
     return st.one_of(
-        _said("user", words),
-        _said("assistant", words),
-        _calling(words),
-        st.builds(_result, _IDS, texts(words)),
+        _said("user", words), _said("assistant", words), _calling(words), _orphan(words)
     )
 
 
@@ -154,63 +148,63 @@ def turns(words: int = 40) -> st.SearchStrategy[GivenTurn]:
     )
 
 
-@st.composite
-def _batches(
-    draw: st.DrawFn, *, words: int, legal: bool
-) -> tuple[tuple[Message, ...], list[tuple[Message, ...]]]:
-    """An assistant's calls, and the turns their results come in: together, apart, or too few."""
-    calling = draw(_calling(words))
+def _batch(
+    calling: Message, text: str, lost: int, order: int, form: str
+) -> list[tuple[Message, ...]]:
+    """Calls and their results: in one turn, in a turn of their own, or each in one; some lost."""
     ids = [call["id"] for call in calling["tool_calls"]]
-    answered = ids if legal else ids[: draw(st.integers(0, len(ids)))]
-    results = [_result(each, draw(texts(words))) for each in draw(st.permutations(answered))]
-    together, parts = draw(st.sampled_from(["all", "results", "apart"])), []
-    if together == "all":
-        return (calling, *results), []
-    if together == "results" and results:
-        parts = [tuple(results)]
-    else:
-        parts = [(result,) for result in results]
-    return (calling,), parts
+    results = [_result(each, text) for each in ids[: len(ids) - lost]]
+    results = results[order:] + results[:order]
+    if form == "together":
+        return [(calling, *results)]
+    if form == "behind" and results:
+        return [(calling,), tuple(results)]
+    return [(calling,), *((result,) for result in results)]
 
 
-@st.composite
-def _stretches(draw: st.DrawFn, *, words: int, legal: bool) -> list[tuple[Message, ...]]:
+def _stretches(words: int, *, legal: bool) -> st.SearchStrategy[list[tuple[Message, ...]]]:
     """A few turns in a row that belong together."""
-    kind = draw(st.sampled_from(["said", "said", "called", "called"] + ([] if legal else ["orphan"])))
-    if kind == "said":
-        spoken = _said("user", words) | _said("assistant", words)
-        return [tuple(draw(st.lists(spoken, min_size=1, max_size=2)))]
-    if kind == "orphan":
-        return [(_result(draw(_IDS), draw(texts(words))),)]
-    first, rest = draw(_batches(words=words, legal=legal))
-    return [first, *rest]
+    lost = st.just(0) if legal else st.sampled_from([0, 0, 0, 1, 3])
+    forms = st.sampled_from(["together", "behind", "apart"])
+    batch = st.builds(_batch, _calling(words), texts(words), lost, st.integers(0, 2), forms)
+    spoken = (_said("user", words) | _said("assistant", words)).map(lambda said: [(said,)])
+    if legal:
+        return spoken | batch
+    return spoken | batch | spoken | batch | _orphan(words).map(lambda orphan: [(orphan,)])
 
 
-@st.composite
 def _conversations(
-    draw: st.DrawFn, *, words: int, most: int, legal: bool, pins: bool
+    words: int, least: int, most: int, *, legal: bool, pins: bool
+) -> st.SearchStrategy[list[GivenTurn]]:
+    return st.builds(
+        _join,
+        st.lists(_stretches(words, legal=legal), min_size=least, max_size=most),
+        st.sets(st.integers(0, most), max_size=3) if pins else st.just(set()),
+        st.none() | st.none() | _calling(words),
+    )
+
+
+def _join(
+    stretches: list[list[tuple[Message, ...]]], pinned: set[int], open_call: Message | None
 ) -> list[GivenTurn]:
-    stretches = draw(st.lists(_stretches(words=words, legal=legal), min_size=1, max_size=most))
-    pinned = st.sampled_from([False] * 11 + [True]) if pins else st.just(False)
     said = [turn for stretch in stretches for turn in stretch]
-    made = [GivenTurn(turn, draw(pinned)) for turn in said]
-    if draw(st.integers(0, 3)) == 0:
-        made.append(GivenTurn((draw(_calling(words)),)))  # still open
-    return made
+    if open_call is not None:
+        said.append((open_call,))
+    return [GivenTurn(turn, at in pinned) for at, turn in enumerate(said)]
 
 
 def conversations(
-    words: int = 40, *, most: int = 24, pins: bool = True
+    words: int = 40, *, least: int = 1, most: int = 24, pins: bool = True
 ) -> st.SearchStrategy[list[GivenTurn]]:
     """Whole conversations as agents really push them: dead calls and orphan results included."""
-    return _conversations(words=words, most=most, legal=False, pins=pins)
+    return _conversations(words, least, most, legal=False, pins=pins)
 
 
 def legal_conversations(
-    words: int = 40, *, most: int = 24, pins: bool = True
+    words: int = 40, *, least: int = 1, most: int = 24, pins: bool = True
 ) -> st.SearchStrategy[list[GivenTurn]]:
     """Conversations a provider would accept as they are; the last calls may still be open."""
-    return _conversations(words=words, most=most, legal=True, pins=pins)
+    return _conversations(words, least, most, legal=True, pins=pins)
 
 
 def policies(sizes: Sequence[int] = (512, 1024, 2048)) -> st.SearchStrategy[Policy]:

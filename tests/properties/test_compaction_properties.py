@@ -29,7 +29,7 @@ COUNTER = counter_for("o200k_base")
 COUNT = counting(COUNTER)
 
 ladders = policies((512, 1024))
-no_deadline = settings(deadline=None, max_examples=60)
+no_deadline = settings(deadline=None, max_examples=40)
 
 
 class Done(NamedTuple):
@@ -113,8 +113,8 @@ def rendered(snapshot: Snapshot) -> list[JsonMessage]:
     return messages
 
 
-snapshots = st.builds(snapshot_of, conversations(30), ladders)
-legal_snapshots = st.builds(snapshot_of, legal_conversations(30), ladders)
+snapshots = st.builds(snapshot_of, conversations(30, least=6), ladders)
+legal_snapshots = st.builds(snapshot_of, legal_conversations(30, least=6), ladders)
 
 
 @no_deadline
@@ -232,7 +232,7 @@ def test_the_newest_turn_is_kept(snapshot: Snapshot) -> None:
 
 
 @no_deadline
-@given(conversations(30), ladders, st.integers(0, 3))
+@given(conversations(30, least=6), ladders, st.integers(0, 3))
 def test_open_batches_are_never_touched(
     said: list[GivenTurn], policy: Policy, uncounted: int
 ) -> None:
@@ -246,7 +246,7 @@ def test_open_batches_are_never_touched(
 
 
 @no_deadline
-@given(conversations(30), ladders, st.integers(1, 3))
+@given(conversations(30, least=6), ladders, st.integers(1, 3))
 def test_turns_nobody_has_counted_are_left_alone(
     said: list[GivenTurn], policy: Policy, uncounted: int
 ) -> None:
@@ -259,7 +259,7 @@ def test_turns_nobody_has_counted_are_left_alone(
 
 
 @no_deadline
-@given(conversations(30), ladders)
+@given(conversations(30, least=6), ladders)
 def test_the_same_session_is_compacted_to_the_same_bytes(
     said: list[GivenTurn], policy: Policy
 ) -> None:
@@ -285,7 +285,7 @@ def test_an_empty_or_oversized_summary_is_never_accepted(snapshot: Snapshot, tex
 
 
 @no_deadline
-@given(conversations(30, most=40), ladders)
+@given(conversations(30, least=6, most=40), ladders)
 def test_a_session_compacted_as_it_grows_loses_nothing_on_the_way(
     said: list[GivenTurn], policy: Policy
 ) -> None:

@@ -67,8 +67,7 @@ async def test_the_event_loop_goes_on_without_a_broker(
         await asyncio.gather(
             *(client.push(f"s{n}", {"role": "user", "content": "Hello?"}) for n in range(PUSHES))
         )
-        while client.hints.dropped < PUSHES:
-            await asyncio.sleep(0.005)
+        await asyncio.to_thread(wait_until, lambda: client.hints.dropped == PUSHES)
     ticker.cancel()
 
     assert sorted(pauses)[-HICCUPS - 1] < BOUND_S

@@ -2,84 +2,106 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import pytest
 import redis
 
 from tests.processes import WorkerProcess, wait_until
 from tests.worker.harness import SMALL, Events, chat, keys_of, push_all, settled
-from turnmill import ContextClient
+from turnmill import ContextClient, SilentWaker
 from turnmill.contract.keys import SessionKeys
 from turnmill.embedded import EmbeddedRedis
 
 pytestmark = pytest.mark.worker
 
-SECRET = "moonflower-4711"
-CUT_OFF = f'[{{"role":"user","content":"{SECRET}'
+MARK = "moonflower-4711"
+"""What the damaged values say, and no log or event may."""
 
 
 def _damage_log(server: redis.Redis, keys: SessionKeys, body: str) -> None:
     server.delete(keys.log)
     server.hset(keys.meta, "last_seq", "1")
-    fields = {"messages": body, "bound": "9", "turn_id": "t", "fields": ""}
-    server.xadd(keys.log, dict(fields), id="1-0")
+    server.xadd(keys.log, {"messages": body, "bound": "9", "turn_id": "t", "fields": ""}, id="1-0")
 
 
-def _with_a_cut_off_turn(server: redis.Redis, keys: SessionKeys) -> None:
-    _damage_log(server, keys, CUT_OFF)
+def _cut_off_turn(server: redis.Redis, keys: SessionKeys) -> None:
+    _damage_log(server, keys, f'[{{"role":"user","content":"{MARK}')
 
 
-def _with_a_turn_that_is_no_list(server: redis.Redis, keys: SessionKeys) -> None:
-    _damage_log(server, keys, f'["{SECRET}"]')
+def _turn_of_strings(server: redis.Redis, keys: SessionKeys) -> None:
+    _damage_log(server, keys, f'["{MARK}"]')
 
 
-def _with_a_message_without_a_role(server: redis.Redis, keys: SessionKeys) -> None:
-    _damage_log(server, keys, f'[{{"content":"{SECRET}","tool_calls":"{SECRET}"}}]')
+def _turn_without_role(server: redis.Redis, keys: SessionKeys) -> None:
+    _damage_log(server, keys, f'[{{"content":"{MARK}","tool_calls":"{MARK}"}}]')
 
 
-def _with_a_damaged_context(server: redis.Redis, keys: SessionKeys) -> None:
-    server.set(keys.context, f'{{"summary":["{SECRET}"],"version":"{SECRET}"}}')
+def _damaged_context(server: redis.Redis, keys: SessionKeys) -> None:
+    server.set(keys.context, f'{{"summary":["{MARK}"],"version":"{MARK}"}}')
 
 
-def _with_a_damaged_policy(server: redis.Redis, keys: SessionKeys) -> None:
-    server.hset(keys.meta, "policy", f'{{"max_tokens":"{SECRET}"}}')
+def _damaged_policy(server: redis.Redis, keys: SessionKeys) -> None:
+    server.hset(keys.meta, "policy", f'{{"max_tokens":"{MARK}"}}')
 
 
-DAMAGE: list[Callable[[redis.Redis, SessionKeys], None]] = [
-    _with_a_cut_off_turn,
-    _with_a_turn_that_is_no_list,
-    _with_a_message_without_a_role,
-    _with_a_damaged_context,
-    _with_a_damaged_policy,
-]
+DAMAGE: dict[str, Callable[[redis.Redis, SessionKeys], None]] = {
+    "cut-off-turn": _cut_off_turn,
+    "turn-of-strings": _turn_of_strings,
+    "turn-without-role": _turn_without_role,
+    "damaged-context": _damaged_context,
+    "damaged-policy": _damaged_policy,
+}
 
 
-@pytest.mark.parametrize("damage", DAMAGE, ids=lambda damage: damage.__name__[1:])
-def test_a_session(
-    damage: Callable[[redis.Redis, SessionKeys], None],
-    silent: ContextClient,
-    server: redis.Redis,
-    store: EmbeddedRedis,
-    worker: WorkerProcess,
+def _failed(worker: WorkerProcess, session: str) -> int:
+    lines = worker.output().splitlines()
+    return sum("event='failed'" in line and f"session='{session}'" in line for line in lines)
+
+
+@pytest.fixture(scope="module")
+def poisoned(store: EmbeddedRedis, worker: WorkerProcess) -> Iterator[Events]:
+    """One session per kind of damage, each met by a job; events from before that on."""
+    with (
+        redis.Redis.from_url(store.url) as server,
+        ContextClient(store.url, namespace="poisoned", broker=SilentWaker()) as client,
+        Events(store.url) as events,
+    ):
+        for name, damage in DAMAGE.items():
+            client.open(name, SMALL)
+            push_all(client, name, chat(60))
+            damage(server, keys_of(client, name))
+        for name in DAMAGE:
+            wait_until(lambda: _failed(worker, name), what=f"a job failed by a {name}")  # noqa: B023
+        yield events
+
+
+@pytest.mark.usefixtures("poisoned")
+def test_other_sessions_are_compacted_and_the_damaged_ones_seldom_retried(
+    silent: ContextClient, worker: WorkerProcess
 ) -> None:
-    name = f"poison-{silent.namespace}"
-    silent.open(name, SMALL)
-    push_all(silent, name, chat(60))
-    damage(server, keys_of(silent, name))
+    # Each of these waits for a sweep, and every sweep could hint the damaged ones again.
+    for n in range(8):
+        silent.open(f"healthy-{n}", SMALL)
+        push_all(silent, f"healthy-{n}", chat(60))
+        wait_until(lambda: settled(silent, f"healthy-{n}", turns=60))  # noqa: B023
 
-    with Events(store.url) as events:
-        wait_until(lambda: f"session='{name}' error=" in worker.output(), what="a failed job")
-        # Each healthy session waits for a sweep, so the damaged one could have been hinted often.
-        for n in range(8):
-            silent.open(f"healthy-{n}", SMALL)
-            push_all(silent, f"healthy-{n}", chat(60))
-            wait_until(lambda: settled(silent, f"healthy-{n}", turns=60))  # noqa: B023
+    assert {name: _failed(worker, name) for name in DAMAGE if _failed(worker, name) > 4} == {}
 
-        failed = worker.output().count(f"session='{name}' error=")
-        assert failed <= 4
-        assert SECRET not in worker.output()
-        assert SECRET not in str(events.seen)
-    silent.forget(name)
-    push_all(silent, name, chat(60))
-    wait_until(lambda: silent.info(name).counted_seq == 60, what="the name usable again")
+
+def test_failures_are_reported_without_content(poisoned: Events, worker: WorkerProcess) -> None:
+    wait_until(lambda: len(poisoned.failures()) >= len(DAMAGE))
+
+    assert MARK not in str(poisoned.seen)
+    assert MARK not in worker.output()
+
+
+@pytest.mark.usefixtures("poisoned")
+@pytest.mark.parametrize("name", DAMAGE)
+def test_a_forgotten_name_is_usable_again(name: str, store: EmbeddedRedis) -> None:
+    with ContextClient(store.url, namespace="poisoned") as client:
+        client.forget(name)
+        client.open(name, SMALL)
+        push_all(client, name, chat(60))
+
+        wait_until(lambda: settled(client, name, turns=60))

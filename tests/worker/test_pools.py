@@ -82,5 +82,4 @@ def test_a_client_made_before_a_fork_works_in_parent_and_child(
     reports = dict(json.loads(line) for line in done.stdout.splitlines())
     expected = {"seqs": list(range(1, 21)), "hinted": True, "read": 20}
     assert reports == {"child": expected, "parent": expected}
-    hinted = b"".join(server.lrange("estimate", 0, -1)).count(b"argsrepr")
-    assert hinted >= 3
+    assert server.llen("estimate") >= 3

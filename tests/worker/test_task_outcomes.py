@@ -93,9 +93,7 @@ def test_no_plan_when_everything_is_pinned(
     client: ContextClient, listening: Events, session: str
 ) -> None:
     client.open(session, SMALL)
-    client.push_many(
-        (session, {"messages": [message], "pinned": True}) for message in chat(40)
-    )
+    client.push_many((session, {"messages": [message], "pinned": True}) for message in chat(60))
 
     _outcome(listening, session, "no-plan")
 

@@ -9,8 +9,10 @@ import threading
 import time
 import uuid
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Any, Protocol
 
+import redis
 import structlog
 
 from turnmill.contract import jobs
@@ -26,6 +28,9 @@ log = structlog.get_logger()
 
 MOST = 1000
 """Hints per list and sweep."""
+
+LONGEST_PAUSE_S = 3600.0
+"""A session is hinted this often at least, however many messages wait."""
 
 EXPIRY_EVERY = 16
 """Sweeps between two looks for expired sessions."""
@@ -49,7 +54,8 @@ class Sweeper:
 
     def __init__(self, client: Any, hints: SweepHints, *, stale_after_s: float) -> None:
         self._redis = client
-        self._hints = hints
+        self._estimates = _Repeater(hints, jobs.ESTIMATE, first_pause_s=2 * stale_after_s)
+        self._compacts = _Repeater(hints, jobs.COMPACT, first_pause_s=2 * stale_after_s)
         self._stale_after_s = stale_after_s
         self._passes = 0
 
@@ -60,60 +66,86 @@ class Sweeper:
         if self._passes % EXPIRY_EVERY == 0:
             for name in names:
                 self._drop_expired(name)
-        return sum(self._sweep(name) for name in names)
+        missed = [self._missed(name) for name in names]
+        backlog = [ref for stale, _ in missed for ref in stale]
+        due = [ref for _, ripe in missed for ref in ripe]
+        # A session handed on to a summarizer is due again too, until that job takes its lease.
+        sent = self._estimates.send(backlog, (jobs.ESTIMATE,))
+        sent += self._compacts.send(due, (jobs.COMPACT, jobs.SUMMARIZE))
+        if sent:
+            log.info("swept", backlog=len(backlog), due=len(due), hints=sent)
+        return sent
 
-    def _sweep(self, namespace: Namespace) -> int:
+    def _missed(self, namespace: Namespace) -> tuple[list[SessionRef], list[SessionRef]]:
+        """Sessions waiting too long in the backlog, and sessions whose time to compact came."""
         now_ms = int(time.time() * 1000)
         stale_ms = now_ms - int(self._stale_after_s * 1000)
-        shards = [shard_keys(namespace, shard) for shard in range(SHARDS)]
         with self._redis.pipeline(transaction=False) as pipe:
-            for keys in shards:
+            for shard in range(SHARDS):
+                keys = shard_keys(namespace, shard)
                 pipe.zrangebyscore(keys.backlog, "-inf", stale_ms, start=0, num=MOST)
                 pipe.zrangebyscore(keys.due, "-inf", now_ms - 1, start=0, num=MOST)
             replies = pipe.execute()
-        backlog = [name for reply in replies[0::2] for name in reply]
-        due = [name for reply in replies[1::2] for name in reply]
-        sent = self._send(namespace, jobs.ESTIMATE, backlog, also_waiting_in=())
-        # A session handed on to a summarizer is due again too, until that job takes its lease.
-        sent += self._send(namespace, jobs.COMPACT, due, also_waiting_in=(jobs.SUMMARIZE,))
-        if sent:
-            log.info("swept", namespace=namespace, backlog=len(backlog), due=len(due), hints=sent)
-        return sent
-
-    def _send(
-        self, namespace: Namespace, task: str, names: list[bytes], *, also_waiting_in: Sequence[str]
-    ) -> int:
-        """Hint sessions, as far as messages still waiting cannot be the hints they had.
-
-        Behind a slow or missing consumer hints are late, not lost: sending more would only fill
-        the broker.
-        """
-        if not names:
-            return 0
-        waiting = sum(self._hints.waiting(queue) for queue in (task, *also_waiting_in))
-        sent = 0
-        for name in names[: max(min(len(names) - waiting, MOST), 0)]:
-            if not self._hints.send(task, SessionRef(namespace, SessionId(name.decode()))):
-                break  # the broker is down: the next sweep tries again
-            sent += 1
-        return sent
+        return _refs(namespace, replies[0::2]), _refs(namespace, replies[1::2])
 
     def _drop_expired(self, namespace: Namespace) -> None:
         """Unlist sessions whose keys have expired, and the namespace when none is left."""
-        shards = [shard_keys(namespace, shard) for shard in range(SHARDS)]
+        found = self._sample(namespace)
+        if not found:
+            self._redis.srem(NAMESPACES, namespace)
+            if self._sample(namespace):  # pushed to between the two commands
+                self._redis.sadd(NAMESPACES, namespace)
+            return
+        script = load_script(lua.__name__, "unlist")
         with self._redis.pipeline(transaction=False) as pipe:
-            for keys in shards:
-                pipe.zrandmember(keys.index, EXPIRY_CHECKS)
-            found = [name for reply in pipe.execute() for name in reply]
-            if not found:
-                self._redis.srem(NAMESPACES, namespace)
-                return
-            script = load_script(lua.__name__, "unlist")
-            for name in found:
-                session = SessionId(name.decode())
-                words = script.call(session_keys(namespace, session), session=session)
+            for ref in found:
+                words = script.call(session_keys(namespace, ref.session), session=ref.session)
                 pipe.execute_command("EVAL", script.source, *words)
             pipe.execute()
+
+    def _sample(self, namespace: Namespace) -> list[SessionRef]:
+        with self._redis.pipeline(transaction=False) as pipe:
+            for shard in range(SHARDS):
+                pipe.zrandmember(shard_keys(namespace, shard).index, EXPIRY_CHECKS)
+            return _refs(namespace, pipe.execute())
+
+
+def _refs(namespace: Namespace, replies: Sequence[Sequence[bytes]]) -> list[SessionRef]:
+    return [SessionRef(namespace, SessionId(n.decode())) for reply in replies for n in reply]
+
+
+class _Repeater:
+    """Hints sessions that stay on a list, ever more rarely while messages wait in the queues.
+
+    Behind a slow or missing consumer hints are late, not lost: repeating them at a steady rate
+    would fill the broker and then the workers' time.
+    """
+
+    def __init__(self, hints: SweepHints, task: str, *, first_pause_s: float) -> None:
+        self._hints = hints
+        self._task = task
+        self._first_pause_s = first_pause_s
+        self._next: dict[SessionRef, tuple[float, float]] = {}
+
+    def send(self, refs: Sequence[SessionRef], queues: Sequence[str]) -> int:
+        """Hint those whose pause is over, or all when nothing waits; returns how many."""
+        if not refs:
+            self._next.clear()
+            return 0
+        now = time.monotonic()
+        idle = not any(self._hints.waiting(queue) for queue in queues)
+        paused = {ref: self._next[ref] for ref in refs if ref in self._next}
+        ready = [ref for ref in refs if idle or paused.get(ref, (0.0, 0.0))[0] <= now]
+        sent = 0
+        for ref in ready[:MOST]:
+            if not self._hints.send(self._task, ref):
+                break  # the broker is down: the next sweep tries again
+            _, pause = paused.get(ref, (0.0, self._first_pause_s / 2))
+            pause = self._first_pause_s if idle else min(pause * 2, LONGEST_PAUSE_S)
+            paused[ref] = (now + pause, pause)
+            sent += 1
+        self._next = paused
+        return sent
 
 
 class SweepThread:
@@ -123,7 +155,7 @@ class SweepThread:
         self._sweeper = sweeper
         self._redis = client
         self._interval_s = interval_s
-        self._owner = uuid.uuid4().hex
+        self._owner = uuid.uuid4().hex.encode()
         self._ended = threading.Event()
         self._thread = threading.Thread(target=self._run, name="turnmill-sweep", daemon=True)
 
@@ -132,7 +164,7 @@ class SweepThread:
         self._thread.start()
 
     def stop(self) -> None:
-        """End after the pass under way."""
+        """End after the pass under way, and let another worker take over at once."""
         self._ended.set()
         self._thread.join(timeout=5)
 
@@ -143,8 +175,16 @@ class SweepThread:
                     self._sweeper.run()
             except Exception as error:  # noqa: BLE001 - Redis or the broker is down; try again
                 log.warning("sweep failed", error=type(error).__name__)
+        with suppress(redis.RedisError):
+            if self._redis.get(SWEEP_LEASE) == self._owner:
+                self._redis.delete(SWEEP_LEASE)
 
     def _is_mine(self) -> bool:
-        # Held a little shorter than the interval, so that the holder usually keeps it.
-        hold_ms = max(int(self._interval_s * 900), 1)
-        return bool(self._redis.set(SWEEP_LEASE, self._owner, nx=True, px=hold_ms))
+        # The same worker sweeps as long as it lives, because it remembers what it has hinted.
+        hold_ms = int(self._interval_s * 3000)
+        if self._redis.set(SWEEP_LEASE, self._owner, nx=True, px=hold_ms):
+            return True
+        if self._redis.get(SWEEP_LEASE) != self._owner:
+            return False
+        self._redis.pexpire(SWEEP_LEASE, hold_ms)
+        return True

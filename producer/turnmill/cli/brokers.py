@@ -22,11 +22,11 @@ class BrokerView:
         self._app = hint_app(broker_url, timeout_s=timeout_s)
         self._timeout_s = timeout_s
         self._connection: Any = None
+        self._channel: Any = None
 
     def waiting(self) -> dict[str, int]:
         """How many messages wait in each queue; 0 for one that does not exist yet."""
-        connection = self._connected()
-        return {queue: _length(connection, queue) for queue in jobs.QUEUES}
+        return {queue: self._length(queue) for queue in jobs.QUEUES}
 
     def consumers(self) -> dict[str, list[str]]:
         """The queues every worker that answers consumes, by node name."""
@@ -44,16 +44,25 @@ class BrokerView:
 
     def close(self) -> None:
         """Let go of the connection."""
-        connection, self._connection = self._connection, None
+        connection, self._connection, self._channel = self._connection, None, None
         if connection is not None:
             connection.release()
 
     def _connected(self) -> Any:
         if self._connection is None:
-            connection: Any = self._app.connection_for_read()
-            _length(connection, jobs.QUEUES[0])  # the first command is what truly connects
-            self._connection = connection
+            self._connection = self._app.connection_for_read()
+            self._length(jobs.QUEUES[0])  # the first command is what truly connects
         return self._connection
+
+    def _length(self, queue: str) -> int:
+        connection = self._connected()
+        self._channel = self._channel or connection.channel()
+        try:
+            return int(self._channel.queue_declare(queue=queue, passive=True).message_count)
+        except connection.channel_errors:
+            if not getattr(self._channel, "is_open", True):  # AMQP closes it, Redis does not
+                self._channel = None
+            return 0
 
     def __enter__(self) -> Self:
         return self
@@ -66,11 +75,3 @@ class BrokerView:
     ) -> None:
         self.close()
         self._app.close()
-
-
-def _length(connection: Any, queue: str) -> int:
-    with connection.channel() as channel:
-        try:
-            return int(channel.queue_declare(queue=queue, passive=True).message_count)
-        except connection.channel_errors:
-            return 0

@@ -16,6 +16,7 @@ from typing import Literal, NamedTuple
 from turnmill.cli.shortened import is_shown, is_stub
 from turnmill.contract.context import Context, JsonMessage
 from turnmill.contract.legality import violations
+from turnmill.contract.render import receipt_message
 
 __all__ = [
     "Checked",
@@ -34,7 +35,7 @@ FaultKind = Literal[
     "illegal",  # a provider would refuse it
     "incomplete",  # a turn it should hold is missing, doubled, out of order, or not as pushed
     "miscounted",  # it says fewer tokens than it has, or claims to be exact and is not
-    "unstable",  # no commit and no cut came between, and the last read is not its prefix
+    "unstable",  # no commit and no projection, and yet the last read is not its prefix
     "lost",  # a turn that is stored nowhere
     "doubled",  # a turn that is stored twice, or was never pushed
     "altered",  # a turn whose stored body is not what was pushed
@@ -105,12 +106,14 @@ class Checked:
         tokens: of the context, counted exactly.
         faults: the promises it breaks.
         keys: its messages' fingerprints; the next read's are compared with them.
+        recut: it is of the last read's version and does not begin with it: a projection moved.
     """
 
     context: Context
     tokens: int
     faults: tuple[Fault, ...]
     keys: tuple[bytes, ...]
+    recut: bool = False
 
 
 def check_context(
@@ -133,15 +136,12 @@ def check_context(
             Fault("miscounted", f"{tokens} tokens, the read said {said} {context.tokens}")
         )
     faults += _incomplete(context, transcript, keys)
-    if previous is not None and _same_cut(previous.context, context):
-        shared = min(len(previous.keys), len(keys))
-        if keys[:shared] != previous.keys:
-            faults.append(Fault("unstable", f"version {context.version}: the prefix changed"))
-    return Checked(context, tokens, tuple(faults), keys)
-
-
-def _same_cut(before: Context, now: Context) -> bool:
-    return before.version == now.version and before.projection == now.projection
+    recut = False
+    if previous is not None and previous.context.version == context.version:
+        recut = keys[: len(previous.keys)] != previous.keys
+    if recut and previous and not (previous.context.projection or context.projection):
+        faults.append(Fault("unstable", f"version {context.version}: the prefix changed"))
+    return Checked(context, tokens, tuple(faults), keys, recut)
 
 
 def _incomplete(context: Context, transcript: Transcript, keys: Sequence[bytes]) -> list[Fault]:
@@ -151,12 +151,15 @@ def _incomplete(context: Context, transcript: Transcript, keys: Sequence[bytes])
         faults.append(f"ends at seq {context.last_seq}, pushed were {transcript.last_seq}")
     missing, head = _match_from_end(context, transcript, keys)
     receipt = context.projection
-    named = range(receipt.first_seq, receipt.last_seq + 1) if receipt and receipt.turns else ()
+    named = range(receipt.first_seq, receipt.last_seq + 1) if receipt else ()
     faults += [
         f"seq {seq} is missing and no receipt names it" for seq in missing if seq not in named
     ]
-    if receipt is not None and receipt.turns != len(missing):
-        faults.append(f"the receipt names {receipt.turns} turns, {len(missing)} are missing")
+    if receipt is not None and missing:
+        if receipt.turns < len(missing):
+            faults.append(f"the receipt names {receipt.turns} turns, {len(missing)} are missing")
+        if fingerprint(receipt_message(receipt)) not in head:
+            faults.append("turns are missing and no message says so")
     if transcript.last_seq in missing:
         faults.append("the newest turn is missing")
     if transcript.system_prompt:
@@ -176,13 +179,14 @@ def _match_from_end(
     context: Context, transcript: Transcript, keys: Sequence[bytes]
 ) -> tuple[list[int], list[bytes]]:
     """The tail's seqs that are not in the context, and the keys of what stands before the tail."""
+    thinned = context.projection is not None
     at = len(keys)
     missing = []
     for seq in reversed(_tail(context, transcript)):
         end = at
         while end and not (
             keys[end - 1] == transcript.keys[seq]
-            or is_shown(context.messages[end - 1], transcript.turns[seq])
+            or is_shown(context.messages[end - 1], transcript.turns[seq], thinned=thinned)
         ):
             if not is_stub(context.messages[end - 1]):
                 end = 0
@@ -204,7 +208,7 @@ def check_store(
 ) -> list[Fault]:
     """Conservation: every turn is stored exactly once, on its side of the watermark, as pushed.
 
-    ``pushed``, ``log`` and ``covered`` are seqs with the fingerprints of the turns' messages, as lists.
+    ``pushed``, ``log`` and ``covered`` are seqs with the fingerprints of the turns' message lists.
     """
     places = [*(("log", *entry) for entry in log), *(("covered", *entry) for entry in covered)]
     times = Counter(seq for _, seq, _ in places)

@@ -125,7 +125,9 @@ def _check(at: int, message: object) -> None:
     try:
         encode_turn(to_turn(message))
     except InvalidTurn as error:
-        raise ValueError(f"messages[{at}]: {error}") from None
+        # The turn is that message alone; its place here is another one in the file's list.
+        where = str(error).removeprefix("messages[0]")
+        raise ValueError(f"messages[{at}]{'' if where != str(error) else ': '}{where}") from None
 
 
 def _join(several: Sequence[Conversation]) -> Conversation:

@@ -1,4 +1,4 @@
-"""``turnmill demo``: concurrent tool-using agents through the whole pipeline, no key, no network."""
+"""``turnmill demo``: concurrent tool-using agents through the whole pipeline, without a key."""
 
 from __future__ import annotations
 

@@ -38,6 +38,11 @@ def who_imports(desk: Desk, random: Random) -> Talk:
     for file in largest:
         yield from desk.call(f"Reading the beginning of {file}.", _call("read_file", file))
     yield from desk.say("assistant", _report(largest, desk.seen(outlines)))
+    yield from desk.say("user", "How many lines import it, and in how many modules?")
+    matches = yield from desk.recall(found, search)  # from many steps ago, if it is still there
+    lines = [line for line in matches.splitlines() if ".py:" in line]
+    modules = {line.partition(":")[0] for line in lines}
+    yield from desk.say("assistant", f"{len(lines)} lines in {len(modules)} modules.")
 
 
 def survey(desk: Desk, random: Random) -> Talk:
@@ -47,13 +52,15 @@ def survey(desk: Desk, random: Random) -> Talk:
     listing = _call("list_dir", package)
     (listed,) = yield from desk.call(f"Listing {package}.", listing)
     text = yield from desk.recall(listed, listing)
-    sizes = {file: int(size) for file, size in re.findall(r"^(\S+\.py)  (\d+) bytes", text, re.M)}
+    sized = re.findall(r"^(\S+\.py)  (\d+) bytes", text, re.MULTILINE)
+    sizes = {file: int(size) for file, size in sized}
     files = sorted(sizes, key=lambda file: (-sizes[file], file))[:4]
     ids = yield from desk.call("", *(_call("outline", file) for file in files))
     for start in (1, 121, 241):
         page = ("read_file", {"path": files[0], "start": start})
         yield from desk.call(f"Reading {files[0]} from line {start}.", page)
     yield from desk.say("user", "And its second largest module?")
+    yield from desk.recall(listed, listing)
     yield from desk.call("", _call("read_file", files[min(1, len(files) - 1)]))
     yield from desk.say("assistant", _report(files, desk.seen(ids)))
 

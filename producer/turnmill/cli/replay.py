@@ -102,6 +102,7 @@ def register(app: typer.Typer) -> None:
 
 def replay(
     files: Files,
+    *,
     redis_url: RedisUrl = "",
     broker_url: BrokerUrl = "",
     workers: Workers = 2,

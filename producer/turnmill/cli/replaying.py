@@ -45,6 +45,7 @@ class Run:
         refused: its system prompt left no room under the hard limit, and nothing was pushed.
         latencies_ms: of its steps.
         projected: how many of its reads were cut to the hard limit.
+        recut: how many of those did not begin with the read before, though no commit came between.
         last: its newest read, looked at.
         compacted: the last two reads with a commit between them.
     """
@@ -54,6 +55,7 @@ class Run:
     refused: bool = False
     latencies_ms: list[float] = field(default_factory=list)
     projected: int = 0
+    recut: int = 0
     faults: list[Fault] = field(default_factory=list)
     last: Checked | None = None
     compacted: tuple[Checked, Checked] | None = None
@@ -67,6 +69,7 @@ class Run:
         if before is not None and before.context.version < context.version:
             self.compacted = (before, now)
         self.projected += context.projection is not None
+        self.recut += now.recut
         self.faults += now.faults
         self.last = now
 

@@ -30,6 +30,8 @@ class Scorecard:
         tokens_final: in the contexts read in the end.
         compactions: commits, by strategy.
         reads_projected: reads cut to the hard limit because no worker had been there in time.
+        reads_recut: reads that do not begin with the one before, because a projection moved: what
+            a provider's prompt cache loses beside commits.
         step_ms: push and read together: p50, p95, p99, max.
         steps_per_s: while steps were being taken, checks and tools not counted.
         unsettled: sessions that still waited for a worker when the patience ended.
@@ -45,6 +47,7 @@ class Scorecard:
     compactions: Mapping[str, int]
     reads: int
     reads_projected: int
+    reads_recut: int
     step_ms: Mapping[str, float]
     steps_per_s: float
     seconds: float
@@ -92,6 +95,7 @@ def score(
         compactions=dict(sorted(compactions.items())),
         reads=len(latencies) + len(live),
         reads_projected=sum(run.projected for run in live),
+        reads_recut=sum(run.recut for run in live),
         step_ms={
             "p50": percentile(latencies, 0.50),
             "p95": percentile(latencies, 0.95),
@@ -162,6 +166,7 @@ def _measured(card: Scorecard) -> list[tuple[str, str]]:
         ("reduction", f"{card.reduction:.1%}"),
         ("compactions", commits),
         ("reads projected", f"{card.reads_projected:,} of {card.reads:,}"),
+        ("reads whose prefix a projection changed", f"{card.reads_recut:,}"),
         (
             "step (push + read), ms: p50 / p95 / p99 / max",
             f"{ms['p50']:.2f} / {ms['p95']:.2f} / {ms['p99']:.2f} / {ms['max']:.2f}",

@@ -25,11 +25,24 @@ def is_stub(message: JsonMessage) -> bool:
     return message["role"] == "tool" and _is_text(message.get("content"), NO_RESULT)
 
 
-def is_shown(shown: JsonMessage, pushed: JsonMessage) -> bool:
-    """Whether ``shown`` is ``pushed``, or says in notes what was removed from it."""
+def is_shown(shown: JsonMessage, pushed: JsonMessage, *, thinned: bool = False) -> bool:
+    """Whether ``shown`` is ``pushed``, or says in notes what was removed from it.
+
+    ``thinned``: some of its calls may be gone, with their results.
+    """
     if _is_shortened(shown, pushed):
         return True
+    if thinned and pushed.get("tool_calls"):
+        return _is_shortened(shown, _with_calls_of(pushed, shown))
     return pushed["role"] == "tool" and _is_shortened(shown, repair([pushed])[0])
+
+
+def _with_calls_of(pushed: JsonMessage, shown: JsonMessage) -> JsonMessage:
+    """``pushed`` without the calls that ``shown`` has not."""
+    left = {call["id"] for call in shown.get("tool_calls") or ()}
+    calls = [call for call in pushed["tool_calls"] if call["id"] in left]
+    plain = {key: value for key, value in pushed.items() if key != "tool_calls"}
+    return {**plain, "tool_calls": calls} if calls else plain
 
 
 def _is_shortened(shown: JsonMessage, pushed: JsonMessage) -> bool:

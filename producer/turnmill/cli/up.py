@@ -149,7 +149,7 @@ class _Tree:
                     stack.callback(reader.close)
                     watch(reader, supervisor, self.signals, self._check_redis)
             finally:
-                _tell("stopping Flower, workers and Redis; Ctrl-C again to hurry")
+                _tell("stopping; Ctrl-C again to hurry")
                 supervisor.stop(grace_s=self.grace_s, hurry=lambda: self.signals.hurried)
 
     def _supervisor(self) -> Supervisor:

@@ -39,8 +39,8 @@ class Receipt(BaseModel):
     Attributes:
         by: the strategy, or ``projection``.
         first_seq, last_seq: the turns it touched, both included.
-        turns: how many of them.
-        tokens: how many tokens they had.
+        turns: how many of them were left out; 0 when they were only shortened inside.
+        tokens: how many tokens those had; when only shortened, at least how many had to go.
     """
 
     model_config = _VALUE

@@ -34,7 +34,9 @@ class CallTracker:
             if call_id in self.open:
                 self.open.remove(call_id)
                 return [], False
-            return [], True
+            # It becomes a user message, which ends a batch like any other.
+            dead, self.open = self.open, []
+            return dead, True
         dead, self.open = self.open, [call["id"] for call in message.get("tool_calls") or ()]
         return dead, False
 

@@ -9,16 +9,9 @@ from turnmill.contract.context import JsonMessage, Receipt, StoredContext, TailT
 __all__ = ["preamble", "receipt_message", "render", "render_head", "system_message"]
 
 
-def render(
-    system: str, stored: StoredContext, tail: Iterable[TailTurn], note: Receipt | None = None
-) -> list[JsonMessage]:
-    """System prompt, then what stands for older turns, then the tail.
-
-    A projection's receipt stands behind the pinned turns, where the turns it names were.
-    """
+def render(system: str, stored: StoredContext, tail: Iterable[TailTurn]) -> list[JsonMessage]:
+    """System prompt, then what stands for older turns, then the tail."""
     messages = render_head(stored, system)
-    if note is not None:
-        messages.append(receipt_message(note))
     for turn in tail:
         messages += turn.messages
     return messages
@@ -57,8 +50,6 @@ def receipt_message(receipt: Receipt) -> JsonMessage:
 
 def receipt_text(receipt: Receipt) -> str:
     """What a model and a person read about removed turns."""
-    if receipt.turns == 0:
-        return f"[Long messages were shortened to fit: {receipt.tokens} tokens removed]"
     span = (
         f"Turn {receipt.first_seq}"
         if receipt.first_seq == receipt.last_seq

@@ -1,0 +1,204 @@
+"""What holds of every read while no worker has run: contexts are cut, and nobody waits."""
+
+from __future__ import annotations
+
+import uuid
+from typing import Any
+
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from tests.properties.strategies import (
+    SYSTEM_PROMPTS,
+    GivenTurn,
+    conversations,
+    legal_conversations,
+    policies,
+)
+from turnmill import Context, ContextClient, Policy, SystemPromptTooLarge
+from turnmill.contract.legality import CallTracker, segments, violations
+from turnmill_worker.tokens import count_messages, counter_for
+
+COUNTER = counter_for("o200k_base")
+
+limits = policies((512, 1024))
+quickly = settings(
+    deadline=None,
+    max_examples=50,
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
+)
+
+
+def opened(client: ContextClient, policy: Policy, system: str) -> str:
+    """A new session under this policy, without the prompt when it leaves no room."""
+    session = uuid.uuid4().hex
+    try:
+        client.open(session, policy, system)
+    except SystemPromptTooLarge:
+        client.open(session, policy)
+    return session
+
+
+def pushed(
+    client: ContextClient, said: list[GivenTurn], policy: Policy, system: str = ""
+) -> Context:
+    """The context read once all was pushed."""
+    session = opened(client, policy, system)
+    client.push_many((session, turn.as_pushed()) for turn in said)
+    return client.read(session)
+
+
+def legal_turns(said: list[GivenTurn]) -> list[list[dict[str, Any]]]:
+    """The turns as a provider takes them."""
+    tracker = CallTracker()
+    return [list(tracker.repair(turn.messages)) for turn in said]
+
+
+def dropped(said: list[GivenTurn], turns: int) -> list[int]:
+    """The places of the oldest turns a projection may leave out, until it left out this many."""
+    found, _ = segments(range(len(said)), [turn.messages for turn in said])
+    gone: list[int] = []
+    for group in found:
+        if len(gone) < turns and not any(said[at].pinned for at in group):
+            gone += group
+    return gone
+
+
+@quickly
+@given(said=conversations(60, least=3), policy=limits, system=SYSTEM_PROMPTS)
+def test_a_read_never_exceeds_the_hard_limit(
+    client: ContextClient, said: list[GivenTurn], policy: Policy, system: str
+) -> None:
+    read = pushed(client, said, policy, system)
+
+    assert count_messages(COUNTER, read.messages) <= read.tokens <= policy.hard_limit
+
+
+@quickly
+@given(said=conversations(60, least=3), policy=limits, system=SYSTEM_PROMPTS)
+def test_a_read_is_valid_for_a_provider(
+    client: ContextClient, said: list[GivenTurn], policy: Policy, system: str
+) -> None:
+    read = pushed(client, said, policy, system)
+
+    assert violations(read.messages) == []
+
+
+@quickly
+@given(said=conversations(20), policy=limits, system=SYSTEM_PROMPTS)
+def test_a_read_without_a_receipt_has_everything(
+    client: ContextClient, said: list[GivenTurn], policy: Policy, system: str
+) -> None:
+    read = pushed(client, said, policy, system)
+
+    everything = [message for turn in legal_turns(said) for message in turn]
+    if read.projection is None:
+        assert read.messages[len(read.messages) - len(everything) :] == everything
+
+
+@quickly
+@given(said=conversations(30, least=6, pins=False), policy=limits)
+def test_a_receipt_names_the_turns_that_are_missing(
+    client: ContextClient, said: list[GivenTurn], policy: Policy
+) -> None:
+    read = pushed(client, said, policy)
+
+    receipt = read.projection
+    if receipt is not None and receipt.turns and len(read.messages) > 1:
+        gone = dropped(said, receipt.turns)
+        kept = [turn for at, turn in enumerate(legal_turns(said)) if at not in gone]
+        roles = [message["role"] for turn in kept for message in turn]
+        assert len(gone) == receipt.turns
+        assert (gone[0] + 1, gone[-1] + 1) == (receipt.first_seq, receipt.last_seq)
+        assert [message["role"] for message in read.messages[1:]] == roles
+
+
+@quickly
+@given(said=conversations(30, least=6), policy=limits)
+def test_a_receipt_is_in_the_messages_for_the_model_to_see(
+    client: ContextClient, said: list[GivenTurn], policy: Policy
+) -> None:
+    read = pushed(client, said, policy)
+
+    if read.projection is not None and read.projection.turns:
+        texts = [str(message.get("content")) for message in read.messages]
+        start = f"[Turn{'s' if read.projection.turns > 1 else ''} {read.projection.first_seq}"
+        assert any(start in text for text in texts)
+
+
+@quickly
+@given(said=legal_conversations(60, least=3, pins=False), policy=limits, system=SYSTEM_PROMPTS)
+def test_the_newest_turn_is_there_whole_or_shortened(
+    client: ContextClient, said: list[GivenTurn], policy: Policy, system: str
+) -> None:
+    read = pushed(client, said, policy, system)
+
+    newest = [(m["role"], m.get("tool_call_id")) for m in said[-1].messages]
+    assert [(m["role"], m.get("tool_call_id")) for m in read.messages[-len(newest) :]] == newest
+
+
+@quickly
+@given(said=legal_conversations(6, least=12, most=40), policy=policies((1024, 2048)))
+def test_pins_that_fit_are_kept_word_for_word(
+    client: ContextClient, said: list[GivenTurn], policy: Policy
+) -> None:
+    read = pushed(client, said, policy)
+
+    places, _ = segments(range(len(said)), [turn.messages for turn in said])
+    stay = [group for group in places if any(said[at].pinned for at in group)] + places[-1:]
+    needed = [message for group in stay for at in group for message in said[at].messages]
+    if 2 * count_messages(COUNTER, needed) < policy.limits(0).target:
+        assert all(m in read.messages for turn in said if turn.pinned for m in turn.messages)
+
+
+@quickly
+@given(said=conversations(30, least=6), policy=limits)
+def test_reading_twice_gives_the_same_bytes(
+    client: ContextClient, said: list[GivenTurn], policy: Policy
+) -> None:
+    session = opened(client, policy, "")
+    client.push_many((session, turn.as_pushed()) for turn in said)
+
+    assert client.read(session) == client.read(session)
+
+
+@settings(parent=quickly, max_examples=15)
+@given(
+    said=st.lists(legal_conversations(4, least=4, most=8, pins=False), min_size=8, max_size=8),
+    policy=policies((1024,)),
+)
+def test_each_read_is_a_prefix_of_the_next_but_for_rare_jumps(
+    client: ContextClient, said: list[list[GivenTurn]], policy: Policy
+) -> None:
+    turns = [turn for part in said for turn in part]
+    session = opened(client, policy, "You are terse.")
+    reads = []
+
+    for turn in turns:
+        client.push(session, turn.as_pushed())
+        reads.append(client.read(session).messages)
+
+    pairs = list(zip(reads, reads[1:], strict=False))
+    jumps = [at for at, (one, next_) in enumerate(pairs, 1) if next_[: len(one)] != one]
+    between = [
+        sum(count_messages(COUNTER, turn.messages) for turn in turns[start:end])
+        for start, end in zip(jumps, jumps[1:], strict=False)
+    ]
+    room = policy.limits(0).hard - policy.limits(0).target
+    assert min(between, default=room) > room / 4
+
+
+@quickly
+@given(text=st.integers(200, 20_000), policy=limits)
+def test_one_message_larger_than_any_context_is_shortened_and_says_so(
+    client: ContextClient, text: int, policy: Policy
+) -> None:
+    giant = GivenTurn(({"role": "user", "content": "begin " + "work " * text + "end"},))
+
+    read = pushed(client, [giant], policy)
+
+    if read.projection is not None:
+        content = read.messages[-1]["content"]
+        assert content.startswith("begin ")
+        assert content.endswith("end")
+        assert "characters removed" in content

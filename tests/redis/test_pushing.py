@@ -1,0 +1,133 @@
+"""Pushes: one atomic call of constant cost; the same id is the same turn."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import redis
+
+from tests.redis.conftest import Surface, Worker
+from turnmill import ContextClient, Policy
+from turnmill.commands import DEDUPE_WINDOW
+
+HI = {"role": "user", "content": "hi"}
+
+
+def calls(redis_client: redis.Redis) -> dict[str, int]:
+    """How often each Redis command ran so far, but for those of looking."""
+    stats: Any = redis_client.info("commandstats")
+    return {name: row["calls"] for name, row in stats.items() if "info" not in name}
+
+
+def cost_of_a_push(client: ContextClient, redis_client: redis.Redis, session: str) -> int:
+    before = calls(redis_client)
+    client.push(session, HI)
+    return sum(calls(redis_client).values()) - sum(before.values())
+
+
+def test_a_push_costs_as_many_commands_after_ten_thousand_turns_as_after_ten(
+    client: ContextClient, redis_client: redis.Redis
+) -> None:
+    client.push_many([("short", HI)] * 10)
+    client.push_many([("long", HI)] * 10_000)
+
+    short, long = (cost_of_a_push(client, redis_client, name) for name in ("short", "long"))
+
+    assert long - short <= 1  # the dedupe window is full: its oldest id leaves
+
+
+def test_turns_get_the_seqs_one_two_three(either: Surface) -> None:
+    seqs = [either.push("s", HI).seq for _ in range(3)]
+
+    assert seqs == [1, 2, 3]
+
+
+def test_the_same_turn_id_gets_the_same_seq_and_stores_nothing(either: Surface) -> None:
+    either.push("s", HI)
+    first = either.push("s", HI, turn_id="t")
+
+    again = either.push("s", {"role": "user", "content": "other"}, turn_id="t")
+
+    assert (again.seq, again.duplicate, first.duplicate) == (first.seq, True, False)
+    assert either.info("s").turns_in_log == 2
+
+
+def test_the_same_turn_id_in_two_sessions_is_two_turns(either: Surface) -> None:
+    either.push("one", HI, turn_id="t")
+
+    pushed = either.push("other", HI, turn_id="t")
+
+    assert not pushed.duplicate
+
+
+def test_a_turn_id_is_known_after_its_turn_was_compacted(either: Surface, worker: Worker) -> None:
+    either.open("s", Policy(max_tokens=512))
+    either.push("s", HI, turn_id="t")
+    either.push_many([("s", {"role": "user", "content": "word " * 60})] * 12)
+    worker.work("s")
+
+    again = either.push("s", HI, turn_id="t")
+
+    assert (again.seq, again.duplicate) == (1, True)
+    assert either.info("s").watermark > 1
+
+
+def test_the_dedupe_window_is_bounded(
+    client: ContextClient, redis_client: redis.Redis, worker: Worker
+) -> None:
+    client.push_many([("s", HI)] * (DEDUPE_WINDOW + 20))
+
+    assert redis_client.zcard(worker.keys("s").ids) == DEDUPE_WINDOW
+
+
+def test_push_many_keeps_the_order_within_each_session(either: Surface) -> None:
+    pairs = [(f"s{at % 3}", {"role": "user", "content": str(at)}) for at in range(1200)]
+
+    pushed = either.push_many(pairs)
+
+    assert [each.seq for each in pushed] == [at // 3 + 1 for at in range(1200)]
+    contents = [message["content"] for message in either.read("s1").messages]
+    assert contents == [str(at) for at in range(1, 1200, 3)]
+
+
+def test_one_bad_turn_of_many_stores_none(either: Surface) -> None:
+    try:
+        either.push_many([("s", HI), ("s", {"role": "nobody", "content": "hi"})])
+    except ValueError as error:
+        message = str(error)
+
+    assert message.startswith("turns[1]: ")
+    assert either.sessions() == []
+
+
+def test_pushing_on_after_scripts_were_flushed_works(
+    either: Surface, redis_client: redis.Redis
+) -> None:
+    either.push("s", HI)
+    redis_client.script_flush()
+
+    pushed = either.push("s", HI)
+
+    assert pushed.seq == 2
+
+
+def test_push_many_after_scripts_were_flushed_reports_new_turns_as_new(
+    either: Surface, redis_client: redis.Redis
+) -> None:
+    redis_client.script_flush()
+
+    pushed = either.push_many([("s", HI)] * 5)
+
+    assert [(each.seq, each.duplicate) for each in pushed] == [(at, False) for at in range(1, 6)]
+
+
+def test_a_push_needs_one_hint_until_a_worker_has_been_there(
+    either: Surface, worker: Worker
+) -> None:
+    either.push_many([("s", HI)] * 3)
+    before = either.hints.dropped
+
+    worker.pipeline.estimate(worker.ref("s"))
+    either.push("s", HI)
+
+    assert (before, either.hints.dropped) == (1, 2)

@@ -1,0 +1,43 @@
+"""Commands run as a person runs them, against real processes."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any, NamedTuple
+
+COMMAND = (
+    "import typer; from turnmill.cli import demo, replay; "
+    "app = typer.Typer(); replay.register(app); demo.register(app); app()"
+)
+"""The two commands alone: they must not need the others."""
+
+
+class Ran(NamedTuple):
+    """A command that ended."""
+
+    code: int
+    out: str
+    err: str
+
+    @property
+    def json(self) -> Any:
+        return json.loads(self.out)
+
+
+def run(folder: Path, *words: object, timeout_s: float = 100) -> Ran:
+    """Run `turnmill` with these words, away from the environment's own settings."""
+    environment = {k: v for k, v in os.environ.items() if not k.startswith("TURNMILL_")}
+    done = subprocess.run(
+        [sys.executable, "-W", "error", "-c", COMMAND, *map(str, words)],
+        cwd=folder,
+        env={**environment, "COLUMNS": "120"},
+        capture_output=True,
+        text=True,
+        timeout=timeout_s,
+        check=False,
+    )
+    return Ran(done.returncode, done.stdout, done.stderr)

@@ -1,0 +1,167 @@
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import redis
+
+from tests.processes import WorkerProcess
+from tests.realdata import DATA_DIR, requires_data
+from tests.replay.commands import run
+from turnmill.embedded import EmbeddedRedis
+
+pytestmark = pytest.mark.worker
+
+
+@pytest.fixture(scope="module")
+def pipeline(
+    redis_server: EmbeddedRedis, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[str]:
+    """The URL of a Redis with a worker beside it."""
+    with WorkerProcess(redis_server.url, tmp_path_factory.mktemp("replay")):
+        yield redis_server.url
+
+
+def write(folder: Path, *, sessions: int, turns: int) -> Path:
+    """Sessions of calls and results, some with a large result, that outgrow a small limit."""
+    lines = []
+    for session in range(sessions):
+        messages: list[dict[str, Any]] = [{"role": "system", "content": "You look things up."}]
+        for at in range(turns // 4):
+            call = {"name": "look", "arguments": json.dumps({"at": at})}
+            messages += [
+                {"role": "user", "content": f"What is at {at}, {session}?"},
+                {
+                    "role": "assistant",
+                    "content": None,
+                    "tool_calls": [{"id": "c", "type": "function", "function": call}],
+                },
+                {"role": "tool", "tool_call_id": "c", "content": f"row {at} " * (9 + at % 5 * 40)},
+                {"role": "assistant", "content": f"Row {at} is there."},
+            ]
+        lines.append(json.dumps({"session_id": f"made-{session}", "messages": messages}))
+    path = folder / "made.jsonl"
+    path.write_text("\n".join(lines), encoding="utf-8")
+    return path
+
+
+def assert_all_kept(card: dict[str, Any]) -> None:
+    assert not any(card["faults"].values()), card["examples"]
+    assert card["ok"]
+    assert card["unsettled"] == 0
+
+
+def test_a_replay_starts_its_own_workers_and_ends_with_zeros(tmp_path: Path) -> None:
+    path = write(tmp_path, sessions=6, turns=80)
+
+    ran = run(tmp_path, "replay", path, "--max-tokens", 1000, "--workers", 1)
+
+    assert ran.code == 0, ran
+    assert "turns lost / doubled" in ran.out
+    assert "compactions" in ran.out
+    assert ran.err == ""
+
+
+def test_json_tells_what_happened_and_nothing_stays_in_redis(pipeline: str, tmp_path: Path) -> None:
+    path = write(tmp_path, sessions=4, turns=80)
+    with redis.Redis.from_url(pipeline) as client:
+        before = client.keys("turnmill:{replay-*")
+
+        ran = run(
+            *(tmp_path, "replay", path, "--redis-url", pipeline, "--max-tokens", 1000),
+            *("--repeat", 2, "--join", 2, "--limit", 3, "--pace", 1, "--json"),
+        )
+
+        assert client.keys("turnmill:{replay-*") == before
+    assert ran.code == 0, ran
+    assert_all_kept(ran.json)
+    assert ran.json["sessions"] == 4
+    assert ran.json["turns"] == 2 * (160 + 1 + 80)
+    assert sum(ran.json["compactions"].values()) > 0
+    assert ran.json["tokens_final"] < ran.json["tokens_in"] / 2
+
+
+def test_without_workers_every_cut_is_a_projection_and_nothing_is_lost(tmp_path: Path) -> None:
+    path = write(tmp_path, sessions=3, turns=80)
+
+    ran = run(tmp_path, "replay", path, "--max-tokens", 1000, "--no-workers", "--json")
+
+    assert ran.code == 0, ran
+    assert not any(ran.json["faults"].values()), ran.json["examples"]
+    assert ran.json["compactions"] == {}
+    assert ran.json["reads_projected"] > 100
+
+
+def test_a_system_prompt_that_leaves_no_room_is_counted_as_refused(
+    pipeline: str, tmp_path: Path
+) -> None:
+    messages = [{"role": "system", "content": "word " * 2000}, {"role": "user", "content": "hi"}]
+    path = tmp_path / "large.jsonl"
+    path.write_text(json.dumps({"messages": messages}), encoding="utf-8")
+
+    ran = run(tmp_path, "replay", path, "--redis-url", pipeline, "--max-tokens", 1000, "--json")
+
+    assert ran.code == 0, ran
+    assert (ran.json["refused"], ran.json["sessions"]) == (1, 0)
+
+
+def test_a_bad_file_is_refused_by_name_and_line_before_anything_starts(tmp_path: Path) -> None:
+    path = tmp_path / "bad.jsonl"
+    path.write_text('{"messages": []}\n{"messages": [{"role": "wizard"}]}', encoding="utf-8")
+
+    ran = run(tmp_path, "replay", path)
+
+    assert ran.code == 2
+    assert f"{path}:2: messages[0].role: unknown role" in ran.err.replace("\n", "")
+    assert ran.out == ""
+
+
+def test_sessions_that_exist_are_not_replayed_over(pipeline: str, tmp_path: Path) -> None:
+    path = write(tmp_path, sessions=1, turns=4)
+    words = ("replay", path, "--redis-url", pipeline, "--namespace", "mine", "--json")
+
+    first = run(tmp_path, *words, "--keep")
+    second = run(tmp_path, *words)
+
+    assert first.code == 0, first
+    assert second.code == 1
+    assert "already has 1 of these sessions" in " ".join(second.err.split())
+
+
+def test_a_policy_file_is_used_and_a_bad_one_refused(pipeline: str, tmp_path: Path) -> None:
+    path = write(tmp_path, sessions=2, turns=80)
+    policy = tmp_path / "policy.json"
+    words = ("replay", path, "--redis-url", pipeline, "--policy", policy, "--max-tokens", 900)
+
+    policy.write_text('{"strategies": ["window"]}', encoding="utf-8")
+    windowed = run(tmp_path, *words, "--json")
+    policy.write_text('{"target_ratio": 7}', encoding="utf-8")
+    refused = run(tmp_path, *words)
+
+    assert windowed.code == 0, windowed
+    assert_all_kept(windowed.json)
+    assert set(windowed.json["compactions"]) == {"window"}
+    assert refused.code == 1
+    assert "target_ratio" in refused.err
+
+
+@requires_data
+@pytest.mark.parametrize(("name", "limit", "max_tokens"), [("tau", 20, 4000), ("coding", 13, 8000)])
+def test_real_conversations_are_kept_whole_and_under_their_limit(
+    pipeline: str, tmp_path: Path, name: str, limit: int, max_tokens: int
+) -> None:
+    assert DATA_DIR is not None
+    path = DATA_DIR / f"{name}.jsonl.gz"
+
+    ran = run(
+        *(tmp_path, "replay", path, "--redis-url", pipeline, "--limit", limit),
+        *("--max-tokens", max_tokens, "--json"),
+    )
+
+    assert ran.code == 0, ran
+    assert_all_kept(ran.json)
+    assert ran.json["sessions"] == limit
+    assert sum(ran.json["compactions"].values()) > 0

@@ -1,0 +1,108 @@
+"""What a hint is on the wire: a Celery protocol 2 message, JSON, two names, nothing of content."""
+
+from __future__ import annotations
+
+import base64
+import json
+from typing import Any
+
+import redis
+
+from tests.processes import wait_until
+from turnmill import ContextClient, Policy
+
+
+def _waiting(messages: redis.Redis, queue: str = "estimate") -> list[dict[str, Any]]:
+    raw: Any = messages
+    return [json.loads(one) for one in reversed(raw.lrange(queue, 0, -1))]
+
+
+def _body(message: dict[str, Any]) -> Any:
+    assert message["properties"]["body_encoding"] == "base64"
+    return json.loads(base64.b64decode(message["body"]))
+
+
+def _hint(messages: redis.Redis, client: ContextClient) -> dict[str, Any]:
+    client.push("agent-7", {"role": "user", "content": "my words", "name": "my-name"})
+    wait_until(lambda: client.hints.published == 1)
+    (message,) = _waiting(messages)
+    return message
+
+
+def test_a_hint_carries_the_namespace_and_the_session_only(
+    messages: redis.Redis, hinting: ContextClient
+) -> None:
+    args, kwargs, embed = _body(_hint(messages, hinting))
+
+    assert args == [hinting.namespace, "agent-7"]
+    assert kwargs == {}
+    assert set(embed.values()) == {None}
+
+
+def test_a_hint_is_a_protocol_2_message_in_json(
+    messages: redis.Redis, hinting: ContextClient
+) -> None:
+    message = _hint(messages, hinting)
+
+    assert message["content-type"] == "application/json"
+    assert message["content-encoding"] == "utf-8"
+    assert message["headers"]["task"] == "turnmill.estimate"
+    assert message["headers"]["id"] == message["properties"]["correlation_id"]
+    assert message["headers"]["argsrepr"] == repr((hinting.namespace, "agent-7"))
+    assert message["properties"]["delivery_info"]["routing_key"] == "estimate"
+
+
+def test_a_hint_is_neither_delayed_nor_retried_nor_answered(
+    messages: redis.Redis, hinting: ContextClient
+) -> None:
+    headers = _hint(messages, hinting)["headers"]
+
+    # An eta would sit unacknowledged in a worker; a deferred retry is a score in the due list.
+    assert headers["eta"] is None
+    assert headers["expires"] is None
+    assert headers["retries"] == 0
+    assert headers["ignore_result"] is True
+
+
+def test_a_hint_quotes_nothing_that_was_pushed(
+    messages: redis.Redis, hinting: ContextClient
+) -> None:
+    message = _hint(messages, hinting)
+
+    everything = json.dumps([message, _body(message)])
+    assert "my words" not in everything
+    assert "my-name" not in everything
+
+
+def test_one_hint_stands_for_a_burst(messages: redis.Redis, hinting: ContextClient) -> None:
+    for at in range(50):
+        hinting.push("agent-7", {"role": "user", "content": f"turn {at}"})
+    hinting.push("agent-8", {"role": "user", "content": "somebody else"})
+    wait_until(lambda: hinting.hints.published == 2)
+
+    sessions = [_body(message)[0][1] for message in _waiting(messages)]
+    assert sessions == ["agent-7", "agent-8"]
+
+
+def test_a_duplicate_push_publishes_no_hint(messages: redis.Redis, hinting: ContextClient) -> None:
+    turn = {"role": "user", "content": "once"}
+    hinting.push("agent-7", turn, turn_id="t")
+    wait_until(lambda: hinting.hints.published == 1)
+    messages.delete("estimate")
+
+    hinting.push("agent-7", turn, turn_id="t")
+    hinting.push("agent-8", turn)
+    wait_until(lambda: hinting.hints.published == 2)
+
+    assert [_body(message)[0][1] for message in _waiting(messages)] == ["agent-8"]
+
+
+def test_a_policy_change_hints_without_its_contents(
+    messages: redis.Redis, hinting: ContextClient
+) -> None:
+    hinting.open("agent-7", Policy(max_tokens=4321), system_prompt="secret orders")
+    wait_until(lambda: hinting.hints.published == 1)
+
+    (message,) = _waiting(messages)
+    assert _body(message)[0] == [hinting.namespace, "agent-7"]
+    assert "secret orders" not in json.dumps([message, _body(message)])

@@ -1,0 +1,267 @@
+"""No word of a conversation leaves Redis' session keys: not in logs, messages, events or errors."""
+
+from __future__ import annotations
+
+import json
+import traceback
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+import redis
+
+from tests import realdata
+from tests.processes import wait_until
+from tests.worker.harness import (
+    ROLLING,
+    Events,
+    Monitor,
+    chat,
+    debug_worker,
+    keys_of,
+    push_all,
+    settled,
+)
+from turnmill import (
+    ContextClient,
+    InvalidTurn,
+    Policy,
+    SystemPromptTooLarge,
+    TurnmillError,
+    TurnTooLarge,
+)
+from turnmill.contract.keys import commits_channel
+from turnmill.contract.names import Namespace
+from turnmill.embedded import EmbeddedRedis
+
+pytestmark = pytest.mark.worker
+
+MARK = "xqmark"
+"""The beginning of every word that must not get out; what follows says where it was."""
+
+PIXELS = "eHFtYXJr" * 8
+"""The mark in base64: an inline picture's data."""
+
+
+def _marked_call(at: int) -> list[dict[str, Any]]:
+    """A call and its result, with a mark in every field that takes text."""
+    return [
+        {
+            "role": "assistant",
+            "content": None,
+            "refusal": f"{MARK}-refusal-{at}",
+            "reasoning_content": f"{MARK}-reasoning-{at}",
+            "tool_calls": [
+                {
+                    "id": f"{MARK}-call-{at}",
+                    "type": "function",
+                    "function": {
+                        "name": f"{MARK}_function",
+                        "arguments": json.dumps({f"{MARK}-key": f"{MARK}-argument-{at}"}),
+                    },
+                }
+            ],
+        },
+        {"role": "tool", "tool_call_id": f"{MARK}-call-{at}", "content": f"{MARK}-result " * 90},
+    ]
+
+
+def _marked_turns() -> list[dict[str, Any]]:
+    turns: list[dict[str, Any]] = []
+    for at, message in enumerate(chat(60, topic=f"{MARK}-topic")):
+        named = {**message, "name": f"{MARK}-name", f"{MARK}_field": f"{MARK}-value"}
+        turns.append({"messages": [named], "metadata": {f"{MARK}-meta": f"{MARK}-data"}})
+        turns.append({"messages": _marked_call(at)})
+    picture = [
+        {"type": "text", "text": f"{MARK}-caption"},
+        {
+            "type": "image_url",
+            "image_url": {"url": f"data:image/png;base64,{PIXELS}", "detail": "low"},
+        },
+    ]
+    turns.insert(3, {"messages": [{"role": "user", "content": picture}], "pinned": True})
+    turns.insert(5, {"messages": [{"role": "developer", "content": f"{MARK}-developer"}]})
+    return turns
+
+
+def _real_turns() -> list[dict[str, Any]]:
+    """Messages of real tool-using agents, each text marked; none where there is no data."""
+    if realdata.DATA_DIR is None:
+        return []
+    found = [m for one in realdata.sessions("tau", 6) for m in one["messages"]]
+    return [
+        {"messages": [{**m, "content": f"{MARK}-real {m['content']}"}]}
+        for m in found
+        if isinstance(m.get("content"), str) and m["role"] in ("user", "assistant", "tool")
+    ]
+
+
+@dataclass(frozen=True)
+class Overheard:
+    """All that left the session keys while marked conversations were kept small."""
+
+    logs: str
+    broker: str
+    events: list[dict[str, Any]]
+    announcements: list[Any]
+    compactions: int
+
+
+@pytest.fixture(scope="module")
+def overheard(
+    store: EmbeddedRedis,
+    new_server: Callable[..., EmbeddedRedis],
+    tmp_path_factory: pytest.TempPathFactory,
+) -> Iterator[Overheard]:
+    broker, folder = new_server(), tmp_path_factory.mktemp("privacy")
+    conversations = {"made-up": _marked_turns(), "real": _real_turns()}
+    worker = debug_worker(store.url, folder, env={"TURNMILL_BROKER_URL": broker.url})
+    with (
+        redis.Redis.from_url(store.url) as server,
+        server.pubsub() as heard,
+        Monitor(broker.url) as monitor,
+        Events(broker.url) as events,
+        ContextClient(store.url, namespace="private", broker=broker.url) as client,
+        worker,
+    ):
+        heard.subscribe(commits_channel(Namespace("private")))
+        for session, turns in conversations.items():
+            client.open(session, ROLLING, system_prompt=f"{MARK}-system")
+            push_all(client, session, turns)
+        for session, turns in conversations.items():
+            wait_until(lambda: settled(client, session, turns=len(turns)))  # noqa: B023
+        versions = sum(client.info(session).version for session in conversations)
+        _break(server, client, "cut-off", '[{"role":"user","content":"' + MARK)
+        _break(server, client, "no-list", f'"{MARK}"')
+        _break(server, client, "no-role", json.dumps([{MARK: MARK}]))
+        client.open("bad-context", ROLLING)
+        server.set(keys_of(client, "bad-context").context, json.dumps({MARK: MARK, "pins": MARK}))
+        push_all(client, "bad-context", chat(90))
+        wait_until(lambda: len(events.failures()) >= 4, what="induced failures")
+        announced = []
+        while message := heard.get_message(timeout=0.2):
+            announced.append(message)
+        wait_until(lambda: len(events.results()) > 0)
+        worker.stop()
+        yield Overheard(worker.output(), monitor.text(), events.seen, announced, versions)
+
+
+def _break(server: redis.Redis, client: ContextClient, session: str, body: str) -> None:
+    """Leave a turn in the log that was never pushed like this, and hint."""
+    client.push(session, {"role": "user", "content": "fine"})
+    wait_until(lambda: client.info(session).counted_seq == 1)
+    keys = keys_of(client, session)
+    fields = {"messages": body, "bound": "9", "turn_id": "t", "fields": ""}
+    server.xadd(keys.log, dict(fields.items()), id="2-0")
+    server.hset(keys.meta, "last_seq", "2")
+    client.push(session, {"role": "user", "content": "wakes a worker"})
+
+
+def test_the_conversations_were_compacted_while_we_listened(overheard: Overheard) -> None:
+    assert overheard.compactions > 0
+    assert "DEBUG" in overheard.logs
+    assert "turnmill.summarize" in overheard.broker
+    assert "task-failed" in {event["type"] for event in overheard.events}
+    assert len(overheard.announcements) > overheard.compactions
+
+
+def test_worker_logs_hold_no_content(overheard: Overheard) -> None:
+    assert MARK not in overheard.logs
+    assert PIXELS not in overheard.logs
+
+
+def test_task_messages_hold_no_content(overheard: Overheard) -> None:
+    assert MARK not in overheard.broker
+    assert PIXELS not in overheard.broker
+
+
+def test_events_and_results_hold_no_content(overheard: Overheard) -> None:
+    assert MARK not in str(overheard.events)
+
+
+def test_announcements_of_commits_hold_no_content(overheard: Overheard) -> None:
+    assert MARK not in str(overheard.announcements)
+
+
+BAD_TURNS: dict[str, Any] = {
+    "role": {"role": MARK, "content": MARK},
+    "content": {"role": "user", "content": {MARK: MARK}},
+    "part": {"role": "user", "content": [{"type": MARK, "text": 3}]},
+    "image": {
+        "role": "user",
+        "content": [{"type": "image_url", "image_url": {"url": f"data:image/png;base64,{MARK}!"}}],
+    },
+    "tool calls": {"role": "assistant", "tool_calls": [{"id": MARK, "function": MARK}]},
+    "tool calls of a user": {"role": "user", "content": MARK, "tool_calls": [{"id": MARK}]},
+    "result without id": {"role": "tool", "content": MARK},
+    "metadata": {"messages": [{"role": "user", "content": MARK}], "metadata": {MARK: object()}},
+    "unknown field": {"messages": [{"role": "user", "content": MARK}], MARK: MARK},
+    "a field that is not JSON": {"role": "user", "content": MARK, MARK: object()},
+    "a bare string": MARK,
+    "nothing": [],
+}
+
+
+@pytest.mark.parametrize("turn", BAD_TURNS.values(), ids=BAD_TURNS)
+def test_a_refused_turn_is_not_quoted(turn: object, silent: ContextClient) -> None:
+    with pytest.raises(InvalidTurn) as caught:
+        silent.push("s", turn)
+
+    assert MARK not in _everything_printed(caught.value)
+
+
+def test_a_turn_or_prompt_too_large_is_not_quoted(store: EmbeddedRedis, namespace: str) -> None:
+    with ContextClient(store.url, namespace=namespace, max_turn_bytes=1_000) as client:
+        with pytest.raises(TurnTooLarge) as turn:
+            client.push("s", {"role": "user", "content": MARK * 1_000})
+        with pytest.raises(SystemPromptTooLarge) as prompt:
+            client.open("s", Policy(max_tokens=600), system_prompt=f"{MARK} " * 600)
+
+    assert MARK not in _everything_printed(turn.value)
+    assert MARK not in _everything_printed(prompt.value)
+
+
+@pytest.mark.parametrize(
+    "body", ['[{"role":"user","content":"' + MARK, f'"{MARK}"'], ids=["cut off", "no list"]
+)
+def test_a_damaged_turn_is_not_quoted_by_a_read(
+    body: str, silent: ContextClient, server: redis.Redis
+) -> None:
+    silent.push("s", {"role": "user", "content": "fine"})
+    fields = {"messages": body, "bound": "9", "turn_id": "t", "fields": ""}
+    server.xadd(keys_of(silent, "s").log, dict(fields.items()), id="2-0")
+
+    with pytest.raises(TurnmillError) as caught:
+        silent.read("s")
+
+    assert MARK not in _everything_printed(caught.value)
+
+
+def test_a_damaged_context_is_not_quoted_by_a_read(
+    silent: ContextClient, server: redis.Redis
+) -> None:
+    silent.push("s", {"role": "user", "content": "fine"})
+    server.set(keys_of(silent, "s").context, json.dumps({MARK: MARK, "pins": MARK}))
+
+    with pytest.raises(TurnmillError) as caught:
+        silent.read("s")
+
+    assert MARK not in _everything_printed(caught.value)
+
+
+def test_a_context_does_not_print_its_messages(silent: ContextClient) -> None:
+    silent.push("s", {"role": "user", "content": MARK})
+
+    assert MARK not in repr(silent.read("s"))
+
+
+def _everything_printed(error: BaseException) -> str:
+    """The error as logged: with its causes and their attributes, as error trackers send them."""
+    seen, text = error, []
+    while True:
+        text += ["".join(traceback.format_exception_only(seen)), repr(seen), str(vars(seen))]
+        following = seen.__cause__ or (None if seen.__suppress_context__ else seen.__context__)
+        if following is None:
+            return "\n".join(text)
+        seen = following
