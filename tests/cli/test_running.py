@@ -208,9 +208,9 @@ def unused_port() -> int:
             "estimated: 3 turns, 90 tokens",
         ),
         (
-            "{'outcome': 'committed', 'turns': 9, 'tokens_before': 800, 'tokens_after': 300, "  # noqa: ISC004
+            "{'outcome': 'committed', 'turns': 9, 'tokens_before': 8000, 'tokens_after': 300, "  # noqa: ISC004
             "'strategy': 'rolling', 'version': 2}",
-            "committed by rolling: 800 → 300 tokens, 9 turns, version 2",
+            "committed by rolling: 8,000 → 300 tokens, 9 turns, version 2",
         ),
         ("{'outcome': 'skipped', 'session': 's'}", "skipped"),
         ("None", "None"),

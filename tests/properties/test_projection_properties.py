@@ -185,7 +185,7 @@ def test_each_read_is_a_prefix_of_the_next_but_for_rare_jumps(
         for start, end in zip(jumps, jumps[1:], strict=False)
     ]
     room = policy.limits(0).hard - policy.limits(0).target
-    assert min(between, default=room) > room / 4
+    assert min(between, default=room) > room / 8  # in exact tokens; the cut goes by bounds, which are larger
 
 
 @quickly

@@ -75,7 +75,7 @@ def test_tools_answer_with_an_error_what_they_cannot_read(path: str) -> None:
 def test_a_small_demo_ends_with_zeros_and_shows_a_compaction(tmp_path: Path) -> None:
     ran = run(
         *(tmp_path, "demo", "--agents", 4, "--steps", 50, "--max-tokens", 4000),
-        *("--workers", 1, "--no-flower"),
+        *("--workers", 1, "--no-flower", "--pace", 5),
     )
 
     assert ran.code == 0, ran

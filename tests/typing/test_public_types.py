@@ -78,7 +78,7 @@ def test_a_session_name_is_a_str(client: ContextClient) -> None:
 
 def test_a_policy_takes_known_strategies_only() -> None:
     with pytest.raises(InvalidInput):
-        Policy(strategies=("magic",))  # type: ignore[arg-type]
+        Policy(strategies=("magic",))
 
 
 def test_values_are_frozen(client: ContextClient) -> None:

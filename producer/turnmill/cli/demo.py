@@ -18,6 +18,9 @@ __all__ = ["register"]
 
 Agents = Annotated[int, typer.Option(min=1, help="Agents at a time.")]
 Steps = Annotated[int, typer.Option(min=1, help="Steps each of them takes, at least.")]
+Pace = Annotated[
+    int, typer.Option(min=0, metavar="MS", help="Pause between an agent's steps: it thinks.")
+]
 MaxTokens = Annotated[int, typer.Option(help="The policy's hard limit.")]
 Workers = Annotated[int, typer.Option(min=1, help="Worker processes.")]
 Flower = Annotated[bool, typer.Option("--flower/--no-flower", help="Start Flower on loopback.")]
@@ -33,8 +36,10 @@ def register(app: typer.Typer) -> None:
 
 
 def demo(
+    *,
     agents: Agents = 50,
     steps: Steps = 200,
+    pace: Pace = 200,
     max_tokens: MaxTokens = 8000,
     workers: Workers = 2,
     flower: Flower = True,
@@ -65,6 +70,7 @@ def demo(
             namespace="demo",
             policy=policy,
             concurrency=agents,
+            pace_s=pace / 1000,
             settle_s=settle,
             keep=hold,
         )

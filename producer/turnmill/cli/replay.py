@@ -52,7 +52,15 @@ Workers = Annotated[
 ]
 NoWorkers = Annotated[bool, typer.Option("--no-workers", help="Start none: every cut is a read's.")]
 Agents = Annotated[int, typer.Option(min=1, help="Sessions at a time.")]
-Pace = Annotated[int, typer.Option(min=0, metavar="MS", help="Pause between an agent's steps.")]
+Pace = Annotated[
+    int,
+    typer.Option(
+        min=0,
+        metavar="MS",
+        help="Pause between an agent's steps, which are spread over it; 0: all step at one instant "
+        "and wait for one another.",
+    ),
+]
 Repeat = Annotated[int, typer.Option(min=1, help="Play each session so many times.")]
 Join = Annotated[int, typer.Option(min=1, help="Join so many sessions into one long one.")]
 Limit = Annotated[int | None, typer.Option(min=1, help="Play only the first so many sessions.")]

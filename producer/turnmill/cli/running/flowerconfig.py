@@ -8,6 +8,8 @@ from __future__ import annotations
 import ast
 from typing import Any
 
+from turnmill.cli.output import count
+
 __all__ = ["format_task", "sentence"]
 
 
@@ -18,7 +20,7 @@ def format_task(task: Any) -> Any:
 
 
 def sentence(result: Any) -> Any:
-    """``committed by rolling: 9120 → 3075 tokens, 41 turns``; what is no outcome stays as it is."""
+    """``committed by rolling: 9,120 → 3,075 tokens, 41 turns``; what is no outcome stays."""
     try:
         told = dict(ast.literal_eval(result))
         said = str(told.pop("outcome"))
@@ -29,7 +31,7 @@ def sentence(result: Any) -> Any:
         said += f" by {strategy}"
     facts = []
     if "tokens_before" in told and "tokens_after" in told:
-        facts.append(f"{told.pop('tokens_before')} → {told.pop('tokens_after')} tokens")
-    facts += [f"{told.pop(noun)} {noun}" for noun in ("turns", "tokens") if noun in told]
+        facts.append(f"{told.pop('tokens_before'):,} → {told.pop('tokens_after'):,} tokens")
+    facts += [count(told.pop(f"{noun}s"), noun) for noun in ("turn", "token") if f"{noun}s" in told]
     facts += [f"{name} {value}" for name, value in told.items()]
     return f"{said}: {', '.join(facts)}" if facts else said

@@ -63,8 +63,8 @@ class StatusReader:
         self._shards = [shard_keys(namespace, shard) for shard in range(SHARDS)]
         self._commits = 0
         self._freed = 0
+        self._channel = commits_channel(namespace)
         self._announced: Any = client.pubsub(ignore_subscribe_messages=True)
-        self._announced.subscribe(commits_channel(namespace))
 
     def read(self) -> Status | None:
         """The status now; None when Redis does not answer."""
@@ -88,6 +88,8 @@ class StatusReader:
         self._announced.close()
 
     def _hear_commits(self) -> None:
+        if not self._announced.subscribed:
+            self._announced.subscribe(self._channel)
         while message := self._announced.get_message():
             record = json.loads(message["data"])
             self._commits += 1

@@ -37,7 +37,9 @@ def watch(
             supervisor.check()
             now = time.monotonic()
             if live:
-                line = Text(_line(reader, supervisor), no_wrap=True, overflow="ellipsis")
+                line = Text(_line(reader, supervisor))
+                # Room for the ^C a terminal echoes: a line it breaks could not be rewritten.
+                line.truncate(console.width - len("^C "), overflow="ellipsis")
                 live.update(line, refresh=True)
             elif now - shown_at >= PLAIN_EVERY_S:
                 console.print(_line(reader, supervisor), markup=False, soft_wrap=True)

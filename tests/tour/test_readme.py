@@ -1,0 +1,87 @@
+"""The README's example, run as it stands against a model endpoint that only echoes."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+
+import pytest
+
+from turnmill import ContextClient, SilentWaker
+from turnmill.embedded import EmbeddedRedis
+
+README = Path(__file__).parents[2] / "README.md"
+
+
+class EchoModel(BaseHTTPRequestHandler):
+    """Answers a chat completion with the number of messages it was sent."""
+
+    def do_POST(self) -> None:  # noqa: N802 - the base class's name
+        request = json.loads(self.rfile.read(int(self.headers["content-length"])))
+        text = f"I was sent {len(request['messages'])} messages"
+        choice = {
+            "index": 0,
+            "finish_reason": "stop",
+            "message": {"role": "assistant", "content": text, "refusal": None},
+        }
+        body = {"id": "1", "object": "chat.completion", "created": 0, "model": request["model"]}
+        answer = json.dumps({**body, "choices": [choice]}).encode()
+        self.send_response(200)
+        self.send_header("content-type", "application/json")
+        self.send_header("content-length", str(len(answer)))
+        self.end_headers()
+        self.wfile.write(answer)
+
+    def log_message(self, *_: object) -> None:
+        """Print nothing."""
+
+
+@pytest.fixture
+def model_url() -> Iterator[str]:
+    server = ThreadingHTTPServer(("127.0.0.1", 0), EchoModel)
+    thread = threading.Thread(target=server.serve_forever)
+    thread.start()
+    yield f"http://127.0.0.1:{server.server_port}/v1"
+    server.shutdown()
+    thread.join()
+    server.server_close()
+
+
+def test_the_example_of_the_readme_works_as_printed(
+    redis_server: EmbeddedRedis, model_url: str
+) -> None:
+    found = re.search(r"```python\n(.*?)```", README.read_text(), re.DOTALL)
+    assert found is not None
+    example = found[1].replace("redis://localhost:6379/0", redis_server.url)
+    with ContextClient(redis_server.url, broker=SilentWaker()) as client:
+        client.forget("agent-7")
+
+    done = subprocess.run(
+        [sys.executable, "-c", example],
+        input="first\nsecond\n\n",
+        env={**os.environ, "OPENAI_BASE_URL": model_url, "OPENAI_API_KEY": "none"},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=True,
+    )
+
+    assert "I was sent 2 messages" in done.stdout
+    assert "I was sent 4 messages" in done.stdout
+    with ContextClient(redis_server.url, broker=SilentWaker()) as client:
+        roles = [message["role"] for message in client.read("agent-7").messages]
+    assert roles == ["system", "user", "assistant", "user", "assistant"]
+
+
+def test_the_example_of_the_readme_has_twelve_lines() -> None:
+    found = re.search(r"```python\n(.*?)```", README.read_text(), re.DOTALL)
+
+    assert found is not None
+    assert len([line for line in found[1].splitlines() if line]) <= 12
