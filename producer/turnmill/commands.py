@@ -419,9 +419,7 @@ def _legal(
     pending = 0
     for entry, before, after in zip(log, turns, legal, strict=True):
         if entry.seq > counted_seq:
-            pending += entry.bound
-            if after is not before:
-                pending += _bound(after)
+            pending += entry.bound if after is before else _bound(after)
     return legal, pending
 
 
@@ -436,7 +434,7 @@ def _tail(
         TailTurn(
             seq=entry.seq,
             messages=tuple(messages),
-            tokens=int(counts.get(b"%d" % entry.seq) or max(entry.bound, _bound(messages))),
+            tokens=int(counts.get(b"%d" % entry.seq) or _bound(messages)),
             exact=entry.seq <= counted_seq,
             pinned=b'"pinned":true' in entry.fields,
         )
@@ -456,5 +454,5 @@ def _bound_body(body: bytes) -> int:
 
 
 def _bound(messages: Sequence[JsonMessage]) -> int:
-    """An upper bound for these messages, with the reply's opening."""
-    return _bound_body(encode_json(messages)) + Usage.REPLY
+    """An upper bound for these messages, without the reply's opening; additive."""
+    return sum(_bound_body(encode_json(message)) for message in messages)

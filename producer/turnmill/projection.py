@@ -33,11 +33,11 @@ _LEAST_SHARE = 0.25
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Projected:
-    """What fits: messages under the hard limit, and the receipt for what does not."""
+    """What fits: messages under the hard limit, and the receipt for what does not, if anything."""
 
     messages: list[JsonMessage]
     tokens: int
-    receipt: Receipt
+    receipt: Receipt | None
 
 
 def project(
@@ -55,8 +55,11 @@ def project(
     the turns carry their own. ``count`` gives an upper bound for any list of messages; it is
     asked only when messages must be shortened inside.
     """
-    fixed = fixed_tokens + _RECEIPT_TOKENS
     head = render_head(stored, system)
+    whole = fixed_tokens + _tokens(tail)
+    if whole <= limits.hard:
+        return Projected(messages=[*head, *_messages(tail)], tokens=whole, receipt=None)
+    fixed = fixed_tokens + _RECEIPT_TOKENS
     groups, _ = segments(tail, [turn.messages for turn in tail])
     pinned, newest, dropped = _keep_newest(groups, fixed, limits)
     tokens = fixed + _tokens(pinned) + _tokens(newest)

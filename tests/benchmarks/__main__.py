@@ -19,9 +19,11 @@ BENCHMARKS = {
 
 def main(names: list[str]) -> None:
     for name in names or list(BENCHMARKS):
-        with tempfile.TemporaryDirectory() as folder:
-            with EmbeddedRedis(Path(folder), durable=False) as server:
-                print(f"\n{name}\n" + "\n".join(BENCHMARKS[name](server)))
+        with (
+            tempfile.TemporaryDirectory() as folder,
+            EmbeddedRedis(Path(folder), durable=False) as server,
+        ):
+            print(f"\n{name}\n" + "\n".join(BENCHMARKS[name](server)))
 
 
 if __name__ == "__main__":

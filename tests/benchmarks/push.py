@@ -38,7 +38,8 @@ def run(server: EmbeddedRedis) -> list[str]:
     bare, *ours = (sample.p50_us for sample in samples)
     lines = ["turns in session   push p50   bare EVALSHA p50   ratio   against 10 turns"]
     lines += [
-        f"{length:>16,}   {p50:>5.0f} µs   {bare:>13.0f} µs   {p50 / bare:>5.2f}   {p50 / ours[0]:>16.2f}"
+        f"{length:>16,}   {p50:>5.0f} µs   {bare:>13.0f} µs   {p50 / bare:>5.2f}   "
+        f"{p50 / ours[0]:>16.2f}"
         for length, p50 in zip(LENGTHS, ours, strict=True)
     ]
     return lines

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 import tempfile
@@ -27,7 +28,7 @@ def run(server: EmbeddedRedis) -> list[str]:
         theirs = _per_turn(server, Path(folder))
     total = SESSIONS * TURNS
     return [
-        f"{SESSIONS} sessions x {TURNS} turns of 800 characters, one prefork worker process, events on",
+        f"{SESSIONS} sessions x {TURNS} turns of 800 characters, one prefork worker, events on",
         "design                            turns/s   tasks",
         f"one hint per burst (turnmill)   {total / ours:>9,.0f}   {tasks:>5,}",
         f"one task per turn               {total / theirs:>9,.0f}   {total:>5,}",
@@ -51,7 +52,7 @@ def _pipeline(server: EmbeddedRedis, folder: Path) -> tuple[float, int]:
             client.push_many((f"s{n}", _message(turn)) for n in range(SESSIONS))
         wait_until(lambda: _counted(server, TURNS), within_s=120, what="all counted")
         seconds = time.perf_counter() - start
-        tasks = worker.output().count("estimated task=")
+        tasks = worker.output().count("turnmill.estimate")
     return seconds, tasks
 
 
@@ -82,7 +83,7 @@ def _per_turn(server: EmbeddedRedis, folder: Path) -> float:
             [*command, "--without-gossip", "--loglevel", "INFO"],
             stdout=output,
             stderr=output,
-            env={**__import__("os").environ, "TURNMILL_REDIS_URL": server.url},
+            env={**os.environ, "TURNMILL_REDIS_URL": server.url},
         )
     try:
         wait_until(lambda: b" ready." in log.read_bytes(), within_s=40, what="worker ready")

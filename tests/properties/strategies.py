@@ -13,6 +13,7 @@ from functools import cache
 from typing import Any, NamedTuple
 
 from hypothesis import strategies as st
+
 from turnmill.contract.policy import Policy
 
 __all__ = [
@@ -162,15 +163,19 @@ def _batch(
     return [(calling,), *((result,) for result in results)]
 
 
+def _alone(message: Message) -> list[tuple[Message, ...]]:
+    return [(message,)]
+
+
 def _stretches(words: int, *, legal: bool) -> st.SearchStrategy[list[tuple[Message, ...]]]:
     """A few turns in a row that belong together."""
     lost = st.just(0) if legal else st.sampled_from([0, 0, 0, 1, 3])
     forms = st.sampled_from(["together", "behind", "apart"])
     batch = st.builds(_batch, _calling(words), texts(words), lost, st.integers(0, 2), forms)
-    spoken = (_said("user", words) | _said("assistant", words)).map(lambda said: [(said,)])
+    spoken = (_said("user", words) | _said("assistant", words)).map(_alone)
     if legal:
         return spoken | batch
-    return spoken | batch | spoken | batch | _orphan(words).map(lambda orphan: [(orphan,)])
+    return spoken | batch | spoken | batch | _orphan(words).map(_alone)
 
 
 def _conversations(

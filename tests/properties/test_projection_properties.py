@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import uuid
+from itertools import pairwise
 from typing import Any
 
 from hypothesis import HealthCheck, given, settings
@@ -178,14 +179,16 @@ def test_each_read_is_a_prefix_of_the_next_but_for_rare_jumps(
         client.push(session, turn.as_pushed())
         reads.append(client.read(session).messages)
 
-    pairs = list(zip(reads, reads[1:], strict=False))
+    pairs = list(pairwise(reads))
     jumps = [at for at, (one, next_) in enumerate(pairs, 1) if next_[: len(one)] != one]
     between = [
         sum(count_messages(COUNTER, turn.messages) for turn in turns[start:end])
-        for start, end in zip(jumps, jumps[1:], strict=False)
+        for start, end in pairwise(jumps)
     ]
     room = policy.limits(0).hard - policy.limits(0).target
-    assert min(between, default=room) > room / 8  # in exact tokens; the cut goes by bounds, which are larger
+    assert (
+        min(between, default=room) > room / 8
+    )  # in exact tokens; the cut goes by bounds, which are larger
 
 
 @quickly

@@ -4,7 +4,7 @@ Agents push, open, read and forget; jobs run the real pipeline over the real scr
 before any step, several at once, doubled, late, killed; hints and scripts get lost. After every
 event the promises of docs are looked up in Redis itself.
 
-``TURNMILL_PROTOCOL_EXAMPLES`` raises the number of runs: 40 by default, thousands before a release.
+``TURNMILL_PROTOCOL_EXAMPLES`` raises the number of runs: 15 by default, thousands before a release.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from __future__ import annotations
 import json
 import os
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import pytest
@@ -47,7 +48,7 @@ from turnmill_worker.summarizers.offline import ExtractiveSummarizer
 from turnmill_worker.sweep import Sweeper
 from turnmill_worker.tokens import count_messages, counter_for
 
-EXAMPLES = int(os.environ.get("TURNMILL_PROTOCOL_EXAMPLES", "40"))
+EXAMPLES = int(os.environ.get("TURNMILL_PROTOCOL_EXAMPLES", "15"))
 STEPS = 40
 ROUNDS = 60
 """Sweeps after which a session left alone must have come to rest."""
@@ -300,7 +301,10 @@ class Protocol(RuleBasedStateMachine):
             stored = self._stored(name)
             kept = {pin.seq: pin.messages for pin in stored.pins}
             for seq, (_, turn) in enumerate(session.turns[: stored.watermark], 1):
-                assert not turn.pinned or kept[seq] == turn.messages
+                # A pinned result without its call is kept as a user message.
+                said = [m for m in turn.messages if turn.pinned and m["role"] != "tool"]
+                assert all(message in kept[seq] for message in said)
+                assert not turn.pinned or len(kept[seq]) >= len(turn.messages)
 
     @invariant()
     def a_read_is_the_committed_context_and_every_later_turn(self) -> None:
@@ -311,7 +315,8 @@ class Protocol(RuleBasedStateMachine):
 
             assert read.last_seq == len(session.turns)
             assert violations(messages) == []
-            assert count_messages(counter_for(session.policy.encoding), messages) <= limit
+            if self._basis(name) in ("", session.policy.encoding):  # else it waits for a recount
+                assert count_messages(counter_for(session.policy.encoding), messages) <= limit
             assert read.tokens <= limit
             if read.projection is None:
                 assert messages == self._expected(name)
@@ -342,9 +347,8 @@ class Protocol(RuleBasedStateMachine):
             assert info.usage.tail == sum(counts.values())
             uncounted = [each for seq, each in log if seq > info.counted_seq]
             assert info.usage.pending == sum(int(each[b"bound"]) for each in uncounted)
-            basis = self.redis.hget(keys.meta, "basis")
-            if basis:
-                count = counting(counter_for(basis.decode().partition("/")[0]))
+            if basis := self._basis(name):
+                count = counting(counter_for(basis))
                 assert info.usage.summary == count(render_head(stored))
                 tracker = CallTracker()
                 legal = {turn.seq: tracker.repair(turn.messages) for turn in self._tail(name)}
@@ -375,7 +379,8 @@ class Protocol(RuleBasedStateMachine):
             shard = shard_keys(NAMESPACE, shard_of(SessionId(name)))
             permanent |= {shard.backlog, shard.due, shard.index}
         owned = {key for n in self.model for key in session_keys(NAMESPACE, SessionId(n)).owned}
-        for raw in self.redis.keys("*"):
+        found: Any = self.redis.keys("*")
+        for raw in found:
             key = raw.decode()
             assert key in permanent or key in owned
             assert key in permanent or self.redis.pttl(key) > 0
@@ -409,8 +414,13 @@ class Protocol(RuleBasedStateMachine):
             for due in (keys.due, keys.backlog):
                 self.redis.zadd(due, {name: 1}, xx=True)
 
+    def _basis(self, name: str) -> str:
+        """The vocabulary the session's counts were made with, or "" before the first."""
+        basis: Any = self.redis.hget(session_keys(NAMESPACE, SessionId(name)).meta, "basis")
+        return (basis or b"").decode().partition("/")[0]
+
     def _stored(self, name: str) -> StoredContext:
-        body = self.redis.get(session_keys(NAMESPACE, SessionId(name)).context)
+        body: Any = self.redis.get(session_keys(NAMESPACE, SessionId(name)).context)
         return StoredContext.parse(body)
 
     def _entries(self, key: str) -> list[tuple[int, dict[bytes, bytes]]]:
@@ -437,13 +447,15 @@ class Protocol(RuleBasedStateMachine):
 
 
 def test_the_protocol_keeps_its_promises_whatever_happens(redis_server: EmbeddedRedis) -> None:
-    run_state_machine_as_test(  # type: ignore[no-untyped-call]
-        lambda: Protocol(redis_server),
+    machine: Any = partial(Protocol, redis_server)  # a factory does as well as a class
+    run_state_machine_as_test(
+        machine,
         settings=settings(
             max_examples=EXAMPLES,
             stateful_step_count=STEPS,
             deadline=None,
             suppress_health_check=list(HealthCheck),
             print_blob=True,
+            database=None,
         ),
     )

@@ -77,12 +77,11 @@ def test_tokens_are_counted_in_the_background(client: ContextClient) -> None:
 @pytest.mark.usefixtures("worker")
 def test_a_context_before_and_after_a_compaction(client: ContextClient) -> None:
     client.open("agent-7", POLICY, system_prompt=SYSTEM)
-    for number in range(10):
-        client.push("agent-7", delivery(number))
+    client.push_many(("agent-7", delivery(number)) for number in range(10))
+    wait_until(lambda: client.read("agent-7").exact)
     before = client.read("agent-7")
 
-    for number in range(10, 100):
-        client.push("agent-7", delivery(number))
+    client.push_many(("agent-7", delivery(number)) for number in range(10, 100))
     after = compacted(client, "agent-7", turns=100)
 
     # Before: every turn, as it was pushed.
@@ -102,8 +101,7 @@ def test_a_context_before_and_after_a_compaction(client: ContextClient) -> None:
 def test_between_target_and_soft_limit_nothing_is_committed(client: ContextClient) -> None:
     # Each commit changes the beginning of the context, and a provider's prompt cache misses.
     client.open("agent-7", POLICY)
-    for number in range(100):
-        client.push("agent-7", delivery(number))
+    client.push_many(("agent-7", delivery(number)) for number in range(100))
     settled = compacted(client, "agent-7", turns=100)
 
     client.push("agent-7", user("One turn more is no reason to compact."))
@@ -136,8 +134,7 @@ def test_a_pinned_turn_stays_word_for_word(client: ContextClient) -> None:
     address = {"role": "user", "content": "My address is 3 Rose Lane. Never forget it!"}
     client.open("agent-7", POLICY)
     client.push("agent-7", Turn.model_validate({"messages": [address], "pinned": True}))
-    for number in range(100):
-        client.push("agent-7", delivery(number))
+    client.push_many(("agent-7", delivery(number)) for number in range(100))
 
     context = compacted(client, "agent-7", turns=101)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from importlib import resources
 from typing import Any
 
 import structlog
@@ -10,7 +11,9 @@ from celery import Celery, signals
 from kombu import Exchange, Queue
 
 from turnmill.contract import jobs
+from turnmill.contract.scripts import load_script
 from turnmill_worker import tasks, wiring
+from turnmill_worker.store import lua
 from turnmill_worker.sweep import SweepThread
 from turnmill_worker.tokens import counter_for
 
@@ -57,8 +60,14 @@ _sweep: list[SweepThread] = []
 
 @signals.worker_init.connect
 def _load_before_fork(**_: Any) -> None:
-    """Load the vocabulary once; forked processes share its memory."""
+    """Load the vocabulary once, for forked processes to share, and the scripts as they are now.
+
+    A script read later would be the one of a newer version, installed under running workers.
+    """
     counter_for("o200k_base").count("")
+    for script in resources.files(lua).iterdir():
+        if script.name.endswith(".lua"):
+            load_script(lua.__name__, script.name.removesuffix(".lua"))
 
 
 @signals.worker_ready.connect

@@ -1,0 +1,92 @@
+"""What holds of repaired conversations and of the places where a log may be cut."""
+
+from __future__ import annotations
+
+from itertools import accumulate
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.properties.strategies import GivenTurn, conversations, legal_conversations, turns
+from turnmill.contract.context import JsonMessage
+from turnmill.contract.legality import CallTracker, repair, segments, violations
+
+chaos = st.lists(turns(3), max_size=12) | conversations(3)
+
+
+def flat(said: list[GivenTurn]) -> list[JsonMessage]:
+    return [message for turn in said for message in turn.messages]
+
+
+@given(chaos)
+def test_what_was_repaired_is_legal(said: list[GivenTurn]) -> None:
+    assert violations(repair(flat(said))) == []
+
+
+@given(legal_conversations(3))
+def test_what_is_legal_stays_as_it_is(said: list[GivenTurn]) -> None:
+    assert violations(flat(said)) == []
+    assert repair(flat(said)) == flat(said)
+
+
+@given(chaos)
+def test_repairing_again_changes_nothing(said: list[GivenTurn]) -> None:
+    once = repair(flat(said))
+
+    assert repair(once) == once
+
+
+@given(chaos, chaos)
+def test_what_comes_later_never_changes_what_was_repaired_before(
+    said: list[GivenTurn], later: list[GivenTurn]
+) -> None:
+    before = repair(flat(said))
+
+    assert repair(flat(said + later))[: len(before)] == before
+
+
+@given(chaos)
+def test_turn_by_turn_is_repaired_like_all_at_once(said: list[GivenTurn]) -> None:
+    tracker = CallTracker()
+
+    parts = [message for turn in said for message in tracker.repair(turn.messages)]
+
+    assert parts == repair(flat(said))
+
+
+@given(chaos)
+def test_a_repair_drops_no_message(said: list[GivenTurn]) -> None:
+    repaired = repair(flat(said))
+
+    for message in flat(said):
+        content = message["content"]
+        adopted = isinstance(content, str) and any(
+            content in str(each["content"]) for each in repaired if each["role"] == "user"
+        )
+        assert message in repaired or adopted
+
+
+@given(chaos)
+def test_segments_hold_every_turn_once_and_in_order(said: list[GivenTurn]) -> None:
+    groups, _ = segments(range(len(said)), [turn.messages for turn in said])
+
+    assert [at for group in groups for at in group] == list(range(len(said)))
+    assert all(groups)
+
+
+@given(legal_conversations(3))
+def test_a_cut_between_segments_leaves_both_sides_legal(said: list[GivenTurn]) -> None:
+    groups, _ = segments(range(len(said)), [turn.messages for turn in said])
+
+    for cut in accumulate(map(len, groups)):
+        assert violations(flat(said[:cut])) == []
+        assert violations(flat(said[cut:])) == []
+
+
+@given(chaos)
+def test_the_last_segment_is_open_exactly_while_a_call_waits(said: list[GivenTurn]) -> None:
+    _, is_open = segments(said, [turn.messages for turn in said])
+
+    tracker = CallTracker()
+    tracker.repair(flat(said))
+    assert is_open == bool(tracker.open)

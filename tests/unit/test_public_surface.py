@@ -1,0 +1,57 @@
+"""What ``import turnmill`` gives, and that both clients are one surface."""
+
+from __future__ import annotations
+
+import inspect
+from typing import Any
+
+import turnmill
+from turnmill import AsyncContextClient, ContextClient
+
+PUBLIC = set(
+    """
+    AsyncContextClient ContextClient
+    Context ContextInfo Limits Message Policy Pushed Receipt Turn Usage
+    CeleryWaker HintCounts SilentWaker Waker
+    CorruptContext InvalidInput InvalidName InvalidPolicy InvalidTurn ScriptContract StoreFull
+    StoreUnavailable SystemPromptTooLarge Transient TurnTooLarge TurnmillError UnknownEncoding
+    UnknownSession
+    """.split()  # noqa: SIM905 - grouped as in the package
+)
+
+
+def public(client: type) -> dict[str, Any]:
+    return {name: member for name, member in vars(client).items() if not name.startswith("_")}
+
+
+def test_the_public_names_are_these() -> None:
+    assert set(turnmill.__all__) == PUBLIC
+
+
+def test_every_public_name_is_there() -> None:
+    assert all(hasattr(turnmill, name) for name in turnmill.__all__)
+
+
+def test_both_clients_have_the_same_methods() -> None:
+    assert list(public(ContextClient)) == list(public(AsyncContextClient))
+
+
+def test_both_clients_take_the_same_arguments_and_give_the_same_values() -> None:
+    for name, member in public(ContextClient).items():
+        twin = public(AsyncContextClient)[name]
+        if not isinstance(member, property):
+            assert inspect.signature(member) == inspect.signature(twin), name
+
+
+def test_both_clients_are_made_alike() -> None:
+    sync, asynchronous = (inspect.signature(c) for c in (ContextClient, AsyncContextClient))
+
+    assert list(sync.parameters) == list(asynchronous.parameters)
+    assert [p.default for p in sync.parameters.values()] == [
+        p.default for p in asynchronous.parameters.values()
+    ]
+
+
+def test_every_method_that_waits_is_a_coroutine() -> None:
+    for name, member in public(AsyncContextClient).items():
+        assert isinstance(member, property) or inspect.iscoroutinefunction(member), name
