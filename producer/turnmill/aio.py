@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterable, Sequence
 from types import TracebackType
 from typing import Any, Self
@@ -15,7 +16,8 @@ from turnmill.commands import Call, Command, Commands, PushCall, translate
 from turnmill.contract.context import Context, ContextInfo, Pushed
 from turnmill.contract.names import SessionId
 from turnmill.contract.policy import Policy
-from turnmill.contract.turns import DEFAULT_MAX_TURN_BYTES
+from turnmill.contract.turns import DEFAULT_MAX_TURN_BYTES, TurnLike
+from turnmill.exact import exact_tokens
 from turnmill.wake import HintCounts, Waker
 
 __all__ = ["AsyncContextClient"]
@@ -77,10 +79,15 @@ class AsyncContextClient:
         """
         call = self._commands.open(session, policy, system_prompt)
         await self._register()
-        if self._commands.opened(await self._run(call)):
+        reply = await self._run(call)
+        if self._commands.is_refused(reply) and system_prompt:
+            # An upper bound puts it in doubt: count it, if a vocabulary is installed here.
+            tokens = await asyncio.to_thread(exact_tokens, system_prompt, policy)
+            reply = await self._run(self._commands.open_finally(call, tokens))
+        if self._commands.opened(reply):
             self._waker.wake(self._commands.namespace, SessionId(session))
 
-    async def push(self, session: str, turn: object, *, turn_id: str | None = None) -> Pushed:
+    async def push(self, session: str, turn: TurnLike, *, turn_id: str | None = None) -> Pushed:
         """Append a turn: a ``Turn``, one message, or a list of messages. One round trip.
 
         Pushing the same ``turn_id`` again stores nothing and returns the same seq.
@@ -93,7 +100,7 @@ class AsyncContextClient:
             await self._register()
         return self._settle(push, await self._run(push.call))
 
-    async def push_many(self, turns: Iterable[tuple[str, object]]) -> list[Pushed]:
+    async def push_many(self, turns: Iterable[tuple[str, TurnLike]]) -> list[Pushed]:
         """Append many (session, turn) pairs, pipelined, in the order given.
 
         All are checked before any is sent. When Redis fails midway some may be stored; give the

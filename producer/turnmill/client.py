@@ -14,7 +14,8 @@ from turnmill.commands import Call, Command, Commands, PushCall, translate
 from turnmill.contract.context import Context, ContextInfo, Pushed
 from turnmill.contract.names import SessionId
 from turnmill.contract.policy import Policy
-from turnmill.contract.turns import DEFAULT_MAX_TURN_BYTES
+from turnmill.contract.turns import DEFAULT_MAX_TURN_BYTES, TurnLike
+from turnmill.exact import exact_tokens
 from turnmill.wake import CeleryWaker, HintCounts, SilentWaker, Waker
 
 __all__ = ["ContextClient"]
@@ -99,10 +100,15 @@ class ContextClient:
         """
         call = self._commands.open(session, policy, system_prompt)
         self._register()
-        if self._commands.opened(self._run(call)):
+        reply = self._run(call)
+        if self._commands.is_refused(reply) and system_prompt:
+            # An upper bound puts it in doubt: count it, if a vocabulary is installed here.
+            tokens = exact_tokens(system_prompt, policy)
+            reply = self._run(self._commands.open_finally(call, tokens))
+        if self._commands.opened(reply):
             self._waker.wake(self._commands.namespace, SessionId(session))
 
-    def push(self, session: str, turn: object, *, turn_id: str | None = None) -> Pushed:
+    def push(self, session: str, turn: TurnLike, *, turn_id: str | None = None) -> Pushed:
         """Append a turn: a ``Turn``, one message, or a list of messages. One round trip.
 
         Pushing the same ``turn_id`` again stores nothing and returns the same seq.
@@ -115,7 +121,7 @@ class ContextClient:
             self._register()
         return self._settle(push, self._run(push.call))
 
-    def push_many(self, turns: Iterable[tuple[str, object]]) -> list[Pushed]:
+    def push_many(self, turns: Iterable[tuple[str, TurnLike]]) -> list[Pushed]:
         """Append many (session, turn) pairs, pipelined, in the order given.
 
         All are checked before any is sent. When Redis fails midway some may be stored; give the

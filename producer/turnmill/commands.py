@@ -38,7 +38,7 @@ from turnmill.contract.names import Namespace, Seq, SessionId, Version, namespac
 from turnmill.contract.policy import MIN_ROOM_TOKENS, Policy
 from turnmill.contract.render import render_head, system_message
 from turnmill.contract.scripts import Script, load_script
-from turnmill.contract.turns import DEFAULT_MAX_TURN_BYTES, encode_turn, to_turn
+from turnmill.contract.turns import DEFAULT_MAX_TURN_BYTES, TurnLike, encode_turn, to_turn
 from turnmill.projection import project
 
 __all__ = ["Call", "Command", "Commands", "PushCall", "decode_turns", "translate"]
@@ -117,7 +117,7 @@ class Commands:
 
     # push
 
-    def push(self, session: str, turn: object, turn_id: str | None = None) -> PushCall:
+    def push(self, session: str, turn: TurnLike, turn_id: str | None = None) -> PushCall:
         """Append a turn; a turn without an id gets one, so that a retry cannot double it."""
         name, keys = self._keys(session)
         value = to_turn(turn, turn_id=turn_id)
@@ -136,7 +136,7 @@ class Commands:
         )
         return PushCall(Call(script, words), name, chosen)
 
-    def push_many(self, turns: Iterable[tuple[str, object]]) -> list[PushCall]:
+    def push_many(self, turns: Iterable[tuple[str, TurnLike]]) -> list[PushCall]:
         """One push per (session, turn); all are checked before any is sent."""
         calls = []
         for at, (session, turn) in enumerate(turns):
@@ -158,7 +158,11 @@ class Commands:
     # open
 
     def open(self, session: str, policy: Policy | None, system_prompt: str | None) -> Call:
-        """Create a session, or change its policy or system prompt; None leaves it as it is."""
+        """Create a session, or change its policy or system prompt; None leaves it as it is.
+
+        A system prompt is weighed by an upper bound; when that puts it in doubt, the reply
+        ``is_refused`` and ``open_finally`` settles it.
+        """
         name, keys = self._keys(session)
         if system_prompt is not None and not isinstance(system_prompt, str):
             raise InvalidTurn(f"system_prompt: must be a str, got {type(system_prompt).__name__}")
@@ -172,10 +176,24 @@ class Commands:
             ttl_ms=chosen.ttl_s * 1000,
             has_system=int(system_prompt is not None),
             system=(system_prompt or "").encode("utf-8", "replace"),
-            system_bound=bound,
+            system_tokens=bound,
+            is_final=0,
             min_room=MIN_ROOM_TOKENS,
         )
         return Call(load_script(_LUA, "open"), words)
+
+    @staticmethod
+    def open_finally(call: Call, system_tokens: int | None) -> Call:
+        """The same call with the prompt's exact count, or with its bound as the last word."""
+        script, words = call
+        at = 1 + len(script.keys) + script.args.index("system_tokens")
+        exact = words[at] if system_tokens is None else system_tokens
+        return Call(script, [*words[:at], exact, 1, *words[at + 2 :]])
+
+    @staticmethod
+    def is_refused(reply: Sequence[int]) -> bool:
+        """Whether nothing was changed: the system prompt leaves no room, or it is in doubt."""
+        return reply[0] == 0
 
     @staticmethod
     def opened(reply: Sequence[int]) -> bool:
@@ -184,7 +202,7 @@ class Commands:
         Raises:
             SystemPromptTooLarge: the prompt leaves no room; nothing was changed.
         """
-        if reply[0] == 0:
+        if Commands.is_refused(reply):
             _, tokens, limit = reply
             raise SystemPromptTooLarge(
                 f"system_prompt: up to {tokens} tokens, and a conversation needs "

@@ -145,6 +145,10 @@ class Pipeline:
                 return Outcome(outcome="unknown", session=ref.session)
             if lease is None:
                 return Outcome(outcome="leased", session=ref.session)
+            if snapshot.pending_messages:
+                # By their bounds they would leave too little room for a summary of the others.
+                self.estimate(ref)
+                snapshot = self._sessions.snapshot(ref) or snapshot
             match decide(snapshot.usage, snapshot.limits):
                 case Skip():
                     return self._give_up(ref, lease, snapshot, "skipped")

@@ -19,6 +19,7 @@ from turnmill.cli.options import (
 )
 from turnmill.cli.output import count, print_error, print_json, print_note
 from turnmill.contract.errors import InvalidTurn, TurnmillError
+from turnmill.contract.turns import TurnLike
 
 __all__ = ["register"]
 
@@ -65,9 +66,9 @@ class _Line:
     def __init__(self, text: bytes) -> None:
         self._text = text
 
-    def __call__(self) -> object:
+    def __call__(self) -> TurnLike:
         try:
-            value: object = json.loads(self._text)
+            value: TurnLike = json.loads(self._text)
         except RecursionError:
             raise InvalidTurn("nested too deeply") from None
         except ValueError as error:

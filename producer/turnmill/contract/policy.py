@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from typing import Any, Literal, Self
+from typing import TYPE_CHECKING, Any, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
@@ -88,11 +88,14 @@ class Policy(BaseModel):
     encoding: str = Field(default="o200k_base", min_length=1, max_length=64)
     ttl_s: int = Field(default=30 * 24 * 3600, ge=60)
 
-    def __init__(self, **fields: Any) -> None:
-        try:
-            super().__init__(**fields)
-        except ValidationError as error:
-            raise InvalidPolicy(f"policy: {explain(error, names_are_content=False)}") from None
+    if not TYPE_CHECKING:  # type checkers see the fields instead
+
+        def __init__(self, **fields: Any) -> None:
+            try:
+                super().__init__(**fields)
+            except ValidationError as error:
+                told = explain(error, names_are_content=False)
+                raise InvalidPolicy(f"policy: {told}") from None
 
     @model_validator(mode="after")
     def _fields_agree(self) -> Self:

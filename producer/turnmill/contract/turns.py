@@ -38,6 +38,7 @@ __all__ = [
     "Part",
     "ToolCall",
     "Turn",
+    "TurnLike",
     "encode_turn",
     "to_turn",
 ]
@@ -187,7 +188,8 @@ class Turn(BaseModel):
 
 _MESSAGES: TypeAdapter[tuple[Message, ...]] = TypeAdapter(tuple[Message, ...])
 
-type_of_turn = Turn | Message | Mapping[str, Any] | Sequence[Message | Mapping[str, Any]]
+TurnLike = Turn | Message | Mapping[str, Any] | Sequence[Message | Mapping[str, Any]]
+"""What ``push`` accepts: a turn, a message, or a list of messages, as models or as mappings."""
 
 
 def to_turn(value: object, *, turn_id: str | None = None) -> Turn:

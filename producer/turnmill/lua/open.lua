@@ -1,7 +1,7 @@
 -- Create the session, or change its policy or system prompt; an empty policy means "as it was".
 -- KEYS: meta, log, ids, counts, context, covered, compactions, backlog, index
--- ARGV: session, policy, hard:number, ttl_ms:number, has_system:number, system, system_bound:number, min_room:number
--- returns: 1 created, 2 changed, 3 unchanged, or 0 then system tokens then the hard limit when the prompt leaves no room
+-- ARGV: session, policy, hard:number, ttl_ms:number, has_system:number, system, system_tokens:number, is_final:number, min_room:number
+-- returns: 1 created, 2 changed, 3 unchanged, then 1 when a hint is needed; or 0, system tokens, hard limit: nothing was changed, because the prompt leaves no room, or may not by a bound that is not final
 local seen = redis.call('HMGET', meta, 'epoch', 'policy', 'system', 'hard', 'system_tokens', 'ttl_ms')
 local created = not seen[1]
 local new_policy = policy ~= '' and policy ~= seen[2]
@@ -13,9 +13,10 @@ if policy ~= '' then
 end
 local tokens = tonumber(seen[5]) or 0
 if new_system then
-  tokens = system_bound
+  tokens = system_tokens
 end
-if tokens > 0 and tokens + min_room > limit then
+local doubt = new_system and is_final == 0 and tokens > limit / 2
+if tokens > 0 and (doubt or tokens + min_room > limit) then
   return {0, tokens, limit}
 end
 
@@ -28,7 +29,7 @@ if new_policy then
   redis.call('HSET', meta, 'policy', policy, 'hard', hard, 'ttl_ms', ttl_ms)
 end
 if new_system then
-  redis.call('HSET', meta, 'system', system, 'system_tokens', system_bound)
+  redis.call('HSET', meta, 'system', system, 'system_tokens', system_tokens)
 end
 
 if created or new_policy then
