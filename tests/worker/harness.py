@@ -32,6 +32,7 @@ __all__ = [
     "Monitor",
     "Stored",
     "chat",
+    "debug_worker",
     "end_with",
     "keys_of",
     "long_turns",

@@ -204,7 +204,7 @@ BAD_TURNS: dict[str, Any] = {
 
 
 @pytest.mark.parametrize("turn", BAD_TURNS.values(), ids=BAD_TURNS)
-def test_a_refused_turn_is_not_quoted(turn: object, silent: ContextClient) -> None:
+def test_a_refused_turn_is_not_quoted(turn: Any, silent: ContextClient) -> None:
     with pytest.raises(InvalidTurn) as caught:
         silent.push("s", turn)
 

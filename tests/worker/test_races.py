@@ -161,9 +161,6 @@ def test_a_summary_hint_delivered_twice_commits_once(
     stored(server, client, "s").assert_conserved(pushed)
 
 
-@pytest.mark.xfail(
-    reason="bounds of uncounted turns leave rolling no room, and window drops turns", strict=True
-)
 def test_turns_not_yet_counted_do_not_cost_the_others_their_summary(
     silent: ContextClient,
     store: EmbeddedRedis,

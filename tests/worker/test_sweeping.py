@@ -63,7 +63,7 @@ def test_of_three_workers_one_sweeps_at_a_time(
 def test_a_sweep_costs_less_than_a_command_per_idle_session(
     new_server: Callable[..., EmbeddedRedis], namespace: str, tmp_path: Path
 ) -> None:
-    store, env, idle = new_server(), {"TURNMILL_BROKER_URL": new_server().url}, 2_000
+    store, env, idle = new_server(), {"TURNMILL_BROKER_URL": new_server().url}, 1_200
     commands = ("smembers", "zrangebyscore", "zrandmember", "exists", "zrem", "eval", "evalsha")
     with (
         redis.Redis.from_url(store.url) as server,

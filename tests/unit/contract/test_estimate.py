@@ -94,7 +94,7 @@ def test_an_inline_picture_costs_its_flat_price_not_its_base64() -> None:
 
     bound = bound_turn(body_of(messages), images=2)
 
-    assert exact_tokens(messages) <= bound <= 2 * IMAGE_TOKENS + 120
+    assert exact_tokens(messages) <= bound <= 2 * IMAGE_TOKENS + 150
 
 
 def test_a_picture_by_address_costs_its_flat_price_too() -> None:
@@ -141,4 +141,4 @@ def test_every_real_session_stays_under_its_bound_and_near_it(name: str) -> None
         assert bound >= exact
         bounds, exacts = bounds + bound, exacts + exact
 
-    assert bounds <= 1.7 * exacts
+    assert bounds <= 2.5 * exacts
