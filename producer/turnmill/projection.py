@@ -1,9 +1,9 @@
 """The cut a read applies when a context is over its hard limit: deterministic, and never written.
 
 Promise 3: a read never exceeds the hard limit, whether or not a worker has ever run. Oldest turns
-go first, never splitting a tool call from its results; pinned turns stay. Where the newest turns
-alone are too large they are shortened inside; then answered calls of their batch go, then the
-summary gives, and only then is a conversation reduced to its receipt.
+go first, never splitting a tool call from its results; pinned turns stay. A turn of more than half
+the room is shortened inside. Where the newest turns alone are too large they are shortened further;
+then answered calls of their batch go, and only then is a conversation reduced to its receipt.
 
 The cut moves in steps: replaying the log from the watermark, it jumps to the target each time the
 hard limit is crossed, so between two jumps every read is a byte-identical prefix of the next.
@@ -12,7 +12,7 @@ hard limit is crossed, so between two jumps every read is a byte-identical prefi
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from turnmill.contract.context import JsonMessage, Receipt, StoredContext, TailTurn
 from turnmill.contract.legality import CallTracker
@@ -26,6 +26,9 @@ Count = Callable[[Sequence[JsonMessage]], int]
 
 _RECEIPT_TOKENS = 48
 """Room kept for the receipt: its text and the message around it, generously."""
+
+_MOST_SHARE = 0.5
+"""Share of the room one turn may take, when not everything fits."""
 
 _LEAST_SHARE = 0.25
 """Share of the room the newest turns get before the summary must give way to them."""
@@ -60,15 +63,30 @@ def project(
     if whole <= limits.hard:
         return Projected(messages=[*head, *_messages(tail)], tokens=whole, receipt=None)
     fixed = fixed_tokens + _RECEIPT_TOKENS
-    pinned, newest, dropped = _keep_newest(tail, fixed, limits)
+    shown = [_clamp(turn, int(limits.room * _MOST_SHARE), count) for turn in tail]
+    pinned, newest, dropped = _keep_newest(shown, fixed, limits)
     tokens = fixed + _tokens(pinned) + _tokens(newest)
     if tokens <= limits.hard:
-        receipt = _receipt(dropped)
-        messages = [*head, receipt_message(receipt), *_messages(pinned), *_messages(newest)]
+        receipt = _receipt(dropped) if dropped else _shortening(tail, _tokens(shown))
+        note = [receipt_message(receipt)] if dropped else []
+        messages = [*head, *note, *_messages(pinned), *_messages(newest)]
         return Projected(messages=messages, tokens=tokens, receipt=receipt)
     start = len(head) - len(render_head(stored))
     squeeze = _Squeeze(head[:start], head[start:], limits, count, fixed)
     return squeeze.fit(pinned, newest, dropped)
+
+
+def _clamp(turn: TailTurn, most: int, count: Count) -> TailTurn:
+    """The turn, shortened inside when it has more than ``most`` tokens and is not pinned.
+
+    Once and for all reads alike: a large turn is not dropped for the next small one.
+    """
+    if turn.pinned or turn.tokens <= most:
+        return turn
+    messages = shorten(turn.messages, most, count)
+    if messages is None:
+        return turn
+    return replace(turn, messages=tuple(messages), tokens=count(messages))
 
 
 def _keep_newest(

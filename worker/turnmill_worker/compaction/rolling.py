@@ -4,9 +4,22 @@ from __future__ import annotations
 
 from turnmill.contract.render import render_head
 from turnmill_worker.compaction.boundaries import choose_cut
-from turnmill_worker.compaction.snapshot import Count, Plan, Snapshot, SummaryRequest, groups
+from turnmill_worker.compaction.snapshot import (
+    Count,
+    Group,
+    Plan,
+    Snapshot,
+    SummaryRequest,
+    groups,
+)
 
 __all__ = ["rolling", "rolling_budget", "summary_budget"]
+
+_SHARES = (1.0, 0.5, 0.25)
+"""Of the summary's budget, tried in turn."""
+
+_LEAST_TOKENS = 32
+"""A summary shorter than this says nothing."""
 
 _SLACK_TOKENS = 8
 """A text may tokenize a little differently beside its frame than alone."""
@@ -19,24 +32,34 @@ def summary_budget(snapshot: Snapshot) -> int:
 
 def rolling_budget(snapshot: Snapshot, count: Count) -> int:
     """Tokens left for turns kept word for word, under the target and beside the summary."""
-    usage = snapshot.usage
-    frame = snapshot.stored.model_copy(update={"summary": "…", "watermark": snapshot.counted_seq})
-    fixed = usage.system + usage.pending + usage.REPLY + count(render_head(frame)) + _SLACK_TOKENS
-    return snapshot.limits.target - fixed - summary_budget(snapshot)
+    return _beside_summary(snapshot, count) - summary_budget(snapshot)
 
 
 def rolling(snapshot: Snapshot, count: Count) -> Plan | None:
     """Cover the oldest turns with a summary that also replaces the previous one.
 
-    The tail keeps as many turns as the target leaves room for. None when no cut reaches the
-    target.
+    The tail keeps as many turns as the target leaves room for. Where turns that must stay leave
+    less, the summary is shorter: a short one is worth more than none. None when no cut reaches
+    the target.
     """
     found = groups(snapshot)
-    budget = rolling_budget(snapshot, count)
-    at = choose_cut(found, budget, pending=bool(snapshot.pending_messages))
-    if at == 0:
-        return None
-    covered = tuple(found[:at])
+    room = _beside_summary(snapshot, count)
+    for share in _SHARES:
+        tokens = int(summary_budget(snapshot) * share)
+        at = choose_cut(found, room - tokens, pending=bool(snapshot.pending_messages))
+        if at and tokens >= _LEAST_TOKENS:
+            return _plan(snapshot, tuple(found[:at]), tokens)
+    return None
+
+
+def _beside_summary(snapshot: Snapshot, count: Count) -> int:
+    usage = snapshot.usage
+    frame = snapshot.stored.model_copy(update={"summary": "…", "watermark": snapshot.counted_seq})
+    fixed = usage.system + usage.pending + usage.REPLY + count(render_head(frame)) + _SLACK_TOKENS
+    return snapshot.limits.target - fixed
+
+
+def _plan(snapshot: Snapshot, covered: tuple[Group, ...], budget_tokens: int) -> Plan:
     return Plan(
         strategy="rolling",
         snapshot=snapshot,
@@ -51,6 +74,6 @@ def rolling(snapshot: Snapshot, count: Count) -> Plan | None:
                 for turn in group.turns
                 for message in turn.original
             ),
-            budget_tokens=summary_budget(snapshot),
+            budget_tokens=budget_tokens,
         ),
     )
