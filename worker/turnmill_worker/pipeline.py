@@ -140,11 +140,12 @@ class Pipeline:
 
     def _compact(self, ref: SessionRef, *, summarize: bool) -> Outcome:
         with self._sessions.lease(ref) as lease:
+            if lease is None:
+                known = self._sessions.uncounted(ref, most=1) is not None
+                return Outcome(outcome="leased" if known else "unknown", session=ref.session)
             snapshot = self._sessions.snapshot(ref)
             if snapshot is None:
                 return Outcome(outcome="unknown", session=ref.session)
-            if lease is None:
-                return Outcome(outcome="leased", session=ref.session)
             if snapshot.pending_messages:
                 # By their bounds they would leave too little room for a summary of the others.
                 self.estimate(ref)
@@ -170,7 +171,7 @@ class Pipeline:
         rejected: list[str] = []
         while True:
             plan = plan_compaction(snapshot, count, below=rejected[-1] if rejected else "")
-            if plan is None:
+            if plan is None or plan.strategy in rejected:
                 return self._give_up(ref, lease, snapshot, "no-plan")
             if plan.request is not None and not summarize:
                 lease.retry(after_s=HANDOVER_S)
@@ -214,7 +215,8 @@ class Pipeline:
         return Outcome(
             outcome="committed",
             session=ref.session,
-            turns=record.turns,
+            turns=record.turns or None,
+            elided=record.elided or None,
             tokens_before=record.tokens_before,
             tokens_after=record.tokens_after,
             strategy=plan.strategy,

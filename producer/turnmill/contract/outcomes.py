@@ -23,6 +23,7 @@ class Outcome(BaseModel):
             ``leased`` - another worker is at it; ``stale`` - the session changed meanwhile, and
             was hinted again; ``unknown`` - there is no such session.
         turns: how many were counted or covered.
+        elided: messages of turns still in the log that are read shortened.
         rejected: strategies whose result was refused on the way, cheapest first.
     """
 
@@ -40,6 +41,7 @@ class Outcome(BaseModel):
     ]
     session: SessionId
     turns: int | None = None
+    elided: int | None = None
     tokens: int | None = None
     tokens_before: int | None = None
     tokens_after: int | None = None
