@@ -6,11 +6,18 @@ import os
 import uuid
 from collections.abc import Iterator
 
+import hypothesis
 import pytest
 import redis
 
 from turnmill import ContextClient, SilentWaker
 from turnmill.embedded import EmbeddedRedis
+
+
+# The same examples in every run, so that red means a change; TURNMILL_EXPLORE=1 looks for new ones.
+hypothesis.settings.register_profile("repeat", derandomize=True, deadline=None)
+hypothesis.settings.register_profile("explore", deadline=None)
+hypothesis.settings.load_profile("explore" if os.environ.get("TURNMILL_EXPLORE") else "repeat")
 
 
 @pytest.fixture(scope="session")

@@ -4,25 +4,19 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import redis
 
 from turnmill import lua
-from turnmill.contract.codec import decode_json, encode_json
 from turnmill.contract.context import (
     Context,
     ContextInfo,
-    JsonMessage,
     Pushed,
-    StoredContext,
-    TailTurn,
-    Usage,
 )
 from turnmill.contract.errors import (
-    CorruptContext,
     InvalidInput,
     InvalidTurn,
     StoreFull,
@@ -31,17 +25,23 @@ from turnmill.contract.errors import (
     TurnmillError,
     UnknownSession,
 )
-from turnmill.contract.estimate import bound_turn
 from turnmill.contract.keys import NAMESPACES, SHARDS, SessionKeys, session_keys, shard_keys
-from turnmill.contract.legality import CallTracker
 from turnmill.contract.names import Namespace, Seq, SessionId, Version, namespace, session_id
 from turnmill.contract.policy import MIN_ROOM_TOKENS, Policy
-from turnmill.contract.render import render_head, system_message
+from turnmill.contract.render import system_message
 from turnmill.contract.scripts import Script, load_script
 from turnmill.contract.turns import DEFAULT_MAX_TURN_BYTES, TurnLike, encode_turn, to_turn
-from turnmill.projection import project
+from turnmill.view import (
+    DEFAULT_POLICY,
+    META_FIELDS,
+    View,
+    bound,
+    bound_body,
+    read_context,
+    to_int,
+)
 
-__all__ = ["Call", "Command", "Commands", "PushCall", "decode_turns", "translate"]
+__all__ = ["Call", "Command", "Commands", "PushCall", "translate"]
 
 DEDUPE_WINDOW = 10_000
 """How many of a session's newest turn_ids are remembered."""
@@ -80,23 +80,6 @@ def translate(error: redis.RedisError) -> TurnmillError:
     return TurnmillError(f"Redis refused the call ({kind}); `turnmill doctor` may say why")
 
 
-def decode_turns(bodies: Sequence[bytes]) -> list[list[JsonMessage]]:
-    """The messages of stored turns.
-
-    Raises:
-        CorruptContext: a turn is not what this version of turnmill writes.
-    """
-    try:
-        turns: list[list[JsonMessage]] = decode_json(b"[%b]" % b",".join(bodies))
-    except ValueError:
-        # Not chained: the decoder's error holds the text.
-        size = sum(map(len, bodies))
-        raise CorruptContext(f"stored turns: {size} bytes, some of them not JSON") from None
-    if not all(isinstance(turn, list) for turn in turns):
-        raise CorruptContext("stored turns: one is not a list of messages")
-    return turns
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Commands:
     """The calls of one namespace."""
@@ -130,8 +113,8 @@ class Commands:
             turn_id=chosen,
             messages=messages,
             fields=fields,
-            bound=_bound_body(messages),
-            ttl_ms=_DEFAULT_POLICY.ttl_s * 1000,
+            bound=bound_body(messages),
+            ttl_ms=DEFAULT_POLICY.ttl_s * 1000,
             window=DEDUPE_WINDOW,
         )
         return PushCall(Call(script, words), name, chosen)
@@ -166,17 +149,17 @@ class Commands:
         name, keys = self._keys(session)
         if system_prompt is not None and not isinstance(system_prompt, str):
             raise InvalidTurn(f"system_prompt: must be a str, got {type(system_prompt).__name__}")
-        chosen = policy or _DEFAULT_POLICY
-        bound = _bound([system_message(system_prompt)]) if system_prompt else 0
+        chosen = policy or DEFAULT_POLICY
+        tokens = bound([system_message(system_prompt)]) if system_prompt else 0
         words = load_script(_LUA, "open").call(
             keys,
             session=name,
-            policy=policy.model_dump_json(exclude_defaults=True) if policy else "",
+            policy=policy.model_dump_json() if policy else "",
             hard=chosen.hard_limit,
             ttl_ms=chosen.ttl_s * 1000,
             has_system=int(system_prompt is not None),
             system=(system_prompt or "").encode("utf-8", "replace"),
-            system_tokens=bound,
+            system_tokens=tokens,
             is_final=0,
             min_room=MIN_ROOM_TOKENS,
         )
@@ -221,11 +204,11 @@ class Commands:
         """
         _, keys = self._keys(session)
         return [
-            ("HMGET", keys.meta, *_FIELDS),
+            ("HMGET", keys.meta, *META_FIELDS),
             ("GET", keys.context),
             ("HGETALL", keys.counts),
             ("XRANGE", keys.log, "-", "+"),
-            ("HMGET", keys.meta, *_FIELDS[:2]),
+            ("HMGET", keys.meta, *META_FIELDS[:2]),
         ]
 
     @staticmethod
@@ -243,42 +226,9 @@ class Commands:
         Raises:
             UnknownSession: there is no such session.
         """
-        meta, body, counts, entries, _ = reply
-        if meta[0] is None:
+        if reply[0][0] is None:
             raise self._unknown(session)
-        view = _View.of(meta)
-        stored = StoredContext.parse(body)
-        if view.is_of_another_basis:
-            view, counts = view.by_bounds(stored), {}
-        log = [_LogEntry.of(entry) for entry in entries]
-        turns = _with_elisions(decode_turns([entry.messages for entry in log]), log, stored)
-        legal, pending = _legal(log, turns, view.counted_seq)
-        tokens = view.usage.total + pending
-        receipt = None
-        if tokens > view.hard:
-            projected = project(
-                view.system,
-                stored,
-                _tail(log, legal, view.counted_seq, counts),
-                view.policy.limits(view.usage.system),
-                _bound,
-                fixed_tokens=view.usage.system + view.usage.summary + view.usage.REPLY,
-            )
-            messages, tokens, receipt = projected.messages, projected.tokens, projected.receipt
-        else:
-            messages = render_head(stored, view.system)
-            for turn in legal:
-                messages += turn
-        return Context(
-            messages=messages,
-            session=SessionId(session),
-            version=stored.version,
-            watermark=stored.watermark,
-            last_seq=log[-1].seq if log else view.last_seq,
-            tokens=tokens,
-            exact=not pending and receipt is None,
-            projection=receipt,
-        )
+        return read_context(SessionId(session), reply)
 
     # info, forget, sessions
 
@@ -298,13 +248,13 @@ class Commands:
             raise self._unknown(session)
         flat, pending, log, covered, compactions, waiting, due = reply
         meta = dict(zip(flat[::2], flat[1::2], strict=True))
-        view = _View.of([meta.get(name) for name in _FIELDS])
+        view = View.of([meta.get(name) for name in META_FIELDS])
         now_ms = time.time() * 1000
         return ContextInfo(
             session=SessionId(session),
             namespace=self.namespace,
-            version=Version(_int(meta.get(b"version"))),
-            watermark=Seq(_int(meta.get(b"watermark"))),
+            version=Version(to_int(meta.get(b"version"))),
+            watermark=Seq(to_int(meta.get(b"watermark"))),
             last_seq=view.last_seq,
             counted_seq=view.counted_seq,
             usage=replace(view.usage, pending=pending),
@@ -344,143 +294,8 @@ class Commands:
         )
 
 
-_DEFAULT_POLICY = Policy()
-
-_FIELDS = (
-    b"epoch",
-    b"version",
-    b"watermark",
-    b"last_seq",
-    b"counted_seq",
-    b"system",
-    b"system_tokens",
-    b"context_tokens",
-    b"tail_tokens",
-    b"hard",
-    b"policy",
-    b"basis",
-)
-
-
-@dataclass(frozen=True, slots=True)
-class _View:
-    """The meta fields a read returns, in the order of ``_FIELDS``."""
-
-    last_seq: Seq
-    counted_seq: Seq
-    system: str
-    usage: Usage
-    hard: int
-    policy_json: bytes
-    basis: str
-
-    @classmethod
-    def of(cls, fields: Sequence[bytes | None]) -> _View:
-        return cls(
-            last_seq=Seq(_int(fields[3])),
-            counted_seq=Seq(_int(fields[4])),
-            system=(fields[5] or b"").decode(),
-            usage=Usage(
-                system=_int(fields[6]),
-                summary=_int(fields[7]),
-                tail=_int(fields[8]),
-            ),
-            hard=_int(fields[9]) or _DEFAULT_POLICY.hard_limit,
-            policy_json=fields[10] or b"",
-            basis=(fields[11] or b"").decode(),
-        )
-
-    @property
-    def is_of_another_basis(self) -> bool:
-        """Whether counts are not by the policy's encoding: it changed, or workers lack it."""
-        return self.basis != "" and self.basis.partition("/")[0] != self.policy.encoding
-
-    def by_bounds(self, stored: StoredContext) -> _View:
-        """The same session as if nothing had been counted."""
-        system = _bound([system_message(self.system)]) if self.system else 0
-        usage = Usage(system=system, summary=_bound(render_head(stored)))
-        return replace(self, counted_seq=Seq(0), usage=usage)
-
-    @property
-    def policy(self) -> Policy:
-        return Policy.from_json(self.policy_json) if self.policy_json else _DEFAULT_POLICY
-
-
-def _int(value: bytes | None) -> int:
-    return int(value) if value else 0
-
-
 def _scored(reply: Sequence[Any]) -> list[tuple[bytes, float]]:
     """Members with scores, as redis-py parsed them or as one flat list."""
     if reply and not isinstance(reply[0], bytes):
         return [(name, float(score)) for name, score in reply]
     return [(name, float(score)) for name, score in zip(reply[::2], reply[1::2], strict=True)]
-
-
-class _LogEntry(NamedTuple):
-    """One turn as the log holds it."""
-
-    seq: Seq
-    messages: bytes
-    bound: int
-    fields: bytes
-
-    @classmethod
-    def of(cls, entry: tuple[bytes, Any]) -> _LogEntry:
-        """An entry as redis-py parsed it, or raw, in the order push.lua writes its fields."""
-        entry_id, fields = entry
-        if isinstance(fields, dict):
-            fields = [part for pair in fields.items() for part in pair]
-        return cls(Seq(int(entry_id[:-2])), fields[1], int(fields[3]), fields[7])
-
-
-def _with_elisions(
-    turns: list[list[JsonMessage]], log: Sequence[_LogEntry], stored: StoredContext
-) -> list[list[JsonMessage]]:
-    if stored.elisions:
-        place = {entry.seq: at for at, entry in enumerate(log)}
-        for elision in stored.elisions:
-            turns[place[Seq(elision.seq)]][elision.index] = elision.message
-    return turns
-
-
-def _legal(
-    log: Sequence[_LogEntry], turns: Sequence[Sequence[JsonMessage]], counted_seq: int
-) -> tuple[list[Sequence[JsonMessage]], int]:
-    """The turns as a provider takes them, and an upper bound of those nobody has counted."""
-    tracker = CallTracker()
-    legal = [tracker.repair(turn) for turn in turns]
-    pending = 0
-    for entry, before, after in zip(log, turns, legal, strict=True):
-        if entry.seq > counted_seq:
-            pending += entry.bound if after is before else _bound(after)
-    return legal, pending
-
-
-def _tail(
-    log: Sequence[_LogEntry],
-    turns: Sequence[Sequence[JsonMessage]],
-    counted_seq: int,
-    counts: Mapping[bytes, bytes],
-) -> list[TailTurn]:
-    """The log's turns with their tokens: exact where counted, else a bound."""
-    return [
-        TailTurn(
-            seq=entry.seq,
-            messages=tuple(messages),
-            tokens=int(counts.get(b"%d" % entry.seq) or _bound(messages)),
-            exact=entry.seq <= counted_seq,
-            pinned=b'"pinned":true' in entry.fields,
-        )
-        for entry, messages in zip(log, turns, strict=True)
-    ]
-
-
-def _bound_body(body: bytes) -> int:
-    """An upper bound for the messages in this JSON."""
-    return bound_turn(body, images=body.count(b'"type":"image_url"'))
-
-
-def _bound(messages: Sequence[JsonMessage]) -> int:
-    """An upper bound for these messages, without the reply's opening; additive."""
-    return sum(_bound_body(encode_json(message)) for message in messages)

@@ -11,7 +11,7 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import Any, Self
 
 import redis
 
@@ -64,6 +64,7 @@ class EmbeddedRedis:
     ) -> None:
         self.directory = directory
         self.port = port or free_port()
+        self._chosen = not port
         self._durable = durable
         self._binary = binary or find_redis_server()
         self._launcher = launcher
@@ -87,10 +88,25 @@ class EmbeddedRedis:
     def start(self, *, within_s: float = 30.0) -> Self:
         """Start it and wait until it answers.
 
+        A port it chose itself and lost to another process before listening is chosen anew.
+
         Raises:
             StoreUnavailable: it did not answer in time; its log is ``redis.log`` in ``directory``.
         """
         self.directory.mkdir(parents=True, exist_ok=True)
+        deadline = time.monotonic() + within_s
+        while time.monotonic() < deadline:
+            self._spawn()
+            if self._answers_before(deadline):
+                self._chosen = False  # who restarts finds it where it was
+                return self
+            self.kill()
+            if not self._chosen:
+                break
+            self.port = free_port()
+        raise StoreUnavailable(f"redis-server did not start; see {self.directory / 'redis.log'}")
+
+    def _spawn(self) -> None:
         self._process = subprocess.Popen(  # noqa: S603 - the binary found above
             [*self._launcher, self._binary, *self._options()],
             stdin=subprocess.DEVNULL,
@@ -98,17 +114,18 @@ class EmbeddedRedis:
             stderr=subprocess.DEVNULL,
             start_new_session=True,  # a Ctrl-C in the terminal is for its owner, who stops it last
         )
-        deadline = time.monotonic() + within_s
+
+    def _answers_before(self, deadline: float) -> bool:
         with redis.Redis(port=self.port, host="127.0.0.1", socket_timeout=1) as client:
-            while time.monotonic() < deadline and self._process.poll() is None:
+            while time.monotonic() < deadline and self.alive:
                 try:
-                    client.ping()
+                    info: Any = client.info("server")
                 except redis.RedisError:
                     time.sleep(0.02)
                 else:
-                    return self
-        self.kill()
-        raise StoreUnavailable(f"redis-server did not start; see {self.directory / 'redis.log'}")
+                    # Somebody else's server on this port would answer, too.
+                    return bool(info["process_id"] == self.pid)
+        return False
 
     def stop(self) -> None:
         """End it as an operator would: it finishes writing its data."""

@@ -138,7 +138,11 @@ def test_a_receipt_is_in_the_messages_for_the_model_to_see(
 
 
 @quickly
-@given(said=legal_conversations(60, least=3, pins=False), policy=limits, system=SYSTEM_PROMPTS)
+@given(
+    said=legal_conversations(60, least=3, pins=False),
+    policy=policies((2048,)),
+    system=SYSTEM_PROMPTS,
+)
 def test_the_newest_turn_is_there_whole_or_shortened(
     client: ContextClient, said: list[GivenTurn], policy: Policy, system: str
 ) -> None:
@@ -196,7 +200,9 @@ def test_each_read_is_a_prefix_of_the_next_but_for_rare_jumps(
         sum(bound_of(turn) for turn in turns[start + 1 : end + 1]) for start, end in pairwise(jumps)
     ]
     room = policy.limits(0).hard - policy.limits(0).target
-    assert min(between, default=room) > room / 8
+    # A large turn cannot be dropped while it is the newest, so a jump may follow it at once.
+    largest = max(bound_of(turn) for turn in turns)
+    assert min(between, default=room) > room / 8 or largest > room / 4
 
 
 @quickly

@@ -63,16 +63,20 @@ def test_the_example_of_the_readme_works_as_printed(
     with ContextClient(redis_server.url, broker=SilentWaker()) as client:
         client.forget("agent-7")
 
+    # As a user runs it: measuring coverage slows imports enough to upset openai's lazy ones.
+    environment = {k: v for k, v in os.environ.items() if not k.startswith("COVERAGE_")}
+
     done = subprocess.run(
         [sys.executable, "-c", example],
         input="first\nsecond\n\n",
-        env={**os.environ, "OPENAI_BASE_URL": model_url, "OPENAI_API_KEY": "none"},
+        env={**environment, "OPENAI_BASE_URL": model_url, "OPENAI_API_KEY": "none"},
         capture_output=True,
         text=True,
         timeout=60,
-        check=True,
+        check=False,
     )
 
+    assert done.returncode == 0, done.stderr
     assert "I was sent 2 messages" in done.stdout
     assert "I was sent 4 messages" in done.stdout
     with ContextClient(redis_server.url, broker=SilentWaker()) as client:

@@ -8,13 +8,14 @@ from typing import Any, NamedTuple
 
 import redis
 
-from turnmill.commands import decode_turns, translate
+from turnmill.commands import translate
 from turnmill.contract.context import JsonMessage, StoredContext, Usage
 from turnmill.contract.keys import SessionKeys, commits_channel, session_keys
 from turnmill.contract.names import Seq
 from turnmill.contract.outcomes import Compaction
 from turnmill.contract.policy import Policy
 from turnmill.contract.scripts import load_script
+from turnmill.view import decode_turns
 from turnmill_worker.compaction.snapshot import LoggedTurn, Snapshot
 from turnmill_worker.ports import (
     Committed,

@@ -20,7 +20,7 @@ for at = 1, #pairs, 2 do
   counted = tonumber(pairs[at])
 end
 redis.call('HSET', meta, 'basis', basis, 'system_tokens', system_tokens, 'counted_seq', counted,
-  'tail_tokens', tail, 'open_calls', open_calls)
+  'tail_tokens', tail, 'open_calls', open_calls, 'counted_settings', settings)
 redis.call('PEXPIREAT', counts, seen[7])
 
 local time = redis.call('TIME')

@@ -1,0 +1,230 @@
+"""A read's reply as values: the session's numbers, its turns, and the context made of them.
+
+Pure; both clients and the workers decode what is stored with the functions here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
+
+from turnmill.contract.codec import decode_json, encode_json
+from turnmill.contract.context import Context, JsonMessage, StoredContext, TailTurn, Usage
+from turnmill.contract.errors import CorruptContext
+from turnmill.contract.estimate import bound_turn
+from turnmill.contract.legality import CallTracker
+from turnmill.contract.names import Seq, SessionId
+from turnmill.contract.policy import Policy
+from turnmill.contract.render import render_head, system_message
+from turnmill.projection import project
+
+__all__ = [
+    "DEFAULT_POLICY",
+    "META_FIELDS",
+    "View",
+    "bound",
+    "bound_body",
+    "decode_turns",
+    "read_context",
+    "to_int",
+]
+
+DEFAULT_POLICY = Policy()
+
+META_FIELDS = (
+    b"epoch",
+    b"version",
+    b"watermark",
+    b"last_seq",
+    b"counted_seq",
+    b"system",
+    b"system_tokens",
+    b"context_tokens",
+    b"tail_tokens",
+    b"hard",
+    b"policy",
+    b"basis",
+    b"counted_settings",
+)
+
+
+def read_context(session: SessionId, reply: Sequence[Any]) -> Context:
+    """The context in the reply to a read of a known session, projected when it is too large.
+
+    Raises:
+        CorruptContext: something stored is not what this version of turnmill writes.
+    """
+    meta, body, counts, entries, _ = reply
+    view = View.of(meta)
+    stored = StoredContext.parse(body)
+    if view.is_of_another_basis:
+        view, counts = view.by_bounds(stored), {}
+    log = [_LogEntry.of(entry) for entry in entries]
+    turns = _with_elisions(decode_turns([entry.messages for entry in log]), log, stored)
+    legal, pending = _legal(log, turns, view.counted_seq)
+    tokens = view.usage.total + pending
+    receipt = None
+    if tokens > view.hard:
+        projected = project(
+            view.system,
+            stored,
+            _tail(log, legal, view.counted_seq, counts),
+            view.policy.limits(view.usage.system),
+            bound,
+            fixed_tokens=view.usage.system + view.usage.summary + view.usage.REPLY,
+        )
+        messages, tokens, receipt = projected.messages, projected.tokens, projected.receipt
+    else:
+        messages = render_head(stored, view.system)
+        for turn in legal:
+            messages += turn
+    return Context(
+        messages=messages,
+        session=session,
+        version=stored.version,
+        watermark=stored.watermark,
+        last_seq=log[-1].seq if log else view.last_seq,
+        tokens=tokens,
+        exact=view.is_counted and not pending and receipt is None,
+        projection=receipt,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """The meta fields a read returns, in the order of ``META_FIELDS``."""
+
+    last_seq: Seq
+    counted_seq: Seq
+    system: str
+    usage: Usage
+    hard: int
+    policy_json: bytes
+    basis: str
+    is_counted: bool
+
+    @classmethod
+    def of(cls, fields: Sequence[bytes | None]) -> View:
+        """The fields as Redis returned them."""
+        return cls(
+            last_seq=Seq(to_int(fields[3])),
+            counted_seq=Seq(to_int(fields[4])),
+            system=(fields[5] or b"").decode(),
+            usage=Usage(
+                system=to_int(fields[6]),
+                summary=to_int(fields[7]),
+                tail=to_int(fields[8]),
+            ),
+            hard=to_int(fields[9]) or DEFAULT_POLICY.hard_limit,
+            policy_json=fields[10] or b"",
+            basis=(fields[11] or b"").decode(),
+            is_counted=fields[12] is not None,
+        )
+
+    @property
+    def is_of_another_basis(self) -> bool:
+        """Whether counts are not by the policy's encoding: it changed, or workers lack it."""
+        return self.basis != "" and self.basis.partition("/")[0] != self.policy.encoding
+
+    def by_bounds(self, stored: StoredContext) -> View:
+        """The same session as if nothing had been counted."""
+        system = bound([system_message(self.system)]) if self.system else 0
+        usage = Usage(system=system, summary=bound(render_head(stored)))
+        return replace(self, counted_seq=Seq(0), usage=usage)
+
+    @property
+    def policy(self) -> Policy:
+        """As stored, or the default of a session never opened."""
+        return Policy.from_json(self.policy_json) if self.policy_json else DEFAULT_POLICY
+
+
+def to_int(value: bytes | None) -> int:
+    """A number as Redis returned it; 0 for an absent field."""
+    return int(value) if value else 0
+
+
+class _LogEntry(NamedTuple):
+    """One turn as the log holds it."""
+
+    seq: Seq
+    messages: bytes
+    bound: int
+    fields: bytes
+
+    @classmethod
+    def of(cls, entry: tuple[bytes, Any]) -> _LogEntry:
+        """An entry as redis-py parsed it, or raw, in the order push.lua writes its fields."""
+        entry_id, fields = entry
+        if isinstance(fields, dict):
+            fields = [part for pair in fields.items() for part in pair]
+        return cls(Seq(int(entry_id[:-2])), fields[1], int(fields[3]), fields[7])
+
+
+def _with_elisions(
+    turns: list[list[JsonMessage]], log: Sequence[_LogEntry], stored: StoredContext
+) -> list[list[JsonMessage]]:
+    if stored.elisions:
+        place = {entry.seq: at for at, entry in enumerate(log)}
+        for elision in stored.elisions:
+            turns[place[Seq(elision.seq)]][elision.index] = elision.message
+    return turns
+
+
+def _legal(
+    log: Sequence[_LogEntry], turns: Sequence[Sequence[JsonMessage]], counted_seq: int
+) -> tuple[list[Sequence[JsonMessage]], int]:
+    """The turns as a provider takes them, and an upper bound of those nobody has counted."""
+    tracker = CallTracker()
+    legal = [tracker.repair(turn) for turn in turns]
+    pending = 0
+    for entry, before, after in zip(log, turns, legal, strict=True):
+        if entry.seq > counted_seq:
+            pending += entry.bound if after is before else bound(after)
+    return legal, pending
+
+
+def _tail(
+    log: Sequence[_LogEntry],
+    turns: Sequence[Sequence[JsonMessage]],
+    counted_seq: int,
+    counts: Mapping[bytes, bytes],
+) -> list[TailTurn]:
+    """The log's turns with their tokens: exact where counted, else a bound."""
+    return [
+        TailTurn(
+            seq=entry.seq,
+            messages=tuple(messages),
+            tokens=int(counts.get(b"%d" % entry.seq) or bound(messages)),
+            exact=entry.seq <= counted_seq,
+            pinned=b'"pinned":true' in entry.fields,
+        )
+        for entry, messages in zip(log, turns, strict=True)
+    ]
+
+
+def bound_body(body: bytes) -> int:
+    """An upper bound for the messages in this JSON."""
+    return bound_turn(body, images=body.count(b'"type":"image_url"'))
+
+
+def bound(messages: Sequence[JsonMessage]) -> int:
+    """An upper bound for these messages, without the reply's opening; additive."""
+    return sum(bound_body(encode_json(message)) for message in messages)
+
+
+def decode_turns(bodies: Sequence[bytes]) -> list[list[JsonMessage]]:
+    """The messages of stored turns.
+
+    Raises:
+        CorruptContext: a turn is not what this version of turnmill writes.
+    """
+    try:
+        turns: list[list[JsonMessage]] = decode_json(b"[%b]" % b",".join(bodies))
+    except ValueError:
+        # Not chained: the decoder's error holds the text.
+        size = sum(map(len, bodies))
+        raise CorruptContext(f"stored turns: {size} bytes, some of them not JSON") from None
+    if not all(isinstance(turn, list) for turn in turns):
+        raise CorruptContext("stored turns: one is not a list of messages")
+    return turns
