@@ -16,7 +16,7 @@ from turnmill.contract.estimate import bound_turn
 from turnmill.contract.legality import CallTracker
 from turnmill.contract.names import Seq, SessionId
 from turnmill.contract.policy import Policy
-from turnmill.contract.render import render_head, system_message
+from turnmill.contract.render import render, render_head, system_message
 from turnmill.projection import project
 
 __all__ = [
@@ -62,23 +62,22 @@ def read_context(session: SessionId, reply: Sequence[Any]) -> Context:
         view, counts = view.by_bounds(stored), {}
     log = [_LogEntry.of(entry) for entry in entries]
     turns = _with_elisions(decode_turns([entry.messages for entry in log]), log, stored)
-    legal, pending = _legal(log, turns, view.counted_seq)
+    tail = _tail(log, turns, view.counted_seq, counts)
+    pending = sum(turn.tokens for turn in tail if not turn.exact)
     tokens = view.usage.total + pending
     receipt = None
     if tokens > view.hard:
         projected = project(
             view.system,
             stored,
-            _tail(log, legal, view.counted_seq, counts),
+            tail,
             view.policy.limits(view.usage.system),
             bound,
             fixed_tokens=view.usage.system + view.usage.summary + view.usage.REPLY,
         )
         messages, tokens, receipt = projected.messages, projected.tokens, projected.receipt
     else:
-        messages = render_head(stored, view.system)
-        for turn in legal:
-            messages += turn
+        messages = render(view.system, stored, tail)
     return Context(
         messages=messages,
         session=session,
@@ -171,36 +170,29 @@ def _with_elisions(
     return turns
 
 
-def _legal(
-    log: Sequence[_LogEntry], turns: Sequence[Sequence[JsonMessage]], counted_seq: int
-) -> tuple[list[Sequence[JsonMessage]], int]:
-    """The turns as a provider takes them, and an upper bound of those nobody has counted."""
-    tracker = CallTracker()
-    legal = [tracker.repair(turn) for turn in turns]
-    pending = 0
-    for entry, before, after in zip(log, turns, legal, strict=True):
-        if entry.seq > counted_seq:
-            pending += entry.bound if after is before else bound(after)
-    return legal, pending
-
-
 def _tail(
     log: Sequence[_LogEntry],
     turns: Sequence[Sequence[JsonMessage]],
     counted_seq: int,
     counts: Mapping[bytes, bytes],
 ) -> list[TailTurn]:
-    """The log's turns with their tokens: exact where counted, else a bound."""
-    return [
-        TailTurn(
-            seq=entry.seq,
-            messages=tuple(messages),
-            tokens=int(counts.get(b"%d" % entry.seq) or bound(messages)),
-            exact=entry.seq <= counted_seq,
-            pinned=b'"pinned":true' in entry.fields,
+    """The turns as a provider takes them, with tokens: exact where counted, else a bound."""
+    tracker = CallTracker()
+    tail = []
+    for entry, turn in zip(log, turns, strict=True):
+        legal = tracker.repair(turn)
+        exact = entry.seq <= counted_seq
+        tokens = int(counts.get(b"%d" % entry.seq, 0)) if exact else 0
+        tail.append(
+            TailTurn(
+                seq=entry.seq,
+                messages=legal,
+                tokens=tokens or (entry.bound if legal is turn else bound(legal)),
+                exact=exact,
+                pinned=b'"pinned":true' in entry.fields,
+            )
         )
-        for entry, messages in zip(log, turns, strict=True)
-    ]
+    return tail
 
 
 def bound_body(body: bytes) -> int:

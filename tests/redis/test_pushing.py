@@ -82,6 +82,7 @@ def test_the_dedupe_window_is_bounded(
 
 def test_push_many_keeps_the_order_within_each_session(either: Surface) -> None:
     pairs = [(f"s{at % 3}", {"role": "user", "content": str(at)}) for at in range(1200)]
+    either.open("s1", Policy(max_tokens=100_000))
 
     pushed = either.push_many(pairs)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, Self
 
@@ -143,7 +144,7 @@ class TailTurn:
     """
 
     seq: Seq
-    messages: tuple[JsonMessage, ...]
+    messages: Sequence[JsonMessage]
     tokens: int
     exact: bool = False
     pinned: bool = False
