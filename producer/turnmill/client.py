@@ -16,6 +16,7 @@ from turnmill.contract.context import Context, ContextInfo, Pushed
 from turnmill.contract.errors import TurnmillError
 from turnmill.contract.names import SessionId
 from turnmill.contract.policy import Policy
+from turnmill.contract.scripts import Script
 from turnmill.contract.turns import DEFAULT_MAX_TURN_BYTES, TurnLike
 from turnmill.exact import exact_tokens
 from turnmill.wake import CeleryWaker, HintCounts, SilentWaker, Waker
@@ -37,6 +38,21 @@ def connection_options(timeout_s: float) -> dict[str, Any]:
 def backoff(timeout_s: float) -> ExponentialBackoff:
     """Pauses between the tries: at most a fifth of ``timeout_s`` together."""
     return ExponentialBackoff(cap=timeout_s / 20, base=timeout_s / 100)
+
+
+def run_script(client: Any, script: Script, words: Sequence[str | bytes | int]) -> Any:
+    """The script's reply, sending its source where the server does not have it.
+
+    Raises:
+        TurnmillError: whatever redis-py raised, translated.
+    """
+    try:
+        try:
+            return client.execute_command("EVALSHA", script.sha, *words)
+        except redis.exceptions.NoScriptError:
+            return client.execute_command("EVAL", script.source, *words)
+    except redis.RedisError as error:
+        raise translate(error) from error
 
 
 def waker_for(redis_url: object, broker: str | Waker | None) -> Waker:
@@ -199,13 +215,7 @@ class ContextClient:
         self.close()
 
     def _run(self, call: Call) -> Any:
-        try:
-            try:
-                return self._redis.execute_command("EVALSHA", call.script.sha, *call.words)
-            except redis.exceptions.NoScriptError:
-                return self._redis.execute_command("EVAL", call.script.source, *call.words)
-        except redis.RedisError as error:
-            raise translate(error) from error
+        return run_script(self._redis, call.script, call.words)
 
     def _push_chunk(self, pushes: Sequence[PushCall]) -> list[Any]:
         # The first goes with its source, so that a server that lost the script has it for the rest.

@@ -17,7 +17,7 @@ from dataclasses import dataclass, replace
 from turnmill.contract.context import JsonMessage, Receipt, StoredContext, TailTurn
 from turnmill.contract.legality import CallTracker
 from turnmill.contract.policy import Limits
-from turnmill.contract.render import receipt_message, render_head
+from turnmill.contract.render import receipt_message, render_head, system_message
 from turnmill.contract.shorten import shorten
 
 __all__ = ["Projected", "project"]
@@ -58,10 +58,11 @@ def project(
     the turns carry their own. ``count`` gives an upper bound for any list of messages; it is
     asked only when messages must be shortened inside.
     """
-    head = render_head(stored, system)
+    prompt = [system_message(system)] if system else []
+    head = render_head(stored)
     whole = fixed_tokens + _tokens(tail)
     if whole <= limits.hard:
-        return Projected(messages=[*head, *_messages(tail)], tokens=whole, receipt=None)
+        return Projected(messages=[*prompt, *head, *_messages(tail)], tokens=whole, receipt=None)
     fixed = fixed_tokens + _RECEIPT_TOKENS
     shown = [_clamp(turn, int(limits.room * _MOST_SHARE), count) for turn in tail]
     pinned, newest, dropped = _keep_newest(shown, fixed, limits)
@@ -69,11 +70,9 @@ def project(
     if tokens <= limits.hard:
         receipt = _receipt(dropped) if dropped else _shortening(tail, _tokens(shown))
         note = [receipt_message(receipt)] if dropped else []
-        messages = [*head, *note, *_messages(pinned), *_messages(newest)]
+        messages = [*prompt, *head, *note, *_messages(pinned), *_messages(newest)]
         return Projected(messages=messages, tokens=tokens, receipt=receipt)
-    start = len(head) - len(render_head(stored))
-    squeeze = _Squeeze(head[:start], head[start:], limits, count, fixed)
-    return squeeze.fit(pinned, newest, dropped)
+    return _Squeeze(prompt, head, limits, count, fixed).fit(pinned, newest, dropped)
 
 
 def _clamp(turn: TailTurn, most: int, count: Count) -> TailTurn:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 from turnmill.contract.codec import decode_json, encode_json
@@ -22,6 +23,7 @@ from turnmill.projection import project
 __all__ = [
     "DEFAULT_POLICY",
     "META_FIELDS",
+    "LogEntry",
     "View",
     "bound",
     "bound_body",
@@ -60,7 +62,7 @@ def read_context(session: SessionId, reply: Sequence[Any]) -> Context:
     stored = StoredContext.parse(body)
     if view.is_of_another_basis:
         view, counts = view.by_bounds(stored), {}
-    log = [_LogEntry.of(entry) for entry in entries]
+    log = [LogEntry.of(entry) for entry in entries]
     turns = _with_elisions(decode_turns([entry.messages for entry in log]), log, stored)
     tail = _tail(log, turns, view.counted_seq, counts)
     pending = sum(turn.tokens for turn in tail if not turn.exact)
@@ -135,7 +137,13 @@ class View:
     @property
     def policy(self) -> Policy:
         """As stored, or the default of a session never opened."""
-        return Policy.from_json(self.policy_json) if self.policy_json else DEFAULT_POLICY
+        return _parse_policy(self.policy_json) if self.policy_json else DEFAULT_POLICY
+
+
+@lru_cache(maxsize=1024)
+def _parse_policy(text: bytes) -> Policy:
+    """Sessions share policies, and every read looks at its own."""
+    return Policy.from_json(text)
 
 
 def to_int(value: bytes | None) -> int:
@@ -143,7 +151,7 @@ def to_int(value: bytes | None) -> int:
     return int(value) if value else 0
 
 
-class _LogEntry(NamedTuple):
+class LogEntry(NamedTuple):
     """One turn as the log holds it."""
 
     seq: Seq
@@ -152,16 +160,21 @@ class _LogEntry(NamedTuple):
     fields: bytes
 
     @classmethod
-    def of(cls, entry: tuple[bytes, Any]) -> _LogEntry:
+    def of(cls, entry: tuple[bytes, Any]) -> LogEntry:
         """An entry as redis-py parsed it, or raw, in the order push.lua writes its fields."""
         entry_id, fields = entry
         if isinstance(fields, dict):
             fields = [part for pair in fields.items() for part in pair]
         return cls(Seq(int(entry_id[:-2])), fields[1], int(fields[3]), fields[7])
 
+    @property
+    def pinned(self) -> bool:
+        """Whether the turn is pinned; an agent's metadata may have a field of that name, too."""
+        return b'"pinned":true' in self.fields and bool(decode_json(self.fields).get("pinned"))
+
 
 def _with_elisions(
-    turns: list[list[JsonMessage]], log: Sequence[_LogEntry], stored: StoredContext
+    turns: list[list[JsonMessage]], log: Sequence[LogEntry], stored: StoredContext
 ) -> list[list[JsonMessage]]:
     if stored.elisions:
         place = {entry.seq: at for at, entry in enumerate(log)}
@@ -171,7 +184,7 @@ def _with_elisions(
 
 
 def _tail(
-    log: Sequence[_LogEntry],
+    log: Sequence[LogEntry],
     turns: Sequence[Sequence[JsonMessage]],
     counted_seq: int,
     counts: Mapping[bytes, bytes],
@@ -189,7 +202,7 @@ def _tail(
                 messages=legal,
                 tokens=tokens or (entry.bound if legal is turn else bound(legal)),
                 exact=exact,
-                pinned=b'"pinned":true' in entry.fields,
+                pinned=entry.pinned,
             )
         )
     return tail

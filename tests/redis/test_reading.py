@@ -101,3 +101,16 @@ def test_over_the_limit_a_read_is_cut_and_says_so(either: Surface) -> None:
     assert read.tokens <= SMALL.hard_limit
     assert read.messages[-1] == LONG
     assert f"{read.projection.turns} turns" in read.messages[0]["content"]
+
+
+def test_a_field_called_pinned_in_metadata_does_not_pin_a_turn(
+    client: ContextClient, worker: Worker
+) -> None:
+    client.push("s", {"messages": [LONG], "metadata": {"pinned": True}})
+    client.push("s", {"messages": [LONG], "pinned": True})
+    worker.pipeline.estimate(worker.ref("s"))
+
+    snapshot = worker.sessions.snapshot(worker.ref("s"))
+
+    assert snapshot is not None
+    assert [turn.pinned for turn in snapshot.turns] == [False, True]

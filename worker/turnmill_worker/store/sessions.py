@@ -6,16 +6,14 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-import redis
-
-from turnmill.commands import translate
+from turnmill.client import run_script
 from turnmill.contract.context import JsonMessage, StoredContext, Usage
 from turnmill.contract.keys import SessionKeys, commits_channel, session_keys
 from turnmill.contract.names import Seq
 from turnmill.contract.outcomes import Compaction
 from turnmill.contract.policy import Policy
 from turnmill.contract.scripts import load_script
-from turnmill.view import decode_turns
+from turnmill.view import LogEntry, decode_turns
 from turnmill_worker.compaction.snapshot import LoggedTurn, Snapshot
 from turnmill_worker.ports import (
     Committed,
@@ -192,13 +190,7 @@ class RedisSessions:
     ) -> Any:
         script = load_script(lua.__name__, name)
         words = script.call(keys, rest, **args)
-        try:
-            try:
-                return self._redis.execute_command("EVALSHA", script.sha, *words)
-            except redis.exceptions.NoScriptError:
-                return self._redis.execute_command("EVAL", script.source, *words)
-        except redis.RedisError as error:
-            raise translate(error) from error
+        return run_script(self._redis, script, words)
 
 
 def _keys(ref: SessionRef) -> SessionKeys:
@@ -215,16 +207,12 @@ class _Entry(NamedTuple):
 
 
 def _log(entries: Sequence[tuple[bytes, Sequence[bytes]]]) -> list[_Entry]:
-    """The log's entries, their fields in the order push.lua writes them."""
-    turns = decode_turns([fields[1] for _, fields in entries])
+    """The log's entries with their messages decoded."""
+    raw = [LogEntry.of(entry) for entry in entries]
+    turns = decode_turns([entry.messages for entry in raw])
     return [
-        _Entry(
-            seq=Seq(int(entry_id[:-2])),
-            messages=tuple(messages),
-            bound=int(fields[3]),
-            pinned=b'"pinned":true' in fields[7],
-        )
-        for (entry_id, fields), messages in zip(entries, turns, strict=True)
+        _Entry(entry.seq, tuple(messages), entry.bound, entry.pinned)
+        for entry, messages in zip(raw, turns, strict=True)
     ]
 
 
