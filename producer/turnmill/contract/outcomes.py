@@ -20,8 +20,12 @@ class Outcome(BaseModel):
         outcome: ``estimated`` - turns were counted; ``committed`` - a new context was written;
             ``skipped`` - nothing to do; ``no-plan`` - over the soft limit, and nothing worth doing
             until more turns arrive; ``needs-summary`` - handed on to the summarize queue;
-            ``leased`` - another worker is at it; ``stale`` - the session changed meanwhile, and
-            was hinted again; ``unknown`` - there is no such session.
+            ``below-quality`` - every rung scored below the policy's threshold, and the previous
+            context stays; ``leased`` - another worker is at it; ``stale`` - the session changed
+            meanwhile, and was hinted again; ``archived`` - turns are in the archive now;
+            ``answered`` - what an agent asked for was done; ``late`` - nobody waits for that
+            answer any more; ``forgotten`` - a session left the archive; ``unknown`` - there is no
+            such session.
         turns: how many were counted or covered.
         elided: messages of turns still in the log that are read shortened.
         rejected: strategies whose result was refused on the way, cheapest first.
@@ -35,6 +39,11 @@ class Outcome(BaseModel):
         "skipped",
         "no-plan",
         "needs-summary",
+        "below-quality",
+        "archived",
+        "answered",
+        "late",
+        "forgotten",
         "leased",
         "stale",
         "unknown",
@@ -47,6 +56,7 @@ class Outcome(BaseModel):
     tokens_after: int | None = None
     strategy: str | None = None
     version: Version | None = None
+    quality: float | None = None
     rejected: tuple[str, ...] | None = None
 
 
@@ -57,6 +67,12 @@ class Compaction(BaseModel):
         from_watermark, watermark: turns after the first, up to the second, were covered.
         elided: messages of later turns that are read shortened.
         tokens_before, tokens_after: of the whole context, system prompt included.
+        last_seq: the newest turn counted when it was planned.
+        quality: the score of what it committed, 0..1, or None when nothing was covered.
+        quality_parts: the score's parts by name, each 0..1.
+        model: what wrote its summaries: a model's name, or ``extractive``; empty without any.
+        prompt_tokens, completion_tokens: billed by the model's endpoint.
+        cost_usd: of those, by the price table; None when the model has no price there.
     """
 
     model_config = _VALUE
@@ -70,3 +86,10 @@ class Compaction(BaseModel):
     elided: int
     tokens_before: int
     tokens_after: int
+    last_seq: Seq = Seq(0)
+    quality: float | None = None
+    quality_parts: dict[str, float] = {}
+    model: str = ""
+    prompt_tokens: int = 0
+    completion_tokens: int = 0
+    cost_usd: float | None = None

@@ -1,0 +1,93 @@
+"""The whole of a session, whatever was compacted: its turns from archive and log, and its history.
+
+``Trajectory`` is what `turnmill visualize` draws and what leaves turnmill as JSON::
+
+    Path("agent-7.json").write_text(trajectory.model_dump_json())
+    Trajectory.model_validate_json(Path("agent-7.json").read_bytes())
+"""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict
+
+from turnmill.contract.context import JsonMessage, StoredContext
+from turnmill.contract.names import Namespace, Seq, SessionId
+from turnmill.contract.outcomes import Compaction
+
+__all__ = ["CommittedContext", "Trajectory", "TrajectoryTurn", "TurnState"]
+
+_VALUE = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)
+
+TurnState = Literal["kept", "rolled-back", "cleared"]
+"""Whether a turn is part of the conversation, or was set aside by a rollback or by ``clear``."""
+
+
+class TrajectoryTurn(BaseModel):
+    """One turn as it was pushed.
+
+    Attributes:
+        seq, turn_id, iteration, metadata, pinned: as in ``Turn`` and ``Pushed``.
+        messages: in push order, pictures as they came.
+        at_ms: when Redis admitted it, milliseconds since 1970.
+        tokens: exact, or None when no worker has counted it.
+        state: ``kept``, or how it left the conversation.
+    """
+
+    model_config = _VALUE
+
+    seq: Seq
+    messages: tuple[JsonMessage, ...]
+    turn_id: str = ""
+    iteration: int | None = None
+    metadata: dict[str, Any] | None = None
+    pinned: bool = False
+    at_ms: int = 0
+    tokens: int | None = None
+    state: TurnState = "kept"
+
+
+class CommittedContext(BaseModel):
+    """One compaction and the context it committed.
+
+    Attributes:
+        at_ms: when it was committed, milliseconds since 1970.
+        record: strategy, tokens before and after, quality, cost.
+        context: what it wrote: everything a read at that version had beside its tail.
+    """
+
+    model_config = _VALUE
+
+    at_ms: int
+    record: Compaction
+    context: StoredContext
+
+
+class Trajectory(BaseModel):
+    """A session from its first turn to its last, complete whatever was compacted.
+
+    Attributes:
+        source: what the agent said the session is about (``metadata.source`` of its first turn).
+        question: the text of the first user message.
+        system_prompt: as it is now.
+        hard_limit, soft_limit: of the session's policy, in tokens.
+        turns: by seq; those set aside by a rollback or ``clear`` are marked, not missing.
+        final_answer: the text of the last assistant message that calls no tool, or None.
+        compactions: by version.
+        context: the messages the agent reads now.
+    """
+
+    model_config = _VALUE
+
+    session: SessionId
+    namespace: Namespace
+    source: str | None = None
+    question: str = ""
+    system_prompt: str = ""
+    hard_limit: int = 0
+    soft_limit: int = 0
+    turns: tuple[TrajectoryTurn, ...] = ()
+    final_answer: str | None = None
+    compactions: tuple[CommittedContext, ...] = ()
+    context: tuple[JsonMessage, ...] = ()
