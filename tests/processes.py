@@ -54,6 +54,7 @@ class WorkerProcess:
             "TURNMILL_SWEEP_INTERVAL_S": "0.2",
             "TURNMILL_STALE_AFTER_S": "0.4",
             "TURNMILL_LEASE_S": "2",
+            "TURNMILL_ARCHIVE_URL": "none",
             "PYTHONWARNINGS": "ignore",
             **(env or {}),
         }

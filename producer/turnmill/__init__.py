@@ -12,14 +12,27 @@
 
 from turnmill.aio import AsyncContextClient
 from turnmill.client import ContextClient
-from turnmill.contract.context import Context, ContextInfo, Pushed, Receipt, Usage
+from turnmill.contract.context import (
+    Context,
+    ContextInfo,
+    Pushed,
+    Receipt,
+    StoredContext,
+    SummaryEvent,
+    Usage,
+)
 from turnmill.contract.errors import (
+    ArchiveUnavailable,
     CorruptContext,
     InvalidInput,
     InvalidName,
     InvalidPolicy,
+    InvalidTemplate,
     InvalidTurn,
+    NoCheckpoint,
+    NotAnswered,
     ScriptContract,
+    SessionBusy,
     StoreFull,
     StoreUnavailable,
     SystemPromptTooLarge,
@@ -27,23 +40,47 @@ from turnmill.contract.errors import (
     TurnmillError,
     TurnTooLarge,
     UnknownEncoding,
+    UnknownPolicy,
     UnknownSession,
+    UnknownTemplate,
 )
+from turnmill.contract.outcomes import Compaction
 from turnmill.contract.policy import Limits, Policy
+from turnmill.contract.quality import QualityWeights
+from turnmill.contract.results import (
+    Checkpoint,
+    Forgotten,
+    GroundedContext,
+    GroundedMemory,
+    RollbackResult,
+    SummarizationResult,
+    TurnResult,
+)
+from turnmill.contract.trajectory import CommittedContext, Trajectory, TrajectoryTurn
 from turnmill.contract.turns import Message, Turn
+from turnmill.manager import ContextManager
+from turnmill.managing import AsyncContextManager
 from turnmill.wake import CeleryWaker, HintCounts, SilentWaker, Waker
 
 # fmt: off
 __all__ = [  # noqa: RUF022 - grouped, as a reader looks for them
-    # clients
-    "AsyncContextClient", "ContextClient",
+    # clients and their sessions' handles
+    "AsyncContextClient", "AsyncContextManager", "ContextClient", "ContextManager",
     # values
-    "Context", "ContextInfo", "Limits", "Message", "Policy", "Pushed", "Receipt", "Turn", "Usage",
+    "Context", "ContextInfo", "Limits", "Message", "Policy", "Pushed", "QualityWeights", "Receipt",
+    "SummaryEvent", "Turn", "Usage",
+    # what methods of a handle return
+    "Checkpoint", "Forgotten", "GroundedContext", "GroundedMemory", "RollbackResult",
+    "SummarizationResult", "TurnResult",
+    # a session from its first turn on
+    "CommittedContext", "Compaction", "StoredContext", "Trajectory", "TrajectoryTurn",
     # hints
     "CeleryWaker", "HintCounts", "SilentWaker", "Waker",
     # errors
-    "CorruptContext", "InvalidInput", "InvalidName", "InvalidPolicy", "InvalidTurn",
-    "ScriptContract", "StoreFull", "StoreUnavailable", "SystemPromptTooLarge", "Transient",
-    "TurnTooLarge", "TurnmillError", "UnknownEncoding", "UnknownSession",
+    "ArchiveUnavailable", "CorruptContext", "InvalidInput", "InvalidName", "InvalidPolicy",
+    "InvalidTemplate", "InvalidTurn", "NoCheckpoint", "NotAnswered", "ScriptContract",
+    "SessionBusy", "StoreFull", "StoreUnavailable", "SystemPromptTooLarge", "Transient",
+    "TurnTooLarge", "TurnmillError", "UnknownEncoding", "UnknownPolicy", "UnknownSession",
+    "UnknownTemplate",
 ]
 # fmt: on

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from types import TracebackType
 from typing import Any, Self
 
@@ -11,22 +12,33 @@ import redis
 from redis.backoff import ExponentialBackoff
 from redis.retry import Retry
 
-from turnmill.commands import Call, Command, Commands, PushCall, translate
+from turnmill.asking import Ask, ask
+from turnmill.commands import DEFAULT_NAME, Call, Command, Commands, PushCall, translate
+from turnmill.contract import jobs
+from turnmill.contract.blobs import inline_images
 from turnmill.contract.context import Context, ContextInfo, Pushed
 from turnmill.contract.errors import TurnmillError
-from turnmill.contract.names import SessionId
+from turnmill.contract.names import Namespace, SessionId
 from turnmill.contract.policy import Policy
+from turnmill.contract.results import (
+    Checkpoint,
+    Forgotten,
+    GroundedContext,
+    RollbackResult,
+    SummarizationResult,
+)
 from turnmill.contract.scripts import Script
+from turnmill.contract.trajectory import Trajectory
 from turnmill.contract.turns import DEFAULT_MAX_TURN_BYTES, TurnLike
 from turnmill.exact import exact_tokens
+from turnmill.manager import ContextManager
+from turnmill.pictures import DEFAULT_CACHE_BYTES, DEFAULT_MAX_IMAGE_BYTES, Pictures
 from turnmill.wake import CeleryWaker, HintCounts, SilentWaker, Waker
 
 __all__ = ["ContextClient"]
 
 ATTEMPTS = 4
 MAX_CONNECTIONS = 64
-CHUNK = 500
-"""Turns per pipeline of ``push_many``: bounds the memory of one round trip."""
 
 
 def connection_options(timeout_s: float) -> dict[str, Any]:
@@ -72,7 +84,9 @@ class ContextClient:
         broker: URL of the Celery broker the workers listen to, or a ``Waker``. By default the
             state store's URL; with a redis-py client, none: the sweep finds new turns in seconds.
         timeout_s: how long a call may take when Redis is slow or down.
-        max_turn_bytes: largest turn accepted, in bytes of JSON.
+        max_turn_bytes: largest turn accepted, in bytes of JSON, its pictures apart.
+        max_image_bytes: largest pictures of one turn accepted, in bytes together.
+        image_cache_bytes: memory for pictures shown before, so that a read need not fetch them.
 
     Every method raises ``StoreUnavailable`` within ``timeout_s`` while Redis is down, and works
     again when it is back. Pushes are retried safely: a turn has an id.
@@ -86,8 +100,11 @@ class ContextClient:
         broker: str | Waker | None = None,
         timeout_s: float = 5.0,
         max_turn_bytes: int = DEFAULT_MAX_TURN_BYTES,
+        max_image_bytes: int = DEFAULT_MAX_IMAGE_BYTES,
+        image_cache_bytes: int = DEFAULT_CACHE_BYTES,
     ) -> None:
-        self._commands = Commands.of(namespace, max_turn_bytes)
+        self._commands = Commands.of(namespace, max_turn_bytes, max_image_bytes)
+        self._pictures = Pictures(image_cache_bytes)
         self._waker = waker_for(redis, broker)
         self._registered = False
         self._owned = isinstance(redis, str)
@@ -106,17 +123,45 @@ class ContextClient:
     def open(
         self,
         session: str,
-        policy: Policy | None = None,
+        policy: Policy | str | None = None,
         system_prompt: str | None = None,
     ) -> None:
         """Create a session, or change its policy or system prompt. None leaves what is there.
 
-        A session needs no opening to be pushed to: it then has the default policy.
+        A policy given by name is the namespace's of that name (``set_policy``), and changes with
+        it. A session needs no opening to be pushed to: it then has the namespace's policy called
+        ``default``, or ``Policy()``.
 
         Raises:
             SystemPromptTooLarge: the prompt leaves no room under the policy's hard limit.
+            UnknownPolicy: the namespace has none of this name.
         """
-        call = self._commands.open(session, policy, system_prompt)
+        if isinstance(policy, str):
+            self._open_by_name(session, policy, system_prompt)
+            return
+        self._open(session, policy, system_prompt)
+        if policy is None:
+            self._follow_default(session)
+
+    def _open_by_name(self, session: str, name: str, system_prompt: str | None) -> None:
+        body, opened = self._plain(self._commands.policy_named(name)), b""
+        while body != opened:  # set_policy may come between: the session must not keep the old one
+            opened = body
+            self._open(session, self._commands.named_policy(name, body), system_prompt, name)
+            body = self._plain(self._commands.policy_named(name))
+
+    def _follow_default(self, session: str) -> None:
+        """Have a session without a policy follow the namespace's default, if it has one."""
+        body, (policy, _) = self._pipeline(
+            [self._commands.policy_named(DEFAULT_NAME), self._commands.policy_followed(session)]
+        )
+        if body is not None and policy is None:
+            self._open_by_name(session, DEFAULT_NAME, None)
+
+    def _open(
+        self, session: str, policy: Policy | None, system_prompt: str | None, name: str = ""
+    ) -> None:
+        call = self._commands.open(session, policy, system_prompt, name)
         self._register()
         reply = self._run(call)
         if self._commands.is_refused(reply) and system_prompt:
@@ -137,9 +182,9 @@ class ContextClient:
         push = self._commands.push(session, turn, turn_id)
         if not self._registered:
             self._register()
-        done = self._settle(push, self._run(push.call))
+        done = self._settle(push, self._send(push))
         if done.seq == 1:
-            self._register_again()
+            self._welcome(done.session)
         return done
 
     def push_many(self, turns: Iterable[tuple[str, TurnLike]]) -> list[Pushed]:
@@ -151,8 +196,7 @@ class ContextClient:
         calls = self._commands.push_many(turns)
         self._register()
         done: list[Pushed] = []
-        for start in range(0, len(calls), CHUNK):
-            chunk = calls[start : start + CHUNK]
+        for chunk in self._commands.chunks(calls):
             replies = self._push_chunk(chunk)
             failed = [reply for reply in replies if isinstance(reply, redis.RedisError)]
             done += [
@@ -162,21 +206,37 @@ class ContextClient:
             ]
             if failed:
                 raise translate(failed[0])
-        if any(pushed.seq == 1 for pushed in done):
-            self._register_again()
+        for pushed in done:
+            if pushed.seq == 1 and not pushed.duplicate:
+                self._welcome(pushed.session)
         return done
 
     def read(self, session: str) -> Context:
-        """The context as of now: one round trip, never waits for a worker, never over the limit.
+        """The context as of now: never waits for a worker, never over the limit.
+
+        One round trip; a second one for pictures this client has not seen.
 
         Raises:
             UnknownSession: never opened nor pushed to, forgotten, or expired.
         """
+        context, urls = self._look(session)
+        if None in urls.values():
+            # Let go between the two trips, by a compaction: then it is not in the context now.
+            context, urls = self._look(session)
+        return replace(context, messages=inline_images(context.messages, urls)) if urls else context
+
+    def _look(self, session: str) -> tuple[Context, dict[str, str | None]]:
+        """The context with references for its pictures, and their data URLs by reference."""
         commands = self._commands.read(session)
         reply = self._pipeline(commands)
         while self._commands.is_torn(reply):
             reply = self._pipeline(commands)
-        return self._commands.context(session, reply)
+        context = self._commands.context(session, reply)
+        urls, unseen = self._pictures.seen(self._commands.pictures(reply, context))
+        if unseen:
+            found = self._pipeline(self._commands.fetch(session, unseen))
+            urls |= self._pictures.fetched(unseen, found)
+        return context, urls
 
     def info(self, session: str) -> ContextInfo:
         """The session in numbers, without its content.
@@ -186,9 +246,136 @@ class ContextClient:
         """
         return self._commands.context_info(session, self._run(self._commands.info(session)))
 
-    def forget(self, session: str) -> bool:
-        """Remove the session from Redis; returns whether there was one."""
-        return bool(self._run(self._commands.forget(session)))
+    def forget(self, session: str) -> Forgotten:
+        """Remove the session from Redis at once, and from the archive as soon as a worker can.
+
+        The result is true when there was such a session, and says how many keys are left.
+        """
+        done = self._commands.forgotten(self._run(self._commands.forget(session)))
+        self._waker.wake(self._commands.namespace, SessionId(session), task=jobs.FORGET)
+        return done
+
+    def clear(self, session: str) -> int:
+        """Set the conversation aside, and keep the system prompt; returns how many turns left.
+
+        The archive keeps them, marked; checkpoints are gone.
+
+        Raises:
+            UnknownSession: never opened nor pushed to, forgotten, or expired.
+        """
+        return self._commands.cleared(session, self._run(self._commands.clear(session)))
+
+    def checkpoint(self, session: str, message: str = "", *, name: str = "") -> str | None:
+        """Remember the context as it is now; returns the checkpoint's id.
+
+        None where the policy keeps no checkpoints. A name used again moves to the present.
+
+        Raises:
+            UnknownSession: never opened nor pushed to, forgotten, or expired.
+        """
+        reply = self._run(self._commands.checkpoint(session, message, name))
+        return self._commands.checkpointed(session, reply)
+
+    def checkpoints(self, session: str) -> list[Checkpoint]:
+        """What a rollback can restore, oldest first.
+
+        Raises:
+            UnknownSession: never opened nor pushed to, forgotten, or expired.
+        """
+        reply = self._pipeline(self._commands.list_checkpoints(session))
+        return self._commands.checkpoints(session, reply)
+
+    def rollback(
+        self, session: str, to: str | int | None = None, *, timeout_s: float = 10.0
+    ) -> RollbackResult:
+        """Restore a checkpoint: the newest, one by its id, or the context of a version.
+
+        Turns after it leave the session; the archive keeps them, marked. The newest checkpoint
+        is used up by it; one restored by its id stays. Atomic: a compaction under way is dropped,
+        and a turn pushed meanwhile is either rolled back too, or follows the restored state.
+
+        Raises:
+            NoCheckpoint: there is none, or none of this id or version.
+            NotAnswered: no worker was done in time; says whether one is at it.
+            UnknownSession: never opened nor pushed to, forgotten, or expired.
+        """
+        answer = self._ask(jobs.ROLLBACK, session, {"to": to}, timeout_s)
+        return RollbackResult.model_validate(answer)
+
+    def summarize(
+        self, session: str, *, template: str = "", wait: bool = True, timeout_s: float = 60.0
+    ) -> SummarizationResult | None:
+        """Summarize all but the newest turns now, whatever the limits say.
+
+        By the policy's summarizer; by a managed template when one is named. With ``wait`` the
+        result, else None at once.
+
+        Raises:
+            UnknownTemplate: no such template where the worker looks.
+            NotAnswered: no worker was done in time; says whether one is at it.
+            UnknownSession: never opened nor pushed to, forgotten, or expired.
+        """
+        body = {"template": template}
+        if not wait:
+            self._put(ask(jobs.FORCE, self._namespace, session, body, timeout_s=timeout_s))
+            return None
+        return SummarizationResult.model_validate(self._ask(jobs.FORCE, session, body, timeout_s))
+
+    def trajectory(self, session: str, *, timeout_s: float = 30.0) -> Trajectory:
+        """The whole session from its first turn on, complete whatever was compacted.
+
+        Raises:
+            NotAnswered: no worker was done in time; says whether one is at it.
+            UnknownSession: neither in Redis nor in the archive.
+        """
+        return Trajectory.model_validate(self._ask(jobs.EXPORT, session, {}, timeout_s))
+
+    def ground(self, query: str, k: int = 5, *, timeout_s: float = 5.0) -> GroundedContext:
+        """What the namespace remembers about a query: at most ``k`` memories, best first.
+
+        Raises:
+            InvalidInput: ``k`` is not in 1..100.
+            NotAnswered: no worker was done in time; says whether one is at it.
+        """
+        answer = self._ask(jobs.GROUND, "", self._commands.ground(query, k), timeout_s)
+        return GroundedContext.model_validate(answer)
+
+    def remember(self, text: str, *, timeout_s: float = 5.0) -> str:
+        """Have the namespace remember a text; returns the memory's id once it is stored.
+
+        Raises:
+            NotAnswered: no worker was done in time; says whether one is at it.
+        """
+        return str(self._ask(jobs.REMEMBER, "", self._commands.remember(text), timeout_s))
+
+    def set_policy(self, name: str, policy: Policy) -> int:
+        """Give the namespace a policy under a name; sessions that follow the name take it up.
+
+        The name ``default`` is for sessions opened without a policy. Returns how many sessions
+        took it up; it counts at their next decision.
+        """
+        self._plain(self._commands.put_policy(name, policy))
+        sessions = self.sessions()
+        followed = self._pipeline([self._commands.policy_followed(each) for each in sessions])
+        ours = [s for s, (_, of) in zip(sessions, followed, strict=True) if of == name.encode()]
+        for session in ours:
+            self._open_by_name(session, name, None)
+        return len(ours)
+
+    def policies(self) -> dict[str, Policy]:
+        """The namespace's policies by name."""
+        return self._commands.policies(self._plain(self._commands.list_policies()))
+
+    def manager(
+        self,
+        session: str,
+        policy: Policy | str | None = None,
+        system_prompt: str | None = None,
+    ) -> ContextManager:
+        """The handle of one session; opens it when a policy or a system prompt is given."""
+        if policy is not None or system_prompt is not None:
+            self.open(session, policy, system_prompt)
+        return ContextManager(self, session)
 
     def sessions(self) -> list[SessionId]:
         """All sessions of the namespace, the most recently pushed first."""
@@ -214,15 +401,50 @@ class ContextClient:
     ) -> None:
         self.close()
 
+    @property
+    def _namespace(self) -> Namespace:
+        return self._commands.namespace
+
+    def _put(self, asked: Ask) -> None:
+        """Lay a question down, and hint the job that answers it."""
+        self._plain(asked.put)
+        self._waker.wake(asked.namespace, asked.session, task=asked.task, ask=asked.id)
+
+    def _ask(self, task: str, session: str, body: object, timeout_s: float) -> Any:
+        """What a worker answers."""
+        asked = ask(task, self._namespace, session, body, timeout_s=timeout_s)
+        self._put(asked)
+        while not asked.is_over():
+            reply = self._plain(asked.look)
+            if reply is not None:
+                return asked.answer(reply)
+        raise asked.not_answered(withdrawn=bool(self._plain(asked.withdraw)))
+
+    def _plain(self, command: Command) -> Any:
+        try:
+            return self._redis.execute_command(*command)
+        except redis.RedisError as error:
+            raise translate(error) from error
+
     def _run(self, call: Call) -> Any:
         return run_script(self._redis, call.script, call.words)
 
+    def _send(self, push: PushCall) -> Any:
+        """The push's reply, sending bytes of pictures only where Redis lacks them."""
+        reply = self._run(push.carrying(self._pictures.unsent(push.pictures)))
+        if self._commands.lacks_pictures(reply):
+            reply = self._run(push.whole)
+        self._pictures.sent(push.pictures)
+        return reply
+
     def _push_chunk(self, pushes: Sequence[PushCall]) -> list[Any]:
-        # The first goes with its source, so that a server that lost the script has it for the rest.
-        script = pushes[0].call.script
-        commands: list[Command] = [("EVAL", script.source, *pushes[0].call.words)]
-        commands += [("EVALSHA", script.sha, *push.call.words) for push in pushes[1:]]
-        return self._pipeline(commands, raise_on_error=False)
+        replies = self._pipeline(self._commands.chunk(pushes), raise_on_error=False)
+        for at, push in enumerate(pushes):
+            if not isinstance(replies[at], redis.RedisError):
+                if self._commands.lacks_pictures(replies[at]):
+                    replies[at] = self._run(push.whole)
+                self._pictures.sent(push.pictures)
+        return replies
 
     def _pipeline(self, commands: Sequence[Command], *, raise_on_error: bool = True) -> list[Any]:
         try:
@@ -243,16 +465,14 @@ class ContextClient:
 
     def _register(self) -> None:
         """List the namespace, before anything is written: what is not listed, no sweep repairs."""
-        try:
-            self._redis.execute_command(*self._commands.registration())
-        except redis.RedisError as error:
-            raise translate(error) from error
+        self._plain(self._commands.registration())
         self._registered = True
 
-    def _register_again(self) -> None:
+    def _welcome(self, session: SessionId) -> None:
         """A new session: perhaps on a server that lost everything. The turn is stored already."""
         with suppress(TurnmillError):
             self._register()
+            self._follow_default(session)
 
 
 def _connect(url: str, timeout_s: float) -> redis.Redis:

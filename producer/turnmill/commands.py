@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import redis
 
 from turnmill import lua
+from turnmill.contract.blobs import refs_of
 from turnmill.contract.context import (
     Context,
     ContextInfo,
@@ -23,28 +24,60 @@ from turnmill.contract.errors import (
     StoreUnavailable,
     SystemPromptTooLarge,
     TurnmillError,
+    TurnTooLarge,
+    UnknownPolicy,
     UnknownSession,
 )
-from turnmill.contract.keys import NAMESPACES, SHARDS, SessionKeys, session_keys, shard_keys
-from turnmill.contract.names import Namespace, Seq, SessionId, Version, namespace, session_id
+from turnmill.contract.estimate import bound_turn
+from turnmill.contract.images import ImageRef
+from turnmill.contract.keys import (
+    NAMESPACES,
+    SHARDS,
+    SessionKeys,
+    policies_key,
+    session_keys,
+    shard_keys,
+)
+from turnmill.contract.names import (
+    Namespace,
+    Seq,
+    SessionId,
+    Version,
+    namespace,
+    policy_name,
+    session_id,
+)
 from turnmill.contract.policy import MIN_ROOM_TOKENS, Policy
 from turnmill.contract.render import system_message
+from turnmill.contract.results import Checkpoint, Forgotten
 from turnmill.contract.scripts import Script, load_script
 from turnmill.contract.turns import DEFAULT_MAX_TURN_BYTES, TurnLike, encode_turn, to_turn
+from turnmill.pictures import DEFAULT_MAX_IMAGE_BYTES, Picture, take_pictures
 from turnmill.view import (
     DEFAULT_POLICY,
     META_FIELDS,
     View,
     bound,
-    bound_body,
     read_context,
     to_int,
 )
 
 __all__ = ["Call", "Command", "Commands", "PushCall", "translate"]
 
+DEFAULT_NAME = "default"
+"""The namespace's policy for sessions opened without one."""
+
+MAX_CHECKPOINT_CHARS = 200
+MAX_MEMORIES = 100
+
 DEDUPE_WINDOW = 10_000
 """How many of a session's newest turn_ids are remembered."""
+
+CHUNK = 500
+"""Turns per pipeline of ``push_many``."""
+
+CHUNK_BYTES = 32 * 1024 * 1024
+"""Bytes of pictures per pipeline of ``push_many``."""
 
 _LUA = lua.__name__
 
@@ -61,11 +94,29 @@ Command = tuple[str | bytes | int, ...]
 
 
 class PushCall(NamedTuple):
-    """A push ready to be sent, and what is needed to report it."""
+    """A push ready to be sent but for its pictures, and what is needed to report it."""
 
     call: Call
     session: SessionId
     turn_id: str
+    pictures: tuple[Picture, ...] = ()
+
+    def carrying(self, keys: Collection[str]) -> Call:
+        """The call with the bytes of the pictures of these keys; Redis must have the others."""
+        if not self.pictures:
+            return self.call
+        script, words = self.call
+        return Call(script, [*words, *(word for p in self.pictures for word in _sent(p, keys))])
+
+    @property
+    def whole(self) -> Call:
+        """The call with the bytes of all its pictures."""
+        return self.carrying({picture.key for picture in self.pictures})
+
+
+def _sent(picture: Picture, keys: Collection[str]) -> tuple[str, str, bytes]:
+    data = picture.data if picture.key in keys else b""
+    return picture.ref.sha256, picture.ref.media_type, data
 
 
 def translate(error: redis.RedisError) -> TurnmillError:
@@ -86,13 +137,22 @@ class Commands:
 
     namespace: Namespace
     max_turn_bytes: int = DEFAULT_MAX_TURN_BYTES
+    max_image_bytes: int = DEFAULT_MAX_IMAGE_BYTES
 
     @classmethod
-    def of(cls, name: str, max_turn_bytes: int) -> Commands:
+    def of(
+        cls, name: str, max_turn_bytes: int, max_image_bytes: int = DEFAULT_MAX_IMAGE_BYTES
+    ) -> Commands:
         """Commands for a namespace, its name checked."""
         if max_turn_bytes < 1:
             raise InvalidInput(f"max_turn_bytes {max_turn_bytes} must be at least 1")
-        return cls(namespace=namespace(name), max_turn_bytes=max_turn_bytes)
+        if max_image_bytes < 1:
+            raise InvalidInput(f"max_image_bytes {max_image_bytes} must be at least 1")
+        return cls(
+            namespace=namespace(name),
+            max_turn_bytes=max_turn_bytes,
+            max_image_bytes=max_image_bytes,
+        )
 
     def _keys(self, session: str) -> tuple[SessionId, SessionKeys]:
         checked = session_id(session)
@@ -103,7 +163,12 @@ class Commands:
     def push(self, session: str, turn: TurnLike, turn_id: str | None = None) -> PushCall:
         """Append a turn; a turn without an id gets one, so that a retry cannot double it."""
         name, keys = self._keys(session)
-        value = to_turn(turn, turn_id=turn_id)
+        value, pictures = take_pictures(to_turn(turn, turn_id=turn_id), keys.blob)
+        size = sum(len(picture.data) for picture in pictures)
+        if size > self.max_image_bytes:
+            raise TurnTooLarge(
+                f"turn: {size} bytes of pictures; at most {self.max_image_bytes} are allowed"
+            )
         messages, fields = encode_turn(value, max_bytes=self.max_turn_bytes)
         chosen = value.turn_id or os.urandom(16).hex()
         script = load_script(_LUA, "push")
@@ -113,11 +178,13 @@ class Commands:
             turn_id=chosen,
             messages=messages,
             fields=fields,
-            bound=bound_body(messages),
+            bound=bound_turn(messages),
             ttl_ms=DEFAULT_POLICY.ttl_s * 1000,
             window=DEDUPE_WINDOW,
+            checkpoint_every=DEFAULT_POLICY.checkpoint_interval,
+            keep_checkpoints=DEFAULT_POLICY.keep_checkpoints,
         )
-        return PushCall(Call(script, words), name, chosen)
+        return PushCall(Call(script, words), name, chosen, pictures)
 
     def push_many(self, turns: Iterable[tuple[str, TurnLike]]) -> list[PushCall]:
         """One push per (session, turn); all are checked before any is sent."""
@@ -130,17 +197,65 @@ class Commands:
         return calls
 
     @staticmethod
-    def pushed(push: PushCall, reply: Sequence[int]) -> tuple[Pushed, bool]:
+    def chunks(pushes: Sequence[PushCall]) -> Iterator[list[PushCall]]:
+        """The pushes in order, in parts that bound what one round trip has in memory."""
+        chunk: list[PushCall] = []
+        size = 0
+        for push in pushes:
+            own = sum(len(picture.data) for picture in push.pictures)
+            if chunk and (len(chunk) == CHUNK or size + own > CHUNK_BYTES):
+                yield chunk
+                chunk, size = [], 0
+            chunk.append(push)
+            size += own
+        if chunk:
+            yield chunk
+
+    @staticmethod
+    def chunk(pushes: Sequence[PushCall]) -> list[Command]:
+        """One pipeline of pushes; each picture's bytes go with the first that shows it.
+
+        Also of pictures Redis is believed to have: it would take the later turns of a session
+        before one that must be sent again.
+        """
+        commands: list[Command] = []
+        carried: set[str] = set()
+        for push in pushes:
+            keys = {picture.key for picture in push.pictures}
+            script, words = push.carrying(keys - carried)
+            carried |= keys
+            # The first has the source, so that a server that lost the script has it for the rest.
+            how = ("EVALSHA", script.sha) if commands else ("EVAL", script.source)
+            commands.append((*how, *words))
+        return commands
+
+    @staticmethod
+    def lacks_pictures(reply: Sequence[Any]) -> bool:
+        """Whether nothing was stored, because Redis lacks a picture it was believed to have."""
+        return bool(reply[0] == 0)
+
+    @staticmethod
+    def pushed(push: PushCall, reply: Sequence[Any]) -> tuple[Pushed, bool]:
         """Where the turn went, and whether the workers want a hint."""
-        seq, hint, duplicate = reply
+        seq, hint, duplicate, checkpoint = reply
         done = Pushed(
-            session=push.session, seq=Seq(seq), turn_id=push.turn_id, duplicate=bool(duplicate)
+            session=push.session,
+            seq=Seq(seq),
+            turn_id=push.turn_id,
+            duplicate=bool(duplicate),
+            checkpoint=checkpoint.decode() if checkpoint else None,
         )
         return done, bool(hint)
 
     # open
 
-    def open(self, session: str, policy: Policy | None, system_prompt: str | None) -> Call:
+    def open(
+        self,
+        session: str,
+        policy: Policy | None,
+        system_prompt: str | None,
+        policy_name: str = "",
+    ) -> Call:
         """Create a session, or change its policy or system prompt; None leaves it as it is.
 
         A system prompt is weighed by an upper bound; when that puts it in doubt, the reply
@@ -155,8 +270,11 @@ class Commands:
             keys,
             session=name,
             policy=policy.model_dump_json() if policy else "",
+            policy_name=policy_name,
             hard=chosen.hard_limit,
             ttl_ms=chosen.ttl_s * 1000,
+            checkpoint_every=chosen.checkpoint_interval,
+            keep_checkpoints=chosen.keep_checkpoints,
             has_system=int(system_prompt is not None),
             system=(system_prompt or "").encode("utf-8", "replace"),
             system_tokens=tokens,
@@ -230,6 +348,17 @@ class Commands:
             raise self._unknown(session)
         return read_context(SessionId(session), reply)
 
+    @staticmethod
+    def pictures(reply: Sequence[Any], context: Context) -> list[ImageRef]:
+        """The pictures a context shows; none is looked for where none was ever pushed."""
+        was_pushed = reply[0][META_FIELDS.index(b"pictures")] is not None
+        return refs_of(context.messages) if was_pushed else []
+
+    def fetch(self, session: str, refs: Sequence[ImageRef]) -> list[Command]:
+        """The bytes of pictures."""
+        _, keys = self._keys(session)
+        return [("HGET", f"{keys.blob}{ref.sha256}", "data") for ref in refs]
+
     # info, forget, sessions
 
     def info(self, session: str) -> Call:
@@ -246,7 +375,7 @@ class Commands:
         """
         if reply is None:
             raise self._unknown(session)
-        flat, pending, log, covered, compactions, waiting, due = reply
+        flat, pending, log, covered, waiting, due = reply
         meta = dict(zip(flat[::2], flat[1::2], strict=True))
         view = View.of([meta.get(name) for name in META_FIELDS])
         now_ms = time.time() * 1000
@@ -262,16 +391,163 @@ class Commands:
             policy=view.policy,
             turns_in_log=log,
             turns_covered=covered,
-            compactions=compactions,
+            compactions=to_int(meta.get(b"compactions")),
+            interactions=to_int(meta.get(b"interactions")),
+            images=to_int(meta.get(b"images")),
+            history_tokens=to_int(meta.get(b"history_tokens")),
+            quality=float(meta[b"quality"]) if meta.get(b"quality") else None,
+            settings=to_int(meta.get(b"settings")),
+            policy_name=meta.get(b"policy_name", b"").decode(),
             pending_for_s=None if waiting is None else (now_ms - float(waiting)) / 1000,
             due_in_s=None if due is None else (float(due) - now_ms) / 1000,
         )
 
     def forget(self, session: str) -> Call:
         """Remove the session."""
-        name, keys = self._keys(session)
-        script = load_script(_LUA, "forget")
-        return Call(script, script.call(keys, session=name))
+        return self._call("forget", session)
+
+    @staticmethod
+    def forgotten(reply: Sequence[int]) -> Forgotten:
+        """What forgetting removed."""
+        return Forgotten(existed=bool(reply[0]), keys_left=reply[1])
+
+    def _call(self, name: str, session: str, **args: str | bytes | int) -> Call:
+        checked, keys = self._keys(session)
+        script = load_script(_LUA, name)
+        return Call(script, script.call(keys, session=checked, **args))
+
+    # grounding
+
+    @staticmethod
+    def ground(query: str, k: int) -> dict[str, Any]:
+        """The question for memories.
+
+        Raises:
+            InvalidInput: not text, or too many asked for.
+        """
+        if not isinstance(query, str):
+            raise InvalidInput(f"query: must be a str, got {type(query).__name__}")
+        if not 1 <= k <= MAX_MEMORIES:
+            raise InvalidInput(f"k {k} must be in 1..{MAX_MEMORIES}")
+        return {"query": query, "k": k}
+
+    @staticmethod
+    def remember(text: str) -> dict[str, Any]:
+        """The wish that a text be remembered.
+
+        Raises:
+            InvalidInput: not text, or nothing in it.
+        """
+        if not isinstance(text, str) or not text.strip():
+            raise InvalidInput("text: must be a str that is not blank")
+        return {"text": text}
+
+    # policies by name
+
+    def policy_named(self, name: str) -> Command:
+        """The JSON of one of the namespace's policies."""
+        return ("HGET", policies_key(self.namespace), policy_name(name))
+
+    def named_policy(self, name: str, reply: bytes | None) -> Policy:
+        """The policy in the reply.
+
+        Raises:
+            UnknownPolicy: the namespace has none of this name.
+        """
+        if reply is None:
+            raise UnknownPolicy(
+                f"no policy {name!r} in namespace {self.namespace!r}: "
+                "`turnmill policies list` shows those there are"
+            )
+        return Policy.from_json(reply)
+
+    def put_policy(self, name: str, policy: Policy) -> Command:
+        """Give the namespace a policy under a name."""
+        body = policy.model_dump_json()
+        return ("HSET", policies_key(self.namespace), policy_name(name), body)
+
+    def list_policies(self) -> Command:
+        """All policies of the namespace."""
+        return ("HGETALL", policies_key(self.namespace))
+
+    @staticmethod
+    def policies(reply: Any) -> dict[str, Policy]:
+        """The policies in the reply, by name."""
+        pairs = (
+            reply.items() if isinstance(reply, dict) else zip(reply[::2], reply[1::2], strict=True)
+        )
+        return {name.decode(): Policy.from_json(body) for name, body in sorted(pairs)}
+
+    def policy_followed(self, session: str) -> Command:
+        """Whether the session has a policy, and of what name."""
+        return ("HMGET", self._keys(session)[1].meta, "policy", "policy_name")
+
+    # checkpoints
+
+    def checkpoint(self, session: str, message: str, name: str) -> Call:
+        """Remember the context as it is now.
+
+        Raises:
+            InvalidInput: message or name are too long, or not text.
+        """
+        for field, value in (("message", message), ("name", name)):
+            if not isinstance(value, str) or len(value) > MAX_CHECKPOINT_CHARS:
+                raise InvalidInput(
+                    f"{field}: must be a str of at most {MAX_CHECKPOINT_CHARS} characters"
+                )
+        return self._call(
+            "checkpoint",
+            session,
+            id=name.encode("utf-8", "replace"),
+            message=message.encode("utf-8", "replace"),
+            keep_checkpoints=DEFAULT_POLICY.keep_checkpoints,
+        )
+
+    def checkpointed(self, session: str, reply: bytes | None) -> str | None:
+        """The id of the checkpoint made, or None where the policy keeps none.
+
+        Raises:
+            UnknownSession: there is no such session.
+        """
+        if reply is None:
+            raise self._unknown(session)
+        return reply.decode() or None
+
+    def list_checkpoints(self, session: str) -> list[Command]:
+        """All checkpoints of the session."""
+        _, keys = self._keys(session)
+        return [
+            ("EXISTS", keys.meta),
+            ("XRANGE", keys.checkpoints, "-", "+"),
+            ("XRANGE", keys.named, "-", "+"),
+        ]
+
+    def checkpoints(self, session: str, reply: Sequence[Any]) -> list[Checkpoint]:
+        """The checkpoints in the reply, oldest first.
+
+        Raises:
+            UnknownSession: there is no such session.
+        """
+        known, automatic, named = reply
+        if not known:
+            raise self._unknown(session)
+        found = [_checkpoint(entry, automatic=True) for entry in automatic]
+        found += [_checkpoint(entry, automatic=False) for entry in named]
+        return sorted(found, key=lambda checkpoint: (checkpoint.at_ms, checkpoint.seq))
+
+    def clear(self, session: str) -> Call:
+        """Set the conversation aside; the system prompt stays."""
+        return self._call("clear", session)
+
+    def cleared(self, session: str, reply: int | None) -> int:
+        """How many turns were in the log.
+
+        Raises:
+            UnknownSession: there is no such session.
+        """
+        if reply is None:
+            raise self._unknown(session)
+        return reply
 
     def registration(self) -> Command:
         """Lists the namespace for the sweep."""
@@ -292,6 +568,22 @@ class Commands:
             f"no session {session!r} in namespace {self.namespace!r}: never opened nor pushed to, "
             "forgotten, or expired"
         )
+
+
+def _checkpoint(entry: tuple[bytes, Any], *, automatic: bool) -> Checkpoint:
+    at, fields = entry
+    flat = (
+        fields if isinstance(fields, list) else [part for pair in fields.items() for part in pair]
+    )
+    values = dict(zip(flat[::2], flat[1::2], strict=True))
+    return Checkpoint(
+        id=values[b"id"].decode(),
+        seq=Seq(int(values[b"seq"])),
+        version=Version(int(values[b"version"])),
+        message=values[b"message"].decode(),
+        at_ms=int(at.partition(b"-")[0]),
+        automatic=automatic,
+    )
 
 
 def _scored(reply: Sequence[Any]) -> list[tuple[bytes, float]]:

@@ -7,13 +7,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any, NamedTuple
 
 from turnmill.contract.codec import decode_json, encode_json
 from turnmill.contract.context import Context, JsonMessage, StoredContext, TailTurn, Usage
 from turnmill.contract.errors import CorruptContext
 from turnmill.contract.estimate import bound_turn
+from turnmill.contract.images import DEFAULT_FORMULA, FORMULAS, ImageFormula
 from turnmill.contract.legality import CallTracker
 from turnmill.contract.names import Seq, SessionId
 from turnmill.contract.policy import Policy
@@ -26,7 +27,6 @@ __all__ = [
     "LogEntry",
     "View",
     "bound",
-    "bound_body",
     "decode_turns",
     "read_context",
     "to_int",
@@ -48,6 +48,7 @@ META_FIELDS = (
     b"policy",
     b"basis",
     b"counted_settings",
+    b"pictures",
 )
 
 
@@ -60,11 +61,12 @@ def read_context(session: SessionId, reply: Sequence[Any]) -> Context:
     meta, body, counts, entries, _ = reply
     view = View.of(meta)
     stored = StoredContext.parse(body)
+    formula = FORMULAS[view.policy.image_formula]
     if view.is_of_another_basis:
         view, counts = view.by_bounds(stored), {}
     log = [LogEntry.of(entry) for entry in entries]
     turns = _with_elisions(decode_turns([entry.messages for entry in log]), log, stored)
-    tail = _tail(log, turns, view.counted_seq, counts)
+    tail = _tail(log, turns, view.counted_seq, counts, formula)
     pending = sum(turn.tokens for turn in tail if not turn.exact)
     tokens = view.usage.total + pending
     receipt = None
@@ -74,7 +76,7 @@ def read_context(session: SessionId, reply: Sequence[Any]) -> Context:
             stored,
             tail,
             view.policy.limits(view.usage.system),
-            bound,
+            partial(bound, formula=formula),
             fixed_tokens=view.usage.system + view.usage.summary + view.usage.REPLY,
         )
         messages, tokens, receipt = projected.messages, projected.tokens, projected.receipt
@@ -89,6 +91,8 @@ def read_context(session: SessionId, reply: Sequence[Any]) -> Context:
         tokens=tokens,
         exact=view.is_counted and not pending and receipt is None,
         projection=receipt,
+        summary=stored.summary,
+        events=stored.events,
     )
 
 
@@ -125,13 +129,20 @@ class View:
 
     @property
     def is_of_another_basis(self) -> bool:
-        """Whether counts are not by the policy's encoding: it changed, or workers lack it."""
-        return self.basis != "" and self.basis.partition("/")[0] != self.policy.encoding
+        """Whether counts are not by the policy's encoding and prices of pictures.
+
+        They changed, or workers lack the vocabulary.
+        """
+        made = self.basis.split("/")
+        return self.basis != "" and (
+            made[0] != self.policy.encoding or made[-1] != self.policy.image_formula
+        )
 
     def by_bounds(self, stored: StoredContext) -> View:
         """The same session as if nothing had been counted."""
+        formula = FORMULAS[self.policy.image_formula]
         system = bound([system_message(self.system)]) if self.system else 0
-        usage = Usage(system=system, summary=bound(render_head(stored)))
+        usage = Usage(system=system, summary=bound(render_head(stored), formula))
         return replace(self, counted_seq=Seq(0), usage=usage)
 
     @property
@@ -157,7 +168,9 @@ class LogEntry(NamedTuple):
     seq: Seq
     messages: bytes
     bound: int
+    turn_id: bytes
     fields: bytes
+    at_ms: bytes
 
     @classmethod
     def of(cls, entry: tuple[bytes, Any]) -> LogEntry:
@@ -165,12 +178,22 @@ class LogEntry(NamedTuple):
         entry_id, fields = entry
         if isinstance(fields, dict):
             fields = [part for pair in fields.items() for part in pair]
-        return cls(Seq(int(entry_id[:-2])), fields[1], int(fields[3]), fields[7])
+        return cls(
+            Seq(int(entry_id[:-2])), fields[1], int(fields[3]), fields[5], fields[7], fields[9]
+        )
 
     @property
     def pinned(self) -> bool:
         """Whether the turn is pinned; an agent's metadata may have a field of that name, too."""
         return b'"pinned":true' in self.fields and bool(decode_json(self.fields).get("pinned"))
+
+    @property
+    def iteration(self) -> int | None:
+        """The agent's own step number, when it gave one."""
+        if b'"iteration":' not in self.fields:
+            return None
+        found: int | None = decode_json(self.fields).get("iteration")
+        return found
 
 
 def _with_elisions(
@@ -188,6 +211,7 @@ def _tail(
     turns: Sequence[Sequence[JsonMessage]],
     counted_seq: int,
     counts: Mapping[bytes, bytes],
+    formula: ImageFormula,
 ) -> list[TailTurn]:
     """The turns as a provider takes them, with tokens: exact where counted, else a bound."""
     tracker = CallTracker()
@@ -196,11 +220,14 @@ def _tail(
         legal = tracker.repair(turn)
         exact = entry.seq <= counted_seq
         tokens = int(counts.get(b"%d" % entry.seq, 0)) if exact else 0
+        if not tokens:
+            weighed = legal is turn and not _is_repriced(entry, formula)
+            tokens = entry.bound if weighed else bound(legal, formula)
         tail.append(
             TailTurn(
                 seq=entry.seq,
                 messages=legal,
-                tokens=tokens or (entry.bound if legal is turn else bound(legal)),
+                tokens=tokens,
                 exact=exact,
                 pinned=entry.pinned,
             )
@@ -208,14 +235,16 @@ def _tail(
     return tail
 
 
-def bound_body(body: bytes) -> int:
-    """An upper bound for the messages in this JSON."""
-    return bound_turn(body, images=body.count(b'"type":"image_url"'))
+def _is_repriced(entry: LogEntry, formula: ImageFormula) -> bool:
+    """Whether the turn shows pictures, which a push weighs by the default formula, at others."""
+    return formula is not FORMULAS[DEFAULT_FORMULA] and b'"image_url"' in entry.messages
 
 
-def bound(messages: Sequence[JsonMessage]) -> int:
+def bound(
+    messages: Sequence[JsonMessage], formula: ImageFormula = FORMULAS[DEFAULT_FORMULA]
+) -> int:
     """An upper bound for these messages, without the reply's opening; additive."""
-    return sum(bound_body(encode_json(message)) for message in messages)
+    return sum(bound_turn(encode_json(message), formula) for message in messages)
 
 
 def decode_turns(bodies: Sequence[bytes]) -> list[list[JsonMessage]]:

@@ -19,6 +19,7 @@ from celery import Celery
 from kombu import pools
 
 from turnmill.contract import jobs
+from turnmill.contract.errors import InvalidInput
 from turnmill.contract.names import Namespace, SessionId
 
 __all__ = ["CeleryWaker", "HintCounts", "SilentWaker", "Waker", "hint_app"]
@@ -44,8 +45,10 @@ class HintCounts:
 class Waker(Protocol):
     """Whoever tells the workers; must return at once and never raise."""
 
-    def wake(self, namespace: Namespace, session: SessionId) -> None:
-        """Ask for a look at the session."""
+    def wake(
+        self, namespace: Namespace, session: SessionId, *, task: str = jobs.ESTIMATE, ask: str = ""
+    ) -> None:
+        """Hint a look at the session, or the job that answers the question ``ask``."""
 
     def close(self) -> None:
         """Publish what waits, within a tenth of a second, and let go of the broker."""
@@ -61,8 +64,19 @@ class SilentWaker:
     def __init__(self) -> None:
         self._dropped = 0
 
-    def wake(self, namespace: Namespace, session: SessionId) -> None:  # noqa: ARG002
-        """Count the hint as dropped."""
+    def wake(
+        self, namespace: Namespace, session: SessionId, *, task: str = jobs.ESTIMATE, ask: str = ""
+    ) -> None:
+        """Count the hint as dropped.
+
+        Raises:
+            InvalidInput: somebody would wait for an answer that cannot come.
+        """
+        if ask:
+            raise InvalidInput(
+                f"{task} of {session!r} in {namespace!r} asks a worker, and this client reaches "
+                "none: give it the broker's URL, ContextClient(…, broker=…)"
+            )
         self._dropped += 1
 
     def close(self) -> None:
@@ -122,7 +136,7 @@ class CeleryWaker:
         atexit.register(self.close)
 
     def _reset(self) -> None:
-        self._waiting: queue.Queue[tuple[Namespace, SessionId] | None] = queue.Queue(
+        self._waiting: queue.Queue[tuple[str, tuple[str, ...]] | None] = queue.Queue(
             self._max_waiting
         )
         self._thread: threading.Thread | None = None
@@ -134,12 +148,14 @@ class CeleryWaker:
         """What became of the hints so far."""
         return HintCounts(published=self._published, dropped=self._dropped)
 
-    def wake(self, namespace: Namespace, session: SessionId) -> None:
-        """Ask for a look at the session; returns at once and never raises."""
+    def wake(
+        self, namespace: Namespace, session: SessionId, *, task: str = jobs.ESTIMATE, ask: str = ""
+    ) -> None:
+        """Hint a look at the session, or at a question; returns at once and never raises."""
         if self._thread is None or self._pid != os.getpid():
             self._start_thread()
         try:
-            self._waiting.put_nowait((namespace, session))
+            self._waiting.put_nowait((task, (namespace, session, *((ask,) if ask else ()))))
         except queue.Full:
             self._dropped += 1
 
@@ -176,11 +192,12 @@ class CeleryWaker:
             if time.monotonic() < quiet_until:
                 self._dropped += 1
                 continue
+            task, words = hint
             try:
                 self._app.send_task(
-                    jobs.ESTIMATE,
-                    args=hint,
-                    queue=jobs.QUEUE_OF[jobs.ESTIMATE],
+                    task,
+                    args=words,
+                    queue=jobs.QUEUE_OF[task],
                     retry=False,
                     ignore_result=True,
                 )

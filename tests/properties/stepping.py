@@ -16,6 +16,7 @@ from turnmill.contract.errors import Transient
 from turnmill.contract.outcomes import Outcome
 from turnmill_worker.pipeline import Pipeline
 from turnmill_worker.ports import Hints, SessionRef, Sessions, Summarizer
+from turnmill_worker.templates.loader import TemplateLoader
 from turnmill_worker.tokens import counter_for
 
 __all__ = ["SentHints", "SteppedJob"]
@@ -107,6 +108,7 @@ class SteppedJob:
         self._go = threading.Semaphore(0)
         self._stopped = threading.Semaphore(0)
         pipeline = Pipeline(
+            templates=TemplateLoader(),
             sessions=cast("Sessions", _SteppedSessions(sessions, self._wait)),
             hints=cast("Hints", _Stepped(hints, self._wait)),
             counters=counter_for,

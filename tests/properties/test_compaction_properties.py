@@ -76,7 +76,7 @@ def compact(snapshot: Snapshot) -> Done | None:
     below = ""
     while (found := plan(snapshot, COUNT, below=below)) is not None:
         try:
-            context = splice(found, text_for(found), COUNT)
+            context = splice(found, texts_for(found), COUNT)
         except SummaryRejected:
             below = found.strategy
             continue
@@ -85,15 +85,16 @@ def compact(snapshot: Snapshot) -> Done | None:
     return None
 
 
-def text_for(found: Plan) -> str:
-    if found.request is None:
-        return ""
-    return extract(
-        found.request.records,
-        previous=found.request.previous,
-        budget_tokens=found.request.budget_tokens,
-        count=COUNTER.count,
-    )
+def texts_for(found: Plan) -> list[str]:
+    return [
+        extract(
+            request.records,
+            previous=request.previous,
+            budget_tokens=request.budget_tokens,
+            count=COUNTER.count,
+        )
+        for request in found.requests
+    ]
 
 
 def compacted(snapshot: Snapshot) -> Done:
@@ -276,7 +277,7 @@ def test_an_empty_or_oversized_summary_is_never_accepted(snapshot: Snapshot, tex
     assert found is not None
 
     try:
-        splice(found, text, COUNT)
+        splice(found, [text] * len(found.requests), COUNT)
     except SummaryRejected as error:
         refusal = str(error)
 

@@ -9,12 +9,14 @@ from typing import Any
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from tests.pictures import data_url, picture, png
 from tests.properties.strategies import (
     SYSTEM_PROMPTS,
     GivenTurn,
     conversations,
     legal_conversations,
     policies,
+    texts,
 )
 from turnmill import Context, ContextClient, Policy, SystemPromptTooLarge
 from turnmill.contract.estimate import bound_turn
@@ -25,6 +27,22 @@ from turnmill_worker.tokens import count_messages, counter_for
 COUNTER = counter_for("o200k_base")
 
 limits = policies((512, 1024))
+FORMULAS = st.sampled_from(["gpt-4o", "gpt-4o-mini", "gpt-5-nano"])
+SIDES = st.sampled_from([(1, 1), (640, 480), (1024, 768), (3000, 200), (8000, 8000)])
+DETAILS = st.sampled_from([{}, {"detail": "low"}, {"detail": "high"}, {"detail": "auto"}])
+
+
+def _showing(
+    sides: tuple[int, int], size: int, detail: dict[str, str], text: str, pin: int
+) -> GivenTurn:
+    url = data_url(png(size, width=sides[0], height=sides[1], size=size))
+    content = [{"type": "text", "text": text}, picture(url, **detail)]
+    return GivenTurn(({"role": "user", "content": content},), pinned=pin == 0)
+
+
+SHOWING = st.builds(
+    _showing, SIDES, st.sampled_from([20, 2000]), DETAILS, texts(40), st.integers(0, 5)
+)
 quickly = settings(
     deadline=None,
     max_examples=50,
@@ -53,8 +71,7 @@ def pushed(
 
 def bound_of(turn: GivenTurn) -> int:
     """What a read takes the turn to cost before anybody has counted it."""
-    images = str(turn.messages).count("'image_url': {")
-    return bound_turn(encode_turn(to_turn(turn.as_pushed()))[0], images=images)
+    return bound_turn(encode_turn(to_turn(turn.as_pushed()))[0])
 
 
 def legal_turns(said: list[GivenTurn]) -> list[list[dict[str, Any]]]:
@@ -90,6 +107,32 @@ def test_a_read_is_valid_for_a_provider(
 ) -> None:
     read = pushed(client, said, policy, system)
 
+    assert violations(read.messages) == []
+
+
+@quickly
+@given(
+    said=conversations(40, least=2, most=12),
+    shown=st.lists(st.tuples(st.integers(0, 30), SHOWING), min_size=1, max_size=8),
+    policy=policies((512, 4096, 60_000)),
+    formula=FORMULAS,
+    system=SYSTEM_PROMPTS,
+)
+def test_a_read_with_pictures_never_exceeds_the_hard_limit_and_is_valid(
+    client: ContextClient,
+    said: list[GivenTurn],
+    shown: list[tuple[int, GivenTurn]],
+    policy: Policy,
+    formula: str,
+    system: str,
+) -> None:
+    for place, turn in shown:
+        said.insert(place, turn)
+
+    read = pushed(client, said, policy.model_copy(update={"image_formula": formula}), system)
+
+    exact = count_messages(counter_for("o200k_base", formula), read.messages)
+    assert exact <= read.tokens <= policy.hard_limit
     assert violations(read.messages) == []
 
 

@@ -42,7 +42,7 @@ from turnmill.embedded import EmbeddedRedis
 from turnmill_worker.compaction.snapshot import SummaryRequest
 from turnmill_worker.errors import SummaryRejected
 from turnmill_worker.pipeline import counting
-from turnmill_worker.ports import Counter, SessionRef
+from turnmill_worker.ports import Counter, SessionRef, Summary
 from turnmill_worker.store.sessions import RedisSessions
 from turnmill_worker.summarizers.offline import ExtractiveSummarizer
 from turnmill_worker.sweep import Sweeper
@@ -85,7 +85,7 @@ class AnySummarizer:
 
     mood = "good"
 
-    def summarize(self, request: SummaryRequest, counter: Counter) -> str:
+    def summarize(self, request: SummaryRequest, counter: Counter) -> Summary:
         """An extract, or one of the ways to fail."""
         match self.mood:
             case "down":
@@ -93,9 +93,9 @@ class AnySummarizer:
             case "refusing":
                 raise SummaryRejected("refused")
             case "silent":
-                return " \n"
+                return Summary(text=" \n", model="any")
             case "chatty":
-                return "word " * 4 * request.budget_tokens
+                return Summary(text="word " * 4 * request.budget_tokens, model="any")
             case _:
                 return ExtractiveSummarizer().summarize(request, counter)
 

@@ -20,6 +20,7 @@ from turnmill_worker.pipeline import Pipeline
 from turnmill_worker.ports import SessionRef
 from turnmill_worker.store.sessions import RedisSessions
 from turnmill_worker.summarizers.offline import ExtractiveSummarizer
+from turnmill_worker.templates.loader import TemplateLoader
 from turnmill_worker.tokens import counter_for
 
 
@@ -81,6 +82,7 @@ class Worker:
         self.sessions = RedisSessions(client)
         self.hints = SentHints()
         self.pipeline = Pipeline(
+            templates=TemplateLoader(),
             sessions=self.sessions,
             hints=self.hints,
             counters=counter_for,

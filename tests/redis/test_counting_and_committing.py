@@ -14,7 +14,9 @@ from turnmill.contract.legality import CallTracker
 from turnmill_worker.compaction.snapshot import Snapshot
 from turnmill_worker.pipeline import counting
 from turnmill_worker.ports import CountedTurn
+from turnmill_worker.summarizers.offline import ExtractiveSummarizer
 from turnmill_worker.sweep import Sweeper
+from turnmill_worker.templates.loader import TemplateLoader
 from turnmill_worker.tokens import counter_for
 
 LONG = {"role": "user", "content": "word " * 60}
@@ -52,7 +54,8 @@ def commit_from(worker: Worker, snapshot: Snapshot | None) -> tuple[Any, ...]:
         sessions=Catching(),
         hints=worker.hints,
         counters=worker.pipeline._counters,
-        summarizers=worker.pipeline._summarizers,
+        summarizers={"extractive": ExtractiveSummarizer()},
+        templates=TemplateLoader(),
     )
     with pytest.raises(KeyboardInterrupt):
         pipeline.summarize(worker.ref(snapshot.session))
@@ -186,7 +189,7 @@ def test_counts_brought_twice_are_stored_once(client: ContextClient, worker: Wor
         "basis": "test/1",
         "system_tokens": 0,
         "open_calls": [],
-        "due": False,
+        "due": "no",
         "turns": [CountedTurn(seen.turns[0].seq, 64)],
     }
     first = worker.sessions.record_counts(worker.ref("s"), seen, **brought)
@@ -211,7 +214,7 @@ def test_counts_made_before_a_policy_change_are_refused(
         basis="test/1",
         system_tokens=0,
         open_calls=[],
-        due=False,
+        due="no",
         turns=[CountedTurn(seen.turns[0].seq, 64)],
     )
 
@@ -233,7 +236,7 @@ def test_a_session_stays_in_the_backlog_while_a_newer_turn_waits(
         basis="test/1",
         system_tokens=0,
         open_calls=[],
-        due=False,
+        due="no",
         turns=[CountedTurn(seen.turns[0].seq, 64)],
     )
 
@@ -256,7 +259,7 @@ def test_another_encoding_counts_everything_again(
     tracker = CallTracker()
     again = [count(tracker.repair(turn.shown)) for turn in snapshot.turns]
     assert [turn.tokens for turn in snapshot.turns] == again
-    assert redis_client.hget(worker.keys(full).meta, "basis") == b"cl100k_base/1"
+    assert redis_client.hget(worker.keys(full).meta, "basis") == b"cl100k_base/2/gpt-4o"
 
 
 def test_a_sweep_hints_what_nobody_was_told(

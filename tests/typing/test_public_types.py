@@ -27,6 +27,7 @@ from turnmill import (
     Usage,
     Waker,
 )
+from turnmill.contract.results import Forgotten
 from turnmill.embedded import EmbeddedRedis
 
 
@@ -54,7 +55,7 @@ def test_the_synchronous_client(client: ContextClient) -> None:
     assert_type(info.pending_for_s, float | None)
     assert_type(client.hints, HintCounts)
     assert_type(client.namespace, str)
-    assert_type(client.forget("s"), bool)
+    assert_type(client.forget("s"), Forgotten)
 
 
 async def test_the_asynchronous_client(redis_server: EmbeddedRedis, namespace: str) -> None:
@@ -68,7 +69,7 @@ async def test_the_asynchronous_client(redis_server: EmbeddedRedis, namespace: s
         )
         assert_type(await client.read("s"), Context)
         assert_type(await client.info("s"), ContextInfo)
-        assert_type(await client.forget("s"), bool)
+        assert_type(await client.forget("s"), Forgotten)
 
 
 def test_a_session_name_is_a_str(client: ContextClient) -> None:

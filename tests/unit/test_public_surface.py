@@ -10,12 +10,16 @@ from turnmill import AsyncContextClient, ContextClient
 
 PUBLIC = set(
     """
-    AsyncContextClient ContextClient
-    Context ContextInfo Limits Message Policy Pushed Receipt Turn Usage
+    AsyncContextClient AsyncContextManager ContextClient ContextManager
+    Context ContextInfo Limits Message Policy Pushed QualityWeights Receipt SummaryEvent Turn Usage
+    Checkpoint Forgotten GroundedContext GroundedMemory RollbackResult SummarizationResult
+    TurnResult
+    CommittedContext Compaction StoredContext Trajectory TrajectoryTurn
     CeleryWaker HintCounts SilentWaker Waker
-    CorruptContext InvalidInput InvalidName InvalidPolicy InvalidTurn ScriptContract StoreFull
-    StoreUnavailable SystemPromptTooLarge Transient TurnTooLarge TurnmillError UnknownEncoding
-    UnknownSession
+    ArchiveUnavailable CorruptContext InvalidInput InvalidName InvalidPolicy InvalidTemplate
+    InvalidTurn NoCheckpoint NotAnswered ScriptContract SessionBusy StoreFull StoreUnavailable
+    SystemPromptTooLarge Transient TurnTooLarge TurnmillError UnknownEncoding UnknownPolicy
+    UnknownSession UnknownTemplate
     """.split()  # noqa: SIM905 - grouped as in the package
 )
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
@@ -23,21 +24,28 @@ class Compact:
     """A compaction is wanted.
 
     Attributes:
-        requirement: ``soft`` when it can wait, ``hard`` when reads already need projections.
-        reasons: the comparisons that were true, in tokens.
+        requirement: ``soft`` when it can wait, ``urgent`` when it cannot wait long, ``hard`` when
+            reads already need projections.
+        reasons: the comparisons that were true.
     """
 
-    requirement: Literal["soft", "hard"]
+    requirement: Literal["soft", "urgent", "hard"]
     reasons: tuple[str, ...]
 
 
 Decision = Skip | Compact
 
 
-def decide(usage: Usage, limits: Limits) -> Decision:
-    """Compact above the soft limit; between target and soft limit nothing happens (hysteresis)."""
+def decide(usage: Usage, limits: Limits, asked: Mapping[str, str] | None = None) -> Decision:
+    """Compact above the soft limit, or when a count asks for it (``compaction.demands``).
+
+    Between target and soft limit nothing happens (hysteresis).
+    """
     if usage.total <= limits.soft:
+        if asked:
+            return Compact("soft", tuple(asked.values()))
         return Skip(f"{usage.total} tokens are within the soft limit of {limits.soft}")
     if usage.total > limits.hard:
         return Compact("hard", (f"{usage.total} tokens exceed the hard limit of {limits.hard}",))
-    return Compact("soft", (f"{usage.total} tokens exceed the soft limit of {limits.soft}",))
+    requirement: Literal["soft", "urgent"] = "urgent" if usage.total > limits.urgent else "soft"
+    return Compact(requirement, (f"{usage.total} tokens exceed the soft limit of {limits.soft}",))

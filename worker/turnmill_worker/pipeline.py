@@ -12,28 +12,34 @@ from functools import lru_cache, partial
 from typing import cast
 
 from turnmill.contract import jobs
-from turnmill.contract.context import JsonMessage, StoredContext, Usage
-from turnmill.contract.errors import Transient
+from turnmill.contract.context import JsonMessage, Usage
+from turnmill.contract.errors import SessionBusy, Transient, UnknownSession
 from turnmill.contract.legality import CallTracker
-from turnmill.contract.outcomes import Compaction, Outcome
+from turnmill.contract.outcomes import Outcome
 from turnmill.contract.render import render_head, system_message
-from turnmill_worker.compaction.snapshot import Count, Plan, Snapshot
-from turnmill_worker.compaction.splice import splice
+from turnmill.contract.results import SummarizationResult
+from turnmill_worker.compaction.demands import demands
+from turnmill_worker.compaction.force import force as force_plan
+from turnmill_worker.compaction.snapshot import Count, LoggedTurn, Snapshot
 from turnmill_worker.compaction.strategies import plan as plan_compaction
-from turnmill_worker.decide import Compact, Skip, decide
+from turnmill_worker.compaction.tally import Tally, images, interactions
+from turnmill_worker.decide import Compact, Decision, Skip, decide
 from turnmill_worker.errors import SummaryRejected
 from turnmill_worker.ports import (
     CountedTurn,
     Counter,
     Counters,
+    Due,
     Hints,
     Lease,
     SessionRef,
     Sessions,
     Summarizer,
+    Templates,
     Uncounted,
 )
 from turnmill_worker.tokens import count_message
+from turnmill_worker.writing import Draft, Writer
 
 __all__ = ["Pipeline"]
 
@@ -49,6 +55,9 @@ RETRY_AFTER_S = 5.0
 POSTPONE_S = 60.0
 """When a session whose job met a defect is looked at again."""
 
+QUALITY_COOLDOWN_S = 30.0
+"""When a session is tried again for which nothing good enough could be written."""
+
 HANDOVER_S = 5.0
 """When the sweep doubts that a summary job handed on was ever received."""
 
@@ -63,11 +72,12 @@ class Pipeline:
         hints: Hints,
         counters: Counters,
         summarizers: Mapping[str, Summarizer],
+        templates: Templates,
     ) -> None:
         self._sessions = sessions
         self._hints = hints
         self._counters = counters
-        self._summarizers = summarizers
+        self._writer = Writer(summarizers, templates)
 
     # estimate
 
@@ -78,7 +88,7 @@ class Pipeline:
             seen = self._sessions.uncounted(ref, most=BATCH_TURNS)
             if seen is None:
                 return Outcome(outcome="unknown", session=ref.session)
-            counter = self._counters(seen.policy.encoding)
+            counter = self._counters(seen.policy.encoding, seen.policy.image_formula)
             if seen.basis not in ("", counter.basis):
                 self._recount(ref, seen, counter)
                 continue
@@ -86,14 +96,15 @@ class Pipeline:
             counted = _count_turns(seen, counter, tracker)
             system_tokens = _system_tokens(counter, seen.system)
             usage = _usage_after(seen, counted, system_tokens)
-            decision = decide(usage, seen.policy.limits(system_tokens))
+            asked = demands(seen.policy, _tally_after(seen, counted))
+            decision = decide(usage, seen.policy.limits(system_tokens), asked)
             recorded = self._sessions.record_counts(
                 ref,
                 seen,
                 basis=counter.basis,
                 system_tokens=system_tokens,
                 open_calls=tracker.open,
-                due=isinstance(decision, Compact),
+                due=_due(decision),
                 turns=counted,
             )
             if recorded.stale:
@@ -150,12 +161,24 @@ class Pipeline:
                 # By their bounds they would leave too little room for a summary of the others.
                 self.estimate(ref)
                 snapshot = self._sessions.snapshot(ref) or snapshot
-            match decide(snapshot.usage, snapshot.limits):
+            asked = demands(snapshot.policy, snapshot.tally)
+            if "managed" in asked:
+                snapshot = replace(snapshot, earlier=self._earlier(ref, snapshot))
+            match decide(snapshot.usage, snapshot.limits, asked):
                 case Skip():
                     return self._give_up(ref, lease, snapshot, "skipped")
                 case Compact():
-                    counter = self._counters(snapshot.policy.encoding)
+                    counter = self._counters(
+                        snapshot.policy.encoding, snapshot.policy.image_formula
+                    )
                     return self._run_ladder(ref, lease, snapshot, counter, summarize=summarize)
+
+    def _earlier(self, ref: SessionRef, snapshot: Snapshot) -> tuple[LoggedTurn, ...]:
+        """The covered turns no receipt names: what a managed view may look back at."""
+        named = max((receipt.last_seq for receipt in snapshot.stored.receipts), default=0)
+        return self._sessions.covered(
+            ref, snapshot.epoch, first_seq=named + 1, last_seq=snapshot.stored.watermark
+        )
 
     def _run_ladder(
         self,
@@ -169,47 +192,74 @@ class Pipeline:
         """The first rung whose result is good enough to commit; a rejected one is gone below."""
         count = counting(counter)
         rejected: list[str] = []
+        poor: list[Draft] = []
         while True:
             plan = plan_compaction(snapshot, count, below=rejected[-1] if rejected else "")
             if plan is None or plan.strategy in rejected:
-                return self._give_up(ref, lease, snapshot, "no-plan")
-            if plan.request is not None and not summarize:
+                break
+            if plan.requests and not summarize:
                 lease.retry(after_s=HANDOVER_S)
                 self._hints.send(jobs.SUMMARIZE, ref)
                 return Outcome(outcome="needs-summary", session=ref.session, strategy=plan.strategy)
             try:
-                context = splice(plan, self._text(plan, counter), count)
+                draft = self._writer.draft(snapshot, plan, counter, count)
             except SummaryRejected:
                 rejected.append(plan.strategy)
                 continue
             except Transient:
                 lease.retry(after_s=RETRY_AFTER_S)
                 raise
-            return self._commit(ref, lease, snapshot, plan, context, rejected)
+            if draft.is_good_enough:
+                return self._commit(ref, lease, draft, rejected)
+            rejected.append(plan.strategy)
+            poor.append(draft)
+        return self._end_of_ladder(ref, lease, snapshot, poor, rejected)
 
-    def _text(self, plan: Plan, counter: Counter) -> str:
-        if plan.request is None:
-            return ""
-        name = plan.snapshot.policy.summarizer
-        return self._summarizers[name].summarize(plan.request, counter)
-
-    def _commit(
+    def _end_of_ladder(
         self,
         ref: SessionRef,
         lease: Lease,
-        before: Snapshot,
-        plan: Plan,
-        context: StoredContext,
+        snapshot: Snapshot,
+        poor: Sequence[Draft],
         rejected: Sequence[str],
     ) -> Outcome:
-        record = _record(before, plan, context)
+        """Nothing was good enough: the previous context stays, as long as there is room.
+
+        Above the hard limit every read cuts turns off without a word of summary: before it comes
+        to that, the best of what was written is better than nothing.
+        """
+        if not poor:
+            return self._give_up(ref, lease, snapshot, "no-plan")
+        best = max(poor, key=lambda draft: draft.score)
+        if snapshot.usage.total > snapshot.limits.urgent:
+            return self._commit(ref, lease, best, [r for r in rejected if r != best.plan.strategy])
+        lease.retry(after_s=QUALITY_COOLDOWN_S)
+        return Outcome(
+            outcome="below-quality",
+            session=ref.session,
+            strategy=best.plan.strategy,
+            quality=best.score,
+            rejected=tuple(rejected),
+        )
+
+    def _commit(
+        self, ref: SessionRef, lease: Lease, draft: Draft, rejected: Sequence[str]
+    ) -> Outcome:
+        record = draft.record
         committed = self._sessions.commit(
-            ref, plan.snapshot, context, owner=lease.owner, record=record
+            ref,
+            draft.before,
+            draft.plan.snapshot,
+            draft.context,
+            owner=lease.owner,
+            record=record,
+            detail=draft.detail,
         )
         if not committed.version:
             lease.retry(after_s=0)
             self._hints.send(jobs.COMPACT, ref)
-            return Outcome(outcome="stale", session=ref.session, strategy=plan.strategy)
+            return Outcome(outcome="stale", session=ref.session, strategy=record.strategy)
+        self._hints.send(jobs.ARCHIVE, ref)
         if committed.again:
             self._hints.send(jobs.COMPACT, ref)
         return Outcome(
@@ -219,8 +269,9 @@ class Pipeline:
             elided=record.elided or None,
             tokens_before=record.tokens_before,
             tokens_after=record.tokens_after,
-            strategy=plan.strategy,
+            strategy=record.strategy,
             version=record.version,
+            quality=record.quality,
             rejected=tuple(rejected) or None,
         )
 
@@ -228,6 +279,63 @@ class Pipeline:
         if lease.release(snapshot):
             self._hints.send(jobs.COMPACT, ref)
         return Outcome.model_validate({"outcome": outcome, "session": ref.session})
+
+    # asked for
+
+    def force(self, ref: SessionRef, *, template: str) -> SummarizationResult:
+        """Summarize all but the newest turns now, whatever the limits say.
+
+        Raises:
+            UnknownSession: there is no such session.
+            SessionBusy: another worker is compacting it.
+            UnknownTemplate, InvalidTemplate: the template cannot be used.
+        """
+        with self._sessions.lease(ref) as lease:
+            self.estimate(ref)
+            snapshot = self._sessions.snapshot(ref)
+            if snapshot is None:
+                raise UnknownSession(f"no session {ref.session!r} in namespace {ref.namespace!r}")
+            if lease is None:
+                raise SessionBusy(f"another worker is compacting {ref.session!r}; try again")
+            counter = self._counters(snapshot.policy.encoding, snapshot.policy.image_formula)
+            count = counting(counter)
+            plan = force_plan(snapshot, count, template=template)
+            if plan is None:
+                self._give_up(ref, lease, snapshot, "no-plan")
+                return _nothing_done(snapshot, "no turns beside the newest")
+            try:
+                draft = self._writer.draft(snapshot, plan, counter, count)
+            except SummaryRejected as error:
+                self._give_up(ref, lease, snapshot, "no-plan")
+                return _nothing_done(snapshot, f"the summary was refused: {error}")
+            outcome = self._commit(ref, lease, draft, ())
+            if outcome.outcome != "committed":
+                raise SessionBusy(f"{ref.session!r} changed meanwhile; try again")
+            return SummarizationResult(
+                tokens_before=draft.record.tokens_before,
+                tokens_after=draft.record.tokens_after,
+                turns_summarized=draft.record.turns,
+                summary=draft.context.summary,
+                version=draft.record.version,
+            )
+
+
+def _nothing_done(snapshot: Snapshot, reason: str) -> SummarizationResult:
+    total = snapshot.usage.total
+    return SummarizationResult(
+        tokens_before=total,
+        tokens_after=total,
+        turns_summarized=0,
+        summary=snapshot.stored.summary,
+        version=snapshot.version,
+        reason=reason,
+    )
+
+
+def _due(decision: Decision) -> Due:
+    if isinstance(decision, Skip):
+        return "no"
+    return "soft" if decision.requirement == "soft" else "urgent"
 
 
 def counting(counter: Counter) -> Count:
@@ -242,7 +350,24 @@ def _count_all(counter: Counter, messages: Sequence[JsonMessage]) -> int:
 def _count_turns(seen: Uncounted, counter: Counter, tracker: CallTracker) -> list[CountedTurn]:
     """Exact tokens of each turn as a provider gets it, stubs for dead calls included."""
     count = counting(counter)
-    return [CountedTurn(turn.seq, count(tracker.repair(turn.messages))) for turn in seen.turns]
+    return [
+        CountedTurn(
+            turn.seq,
+            count(tracker.repair(turn.messages)),
+            images=images(turn.messages),
+            interactions=interactions(turn.messages),
+        )
+        for turn in seen.turns
+    ]
+
+
+def _tally_after(seen: Uncounted, counted: Sequence[CountedTurn]) -> Tally:
+    return replace(
+        seen.tally,
+        images=seen.tally.images + sum(turn.images for turn in counted),
+        interactions=seen.tally.interactions + sum(turn.interactions for turn in counted),
+        history_tokens=seen.tally.history_tokens + sum(turn.tokens for turn in counted),
+    )
 
 
 def _system_tokens(counter: Counter, system: str) -> int:
@@ -260,21 +385,4 @@ def _usage_after(seen: Uncounted, counted: Sequence[CountedTurn], system_tokens:
         seen.usage,
         system=system_tokens,
         tail=seen.usage.tail + sum(turn.tokens for turn in counted),
-    )
-
-
-def _record(before: Snapshot, plan: Plan, context: StoredContext) -> Compaction:
-    covered = [t for group in plan.covered for t in group.turns]
-    after = plan.snapshot.usage
-    kept = sum(t.tokens for t in plan.snapshot.turns if t.seq > context.watermark)
-    return Compaction(
-        session=before.session,
-        version=context.version,
-        strategy=plan.strategy,
-        from_watermark=before.stored.watermark,
-        watermark=context.watermark,
-        turns=len(covered),
-        elided=len(context.elisions),
-        tokens_before=before.usage.total,
-        tokens_after=replace(after, summary=context.tokens, tail=kept).total,
     )

@@ -2,31 +2,59 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
-from typing import Any, Protocol
+from dataclasses import dataclass, replace
+from typing import Any, Literal, Protocol
 
 from turnmill.contract.context import StoredContext, Usage
-from turnmill.contract.names import Namespace, Seq, SessionId
+from turnmill.contract.names import Namespace, Seq, SessionId, Version
 from turnmill.contract.outcomes import Compaction
 from turnmill.contract.policy import Policy
-from turnmill_worker.compaction.snapshot import Snapshot, SummaryRequest
+from turnmill.contract.results import GroundedContext
+from turnmill.contract.trajectory import TurnState
+from turnmill_worker.compaction.snapshot import LoggedTurn, Snapshot, SummaryRequest
+from turnmill_worker.compaction.tally import Tally
+from turnmill_worker.records import (
+    ArchivedCompaction,
+    ArchivedTurn,
+    Batch,
+    Blob,
+    Memory,
+    Removed,
+)
+from turnmill_worker.templates.template import Template
 
 __all__ = [
+    "Archive",
     "Committed",
     "CountedTurn",
     "Counter",
     "Counters",
+    "Drain",
+    "Due",
     "Hints",
     "Lease",
+    "Mark",
+    "Memories",
+    "Outgoing",
+    "Past",
+    "PastState",
     "Recorded",
+    "Restored",
     "SessionRef",
     "Sessions",
+    "States",
     "Summarizer",
+    "Summary",
+    "Templates",
     "Uncounted",
     "UncountedTurn",
 ]
+
+
+Due = Literal["no", "soft", "urgent"]
+"""Whether counts make a session due for a compaction, and how soon."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,10 +75,12 @@ class UncountedTurn:
 
 @dataclass(frozen=True, slots=True)
 class CountedTurn:
-    """A turn's exact tokens, as it is read."""
+    """A turn's exact tokens, as it is read; and what is in it beside text."""
 
     seq: Seq
     tokens: int
+    images: int = 0
+    interactions: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,6 +93,7 @@ class Uncounted:
         basis: how the present counts were made; ``""`` before the first.
         open_calls: calls among the counted turns that still wait for their result.
         usage: tokens by part, without those of uncounted turns.
+        tally: other counts, without those of uncounted turns.
         turns: oldest first.
     """
 
@@ -74,6 +105,7 @@ class Uncounted:
     counted_seq: Seq
     open_calls: tuple[str, ...]
     usage: Usage
+    tally: Tally
     turns: tuple[UncountedTurn, ...]
 
 
@@ -94,6 +126,124 @@ class Committed:
     again: bool
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Summary:
+    """What a summarizer wrote.
+
+    Attributes:
+        text: the summary.
+        model: who wrote it.
+        prompt_tokens, completion_tokens: billed.
+        cost_usd: of those, or None when no price is known.
+    """
+
+    text: str
+    model: str
+    prompt_tokens: int = 0
+    completion_tokens: int = 0
+    cost_usd: float | None = 0.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Mark:
+    """Turns set aside after they left the log."""
+
+    after_seq: int
+    through_seq: int
+    state: TurnState
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Drain:
+    """What goes to the archive at once: in order, turns and marks; and how far it reaches."""
+
+    epoch: str
+    steps: tuple[Batch | Mark, ...]
+    turns_through: str
+    commits_through: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PastState:
+    """A state a rollback can restore.
+
+    Attributes:
+        id: the checkpoint's, or ``version <n>``.
+        entry: of its stream in Redis, or ``""``.
+        seq: its newest turn.
+        stored: its context.
+    """
+
+    id: str
+    entry: str
+    seq: Seq
+    stored: StoredContext
+    at_ms: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Past:
+    """All of a session that is in Redis, at one moment.
+
+    Attributes:
+        left: turns that left the log and are not archived yet, and marks, in that order.
+        log: turns after the watermark.
+        checkpoints: oldest first.
+        commits: contexts committed and not archived yet.
+    """
+
+    epoch: str
+    settings: str
+    policy: Policy
+    version: Version
+    watermark: Seq
+    last_seq: Seq
+    system: str
+    system_tokens: int
+    basis: str
+    left: tuple[ArchivedTurn | Mark, ...]
+    log: tuple[ArchivedTurn, ...]
+    checkpoints: tuple[PastState, ...]
+    commits: tuple[ArchivedCompaction, ...]
+
+    def over(self, archived: Sequence[ArchivedTurn]) -> list[ArchivedTurn]:
+        """These turns and those in Redis together, once each, by seq, as they are by now."""
+        found = {turn.seq: turn for turn in archived}
+        for step in self.left:
+            if isinstance(step, Mark):
+                marked = (seq for seq in found if step.after_seq < seq <= step.through_seq)
+                for seq in marked:
+                    if found[seq].state == "kept":
+                        found[seq] = replace(found[seq], state=step.state)
+            else:
+                found.setdefault(step.seq, step)
+        found |= {turn.seq: turn for turn in self.log}
+        return [found[seq] for seq in sorted(found)]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Restored:
+    """A state as it is written back, counted.
+
+    Attributes:
+        stored: its context, with the version it will have.
+        turns: its turns after the watermark, with their exact tokens.
+        used: entry of the checkpoint that is used up by it, or ``""``.
+        due: its context is over the soft limit.
+    """
+
+    seq: Seq
+    stored: StoredContext
+    turns: tuple[tuple[ArchivedTurn, CountedTurn], ...]
+    open_calls: tuple[str, ...]
+    basis: str
+    images_before: int
+    quality: float | None
+    record: Compaction
+    used: str
+    due: bool
+
+
 class Counter(Protocol):
     """Counts tokens of text exactly, or says by its basis that it only estimates."""
 
@@ -108,8 +258,8 @@ class Counter(Protocol):
 class Counters(Protocol):
     """Gives the counter for a vocabulary."""
 
-    def __call__(self, encoding: str) -> Counter:
-        """The counter for this encoding, or the best stand-in."""
+    def __call__(self, encoding: str, image_formula: str) -> Counter:
+        """The counter for this encoding, or the best stand-in; pictures are priced as named."""
 
 
 class Lease(Protocol):
@@ -140,7 +290,7 @@ class Sessions(Protocol):
         basis: str,
         system_tokens: int,
         open_calls: Sequence[str],
-        due: bool,
+        due: Due,
         turns: Sequence[CountedTurn],
     ) -> Recorded:
         """Store exact counts; nothing when policy, prompt or incarnation changed meanwhile."""
@@ -161,22 +311,125 @@ class Sessions(Protocol):
     def snapshot(self, ref: SessionRef) -> Snapshot | None:
         """An immutable view of the session; None for an unknown one."""
 
+    def covered(
+        self, ref: SessionRef, epoch: str, *, first_seq: int, last_seq: int
+    ) -> tuple[LoggedTurn, ...]:
+        """Turns out of the log, from Redis and the archive, by seq."""
+
     def lease(self, ref: SessionRef) -> AbstractContextManager[Lease | None]:
         """The right to compact the session, or None when it is taken or the session gone."""
 
     def commit(
         self,
         ref: SessionRef,
+        before: Snapshot,
         snapshot: Snapshot,
         context: StoredContext,
         *,
         owner: str,
         record: Compaction,
+        detail: bytes = b"",
     ) -> Committed:
-        """Write the context if nobody else committed since the snapshot it was planned from."""
+        """Write the context if nobody else committed since ``before`` was loaded.
+
+        ``snapshot`` is the same session with the plan's elisions.
+        """
 
     def defer(self, ref: SessionRef, *, after_s: float) -> None:
         """Have the sweep look at a session in the backlog later."""
+
+
+class States(Protocol):
+    """Earlier states of sessions in Redis, and the way back to them."""
+
+    def states(self, ref: SessionRef) -> Past | None:
+        """What a rollback is planned from; None for an unknown session."""
+
+    def hold(self, ref: SessionRef, epoch: str, pictures: Iterable[Blob]) -> bool:
+        """Have Redis hold these pictures for the session; False when it was forgotten meanwhile."""
+
+    def restore(self, ref: SessionRef, past: Past, state: Restored) -> tuple[int, int]:
+        """Go back to it, if nothing was committed meanwhile; the new version or 0, turns lost."""
+
+
+class Outgoing(Protocol):
+    """What left the log and is not in the archive yet."""
+
+    def undrained(self, ref: SessionRef, *, most: int) -> Drain | None:
+        """The oldest of it; None when there is nothing."""
+
+    def drained(self, ref: SessionRef, drain: Drain) -> Literal["more", "done", "forgotten"]:
+        """Trim what is archived now; says whether there is more, or nobody wants it any more."""
+
+    def pictures(self, ref: SessionRef, hashes: Sequence[str]) -> list[Blob]:
+        """Pictures in Redis, by sha256; those that are there."""
+
+    def forgotten(self, namespace: Namespace) -> list[tuple[SessionId, int]]:
+        """Sessions to remove from the archive, with the time they were forgotten, in ms."""
+
+    def forgotten_done(self, ref: SessionRef, at_ms: int, *, settled: bool) -> None:
+        """The archive has none of it; unless ``settled``, look again when late drains are over."""
+
+
+class Archive(Protocol):
+    """Where turns go that left the log."""
+
+    def store(self, ref: SessionRef, epoch: str, batch: Batch) -> None:
+        """Keep all of it; a second time changes nothing.
+
+        Raises:
+            ArchiveUnavailable: nothing was stored; try again later.
+        """
+
+    def mark(
+        self, ref: SessionRef, epoch: str, *, after_seq: int, through_seq: int, state: TurnState
+    ) -> int:
+        """Mark turns that were set aside after they were archived."""
+
+    def turns(
+        self,
+        ref: SessionRef,
+        *,
+        epoch: str | None = None,
+        first_seq: int = 1,
+        last_seq: int | None = None,
+    ) -> list[ArchivedTurn]:
+        """Turns by seq, of the newest incarnation when no epoch is given."""
+
+    def compactions(self, ref: SessionRef, *, epoch: str | None = None) -> list[ArchivedCompaction]:
+        """Commits by version."""
+
+    def context(
+        self, ref: SessionRef, *, version: int, epoch: str | None = None
+    ) -> ArchivedCompaction | None:
+        """One commit."""
+
+    def blobs(self, namespace: Namespace, hashes: Sequence[str]) -> dict[str, Blob]:
+        """Pictures by sha256, those that are there."""
+
+    def forget_epochs(self, ref: SessionRef, *, through_epoch: str) -> Removed:
+        """Remove the session's incarnations up to this one."""
+
+    def remember(self, namespace: Namespace, memory: Memory) -> bool:
+        """Keep a memory an agent pushed; False when it was there."""
+
+
+class Memories(Protocol):
+    """Finds what a namespace remembers."""
+
+    def search(self, namespace: Namespace, query: str, k: int) -> GroundedContext:
+        """The best ``k`` memories for a query."""
+
+
+class Templates(Protocol):
+    """Managed templates by name."""
+
+    def load(self, name: str) -> Template:
+        """The template.
+
+        Raises:
+            UnknownTemplate, InvalidTemplate: none of this name, or it cannot be used.
+        """
 
 
 class Hints(Protocol):
@@ -189,8 +442,8 @@ class Hints(Protocol):
 class Summarizer(Protocol):
     """Turns a request into a text; the only thing that may call a model."""
 
-    def summarize(self, request: SummaryRequest, counter: Counter) -> str:
-        """The text, at most ``request.budget_tokens`` by this counter.
+    def summarize(self, request: SummaryRequest, counter: Counter) -> Summary:
+        """A text of at most ``request.budget_tokens`` by this counter, and what it cost.
 
         Raises:
             Transient: the same request may succeed later.

@@ -73,7 +73,8 @@ class Memory:
     """Something an agent of the namespace said, learned or was told to remember.
 
     Attributes:
-        id: ``<session>:<epoch>:turn:<seq>``, ``…:summary:<version>``, or the id of a pushed one.
+        id: ``<session>:<epoch>:turn:<seq>``, ``…:summary`` (one per incarnation,
+            replaced in place), ``…:event:<first_seq>``, or the id of a pushed one.
         kind: where it comes from.
         text: what is retrieved; a summary's begins with ``[context-summary]``.
         speaker: role or name of who said it, or ``""``.

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from pydantic import Field
+from pathlib import Path
+
+from pydantic import Field, SecretStr
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 __all__ = ["Settings"]
@@ -17,6 +19,14 @@ class Settings(BaseSettings):
         sweep_interval_s: seconds between two sweeps, over all workers together.
         stale_after_s: a session waiting longer than this is hinted again.
         lease_s: how long a dead worker's session stays untouched.
+        data_dir: where the archive is, by default ``~/.local/share/turnmill``.
+        archive_url: the archive's database, ``sqlite:////path/to/file.db`` or
+            ``postgresql://user@host/name``; a SQLite file in ``data_dir`` when empty; ``none``
+            keeps covered turns in Redis.
+        template_dirs: folders with managed templates, separated as PATH is, searched in order.
+        embeddings_url: an OpenAI-compatible endpoint that helps to find memories; none when empty.
+        embeddings_model: its model.
+        embeddings_key: its key.
         log_json: log lines as JSON instead of for people.
     """
 
@@ -27,9 +37,22 @@ class Settings(BaseSettings):
     sweep_interval_s: float = Field(default=1.0, gt=0)
     stale_after_s: float = Field(default=2.0, gt=0)
     lease_s: float = Field(default=30.0, ge=1)
+    data_dir: Path = Path("~/.local/share/turnmill")
+    archive_url: str = ""
+    template_dirs: str = ""
+    embeddings_url: str = ""
+    embeddings_model: str = "text-embedding-3-small"
+    embeddings_key: SecretStr = SecretStr("")
     log_json: bool = False
 
     @property
     def broker(self) -> str:
         """The broker's URL."""
         return self.broker_url or self.redis_url
+
+    @property
+    def archive(self) -> str:
+        """The archive's URL, or ``""`` for none."""
+        if self.archive_url == "none":
+            return ""
+        return self.archive_url or f"sqlite:///{self.data_dir.expanduser().absolute()}/archive.db"

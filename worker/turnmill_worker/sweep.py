@@ -32,6 +32,9 @@ MOST = 1000
 LONGEST_PAUSE_S = 3600.0
 """A session is hinted this often at least, however many messages wait."""
 
+ARCHIVE_EVERY = 4
+"""Sweeps between two looks for turns that wait for the archive: nobody waits for those."""
+
 EXPIRY_EVERY = 16
 """Sweeps between two looks for expired sessions."""
 
@@ -52,10 +55,15 @@ class SweepHints(Protocol):
 class Sweeper:
     """One pass over all namespaces' lists; its cost does not grow with idle sessions."""
 
-    def __init__(self, client: Any, hints: SweepHints, *, stale_after_s: float) -> None:
+    def __init__(
+        self, client: Any, hints: SweepHints, *, stale_after_s: float, archive: bool = True
+    ) -> None:
         self._redis = client
+        self._archive = archive
         self._estimates = _Repeater(hints, jobs.ESTIMATE, first_pause_s=2 * stale_after_s)
         self._compacts = _Repeater(hints, jobs.COMPACT, first_pause_s=2 * stale_after_s)
+        self._archives = _Repeater(hints, jobs.ARCHIVE, first_pause_s=2 * stale_after_s)
+        self._forgets = _Repeater(hints, jobs.FORGET, first_pause_s=2 * stale_after_s)
         self._stale_after_s = stale_after_s
         self._passes = 0
 
@@ -72,9 +80,27 @@ class Sweeper:
         # A session handed on to a summarizer is due again too, until that job takes its lease.
         sent = self._estimates.send(backlog, (jobs.ESTIMATE,))
         sent += self._compacts.send(due, (jobs.COMPACT, jobs.SUMMARIZE))
+        if self._archive and self._passes % ARCHIVE_EVERY == 0:
+            left = [self._unarchived(name) for name in names]
+            kept = [ref for late, _ in left for ref in late]
+            sent += self._archives.send(kept, (jobs.ARCHIVE,))
+            sent += self._forgets.send([ref for _, gone in left for ref in gone], (jobs.FORGET,))
         if sent:
             log.info("swept", backlog=len(backlog), due=len(due), hints=sent)
         return sent
+
+    def _unarchived(self, namespace: Namespace) -> tuple[list[SessionRef], list[SessionRef]]:
+        """Sessions whose turns wait too long for the archive, and sessions to forget there."""
+        now_ms = int(time.time() * 1000)
+        stale_ms = now_ms - int(self._stale_after_s * 1000)
+        with self._redis.pipeline(transaction=False) as pipe:
+            for shard in range(SHARDS):
+                keys = shard_keys(namespace, shard)
+                pipe.zrangebyscore(keys.unarchived, "-inf", stale_ms, start=0, num=MOST)
+                pipe.zrangebyscore(keys.forgotten, "-inf", stale_ms, start=0, num=MOST)
+            replies = pipe.execute()
+        gone = [[each.partition(b":")[2] for each in reply] for reply in replies[1::2]]
+        return _refs(namespace, replies[0::2]), _refs(namespace, gone)
 
     def _missed(self, namespace: Namespace) -> tuple[list[SessionRef], list[SessionRef]]:
         """Sessions waiting too long in the backlog, and sessions whose time to compact came."""
@@ -92,6 +118,8 @@ class Sweeper:
         """Unlist sessions whose keys have expired, and the namespace when none is left."""
         found = self._sample(namespace)
         if not found:
+            if not self._owes_nothing(namespace):
+                return
             self._redis.srem(NAMESPACES, namespace)
             if self._sample(namespace):  # pushed to between the two commands
                 self._redis.sadd(NAMESPACES, namespace)
@@ -108,6 +136,13 @@ class Sweeper:
             for shard in range(SHARDS):
                 pipe.zrandmember(shard_keys(namespace, shard).index, EXPIRY_CHECKS)
             return _refs(namespace, pipe.execute())
+
+    def _owes_nothing(self, namespace: Namespace) -> bool:
+        """Whether no session is still to be forgotten in the archive."""
+        with self._redis.pipeline(transaction=False) as pipe:
+            for shard in range(SHARDS):
+                pipe.exists(shard_keys(namespace, shard).forgotten)
+            return not (self._archive and any(pipe.execute()))
 
 
 def _refs(namespace: Namespace, replies: Sequence[Sequence[bytes]]) -> list[SessionRef]:

@@ -12,21 +12,25 @@ from celery import Celery
 
 from turnmill.contract import jobs
 from turnmill.contract.errors import Transient, TurnmillError
-from turnmill.contract.names import namespace, session_id
+from turnmill.contract.names import SessionId, namespace, session_id
 from turnmill.contract.outcomes import Outcome
 from turnmill_worker import wiring
 from turnmill_worker.errors import InternalError
-from turnmill_worker.pipeline import Pipeline
 from turnmill_worker.ports import SessionRef
+from turnmill_worker.wiring import Parts
 
 __all__ = ["register"]
 
 log = structlog.get_logger()
 
-_STAGES: dict[str, Callable[[Pipeline, SessionRef], Outcome]] = {
-    jobs.ESTIMATE: Pipeline.estimate,
-    jobs.COMPACT: Pipeline.compact,
-    jobs.SUMMARIZE: Pipeline.summarize,
+Stage = Callable[[Parts, SessionRef], Outcome]
+
+_STAGES: dict[str, Stage] = {
+    jobs.ESTIMATE: lambda parts, ref: parts.pipeline.estimate(ref),
+    jobs.COMPACT: lambda parts, ref: parts.pipeline.compact(ref),
+    jobs.SUMMARIZE: lambda parts, ref: parts.pipeline.summarize(ref),
+    jobs.ARCHIVE: lambda parts, ref: parts.archiving.archive(ref),
+    jobs.FORGET: lambda parts, ref: parts.archiving.forget(ref),
 }
 
 
@@ -34,6 +38,8 @@ def register(app: Celery) -> None:
     """Add turnmill's tasks to the app."""
     for name, stage in _STAGES.items():
         _register_stage(app, name, stage)
+    for name in jobs.ASKS:
+        _register_ask(app, name)
 
     @app.task(name=jobs.SWEEP)
     def sweep() -> dict[str, Any]:
@@ -42,36 +48,43 @@ def register(app: Celery) -> None:
             return {"outcome": "swept", "hints": wiring.sweeper(app, client).run()}
 
 
-def _register_stage(
-    app: Celery, name: str, stage: Callable[[Pipeline, SessionRef], Outcome]
-) -> None:
+def _register_stage(app: Celery, name: str, stage: Stage) -> None:
     @app.task(name=name)
     def job(namespace_name: str, session: str) -> dict[str, Any]:
         ref = SessionRef(namespace(namespace_name), session_id(session))
-        outcome = _guarded(name, stage, wiring.pipeline(app), ref)
+        outcome = _guarded(name, stage, wiring.parts(app), ref)
         return outcome.model_dump(mode="json", exclude_none=True)
 
 
-def _guarded(
-    name: str,
-    stage: Callable[[Pipeline, SessionRef], Outcome],
-    pipeline: Pipeline,
-    ref: SessionRef,
-) -> Outcome:
+def _register_ask(app: Celery, name: str) -> None:
+    @app.task(name=name)
+    def job(namespace_name: str, session: str, ask: str) -> dict[str, Any]:
+        # A question about the namespace is about no session.
+        about = session_id(session) if session else SessionId("")
+        ref = SessionRef(namespace(namespace_name), about)
+
+        def stage(parts: Parts, ref: SessionRef) -> Outcome:
+            return parts.answering.answer(name, ref, ask)
+
+        outcome = _guarded(name, stage, wiring.parts(app), ref)
+        return outcome.model_dump(mode="json", exclude_none=True)
+
+
+def _guarded(name: str, stage: Stage, parts: Parts, ref: SessionRef) -> Outcome:
     """Run a stage; whatever it raises reaches logs and Flower without a conversation's words."""
     try:
-        outcome = stage(pipeline, ref)
+        outcome = stage(parts, ref)
     except Transient as error:
         log.warning("failed", task=name, session=ref.session, error=type(error).__name__)
         raise
     except TurnmillError as error:
         log.error("failed", task=name, session=ref.session, error=type(error).__name__)  # noqa: TRY400
-        _postpone(pipeline, ref)
+        _postpone(parts, ref)
         raise
     except Exception as error:  # noqa: BLE001 - raised again, without its words
         where = _where(error)
         log.error("failed", task=name, session=ref.session, error=type(error).__name__, at=where)  # noqa: TRY400
-        _postpone(pipeline, ref)
+        _postpone(parts, ref)
         # Not chained: an unforeseen error's message may quote what it choked on.
         raise InternalError(f"{type(error).__name__} at {where}") from None
     log.info(
@@ -82,9 +95,9 @@ def _guarded(
     return outcome
 
 
-def _postpone(pipeline: Pipeline, ref: SessionRef) -> None:
+def _postpone(parts: Parts, ref: SessionRef) -> None:
     with suppress(TurnmillError):
-        pipeline.postpone(ref)
+        parts.pipeline.postpone(ref)
 
 
 def _where(error: Exception) -> str:

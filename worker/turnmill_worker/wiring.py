@@ -3,22 +3,36 @@
 from __future__ import annotations
 
 import os
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
 import redis
 from celery import Celery
+from pydantic import SecretStr
 
 from turnmill.client import connection_options
+from turnmill_worker.answering import Answering
+from turnmill_worker.archive.lazy import LazyArchive
+from turnmill_worker.archiving import Archiving
+from turnmill_worker.exporting import Exporting
+from turnmill_worker.grounding.embeddings import OpenAiEmbedder
+from turnmill_worker.grounding.hybrid import HybridSearch
+from turnmill_worker.grounding.service import GroundingService
 from turnmill_worker.hints import CeleryHints
 from turnmill_worker.pipeline import Pipeline
+from turnmill_worker.rollback import Rollback
 from turnmill_worker.settings import Settings
+from turnmill_worker.store.outgoing import RedisOutgoing
+from turnmill_worker.store.questions import RedisQuestions
 from turnmill_worker.store.sessions import RedisSessions
+from turnmill_worker.store.states import RedisStates
 from turnmill_worker.summarizers.offline import ExtractiveSummarizer
 from turnmill_worker.sweep import Sweeper, SweepThread
+from turnmill_worker.templates.loader import TemplateLoader, template_dirs
 from turnmill_worker.tokens import counter_for
 
-__all__ = ["connect", "pipeline", "settings", "sweep_thread", "sweeper"]
+__all__ = ["Parts", "connect", "parts", "settings", "sweep_thread", "sweeper"]
 
 TIMEOUT_S = 20.0
 """How long a worker waits for Redis: longer than an agent would."""
@@ -35,24 +49,68 @@ def connect() -> redis.Redis:
     return redis.Redis.from_url(settings().redis_url, **connection_options(TIMEOUT_S))
 
 
-def pipeline(app: Celery) -> Pipeline:
-    """The process's pipeline; made after a fork, never before: sockets must not be shared."""
-    return _pipeline(app, os.getpid())
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Parts:
+    """What the tasks call."""
+
+    pipeline: Pipeline
+    archiving: Archiving
+    answering: Answering
+
+
+def parts(app: Celery) -> Parts:
+    """The process's parts; made after a fork, never before: sockets must not be shared."""
+    return _parts(app, os.getpid())
 
 
 @lru_cache(maxsize=1)
-def _pipeline(app: Celery, _pid: int) -> Pipeline:
-    return Pipeline(
-        sessions=RedisSessions(connect(), lease_s=settings().lease_s),
-        hints=CeleryHints(app),
+def _parts(app: Celery, _pid: int) -> Parts:
+    client = connect()
+    hints = CeleryHints(app)
+    archive = LazyArchive(settings().archive) if settings().archive else None
+    outgoing = RedisOutgoing(client)
+    states = RedisStates(client)
+    pipeline = Pipeline(
+        sessions=RedisSessions(client, lease_s=settings().lease_s, archive=archive),
+        hints=hints,
         counters=counter_for,
         summarizers={"extractive": ExtractiveSummarizer()},
+        templates=TemplateLoader(template_dirs(settings().template_dirs)),
+    )
+    return Parts(
+        pipeline=pipeline,
+        archiving=Archiving(outgoing, archive, hints),
+        answering=Answering(
+            questions=RedisQuestions(client),
+            pipeline=pipeline,
+            rollback=Rollback(states, archive, counter_for),
+            exporting=Exporting(states, outgoing, archive),
+            archive=archive,
+            memories=GroundingService(archive, _hybrid()) if archive else None,
+        ),
+    )
+
+
+def _hybrid() -> HybridSearch | None:
+    if not settings().embeddings_url:
+        return None
+    return HybridSearch(
+        OpenAiEmbedder(
+            base_url=settings().embeddings_url,
+            model=settings().embeddings_model,
+            api_key=settings().embeddings_key or SecretStr("none"),
+        )
     )
 
 
 def sweeper(app: Celery, client: Any) -> Sweeper:
     """The sweep over this process's client."""
-    return Sweeper(client, CeleryHints(app), stale_after_s=settings().stale_after_s)
+    return Sweeper(
+        client,
+        CeleryHints(app),
+        stale_after_s=settings().stale_after_s,
+        archive=bool(settings().archive),
+    )
 
 
 def sweep_thread(app: Celery) -> SweepThread:

@@ -18,6 +18,7 @@ from turnmill.cli import (
     read,
     replay,
     sessions,
+    templates,
     up,
 )
 from turnmill.cli.output import print_error
@@ -49,5 +50,5 @@ app = typer.Typer(
     add_completion=False,
 )
 
-for command in (up, demo, replay, push, read, sessions, info, open_, forget, doctor):
+for command in (up, demo, replay, push, read, sessions, info, open_, forget, doctor, templates):
     command.register(app)

@@ -24,6 +24,7 @@ __all__ = [
     "Pushed",
     "Receipt",
     "StoredContext",
+    "SummaryEvent",
     "TailTurn",
     "Usage",
 ]
@@ -81,6 +82,25 @@ class PinnedTurn(BaseModel):
     messages: tuple[JsonMessage, ...]
 
 
+class SummaryEvent(BaseModel):
+    """What stands for one iteration of an agent loop, or for several folded into one.
+
+    Attributes:
+        iteration: the agent's own step number, or the count of user requests.
+        first_seq, last_seq: the turns it stands for, both included.
+        text: two or three sentences; longer when folded.
+        last_iteration: the newest iteration in it.
+    """
+
+    model_config = _VALUE
+
+    iteration: int
+    last_iteration: int
+    first_seq: int
+    last_seq: int
+    text: str
+
+
 class StoredContext(BaseModel):
     """What one commit writes: everything a context has beside its tail.
 
@@ -93,6 +113,9 @@ class StoredContext(BaseModel):
         receipts: turns removed without a summary.
         tokens: of the messages made of summary, receipts and pins, counted exactly.
         strategy: what made this version.
+        events: summaries of single iterations, oldest first; only ever appended to, until the
+            oldest are folded.
+        managed: whether ``summary`` was written to a template, and is shown as such.
     """
 
     model_config = _VALUE
@@ -105,6 +128,8 @@ class StoredContext(BaseModel):
     receipts: tuple[Receipt, ...] = ()
     tokens: int = 0
     strategy: str = ""
+    events: tuple[SummaryEvent, ...] = ()
+    managed: bool = False
 
     @classmethod
     def parse(cls, body: bytes | None) -> Self:
@@ -159,12 +184,14 @@ class Pushed:
         seq: the turn's position; the same for a turn_id pushed before.
         turn_id: the id it was pushed under.
         duplicate: it was there already, and nothing was stored.
+        checkpoint: id of the automatic checkpoint it made, or None.
     """
 
     session: SessionId
     seq: Seq
     turn_id: str
     duplicate: bool
+    checkpoint: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -205,6 +232,8 @@ class Context:
         tokens: of ``messages``; exact when ``exact``, else an upper bound.
         exact: a worker has counted every turn in it.
         projection: what this read left out to stay under the hard limit, or None.
+        summary: what stands for the turns up to the watermark, or ``""``.
+        events: summaries of single iterations, oldest first.
     """
 
     messages: list[JsonMessage] = field(repr=False)
@@ -215,6 +244,8 @@ class Context:
     tokens: int
     exact: bool
     projection: Receipt | None = None
+    summary: str = field(default="", repr=False)
+    events: tuple[SummaryEvent, ...] = field(default=(), repr=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -229,8 +260,14 @@ class ContextInfo:
         limits: the session's absolute limits.
         policy: as stored, or the default.
         turns_in_log: turns not yet covered.
-        turns_covered: turns covered and still in Redis.
-        compactions: commits recorded.
+        turns_covered: turns out of the log, and not in the archive yet.
+        compactions: commits ever made.
+        interactions: user requests after the watermark, each with what follows it.
+        images: pictures shown after the watermark.
+        history_tokens: of every turn ever counted, compacted or not.
+        quality: the score of the last compaction, 0..1, or None before the first.
+        settings: raised by one with every change of policy or system prompt.
+        policy_name: of the namespace's policy it follows, or ``""``.
         pending_for_s: seconds its oldest uncounted turn has waited, or None.
         due_in_s: seconds until a compaction is due, negative when overdue, or None.
     """
@@ -247,6 +284,12 @@ class ContextInfo:
     turns_in_log: int
     turns_covered: int
     compactions: int
+    interactions: int
+    images: int
+    history_tokens: int
+    quality: float | None
+    settings: int
+    policy_name: str
     pending_for_s: float | None
     due_in_s: float | None
 
@@ -254,3 +297,25 @@ class ContextInfo:
     def under_limit(self) -> bool:
         """Whether a read needs no projection."""
         return self.usage.total <= self.limits.hard
+
+    # As specification 001 names them.
+
+    @property
+    def total_tokens(self) -> int:
+        """Of the whole context."""
+        return self.usage.total
+
+    @property
+    def system_prompt_tokens(self) -> int:
+        """Of the system prompt."""
+        return self.usage.system
+
+    @property
+    def conversation_tokens(self) -> int:
+        """Of everything beside the system prompt."""
+        return self.usage.total - self.usage.system
+
+    @property
+    def conversation_interactions(self) -> int:
+        """User requests kept word for word."""
+        return self.interactions

@@ -9,13 +9,20 @@
     │   │   └── TurnTooLarge          a turn over the size limit
     │   ├── InvalidPolicy             a policy field, or two that contradict each other
     │   ├── SystemPromptTooLarge      leaves no room for a conversation
-    │   └── UnknownEncoding           a tokenizer vocabulary nobody here knows
+    │   ├── UnknownEncoding           a tokenizer vocabulary nobody here knows
+    │   ├── UnknownTemplate           no folder has a template of this name
+    │   └── InvalidTemplate           a template that cannot be used
     ├── UnknownSession (LookupError)  never opened, forgotten, or expired
+    ├── UnknownPolicy (LookupError)   the namespace has no policy of this name
+    ├── NoCheckpoint (LookupError)    nothing to roll back to
     ├── CorruptContext                a stored value this version cannot read
     ├── ScriptContract (TypeError)    a Lua script called against its header
     └── Transient                     the same call may succeed later
         ├── StoreUnavailable          Redis cannot be reached, or answered too late
-        └── StoreFull                 Redis is at maxmemory and refuses writes
+        ├── StoreFull                 Redis is at maxmemory and refuses writes
+        ├── ArchiveUnavailable        the archive's database is locked or cannot be reached
+        ├── SessionBusy               another worker is compacting the session
+        └── NotAnswered               no worker answered in time; says what is going on
 
 Messages say what was wrong and what is allowed: the field, and the value's size or kind, never
 its content, because messages reach logs and conversations must not.
@@ -24,12 +31,17 @@ its content, because messages reach logs and conversations must not.
 from __future__ import annotations
 
 __all__ = [
+    "ArchiveUnavailable",
     "CorruptContext",
     "InvalidInput",
     "InvalidName",
     "InvalidPolicy",
+    "InvalidTemplate",
     "InvalidTurn",
+    "NoCheckpoint",
+    "NotAnswered",
     "ScriptContract",
+    "SessionBusy",
     "StoreFull",
     "StoreUnavailable",
     "SystemPromptTooLarge",
@@ -37,7 +49,9 @@ __all__ = [
     "TurnTooLarge",
     "TurnmillError",
     "UnknownEncoding",
+    "UnknownPolicy",
     "UnknownSession",
+    "UnknownTemplate",
 ]
 
 
@@ -73,8 +87,24 @@ class UnknownEncoding(InvalidInput):
     """No tokenizer vocabulary has this name."""
 
 
+class UnknownTemplate(InvalidInput):
+    """No folder, nor turnmill itself, has a template of this name."""
+
+
+class InvalidTemplate(InvalidInput):
+    """A template's file is not one: names the file, the line and what is allowed."""
+
+
 class UnknownSession(TurnmillError, LookupError):
     """The session was never opened nor pushed to, was forgotten, or has expired."""
+
+
+class UnknownPolicy(TurnmillError, LookupError):
+    """The namespace has no policy of this name."""
+
+
+class NoCheckpoint(TurnmillError, LookupError):
+    """The session has no checkpoint, or none of this name or version."""
 
 
 class CorruptContext(TurnmillError):
@@ -95,3 +125,15 @@ class StoreUnavailable(Transient):
 
 class StoreFull(Transient):
     """Redis has reached ``maxmemory`` and refuses writes; nothing was stored."""
+
+
+class ArchiveUnavailable(Transient):
+    """The archive's database is locked, or cannot be reached."""
+
+
+class SessionBusy(Transient):
+    """Another worker is compacting the session; nothing was changed."""
+
+
+class NotAnswered(Transient):
+    """No worker answered in time; the message says whether one is at it."""

@@ -37,11 +37,11 @@ rare word repeated without a space, can need more than it says.
 from __future__ import annotations
 
 import math
-from typing import Final
+from typing import Any, Final
 from zlib import adler32
 
-IMAGE_TOKENS: Final = 1105
-"""What `bound_turn` allows for a picture: the worker's flat price of one in high detail."""
+from turnmill.contract.codec import decode_json, encode_json
+from turnmill.contract.images import DEFAULT_FORMULA, FORMULAS, ImageFormula, part_tokens
 
 _SLACK: Final = 6
 _MARGIN: Final = 1.2
@@ -56,7 +56,7 @@ _LEAD_UNIT: Final = 30  # costs of first bytes are in 1/30 token
 _SUMMED_AT_ONCE: Final = 512
 # Large numbers are fastest while they fit the processor's cache.
 _PAIRED_AT_ONCE: Final = 32_768
-_INLINE_IMAGE: Final = b'"image_url":{"url":"data:'
+_IMAGE: Final = b'"image_url"'
 # Class 0 is every byte beyond ASCII; the escapes and the rest as they fell out of the search.
 _CLASSES: Final = (
     b"",
@@ -153,17 +153,50 @@ def _floor(data: bytes) -> float:
     return others + digits * _DIGIT_TOKENS + letters * _LETTER_TOKENS
 
 
-def bound_turn(body: bytes, *, images: int = 0) -> int:
-    """Return an upper estimate of the tokens of a turn, serialized as `body`, of `images` pictures.
+def bound_turn(body: bytes, formula: ImageFormula = FORMULAS[DEFAULT_FORMULA]) -> int:
+    """Return an upper estimate of the tokens of a turn, or of one message, serialized as `body`.
 
-    As `bound_tokens`, but each picture costs `IMAGE_TOKENS` and an inline one's data URL, when it
-    is the first field of its `image_url`, is not counted as text.
+    As `bound_tokens`, but a picture costs what `formula` says for its size, as the worker counts
+    it, and its URL, inline or not, is not counted as text. A body without pictures is not parsed.
     """
-    if not images:
-        return bound_tokens(body)
-    head, *rest = body.split(_INLINE_IMAGE)
-    text = _INLINE_IMAGE.join([head, *(after.partition(b'"')[2] for after in rest)])
-    return bound_tokens(text) + images * IMAGE_TOKENS
+    text, price = without_images(body, formula)
+    return bound_tokens(text) + price
+
+
+def without_images(body: bytes, formula: ImageFormula) -> tuple[bytes, int]:
+    """Return a turn's body without its pictures' URLs, and what the pictures cost.
+
+    The same bytes when there are no pictures, or when they are no turn.
+    """
+    if _IMAGE not in body:
+        return body, 0
+    try:
+        turn = decode_json(body)
+    except (ValueError, RecursionError):
+        return body, 0
+    price = sum(_priced(part, formula) for part in _image_parts(turn))
+    return encode_json(turn), price
+
+
+def _image_parts(turn: Any) -> list[dict[str, Any]]:
+    """Return the pictures of a list of messages, of `{"messages": list}`, or of one message."""
+    if isinstance(turn, dict):
+        turn = turn.get("messages", [turn])
+    messages = turn if isinstance(turn, list) else []
+    contents = [message.get("content") for message in messages if isinstance(message, dict)]
+    parts = [part for content in contents if isinstance(content, list) for part in content]
+    return [part for part in parts if isinstance(part, dict) and part.get("type") == "image_url"]
+
+
+def _priced(part: dict[str, Any], formula: ImageFormula) -> int:
+    """Return what the picture costs, having taken its URL out of `part`."""
+    price = part_tokens(part, formula)
+    image = part.get("image_url")
+    if isinstance(image, dict):
+        image.pop("url", None)
+    else:
+        part["image_url"] = None
+    return price
 
 
 def _pair_costs(data: bytes) -> bytes:

@@ -4,13 +4,37 @@ from __future__ import annotations
 
 from typing import Final
 
-__all__ = ["ARCHIVE", "COMPACT", "ESTIMATE", "QUEUES", "QUEUE_OF", "SUMMARIZE", "SWEEP"]
+__all__ = [
+    "ARCHIVE",
+    "ASKS",
+    "COMPACT",
+    "ESTIMATE",
+    "EXPORT",
+    "FORCE",
+    "FORGET",
+    "GROUND",
+    "QUEUES",
+    "QUEUE_OF",
+    "REMEMBER",
+    "ROLLBACK",
+    "SUMMARIZE",
+    "SWEEP",
+]
 
 ESTIMATE: Final = "turnmill.estimate"
 COMPACT: Final = "turnmill.compact"
 SUMMARIZE: Final = "turnmill.summarize"
 ARCHIVE: Final = "turnmill.archive"
 SWEEP: Final = "turnmill.sweep"
+FORGET: Final = "turnmill.forget"
+
+FORCE: Final = "turnmill.force"
+ROLLBACK: Final = "turnmill.rollback"
+EXPORT: Final = "turnmill.export"
+GROUND: Final = "turnmill.ground"
+REMEMBER: Final = "turnmill.remember"
+ASKS: Final = (FORCE, ROLLBACK, EXPORT, GROUND, REMEMBER)
+"""Jobs an agent waits for: they carry the id of what was asked."""
 
 QUEUE_OF: Final = {
     ESTIMATE: "estimate",
@@ -18,5 +42,11 @@ QUEUE_OF: Final = {
     SUMMARIZE: "summarize",
     ARCHIVE: "archive",
     SWEEP: "estimate",
+    FORGET: "archive",
+    FORCE: "summarize",
+    ROLLBACK: "compact",
+    EXPORT: "archive",
+    GROUND: "archive",
+    REMEMBER: "archive",
 }
 QUEUES: Final = ("estimate", "compact", "summarize", "archive")

@@ -8,16 +8,27 @@ ACL for one namespace is ``~turnmill:{<namespace>/*``.
 key, after the tag        type    what                                               lifetime
 ========================  ======  =================================================  =========
 ``s:<id>:log``            stream  turns not yet covered, id ``<seq>-0``              session
-``s:<id>:meta``           hash    positions, token totals, policy, system prompt     session
+``s:<id>:meta``           hash    positions, totals, policy, prompt, pictures held     session
 ``s:<id>:counts``         hash    seq -> exact tokens of the turn as it is read      session
 ``s:<id>:context``        string  the committed context, JSON, never the tail        session
 ``s:<id>:ids``            zset    turn_id by seq: the dedupe window                  session
-``s:<id>:covered``        stream  turns under the watermark, id ``<seq>-0``          session
+``s:<id>:covered``        stream  turns out of the log, and not in the archive yet   session
+``s:<id>:commits``        stream  contexts committed, and not in the archive yet     session
 ``s:<id>:compactions``    stream  one record per commit, the newest thousand         session
+``s:<id>:checkpoints``    stream  automatic checkpoints, the newest few              session
+``s:<id>:named``          stream  checkpoints an agent made, the newest few          session
 ``s:<id>:lease``          string  who is compacting                                  its PX
 ``backlog``               zset    sessions to estimate, by waiting-since ms          permanent
 ``due``                   zset    sessions to compact, by not-before ms              permanent
 ``index``                 zset    sessions, by last-push ms                          permanent
+``unarchived``            zset    sessions with turns to archive, by since ms        permanent
+``forgotten``             zset    ``<ms>:<session>`` to remove from the archive,     permanent
+                                  by not-before ms
+``blob:<sha256>``         hash    a picture: ``data``, ``type``, and ``s:<id>`` for  its last
+                                  each session that holds it                         session
+``ask:<id>``              string  what an agent asks a worker for                    its PX
+``answer:<id>``           list    what the worker answered                           a minute
+``policies``              hash    the namespace's policies by name (own tag)         permanent
 ========================  ======  =================================================  =========
 
 A session's lifetime is its policy's ``ttl_s`` after the last push; the permanent lists lose an
@@ -38,9 +49,12 @@ __all__ = [
     "NAMESPACES",
     "SHARDS",
     "SWEEP_LEASE",
+    "AskKeys",
     "SessionKeys",
     "ShardKeys",
+    "ask_keys",
     "commits_channel",
+    "policies_key",
     "session_keys",
     "shard_keys",
     "shard_of",
@@ -60,11 +74,24 @@ class ShardKeys:
     backlog: str
     due: str
     index: str
+    unarchived: str
+    forgotten: str
+
+
+@dataclass(frozen=True, slots=True)
+class AskKeys:
+    """The keys of one question to the workers."""
+
+    ask: str
+    answer: str
 
 
 @dataclass(frozen=True, slots=True)
 class SessionKeys:
-    """The keys of one session and of its shard, named as in the script headers."""
+    """The keys of one session and of its shard, named as in the script headers.
+
+    ``blob`` is what the key of a picture begins with; its sha256 follows.
+    """
 
     log: str
     meta: str
@@ -72,11 +99,17 @@ class SessionKeys:
     context: str
     ids: str
     covered: str
+    commits: str
     compactions: str
+    checkpoints: str
+    named: str
     lease: str
     backlog: str
     due: str
     index: str
+    unarchived: str
+    forgotten: str
+    blob: str
 
     @property
     def owned(self) -> tuple[str, ...]:
@@ -88,7 +121,10 @@ class SessionKeys:
             self.context,
             self.ids,
             self.covered,
+            self.commits,
             self.compactions,
+            self.checkpoints,
+            self.named,
             self.lease,
         )
 
@@ -101,8 +137,14 @@ def shard_of(session: SessionId) -> int:
 @lru_cache(maxsize=4096)
 def shard_keys(namespace: Namespace, shard: int) -> ShardKeys:
     """The keys of one shard of a namespace."""
-    tag = f"turnmill:{{{namespace}/{shard}}}"
-    return ShardKeys(backlog=f"{tag}:backlog", due=f"{tag}:due", index=f"{tag}:index")
+    tag = _tag(namespace, shard)
+    return ShardKeys(
+        backlog=f"{tag}:backlog",
+        due=f"{tag}:due",
+        index=f"{tag}:index",
+        unarchived=f"{tag}:unarchived",
+        forgotten=f"{tag}:forgotten",
+    )
 
 
 @lru_cache(maxsize=4096)
@@ -110,7 +152,7 @@ def session_keys(namespace: Namespace, session: SessionId) -> SessionKeys:
     """The keys of one session."""
     shard = shard_of(session)
     shared = shard_keys(namespace, shard)
-    own = f"turnmill:{{{namespace}/{shard}}}:s:{session}"
+    own = f"{_tag(namespace, shard)}:s:{session}"
     return SessionKeys(
         log=f"{own}:log",
         meta=f"{own}:meta",
@@ -118,12 +160,33 @@ def session_keys(namespace: Namespace, session: SessionId) -> SessionKeys:
         context=f"{own}:context",
         ids=f"{own}:ids",
         covered=f"{own}:covered",
+        commits=f"{own}:commits",
         compactions=f"{own}:compactions",
+        checkpoints=f"{own}:checkpoints",
+        named=f"{own}:named",
         lease=f"{own}:lease",
         backlog=shared.backlog,
         due=shared.due,
         index=shared.index,
+        unarchived=shared.unarchived,
+        forgotten=shared.forgotten,
+        blob=f"{_tag(namespace, shard)}:blob:",
     )
+
+
+def ask_keys(namespace: Namespace, ask: str) -> AskKeys:
+    """The keys of a question, by its id."""
+    tag = _tag(namespace, zlib.crc32(ask.encode()) % SHARDS)
+    return AskKeys(ask=f"{tag}:ask:{ask}", answer=f"{tag}:answer:{ask}")
+
+
+def policies_key(namespace: Namespace) -> str:
+    """The key of the namespace's named policies."""
+    return f"turnmill:{{{namespace}/policies}}:policies"
+
+
+def _tag(namespace: Namespace, shard: int) -> str:
+    return f"turnmill:{{{namespace}/{shard}}}"
 
 
 def commits_channel(namespace: Namespace) -> str:

@@ -7,7 +7,16 @@ from typing import NewType
 
 from turnmill.contract.errors import InvalidName
 
-__all__ = ["Namespace", "Seq", "SessionId", "TurnId", "Version", "namespace", "session_id"]
+__all__ = [
+    "Namespace",
+    "Seq",
+    "SessionId",
+    "TurnId",
+    "Version",
+    "namespace",
+    "policy_name",
+    "session_id",
+]
 
 SessionId = NewType("SessionId", str)
 Namespace = NewType("Namespace", str)
@@ -22,6 +31,10 @@ Version = NewType("Version", int)
 # Braces would move the key to another cluster slot; white space and globs make keys unreadable.
 _SESSION = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:@/#+=~-]{0,199}\Z")
 _NAMESPACE = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}\Z")
+
+
+TEMPLATE_NAME = r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,63}$"
+"""No separator and no leading dot: a template's name never leaves its folder."""
 
 
 def session_id(value: object) -> SessionId:
@@ -51,6 +64,20 @@ def namespace(value: object) -> Namespace:
             "_.- with a letter or digit first"
         )
     return Namespace(value)
+
+
+def policy_name(value: object) -> str:
+    """The name of a namespace's policy, checked as a namespace's is.
+
+    Raises:
+        InvalidName: not 1-64 ASCII letters, digits or ``_ . -``, starting with a letter or digit.
+    """
+    if not isinstance(value, str) or not _NAMESPACE.match(value):
+        raise InvalidName(
+            f"policy name: got {_kind(value)}; allowed are 1 to 64 ASCII letters, digits and "
+            "_.- with a letter or digit first"
+        )
+    return value
 
 
 def _kind(value: object) -> str:

@@ -8,11 +8,14 @@ from typing import TYPE_CHECKING, Any, Literal, Self
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from turnmill.contract.errors import InvalidPolicy
+from turnmill.contract.images import DEFAULT_FORMULA, FORMULAS
+from turnmill.contract.names import TEMPLATE_NAME
+from turnmill.contract.quality import QualityWeights
 from turnmill.contract.turns import explain
 
 __all__ = ["ENCODINGS", "MIN_ROOM_TOKENS", "Limits", "Policy", "StrategyName"]
 
-StrategyName = Literal["elide", "rolling", "window"]
+StrategyName = Literal["images", "elide", "iterations", "managed", "rolling", "window"]
 
 ENCODINGS = (
     "o200k_base",
@@ -26,6 +29,16 @@ Others would need a token bound of their own for a read to stay under its hard l
 
 MIN_ROOM_TOKENS = 256
 """Tokens a system prompt must leave for the conversation: a receipt and some of the last turn."""
+
+
+_NEEDS = {
+    "max_history_images": "images",
+    "max_interactions": "window",
+    "recent_runs": "managed",
+    "passthrough_runs": "managed",
+    "token_threshold": "managed",
+}
+"""Fields that say nothing without a strategy."""
 
 
 class Limits(BaseModel):
@@ -44,6 +57,11 @@ class Limits(BaseModel):
     soft: int
     target: int
     room: int
+
+    @property
+    def urgent(self) -> int:
+        """Half way from soft to hard: above it there is no time to wait for a better cut."""
+        return (self.soft + self.hard) // 2
 
 
 class Policy(BaseModel):
@@ -64,6 +82,25 @@ class Policy(BaseModel):
         elide_over_tokens: tool results above this are bulky; ``elide`` shortens old ones.
         strategies: tried in this order, cheap to expensive, until the target is reached.
         summarizer: who answers a summary request; ``extractive`` needs no model and no key.
+        max_history_images: newest pictures kept; older ones give way to a line of text. None
+            keeps all.
+        keep_first_image: the session's first picture (the thumbnail) stays, and does not count.
+        max_interactions: newest interactions kept: a user's message and what follows it, up to
+            the next. None keeps all the tokens allow.
+        keep_recent_iterations: newest iterations ``iterations`` keeps word for word.
+        template: what ``managed`` tells the summarizer to write.
+        recent_runs: newest runs (as interactions) ``managed`` summarizes; None or 0 turns it off.
+        passthrough_runs: newest runs kept word for word beside the managed summary; None or 0
+            leaves the summary and the latest input only.
+        token_threshold: ``managed`` works once the session's whole history has this many tokens;
+            None or 0: at every turn.
+        quality_threshold: a compaction scoring below it is not committed; 0 lets all pass.
+        quality_weights: of the score's parts.
+        checkpoint_interval: turns between two automatic checkpoints; 0 makes none by itself.
+        keep_checkpoints: newest checkpoints kept; 0 turns checkpoints off.
+        grounding_memories: how many memories an input is grounded with.
+        grounding_ratio: the share of the room those may take in the context; 0 leaves them out.
+        image_formula: how the model's provider prices pictures, by the name of a model.
         encoding: the tokenizer vocabulary the model counts with.
         ttl_s: seconds a session lives in Redis after its last push.
 
@@ -82,9 +119,24 @@ class Policy(BaseModel):
     min_progress_ratio: float = Field(default=0.1, ge=0, lt=1)
     elide_over_tokens: int = Field(default=200, ge=64)
     strategies: tuple[StrategyName, ...] = Field(
-        default=("elide", "rolling", "window"), min_length=1
+        default=("images", "elide", "rolling", "window"), min_length=1
     )
     summarizer: Literal["extractive"] = "extractive"
+    max_history_images: int | None = Field(default=None, ge=0)
+    keep_first_image: bool = True
+    max_interactions: int | None = Field(default=None, ge=1)
+    keep_recent_iterations: int = Field(default=3, ge=0)
+    template: str = Field(default="default", pattern=TEMPLATE_NAME)
+    recent_runs: int | None = Field(default=None, ge=0)
+    passthrough_runs: int | None = Field(default=None, ge=0)
+    token_threshold: int | None = Field(default=None, ge=0)
+    quality_threshold: float = Field(default=0.6, ge=0, le=1)
+    quality_weights: QualityWeights = QualityWeights()
+    checkpoint_interval: int = Field(default=10, ge=0)
+    keep_checkpoints: int = Field(default=10, ge=0, le=100)
+    grounding_memories: int = Field(default=5, ge=0, le=100)
+    grounding_ratio: float = Field(default=0.0, ge=0, lt=1)
+    image_formula: str = DEFAULT_FORMULA
     encoding: str = Field(default="o200k_base", min_length=1, max_length=64)
     ttl_s: int = Field(default=30 * 24 * 3600, ge=60)
 
@@ -116,9 +168,91 @@ class Policy(BaseModel):
             )
         if self.encoding not in ENCODINGS:
             raise ValueError(f"encoding must be one of {', '.join(ENCODINGS)}")
+        if self.image_formula not in FORMULAS:
+            raise ValueError(f"image_formula must be one of {', '.join(FORMULAS)}")
+        return self
+
+    @model_validator(mode="after")
+    def _strategies_agree(self) -> Self:
         if len(set(self.strategies)) != len(self.strategies):
             raise ValueError("strategies must not name one twice")
+        for field, strategy in _NEEDS.items():
+            if getattr(self, field) is not None and strategy not in self.strategies:
+                raise ValueError(
+                    f"{field}={getattr(self, field)} needs {strategy!r} in strategies, "
+                    f"which are {', '.join(self.strategies)}"
+                )
+        if {"iterations", "rolling"} <= set(self.strategies):
+            raise ValueError("strategies must not have both 'iterations' and 'rolling'")
+        if self.passthrough_runs and self.recent_runs and self.passthrough_runs > self.recent_runs:
+            raise ValueError(
+                f"passthrough_runs {self.passthrough_runs} must be at most "
+                f"recent_runs={self.recent_runs}"
+            )
+        if self.grounding_ratio and not self.grounding_memories:
+            raise ValueError(
+                f"grounding_ratio {self.grounding_ratio:g} needs grounding_memories of at least 1"
+            )
+        if self.grounding_ratio + self.summary_ratio >= self.soft_ratio:
+            raise ValueError(
+                f"grounding_ratio {self.grounding_ratio:g} and summary_ratio "
+                f"{self.summary_ratio:g} together must be less than soft_ratio="
+                f"{self.soft_ratio:g}"
+            )
+        if (
+            self.checkpoint_interval
+            and not self.keep_checkpoints
+            and "checkpoint_interval" in (self.model_fields_set)
+        ):
+            raise ValueError(
+                f"checkpoint_interval {self.checkpoint_interval} needs keep_checkpoints of at "
+                "least 1"
+            )
         return self
+
+    @classmethod
+    def image_history(cls, **fields: Any) -> Self:
+        """For agents that see pictures (specification 000): older ones leave, the first stays.
+
+        Keeps all pictures until ``max_history_images`` is given.
+        """
+        return cls(**fields)
+
+    @classmethod
+    def sliding_window(cls, **fields: Any) -> Self:
+        """The newest interactions, and nothing else (specification 001): no summary, no model."""
+        return cls(**{"strategies": ("window",), "quality_threshold": 0.0, **fields})
+
+    @classmethod
+    def managed(cls, template: str = "default", **fields: Any) -> Self:
+        """A summary written to a template before the newest runs (specification 002)."""
+        preset = {
+            "template": template,
+            "strategies": ("managed", "window"),
+            "recent_runs": 10,
+            "passthrough_runs": 3,
+            "quality_threshold": 0.0,
+        }
+        return cls(**{**preset, **fields})
+
+    @classmethod
+    def long_running(cls, **fields: Any) -> Self:
+        """Summaries, grounding, quality gate and checkpoints (specification 003): the default."""
+        return cls(**fields)
+
+    @classmethod
+    def iterations(cls, **fields: Any) -> Self:
+        """One short summary per step of an agent loop (specification 004), above 150,000 tokens.
+
+        ``max_tokens`` is where summarization begins: the soft limit is the hard one.
+        """
+        preset = {
+            "max_tokens": 150_000,
+            "soft_ratio": 1.0,
+            "strategies": ("iterations", "window"),
+            "quality_threshold": 0.0,
+        }
+        return cls(**{**preset, **fields})
 
     @property
     def hard_limit(self) -> int:

@@ -12,7 +12,10 @@ from typing import Any
 
 from turnmill.contract.context import JsonMessage
 
-__all__ = ["shorten"]
+__all__ = ["IMAGE_REMOVED", "shorten"]
+
+IMAGE_REMOVED = "[Image removed to save context]"
+"""The text a picture gives way to."""
 
 Count = Callable[[Sequence[JsonMessage]], int]
 
@@ -83,6 +86,8 @@ def _cap_part(part: dict[str, Any], cap: int, *, images: bool) -> dict[str, Any]
         return {**part, "text": _cap_text(part["text"], cap)}
     if images:
         return part
+    if part.get("type") == "image_url":
+        return {"type": "text", "text": IMAGE_REMOVED}
     return {"type": "text", "text": f"[{part.get('type', 'part')} removed]"}
 
 

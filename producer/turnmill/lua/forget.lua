@@ -1,9 +1,29 @@
--- Remove a session from Redis altogether.
--- KEYS: meta, log, ids, counts, context, covered, compactions, lease, backlog, due, index
+-- Remove a session from Redis altogether, and have the workers remove it from the archive.
+-- KEYS: meta, log, ids, counts, context, covered, commits, compactions, checkpoints, named, lease, backlog, due, index, unarchived, forgotten, blob
 -- ARGV: session
--- returns: 1 when there was such a session, else 0
+-- returns: 1 when there was such a session, else 0; then how many of its keys are left: the proof
+local holder = 's:' .. session
+local held = {}
+for _, field in ipairs(redis.call('HKEYS', meta)) do
+  held[#held + 1] = string.match(field, '^blob:(%x+)$')
+end
+for _, hash in ipairs(held) do
+  redis.call('HDEL', blob .. hash, holder)
+  -- What is left of a picture no other session holds: its type and its data.
+  if redis.call('HLEN', blob .. hash) <= 2 then
+    redis.call('DEL', blob .. hash)
+  end
+end
 redis.call('ZREM', backlog, session)
 redis.call('ZREM', due, session)
+redis.call('ZREM', unarchived, session)
 local listed = redis.call('ZREM', index, session)
-local removed = redis.call('DEL', meta, log, ids, counts, context, covered, compactions, lease)
-return (listed + removed > 0) and 1 or 0
+local removed = redis.call('DEL', meta, log, ids, counts, context, covered, commits, compactions, checkpoints, named, lease)
+local time = redis.call('TIME')
+local now = string.format('%.0f', time[1] * 1000 + math.floor(time[2] / 1000))
+redis.call('ZADD', forgotten, now, now .. ':' .. session)
+local left = redis.call('EXISTS', meta, log, ids, counts, context, covered, commits, compactions, checkpoints, named, lease)
+for _, hash in ipairs(held) do
+  left = left + redis.call('HEXISTS', blob .. hash, holder)
+end
+return {(listed + removed > 0) and 1 or 0, left}

@@ -1,7 +1,7 @@
 -- The numbers of a session, without its turns.
--- KEYS: meta, log, covered, compactions, backlog, due
+-- KEYS: meta, log, covered, backlog, due
 -- ARGV: session
--- returns: meta as a flat list, bound of uncounted turns, log length, covered length, compactions, waiting-since, due-at; or nothing for an unknown session
+-- returns: meta as a flat list, bound of uncounted turns, log length, covered length, waiting-since, due-at; or nothing for an unknown session
 local fields = redis.call('HGETALL', meta)
 if #fields == 0 then
   return nil
@@ -11,5 +11,5 @@ local pending = 0
 for _, entry in ipairs(redis.call('XRANGE', log, string.format('%.0f', counted + 1), '+')) do
   pending = pending + tonumber(entry[2][4])
 end
-return {fields, pending, redis.call('XLEN', log), redis.call('XLEN', covered), redis.call('XLEN', compactions),
+return {fields, pending, redis.call('XLEN', log), redis.call('XLEN', covered),
   redis.call('ZSCORE', backlog, session), redis.call('ZSCORE', due, session)}

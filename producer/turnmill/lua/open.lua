@@ -1,6 +1,6 @@
 -- Create the session, or change its policy or system prompt; an empty policy means "as it was".
--- KEYS: meta, log, ids, counts, context, covered, compactions, backlog, index
--- ARGV: session, policy, hard:number, ttl_ms:number, has_system:number, system, system_tokens:number, is_final:number, min_room:number
+-- KEYS: meta, log, ids, counts, context, covered, commits, compactions, checkpoints, named, backlog, index, blob
+-- ARGV: session, policy, policy_name, hard:number, ttl_ms:number, checkpoint_every:number, keep_checkpoints:number, has_system:number, system, system_tokens:number, is_final:number, min_room:number
 -- returns: 1 created, 2 changed, 3 unchanged, then 1 when a hint is needed; or 0, system tokens, hard limit: nothing was changed, because the prompt leaves no room, or may not by a bound that is not final
 local seen = redis.call('HMGET', meta, 'epoch', 'policy', 'system', 'hard', 'system_tokens', 'ttl_ms')
 local created = not seen[1]
@@ -26,7 +26,11 @@ if created then
   redis.call('HSET', meta, 'epoch', time[1] .. string.format('%06d', time[2]))
 end
 if new_policy then
-  redis.call('HSET', meta, 'policy', policy, 'hard', hard, 'ttl_ms', ttl_ms)
+  redis.call('HSET', meta, 'policy', policy, 'hard', hard, 'ttl_ms', ttl_ms,
+    'checkpoint_every', checkpoint_every, 'keep_checkpoints', keep_checkpoints)
+end
+if policy ~= '' then
+  redis.call('HSET', meta, 'policy_name', policy_name)
 end
 if new_system then
   redis.call('HSET', meta, 'system', system, 'system_tokens', system_tokens)
@@ -36,8 +40,15 @@ if created or new_policy then
   local lifetime = policy ~= '' and ttl_ms or tonumber(seen[6]) or ttl_ms
   local expires_at = string.format('%.0f', now + lifetime)
   redis.call('HSET', meta, 'expires_at', expires_at)
-  for _, key in ipairs({meta, log, ids, counts, context, covered, compactions}) do
+  for _, key in ipairs({meta, log, ids, counts, context, covered, commits, compactions, checkpoints, named}) do
     redis.call('PEXPIREAT', key, expires_at)
+  end
+  -- A picture lives as long as the last of its sessions.
+  for _, field in ipairs(redis.call('HKEYS', meta)) do
+    local hash = string.match(field, '^blob:(%x+)$')
+    if hash and now + redis.call('PTTL', blob .. hash) < now + lifetime then
+      redis.call('PEXPIREAT', blob .. hash, expires_at)
+    end
   end
 end
 if created then

@@ -1,35 +1,78 @@
--- Append one turn to the session's log, unless its turn_id was pushed before.
--- KEYS: meta, log, ids, counts, context, covered, compactions, backlog, index
--- ARGV: session, turn_id, messages, fields, bound:number, ttl_ms:number, window:number
--- returns: seq, 1 when a hint is needed, 1 when the turn was there already
+-- Append one turn to the session's log, unless its turn_id was pushed before; its pictures are kept with it.
+-- KEYS: meta, log, ids, counts, context, covered, commits, compactions, checkpoints, named, backlog, index, blob
+-- ARGV: session, turn_id, messages, fields, bound:number, ttl_ms:number, window:number, checkpoint_every:number, keep_checkpoints:number, pictures...
+-- pictures: of each its sha256, media type and bytes; without bytes when Redis is believed to have it
+-- returns: seq or 0 when a picture's bytes are needed and nothing was stored, 1 when a hint is needed, 1 when the turn was there already, the id of the checkpoint made or nothing
 local known = redis.call('ZSCORE', ids, turn_id)
 if known then
-  return {tonumber(known), 0, 1}
+  return {tonumber(known), 0, 1, false}
+end
+local hashes = {}
+for at = 1, #pictures, 3 do
+  hashes[#hashes + 1] = pictures[at]
+  if pictures[at + 2] == '' and redis.call('EXISTS', blob .. pictures[at]) == 0 then
+    return {0, 0, 0, false}
+  end
 end
 
 local time = redis.call('TIME')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
-local seen = redis.call('HMGET', meta, 'epoch', 'ttl_ms', 'expires_at')
+local now_ms = string.format('%.0f', now)
+local seen = redis.call('HMGET', meta, 'epoch', 'ttl_ms', 'expires_at', 'checkpoint_every', 'keep_checkpoints', 'version')
 if not seen[1] then
   redis.call('HSET', meta, 'epoch', time[1] .. string.format('%06d', time[2]))
 end
 
 local seq = redis.call('HINCRBY', meta, 'last_seq', 1)
 redis.call('XADD', log, seq .. '-0', 'messages', messages, 'bound', bound, 'turn_id', turn_id,
-  'fields', fields)
+  'fields', fields, 'at', now_ms, 'blobs', table.concat(hashes, ' '))
 redis.call('ZADD', ids, seq, turn_id)
 if seq > window then
   redis.call('ZREMRANGEBYSCORE', ids, '-inf', seq - window)
 end
 
+-- A session notes which pictures it holds, and a picture which sessions hold it.
+for at = 1, #pictures, 3 do
+  local key = blob .. pictures[at]
+  if redis.call('EXISTS', key) == 0 then
+    redis.call('HSET', key, 'type', pictures[at + 1], 'data', pictures[at + 2])
+  end
+  redis.call('HSET', key, 's:' .. session, 1)
+  redis.call('HSET', meta, 'pictures', 1, 'blob:' .. pictures[at], 1)
+end
+
+local made = false
+local every = tonumber(seen[4]) or checkpoint_every
+local keep = tonumber(seen[5]) or keep_checkpoints
+if every > 0 and keep > 0 and seq % every == 0 then
+  local version = seen[6] or '0'
+  made = 'turn-' .. string.format('%.0f', seq) .. '-v' .. version
+  redis.call('XADD', checkpoints, 'MAXLEN', keep, '*', 'id', made, 'seq', seq, 'version', version,
+    'message', '', 'context', redis.call('GET', context) or '')
+end
+
 -- Renewing on every push would cost a command per key; a hundredth of the lifetime is near enough.
--- The first push always does: its keys are new.
+-- The first push always does: its keys are new; and so is, once in a while, that of checkpoints.
 local lifetime = tonumber(seen[2]) or ttl_ms
 local expires_at = now + lifetime
+local until_ms = tonumber(seen[3])
 if seq == 1 or not seen[3] or expires_at - tonumber(seen[3]) > lifetime / 100 or tonumber(seen[3]) > expires_at then
   redis.call('HSET', meta, 'expires_at', string.format('%.0f', expires_at))
-  for _, key in ipairs({meta, log, ids, counts, context, covered, compactions}) do
+  for _, key in ipairs({meta, log, ids, counts, context, covered, commits, compactions, checkpoints, named}) do
     redis.call('PEXPIREAT', key, string.format('%.0f', expires_at))
+  end
+  until_ms = expires_at
+  hashes = {}
+  for _, field in ipairs(redis.call('HKEYS', meta)) do
+    hashes[#hashes + 1] = string.match(field, '^blob:(%x+)$')
+  end
+elseif made then
+  redis.call('PEXPIREAT', checkpoints, seen[3])
+end
+-- A picture lives as long as the last of its sessions.
+for _, hash in ipairs(hashes) do
+  if now + redis.call('PTTL', blob .. hash) < until_ms then
+    redis.call('PEXPIREAT', blob .. hash, string.format('%.0f', until_ms))
   end
 end
 
@@ -38,4 +81,4 @@ local hint = redis.call('ZADD', backlog, 'NX', now, session)
 if hint == 1 or seq == 1 then
   redis.call('ZADD', index, now, session)
 end
-return {seq, hint, 0}
+return {seq, hint, 0, made}

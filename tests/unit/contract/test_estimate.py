@@ -10,8 +10,8 @@ import pytest
 
 from tests.benchmarks import hostile_text
 from tests.realdata import names, requires_data, sessions
-from turnmill.contract.estimate import IMAGE_TOKENS, bound_tokens, bound_turn, estimate_tokens
-from turnmill_worker import tokens
+from turnmill.contract.estimate import bound_tokens, bound_turn, estimate_tokens
+from turnmill.contract.images import FORMULAS
 from turnmill_worker.tokens import count_messages, counter_for
 
 COUNTERS = (counter_for("o200k_base"), counter_for("cl100k_base"))
@@ -87,37 +87,68 @@ def test_a_long_text_costs_about_what_its_pieces_cost() -> None:
     assert 0.95 * parts <= whole <= parts
 
 
-def test_an_inline_picture_costs_its_flat_price_not_its_base64() -> None:
+MOST = FORMULAS["gpt-4o"].tokens(0, 0, None)
+REFERENCE = "blob:" + "ab" * 32 + ";image/png;1024x768"
+
+
+def picture(url: str, **others: Any) -> dict[str, Any]:
+    return {"type": "image_url", "image_url": {**others, "url": url}}
+
+
+def test_an_inline_picture_costs_its_price_not_its_base64() -> None:
     url = "data:image/png;base64," + "iVBORw0KGgo" * 20_000
-    part = {"type": "image_url", "image_url": {"url": url, "detail": "high"}}
-    messages = [{"role": "user", "content": [{"type": "text", "text": "see"}, part, part]}]
+    messages = [{"role": "user", "content": [{"type": "text", "text": "see"}, *[picture(url)] * 2]}]
 
-    bound = bound_turn(body_of(messages), images=2)
+    bound = bound_turn(body_of(messages))
 
-    assert exact_tokens(messages) <= bound <= 2 * IMAGE_TOKENS + 150
-
-
-def test_a_picture_by_address_costs_its_flat_price_too() -> None:
-    part = {"type": "image_url", "image_url": {"url": "https://example.com/a.png"}}
-    messages = [{"role": "user", "content": [part] * 3}]
-
-    assert bound_turn(body_of(messages), images=3) >= exact_tokens(messages)
+    assert exact_tokens(messages) <= bound <= 2 * MOST + 150
 
 
-def test_text_that_looks_like_a_picture_is_still_counted() -> None:
-    text = '"image_url":{"url":"data:' + "xq " * 1000
-    messages = [{"role": "user", "content": text}]
+def test_a_picture_referred_to_costs_its_price_wherever_its_url_stands() -> None:
+    parts = [picture(REFERENCE), picture(REFERENCE, detail="low"), picture(REFERENCE, more="x")]
+    messages = [{"role": "user", "content": parts}]
 
-    assert bound_turn(body_of(messages), images=1) >= exact_tokens(messages) + IMAGE_TOKENS
+    bound = bound_turn(body_of(messages))
 
-
-def test_the_price_of_a_picture_is_the_worker_s() -> None:
-    assert IMAGE_TOKENS >= tokens.IMAGE_TOKENS
+    assert exact_tokens(messages) <= bound <= 765 + 85 + 765 + 150
 
 
-def test_a_bound_takes_any_bytes() -> None:
+def test_a_picture_is_priced_by_the_formula_asked_for() -> None:
+    messages = [{"role": "user", "content": [picture(REFERENCE)]}]
+
+    assert bound_turn(body_of(messages), FORMULAS["gpt-4o-mini"]) >= 25_501
+
+
+def test_one_message_is_bounded_like_a_turn_of_it() -> None:
+    message = {"role": "user", "content": [picture(REFERENCE)]}
+    bare = json.dumps(message, separators=(",", ":")).encode()
+
+    assert 765 <= bound_turn(bare) <= bound_turn(body_of([message])) <= bound_turn(bare) + 20
+
+
+def test_a_picture_by_address_costs_the_most_a_picture_can() -> None:
+    messages = [{"role": "user", "content": [picture("https://example.com/a.png")] * 3}]
+
+    assert bound_turn(body_of(messages)) >= exact_tokens(messages) >= 3 * MOST
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        {"role": "user", "content": '"image_url":{"url":"data:' + "xq " * 1000},
+        {"role": "user", "content": [{"type": "odd", "image_url": {"url": "data:" + "xq " * 999}}]},
+        {"role": "user", "content": "see", "image_url": {"url": "data:," + "xq " * 1000}},
+        {"role": "user", "content": [{"type": "image_url"}, "image_url", {"image_url": 7}]},
+    ],
+)
+def test_what_only_looks_like_a_picture_is_still_counted(message: dict[str, Any]) -> None:
+    assert bound_turn(body_of([message])) >= exact_tokens([message])
+
+
+@pytest.mark.parametrize("body", [b'{"messages":[{"image_url":{"url":"data:', b'"image_url"', b"7"])
+def test_a_bound_takes_any_bytes(body: bytes) -> None:
+    assert 0 < bound_turn(body) <= len(body)
     assert bound_tokens(bytes(range(256)) * 9) > 0
-    assert bound_turn(b'{"messages":[{"image_url":{"url":"data:', images=1) > IMAGE_TOKENS
 
 
 @requires_data
@@ -126,8 +157,7 @@ def test_every_real_message_stays_under_the_bound_of_its_turn(name: str) -> None
     for session in sessions(name):
         for message in session["messages"]:
             body = body_of([message])
-            images = body.count(b'"type":"image_url"')
-            assert bound_turn(body, images=images) >= exact_tokens([message])
+            assert bound_turn(body) >= exact_tokens([message])
 
 
 @requires_data
@@ -136,8 +166,7 @@ def test_every_real_session_stays_under_its_bound_and_near_it(name: str) -> None
     bounds = exacts = 0
     for session in sessions(name):
         body = body_of(session["messages"])
-        images = body.count(b'"type":"image_url"')
-        bound, exact = bound_turn(body, images=images), exact_tokens(session["messages"])
+        bound, exact = bound_turn(body), exact_tokens(session["messages"])
         assert bound >= exact
         bounds, exacts = bounds + bound, exacts + exact
 

@@ -7,10 +7,11 @@ import sys
 
 import pytest
 
-from turnmill.contract.errors import UnknownEncoding
+from turnmill.contract.errors import InvalidInput, UnknownEncoding
 from turnmill_worker.tokens import TokenCounter, counter_for
 from turnmill_worker.tokens import counter as counter_module
 from turnmill_worker.tokens.bpe import BpeCounter
+from turnmill_worker.tokens.counter import PicturePricing
 from turnmill_worker.tokens.heuristic import HeuristicCounter
 from turnmill_worker.tokens.tiktoken import TiktokenCounter
 
@@ -18,10 +19,11 @@ from turnmill_worker.tokens.tiktoken import TiktokenCounter
 @pytest.fixture(autouse=True)
 def fresh_choice() -> None:
     counter_for.cache_clear()
+    counter_module._text_counter.cache_clear()
 
 
 def test_the_default_counter_is_exact_and_says_so() -> None:
-    assert counter_for().basis == "o200k_base/1"
+    assert counter_for().basis == "o200k_base/2/gpt-4o"
     assert counter_for().count("hello world") == 2
 
 
@@ -38,13 +40,32 @@ def test_an_unknown_encoding_is_refused_with_the_names_that_are_allowed() -> Non
         counter_for("p51k")
 
 
+def test_a_basis_names_the_formula_pictures_are_priced_by() -> None:
+    counter = counter_for("o200k_base", "gpt-4.1-mini")
+
+    assert counter.basis == "o200k_base/2/gpt-4.1-mini"
+    assert counter.count("hello world") == 2
+
+
+def test_a_vocabulary_is_loaded_once_whatever_the_pictures_cost() -> None:
+    counter = counter_for("o200k_base", "o3")
+
+    assert isinstance(counter, PicturePricing)
+    assert counter.text is counter_for("o200k_base")
+
+
+def test_an_unknown_formula_is_refused_with_the_names_that_are_allowed() -> None:
+    with pytest.raises(InvalidInput, match=r"dall-e.*gpt-4o"):
+        counter_for("o200k_base", "dall-e")
+
+
 @pytest.mark.parametrize("encoding", ["o200k_base", "o200k_harmony", "cl100k_base"])
 def test_the_bundled_encodings_are_exact(encoding: str) -> None:
-    assert counter_for(encoding).basis == f"{encoding}/1"
+    assert counter_for(encoding).basis == f"{encoding}/2/gpt-4o"
 
 
 def test_the_estimate_can_be_asked_for() -> None:
-    assert counter_for("heuristic").basis == "heuristic/1"
+    assert counter_for("heuristic").basis == "heuristic/2/gpt-4o"
 
 
 def test_tiktoken_counts_when_bpe_openai_cannot(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -53,7 +74,7 @@ def test_tiktoken_counts_when_bpe_openai_cannot(monkeypatch: pytest.MonkeyPatch)
     counter = counter_for()
 
     assert isinstance(counter, TiktokenCounter)
-    assert counter.basis == "o200k_base/1"
+    assert counter.basis == "o200k_base/2/gpt-4o"
 
 
 def test_counting_does_not_import_what_costs_a_second() -> None:
@@ -72,7 +93,7 @@ def test_the_heuristic_counts_when_no_library_is_installed(
     counter = counter_for()
 
     assert isinstance(counter, HeuristicCounter)
-    assert counter.basis == "heuristic/1"
+    assert counter.basis == "heuristic/2/gpt-4o"
 
 
 @pytest.mark.parametrize("encoding", ["o200k_base", "o200k_harmony", "cl100k_base"])

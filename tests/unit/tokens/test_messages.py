@@ -9,8 +9,6 @@ import pytest
 
 from tests.realdata import names, requires_data, sessions
 from turnmill_worker.tokens import (
-    IMAGE_TOKENS,
-    LOW_DETAIL_IMAGE_TOKENS,
     REPLY_TOKENS,
     count_message,
     count_messages,
@@ -21,6 +19,7 @@ from turnmill_worker.tokens import (
 COUNTER = counter_for()
 count = COUNTER.count
 PICTURE = "data:image/png;base64," + base64.b64encode(bytes(90_000)).decode()
+MOST = 1445  # four by two tiles, for a picture of unknown size
 CALL = {"id": "call_1", "type": "function", "function": {"name": "look", "arguments": '{"a":1}'}}
 
 
@@ -120,16 +119,39 @@ def test_text_is_counted_wherever_it_stands(content: object) -> None:
     )
 
 
-def test_a_picture_costs_a_flat_price_whatever_its_bytes() -> None:
+def test_a_picture_costs_its_price_and_never_its_base64() -> None:
     part = {"type": "image_url", "image_url": {"url": PICTURE}}
 
-    assert count_message(COUNTER, {"role": "user", "content": [part]}) == 4 + 1 + IMAGE_TOKENS
+    assert count_message(COUNTER, {"role": "user", "content": [part]}) == 4 + 1 + MOST
 
 
-def test_a_picture_in_low_detail_costs_less() -> None:
-    assert image_tokens({"image_url": {"url": PICTURE, "detail": "low"}}) == LOW_DETAIL_IMAGE_TOKENS
-    assert image_tokens({"image_url": {"url": PICTURE, "detail": "high"}}) == IMAGE_TOKENS
-    assert image_tokens({"image_url": PICTURE}) == IMAGE_TOKENS
+@pytest.mark.parametrize(
+    ("url", "tokens"),
+    [
+        ("blob:" + "0" * 64 + ";image/png;1024x1024", 765),
+        ("blob:" + "0" * 64 + ";image/png;0x0", MOST),
+        ("data:image/gif;base64," + base64.b64encode(b"GIF89a" + bytes([64, 0] * 2)).decode(), 255),
+        ("https://example.com/a.png", MOST),
+        ("file://images/a.png", MOST),
+    ],
+)
+def test_a_picture_is_priced_by_the_size_its_url_tells(url: str, tokens: int) -> None:
+    assert image_tokens({"image_url": {"url": url}}, COUNTER.basis) == tokens
+    assert image_tokens({"image_url": {"url": url, "detail": "high"}}, COUNTER.basis) == tokens
+    assert image_tokens({"image_url": {"url": url, "detail": "low"}}, COUNTER.basis) == 85
+    assert image_tokens({"image_url": url, "detail": "low"}, COUNTER.basis) == 85
+
+
+def test_a_picture_is_priced_by_the_formula_the_counter_s_basis_names() -> None:
+    part = {"type": "image_url", "image_url": {"url": "blob:" + "0" * 64 + ";image/png;64x64"}}
+    message = {"role": "user", "content": [part]}
+
+    assert count_message(counter_for("o200k_base", "gpt-4o-mini"), message) == 4 + 1 + 8500
+    assert count_message(counter_for("o200k_base", "gpt-4.1-nano"), message) == 4 + 1 + 10
+
+
+def test_a_basis_without_a_formula_means_the_default() -> None:
+    assert image_tokens({"image_url": {"url": PICTURE}}, "o200k_base/1") == MOST
 
 
 @pytest.mark.parametrize(

@@ -9,8 +9,16 @@ from turnmill_worker.compaction.snapshot import Group
 __all__ = ["choose_cut"]
 
 
-def choose_cut(groups: Sequence[Group], budget: int, *, pending: bool = False) -> int:
+def choose_cut(
+    groups: Sequence[Group],
+    budget: int,
+    *,
+    pending: bool = False,
+    most_interactions: int | None = None,
+) -> int:
     """How many of the oldest groups to cover so that what stays has at most ``budget`` tokens.
+
+    And at most ``most_interactions``, if given.
 
     The fewest that do; 0 when no cut does. What stays are the later groups and the pinned ones.
     Open groups are never covered, nor is the newest group unless ``pending`` turns follow it: an
@@ -18,12 +26,19 @@ def choose_cut(groups: Sequence[Group], budget: int, *, pending: bool = False) -
     """
     kept = sum(group.tokens for group in groups)
     freed = 0
+    excess = _excess(groups, most_interactions)
     for at, group in enumerate(groups if pending else groups[:-1], 1):
         if not group.closed:
             return 0
         if not group.pinned:
             kept -= group.tokens
             freed += group.tokens
-        if kept <= budget and freed > 0:
+        excess -= group.interactions
+        if kept <= budget and freed > 0 and excess <= 0:
             return at
     return 0
+
+
+def _excess(groups: Sequence[Group], most: int | None) -> int:
+    """How many interactions are too many."""
+    return 0 if most is None else sum(group.interactions for group in groups) - most

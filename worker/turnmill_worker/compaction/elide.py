@@ -22,7 +22,7 @@ def elide(snapshot: Snapshot, count: Count) -> Snapshot:
     later summary is made from the whole.
     """
     policy = snapshot.policy
-    excess = snapshot.usage.total - snapshot.limits.target
+    excess = snapshot.usage.total - snapshot.aim
     stub_tokens = max(int(policy.elide_over_tokens * _STUB_SHARE), _MIN_STUB_TOKENS)
     made = []
     for turn, index, message in _candidates(snapshot):

@@ -11,6 +11,8 @@ from turnmill_worker.compaction.snapshot import (
     Snapshot,
     SummaryRequest,
     groups,
+    previous_text,
+    records,
 )
 
 __all__ = ["rolling", "rolling_budget", "summary_budget"]
@@ -46,7 +48,12 @@ def rolling(snapshot: Snapshot, count: Count) -> Plan | None:
     room = _beside_summary(snapshot, count)
     for share in _SHARES:
         tokens = int(summary_budget(snapshot) * share)
-        at = choose_cut(found, room - tokens, pending=bool(snapshot.pending_messages))
+        at = choose_cut(
+            found,
+            room - tokens,
+            pending=bool(snapshot.pending_messages),
+            most_interactions=snapshot.policy.max_interactions,
+        )
         if at and tokens >= _LEAST_TOKENS:
             return _plan(snapshot, tuple(found[:at]), tokens)
     return None
@@ -54,9 +61,16 @@ def rolling(snapshot: Snapshot, count: Count) -> Plan | None:
 
 def _beside_summary(snapshot: Snapshot, count: Count) -> int:
     usage = snapshot.usage
-    frame = snapshot.stored.model_copy(update={"summary": "…", "watermark": snapshot.counted_seq})
+    frame = snapshot.stored.model_copy(
+        update={
+            "summary": "…",
+            "watermark": snapshot.counted_seq,
+            "events": (),
+            "managed": False,
+        }
+    )
     fixed = usage.system + usage.pending + usage.REPLY + count(render_head(frame)) + _SLACK_TOKENS
-    return snapshot.limits.target - fixed
+    return snapshot.aim - fixed
 
 
 def _plan(snapshot: Snapshot, covered: tuple[Group, ...], budget_tokens: int) -> Plan:
@@ -66,14 +80,8 @@ def _plan(snapshot: Snapshot, covered: tuple[Group, ...], budget_tokens: int) ->
         covered=covered,
         receipts=snapshot.stored.receipts,
         request=SummaryRequest(
-            previous=snapshot.stored.summary,
-            records=tuple(
-                (turn.seq, message)
-                for group in covered
-                if not group.pinned
-                for turn in group.turns
-                for message in turn.original
-            ),
+            previous=previous_text(snapshot.stored),
+            records=records(covered),
             budget_tokens=budget_tokens,
         ),
     )

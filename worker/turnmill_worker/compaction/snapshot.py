@@ -10,13 +10,26 @@ from turnmill.contract.context import (
     JsonMessage,
     Receipt,
     StoredContext,
+    SummaryEvent,
     Usage,
 )
 from turnmill.contract.legality import segments
 from turnmill.contract.names import Namespace, Seq, SessionId, Version
 from turnmill.contract.policy import Limits, Policy
+from turnmill_worker.compaction.tally import Tally, images, interactions
 
-__all__ = ["Count", "Group", "LoggedTurn", "Plan", "Snapshot", "SummaryRequest", "groups"]
+__all__ = [
+    "Count",
+    "Group",
+    "LoggedTurn",
+    "Plan",
+    "Snapshot",
+    "SummaryRequest",
+    "first_image_turn",
+    "groups",
+    "previous_text",
+    "records",
+]
 
 Count = Callable[[Sequence[JsonMessage]], int]
 """Exact tokens of a list of messages, without the reply's opening; additive."""
@@ -32,6 +45,7 @@ class LoggedTurn:
         shown: as read, elisions applied.
         tokens: of ``shown``, exact.
         pinned: it must be kept word for word.
+        iteration: the agent's own step number, or None.
     """
 
     seq: Seq
@@ -39,6 +53,7 @@ class LoggedTurn:
     shown: tuple[JsonMessage, ...]
     tokens: int
     pinned: bool = False
+    iteration: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,6 +66,11 @@ class Snapshot:
         turns: counted turns after the watermark, by seq.
         pending: upper bound of the tokens of turns nobody has counted yet.
         pending_messages: messages of those turns, which may answer calls of ``turns``.
+        history_tokens: of every turn ever counted, compacted or not.
+        images_before: pictures in turns covered by now.
+        compactions: commits so far.
+        earlier: turns covered by now, for ``managed``, which looks back over the watermark.
+        goal: most tokens a compaction may leave; 0 stands for the policy's target.
     """
 
     namespace: Namespace
@@ -64,6 +84,16 @@ class Snapshot:
     counted_seq: Seq
     pending: int = 0
     pending_messages: tuple[tuple[JsonMessage, ...], ...] = ()
+    history_tokens: int = 0
+    images_before: int = 0
+    compactions: int = 0
+    earlier: tuple[LoggedTurn, ...] = ()
+    goal: int = 0
+
+    @property
+    def aim(self) -> int:
+        """Most tokens a compaction may leave."""
+        return self.goal or self.limits.target
 
     @property
     def version(self) -> Version:
@@ -83,6 +113,16 @@ class Snapshot:
             summary=self.stored.tokens,
             tail=sum(turn.tokens for turn in self.turns),
             pending=self.pending,
+        )
+
+    @property
+    def tally(self) -> Tally:
+        """What is counted beside tokens."""
+        return Tally(
+            images=sum(images(turn.shown) for turn in self.turns),
+            images_before=self.images_before,
+            interactions=sum(interactions(turn.original) for turn in self.turns),
+            history_tokens=self.history_tokens,
         )
 
     def with_elisions(self, elisions: Sequence[Elision]) -> Snapshot:
@@ -124,13 +164,27 @@ class Group:
     pinned: bool
 
     @property
+    def interactions(self) -> int:
+        """User requests in it."""
+        return sum(interactions(turn.original) for turn in self.turns)
+
+    @property
     def last_seq(self) -> Seq:
         """Its newest turn."""
         return self.turns[-1].seq
 
 
+def first_image_turn(snapshot: Snapshot) -> Seq | None:
+    """The turn with the session's first picture, where the policy keeps that; None when covered."""
+    policy = snapshot.policy
+    if policy.max_history_images is None or not policy.keep_first_image or snapshot.images_before:
+        return None
+    return next((turn.seq for turn in snapshot.turns if images(turn.original)), None)
+
+
 def groups(snapshot: Snapshot) -> list[Group]:
     """The snapshot's turns in groups; one that reaches into turns not yet counted is open."""
+    thumbnail = first_image_turn(snapshot)
     turns: list[LoggedTurn | None] = [*snapshot.turns, *(None for _ in snapshot.pending_messages)]
     messages = [*(turn.original for turn in snapshot.turns), *snapshot.pending_messages]
     parts, last_is_open = segments(turns, messages)
@@ -140,7 +194,7 @@ def groups(snapshot: Snapshot) -> list[Group]:
         if counted:
             waits = len(counted) < len(part) or (last_is_open and at == len(parts))
             tokens = sum(turn.tokens for turn in counted)
-            pinned = any(turn.pinned for turn in counted)
+            pinned = any(turn.pinned or turn.seq == thumbnail for turn in counted)
             found.append(Group(turns=counted, tokens=tokens, closed=not waits, pinned=pinned))
     return found
 
@@ -153,11 +207,17 @@ class SummaryRequest:
         previous: the summary so far, or ``""``.
         records: (seq, message) of every turn to be covered, oldest first, never truncated.
         budget_tokens: most tokens the text may have.
+        template: name of the managed template that says what to write, or ``""``.
+        latest_input: what the user asked last, for a template.
+        instructions: the template with its placeholders filled in, or ``""``.
     """
 
     previous: str
     records: tuple[tuple[Seq, JsonMessage], ...]
     budget_tokens: int
+    template: str = ""
+    latest_input: str = ""
+    instructions: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -171,16 +231,47 @@ class Plan:
         request: the summary it needs, or None.
         summary: the summary when none is requested.
         receipts: all receipts of the new context.
+        events: all events of the new context; the texts of those in ``wanted`` are empty.
+        wanted: what each event of its index still has to be summarized from.
+        managed: whether the summary is written to a template.
+        forced: it need not save tokens: a count, or somebody, asked for it.
     """
 
     strategy: str
     snapshot: Snapshot
+    forced: bool = False
     covered: tuple[Group, ...] = ()
     request: SummaryRequest | None = None
     summary: str = ""
     receipts: tuple[Receipt, ...] = ()
+    events: tuple[SummaryEvent, ...] = ()
+    wanted: tuple[tuple[int, SummaryRequest], ...] = ()
+    managed: bool = False
+
+    @property
+    def requests(self) -> tuple[SummaryRequest, ...]:
+        """All summaries it needs, that of the whole first."""
+        whole = () if self.request is None else (self.request,)
+        return (*whole, *(request for _, request in self.wanted))
 
     @property
     def cut(self) -> Seq:
         """Turns up to it are covered; the watermark when none are."""
         return self.covered[-1].last_seq if self.covered else self.snapshot.stored.watermark
+
+
+def records(covered: Sequence[Group]) -> tuple[tuple[Seq, JsonMessage], ...]:
+    """What a summary of these groups is made from: all messages but those of pinned groups."""
+    return tuple(
+        (turn.seq, message)
+        for group in covered
+        if not group.pinned
+        for turn in group.turns
+        for message in turn.original
+    )
+
+
+def previous_text(stored: StoredContext) -> str:
+    """All that stands for covered turns, as one text: what a new summary must take over."""
+    texts = [stored.summary, *(event.text for event in stored.events)]
+    return "\n".join(text for text in texts if text)

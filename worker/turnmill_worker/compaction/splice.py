@@ -2,26 +2,32 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from turnmill.contract.context import PinnedTurn, StoredContext
 from turnmill.contract.legality import CallTracker, violations
 from turnmill.contract.names import Version
 from turnmill.contract.render import render_head
-from turnmill_worker.compaction.snapshot import Count, Plan
+from turnmill_worker.compaction.snapshot import Count, Plan, SummaryRequest
 from turnmill_worker.errors import SummaryRejected
 
 __all__ = ["splice"]
 
 
-def splice(plan: Plan, text: str, count: Count) -> StoredContext:
-    """The context to commit; ``text`` is the summarizer's answer when the plan requested one.
+def splice(plan: Plan, texts: Sequence[str], count: Count) -> StoredContext:
+    """The context to commit; ``texts`` are the summarizer's answers to ``plan.requests``.
 
     Raises:
-        SummaryRejected: the text is empty or over its budget, or the context would miss the
-            policy's target or be refused by a provider. Nothing bad is ever committed.
+        SummaryRejected: a text is empty or over its budget, or the context would miss the plan's
+            goal or be refused by a provider. Nothing bad is ever committed.
     """
-    summary = plan.summary
-    if plan.request is not None:
-        summary = _accepted(text, plan, count)
+    accepted = [
+        _accepted(text, request, count) for text, request in zip(texts, plan.requests, strict=True)
+    ]
+    summary = accepted.pop(0) if plan.request is not None else plan.summary
+    events = list(plan.events)
+    for (at, _), text in zip(plan.wanted, accepted, strict=True):
+        events[at] = events[at].model_copy(update={"text": text})
     stored = plan.snapshot.stored
     tracker = CallTracker()  # a group is whole, so each starts with no call open
     pins = [
@@ -38,19 +44,20 @@ def splice(plan: Plan, text: str, count: Count) -> StoredContext:
         elisions=tuple(e for e in stored.elisions if e.seq > plan.cut),
         receipts=plan.receipts,
         strategy=plan.strategy,
+        events=tuple(events),
+        managed=plan.managed and bool(summary),
     )
     context = draft.model_copy(update={"tokens": count(render_head(draft))})
     _check(plan, context)
     return context
 
 
-def _accepted(text: str, plan: Plan, count: Count) -> str:
-    assert plan.request is not None  # noqa: S101 - narrows the type; callers checked
+def _accepted(text: str, request: SummaryRequest, count: Count) -> str:
     if not text.strip():
         raise SummaryRejected("empty")
     tokens = count([{"role": "user", "content": text}])
-    if tokens > plan.request.budget_tokens + _FRAME_TOKENS:
-        raise SummaryRejected(f"{tokens} tokens, allowed {plan.request.budget_tokens}")
+    if tokens > request.budget_tokens + _FRAME_TOKENS:
+        raise SummaryRejected(f"{tokens} tokens, allowed {request.budget_tokens}")
     return text
 
 
@@ -64,9 +71,10 @@ def _check(plan: Plan, context: StoredContext) -> None:
     usage = snapshot.usage
     total = usage.system + usage.pending + usage.REPLY + context.tokens
     total += sum(turn.tokens for turn in kept)
-    if total > snapshot.limits.target:
-        raise SummaryRejected(f"{total} tokens, the target is {snapshot.limits.target}")
-    if total >= usage.total and context.watermark > snapshot.stored.watermark:
+    if total > snapshot.aim:
+        raise SummaryRejected(f"{total} tokens, the goal is {snapshot.aim}")
+    covers = context.watermark > snapshot.stored.watermark
+    if total >= usage.total and covers and not plan.forced:
         raise SummaryRejected(f"{total} tokens, no fewer than the {usage.total} before")
     if violations(render_head(context)):
         raise SummaryRejected("a provider would refuse the context")

@@ -1,11 +1,16 @@
-"""The ladder: a policy's strategies in order, cheap to expensive, until the target is reached."""
+"""The ladder: a policy's strategies in order, cheap to expensive, until the goal is reached."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import NamedTuple
 
+from turnmill_worker.compaction.demands import INTERACTIONS, demands
 from turnmill_worker.compaction.elide import elide, fit_newest
+from turnmill_worker.compaction.iterations import iterations
+from turnmill_worker.compaction.managed import managed
+from turnmill_worker.compaction.pictures import elide_images
 from turnmill_worker.compaction.rolling import rolling, rolling_budget
 from turnmill_worker.compaction.snapshot import Count, Plan, Snapshot
 from turnmill_worker.compaction.window import window, window_budget
@@ -20,30 +25,45 @@ class _Covering(NamedTuple):
     budget: Callable[[Snapshot, Count], int]
 
 
+_ELIDING: Mapping[str, Callable[[Snapshot, Count], Snapshot]] = {
+    "images": elide_images,
+    "elide": elide,
+}
 _COVERING: Mapping[str, _Covering] = {
     "rolling": _Covering(rolling, rolling_budget),
     "window": _Covering(window, window_budget),
 }
+_WRITING: Mapping[str, Callable[[Snapshot, Count], Plan | None]] = {
+    "iterations": iterations,
+    "managed": managed,
+}
 
 
 def plan(snapshot: Snapshot, count: Count, *, below: str = "") -> Plan | None:
-    """The first plan that brings the session to its target, or None when nothing is worth doing.
+    """The first plan that brings the session to its goal, or None when nothing is worth doing.
 
-    Elisions that do not suffice alone are kept for the rungs after them. ``below`` starts the
-    ladder after the rung of that name: the one that failed.
+    The goal is the target when tokens are over the soft limit, and what the policy's counts ask
+    for (``demands``). Elisions that do not suffice alone are kept for the rungs after them.
+    ``below`` starts the ladder after the rung of that name: the one that failed.
     """
-    if snapshot.usage.total <= snapshot.limits.target:
+    asked = demands(snapshot.policy, snapshot.tally)
+    roomy = snapshot.usage.total <= snapshot.limits.soft
+    if not asked and snapshot.usage.total <= snapshot.limits.target:
         return None
+    if asked and roomy:
+        snapshot = replace(snapshot, goal=snapshot.limits.soft)
     draft = snapshot
     for name in _rungs(snapshot, below):
-        if name == "elide":
-            draft = elide(draft, count)
-            found = _elided(snapshot, draft)
+        if name in _ELIDING:
+            draft = _ELIDING[name](draft, count)
+            found = None if demands(draft.policy, draft.tally) else _elided(snapshot, draft)
         else:
-            found = _cover(snapshot, draft, _COVERING[name], count)
-        if found is not None and _is_worth_it(snapshot, found):
-            return found
-    return None
+            found = _cover(snapshot, draft, name, count)
+        if found is not None and (asked or _is_worth_it(snapshot, found)):
+            return replace(found, forced=bool(asked) and roomy)
+    # Fewer pictures are something, though another demand cannot be met.
+    left = _elided(snapshot, draft) if asked else None
+    return None if left is None else replace(left, forced=True)
 
 
 def _rungs(snapshot: Snapshot, below: str) -> tuple[str, ...]:
@@ -51,8 +71,15 @@ def _rungs(snapshot: Snapshot, below: str) -> tuple[str, ...]:
     return rungs[rungs.index(below) + 1 :] if below in rungs else rungs
 
 
-def _cover(snapshot: Snapshot, draft: Snapshot, strategy: _Covering, count: Count) -> Plan | None:
+def _cover(snapshot: Snapshot, draft: Snapshot, name: str, count: Count) -> Plan | None:
     """The strategy's plan; when its newest turns alone are too large, with those shortened."""
+    asked = demands(draft.policy, draft.tally)
+    over = draft.usage.total > draft.aim
+    if name in _WRITING:
+        return _WRITING[name](draft, count) if over or name in asked else None
+    if not over and INTERACTIONS not in asked:
+        return None
+    strategy = _COVERING[name]
     found = strategy.plan(draft, count)
     if found is not None:
         return found
@@ -63,14 +90,24 @@ def _cover(snapshot: Snapshot, draft: Snapshot, strategy: _Covering, count: Coun
 
 
 def _elided(snapshot: Snapshot, draft: Snapshot) -> Plan | None:
-    if draft is snapshot or draft.usage.total > draft.limits.target:
+    if draft is snapshot or draft.usage.total > draft.aim:
         return None
+    stored = draft.stored
     return Plan(
-        strategy="elide",
+        strategy="images" if _only_pictures(snapshot, draft) else "elide",
         snapshot=draft,
-        summary=draft.stored.summary,
-        receipts=draft.stored.receipts,
+        summary=stored.summary,
+        receipts=stored.receipts,
+        events=stored.events,
+        managed=stored.managed,
     )
+
+
+def _only_pictures(snapshot: Snapshot, draft: Snapshot) -> bool:
+    """Whether every new elision took a picture away."""
+    known = {(e.seq, e.index): e.message for e in snapshot.stored.elisions}
+    fresh = [e for e in draft.stored.elisions if known.get((e.seq, e.index)) != e.message]
+    return all(isinstance(e.message.get("content"), list) for e in fresh)
 
 
 def _is_worth_it(snapshot: Snapshot, found: Plan) -> bool:
@@ -79,6 +116,7 @@ def _is_worth_it(snapshot: Snapshot, found: Plan) -> bool:
         return True
     elided = snapshot.usage.total - found.snapshot.usage.total
     covered = sum(group.tokens for group in found.covered if not group.pinned)
-    cost = found.request.budget_tokens - snapshot.stored.tokens if found.request else 0
+    texts = sum(request.budget_tokens for request in found.requests)
+    cost = texts - snapshot.stored.tokens if found.request else texts
     freed = elided + covered - max(cost, 0)
     return freed >= snapshot.limits.room * snapshot.policy.min_progress_ratio

@@ -21,7 +21,7 @@ def window_budget(snapshot: Snapshot, count: Count) -> int:
     """Tokens left for turns kept word for word, under the target and beside the receipt."""
     usage = snapshot.usage
     fixed = usage.system + usage.pending + usage.REPLY + count(render_head(snapshot.stored))
-    return snapshot.limits.target - fixed - _RECEIPT_TOKENS
+    return snapshot.aim - fixed - _RECEIPT_TOKENS
 
 
 def window(snapshot: Snapshot, count: Count) -> Plan | None:
@@ -31,7 +31,12 @@ def window(snapshot: Snapshot, count: Count) -> Plan | None:
     """
     found = groups(snapshot)
     budget = window_budget(snapshot, count)
-    at = choose_cut(found, budget, pending=bool(snapshot.pending_messages))
+    at = choose_cut(
+        found,
+        budget,
+        pending=bool(snapshot.pending_messages),
+        most_interactions=snapshot.policy.max_interactions,
+    )
     if at == 0:
         return None
     covered = tuple(found[:at])
@@ -41,6 +46,8 @@ def window(snapshot: Snapshot, count: Count) -> Plan | None:
         covered=covered,
         summary=snapshot.stored.summary,
         receipts=_with_receipt(snapshot.stored.receipts, covered),
+        events=snapshot.stored.events,
+        managed=snapshot.stored.managed,
     )
 
 

@@ -15,9 +15,12 @@ from turnmill.contract.policy import Policy
 from turnmill.contract.scripts import load_script
 from turnmill.view import LogEntry, decode_turns
 from turnmill_worker.compaction.snapshot import LoggedTurn, Snapshot
+from turnmill_worker.compaction.tally import Tally, images, interactions
 from turnmill_worker.ports import (
+    Archive,
     Committed,
     CountedTurn,
+    Due,
     Recorded,
     SessionRef,
     Uncounted,
@@ -25,6 +28,7 @@ from turnmill_worker.ports import (
 )
 from turnmill_worker.store import lua
 from turnmill_worker.store.leases import RedisLease
+from turnmill_worker.store.outgoing import archived_turn, fields_of
 
 __all__ = ["RedisSessions"]
 
@@ -35,8 +39,11 @@ KEEP_RECORDS = 1000
 class RedisSessions:
     """The ``Sessions`` port over a redis-py client that does not decode responses."""
 
-    def __init__(self, client: Any, *, lease_s: float = 30.0) -> None:
+    def __init__(
+        self, client: Any, *, lease_s: float = 30.0, archive: Archive | None = None
+    ) -> None:
         self._redis = client
+        self._archive = archive
         self._lease_ms = int(lease_s * 1000)
 
     def uncounted(self, ref: SessionRef, *, most: int) -> Uncounted | None:
@@ -55,6 +62,7 @@ class RedisSessions:
             counted_seq=meta.counted_seq,
             open_calls=meta.open_calls,
             usage=meta.usage,
+            tally=meta.tally,
             turns=tuple(UncountedTurn(entry.seq, entry.messages) for entry in _log(entries)),
         )
 
@@ -66,7 +74,7 @@ class RedisSessions:
         basis: str,
         system_tokens: int,
         open_calls: Sequence[str],
-        due: bool,
+        due: Due,
         turns: Sequence[CountedTurn],
     ) -> Recorded:
         """Store exact counts; nothing when policy, prompt or incarnation changed meanwhile."""
@@ -80,7 +88,9 @@ class RedisSessions:
             basis=basis,
             system_tokens=system_tokens,
             open_calls=json.dumps(list(open_calls)),
-            is_due=int(due),
+            images=sum(turn.images for turn in turns),
+            interactions=sum(turn.interactions for turn in turns),
+            is_due=("no", "soft", "urgent").index(due),
         )
         return Recorded(stale=counted == -1, waiting=bool(waiting), newly_due=bool(newly_due))
 
@@ -139,6 +149,32 @@ class RedisSessions:
             counted_seq=meta.counted_seq,
             pending=sum(entry.bound for entry in log if entry.seq > meta.counted_seq),
             pending_messages=tuple(entry.messages for entry in log if entry.seq > meta.counted_seq),
+            history_tokens=meta.tally.history_tokens,
+            images_before=meta.tally.images_before,
+            compactions=meta.compactions,
+        )
+
+    def covered(
+        self, ref: SessionRef, epoch: str, *, first_seq: int, last_seq: int
+    ) -> tuple[LoggedTurn, ...]:
+        """Turns out of the log, from Redis and the archive, by seq."""
+        if last_seq < first_seq:
+            return ()
+        found = {}
+        if self._archive is not None:
+            stored = self._archive.turns(ref, epoch=epoch, first_seq=first_seq, last_seq=last_seq)
+            found = {turn.seq: turn for turn in stored}
+        for entry in self._redis.xrange(_keys(ref).covered):
+            fields = fields_of(entry)
+            if b"after" not in fields and first_seq <= int(fields[b"seq"]) <= last_seq:
+                turn = archived_turn(fields)
+                found[turn.seq] = turn
+        kept = [found[seq] for seq in sorted(found) if found[seq].state == "kept"]
+        return tuple(
+            LoggedTurn(turn.seq, tuple(messages), tuple(messages), turn.tokens or 0)
+            for turn, messages in zip(
+                kept, decode_turns([turn.messages for turn in kept]), strict=True
+            )
         )
 
     def lease(self, ref: SessionRef) -> RedisLease:
@@ -148,14 +184,18 @@ class RedisSessions:
     def commit(
         self,
         ref: SessionRef,
+        before: Snapshot,
         snapshot: Snapshot,
         context: StoredContext,
         *,
         owner: str,
         record: Compaction,
+        detail: bytes = b"",
     ) -> Committed:
         """Write the context if nobody else committed since the snapshot it was planned from."""
         elided = {elision.seq for elision in context.elisions}
+        covered = [turn for turn in snapshot.turns if turn.seq <= context.watermark]
+        kept = [turn for turn in snapshot.turns if turn.seq > context.watermark]
         version, again = self._run(
             "commit",
             _keys(ref),
@@ -168,10 +208,15 @@ class RedisSessions:
             body=context.encode(),
             watermark=context.watermark,
             context_tokens=context.tokens,
+            images=before.tally.images - sum(images(turn.shown) for turn in kept),
+            images_covered=sum(images(turn.original) for turn in covered),
+            interactions=sum(interactions(turn.original) for turn in covered),
             hard=snapshot.policy.hard_limit - Usage.REPLY,
             soft_ratio=repr(snapshot.policy.soft_ratio),
             keep_records=KEEP_RECORDS,
-            record=record.model_dump_json(),
+            record=record.model_dump_json(exclude_defaults=True),
+            detail=detail,
+            quality="" if record.quality is None else repr(record.quality),
             channel=commits_channel(ref.namespace),
         )
         return Committed(version=version, again=bool(again))
@@ -204,6 +249,7 @@ class _Entry(NamedTuple):
     messages: tuple[JsonMessage, ...]
     bound: int
     pinned: bool
+    iteration: int | None
 
 
 def _log(entries: Sequence[tuple[bytes, Sequence[bytes]]]) -> list[_Entry]:
@@ -211,14 +257,14 @@ def _log(entries: Sequence[tuple[bytes, Sequence[bytes]]]) -> list[_Entry]:
     raw = [LogEntry.of(entry) for entry in entries]
     turns = decode_turns([entry.messages for entry in raw])
     return [
-        _Entry(entry.seq, tuple(messages), entry.bound, entry.pinned)
+        _Entry(entry.seq, tuple(messages), entry.bound, entry.pinned, entry.iteration)
         for entry, messages in zip(raw, turns, strict=True)
     ]
 
 
 def _logged(entry: _Entry, tokens: int, elided: Mapping[int, JsonMessage]) -> LoggedTurn:
     shown = tuple(elided.get(at, message) for at, message in enumerate(entry.messages))
-    return LoggedTurn(entry.seq, entry.messages, shown, tokens, entry.pinned)
+    return LoggedTurn(entry.seq, entry.messages, shown, tokens, entry.pinned, entry.iteration)
 
 
 class _Meta:
@@ -233,3 +279,8 @@ class _Meta:
         self.policy = Policy.from_json(policy) if policy else Policy()
         self.counted_seq = Seq(counted)
         self.usage = Usage(system=int(system_tokens or 0), summary=context_tokens, tail=tail)
+        shown, before, requests, history, compactions = (int(value or 0) for value in text[11:16])
+        self.tally = Tally(
+            images=shown, images_before=before, interactions=requests, history_tokens=history
+        )
+        self.compactions = compactions

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from turnmill.contract.memories import MEMORIES
 from turnmill_worker.compaction.snapshot import SummaryRequest
-from turnmill_worker.ports import Counter
+from turnmill_worker.ports import Counter, Summary
 from turnmill_worker.summarizers.extractive import extract
 
 __all__ = ["ExtractiveSummarizer"]
@@ -12,11 +13,13 @@ __all__ = ["ExtractiveSummarizer"]
 class ExtractiveSummarizer:
     """The ``Summarizer`` port over ``extract``: keeps the sentences and facts worth most."""
 
-    def summarize(self, request: SummaryRequest, counter: Counter) -> str:
+    def summarize(self, request: SummaryRequest, counter: Counter) -> Summary:
         """The most telling parts of the previous summary and the records, within the budget."""
-        return extract(
-            request.records,
+        said = [record for record in request.records if record[1].get("name") != MEMORIES]
+        text = extract(
+            said,
             previous=request.previous,
             budget_tokens=request.budget_tokens,
             count=counter.count,
         )
+        return Summary(text=text, model="extractive")

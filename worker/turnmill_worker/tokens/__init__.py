@@ -1,7 +1,7 @@
 """Token counting: exact where a vocabulary is at hand, a named estimate where none is."""
 
 from turnmill_worker.tokens.counter import TokenCounter, counter_for
-from turnmill_worker.tokens.images import IMAGE_TOKENS, LOW_DETAIL_IMAGE_TOKENS, image_tokens
+from turnmill_worker.tokens.images import image_tokens
 from turnmill_worker.tokens.messages import (
     FORMULA_VERSION,
     REPLY_TOKENS,
@@ -11,8 +11,6 @@ from turnmill_worker.tokens.messages import (
 
 __all__ = [
     "FORMULA_VERSION",
-    "IMAGE_TOKENS",
-    "LOW_DETAIL_IMAGE_TOKENS",
     "REPLY_TOKENS",
     "TokenCounter",
     "count_message",

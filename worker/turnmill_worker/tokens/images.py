@@ -1,22 +1,18 @@
-"""What an image costs: the one place to change when a provider's dimension formula is wanted."""
+"""What a picture costs: the producer's formulas, chosen by what a counter's basis names."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Any
 
-IMAGE_TOKENS: Final = 1105
-"""A 2048 x 4096 image in high detail (OpenAI vision guide: 85 + 6 tiles of 170)."""
-
-LOW_DETAIL_IMAGE_TOKENS: Final = 85
-"""Any image in low detail (OpenAI vision guide)."""
+from turnmill.contract.images import FORMULAS, part_tokens
+from turnmill_worker.tokens.formula import image_formula
 
 
-def image_tokens(part: Mapping[str, Any]) -> int:
-    """Return the tokens of one `image_url` part; flat, whatever the picture's size.
+def image_tokens(part: Mapping[str, Any], basis: str) -> int:
+    """Return the tokens of one `image_url` part, by the formula that `basis` names.
 
-    The picture itself, a data URL or an address, is never read.
+    The size comes from the part's reference or from the first bytes of its data URL; a picture
+    whose size is unknown costs the formula's most.
     """
-    image = part.get("image_url")
-    detail = image.get("detail") if isinstance(image, Mapping) else part.get("detail")
-    return LOW_DETAIL_IMAGE_TOKENS if detail == "low" else IMAGE_TOKENS
+    return part_tokens(part, FORMULAS[image_formula(basis)])

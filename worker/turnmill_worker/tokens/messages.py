@@ -1,6 +1,6 @@
 """What a chat message costs in tokens.
 
-The formula, version 1. A message costs the sum of
+The formula, version 2. A message costs the sum of
 
     3                                   framing (OpenAI cookbook, "How to count tokens": gpt-4o)
     tokens(role)
@@ -12,8 +12,9 @@ The formula, version 1. A message costs the sum of
 
 and a list of messages costs 3 more, which prime the reply. Providers publish no formula for tool
 calls: a call costs its name, its arguments and some framing, and 8 and the id keep us above what
-OpenAI reports for it. Pictures cost `images.image_tokens`; sound and files are weighed by size, and
-their base64 is never counted as text. Change any of it: raise `formula.FORMULA_VERSION`.
+OpenAI reports for it. A picture costs `images.image_tokens`, by its size and the formula the
+counter's basis names; sound and files are weighed by size. Base64 is never counted as text.
+Change any of it: raise `formula.FORMULA_VERSION`.
 """
 
 from __future__ import annotations
@@ -78,7 +79,7 @@ def _part(counter: TokenCounter, part: object) -> int:
         case "text" | "refusal" as kind:
             known, tokens = {"type", kind}, _text(counter, part.get(kind))
         case "image_url":
-            known, tokens = {"type", "image_url", "detail"}, image_tokens(part)
+            known, tokens = {"type", "image_url", "detail"}, image_tokens(part, counter.basis)
         case "input_audio" | "file" as kind:
             known, tokens = {"type", kind}, _attachment(counter, part.get(kind))
         case _:

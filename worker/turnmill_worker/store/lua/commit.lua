@@ -1,6 +1,6 @@
 -- Write the context, if no commit and no change of policy or prompt came since it was loaded; turns it covers leave the log.
--- KEYS: context, meta, log, counts, covered, compactions, lease, due
--- ARGV: session, epoch, settings, expected_version, owner, body, watermark:number, context_tokens:number, hard:number, soft_ratio:number, keep_records:number, record, channel, elided...
+-- KEYS: context, meta, log, counts, covered, commits, compactions, lease, due, unarchived
+-- ARGV: session, epoch, settings, expected_version, owner, body, watermark:number, context_tokens:number, images:number, images_covered:number, interactions:number, hard:number, soft_ratio:number, keep_records:number, record, detail, quality, channel, elided...
 -- returns: the new version or 0 when the session changed meanwhile, then 1 when it is over its soft limit still
 local seen = redis.call('HMGET', meta, 'epoch', 'version', 'tail_tokens', 'system_tokens', 'expires_at',
   'settings')
@@ -11,8 +11,9 @@ local tail = tonumber(seen[3]) or 0
 
 for _, entry in ipairs(redis.call('XRANGE', log, '-', watermark)) do
   local seq = string.match(entry[1], '^%d+')
-  redis.call('XADD', covered, entry[1], unpack(entry[2]))
-  tail = tail - (tonumber(redis.call('HGET', counts, seq)) or 0)
+  local tokens = redis.call('HGET', counts, seq) or '0'
+  redis.call('XADD', covered, '*', 'seq', seq, 'tokens', tokens, 'state', 'kept', unpack(entry[2]))
+  tail = tail - tonumber(tokens)
   redis.call('HDEL', counts, seq)
 end
 redis.call('XTRIM', log, 'MINID', string.format('%.0f', watermark + 1))
@@ -29,19 +30,30 @@ end
 local version = redis.call('HINCRBY', meta, 'version', 1)
 redis.call('SET', context, body)
 redis.call('HSET', meta, 'watermark', watermark, 'context_tokens', context_tokens, 'tail_tokens', tail)
+redis.call('HINCRBY', meta, 'compactions', 1)
+-- What the compaction took away; turns counted meanwhile have been added already.
+redis.call('HINCRBY', meta, 'images', 0 - images)
+redis.call('HINCRBY', meta, 'images_before', images_covered)
+redis.call('HINCRBY', meta, 'interactions', 0 - interactions)
+if quality ~= '' then
+  redis.call('HSET', meta, 'quality', quality)
+end
 redis.call('XADD', compactions, 'MAXLEN', '~', keep_records, '*', 'record', record)
-for _, key in ipairs({context, covered, compactions}) do
+redis.call('XADD', commits, '*', 'version', version, 'record', record, 'context', body, 'detail', detail)
+for _, key in ipairs({context, covered, commits, compactions}) do
   redis.call('PEXPIREAT', key, seen[5])
 end
 
 if redis.call('GET', lease) == owner then
   redis.call('DEL', lease)
 end
+local time = redis.call('TIME')
+local now = time[1] * 1000 + math.floor(time[2] / 1000)
+redis.call('ZADD', unarchived, 'NX', now, session)
 local over = 0
 local system = tonumber(seen[4]) or 0
 if system + context_tokens + tail > system + math.floor((hard - system) * soft_ratio) then
-  local time = redis.call('TIME')
-  redis.call('ZADD', due, time[1] * 1000 + math.floor(time[2] / 1000), session)
+  redis.call('ZADD', due, now, session)
   over = 1
 else
   redis.call('ZREM', due, session)

@@ -1,6 +1,6 @@
 -- Store exact token counts; leave the backlog only if nothing newer arrived; join the due list when asked.
--- KEYS: meta, counts, backlog, due
--- ARGV: session, epoch, settings, basis, system_tokens:number, open_calls, is_due:number, pairs...
+-- KEYS: meta, counts, backlog, due, lease
+-- ARGV: session, epoch, settings, basis, system_tokens:number, open_calls, images:number, interactions:number, is_due:number, pairs...
 -- returns: counted_seq, 1 when the backlog still holds the session, 1 when it newly became due; or -1 when policy, prompt, incarnation or counted_seq changed meanwhile
 local seen = redis.call('HMGET', meta, 'epoch', 'settings', 'basis', 'counted_seq', 'last_seq',
   'tail_tokens', 'expires_at')
@@ -8,7 +8,8 @@ if seen[1] ~= epoch or (seen[2] or '0') ~= settings or (seen[3] or basis) ~= bas
   return {-1, 0, 0}
 end
 local counted = tonumber(seen[4]) or 0
-local tail = tonumber(seen[6]) or 0
+local before = tonumber(seen[6]) or 0
+local tail = before
 
 -- A redelivered job brings turns that are counted already.
 if #pairs > 0 and tonumber(pairs[1]) ~= counted + 1 then
@@ -21,6 +22,9 @@ for at = 1, #pairs, 2 do
 end
 redis.call('HSET', meta, 'basis', basis, 'system_tokens', system_tokens, 'counted_seq', counted,
   'tail_tokens', tail, 'open_calls', open_calls, 'counted_settings', settings)
+redis.call('HINCRBY', meta, 'images', images)
+redis.call('HINCRBY', meta, 'interactions', interactions)
+redis.call('HINCRBY', meta, 'history_tokens', tail - before)
 redis.call('PEXPIREAT', counts, seen[7])
 
 local time = redis.call('TIME')
@@ -31,7 +35,11 @@ if counted >= (tonumber(seen[5]) or 0) then
   waiting = 0
 end
 local newly_due = 0
-if is_due == 1 then
+if is_due > 0 then
   newly_due = redis.call('ZADD', due, 'NX', now, session)
+end
+-- Urgent: a compaction put off is due now after all, unless somebody is at it.
+if is_due == 2 and newly_due == 0 and redis.call('EXISTS', lease) == 0 then
+  newly_due = redis.call('ZADD', due, 'LT', 'CH', now, session)
 end
 return {counted, waiting, newly_due}

@@ -1,0 +1,31 @@
+-- Set the conversation aside: its turns go to the archive, marked; the system prompt stays.
+-- KEYS: meta, log, counts, context, covered, compactions, commits, checkpoints, named, backlog, due, unarchived
+-- ARGV: session
+-- returns: how many turns were in the log; or nothing for an unknown session
+local seen = redis.call('HMGET', meta, 'epoch', 'last_seq', 'expires_at', 'version')
+if not seen[1] then
+  return nil
+end
+local last = seen[2] or '0'
+local entries = redis.call('XRANGE', log, '-', '+')
+for _, entry in ipairs(entries) do
+  local seq = string.match(entry[1], '^%d+')
+  local tokens = redis.call('HGET', counts, seq) or ''
+  redis.call('XADD', covered, '*', 'seq', seq, 'tokens', tokens, 'state', 'cleared', unpack(entry[2]))
+end
+-- Turns covered earlier are in the archive, or on their way there before this mark.
+redis.call('XADD', covered, '*', 'after', 0, 'through', last, 'state', 'cleared')
+redis.call('DEL', log, counts, checkpoints, named)
+local version = redis.call('HINCRBY', meta, 'version', 1)
+redis.call('SET', context, '{"version":' .. version .. ',"watermark":' .. last .. ',"strategy":"clear"}')
+redis.call('HSET', meta, 'watermark', last, 'counted_seq', last, 'context_tokens', 0, 'tail_tokens', 0,
+  'open_calls', '[]', 'images', 0, 'images_seen', 0, 'interactions', 0, 'history_tokens', 0)
+redis.call('HDEL', meta, 'quality')
+for _, key in ipairs({context, covered}) do
+  redis.call('PEXPIREAT', key, seen[3])
+end
+redis.call('ZREM', backlog, session)
+redis.call('ZREM', due, session)
+local time = redis.call('TIME')
+redis.call('ZADD', unarchived, 'NX', time[1] * 1000 + math.floor(time[2] / 1000), session)
+return #entries

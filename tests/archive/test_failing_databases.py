@@ -1,0 +1,247 @@
+"""A database that fails: a typed error that says whether to retry, and quotes nothing."""
+
+from __future__ import annotations
+
+import dataclasses
+import shutil
+import sqlite3
+import sys
+import tempfile
+import threading
+import traceback
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from sqlalchemy import text
+
+from tests.archive.postgres import Postgres, postgres_bin
+from tests.archive.records import EPOCH, compaction, picture, turn
+from turnmill.contract.errors import InvalidInput, Transient, TurnmillError
+from turnmill_worker.archive import (
+    ArchiveFailed,
+    ArchiveUnavailable,
+    InvalidArchiveUrl,
+    SqlArchive,
+    engine,
+)
+from turnmill_worker.ports import SessionRef
+from turnmill_worker.records import Batch, Memory
+
+SECRET = "the launch code is 0000"  # noqa: S105 - what must not be quoted
+SAID = turn(1, {"role": "user", "content": SECRET}, blobs=(picture(b"x").sha256,))
+DETAIL = {"template": "t", "input": SECRET, "raw_output": SECRET}
+BATCH = Batch(
+    turns=(SAID,),
+    compactions=(compaction(1, summary=SECRET, detail=DETAIL),),
+    blobs=(picture(b"x"),),
+)
+TABLES = ("turns", "compactions", "managed_views", "blobs", "blob_refs", "memories", "sessions")
+
+
+@pytest.fixture
+def own_postgres() -> Iterator[Postgres]:
+    """A server this test may break."""
+    binaries = postgres_bin()
+    if binaries is None:
+        pytest.skip("PostgreSQL is not installed: apt-get install postgresql")
+    folder = Path(tempfile.mkdtemp(prefix="turnmill-postgres-"))
+    with Postgres(folder, binaries) as server:
+        yield server
+    shutil.rmtree(folder)
+
+
+@pytest.fixture
+def short_wait(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Locks are waited for one second."""
+    monkeypatch.setattr(engine, "_LOCK_TIMEOUT_S", 1)
+
+
+@pytest.mark.usefixtures("short_wait")
+def test_a_lock_that_is_not_released_is_transient(empty_url: str, ref: SessionRef) -> None:
+    archive = SqlArchive.open(empty_url)
+    archive.store(ref, EPOCH, BATCH)
+
+    with archive._writing.begin() as other:
+        if other.dialect.name == "postgresql":
+            other.execute(text("LOCK TABLE turns"))
+        with pytest.raises(ArchiveUnavailable):
+            archive.store(ref, EPOCH, Batch(turns=(turn(2),)))
+
+    archive.store(ref, EPOCH, Batch(turns=(turn(2),)))
+    assert len(archive.turns(ref)) == 2
+    archive.close()
+
+
+def test_a_server_that_stops_is_transient_and_comes_back(
+    own_postgres: Postgres, ref: SessionRef
+) -> None:
+    archive = SqlArchive.open(own_postgres.create("own"))
+    archive.store(ref, EPOCH, BATCH)
+    own_postgres.stop()
+
+    with pytest.raises(ArchiveUnavailable):
+        archive.store(ref, EPOCH, BATCH)
+    with pytest.raises(ArchiveUnavailable):
+        archive.turns(ref)
+
+    own_postgres.start()
+    assert archive.turns(ref) == [SAID], "what was stored is durable"
+    archive.close()
+
+
+def test_a_connection_cut_during_a_transaction_is_transient(
+    own_postgres: Postgres, ref: SessionRef
+) -> None:
+    archive = SqlArchive.open(own_postgres.create("own"))
+
+    def store_and_be_cut() -> None:
+        with archive._write() as connection:
+            connection.execute(text("SELECT 1"))
+            with own_postgres.admin() as admin:
+                admin.execute(
+                    "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = 'own'"
+                )
+            connection.execute(text("SELECT 2"))
+
+    with pytest.raises(ArchiveUnavailable):
+        store_and_be_cut()
+
+    archive.store(ref, EPOCH, BATCH)
+    archive.close()
+
+
+def test_a_new_file_another_program_is_writing_is_waited_for(
+    tmp_path: Path, sqlite_url: str
+) -> None:
+    other = sqlite3.connect(tmp_path / "archive.sqlite3", check_same_thread=False)
+    other.execute("CREATE TABLE theirs (x)")
+    other.execute("BEGIN EXCLUSIVE")
+    threading.Timer(0.3, other.rollback).start()
+
+    SqlArchive.open(sqlite_url).close()
+
+    other.close()
+
+
+def test_a_file_that_is_no_database_is_refused(tmp_path: Path, sqlite_url: str) -> None:
+    (tmp_path / "archive.sqlite3").write_bytes(SECRET.encode() * 500)
+
+    with pytest.raises(ArchiveFailed, match="SQLITE_NOTADB") as caught:
+        SqlArchive.open(sqlite_url)
+
+    assert not isinstance(caught.value, Transient)
+
+
+def test_a_full_disk_is_transient(sqlite_url: str, ref: SessionRef) -> None:
+    archive = SqlArchive.open(sqlite_url)
+    large = turn(1, {"role": "user", "content": SECRET * 100_000})
+    with archive._engine.connect() as connection:
+        connection.exec_driver_sql("PRAGMA max_page_count = 30")
+
+    with pytest.raises(ArchiveUnavailable, match="SQLITE_FULL"):
+        archive.store(ref, EPOCH, Batch(turns=(large,)))
+
+    assert archive.turns(ref) == []
+    archive.close()
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "",
+        "archive.sqlite3",
+        "sqlite://",
+        "sqlite:///:memory:",
+        "mysql://u:hunter2@h/d",
+        "postgresql+psycopg2://u:hunter2@h/d",
+        "http://u:hunter2@h",
+    ],
+)
+def test_a_url_of_something_else_is_refused_without_its_password(url: str) -> None:
+    with pytest.raises(InvalidArchiveUrl, match="sqlite:///") as caught:
+        SqlArchive.open(url)
+
+    assert isinstance(caught.value, InvalidInput)
+    assert "hunter2" not in "".join(traceback.format_exception(caught.value))
+
+
+def test_a_missing_driver_is_said_with_how_to_get_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "psycopg", None)
+
+    with pytest.raises(InvalidArchiveUrl, match=r"turnmill\[postgres\]"):
+        SqlArchive.open("postgresql://u@h/d")
+
+
+@pytest.mark.parametrize("epoch", ["", "-1", "1.5", "٣", "x" * 9, "9" * 19])
+def test_an_epoch_that_is_no_number_is_refused(
+    archive: SqlArchive, ref: SessionRef, epoch: str
+) -> None:
+    with pytest.raises(InvalidInput, match=f"epoch: {len(epoch)} characters"):
+        archive.store(ref, epoch, BATCH)
+
+
+CALLS: dict[str, Callable[[SqlArchive, SessionRef], Any]] = {
+    "store": lambda archive, ref: archive.store(ref, EPOCH, BATCH),
+    "mark": lambda archive, ref: archive.mark(
+        ref, EPOCH, after_seq=0, through_seq=9, state="cleared"
+    ),
+    "remember": lambda archive, ref: archive.remember(
+        ref.namespace, Memory(id=SECRET, kind="pushed", text=SECRET, speaker=SECRET)
+    ),
+    "turns": lambda archive, ref: archive.turns(ref),
+    "memories": lambda archive, ref: archive.memories(ref.namespace),
+    "blobs": lambda archive, ref: archive.blobs(ref.namespace, [picture(b"x").sha256]),
+    "forget": lambda archive, ref: archive.forget(ref),
+    "left": lambda archive, ref: archive.left(ref),
+    "prune": lambda archive, _: archive.prune(older_than_ms=10**15),
+}
+
+
+@pytest.mark.parametrize("call", CALLS.values(), ids=CALLS)
+@pytest.mark.parametrize("table", TABLES)
+def test_no_error_quotes_what_was_said(
+    archive: SqlArchive, ref: SessionRef, call: Callable[[SqlArchive, SessionRef], Any], table: str
+) -> None:
+    archive.store(ref, EPOCH, BATCH)
+    with archive._writing.begin() as connection:
+        connection.execute(text(f"ALTER TABLE {table} RENAME TO elsewhere"))
+
+    try:
+        call(archive, ref)
+    except TurnmillError as error:
+        assert_quotes_nothing(error)
+
+
+@pytest.mark.parametrize("wrong", [{"at_ms": 2**70}, {"state": None}], ids=["number", "null"])
+def test_a_row_the_database_refuses_is_not_quoted(
+    archive: SqlArchive, ref: SessionRef, wrong: Any
+) -> None:
+    # PostgreSQL's own message shows the row, bytes in hexadecimal.
+    refused = dataclasses.replace(turn(2), turn_id=SECRET, **wrong)
+
+    with pytest.raises(ArchiveFailed) as caught:
+        archive.store(ref, EPOCH, Batch(turns=(SAID, refused)))
+
+    assert_quotes_nothing(caught.value)
+    assert archive.turns(ref) == [], "all or nothing"
+
+
+def assert_quotes_nothing(error: BaseException) -> None:
+    shown = "".join(traceback.format_exception(error)) + str(error) + repr(error)
+    assert SECRET not in shown
+    assert SECRET.encode().hex()[:16] not in shown
+
+
+def test_sqlite_is_durable_at_each_commit(sqlite_url: str) -> None:
+    archive = SqlArchive.open(sqlite_url)
+    with archive._engine.connect() as connection:
+        pragmas = {
+            name: connection.exec_driver_sql(f"PRAGMA {name}").scalar()
+            for name in ("journal_mode", "synchronous", "secure_delete")
+        }
+    archive.close()
+
+    assert pragmas == {"journal_mode": "wal", "synchronous": 2, "secure_delete": 1}
+    assert sqlite3.sqlite_version_info >= (3, 35), "INSERT … RETURNING"

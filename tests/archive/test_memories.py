@@ -1,0 +1,193 @@
+"""Which memories turns, summaries and agents leave, and how an index follows them."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.archive.records import EPOCH, LATER, compaction, session, turn
+from turnmill.contract.names import Namespace
+from turnmill_worker.archive import SqlArchive
+from turnmill_worker.ports import SessionRef
+from turnmill_worker.records import Batch, Memory
+
+SHOP = Namespace("shop")
+BASE = f"agent-7:{EPOCH}"
+
+
+def remembered(archive: SqlArchive, namespace: Namespace = SHOP) -> dict[str, str]:
+    return {memory.id: memory.text for _, memory in archive.memories(namespace)}
+
+
+def test_a_turn_leaves_one_memory(archive: SqlArchive, ref: SessionRef) -> None:
+    archive.store(ref, EPOCH, Batch(turns=(turn(3, {"role": "user", "content": " Red? "}),)))
+
+    expected = Memory(
+        id=f"{BASE}:turn:3",
+        kind="turn",
+        text="Red?",
+        speaker="user",
+        session=ref.session,
+        position=300,
+        at_ms=3_000,
+    )
+    assert archive.memories(SHOP) == [(1, expected)]
+
+
+def test_each_speaker_of_a_turn_is_remembered(archive: SqlArchive, ref: SessionRef) -> None:
+    messages = (
+        {"role": "system", "content": "be kind"},
+        {"role": "user", "name": "ann", "content": "Where is it?"},
+        {"role": "assistant", "content": None, "tool_calls": [{"id": "c"}]},
+        {"role": "tool", "tool_call_id": "c", "content": "a long result"},
+        {"role": "assistant", "content": [{"type": "text", "text": "In"}, {"type": "text",
+                                           "text": "Paris"}, {"type": "image_url"}]},
+    )  # fmt: skip
+    archive.store(ref, EPOCH, Batch(turns=(turn(2, *messages),)))
+
+    found = [memory for _, memory in archive.memories(SHOP)]
+    assert [(one.id, one.speaker, one.text, one.position) for one in found] == [
+        (f"{BASE}:turn:2.1", "ann", "Where is it?", 201),
+        (f"{BASE}:turn:2.4", "assistant", "In\nParis", 204),
+    ]
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        {"role": "user", "content": " \n"},
+        {"role": "user", "content": []},
+        {"role": "user", "content": 7},
+        {"role": "user", "name": "memories", "content": "what you knew"},
+        "not an object",
+    ],
+)
+def test_what_says_nothing_new_is_not_remembered(
+    archive: SqlArchive, ref: SessionRef, message: dict[str, object]
+) -> None:
+    archive.store(ref, EPOCH, Batch(turns=(turn(1, message),)))
+
+    assert remembered(archive) == {}
+
+
+def test_a_long_message_is_remembered_by_its_beginning(
+    archive: SqlArchive, ref: SessionRef
+) -> None:
+    said = "x" * 2_000 + "y"
+    archive.store(ref, EPOCH, Batch(turns=(turn(1, {"role": "user", "content": said}),)))
+
+    assert list(remembered(archive).values()) == ["x" * 2_000]
+
+
+def test_a_turn_set_aside_before_it_was_archived_is_not_remembered(
+    archive: SqlArchive, ref: SessionRef
+) -> None:
+    archive.store(ref, EPOCH, Batch(turns=(turn(1), turn(2, state="cleared"))))
+
+    assert list(remembered(archive)) == [f"{BASE}:turn:1"]
+
+
+def test_memories_of_turns_set_aside_go(archive: SqlArchive, ref: SessionRef) -> None:
+    events = [{"iteration": 1, "first_seq": seq, "text": f"event {seq}"} for seq in (1, 4)]
+    batch = Batch(
+        turns=tuple(map(turn, range(1, 6))),
+        compactions=(compaction(4, summary="s", events=events),),
+    )
+    archive.store(ref, EPOCH, batch)
+
+    archive.mark(ref, EPOCH, after_seq=3, through_seq=5, state="rolled-back")
+
+    assert set(remembered(archive)) == {
+        *(f"{BASE}:turn:{seq}" for seq in (1, 2, 3)),
+        f"{BASE}:event:1",
+        f"{BASE}:summary",
+    }
+    assert archive.memory_generation(SHOP) == 1
+
+
+def test_a_redelivered_batch_does_not_bring_memories_back(
+    archive: SqlArchive, ref: SessionRef
+) -> None:
+    batch = Batch(turns=(turn(1), turn(2)))
+    archive.store(ref, EPOCH, batch)
+    archive.mark(ref, EPOCH, after_seq=1, through_seq=2, state="cleared")
+
+    archive.store(ref, EPOCH, batch)
+
+    assert list(remembered(archive)) == [f"{BASE}:turn:1"]
+
+
+def test_a_rolling_summary_replaces_the_one_before(archive: SqlArchive, ref: SessionRef) -> None:
+    first = compaction(1, summary="one", watermark=10)
+    second = compaction(2, summary="one and two", watermark=20)
+
+    archive.store(ref, EPOCH, Batch(compactions=(first,)))
+    archive.store(ref, EPOCH, Batch(compactions=(second,)))
+
+    expected = Memory(
+        id=f"{BASE}:summary",
+        kind="summary",
+        text="[context-summary] one and two",
+        session=ref.session,
+        position=2_099,
+        at_ms=20_000,
+    )
+    ((cursor, found),) = archive.memories(SHOP)
+    assert found == expected
+    assert cursor > 1, "whoever follows by cursor sees the replacement"
+    assert archive.memory_generation(SHOP) == 0, "and need not begin again"
+
+
+def test_a_late_summary_does_not_replace_a_newer_one(archive: SqlArchive, ref: SessionRef) -> None:
+    archive.store(ref, EPOCH, Batch(compactions=(compaction(2, summary="new"),)))
+    archive.store(ref, EPOCH, Batch(compactions=(compaction(1, summary="old"),)))
+
+    assert list(remembered(archive).values()) == ["[context-summary] new"]
+
+
+def test_a_context_without_a_summary_ends_the_summary(archive: SqlArchive, ref: SessionRef) -> None:
+    archive.store(ref, EPOCH, Batch(compactions=(compaction(1, summary="one"),)))
+    archive.store(ref, EPOCH, Batch(compactions=(compaction(2),)))
+
+    assert remembered(archive) == {}
+    assert archive.memory_generation(SHOP) == 1
+
+
+def test_each_incarnation_has_its_summary(archive: SqlArchive, ref: SessionRef) -> None:
+    archive.store(ref, EPOCH, Batch(compactions=(compaction(1, summary="old"),)))
+    archive.store(ref, LATER, Batch(compactions=(compaction(1, summary="new"),)))
+
+    assert set(remembered(archive).values()) == {"[context-summary] old", "[context-summary] new"}
+
+
+def test_iterations_are_remembered_one_by_one(archive: SqlArchive, ref: SessionRef) -> None:
+    told = [{"iteration": at, "first_seq": at * 5, "text": f"did {at}"} for at in (1, 2, 3)]
+    archive.store(ref, EPOCH, Batch(compactions=(compaction(1, events=told[:2]),)))
+    archive.store(ref, EPOCH, Batch(compactions=(compaction(2, events=[*told, {"text": 1}, 2]),)))
+
+    assert remembered(archive) == {
+        f"{BASE}:event:{at * 5}": f"[context-summary] did {at}" for at in (1, 2, 3)
+    }
+
+
+def test_an_agent_can_have_something_remembered(archive: SqlArchive) -> None:
+    memory = Memory(id="likes-tea", kind="pushed", text="Ann likes tea", at_ms=5)
+
+    assert archive.remember(SHOP, memory)
+    assert not archive.remember(SHOP, memory)
+
+    assert [found for _, found in archive.memories(SHOP)] == [memory]
+    assert remembered(archive, Namespace("other")) == {}
+
+
+def test_memories_are_followed_by_cursor(archive: SqlArchive, ref: SessionRef) -> None:
+    archive.store(ref, EPOCH, Batch(turns=tuple(map(turn, range(1, 6)))))
+
+    seen: list[str] = []
+    after = 0
+    while found := archive.memories(SHOP, after=after, most=2):
+        after = found[-1][0]
+        seen += [memory.text for _, memory in found]
+    archive.store(session("agent-8"), EPOCH, Batch(turns=(turn(9),)))
+
+    assert seen == [f"turn {seq}" for seq in range(1, 6)]
+    assert [memory.text for _, memory in archive.memories(SHOP, after=after)] == ["turn 9"]

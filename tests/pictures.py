@@ -1,0 +1,32 @@
+"""Made-up pictures of any size, and messages that show them."""
+
+from __future__ import annotations
+
+import base64
+import random
+import struct
+from typing import Any
+
+__all__ = ["data_url", "picture", "png", "showing"]
+
+
+def png(seed: int = 0, *, width: int = 640, height: int = 480, size: int = 3000) -> bytes:
+    """Bytes that begin as a PNG of these sides does; each seed makes others."""
+    head = b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR" + struct.pack(">II", width, height)
+    return head + random.Random(seed).randbytes(size)
+
+
+def data_url(data: bytes, media_type: str = "image/png") -> str:
+    """The bytes as agents send them."""
+    return f"data:{media_type};base64,{base64.b64encode(data).decode()}"
+
+
+def picture(url: str, **others: Any) -> dict[str, Any]:
+    """An image part."""
+    return {"type": "image_url", "image_url": {"url": url, **others}}
+
+
+def showing(*pictures: bytes, text: str = "Look:") -> dict[str, Any]:
+    """A user message with these pictures."""
+    parts = [picture(data_url(data)) for data in pictures]
+    return {"role": "user", "content": [{"type": "text", "text": text}, *parts]}

@@ -1,0 +1,245 @@
+"""A picture stays as long as something shows it, and no longer."""
+
+from __future__ import annotations
+
+import pytest
+import redis
+
+from tests.pictures import png, showing
+from tests.redis.conftest import Connect, Surface, Worker
+from tests.redis.test_images import TEXT, blob_keys
+from turnmill import ContextClient, Policy
+from turnmill.contract.keys import shard_of
+from turnmill.contract.names import SessionId
+from turnmill.embedded import EmbeddedRedis
+from turnmill_worker.store.outgoing import RedisOutgoing
+from turnmill_worker.store.pictures import blobs, hold, release
+
+LONG = {"role": "user", "content": "word " * 60}
+SMALL = Policy(max_tokens=1500)
+MINUTE_MS = 60_000
+
+
+def neighbours(count: int) -> list[str]:
+    """Names of sessions of one shard."""
+    names = (f"agent-{n}" for n in range(100_000))
+    return [name for name in names if shard_of(SessionId(name)) == 7][:count]
+
+
+def drain(redis_client: redis.Redis, worker: Worker, session: str) -> None:
+    """Take everything that left the log out of Redis, as if it had been archived."""
+    outgoing = RedisOutgoing(redis_client)
+    while (drained := outgoing.undrained(worker.ref(session), most=100)) is not None:
+        outgoing.drained(worker.ref(session), drained)
+
+
+def test_a_picture_fifty_turns_of_five_sessions_show_is_there_until_the_last_is_forgotten(
+    either: Surface, redis_client: redis.Redis, namespace: str
+) -> None:
+    names = neighbours(5)
+    either.push_many((names[n % 5], showing(png())) for n in range(50))
+    [key] = blob_keys(redis_client, namespace)
+    assert redis_client.hlen(key) == 2 + 5
+
+    for name in names[:-1]:
+        assert either.forget(name).keys_left == 0
+        assert redis_client.hget(key, "data") == png()
+    either.forget(names[-1])
+
+    assert blob_keys(redis_client, namespace) == []
+
+
+def test_a_picture_lives_as_long_as_its_session(
+    client: ContextClient, redis_client: redis.Redis, worker: Worker, namespace: str
+) -> None:
+    client.open("s", Policy(ttl_s=60))
+    client.push("s", showing(png()))
+
+    [key] = blob_keys(redis_client, namespace)
+    assert 0 < redis_client.pttl(key) <= MINUTE_MS
+    assert abs(redis_client.pttl(key) - redis_client.pttl(worker.keys("s").meta)) < 1000
+
+
+def test_a_picture_of_two_sessions_lives_as_long_as_the_longer(
+    client: ContextClient, redis_client: redis.Redis, namespace: str
+) -> None:
+    long, short = neighbours(2)
+    client.open(long, Policy(ttl_s=600))
+    client.open(short, Policy(ttl_s=60))
+    client.push(long, showing(png()))
+    client.push(short, showing(png()))
+    client.push(short, showing(png()))
+
+    [key] = blob_keys(redis_client, namespace)
+    assert 9 * MINUTE_MS < redis_client.pttl(key) <= 10 * MINUTE_MS
+
+
+def test_a_push_without_pictures_renews_those_the_session_holds(
+    client: ContextClient, redis_client: redis.Redis, worker: Worker, namespace: str
+) -> None:
+    client.open("s", Policy(ttl_s=60))
+    client.push("s", showing(png(), png(1)))
+    soon = int(redis_client.time()[0]) * 1000 + 20_000
+    redis_client.hset(worker.keys("s").meta, "expires_at", soon)
+    for key in (*worker.keys("s").owned, *blob_keys(redis_client, namespace)):
+        redis_client.pexpireat(key, soon)
+
+    client.push("s", TEXT)
+
+    assert all(redis_client.pttl(key) > 55_000 for key in blob_keys(redis_client, namespace))
+
+
+def test_a_longer_lifetime_of_the_session_counts_for_its_pictures_at_once(
+    client: ContextClient, redis_client: redis.Redis, namespace: str
+) -> None:
+    client.open("s", Policy(ttl_s=60))
+    client.push("s", showing(png()))
+
+    client.open("s", Policy(ttl_s=600))
+
+    [key] = blob_keys(redis_client, namespace)
+    assert redis_client.pttl(key) > 9 * MINUTE_MS
+
+
+def test_pictures_go_once_their_turns_are_in_the_archive(
+    either: Surface, redis_client: redis.Redis, worker: Worker, namespace: str
+) -> None:
+    either.open("s", SMALL)
+    either.push_many([("s", showing(png(1))), *[("s", LONG)] * 30, ("s", showing(png(2)))])
+    assert worker.work("s") == "committed"
+    assert len(blob_keys(redis_client, namespace)) == 2
+
+    drain(redis_client, worker, "s")
+
+    assert len(blob_keys(redis_client, namespace)) == 1
+    assert either.read("s").messages[-1] == showing(png(2))
+
+
+def test_a_picture_another_session_shows_stays(
+    client: ContextClient, redis_client: redis.Redis, worker: Worker, namespace: str
+) -> None:
+    one, other = neighbours(2)
+    client.open(one, SMALL)
+    client.push(other, showing(png(1)))
+    client.push_many([(one, showing(png(1))), *[(one, LONG)] * 30])
+    worker.work(one)
+
+    drain(redis_client, worker, one)
+
+    [key] = blob_keys(redis_client, namespace)
+    assert set(redis_client.hkeys(key)) == {b"type", b"data", f"s:{other}".encode()}
+
+
+def test_a_pinned_picture_stays_in_the_context(
+    connect: Connect,
+    redis_server: EmbeddedRedis,
+    redis_client: redis.Redis,
+    worker: Worker,
+    namespace: str,
+) -> None:
+    client = connect(redis_server.url, namespace=namespace)
+    client.open("s", SMALL)
+    client.push("s", {"messages": [showing(png(1))], "pinned": True})
+    client.push_many([("s", LONG)] * 30)
+    assert worker.work("s") == "committed"
+
+    drain(redis_client, worker, "s")
+
+    assert showing(png(1)) in connect(redis_server.url, namespace=namespace).read("s").messages
+
+
+def test_a_pinned_picture_stays_while_a_checkpoint_shows_it(
+    client: ContextClient, redis_client: redis.Redis, worker: Worker, namespace: str
+) -> None:
+    client.open("s", SMALL.model_copy(update={"checkpoint_interval": 0}))
+    client.push("s", {"messages": [showing(png(1))], "pinned": True})
+    client.push_many([("s", LONG)] * 30)
+    worker.work("s")
+    client.checkpoint("s", name="before")
+    redis_client.delete(worker.keys("s").context)
+
+    drain(redis_client, worker, "s")
+    kept = len(blob_keys(redis_client, namespace))
+    redis_client.delete(worker.keys("s").named)
+    released = release(redis_client, worker.ref("s"))
+
+    assert (kept, released) == (1, 1)
+    assert blob_keys(redis_client, namespace) == []
+
+
+def test_pictures_of_a_cleared_session_go_with_its_turns(
+    client: ContextClient, redis_client: redis.Redis, worker: Worker, namespace: str
+) -> None:
+    client.push("s", showing(png()))
+    client.clear("s")
+    assert len(blob_keys(redis_client, namespace)) == 1
+
+    drain(redis_client, worker, "s")
+
+    assert blob_keys(redis_client, namespace) == []
+
+
+def test_a_picture_let_go_is_stored_again_when_it_is_shown_again(
+    either: Surface, redis_client: redis.Redis, worker: Worker
+) -> None:
+    either.push("s", showing(png()))
+    either.clear("s")
+    drain(redis_client, worker, "s")
+
+    either.push("s", showing(png()))
+
+    assert either.read("s").messages == [showing(png())]
+
+
+def test_a_worker_gets_pictures_with_their_types_and_leaves_out_unknown_ones(
+    client: ContextClient, redis_client: redis.Redis, worker: Worker, namespace: str
+) -> None:
+    client.push("s", showing(png()))
+    sha256 = blob_keys(redis_client, namespace)[0].decode().rpartition(":")[2]
+
+    [found] = blobs(redis_client, worker.ref("s"), ["0f" * 32, sha256])
+
+    assert (found.sha256, found.media_type, found.data) == (sha256, "image/png", png())
+
+
+def test_a_picture_can_be_put_back(
+    client: ContextClient, redis_client: redis.Redis, worker: Worker, namespace: str
+) -> None:
+    client.push("s", showing(png()))
+    [key] = blob_keys(redis_client, namespace)
+    found = blobs(redis_client, worker.ref("s"), [key.decode().rpartition(":")[2]])
+    epoch = redis_client.hget(worker.keys("s").meta, "epoch").decode()
+    redis_client.delete(key)
+
+    assert hold(redis_client, worker.ref("s"), epoch, found)
+
+    assert redis_client.hget(key, "data") == png()
+    assert abs(redis_client.pttl(key) - redis_client.pttl(worker.keys("s").meta)) < 1000
+
+
+def test_nothing_is_put_back_for_a_session_that_was_forgotten(
+    client: ContextClient, redis_client: redis.Redis, worker: Worker, namespace: str
+) -> None:
+    client.push("s", showing(png()))
+    [key] = blob_keys(redis_client, namespace)
+    found = blobs(redis_client, worker.ref("s"), [key.decode().rpartition(":")[2]])
+    epoch = redis_client.hget(worker.keys("s").meta, "epoch").decode()
+    client.forget("s")
+
+    assert not hold(redis_client, worker.ref("s"), epoch, found)
+
+    assert blob_keys(redis_client, namespace) == []
+
+
+@pytest.mark.parametrize("pictures", [0, 1])
+def test_forgetting_a_full_servers_session_frees_its_pictures(
+    connect: Connect, own_server: EmbeddedRedis, pictures: int
+) -> None:
+    client = connect(own_server.url)
+    client.push("s", showing(*[png()] * pictures))
+    with redis.Redis.from_url(own_server.url) as plain:
+        plain.config_set("maxmemory", 1)
+
+        assert client.forget("s").keys_left == 0
+
+        assert plain.keys("*:blob:*") == []

@@ -1,0 +1,315 @@
+"""Pictures come back byte for byte, lie in Redis once, and travel only when they must."""
+
+from __future__ import annotations
+
+import base64
+import threading
+from typing import Any
+
+import pytest
+import redis
+
+from tests.pictures import data_url, picture, png, showing
+from tests.realdata import DATA_DIR, requires_data, sessions
+from tests.redis.conftest import Connect, Surface, Worker
+from turnmill import ContextClient, InvalidTurn, Policy, SilentWaker, StoreFull, TurnTooLarge
+from turnmill.contract.blobs import UNAVAILABLE
+from turnmill.contract.codec import encode_json
+from turnmill.embedded import EmbeddedRedis
+
+LARGE = Policy(max_tokens=1_000_000)
+TEXT = {"role": "user", "content": "Go on."}
+BLANK = b"\0" * 2001
+STRAY_BITS = data_url(BLANK)[:-2] + "B="  # the same bytes, spelled in a way nobody would
+WAYS = {
+    "plain": picture(data_url(png())),
+    "detailed": picture(data_url(png()), detail="low", cache_control={"type": "ephemeral"}),
+    "stray bits": picture(STRAY_BITS),
+    "a parameter": picture(data_url(png(), "image/svg+xml;charset=utf-8")),
+    "small": picture(data_url(png(size=10))),
+    "an address": picture("https://example.org/a.png"),
+    "a file": picture("file://images/a.png"),
+    "of unknown size": picture(data_url(b"GARBAGE" * 300, "image/x-unheard-of")),
+}
+
+
+def blob_keys(redis_client: redis.Redis, namespace: str) -> list[bytes]:
+    """The keys of all pictures of the namespace."""
+    return list(redis_client.keys(f"turnmill:{{{namespace}/*}}:blob:*"))
+
+
+def fetched(redis_client: redis.Redis) -> int:
+    """How many pictures' bytes Redis was ever asked for."""
+    stats = redis_client.info("commandstats")
+    return int(stats.get("cmdstat_hget", {"calls": 0})["calls"])
+
+
+@pytest.mark.parametrize("part", WAYS.values(), ids=WAYS.keys())
+def test_a_picture_comes_back_as_it_was_pushed(
+    connect: Connect, redis_server: EmbeddedRedis, namespace: str, part: dict[str, Any]
+) -> None:
+    message = {"role": "user", "content": [{"type": "text", "text": "This:"}, part]}
+    pushing = connect(redis_server.url, namespace=namespace)
+    reading = connect(redis_server.url, namespace=namespace)
+
+    pushing.push("s", message)
+
+    assert encode_json(reading.read("s").messages) == encode_json([message])
+    assert encode_json(pushing.read("s").messages) == encode_json([message])
+
+
+def test_a_picture_is_stored_once_however_many_turns_show_it(
+    either: Surface, redis_client: redis.Redis, namespace: str
+) -> None:
+    either.open("s", LARGE)
+    for _ in range(20):
+        either.push("s", showing(png()))
+    either.push_many([("s", showing(png(), png()))] * 30)
+
+    [key] = blob_keys(redis_client, namespace)
+    assert redis_client.hget(key, "data") == png()
+    assert set(redis_client.hkeys(key)) == {b"type", b"data", b"s:s"}
+    assert either.read("s").messages == [showing(png())] * 20 + [showing(png(), png())] * 30
+
+
+def test_the_log_holds_a_reference_and_names_the_picture(
+    client: ContextClient, redis_client: redis.Redis, worker: Worker
+) -> None:
+    client.push("s", showing(png(), png(1)))
+
+    [(_, fields)] = redis_client.xrange(worker.keys("s").log)
+    assert len(fields[b"messages"]) < 400
+    assert b"image/png;640x480" in fields[b"messages"]
+    assert len(fields[b"blobs"].split()) == 2
+
+
+def test_a_large_picture_is_not_weighed_as_json(either: Surface) -> None:
+    large = showing(png(size=3_000_000))
+
+    either.push("s", large)
+
+    assert either.read("s").messages == [large]
+    assert either.info("s").usage.pending < 1000
+
+
+def test_pictures_over_the_limit_are_refused_and_the_limit_is_named(
+    connect: Connect, redis_server: EmbeddedRedis, redis_client: redis.Redis, namespace: str
+) -> None:
+    client = connect(redis_server.url, namespace=namespace, max_image_bytes=5000)
+
+    with pytest.raises(TurnTooLarge, match=r"turn: 6048 bytes of pictures; at most 5000"):
+        client.push("s", showing(png(), png(1)))
+
+    assert redis_client.keys(f"*{namespace}*") == []
+
+
+def test_a_picture_redis_lost_is_sent_again(
+    either: Surface, redis_client: redis.Redis, namespace: str
+) -> None:
+    either.push("s", showing(png()))
+    redis_client.delete(*blob_keys(redis_client, namespace))
+
+    pushed = either.push("s", showing(png()))
+
+    assert pushed.seq == 2
+    assert len(blob_keys(redis_client, namespace)) == 1
+
+
+def test_many_turns_keep_their_order_when_redis_lost_a_picture(
+    either: Surface, redis_client: redis.Redis, namespace: str
+) -> None:
+    either.push("s", showing(png()))
+    redis_client.delete(*redis_client.keys(f"*{namespace}*"))
+
+    either.push_many([("s", TEXT), ("s", showing(png())), ("s", TEXT), ("s", showing(png()))])
+
+    assert either.read("s").messages == [TEXT, showing(png()), TEXT, showing(png())]
+
+
+def test_many_turns_with_more_pictures_than_one_pipeline_takes_all_arrive(
+    either: Surface, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("turnmill.commands.CHUNK_BYTES", 7000)
+    either.open("s", LARGE)
+    turns = [showing(png(seed % 4), png(seed % 3)) for seed in range(12)]
+
+    done = either.push_many([("s", turn) for turn in turns])
+
+    assert [pushed.seq for pushed in done] == list(range(1, 13))
+    assert either.read("s").messages == turns
+
+
+def test_a_turn_pushed_twice_is_there_once_with_its_pictures(either: Surface) -> None:
+    either.push("s", showing(png()), turn_id="one")
+
+    again = either.push("s", showing(png(), png(1)), turn_id="one")
+
+    assert again.duplicate
+    assert either.read("s").messages == [showing(png())]
+
+
+def test_clients_that_push_the_same_picture_at_once_all_keep_it(
+    redis_server: EmbeddedRedis, redis_client: redis.Redis, namespace: str
+) -> None:
+    def push() -> None:
+        with ContextClient(redis_server.url, namespace=namespace, broker=SilentWaker()) as own:
+            for _ in range(10):
+                own.push("s", showing(png()))
+
+    threads = [threading.Thread(target=push) for _ in range(6)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+
+    with ContextClient(redis_server.url, namespace=namespace, broker=SilentWaker()) as fresh:
+        fresh.open("s", LARGE)
+        assert fresh.read("s").messages == [showing(png())] * 60
+    assert len(blob_keys(redis_client, namespace)) == 1
+
+
+def test_a_full_server_takes_neither_the_turn_nor_its_pictures(
+    connect: Connect, own_server: EmbeddedRedis
+) -> None:
+    client = connect(own_server.url)
+    client.push("before", TEXT)
+    with redis.Redis.from_url(own_server.url) as plain:
+        before = sorted(plain.keys())
+        plain.config_set("maxmemory", plain.info("memory")["used_memory"] + 1_000_000)
+
+        with pytest.raises(StoreFull):
+            client.push("s", showing(png(size=3_000_000)))
+
+        assert sorted(plain.keys()) == before
+
+
+def test_a_full_server_still_shows_pictures(connect: Connect, own_server: EmbeddedRedis) -> None:
+    connect(own_server.url).push("s", showing(png()))
+    with redis.Redis.from_url(own_server.url) as plain:
+        plain.config_set("maxmemory", 1)
+
+    read = connect(own_server.url).read("s")
+
+    assert read.messages == [showing(png())]
+
+
+def test_a_reader_fetches_a_picture_once(
+    connect: Connect, redis_server: EmbeddedRedis, redis_client: redis.Redis, namespace: str
+) -> None:
+    pushing = connect(redis_server.url, namespace=namespace)
+    pushing.push("s", showing(png()))
+    reading = connect(redis_server.url, namespace=namespace)
+    counts = [fetched(redis_client)]
+
+    for client in (reading, reading, pushing):
+        client.read("s")
+        counts.append(fetched(redis_client))
+
+    assert counts == [counts[0], *[counts[0] + 1] * 3]
+
+
+def test_a_reader_without_memory_for_pictures_fetches_them_each_time(
+    connect: Connect, redis_server: EmbeddedRedis, redis_client: redis.Redis, namespace: str
+) -> None:
+    client = connect(redis_server.url, namespace=namespace, image_cache_bytes=5000)
+    client.push("s", showing(png(1), png(2)))
+    before = fetched(redis_client)
+
+    reads = [client.read("s"), client.read("s")]
+
+    assert fetched(redis_client) - before >= 2
+    assert reads[0] == reads[1]
+    assert reads[0].messages == [showing(png(1), png(2))]
+
+
+def test_pictures_a_projection_leaves_out_are_not_fetched(
+    connect: Connect, redis_server: EmbeddedRedis, redis_client: redis.Redis, namespace: str
+) -> None:
+    pushing = connect(redis_server.url, namespace=namespace)
+    pushing.open("s", Policy(max_tokens=2048))
+    pushing.push_many([("s", showing(png(seed))) for seed in range(10)])
+    before = fetched(redis_client)
+
+    read = connect(redis_server.url, namespace=namespace).read("s")
+
+    shown = str(read.messages).count("data:image/png")
+    assert read.projection is not None
+    assert fetched(redis_client) - before == shown < 5
+
+
+def test_pictures_a_compaction_removed_are_not_fetched(
+    connect: Connect,
+    redis_server: EmbeddedRedis,
+    redis_client: redis.Redis,
+    namespace: str,
+    worker: Worker,
+) -> None:
+    pushing = connect(redis_server.url, namespace=namespace)
+    pushing.open("s", Policy(max_history_images=2, keep_first_image=False))
+    pushing.push_many([("s", showing(png(seed))) for seed in range(6)])
+    assert worker.work("s") == "committed"
+    before = fetched(redis_client)
+
+    read = connect(redis_server.url, namespace=namespace).read("s")
+
+    assert read.messages[-2:] == [showing(png(4)), showing(png(5))]
+    assert "removed to save context" in str(read.messages[0])
+    assert fetched(redis_client) - before == 2
+
+
+def test_a_picture_that_is_gone_gives_way_to_a_line_of_text(
+    connect: Connect, redis_server: EmbeddedRedis, redis_client: redis.Redis, namespace: str
+) -> None:
+    connect(redis_server.url, namespace=namespace).push("s", showing(png()))
+    redis_client.delete(*blob_keys(redis_client, namespace))
+
+    read = connect(redis_server.url, namespace=namespace).read("s")
+
+    assert read.messages[0]["content"][1] == {"type": "text", "text": UNAVAILABLE}
+
+
+def test_nobody_can_ask_for_anothers_picture_by_its_hash(
+    connect: Connect, redis_server: EmbeddedRedis, redis_client: redis.Redis, namespace: str
+) -> None:
+    client = connect(redis_server.url, namespace=namespace)
+    client.push("theirs", showing(png()))
+    [key] = blob_keys(redis_client, namespace)
+    reference = f"blob:{key.decode().rpartition(':')[2]};image/png;640x480"
+    sneaky = {"role": "user", "content": [{"type": "text", "text": reference}], "x": picture("")}
+    sneaky["x"]["image_url"]["url"] = reference
+
+    with pytest.raises(InvalidTurn, match=r"image_url\.url must be a data:"):
+        client.push("mine", {"role": "user", "content": [picture(reference)]})
+    client.push("mine", sneaky)
+
+    assert client.read("mine").messages == [sneaky]
+
+
+@requires_data
+def test_screenshots_of_real_navigation_come_back_as_they_went(
+    connect: Connect, redis_server: EmbeddedRedis, namespace: str
+) -> None:
+    pushing = connect(redis_server.url, namespace=namespace)
+    reading = connect(redis_server.url, namespace=namespace)
+    for session in sessions("webvoyager"):
+        shown = [inlined(message) for message in session["messages"] if message["role"] != "system"]
+        pushing.open(session["session_id"], LARGE)
+        pushing.push_many((session["session_id"], message) for message in shown)
+
+        assert reading.read(session["session_id"]).messages == shown
+        assert pushing.read(session["session_id"]).messages == shown
+
+
+def inlined(message: dict[str, Any]) -> dict[str, Any]:
+    """The message with the screenshots of files as data URLs, as an agent would push it."""
+    if not isinstance(message["content"], list):
+        return message
+    return {**message, "content": [_inline_part(part) for part in message["content"]]}
+
+
+def _inline_part(part: dict[str, Any]) -> dict[str, Any]:
+    url = part.get("image_url", {}).get("url", "")
+    if not url.startswith("file://") or DATA_DIR is None:
+        return part
+    data = (DATA_DIR / url.removeprefix("file://")).read_bytes()
+    return picture(f"data:image/png;base64,{base64.b64encode(data).decode()}")

@@ -1,0 +1,198 @@
+"""Embeddings reorder what BM25 found; when their endpoint fails, BM25's order stands."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from pydantic import SecretStr
+
+from tests.unit.grounding.endpoint import Endpoint, serving
+from turnmill.contract.errors import Transient
+from turnmill_worker.grounding import (
+    EmbeddingsUnavailable,
+    HybridSearch,
+    MemoryIndex,
+    OpenAiEmbedder,
+)
+from turnmill_worker.grounding import hybrid as hybrid_module
+from turnmill_worker.records import Memory
+
+KEY = "sk-very-secret"
+
+
+@pytest.fixture
+def endpoint() -> Iterator[Endpoint]:
+    with serving() as served:
+        yield served
+
+
+@pytest.fixture
+def embedder(endpoint: Endpoint) -> Iterator[OpenAiEmbedder]:
+    with connected(endpoint) as made:
+        yield made
+
+
+def connected(endpoint: Endpoint, **more: Any) -> OpenAiEmbedder:
+    values: dict[str, Any] = {"timeout_s": 5.0, **more}
+    return OpenAiEmbedder(model="small", api_key=SecretStr(KEY), base_url=endpoint.url, **values)
+
+
+def memories(*texts: str) -> MemoryIndex:
+    return MemoryIndex(Memory(id=text, kind="pushed", text=text) for text in texts)
+
+
+def test_texts_come_back_as_vectors_in_their_order(
+    endpoint: Endpoint, embedder: OpenAiEmbedder
+) -> None:
+    vectors = embedder.embed(["cat", "canoe", ""])
+
+    assert [list(map(round, vector)) for vector in vectors] == [[1, 0, 0], [0, 1, 0], [0, 0, 0]]
+    assert endpoint.requests[0]["path"] == "/v1/embeddings"
+    assert endpoint.requests[0]["model"] == "small"
+    assert endpoint.keys == [f"Bearer {KEY}"]
+
+
+def test_many_texts_are_sent_in_batches_and_long_ones_cut(endpoint: Endpoint) -> None:
+    with connected(endpoint, batch=2, longest=10) as embedder:
+        vectors = embedder.embed(["cat", "tea", "x" * 1_000])
+
+    assert len(vectors) == 3
+    assert [request["input"] for request in endpoint.requests] == [["cat", "tea"], ["x" * 10]]
+
+
+def test_no_texts_need_no_request(endpoint: Endpoint, embedder: OpenAiEmbedder) -> None:
+    assert embedder.embed([]) == []
+    assert endpoint.requests == []
+
+
+def test_the_meaning_of_a_question_reorders_what_its_words_found(embedder: OpenAiEmbedder) -> None:
+    index = memories("the feline slept, red blanket red", "a red kayak", "red tea")
+
+    plain = index.search("red boat", 3)
+    retrieval = HybridSearch(embedder).search(index, "red boat", 3)
+
+    assert plain[0].memory.id != "a red kayak"
+    assert retrieval.found[0].memory.id == "a red kayak"
+    assert retrieval.without_embeddings == ""
+    assert all(0 <= found.relevance <= 1 for found in retrieval.found)
+
+
+def test_a_memory_is_embedded_once(endpoint: Endpoint, embedder: OpenAiEmbedder) -> None:
+    index = memories("a red kayak", "red tea")
+    hybrid = HybridSearch(embedder)
+
+    hybrid.search(index, "red boat", 2)
+    hybrid.search(index, "red cat", 2)
+
+    assert endpoint.requests[1]["input"] == ["red cat"]
+
+
+def test_vectors_are_forgotten_beyond_a_limit(
+    endpoint: Endpoint, embedder: OpenAiEmbedder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(hybrid_module, "_MOST_VECTORS", 1)
+    hybrid = HybridSearch(embedder)
+
+    for _ in range(2):
+        hybrid.search(memories("a red kayak", "red tea"), "red", 2)
+
+    assert len(endpoint.requests[1]["input"]) == 2
+
+
+def test_a_question_nothing_answers_needs_no_request(
+    endpoint: Endpoint, embedder: OpenAiEmbedder
+) -> None:
+    hybrid = HybridSearch(embedder)
+
+    assert hybrid.search(memories("tea"), "xyzzy", 5).found == ()
+    assert hybrid.search(memories("tea"), "tea", 0).found == ()
+    assert endpoint.requests == []
+
+
+NOT_VECTORS = [
+    b"",
+    b"not json",
+    b"[]",
+    b"{}",
+    b'"text"',
+    b'{"data": []}',
+    b'{"data": null}',
+    b'{"data": [{"index": 0, "embedding": null}]}',
+    b'{"data": [{"index": 0, "embedding": []}, {"index": 1, "embedding": []}]}',
+    b'{"data": [{"index": 0, "embedding": "!!"}, {"index": 1, "embedding": "!!"}]}',
+    b'{"data": [{"index": 0, "embedding": [NaN]}, {"index": 1, "embedding": [1]}]}',
+    b'{"data": [{"index": 0, "embedding": [1, 2]}, {"index": 1, "embedding": [1]}]}',
+    b'{"data": [{"index": 0, "embedding": ["a"]}, {"index": 1, "embedding": ["b"]}]}',
+]
+
+
+@pytest.mark.parametrize("body", NOT_VECTORS)
+def test_an_answer_without_vectors_leaves_the_words_order(
+    endpoint: Endpoint, embedder: OpenAiEmbedder, body: bytes
+) -> None:
+    endpoint.body = body
+    index = memories("a red kayak")
+
+    retrieval = HybridSearch(embedder).search(index, "kayak", 3)
+
+    assert list(retrieval.found) == index.search("kayak", 3)
+    assert retrieval.without_embeddings.startswith("small")
+
+
+@pytest.mark.parametrize("status", [400, 401, 404, 429, 500, 503])
+def test_an_endpoint_that_refuses_leaves_the_words_order_and_leaks_nothing(
+    endpoint: Endpoint, embedder: OpenAiEmbedder, status: int
+) -> None:
+    endpoint.status = status
+    endpoint.body = b'{"error": {"message": "refused: a red kayak"}}'
+    index = memories("a red kayak")
+
+    retrieval = HybridSearch(embedder).search(index, "kayak", 3)
+
+    assert list(retrieval.found) == index.search("kayak", 3)
+    assert "kayak" not in retrieval.without_embeddings
+    assert KEY not in retrieval.without_embeddings
+    assert len(endpoint.requests) == 1
+
+
+def test_an_endpoint_that_is_slow_or_gone_leaves_the_words_order(endpoint: Endpoint) -> None:
+    endpoint.delay_s = 0.5
+    index = memories("a red kayak")
+
+    with connected(endpoint, timeout_s=0.05) as slow:
+        late = HybridSearch(slow).search(index, "kayak", 3)
+    with OpenAiEmbedder(
+        model="small", api_key=SecretStr(KEY), base_url="http://127.0.0.1:1/v1"
+    ) as gone:
+        refused = HybridSearch(gone).search(index, "kayak", 3)
+
+    assert late.without_embeddings == "small: APITimeoutError"
+    assert refused.without_embeddings == "small: APIConnectionError"
+    assert list(late.found) == list(refused.found) == index.search("kayak", 3)
+
+
+def test_an_endpoint_that_changes_its_model_starts_over(
+    endpoint: Endpoint, embedder: OpenAiEmbedder
+) -> None:
+    hybrid = HybridSearch(embedder)
+    index = memories("a red kayak")
+    hybrid.search(index, "kayak", 1)
+    endpoint.embedding = lambda _: [1.0, 2.0]
+
+    changed = hybrid.search(index, "kayak", 1)
+    again = hybrid.search(index, "kayak", 1)
+
+    assert "changed" in changed.without_embeddings
+    assert again.without_embeddings == ""
+
+
+def test_missing_vectors_can_be_tried_again(endpoint: Endpoint, embedder: OpenAiEmbedder) -> None:
+    endpoint.status = 503
+    endpoint.body = b"{}"
+
+    with pytest.raises(EmbeddingsUnavailable) as caught:
+        embedder.embed(["tea"])
+
+    assert isinstance(caught.value, Transient)

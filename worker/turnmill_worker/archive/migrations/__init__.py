@@ -1,0 +1,1 @@
+"""What Alembic runs to bring an archive to the newest schema."""

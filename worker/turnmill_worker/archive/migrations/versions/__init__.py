@@ -1,0 +1,1 @@
+"""One module per revision, in order; each spells its tables itself, so that it never changes."""

@@ -1,0 +1,191 @@
+"""Records as rows and back, and the statements every table needs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+from sqlalchemy import ColumnElement, Connection, Row, Table, and_, select
+from sqlalchemy.dialects import postgresql, sqlite
+
+from turnmill.contract.codec import decode_json, encode_json
+from turnmill.contract.errors import InvalidInput
+from turnmill.contract.names import Namespace, Seq, SessionId, Version
+from turnmill_worker.archive.memories import Made
+from turnmill_worker.archive.schema import namespaces
+from turnmill_worker.archive.values import ManagedView
+from turnmill_worker.ports import SessionRef
+from turnmill_worker.records import ArchivedCompaction, ArchivedTurn, Memory
+
+__all__ = [
+    "chunks",
+    "compaction_from",
+    "epoch_number",
+    "insert",
+    "lock",
+    "memory_from",
+    "memory_row",
+    "of",
+    "session_row",
+    "turn_from",
+    "turn_row",
+    "view_from",
+    "view_row",
+]
+
+RowValues = dict[str, Any]
+_MOST_BOUND = 500
+
+
+def epoch_number(epoch: str) -> int:
+    """The epoch as a number, by which incarnations of a session are in order.
+
+    Raises:
+        InvalidInput: it is not decimal digits.
+    """
+    if not (epoch.isascii() and epoch.isdigit() and len(epoch) <= 18):  # noqa: PLR2004 - of 2^63
+        raise InvalidInput(f"epoch: {len(epoch)} characters; allowed are 1 to 18 decimal digits")
+    return int(epoch)
+
+
+def insert(connection: Connection, table: Table) -> sqlite.Insert | postgresql.Insert:
+    """An insert that can say what to do about rows that are there already."""
+    if connection.dialect.name == "sqlite":
+        return sqlite.insert(table)
+    return postgresql.insert(table)
+
+
+def of(table: Table, ref: SessionRef, epoch: int | None = None) -> ColumnElement[bool]:
+    """Rows of the session, or of one incarnation of it."""
+    mine = and_(table.c.namespace == ref.namespace, table.c.session == ref.session)
+    return mine if epoch is None else and_(mine, table.c.epoch == epoch)
+
+
+def lock(connection: Connection, namespace: Namespace) -> None:
+    """Make all other writers of the namespace wait until this transaction ends.
+
+    So nobody refers to a picture while it is deleted, and memories become visible in the order of
+    their cursors. On SQLite the transaction has the whole database anyway.
+    """
+    row = {"namespace": namespace, "memory_cursor": 0, "memory_generation": 0}
+    connection.execute(insert(connection, namespaces).values(row).on_conflict_do_nothing())
+    mine = select(namespaces.c.namespace).where(namespaces.c.namespace == namespace)
+    connection.execute(mine.with_for_update())
+
+
+def chunks(values: Iterable[str]) -> Iterator[Sequence[str]]:
+    """The values in parts a statement can bind."""
+    rest = list(values)
+    for start in range(0, len(rest), _MOST_BOUND):
+        yield rest[start : start + _MOST_BOUND]
+
+
+def session_row(ref: SessionRef, epoch: int) -> RowValues:
+    """What every row of the session begins with."""
+    return {"namespace": ref.namespace, "session": ref.session, "epoch": epoch}
+
+
+def turn_row(turn: ArchivedTurn) -> RowValues:
+    """A turn, without its pictures."""
+    return {
+        "seq": turn.seq,
+        "turn_id": turn.turn_id,
+        "messages": turn.messages,
+        "fields": turn.fields,
+        "at_ms": turn.at_ms,
+        "tokens": turn.tokens,
+        "state": turn.state,
+    }
+
+
+def turn_from(row: Row[Any], blobs: Sequence[str]) -> ArchivedTurn:
+    """The turn of a row."""
+    return ArchivedTurn(
+        seq=Seq(row.seq),
+        messages=row.messages,
+        turn_id=row.turn_id,
+        fields=row.fields,
+        at_ms=row.at_ms,
+        tokens=row.tokens,
+        state=row.state,
+        blobs=tuple(blobs),
+    )
+
+
+def compaction_from(row: Row[Any]) -> ArchivedCompaction:
+    """The compaction of a row."""
+    return ArchivedCompaction(
+        version=Version(row.version),
+        at_ms=row.at_ms,
+        record=row.record,
+        context=row.context,
+        detail=row.detail,
+    )
+
+
+def view_row(compaction: ArchivedCompaction) -> RowValues | None:
+    """The managed view a compaction made, or None."""
+    try:
+        detail = decode_json(compaction.detail) if compaction.detail else None
+    except ValueError:
+        return None
+    if not isinstance(detail, Mapping):
+        return None
+    texts = ("template", "source", "sha256", "model", "input", "raw_output")
+    return {
+        "version": compaction.version,
+        "at_ms": compaction.at_ms,
+        **{name: str(detail.get(name) or "") for name in texts},
+        "parsed_output": encode_json(detail.get("parsed_output")),
+        "sections": encode_json(detail.get("sections") or []),
+        "budget": encode_json(detail.get("budget") or {}),
+    }
+
+
+def view_from(row: Row[Any]) -> ManagedView:
+    """The managed view of a row."""
+    return ManagedView(
+        epoch=str(row.epoch),
+        version=Version(row.version),
+        at_ms=row.at_ms,
+        template=row.template,
+        source=row.source,
+        sha256=row.sha256,
+        model=row.model,
+        input=row.input,
+        raw_output=row.raw_output,
+        parsed_output=row.parsed_output,
+        sections=tuple(decode_json(row.sections)),
+        budget=row.budget,
+    )
+
+
+def memory_row(namespace: Namespace, epoch: int | None, made: Made, cursor: int) -> RowValues:
+    """A memory, made of something of this incarnation of its session."""
+    memory = made.memory
+    return {
+        "namespace": namespace,
+        "id": memory.id,
+        "cursor": cursor,
+        "kind": memory.kind,
+        "text": memory.text,
+        "speaker": memory.speaker,
+        "session": memory.session,
+        "epoch": epoch,
+        "origin": made.origin,
+        "position": memory.position,
+        "at_ms": memory.at_ms,
+    }
+
+
+def memory_from(row: Row[Any]) -> Memory:
+    """The memory of a row."""
+    return Memory(
+        id=row.id,
+        kind=row.kind,
+        text=row.text,
+        speaker=row.speaker,
+        session=None if row.session is None else SessionId(row.session),
+        position=row.position,
+        at_ms=row.at_ms,
+    )

@@ -1,0 +1,175 @@
+"""The archive's tables, as they are now; how they came to be is in ``migrations/``.
+
+Rows carry the names a person asks by - namespace, session, epoch - so that any SQL client can
+read the archive. What an agent said may hold NUL and lone surrogates, which PostgreSQL's ``text``
+refuses: it is kept as the bytes of its UTF-8 (``convert_from(raw_output, 'UTF8')`` in psql,
+``CAST(raw_output AS TEXT)`` in sqlite3).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from sqlalchemy import (
+    BigInteger,
+    Column,
+    Dialect,
+    Index,
+    LargeBinary,
+    MetaData,
+    PrimaryKeyConstraint,
+    Table,
+    Text,
+    TypeDecorator,
+)
+
+__all__ = [
+    "METADATA",
+    "blob_refs",
+    "blobs",
+    "compactions",
+    "managed_views",
+    "memories",
+    "namespaces",
+    "sessions",
+    "turns",
+]
+
+
+class Said(TypeDecorator[str]):
+    """Any ``str`` Python can hold, as bytes of its UTF-8."""
+
+    impl = LargeBinary
+    cache_ok = True
+
+    def process_bind_param(self, value: str | None, dialect: Dialect) -> bytes | None:  # noqa: ARG002
+        """To the database."""
+        return None if value is None else value.encode("utf-8", "surrogatepass")
+
+    def process_result_value(self, value: Any | None, dialect: Dialect) -> str | None:  # noqa: ARG002
+        """From the database."""
+        return None if value is None else bytes(value).decode("utf-8", "surrogatepass")
+
+
+class Label(TypeDecorator[str]):
+    """A name of a file or a model, readable in SQL; what no text column takes is escaped."""
+
+    impl = Text
+    cache_ok = True
+
+    def process_bind_param(self, value: str | None, dialect: Dialect) -> str | None:  # noqa: ARG002
+        """To the database."""
+        if value is None:
+            return None
+        return value.encode("utf-8", "backslashreplace").decode().replace("\0", "\\0")
+
+
+METADATA = MetaData()
+
+
+def _table(name: str, *parts: Column[Any] | Index, key: tuple[str, ...]) -> Table:
+    namespace = Column("namespace", Text, nullable=False)
+    return Table(name, METADATA, namespace, *parts, PrimaryKeyConstraint(*key))
+
+
+def _session() -> tuple[Column[Any], Column[Any]]:
+    return Column("session", Text, nullable=False), Column("epoch", BigInteger, nullable=False)
+
+
+def _number(name: str, *, nullable: bool = False) -> Column[int]:
+    return Column(name, BigInteger, nullable=nullable)
+
+
+namespaces = _table(
+    "namespaces",
+    _number("memory_cursor"),
+    _number("memory_generation"),
+    key=("namespace",),
+)
+"""One row per namespace: the lock its writers take, and the numbers of its memories."""
+
+sessions = _table(
+    "sessions",
+    *_session(),
+    _number("turns"),
+    _number("last_at_ms"),
+    key=("namespace", "session", "epoch"),
+)
+
+turns = _table(
+    "turns",
+    *_session(),
+    _number("seq"),
+    Column("turn_id", Said, nullable=False),
+    Column("messages", LargeBinary, nullable=False),
+    Column("fields", LargeBinary, nullable=False),
+    _number("at_ms"),
+    _number("tokens", nullable=True),
+    Column("state", Text, nullable=False),
+    key=("namespace", "session", "epoch", "seq"),
+)
+
+compactions = _table(
+    "compactions",
+    *_session(),
+    _number("version"),
+    _number("at_ms"),
+    Column("record", LargeBinary, nullable=False),
+    Column("context", LargeBinary, nullable=False),
+    Column("detail", LargeBinary, nullable=False),
+    key=("namespace", "session", "epoch", "version"),
+)
+
+managed_views = _table(
+    "managed_views",
+    *_session(),
+    _number("version"),
+    _number("at_ms"),
+    Column("template", Label, nullable=False),
+    Column("source", Label, nullable=False),
+    Column("sha256", Label, nullable=False),
+    Column("model", Label, nullable=False),
+    Column("input", Said, nullable=False),
+    Column("raw_output", Said, nullable=False),
+    Column("parsed_output", LargeBinary, nullable=False),
+    Column("sections", LargeBinary, nullable=False),
+    Column("budget", LargeBinary, nullable=False),
+    key=("namespace", "session", "epoch", "version"),
+)
+
+blobs = _table(
+    "blobs",
+    Column("sha256", Text, nullable=False),
+    Column("media_type", Label, nullable=False),
+    Column("data", LargeBinary, nullable=False),
+    key=("namespace", "sha256"),
+)
+
+blob_refs = _table(
+    "blob_refs",
+    *_session(),
+    _number("seq"),
+    _number("place"),
+    Column("sha256", Text, nullable=False),
+    Index("ix_blob_refs_sha256", "namespace", "sha256"),
+    key=("namespace", "session", "epoch", "seq", "place"),
+)
+"""Which turn shows which picture, in which place; a picture nothing refers to is deleted."""
+
+memories = _table(
+    "memories",
+    Column("id", Said, nullable=False),
+    _number("cursor"),
+    Column("kind", Text, nullable=False),
+    Column("text", Said, nullable=False),
+    Column("speaker", Said, nullable=False),
+    Column("session", Text, nullable=True),
+    _number("epoch", nullable=True),
+    _number("origin", nullable=True),
+    _number("position"),
+    _number("at_ms"),
+    Index("ix_memories_cursor", "namespace", "cursor", unique=True),
+    Index("ix_memories_session", "namespace", "session", "epoch", "origin"),
+    key=("namespace", "id"),
+)
+"""``origin`` is the seq a memory was made of, or a summary's version; None for a pushed one."""

@@ -1,0 +1,209 @@
+"""``SqlArchive``: where turns covered by a compaction go, and every context that was committed."""
+
+from __future__ import annotations
+
+import contextlib
+import sqlite3
+from collections.abc import Iterator, Sequence
+from typing import Self
+
+from sqlalchemy import Connection, Engine
+
+from turnmill.contract.names import Namespace
+from turnmill.contract.trajectory import TurnState
+from turnmill_worker.archive import forgetting, queries, writes
+from turnmill_worker.archive.engine import WRITES, make_engine
+from turnmill_worker.archive.errors import typed
+from turnmill_worker.archive.migrate import migrate
+from turnmill_worker.archive.rows import epoch_number
+from turnmill_worker.archive.values import ArchivedSession, ManagedView
+from turnmill_worker.ports import SessionRef
+from turnmill_worker.records import (
+    ArchivedCompaction,
+    ArchivedTurn,
+    Batch,
+    Blob,
+    Memory,
+    Removed,
+)
+
+__all__ = ["SqlArchive"]
+
+
+class SqlArchive:
+    """The archive in SQLite or PostgreSQL; any number of processes and threads may share it.
+
+    Connections do not survive a fork: open it in the process that uses it. Every method raises
+    ``ArchiveUnavailable`` when the same call may succeed later, and ``ArchiveFailed`` when not;
+    neither quotes what is stored. With ``epoch=None`` reads are of a session's newest incarnation.
+    """
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+        self._writing = engine.execution_options(**WRITES)
+
+    @classmethod
+    def open(cls, url: str) -> Self:
+        """The archive at the URL, made or migrated when needed.
+
+        Raises:
+            InvalidArchiveUrl: neither ``sqlite:///<file>`` nor ``postgresql://…``.
+            ArchiveTooNew: a newer turnmill has written it.
+        """
+        engine = make_engine(url)
+        try:
+            migrate(engine)
+        except BaseException:
+            engine.dispose()
+            raise
+        return cls(engine)
+
+    def close(self) -> None:
+        """Close every connection."""
+        self._engine.dispose()
+
+    @contextlib.contextmanager
+    def _read(self) -> Iterator[Connection]:
+        with typed(), self._engine.connect() as connection:
+            yield connection
+
+    @contextlib.contextmanager
+    def _write(self) -> Iterator[Connection]:
+        with typed(), self._writing.begin() as connection:
+            yield connection
+
+    def store(self, ref: SessionRef, epoch: str, batch: Batch) -> None:
+        """Store the batch, all or nothing, durably; what is there already stays as it is."""
+        number = epoch_number(epoch)
+        if batch == Batch():
+            return
+        with self._write() as connection:
+            writes.store(connection, ref, number, batch)
+
+    def mark(
+        self, ref: SessionRef, epoch: str, *, after_seq: int, through_seq: int, state: TurnState
+    ) -> int:
+        """Set kept turns aside: they stay, marked, and their memories go; how many they were."""
+        with self._write() as connection:
+            return writes.mark(
+                connection,
+                ref,
+                epoch_number(epoch),
+                after_seq=after_seq,
+                through_seq=through_seq,
+                state=state,
+            )
+
+    def turns(
+        self,
+        ref: SessionRef,
+        *,
+        epoch: str | None = None,
+        first_seq: int = 1,
+        last_seq: int | None = None,
+    ) -> list[ArchivedTurn]:
+        """Its turns by seq, both ends included, those set aside too."""
+        with self._read() as connection:
+            number = self._epoch(connection, ref, epoch)
+            if number is None:
+                return []
+            return queries.read_turns(connection, ref, number, first_seq, last_seq)
+
+    def compactions(self, ref: SessionRef, *, epoch: str | None = None) -> list[ArchivedCompaction]:
+        """Its compactions by version."""
+        with self._read() as connection:
+            number = self._epoch(connection, ref, epoch)
+            return [] if number is None else queries.read_compactions(connection, ref, number)
+
+    def context(
+        self, ref: SessionRef, *, version: int, epoch: str | None = None
+    ) -> ArchivedCompaction | None:
+        """The compaction that committed this version, or None."""
+        with self._read() as connection:
+            number = self._epoch(connection, ref, epoch)
+            if number is None:
+                return None
+            found = queries.read_compactions(connection, ref, number, version)
+            return found[0] if found else None
+
+    def views(self, ref: SessionRef, *, epoch: str | None = None) -> list[ManagedView]:
+        """How its managed contexts were made, by version."""
+        with self._read() as connection:
+            number = self._epoch(connection, ref, epoch)
+            return [] if number is None else queries.read_views(connection, ref, number)
+
+    def blobs(self, namespace: Namespace, hashes: Sequence[str]) -> dict[str, Blob]:
+        """Those of the pictures that are there, by hash."""
+        with self._read() as connection:
+            return queries.read_blobs(connection, namespace, hashes)
+
+    def sessions(self, namespace: Namespace, *, most: int = 1000) -> list[ArchivedSession]:
+        """Sessions with something in the archive, the one last written to first."""
+        with self._read() as connection:
+            return queries.read_sessions(connection, namespace, most)
+
+    def remember(self, namespace: Namespace, memory: Memory) -> bool:
+        """Keep a memory an agent pushed; False when its id is there already."""
+        with self._write() as connection:
+            return writes.remember(connection, namespace, memory)
+
+    def memories(
+        self, namespace: Namespace, *, after: int = 0, most: int = 1000
+    ) -> list[tuple[int, Memory]]:
+        """Memories after a cursor, each with its own, in the order they became visible.
+
+        Whoever follows them begins at 0, goes on after the last cursor seen, takes one with a
+        known id for its replacement, and begins again when ``memory_generation`` has changed.
+        """
+        with self._read() as connection:
+            return queries.read_memories(connection, namespace, after, most)
+
+    def memory_generation(self, namespace: Namespace) -> int:
+        """Raised whenever memories of the namespace were deleted."""
+        with self._read() as connection:
+            return queries.read_generation(connection, namespace)
+
+    def forget(self, ref: SessionRef) -> Removed:
+        """Delete the session in every incarnation, its memories, and pictures only it shows."""
+        with self._write() as connection:
+            removed = forgetting.remove(connection, ref)
+        self._scrub()
+        return removed
+
+    def forget_epochs(self, ref: SessionRef, *, through_epoch: str) -> Removed:
+        """The same for its incarnations up to this one; a later one stays."""
+        number = epoch_number(through_epoch)
+        with self._write() as connection:
+            removed = forgetting.remove(connection, ref, through_epoch=number)
+        self._scrub()
+        return removed
+
+    def left(self, ref: SessionRef) -> Removed:
+        """How many rows of the session are there: ``Removed()`` proves that it was forgotten."""
+        with self._read() as connection:
+            return forgetting.count(connection, ref)
+
+    def prune(self, *, older_than_ms: int, namespace: Namespace | None = None) -> Removed:
+        """Forget sessions whose newest turn or compaction is older; one transaction for each."""
+        with self._read() as connection:
+            old = forgetting.older(connection, older_than_ms, namespace)
+        removed = Removed()
+        for ref in old:
+            with self._write() as connection:
+                one = forgetting.remove(connection, ref, older_than_ms=older_than_ms)
+            removed = forgetting.plus(removed, one)
+        self._scrub()
+        return removed
+
+    def _scrub(self) -> None:
+        """Empty SQLite's write-ahead log, which still holds the pages of before."""
+        if self._engine.dialect.name != "sqlite":
+            return
+        raw = self._engine.raw_connection()
+        # Best effort: whoever reads at this moment keeps the log, and a later write reuses it.
+        with contextlib.suppress(sqlite3.Error), contextlib.closing(raw):
+            raw.cursor().execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+
+    @staticmethod
+    def _epoch(connection: Connection, ref: SessionRef, epoch: str | None) -> int | None:
+        return queries.newest_epoch(connection, ref) if epoch is None else epoch_number(epoch)

@@ -1,0 +1,61 @@
+"""A summarization somebody asked for, whatever the limits say."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from turnmill_worker.compaction.rolling import summary_budget
+from turnmill_worker.compaction.snapshot import (
+    Count,
+    Group,
+    Plan,
+    Snapshot,
+    SummaryRequest,
+    groups,
+    previous_text,
+    records,
+)
+
+__all__ = ["force"]
+
+_SHARE = 0.5
+"""A forced summary has at most this share of the tokens it stands for: else it saves nothing."""
+
+_LEAST_TOKENS = 16
+
+
+def force(snapshot: Snapshot, count: Count, *, template: str = "") -> Plan | None:  # noqa: ARG001
+    """Cover all but the newest ``recent_turns_to_keep`` turns; None when there are no others.
+
+    By a rolling summary, or by a managed one when a template is named.
+    """
+    covered = _older(groups(snapshot), snapshot.policy.recent_turns_to_keep)
+    said = records(covered)
+    if not said:
+        return None
+    tokens = snapshot.stored.tokens + sum(g.tokens for g in covered if not g.pinned)
+    budget = min(summary_budget(snapshot), max(int(tokens * _SHARE), _LEAST_TOKENS))
+    return Plan(
+        strategy="managed" if template else "rolling",
+        snapshot=replace(snapshot, goal=snapshot.limits.hard),
+        covered=covered,
+        receipts=snapshot.stored.receipts,
+        managed=bool(template),
+        request=SummaryRequest(
+            previous=previous_text(snapshot.stored),
+            records=said,
+            budget_tokens=budget,
+            template=template,
+        ),
+    )
+
+
+def _older(found: list[Group], keep_turns: int) -> tuple[Group, ...]:
+    """The groups before the newest turns, as far as every call in them is answered."""
+    kept = 0
+    at = len(found)
+    while at and kept < max(keep_turns, 1):
+        at -= 1
+        kept += len(found[at].turns)
+    closed = next((n for n, group in enumerate(found[:at]) if not group.closed), at)
+    return tuple(found[:closed])

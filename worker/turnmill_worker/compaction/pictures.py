@@ -1,0 +1,78 @@
+"""Old pictures give way to a line of text; what was said about them stays."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from turnmill.contract.context import Elision, JsonMessage
+from turnmill_worker.compaction.snapshot import Count, LoggedTurn, Snapshot, first_image_turn
+from turnmill_worker.compaction.tally import image_parts
+
+__all__ = ["elide_images"]
+
+
+def elide_images(snapshot: Snapshot, count: Count) -> Snapshot:
+    """The snapshot with all but the newest ``max_history_images`` pictures replaced by text.
+
+    The session's first picture stays beside them where the policy says so, and so do those of
+    pinned turns. The text is specification 000's: ``[Image from Step X removed to save context]``,
+    where X is the turn's iteration, or else how many pictures the session had before.
+    """
+    most = snapshot.policy.max_history_images
+    if most is None:
+        return snapshot
+    shown = list(_pictures(snapshot))
+    gone = set(shown[: max(len(shown) - most, 0)])
+    if not gone:
+        return snapshot
+    made = []
+    ordinal = snapshot.images_before
+    for turn in snapshot.turns:
+        for index, message in enumerate(turn.original):
+            parts = image_parts(message)
+            names = {
+                at: turn.iteration if turn.iteration is not None else ordinal + n
+                for n, at in enumerate(parts)
+            }
+            ordinal += len(parts)
+            doomed = {at: names[at] for at in parts if (turn.seq, index, at) in gone}
+            if doomed:
+                made.append(_elision(turn, index, doomed, count))
+    return snapshot.with_elisions(made)
+
+
+_Place = tuple[int, int, int]
+"""A picture: the turn's seq, the message's index, the part's index."""
+
+
+def _pictures(snapshot: Snapshot) -> Iterator[_Place]:
+    """The pictures that are shown and may go, oldest first."""
+    thumbnail = first_image_turn(snapshot)
+    for turn in snapshot.turns:
+        places = [
+            (turn.seq, index, at)
+            for index, message in enumerate(turn.shown)
+            for at in image_parts(message)
+        ]
+        if turn.seq == thumbnail:
+            places = places[1:]
+        if not turn.pinned:
+            yield from places
+
+
+def _elision(turn: LoggedTurn, index: int, doomed: dict[int, int], count: Count) -> Elision:
+    before = turn.shown[index]
+    content = [
+        {"type": "text", "text": f"[Image from Step {doomed[at]} removed to save context]"}
+        if at in doomed
+        else part
+        for at, part in enumerate(before["content"])
+    ]
+    after: JsonMessage = {**before, "content": content}
+    return Elision(
+        seq=turn.seq,
+        index=index,
+        message=after,
+        tokens_before=count([before]),
+        tokens_after=count([after]),
+    )

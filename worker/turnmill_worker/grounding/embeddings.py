@@ -1,0 +1,105 @@
+"""Vectors of texts from an OpenAI-compatible endpoint."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Protocol, Self
+
+import openai
+from pydantic import SecretStr
+
+from turnmill.contract.errors import Transient
+
+__all__ = ["Embedder", "EmbeddingsUnavailable", "OpenAiEmbedder", "Vector"]
+
+Vector = Sequence[float]
+
+
+class EmbeddingsUnavailable(Transient):
+    """The endpoint cannot be reached, refused, or answered something else than vectors."""
+
+
+class Embedder(Protocol):
+    """Turns texts into vectors whose cosine says how alike the texts are."""
+
+    def embed(self, texts: Sequence[str]) -> list[Vector]:
+        """One vector per text, in order, all of one length.
+
+        Raises:
+            EmbeddingsUnavailable: no vectors now; retrieval does without.
+        """
+
+
+class OpenAiEmbedder:
+    """The ``Embedder`` port over ``POST {base_url}/embeddings``."""
+
+    def __init__(
+        self,
+        *,
+        model: str,
+        api_key: SecretStr,
+        base_url: str | None = None,
+        timeout_s: float = 5.0,
+        batch: int = 64,
+        longest: int = 8_000,
+    ) -> None:
+        """An embedder; nothing is sent yet.
+
+        Args:
+            model: the endpoint's name for it.
+            api_key: shown to the endpoint and nowhere else.
+            base_url: such as ``http://localhost:11434/v1``; OpenAI's own when None.
+            timeout_s: for one request of one batch; a question waits no longer than a few.
+            batch: texts per request.
+            longest: characters of a text that are sent: endpoints refuse texts over their window.
+        """
+        self._client = openai.OpenAI(
+            api_key=api_key.get_secret_value(),
+            base_url=base_url,
+            timeout=timeout_s,
+            # Nobody is helped by a second try while an agent waits: BM25 has answered already.
+            max_retries=0,
+        )
+        self._model = model
+        self._batch = batch
+        self._longest = longest
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Closes its connections."""
+        self._client.close()
+
+    def embed(self, texts: Sequence[str]) -> list[Vector]:
+        """One vector per text, in order; see ``Embedder``."""
+        vectors: list[Vector] = []
+        for start in range(0, len(texts), self._batch):
+            # Endpoints refuse empty texts.
+            cut = [text[: self._longest] or " " for text in texts[start : start + self._batch]]
+            vectors.extend(self._request(cut))
+        if len({len(vector) for vector in vectors}) > 1:
+            raise EmbeddingsUnavailable(f"{self._model} answered vectors of different lengths")
+        return vectors
+
+    def _request(self, texts: list[str]) -> list[Vector]:
+        try:
+            answer = self._client.embeddings.create(model=self._model, input=texts)
+            found = {item.index: item.embedding for item in answer.data}
+            vectors: list[Vector] = [
+                [float(value) for value in found[place]] for place in range(len(texts))
+            ]
+        except openai.OpenAIError as error:
+            # Only the kind: an endpoint's message may repeat what it was sent.
+            raise EmbeddingsUnavailable(f"{self._model}: {type(error).__name__}") from error
+        except (AttributeError, KeyError, TypeError, ValueError) as error:
+            raise EmbeddingsUnavailable(
+                f"{self._model} answered no vectors for {len(texts)} texts"
+            ) from error
+        if not all(vector and all(map(math.isfinite, vector)) for vector in vectors):
+            raise EmbeddingsUnavailable(f"{self._model} answered vectors that are not finite")
+        return vectors

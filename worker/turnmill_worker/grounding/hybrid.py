@@ -1,0 +1,94 @@
+"""BM25's best memories, put in order once more with the help of embeddings, when there are any."""
+
+from __future__ import annotations
+
+import math
+import operator
+from array import array
+from collections import OrderedDict
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from turnmill_worker.grounding.embeddings import Embedder, EmbeddingsUnavailable, Vector
+from turnmill_worker.grounding.index import Found, MemoryIndex
+
+__all__ = ["HybridSearch", "Retrieval"]
+
+CANDIDATES: Final = 50
+"""How many of BM25's best are embedded: a model alone finds less than BM25 (docs/grounding.md)."""
+
+_ROUNDING: Final = 1e-12
+_MOST_VECTORS: Final = 4_096
+"""Vectors remembered: 25 MB of 1,536 dimensions."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Retrieval:
+    """What was found.
+
+    Attributes:
+        found: best first.
+        without_embeddings: why they were not used though asked for; ``""`` when all went well.
+    """
+
+    found: tuple[Found, ...]
+    without_embeddings: str = ""
+
+
+class HybridSearch:
+    """Searches an index, then orders the best by the sum of two z-scores: BM25 and cosine.
+
+    Vectors of memories are remembered by their text, so a question costs one request for itself
+    and candidates never seen before. An endpoint that fails changes the order, never the outcome.
+    """
+
+    def __init__(self, embedder: Embedder) -> None:
+        self._embedder = embedder
+        self._known: OrderedDict[str, Vector] = OrderedDict()
+
+    def search(self, index: MemoryIndex, query: str, k: int) -> Retrieval:
+        """The at most ``k`` most relevant memories; a relevance is the mean of both views."""
+        candidates = index.search(query, max(k, CANDIDATES)) if k > 0 else []
+        if not candidates:
+            return Retrieval(found=())
+        try:
+            cosines = self._cosines(query, [found.memory.text for found in candidates])
+        except EmbeddingsUnavailable as error:
+            return Retrieval(found=tuple(candidates[:k]), without_embeddings=str(error))
+        lexical = _standard([found.relevance for found in candidates])
+        semantic = _standard(cosines)
+        order = sorted(range(len(candidates)), key=lambda at: (-lexical[at] - semantic[at], at))
+        return Retrieval(found=tuple(_both(candidates[at], cosines[at]) for at in order[:k]))
+
+    def _cosines(self, query: str, texts: Sequence[str]) -> list[float]:
+        new = list(dict.fromkeys(text for text in texts if text not in self._known))
+        asked, *vectors = map(_unit, self._embedder.embed([query, *new]))
+        fresh = dict(zip(new, vectors, strict=True))
+        used = {text: fresh.get(text) or self._known[text] for text in texts}
+        if any(len(vector) != len(asked) for vector in used.values()):
+            self._known.clear()
+            raise EmbeddingsUnavailable("the endpoint's vectors have changed their length")
+        for text, vector in used.items():
+            self._known[text] = vector
+            self._known.move_to_end(text)
+        while len(self._known) > _MOST_VECTORS:
+            self._known.popitem(last=False)
+        return [sum(map(operator.mul, asked, used[text])) for text in texts]
+
+
+def _unit(vector: Vector) -> Vector:
+    """The vector at length 1, so that a product of two is their cosine."""
+    length = math.hypot(*vector) or 1.0
+    return array("f", (value / length for value in vector))
+
+
+def _standard(values: Sequence[float]) -> list[float]:
+    """Values as standard deviations from their mean; zeros when they do not differ."""
+    mean = math.fsum(values) / len(values)
+    deviation = math.sqrt(math.fsum((value - mean) ** 2 for value in values) / len(values))
+    return [(value - mean) / deviation if deviation > _ROUNDING else 0.0 for value in values]
+
+
+def _both(found: Found, cosine: float) -> Found:
+    return Found(found.memory, min(1.0, (found.relevance + max(0.0, cosine)) / 2))

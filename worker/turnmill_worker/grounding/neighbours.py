@@ -1,0 +1,62 @@
+"""Which turns stand next to which."""
+
+from __future__ import annotations
+
+from array import array
+from typing import Final
+
+from turnmill_worker.records import Memory
+
+__all__ = ["Neighbours"]
+
+_NOBODY: Final = -1
+
+
+class Neighbours:
+    """The number of the turn right before and right after each memory; below 0 for nobody.
+
+    Turns are neighbours in one incarnation of a session, at positions that differ by one. Of two
+    that claim one position the first has it, and the second stands alone.
+
+    Attributes:
+        before, after: by number.
+    """
+
+    def __init__(self) -> None:
+        self.before = array("i")
+        self.after = array("i")
+        self._places: dict[str, dict[int, int]] = {}
+
+    def join(self, number: int, memory: Memory) -> None:
+        """Gives a memory its place; numbers come in order, without gaps."""
+        self.before.append(_NOBODY)
+        self.after.append(_NOBODY)
+        if memory.kind != "turn":
+            return
+        places = self._places.setdefault(_conversation(memory), {})
+        if places.setdefault(memory.position, number) == number:
+            self._link(places.get(memory.position - 1, _NOBODY), number)
+            self._link(number, places.get(memory.position + 1, _NOBODY))
+
+    def part(self, number: int, memory: Memory) -> None:
+        """Takes a memory out; those around it do not become neighbours."""
+        if (before := self.before[number]) >= 0:
+            self.after[before] = _NOBODY
+        if (after := self.after[number]) >= 0:
+            self.before[after] = _NOBODY
+        name = _conversation(memory)
+        places = self._places.get(name, {})
+        if memory.kind == "turn" and places.get(memory.position) == number:
+            del places[memory.position]
+            if not places:
+                del self._places[name]
+
+    def _link(self, earlier: int, later: int) -> None:
+        if earlier >= 0 and later >= 0:
+            self.after[earlier] = later
+            self.before[later] = earlier
+
+
+def _conversation(memory: Memory) -> str:
+    """What tells the turns of one incarnation of a session from all others: all but the seq."""
+    return f"{memory.session} {memory.id.rpartition(':')[0]}"

@@ -1,0 +1,45 @@
+-- Let go of pictures nothing of the session shows any more; one no other session holds is deleted.
+-- KEYS: meta, log, covered, context, commits, checkpoints, named, blob
+-- ARGV: session
+-- returns: how many pictures the session let go
+local idle = {}
+for _, field in ipairs(redis.call('HKEYS', meta)) do
+  local hash = string.match(field, '^blob:(%x+)$')
+  if hash then
+    idle[hash] = true
+  end
+end
+if not next(idle) then
+  return 0
+end
+
+local function keep(text, pattern)
+  for hash in string.gmatch(text, pattern) do
+    idle[hash] = nil
+  end
+end
+-- Turns name their pictures beside their messages, so that these need not be searched; contexts do not.
+local patterns = {blobs = '%x+', context = '"url":"blob:(%x+);'}
+for _, stream in ipairs({log, covered, commits, checkpoints, named}) do
+  for _, entry in ipairs(redis.call('XRANGE', stream, '-', '+')) do
+    local fields = entry[2]
+    for at = 1, #fields, 2 do
+      if patterns[fields[at]] then
+        keep(fields[at + 1], patterns[fields[at]])
+      end
+    end
+  end
+end
+keep(redis.call('GET', context) or '', patterns.context)
+
+local gone = 0
+for hash in pairs(idle) do
+  redis.call('HDEL', meta, 'blob:' .. hash)
+  redis.call('HDEL', blob .. hash, 's:' .. session)
+  -- What is left of a picture no other session holds: its type and its data.
+  if redis.call('HLEN', blob .. hash) <= 2 then
+    redis.call('DEL', blob .. hash)
+  end
+  gone = gone + 1
+end
+return gone

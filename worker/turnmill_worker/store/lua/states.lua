@@ -1,0 +1,14 @@
+-- One atomic view of everything a rollback is planned from.
+-- KEYS: meta, context, log, covered, commits, checkpoints, named
+-- ARGV: none
+-- returns: epoch, settings, policy, version, watermark, last_seq; then log, covered, commits, automatic and named checkpoints; or nothing for an unknown session
+local seen = redis.call('HMGET', meta, 'epoch', 'settings', 'policy', 'version', 'watermark', 'last_seq',
+  'system_tokens', 'basis', 'system')
+if not seen[1] then
+  return nil
+end
+local all = {seen}
+for _, stream in ipairs({log, covered, commits, checkpoints, named}) do
+  all[#all + 1] = redis.call('XRANGE', stream, '-', '+')
+end
+return all

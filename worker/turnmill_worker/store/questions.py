@@ -1,0 +1,32 @@
+"""Questions of agents and answers of workers, in Redis."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from turnmill.contract.keys import ask_keys
+from turnmill_worker.ports import SessionRef
+
+__all__ = ["RedisQuestions"]
+
+ANSWER_MS = 60_000
+
+
+class RedisQuestions:
+    """The ``Questions`` port over a redis-py client that does not decode responses."""
+
+    def __init__(self, client: Any) -> None:
+        self._redis = client
+
+    def take(self, ref: SessionRef, ask: str) -> bytes | None:
+        """The question, which nobody else gets any more; None when it was taken or withdrawn."""
+        body: bytes | None = self._redis.getdel(ask_keys(ref.namespace, ask).ask)
+        return body
+
+    def answer(self, ref: SessionRef, ask: str, body: bytes) -> None:
+        """Lay the answer down for a minute."""
+        key = ask_keys(ref.namespace, ask).answer
+        with self._redis.pipeline(transaction=True) as pipe:
+            pipe.rpush(key, body)
+            pipe.pexpire(key, ANSWER_MS)
+            pipe.execute()

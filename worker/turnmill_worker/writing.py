@@ -1,0 +1,208 @@
+"""From a plan to a context that can be committed: ask for its summaries, splice, score."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from turnmill.contract.codec import encode_json
+from turnmill.contract.context import JsonMessage, StoredContext
+from turnmill.contract.errors import InvalidTemplate, UnknownTemplate
+from turnmill.contract.legality import CallTracker
+from turnmill.contract.names import Seq
+from turnmill.contract.outcomes import Compaction
+from turnmill.contract.render import render_head
+from turnmill_worker.compaction.quality import Quality, score
+from turnmill_worker.compaction.readable import readable
+from turnmill_worker.compaction.snapshot import (
+    Count,
+    LoggedTurn,
+    Plan,
+    Snapshot,
+    SummaryRequest,
+    records,
+)
+from turnmill_worker.compaction.splice import splice
+from turnmill_worker.errors import SummaryRejected
+from turnmill_worker.ports import Counter, Summarizer, Summary, Templates
+from turnmill_worker.templates.answers import parse_output, sections_found
+from turnmill_worker.templates.template import Template, render
+
+__all__ = ["Draft", "Writer"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Draft:
+    """A context ready to be committed.
+
+    Attributes:
+        before: the snapshot the plan was made from.
+        quality: None when nothing was covered or shortened.
+        detail: JSON about the managed view, or ``b""``.
+    """
+
+    before: Snapshot
+    plan: Plan
+    context: StoredContext
+    summaries: tuple[Summary, ...]
+    quality: Quality | None
+    detail: bytes
+
+    @property
+    def score(self) -> float:
+        """The quality's, or 1."""
+        return 1.0 if self.quality is None else self.quality.score
+
+    @property
+    def is_good_enough(self) -> bool:
+        """Whether it reaches the policy's threshold."""
+        return self.score >= self.before.policy.quality_threshold
+
+    @property
+    def record(self) -> Compaction:
+        """The compaction, as it is recorded and announced."""
+        before, plan, context = self.before, self.plan, self.context
+        covered = [turn for group in plan.covered for turn in group.turns]
+        after = plan.snapshot.usage
+        kept = sum(t.tokens for t in plan.snapshot.turns if t.seq > context.watermark)
+        costs = [summary.cost_usd for summary in self.summaries]
+        return Compaction(
+            session=before.session,
+            version=context.version,
+            strategy=plan.strategy,
+            from_watermark=before.stored.watermark,
+            watermark=context.watermark,
+            turns=len(covered),
+            elided=len(context.elisions),
+            tokens_before=before.usage.total,
+            tokens_after=replace(after, summary=context.tokens, tail=kept).total,
+            last_seq=before.counted_seq,
+            quality=None if self.quality is None else round(self.quality.score, 4),
+            quality_parts={}
+            if self.quality is None
+            else {name: round(part, 4) for name, part in self.quality.parts.items()},
+            model=next((summary.model for summary in self.summaries), ""),
+            prompt_tokens=sum(summary.prompt_tokens for summary in self.summaries),
+            completion_tokens=sum(summary.completion_tokens for summary in self.summaries),
+            cost_usd=None if None in costs else sum(cost for cost in costs if cost is not None),
+        )
+
+
+class Writer:
+    """Writes drafts with the policy's summarizer and its templates."""
+
+    def __init__(self, summarizers: Mapping[str, Summarizer], templates: Templates) -> None:
+        self._summarizers = summarizers
+        self._templates = templates
+
+    def draft(self, snapshot: Snapshot, plan: Plan, counter: Counter, count: Count) -> Draft:
+        """The context this plan leads to.
+
+        Raises:
+            SummaryRejected: a text is not good enough, or the template cannot be used.
+            Transient: the same request may succeed later.
+        """
+        summarizer = self._summarizers[snapshot.policy.summarizer]
+        template = self._template(plan)
+        requests = [self._filled(request, template) for request in plan.requests]
+        summaries = tuple(summarizer.summarize(request, counter) for request in requests)
+        context = splice(plan, [summary.text for summary in summaries], count)
+        detail = _detail(template, requests, summaries, snapshot) if template else b""
+        return Draft(
+            before=snapshot,
+            plan=plan,
+            context=context,
+            summaries=summaries,
+            quality=_quality(snapshot, plan, context),
+            detail=detail,
+        )
+
+    def _template(self, plan: Plan) -> Template | None:
+        name = plan.request.template if plan.request else ""
+        try:
+            return self._templates.load(name) if name else None
+        except (UnknownTemplate, InvalidTemplate) as error:
+            if plan.forced:
+                # Fail open: an agent's turn does not wait for somebody to mend a file.
+                raise SummaryRejected(str(error)) from error
+            raise
+
+    @staticmethod
+    def _filled(request: SummaryRequest, template: Template | None) -> SummaryRequest:
+        if template is None or not request.template:
+            return request
+        values = {
+            "recent_turns": readable(request.records),
+            "latest_input": request.latest_input,
+            "previous_summary": request.previous,
+        }
+        return replace(request, instructions=render(template, values).text)
+
+
+def _quality(before: Snapshot, plan: Plan, context: StoredContext) -> Quality | None:
+    """The score of what the plan covers or shortens; None when it does neither.
+
+    Where it only shortens, all but the newest turns stand for what is covered: a stub is read
+    between turns that are whole.
+    """
+    kept = [turn for turn in plan.snapshot.turns if turn.seq > context.watermark]
+    tracker = CallTracker()
+    shown = [tracker.repair(turn.shown) for turn in kept]
+    covered = [*records(plan.covered), *_shortened(before, kept)]
+    older = 0
+    if not plan.covered:
+        older = max(len(kept) - before.policy.recent_turns_to_keep, 0)
+        covered = [(t.seq, message) for t in kept[:older] for message in t.original]
+    if not covered:
+        return None
+    return score(
+        covered=covered,
+        previous=render_head(before.stored),
+        head=[*render_head(context), *(m for own in shown[:older] for m in own)],
+        tail=[message for own in shown[older:] for message in own],
+        kept_turns=len(kept),
+        wanted_turns=before.policy.recent_turns_to_keep,
+        turns=before.counted_seq,
+        compactions=before.compactions,
+        weights=before.policy.quality_weights,
+    )
+
+
+def _shortened(before: Snapshot, kept: Sequence[LoggedTurn]) -> list[tuple[Seq, JsonMessage]]:
+    """The originals of kept messages that this plan is the first to shorten."""
+    known = {turn.seq: turn.shown for turn in before.turns}
+    return [
+        (turn.seq, original)
+        for turn in kept
+        for original, was, shown in zip(turn.original, known[turn.seq], turn.shown, strict=True)
+        if shown is not was
+    ]
+
+
+def _detail(
+    template: Template,
+    requests: Sequence[SummaryRequest],
+    summaries: Sequence[Summary],
+    snapshot: Snapshot,
+) -> bytes:
+    """What the archive keeps about a managed view."""
+    request, summary = requests[0], summaries[0]
+    return encode_json(
+        {
+            "template": template.name,
+            "source": template.source,
+            "sha256": template.sha256,
+            "model": summary.model,
+            "raw_output": summary.text,
+            "parsed_output": parse_output(template, summary.text),
+            "input": request.instructions,
+            "sections": list(sections_found(template, summary.text)),
+            "budget": {
+                "summary_tokens": request.budget_tokens,
+                "recent_turns": len({seq for seq, _ in request.records}),
+                "history_tokens": snapshot.history_tokens,
+                "context_tokens": snapshot.usage.total,
+                "goal_tokens": snapshot.aim,
+            },
+        }
+    )
