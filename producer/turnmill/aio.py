@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from types import TracebackType
@@ -403,21 +403,24 @@ class AsyncContextClient:
             raise translate(error) from error
 
     async def _send(self, push: PushCall) -> Any:
-        """The push's reply, sending bytes of pictures only where Redis lacks them."""
-        reply = await self._run(push.carrying(self._pictures.unsent(push.pictures)))
-        if self._commands.lacks_pictures(reply):
-            reply = await self._run(push.whole)
+        """The push's reply, after its pictures where Redis lacks them."""
+        unsent = self._pictures.unsent(push.pictures)
+        reply = None if unsent else await self._run(push.call)
+        if reply is None or self._commands.lacks_pictures(reply):
+            [reply] = await self._push_chunk([push], unsent)
+            if isinstance(reply, redis.RedisError):
+                raise translate(reply)
         self._pictures.sent(push.pictures)
         return reply
 
-    async def _push_chunk(self, pushes: Sequence[PushCall]) -> list[Any]:
-        replies = await self._pipeline(self._commands.chunk(pushes), raise_on_error=False)
-        for at, push in enumerate(pushes):
-            if not isinstance(replies[at], redis.RedisError):
-                if self._commands.lacks_pictures(replies[at]):
-                    replies[at] = await self._run(push.whole)
-                self._pictures.sent(push.pictures)
-        return replies
+    async def _push_chunk(self, pushes: Sequence[PushCall], keys: Collection[str] = ()) -> list[Any]:
+        """Replies or errors; the pictures of these keys go first, or all of them."""
+        # All: to send only what Redis lacks would take later turns before one that is sent again.
+        keys = keys or {picture.key for push in pushes for picture in push.pictures}
+        puts = self._commands.puts(pushes, keys)
+        commands = [*puts, *self._commands.calls(pushes)]
+        replies = await self._pipeline(commands, raise_on_error=False)
+        return self._commands.settled(replies, puts=len(puts))
 
     async def _pipeline(
         self, commands: Sequence[Command], *, raise_on_error: bool = True

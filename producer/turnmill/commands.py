@@ -79,6 +79,9 @@ CHUNK = 500
 CHUNK_BYTES = 32 * 1024 * 1024
 """Bytes of pictures per pipeline of ``push_many``."""
 
+PUT_MS = 300_000
+"""How long a picture stays that was put and never pushed."""
+
 _LUA = lua.__name__
 
 
@@ -94,29 +97,12 @@ Command = tuple[str | bytes | int, ...]
 
 
 class PushCall(NamedTuple):
-    """A push ready to be sent but for its pictures, and what is needed to report it."""
+    """A push ready to be sent after its pictures, and what is needed to report it."""
 
     call: Call
     session: SessionId
     turn_id: str
     pictures: tuple[Picture, ...] = ()
-
-    def carrying(self, keys: Collection[str]) -> Call:
-        """The call with the bytes of the pictures of these keys; Redis must have the others."""
-        if not self.pictures:
-            return self.call
-        script, words = self.call
-        return Call(script, [*words, *(word for p in self.pictures for word in _sent(p, keys))])
-
-    @property
-    def whole(self) -> Call:
-        """The call with the bytes of all its pictures."""
-        return self.carrying({picture.key for picture in self.pictures})
-
-
-def _sent(picture: Picture, keys: Collection[str]) -> tuple[str, str, bytes]:
-    data = picture.data if picture.key in keys else b""
-    return picture.ref.sha256, picture.ref.media_type, data
 
 
 def translate(error: redis.RedisError) -> TurnmillError:
@@ -174,6 +160,7 @@ class Commands:
         script = load_script(_LUA, "push")
         words = script.call(
             keys,
+            [word for p in pictures for word in (p.ref.sha256, p.ref.media_type)],
             session=name,
             turn_id=chosen,
             messages=messages,
@@ -212,22 +199,23 @@ class Commands:
             yield chunk
 
     @staticmethod
-    def chunk(pushes: Sequence[PushCall]) -> list[Command]:
-        """One pipeline of pushes; each picture's bytes go with the first that shows it.
+    def puts(pushes: Sequence[PushCall], keys: Collection[str]) -> list[Command]:
+        """Puts the pictures of these keys, each once, to expire unless a push follows.
 
-        Also of pictures Redis is believed to have: it would take the later turns of a session
-        before one that must be sent again.
+        Plain commands: a script would copy every picture into Lua and back, while others wait.
         """
-        commands: list[Command] = []
-        carried: set[str] = set()
-        for push in pushes:
-            keys = {picture.key for picture in push.pictures}
-            script, words = push.carrying(keys - carried)
-            carried |= keys
-            # The first has the source, so that a server that lost the script has it for the rest.
-            how = ("EVALSHA", script.sha) if commands else ("EVAL", script.source)
-            commands.append((*how, *words))
-        return commands
+        found = {p.key: p.data for push in pushes for p in push.pictures if p.key in keys}
+        return [("SET", key, data, "NX", "PX", PUT_MS) for key, data in found.items()]
+
+    @staticmethod
+    def calls(pushes: Sequence[PushCall]) -> list[Command]:
+        """The pushes for one pipeline.
+
+        The first has the source, so that a server that lost the script has it for the rest.
+        """
+        script = pushes[0].call.script
+        first: Command = ("EVAL", script.source, *pushes[0].call.words)
+        return [first, *(("EVALSHA", script.sha, *push.call.words) for push in pushes[1:])]
 
     @staticmethod
     def lacks_pictures(reply: Sequence[Any]) -> bool:
@@ -357,7 +345,7 @@ class Commands:
     def fetch(self, session: str, refs: Sequence[ImageRef]) -> list[Command]:
         """The bytes of pictures."""
         _, keys = self._keys(session)
-        return [("HGET", f"{keys.blob}{ref.sha256}", "data") for ref in refs]
+        return [("GET", f"{keys.blob}{ref.sha256}") for ref in refs]
 
     # info, forget, sessions
 
@@ -375,7 +363,7 @@ class Commands:
         """
         if reply is None:
             raise self._unknown(session)
-        flat, pending, log, covered, waiting, due = reply
+        flat, pending, pending_bytes, log, covered, waiting, due = reply
         meta = dict(zip(flat[::2], flat[1::2], strict=True))
         view = View.of([meta.get(name) for name in META_FIELDS])
         now_ms = time.time() * 1000
@@ -389,6 +377,7 @@ class Commands:
             usage=replace(view.usage, pending=pending),
             limits=view.policy.limits(view.usage.system),
             policy=view.policy,
+            pending_bytes=pending_bytes,
             turns_in_log=log,
             turns_covered=covered,
             compactions=to_int(meta.get(b"compactions")),

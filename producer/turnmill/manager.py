@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 
 from turnmill.contract.context import Context, ContextInfo, JsonMessage, Pushed
 from turnmill.contract.errors import InvalidInput, Transient, UnknownSession
-from turnmill.contract.estimate import estimate_tokens
 from turnmill.contract.memories import memories_message
 from turnmill.contract.policy import Policy
 from turnmill.contract.render import context_injection
@@ -31,7 +30,7 @@ from turnmill.view import bound
 if TYPE_CHECKING:
     from turnmill.client import ContextClient
 
-__all__ = ["ContextManager", "describe", "estimate", "turn_result", "with_memories"]
+__all__ = ["ContextManager", "describe", "turn_result", "with_memories"]
 
 GROUND_WITHIN_S = 1.0
 """How long ``process_turn`` waits for memories; without them it goes on."""
@@ -165,11 +164,12 @@ class ContextManager:
 
     def estimated_tokens(self) -> int:
         """Tokens of the context: exact once workers have counted it, else ⌈characters / 3.5⌉."""
-        return estimate(self.read())
+        return self.info().estimated_tokens
 
     def needs_summarization(self) -> bool:
         """Whether the context is estimated to be over its soft limit."""
-        return self.estimated_tokens() > self.info().limits.soft
+        found = self.info()
+        return found.estimated_tokens > found.limits.soft
 
     def quality_score(self) -> float:
         """The score of the last compaction, 0..1; 1 before the first."""
@@ -245,18 +245,6 @@ def turn_result(pushed: Pushed, used: tuple[str, ...], info: ContextInfo) -> Tur
         checkpoint_created=pushed.checkpoint,
         quality_score=1.0 if info.quality is None else info.quality,
         token_count=info.usage.total,
-    )
-
-
-def estimate(context: Context) -> int:
-    """Tokens of the context: as counted, or ⌈characters / 3.5⌉ of each message's text."""
-    if context.exact:
-        return context.tokens
-    return sum(
-        estimate_tokens(value if isinstance(value, str) else str(value))
-        for message in context.messages
-        for value in message.values()
-        if value
     )
 
 

@@ -22,7 +22,6 @@ from turnmill.contract.turns import TurnLike
 from turnmill.manager import (
     GROUND_WITHIN_S,
     describe,
-    estimate,
     turn_result,
     with_memories,
 )
@@ -165,11 +164,12 @@ class AsyncContextManager:
 
     async def estimated_tokens(self) -> int:
         """Tokens of the context: exact once workers have counted it, else ⌈characters / 3.5⌉."""
-        return estimate(await self.read())
+        return (await self.info()).estimated_tokens
 
     async def needs_summarization(self) -> bool:
         """Whether the context is estimated to be over its soft limit."""
-        return await self.estimated_tokens() > (await self.info()).limits.soft
+        found = await self.info()
+        return found.estimated_tokens > found.limits.soft
 
     async def quality_score(self) -> float:
         """The score of the last compaction, 0..1; 1 before the first."""

@@ -5,8 +5,17 @@ from __future__ import annotations
 import inspect
 from typing import Any
 
+import pytest
+
 import turnmill
-from turnmill import AsyncContextClient, ContextClient
+from turnmill import (
+    AsyncContextClient,
+    AsyncContextManager,
+    ContextClient,
+    ContextManager,
+)
+
+TWINS = [(ContextClient, AsyncContextClient), (ContextManager, AsyncContextManager)]
 
 PUBLIC = set(
     """
@@ -36,15 +45,20 @@ def test_every_public_name_is_there() -> None:
     assert all(hasattr(turnmill, name) for name in turnmill.__all__)
 
 
-def test_both_clients_have_the_same_methods() -> None:
-    assert list(public(ContextClient)) == list(public(AsyncContextClient))
+@pytest.mark.parametrize(("sync", "asynchronous"), TWINS)
+def test_both_twins_have_the_same_methods(sync: type, asynchronous: type) -> None:
+    assert list(public(sync)) == list(public(asynchronous))
 
 
-def test_both_clients_take_the_same_arguments_and_give_the_same_values() -> None:
-    for name, member in public(ContextClient).items():
-        twin = public(AsyncContextClient)[name]
+@pytest.mark.parametrize(("sync", "asynchronous"), TWINS)
+def test_both_twins_take_the_same_arguments_and_give_the_same_values(
+    sync: type, asynchronous: type
+) -> None:
+    for name, member in public(sync).items():
+        twin = public(asynchronous)[name]
         if not isinstance(member, property):
-            assert inspect.signature(member) == inspect.signature(twin), name
+            given = str(inspect.signature(twin)).replace("AsyncContext", "Context")
+            assert str(inspect.signature(member)) == given, name
 
 
 def test_both_clients_are_made_alike() -> None:
@@ -56,6 +70,7 @@ def test_both_clients_are_made_alike() -> None:
     ]
 
 
-def test_every_method_that_waits_is_a_coroutine() -> None:
-    for name, member in public(AsyncContextClient).items():
+@pytest.mark.parametrize("asynchronous", [twin for _, twin in TWINS])
+def test_every_method_that_waits_is_a_coroutine(asynchronous: type) -> None:
+    for name, member in public(asynchronous).items():
         assert isinstance(member, property) or inspect.iscoroutinefunction(member), name

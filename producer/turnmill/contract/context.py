@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, Self
@@ -259,6 +260,7 @@ class ContextInfo:
         usage: tokens by part.
         limits: the session's absolute limits.
         policy: as stored, or the default.
+        pending_bytes: of the JSON of turns no worker has counted yet, pictures left out.
         turns_in_log: turns not yet covered.
         turns_covered: turns out of the log, and not in the archive yet.
         compactions: commits ever made.
@@ -281,6 +283,7 @@ class ContextInfo:
     usage: Usage
     limits: Limits
     policy: Policy
+    pending_bytes: int
     turns_in_log: int
     turns_covered: int
     compactions: int
@@ -297,6 +300,11 @@ class ContextInfo:
     def under_limit(self) -> bool:
         """Whether a read needs no projection."""
         return self.usage.total <= self.limits.hard
+
+    @property
+    def estimated_tokens(self) -> int:
+        """Of the whole context, were it not projected: as counted, else ⌈characters / 3.5⌉."""
+        return self.usage.total - self.usage.pending + math.ceil(self.pending_bytes / 3.5)
 
     # As specification 001 names them.
 

@@ -199,15 +199,6 @@ class Policy(BaseModel):
                 f"{self.summary_ratio:g} together must be less than soft_ratio="
                 f"{self.soft_ratio:g}"
             )
-        if (
-            self.checkpoint_interval
-            and not self.keep_checkpoints
-            and "checkpoint_interval" in (self.model_fields_set)
-        ):
-            raise ValueError(
-                f"checkpoint_interval {self.checkpoint_interval} needs keep_checkpoints of at "
-                "least 1"
-            )
         return self
 
     @classmethod

@@ -8,10 +8,10 @@ for _, field in ipairs(redis.call('HKEYS', meta)) do
   held[#held + 1] = string.match(field, '^blob:(%x+)$')
 end
 for _, hash in ipairs(held) do
-  redis.call('HDEL', blob .. hash, holder)
-  -- What is left of a picture no other session holds: its type and its data.
-  if redis.call('HLEN', blob .. hash) <= 2 then
-    redis.call('DEL', blob .. hash)
+  redis.call('HDEL', blob .. hash .. ':held', holder)
+  -- What is left where no other session holds it: its type.
+  if redis.call('HLEN', blob .. hash .. ':held') <= 1 then
+    redis.call('DEL', blob .. hash, blob .. hash .. ':held')
   end
 end
 redis.call('ZREM', backlog, session)
@@ -24,6 +24,6 @@ local now = string.format('%.0f', time[1] * 1000 + math.floor(time[2] / 1000))
 redis.call('ZADD', forgotten, now, now .. ':' .. session)
 local left = redis.call('EXISTS', meta, log, ids, counts, context, covered, commits, compactions, checkpoints, named, lease)
 for _, hash in ipairs(held) do
-  left = left + redis.call('HEXISTS', blob .. hash, holder)
+  left = left + redis.call('HEXISTS', blob .. hash .. ':held', holder)
 end
 return {(listed + removed > 0) and 1 or 0, left}

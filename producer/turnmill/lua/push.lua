@@ -1,16 +1,16 @@
 -- Append one turn to the session's log, unless its turn_id was pushed before; its pictures are kept with it.
 -- KEYS: meta, log, ids, counts, context, covered, commits, compactions, checkpoints, named, backlog, index, blob
 -- ARGV: session, turn_id, messages, fields, bound:number, ttl_ms:number, window:number, checkpoint_every:number, keep_checkpoints:number, pictures...
--- pictures: of each its sha256, media type and bytes; without bytes when Redis is believed to have it
--- returns: seq or 0 when a picture's bytes are needed and nothing was stored, 1 when a hint is needed, 1 when the turn was there already, the id of the checkpoint made or nothing
+-- pictures: of each its sha256 and media type; their bytes were put before, and expire soon unless a push follows
+-- returns: seq or 0 when a picture is not there and nothing was stored, 1 when a hint is needed, 1 when the turn was there already, the id of the checkpoint made or nothing
 local known = redis.call('ZSCORE', ids, turn_id)
 if known then
   return {tonumber(known), 0, 1, false}
 end
 local hashes = {}
-for at = 1, #pictures, 3 do
+for at = 1, #pictures, 2 do
   hashes[#hashes + 1] = pictures[at]
-  if pictures[at + 2] == '' and redis.call('EXISTS', blob .. pictures[at]) == 0 then
+  if redis.call('EXISTS', blob .. pictures[at]) == 0 then
     return {0, 0, 0, false}
   end
 end
@@ -32,12 +32,8 @@ if seq > window then
 end
 
 -- A session notes which pictures it holds, and a picture which sessions hold it.
-for at = 1, #pictures, 3 do
-  local key = blob .. pictures[at]
-  if redis.call('EXISTS', key) == 0 then
-    redis.call('HSET', key, 'type', pictures[at + 1], 'data', pictures[at + 2])
-  end
-  redis.call('HSET', key, 's:' .. session, 1)
+for at = 1, #pictures, 2 do
+  redis.call('HSET', blob .. pictures[at] .. ':held', 'type', pictures[at + 1], 's:' .. session, 1)
   redis.call('HSET', meta, 'pictures', 1, 'blob:' .. pictures[at], 1)
 end
 
@@ -71,8 +67,10 @@ elseif made then
 end
 -- A picture lives as long as the last of its sessions.
 for _, hash in ipairs(hashes) do
-  if now + redis.call('PTTL', blob .. hash) < until_ms then
-    redis.call('PEXPIREAT', blob .. hash, string.format('%.0f', until_ms))
+  for _, key in ipairs({blob .. hash, blob .. hash .. ':held'}) do
+    if now + redis.call('PTTL', key) < until_ms then
+      redis.call('PEXPIREAT', key, string.format('%.0f', until_ms))
+    end
   end
 end
 
