@@ -403,19 +403,26 @@ class AsyncContextClient:
             raise translate(error) from error
 
     async def _send(self, push: PushCall) -> Any:
-        """The push's reply, after its pictures where Redis lacks them."""
+        """The push's reply; its pictures go first where Redis is not known to have them."""
         unsent = self._pictures.unsent(push.pictures)
-        reply = None if unsent else await self._run(push.call)
-        if reply is None or self._commands.lacks_pictures(reply):
-            [reply] = await self._push_chunk([push], unsent)
-            if isinstance(reply, redis.RedisError):
-                raise translate(reply)
-        self._pictures.sent(push.pictures)
+        reply = await self._send_after(push, unsent) if unsent else await self._run(push.call)
+        if self._commands.lacks_pictures(reply):
+            reply = await self._send_after(push, ())
         return reply
 
-    async def _push_chunk(self, pushes: Sequence[PushCall], keys: Collection[str] = ()) -> list[Any]:
-        """Replies or errors; the pictures of these keys go first, or all of them."""
-        # All: to send only what Redis lacks would take later turns before one that is sent again.
+    async def _send_after(self, push: PushCall, keys: Collection[str]) -> Any:
+        [reply] = await self._push_chunk([push], keys)
+        if isinstance(reply, redis.RedisError):
+            raise translate(reply)
+        return reply
+
+    async def _push_chunk(
+        self, pushes: Sequence[PushCall], keys: Collection[str] = ()
+    ) -> list[Any]:
+        """Replies or errors; the pictures of these keys go first, or all there are.
+
+        All, where there are many turns: one sent again would come after those that followed it.
+        """
         keys = keys or {picture.key for push in pushes for picture in push.pictures}
         puts = self._commands.puts(pushes, keys)
         commands = [*puts, *self._commands.calls(pushes)]
@@ -437,6 +444,7 @@ class AsyncContextClient:
     def _settle(self, push: PushCall, reply: Sequence[int]) -> Pushed:
         """Hint if the workers want it."""
         done, hint = self._commands.pushed(push, reply)
+        self._pictures.sent(push.pictures)
         if hint:
             self._waker.wake(self._commands.namespace, done.session)
         return done

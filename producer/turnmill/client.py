@@ -430,19 +430,24 @@ class ContextClient:
         return run_script(self._redis, call.script, call.words)
 
     def _send(self, push: PushCall) -> Any:
-        """The push's reply, after its pictures where Redis lacks them."""
+        """The push's reply; its pictures go first where Redis is not known to have them."""
         unsent = self._pictures.unsent(push.pictures)
-        reply = None if unsent else self._run(push.call)
-        if reply is None or self._commands.lacks_pictures(reply):
-            [reply] = self._push_chunk([push], unsent)
-            if isinstance(reply, redis.RedisError):
-                raise translate(reply)
-        self._pictures.sent(push.pictures)
+        reply = self._send_after(push, unsent) if unsent else self._run(push.call)
+        if self._commands.lacks_pictures(reply):
+            reply = self._send_after(push, ())
+        return reply
+
+    def _send_after(self, push: PushCall, keys: Collection[str]) -> Any:
+        [reply] = self._push_chunk([push], keys)
+        if isinstance(reply, redis.RedisError):
+            raise translate(reply)
         return reply
 
     def _push_chunk(self, pushes: Sequence[PushCall], keys: Collection[str] = ()) -> list[Any]:
-        """Replies or errors; the pictures of these keys go first, or all of them."""
-        # All: to send only what Redis lacks would take later turns before one that is sent again.
+        """Replies or errors; the pictures of these keys go first, or all there are.
+
+        All, where there are many turns: one sent again would come after those that followed it.
+        """
         keys = keys or {picture.key for push in pushes for picture in push.pictures}
         puts = self._commands.puts(pushes, keys)
         commands = [*puts, *self._commands.calls(pushes)]
@@ -462,6 +467,7 @@ class ContextClient:
     def _settle(self, push: PushCall, reply: Sequence[int]) -> Pushed:
         """Hint if the workers want it."""
         done, hint = self._commands.pushed(push, reply)
+        self._pictures.sent(push.pictures)
         if hint:
             self._waker.wake(self._commands.namespace, done.session)
         return done

@@ -218,14 +218,33 @@ class Commands:
         return [first, *(("EVALSHA", script.sha, *push.call.words) for push in pushes[1:])]
 
     @staticmethod
+    def settled(replies: Sequence[Any], *, puts: int) -> list[Any]:
+        """The replies to pushes; for one that lacks a picture, why a picture was not put."""
+        refused = [reply for reply in replies[:puts] if isinstance(reply, redis.RedisError)]
+        return [
+            refused[0]
+            if refused and isinstance(reply, list) and Commands.lacks_pictures(reply)
+            else reply
+            for reply in replies[puts:]
+        ]
+
+    @staticmethod
     def lacks_pictures(reply: Sequence[Any]) -> bool:
         """Whether nothing was stored, because Redis lacks a picture it was believed to have."""
         return bool(reply[0] == 0)
 
     @staticmethod
     def pushed(push: PushCall, reply: Sequence[Any]) -> tuple[Pushed, bool]:
-        """Where the turn went, and whether the workers want a hint."""
+        """Where the turn went, and whether the workers want a hint.
+
+        Raises:
+            StoreUnavailable: its pictures are not there, and it was not stored.
+        """
         seq, hint, duplicate, checkpoint = reply
+        if not seq:
+            raise StoreUnavailable(
+                "Redis lost the turn's pictures before the turn was there: does it evict keys?"
+            )
         done = Pushed(
             session=push.session,
             seq=Seq(seq),

@@ -6,12 +6,13 @@ import sys
 import tempfile
 from pathlib import Path
 
-from tests.benchmarks import latency, push, read, throughput
+from tests.benchmarks import images, latency, push, read, throughput
 from turnmill.embedded import EmbeddedRedis
 
 BENCHMARKS = {
     "push": push.run,
     "read": read.run,
+    "images": images.run,
     "throughput": throughput.run,
     "latency": latency.run,
 }

@@ -31,8 +31,8 @@ from turnmill_worker.compaction.quality import Quality, score
 from turnmill_worker.compaction.snapshot import LoggedTurn, Plan, Snapshot
 from turnmill_worker.compaction.splice import splice
 from turnmill_worker.compaction.strategies import plan
+from turnmill_worker.counting import counting
 from turnmill_worker.errors import SummaryRejected
-from turnmill_worker.pipeline import counting
 from turnmill_worker.summarizers.extractive import extract
 from turnmill_worker.tokens import counter_for
 

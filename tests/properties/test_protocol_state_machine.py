@@ -40,8 +40,8 @@ from turnmill.contract.names import Namespace, Seq, SessionId
 from turnmill.contract.render import render, render_head
 from turnmill.embedded import EmbeddedRedis
 from turnmill_worker.compaction.snapshot import SummaryRequest
+from turnmill_worker.counting import counting
 from turnmill_worker.errors import SummaryRejected
-from turnmill_worker.pipeline import counting
 from turnmill_worker.ports import Counter, SessionRef, Summary
 from turnmill_worker.store.sessions import RedisSessions
 from turnmill_worker.summarizers.offline import ExtractiveSummarizer

@@ -12,7 +12,7 @@ from turnmill import ContextClient, Policy
 from turnmill.contract import jobs
 from turnmill.contract.legality import CallTracker
 from turnmill_worker.compaction.snapshot import Snapshot
-from turnmill_worker.pipeline import counting
+from turnmill_worker.counting import counting
 from turnmill_worker.ports import CountedTurn
 from turnmill_worker.summarizers.offline import ExtractiveSummarizer
 from turnmill_worker.sweep import Sweeper

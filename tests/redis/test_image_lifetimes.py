@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 import redis
 
 from tests.pictures import png, showing
 from tests.redis.conftest import Connect, Surface, Worker
-from tests.redis.test_images import TEXT, blob_keys
+from tests.redis.test_images import TEXT, blob_keys, holders
 from turnmill import ContextClient, Policy
 from turnmill.contract.keys import shard_of
 from turnmill.contract.names import SessionId
@@ -39,11 +41,11 @@ def test_a_picture_fifty_turns_of_five_sessions_show_is_there_until_the_last_is_
     names = neighbours(5)
     either.push_many((names[n % 5], showing(png())) for n in range(50))
     [key] = blob_keys(redis_client, namespace)
-    assert redis_client.hlen(key) == 2 + 5
+    assert holders(redis_client, key) == set(names)
 
     for name in names[:-1]:
         assert either.forget(name).keys_left == 0
-        assert redis_client.hget(key, "data") == png()
+        assert redis_client.get(key) == png()
     either.forget(names[-1])
 
     assert blob_keys(redis_client, namespace) == []
@@ -56,22 +58,24 @@ def test_a_picture_lives_as_long_as_its_session(
     client.push("s", showing(png()))
 
     [key] = blob_keys(redis_client, namespace)
-    assert 0 < redis_client.pttl(key) <= MINUTE_MS
-    assert abs(redis_client.pttl(key) - redis_client.pttl(worker.keys("s").meta)) < 1000
+    session = redis_client.pttl(worker.keys("s").meta)
+    assert abs(redis_client.pttl(f"{key.decode()}:held") - session) < 1000
+    assert 0 < session <= MINUTE_MS < redis_client.pttl(key) <= 5 * MINUTE_MS
 
 
 def test_a_picture_of_two_sessions_lives_as_long_as_the_longer(
     client: ContextClient, redis_client: redis.Redis, namespace: str
 ) -> None:
     long, short = neighbours(2)
-    client.open(long, Policy(ttl_s=600))
-    client.open(short, Policy(ttl_s=60))
+    client.open(long, Policy(ttl_s=6000))
+    client.open(short, Policy(ttl_s=600))
     client.push(long, showing(png()))
     client.push(short, showing(png()))
     client.push(short, showing(png()))
 
     [key] = blob_keys(redis_client, namespace)
-    assert 9 * MINUTE_MS < redis_client.pttl(key) <= 10 * MINUTE_MS
+    assert 99 * MINUTE_MS < redis_client.pttl(key) <= 100 * MINUTE_MS
+    assert 99 * MINUTE_MS < redis_client.pttl(f"{key.decode()}:held") <= 100 * MINUTE_MS
 
 
 def test_a_push_without_pictures_renews_those_the_session_holds(
@@ -81,12 +85,14 @@ def test_a_push_without_pictures_renews_those_the_session_holds(
     client.push("s", showing(png(), png(1)))
     soon = int(redis_client.time()[0]) * 1000 + 20_000
     redis_client.hset(worker.keys("s").meta, "expires_at", soon)
-    for key in (*worker.keys("s").owned, *blob_keys(redis_client, namespace)):
+    for key in redis_client.keys(f"turnmill:{{{namespace}/*"):
         redis_client.pexpireat(key, soon)
 
     client.push("s", TEXT)
 
-    assert all(redis_client.pttl(key) > 55_000 for key in blob_keys(redis_client, namespace))
+    pictures = redis_client.keys(f"turnmill:{{{namespace}/*}}:blob:*")
+    assert len(pictures) == 4
+    assert all(redis_client.pttl(key) > 55_000 for key in pictures)
 
 
 def test_a_longer_lifetime_of_the_session_counts_for_its_pictures_at_once(
@@ -127,7 +133,7 @@ def test_a_picture_another_session_shows_stays(
     drain(redis_client, worker, one)
 
     [key] = blob_keys(redis_client, namespace)
-    assert set(redis_client.hkeys(key)) == {b"type", b"data", f"s:{other}".encode()}
+    assert holders(redis_client, key) == {other}
 
 
 def test_a_pinned_picture_stays_in_the_context(
@@ -208,12 +214,12 @@ def test_a_picture_can_be_put_back(
     client.push("s", showing(png()))
     [key] = blob_keys(redis_client, namespace)
     found = blobs(redis_client, worker.ref("s"), [key.decode().rpartition(":")[2]])
-    epoch = redis_client.hget(worker.keys("s").meta, "epoch").decode()
-    redis_client.delete(key)
+    epoch: Any = redis_client.hget(worker.keys("s").meta, "epoch")
+    redis_client.delete(key, f"{key.decode()}:held")
 
-    assert hold(redis_client, worker.ref("s"), epoch, found)
+    assert hold(redis_client, worker.ref("s"), epoch.decode(), found)
 
-    assert redis_client.hget(key, "data") == png()
+    assert redis_client.get(key) == png()
     assert abs(redis_client.pttl(key) - redis_client.pttl(worker.keys("s").meta)) < 1000
 
 
@@ -223,10 +229,10 @@ def test_nothing_is_put_back_for_a_session_that_was_forgotten(
     client.push("s", showing(png()))
     [key] = blob_keys(redis_client, namespace)
     found = blobs(redis_client, worker.ref("s"), [key.decode().rpartition(":")[2]])
-    epoch = redis_client.hget(worker.keys("s").meta, "epoch").decode()
+    epoch: Any = redis_client.hget(worker.keys("s").meta, "epoch")
     client.forget("s")
 
-    assert not hold(redis_client, worker.ref("s"), epoch, found)
+    assert not hold(redis_client, worker.ref("s"), epoch.decode(), found)
 
     assert blob_keys(redis_client, namespace) == []
 

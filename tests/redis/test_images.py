@@ -12,7 +12,17 @@ import redis
 from tests.pictures import data_url, picture, png, showing
 from tests.realdata import DATA_DIR, requires_data, sessions
 from tests.redis.conftest import Connect, Surface, Worker
-from turnmill import ContextClient, InvalidTurn, Policy, SilentWaker, StoreFull, TurnTooLarge
+from turnmill import (
+    Context,
+    ContextClient,
+    InvalidTurn,
+    Policy,
+    SilentWaker,
+    StoreFull,
+    StoreUnavailable,
+    TurnTooLarge,
+)
+from turnmill.commands import Commands
 from turnmill.contract.blobs import UNAVAILABLE
 from turnmill.contract.codec import encode_json
 from turnmill.embedded import EmbeddedRedis
@@ -35,13 +45,26 @@ WAYS = {
 
 def blob_keys(redis_client: redis.Redis, namespace: str) -> list[bytes]:
     """The keys of all pictures of the namespace."""
-    return list(redis_client.keys(f"turnmill:{{{namespace}/*}}:blob:*"))
+    found: Any = redis_client.keys(f"turnmill:{{{namespace}/*}}:blob:*")
+    return [key for key in found if not key.endswith(b":held")]
 
 
-def fetched(redis_client: redis.Redis) -> int:
-    """How many pictures' bytes Redis was ever asked for."""
-    stats = redis_client.info("commandstats")
-    return int(stats.get("cmdstat_hget", {"calls": 0})["calls"])
+def holders(redis_client: redis.Redis, key: bytes) -> set[str]:
+    """The sessions that hold the picture."""
+    fields: Any = redis_client.hkeys(f"{key.decode()}:held")
+    return {field.decode()[2:] for field in fields if field != b"type"}
+
+
+def read_with_fetches(redis_client: redis.Redis, client: Surface) -> tuple[Context, int]:
+    """What the session's read returns, and how many pictures it asked Redis for."""
+    before = _gets(redis_client)
+    read = client.read("s")
+    return read, _gets(redis_client) - before - 1  # one is the committed context
+
+
+def _gets(redis_client: redis.Redis) -> int:
+    stats: Any = redis_client.info("commandstats")
+    return int(stats.get("cmdstat_get", {"calls": 0})["calls"])
 
 
 @pytest.mark.parametrize("part", WAYS.values(), ids=WAYS.keys())
@@ -67,8 +90,8 @@ def test_a_picture_is_stored_once_however_many_turns_show_it(
     either.push_many([("s", showing(png(), png()))] * 30)
 
     [key] = blob_keys(redis_client, namespace)
-    assert redis_client.hget(key, "data") == png()
-    assert set(redis_client.hkeys(key)) == {b"type", b"data", b"s:s"}
+    assert redis_client.get(key) == png()
+    assert holders(redis_client, key) == {"s"}
     assert either.read("s").messages == [showing(png())] * 20 + [showing(png(), png())] * 30
 
 
@@ -77,7 +100,8 @@ def test_the_log_holds_a_reference_and_names_the_picture(
 ) -> None:
     client.push("s", showing(png(), png(1)))
 
-    [(_, fields)] = redis_client.xrange(worker.keys("s").log)
+    entries: Any = redis_client.xrange(worker.keys("s").log)
+    [(_, fields)] = entries
     assert len(fields[b"messages"]) < 400
     assert b"image/png;640x480" in fields[b"messages"]
     assert len(fields[b"blobs"].split()) == 2
@@ -113,6 +137,36 @@ def test_a_picture_redis_lost_is_sent_again(
 
     assert pushed.seq == 2
     assert len(blob_keys(redis_client, namespace)) == 1
+
+
+def test_a_picture_whose_turn_never_followed_soon_expires(
+    client: ContextClient, redis_client: redis.Redis, namespace: str
+) -> None:
+    commands = Commands.of(namespace, 10_000)
+    push = commands.push("s", showing(png()))
+    for put in commands.puts([push], {taken.key for taken in push.pictures}):
+        client._plain(put)
+    [key] = blob_keys(redis_client, namespace)
+    left = redis_client.pttl(key)
+
+    client.push("s", showing(png()))
+
+    assert 0 < left <= 300_000
+    assert redis_client.pttl(key) > 300_000
+
+
+def test_a_turn_whose_pictures_redis_evicts_is_refused(
+    client: ContextClient, namespace: str
+) -> None:
+    commands = Commands.of(namespace, 10_000)
+    push = commands.push("s", showing(png()))
+
+    reply = client._run(push.call)
+
+    assert commands.lacks_pictures(reply)
+    with pytest.raises(StoreUnavailable, match="lost the turn's pictures"):
+        commands.pushed(push, reply)
+    assert client.sessions() == []
 
 
 def test_many_turns_keep_their_order_when_redis_lost_a_picture(
@@ -199,13 +253,10 @@ def test_a_reader_fetches_a_picture_once(
     pushing = connect(redis_server.url, namespace=namespace)
     pushing.push("s", showing(png()))
     reading = connect(redis_server.url, namespace=namespace)
-    counts = [fetched(redis_client)]
 
-    for client in (reading, reading, pushing):
-        client.read("s")
-        counts.append(fetched(redis_client))
+    fetches = [read_with_fetches(redis_client, each)[1] for each in (reading, reading, pushing)]
 
-    assert counts == [counts[0], *[counts[0] + 1] * 3]
+    assert fetches == [1, 0, 0]
 
 
 def test_a_reader_without_memory_for_pictures_fetches_them_each_time(
@@ -213,13 +264,11 @@ def test_a_reader_without_memory_for_pictures_fetches_them_each_time(
 ) -> None:
     client = connect(redis_server.url, namespace=namespace, image_cache_bytes=5000)
     client.push("s", showing(png(1), png(2)))
-    before = fetched(redis_client)
 
-    reads = [client.read("s"), client.read("s")]
+    reads = [read_with_fetches(redis_client, client) for _ in range(3)]
 
-    assert fetched(redis_client) - before >= 2
-    assert reads[0] == reads[1]
-    assert reads[0].messages == [showing(png(1), png(2))]
+    assert all(read.messages == [showing(png(1), png(2))] for read, _ in reads)
+    assert all(fetches >= 1 for _, fetches in reads)
 
 
 def test_pictures_a_projection_leaves_out_are_not_fetched(
@@ -228,13 +277,13 @@ def test_pictures_a_projection_leaves_out_are_not_fetched(
     pushing = connect(redis_server.url, namespace=namespace)
     pushing.open("s", Policy(max_tokens=2048))
     pushing.push_many([("s", showing(png(seed))) for seed in range(10)])
-    before = fetched(redis_client)
+    reading = connect(redis_server.url, namespace=namespace)
 
-    read = connect(redis_server.url, namespace=namespace).read("s")
+    read, fetches = read_with_fetches(redis_client, reading)
 
     shown = str(read.messages).count("data:image/png")
     assert read.projection is not None
-    assert fetched(redis_client) - before == shown < 5
+    assert 0 < fetches == shown < 5
 
 
 def test_pictures_a_compaction_removed_are_not_fetched(
@@ -248,13 +297,13 @@ def test_pictures_a_compaction_removed_are_not_fetched(
     pushing.open("s", Policy(max_history_images=2, keep_first_image=False))
     pushing.push_many([("s", showing(png(seed))) for seed in range(6)])
     assert worker.work("s") == "committed"
-    before = fetched(redis_client)
+    reading = connect(redis_server.url, namespace=namespace)
 
-    read = connect(redis_server.url, namespace=namespace).read("s")
+    read, fetches = read_with_fetches(redis_client, reading)
 
     assert read.messages[-2:] == [showing(png(4)), showing(png(5))]
     assert "removed to save context" in str(read.messages[0])
-    assert fetched(redis_client) - before == 2
+    assert fetches == 2
 
 
 def test_a_picture_that_is_gone_gives_way_to_a_line_of_text(
@@ -275,8 +324,8 @@ def test_nobody_can_ask_for_anothers_picture_by_its_hash(
     client.push("theirs", showing(png()))
     [key] = blob_keys(redis_client, namespace)
     reference = f"blob:{key.decode().rpartition(':')[2]};image/png;640x480"
-    sneaky = {"role": "user", "content": [{"type": "text", "text": reference}], "x": picture("")}
-    sneaky["x"]["image_url"]["url"] = reference
+    part = {"type": "text", "text": reference}
+    sneaky = {"role": "user", "content": [part], "x": picture(reference)}
 
     with pytest.raises(InvalidTurn, match=r"image_url\.url must be a data:"):
         client.push("mine", {"role": "user", "content": [picture(reference)]})

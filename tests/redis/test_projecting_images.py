@@ -34,6 +34,7 @@ def test_screenshots_over_the_limit_are_cut_to_it(
     either: Surface, formula: str, limit: int, pinned: tuple[int, ...]
 ) -> None:
     policy = Policy(max_tokens=limit, image_formula=formula)
+    pictures = 0
     for session in sessions("webvoyager"):
         name = session["session_id"]
         either.open(name, policy)
@@ -48,7 +49,8 @@ def test_screenshots_over_the_limit_are_cut_to_it(
         assert exact(read, formula) <= read.tokens <= policy.hard_limit
         assert violations(read.messages) == []
         assert read.projection is not None
-        assert any("data:image/png" in str(message) for message in read.messages)
+        pictures += str(read.messages).count("data:image/png")
+    assert pictures > 3
 
 
 def test_a_screenshot_larger_than_the_limit_gives_way_to_a_line_of_text(either: Surface) -> None:

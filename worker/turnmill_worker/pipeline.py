@@ -6,23 +6,26 @@ safe to run again, because truth is in the session's keys and every write is con
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from functools import lru_cache, partial
-from typing import cast
 
 from turnmill.contract import jobs
-from turnmill.contract.context import JsonMessage, Usage
 from turnmill.contract.errors import SessionBusy, Transient, UnknownSession
 from turnmill.contract.legality import CallTracker
 from turnmill.contract.outcomes import Outcome
-from turnmill.contract.render import render_head, system_message
+from turnmill.contract.render import render_head
 from turnmill.contract.results import SummarizationResult
 from turnmill_worker.compaction.demands import demands
 from turnmill_worker.compaction.force import force as force_plan
-from turnmill_worker.compaction.snapshot import Count, LoggedTurn, Snapshot
+from turnmill_worker.compaction.snapshot import LoggedTurn, Snapshot
 from turnmill_worker.compaction.strategies import plan as plan_compaction
-from turnmill_worker.compaction.tally import Tally, images, interactions
+from turnmill_worker.counting import (
+    count_turns,
+    counting,
+    system_tokens,
+    tally_after,
+    usage_after,
+)
 from turnmill_worker.decide import Compact, Decision, Skip, decide
 from turnmill_worker.errors import SummaryRejected
 from turnmill_worker.ports import (
@@ -38,7 +41,6 @@ from turnmill_worker.ports import (
     Templates,
     Uncounted,
 )
-from turnmill_worker.tokens import count_message
 from turnmill_worker.writing import Draft, Writer
 
 __all__ = ["Pipeline"]
@@ -93,16 +95,16 @@ class Pipeline:
                 self._recount(ref, seen, counter)
                 continue
             tracker = CallTracker(seen.open_calls)
-            counted = _count_turns(seen, counter, tracker)
-            system_tokens = _system_tokens(counter, seen.system)
-            usage = _usage_after(seen, counted, system_tokens)
-            asked = demands(seen.policy, _tally_after(seen, counted))
-            decision = decide(usage, seen.policy.limits(system_tokens), asked)
+            counted = count_turns(seen, counter, tracker)
+            system = system_tokens(counter, seen.system)
+            usage = usage_after(seen, counted, system)
+            asked = demands(seen.policy, tally_after(seen, counted))
+            decision = decide(usage, seen.policy.limits(system), asked)
             recorded = self._sessions.record_counts(
                 ref,
                 seen,
                 basis=counter.basis,
-                system_tokens=system_tokens,
+                system_tokens=system,
                 open_calls=tracker.open,
                 due=_due(decision),
                 turns=counted,
@@ -130,7 +132,7 @@ class Pipeline:
             seen,
             snapshot,
             basis=counter.basis,
-            system_tokens=_system_tokens(counter, seen.system),
+            system_tokens=system_tokens(counter, seen.system),
             context_tokens=count(render_head(snapshot.stored)),
             turns=[CountedTurn(t.seq, count(tracker.repair(t.shown))) for t in snapshot.turns],
         )
@@ -336,53 +338,3 @@ def _due(decision: Decision) -> Due:
     if isinstance(decision, Skip):
         return "no"
     return "soft" if decision.requirement == "soft" else "urgent"
-
-
-def counting(counter: Counter) -> Count:
-    """Exact tokens of a list of messages by this counter, without the reply's opening."""
-    return partial(_count_all, counter)
-
-
-def _count_all(counter: Counter, messages: Sequence[JsonMessage]) -> int:
-    return sum(count_message(counter, message) for message in messages)
-
-
-def _count_turns(seen: Uncounted, counter: Counter, tracker: CallTracker) -> list[CountedTurn]:
-    """Exact tokens of each turn as a provider gets it, stubs for dead calls included."""
-    count = counting(counter)
-    return [
-        CountedTurn(
-            turn.seq,
-            count(tracker.repair(turn.messages)),
-            images=images(turn.messages),
-            interactions=interactions(turn.messages),
-        )
-        for turn in seen.turns
-    ]
-
-
-def _tally_after(seen: Uncounted, counted: Sequence[CountedTurn]) -> Tally:
-    return replace(
-        seen.tally,
-        images=seen.tally.images + sum(turn.images for turn in counted),
-        interactions=seen.tally.interactions + sum(turn.interactions for turn in counted),
-        history_tokens=seen.tally.history_tokens + sum(turn.tokens for turn in counted),
-    )
-
-
-def _system_tokens(counter: Counter, system: str) -> int:
-    return _cached_system_tokens(cast("Hashable", counter), system) if system else 0
-
-
-@lru_cache(maxsize=1024)
-def _cached_system_tokens(counter: Hashable, system: str) -> int:
-    """Tokens of the system message; the same prompt comes with every burst of its session."""
-    return count_message(cast("Counter", counter), system_message(system))
-
-
-def _usage_after(seen: Uncounted, counted: Sequence[CountedTurn], system_tokens: int) -> Usage:
-    return replace(
-        seen.usage,
-        system=system_tokens,
-        tail=seen.usage.tail + sum(turn.tokens for turn in counted),
-    )

@@ -12,7 +12,7 @@ from turnmill.contract.outcomes import Compaction
 from turnmill.contract.render import render_head, system_message
 from turnmill.contract.results import RollbackResult
 from turnmill_worker.compaction.tally import images, interactions
-from turnmill_worker.pipeline import counting
+from turnmill_worker.counting import counting
 from turnmill_worker.ports import (
     Archive,
     CountedTurn,

@@ -81,7 +81,7 @@ def _take(url: str) -> tuple[ImageRef, bytes] | None:
         return None
     text = url[head.end() :]
     try:
-        data = binascii.a2b_base64(text, strict_mode=True)
+        data: bytes = _BASE64.validate_strings(text)
         # Strict decoding leaves one freedom: bits of the last group that no byte uses.
         if binascii.b2a_base64(data[-(len(data) % 3 or 3) :], newline=False).decode() != text[-4:]:
             return None

@@ -20,12 +20,13 @@ def blobs(client: Any, ref: SessionRef, hashes: Sequence[str]) -> list[Blob]:
     prefix = _keys(ref).blob
     with client.pipeline(transaction=False) as pipe:
         for sha256 in hashes:
-            pipe.hmget(f"{prefix}{sha256}", "type", "data")
+            pipe.get(f"{prefix}{sha256}")
+            pipe.hget(f"{prefix}{sha256}:held", "type")
         replies = pipe.execute()
     return [
         Blob(sha256=sha256, media_type=media_type.decode(), data=data)
-        for sha256, (media_type, data) in zip(hashes, replies, strict=True)
-        if data is not None
+        for sha256, data, media_type in zip(hashes, replies[::2], replies[1::2], strict=True)
+        if data is not None and media_type is not None
     ]
 
 

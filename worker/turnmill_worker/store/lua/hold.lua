@@ -11,13 +11,13 @@ local time = redis.call('TIME')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
 for at = 1, #pictures, 3 do
   local key = blob .. pictures[at]
-  if redis.call('EXISTS', key) == 0 then
-    redis.call('HSET', key, 'type', pictures[at + 1], 'data', pictures[at + 2])
-  end
-  redis.call('HSET', key, 's:' .. session, 1)
+  redis.call('SET', key, pictures[at + 2], 'NX')
+  redis.call('HSET', key .. ':held', 'type', pictures[at + 1], 's:' .. session, 1)
   redis.call('HSET', meta, 'pictures', 1, 'blob:' .. pictures[at], 1)
-  if now + redis.call('PTTL', key) < tonumber(seen[2]) then
-    redis.call('PEXPIREAT', key, seen[2])
+  for _, each in ipairs({key, key .. ':held'}) do
+    if now + redis.call('PTTL', each) < tonumber(seen[2]) then
+      redis.call('PEXPIREAT', each, seen[2])
+    end
   end
 end
 return 1

@@ -35,10 +35,10 @@ keep(redis.call('GET', context) or '', patterns.context)
 local gone = 0
 for hash in pairs(idle) do
   redis.call('HDEL', meta, 'blob:' .. hash)
-  redis.call('HDEL', blob .. hash, 's:' .. session)
-  -- What is left of a picture no other session holds: its type and its data.
-  if redis.call('HLEN', blob .. hash) <= 2 then
-    redis.call('DEL', blob .. hash)
+  redis.call('HDEL', blob .. hash .. ':held', 's:' .. session)
+  -- What is left where no other session holds it: its type.
+  if redis.call('HLEN', blob .. hash .. ':held') <= 1 then
+    redis.call('DEL', blob .. hash, blob .. hash .. ':held')
   end
   gone = gone + 1
 end
