@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import pytest
@@ -10,7 +11,8 @@ import redis
 from tests.pictures import png, showing
 from tests.redis.conftest import Connect, Surface, Worker
 from tests.redis.test_images import TEXT, blob_keys, holders
-from turnmill import ContextClient, Policy
+from turnmill import ContextClient, Policy, SilentWaker
+from turnmill.commands import Command
 from turnmill.contract.keys import shard_of
 from turnmill.contract.names import SessionId
 from turnmill.embedded import EmbeddedRedis
@@ -235,6 +237,38 @@ def test_nothing_is_put_back_for_a_session_that_was_forgotten(
     assert not hold(redis_client, worker.ref("s"), epoch.decode(), found)
 
     assert blob_keys(redis_client, namespace) == []
+
+
+class Interrupted(ContextClient):
+    """A client between whose two trips of a read something happens, once."""
+
+    meanwhile: Callable[[], object] | None = None
+
+    def _pipeline(self, commands: Sequence[Command], *, raise_on_error: bool = True) -> list[Any]:
+        if commands[0][0] == "GET" and self.meanwhile:
+            self.meanwhile()
+            self.meanwhile = None
+        return super()._pipeline(commands, raise_on_error=raise_on_error)
+
+
+def test_pictures_let_go_between_the_two_trips_of_a_read_are_not_missed(
+    client: ContextClient,
+    redis_server: EmbeddedRedis,
+    redis_client: redis.Redis,
+    worker: Worker,
+    namespace: str,
+) -> None:
+    def clear() -> None:
+        client.clear("s")
+        drain(redis_client, worker, "s")
+
+    client.push("s", showing(png()))
+    with Interrupted(redis_server.url, namespace=namespace, broker=SilentWaker()) as reading:
+        reading.meanwhile = clear
+
+        read = reading.read("s")
+
+    assert read.messages == []
 
 
 @pytest.mark.parametrize("pictures", [0, 1])

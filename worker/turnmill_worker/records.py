@@ -79,7 +79,9 @@ class Memory:
         text: what is retrieved; a summary's begins with ``[context-summary]``.
         speaker: role or name of who said it, or ``""``.
         session: whose it is; None for one pushed to the namespace.
-        position: orders the memories of one session: its neighbours help to find a turn.
+        seq: the turn it was said in; None for all others.
+        position: numbers what was said in one incarnation of a session, without gaps: what is
+            said nearby helps to find a memory. 0 for all others.
         at_ms: when it was made.
     """
 
@@ -88,6 +90,7 @@ class Memory:
     text: str
     speaker: str = ""
     session: SessionId | None = None
+    seq: Seq | None = None
     position: int = 0
     at_ms: int = 0
 

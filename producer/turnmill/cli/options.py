@@ -21,6 +21,8 @@ __all__ = [
     "RedisUrl",
     "SessionName",
     "Target",
+    "Timeout",
+    "Yes",
     "check_redis_url",
 ]
 
@@ -51,6 +53,11 @@ NamespaceName = Annotated[
 ]
 JsonFlag = Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")]
 SessionName = Annotated[str, typer.Argument(metavar="SESSION", help="The session's name.")]
+Timeout = Annotated[
+    float,
+    typer.Option("--timeout", min=0, metavar="SECONDS", help="Longest wait for a worker."),
+]
+Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import sys
+from datetime import UTC, datetime
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
@@ -16,13 +17,17 @@ if TYPE_CHECKING:
 __all__ = [
     "CommandFailed",
     "clean",
+    "confirm",
     "count",
     "print_error",
     "print_json",
+    "print_line",
     "print_note",
+    "print_text",
     "safe_url",
     "stderr",
     "stdout",
+    "when",
 ]
 
 # C0 and C1 controls but tab and newline: an escape sequence in a message must not drive a terminal.
@@ -72,6 +77,41 @@ def print_json(value: Any) -> None:
     sys.stdout.flush()
 
 
+def print_line(text: str, style: str = "") -> None:
+    """Print one line of a result."""
+    stdout().print(clean(text), style=style or None, markup=False, soft_wrap=True)
+
+
+def print_text(text: str) -> None:
+    """Print a text to its last character; on a terminal without what could drive it."""
+    shown = clean(text) if sys.stdout.isatty() else text
+    encoding = sys.stdout.encoding or "utf-8"
+    # Not through rich or click: both would change the text a pipe is given.
+    sys.stdout.write(shown.encode(encoding, "replace").decode(encoding))
+    sys.stdout.write("" if shown.endswith("\n") else "\n")
+    sys.stdout.flush()
+
+
+def confirm(question: str, *, yes: bool) -> None:
+    """Go on only when a person says so, or has said so by ``--yes``.
+
+    Raises:
+        CommandFailed: nobody is there to answer.
+        typer.Abort: the answer was no.
+    """
+    import typer  # noqa: PLC0415
+
+    if yes:
+        return
+    try:
+        # Not on stdout: it may be read by a program.
+        typer.confirm(clean(question), abort=True, err=True)
+    except typer.Abort:
+        if sys.stdin.read(1) or sys.stdin.isatty():
+            raise
+        raise CommandFailed("nothing was done: say --yes where nobody can be asked") from None
+
+
 def clean(text: str) -> str:
     """The text with what could drive or break a terminal replaced."""
     return _CONTROLS.sub("�", text).encode("utf-8", "replace").decode()
@@ -80,6 +120,12 @@ def clean(text: str) -> str:
 def count(number: int, noun: str) -> str:
     """``1 turn``, ``1,200 turns``."""
     return f"{number:,} {noun}{'' if number == 1 else 's'}"
+
+
+def when(at_ms: int) -> str:
+    """A moment for a person, in this machine's time."""
+    at = datetime.fromtimestamp(at_ms / 1000, UTC).astimezone()
+    return at.strftime("%Y-%m-%d %H:%M:%S")
 
 
 def safe_url(url: str) -> str:

@@ -1,16 +1,32 @@
-"""Memories as a message of a context."""
+"""Memories as a message of a context: what an agent is given to read beside its conversation."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import re
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final
 
 from turnmill.contract.context import JsonMessage
 from turnmill.contract.results import GroundedMemory
 
-__all__ = ["MEMORIES", "memories_message"]
+__all__ = ["MEMORIES", "is_memories", "memories_message"]
 
-MEMORIES = "memories"
-"""The name of such a message: what it holds never becomes a memory again."""
+MEMORIES: Final = "memories"
+"""The name of such a message: what it holds never becomes a memory, nor part of a summary, again."""
+
+_HEAD: Final = "[Memories that may help, not part of the conversation]"
+_END: Final = "[End]"
+
+# What could pass for our own lines, wherever it stands in a memory.
+_FRAME = re.compile(r"\[(?= ?/? ?(?:end\b|memories\b))", re.IGNORECASE)
+_INVISIBLE = re.compile(
+    "[\x00-\x08\x0e-\x1b\x7f\u00ad\u200b-\u200f\u202a-\u202e\u2060-\u206f\ufeff]"
+)
+
+
+def is_memories(message: Mapping[str, Any]) -> bool:
+    """Whether a message brings memories into a context; a tool may be called so, too."""
+    return message.get("name") == MEMORIES and message.get("role") == "user"
 
 
 def memories_message(
@@ -18,21 +34,31 @@ def memories_message(
     budget_tokens: int,
     count: Callable[[Sequence[JsonMessage]], int],
 ) -> JsonMessage | None:
-    """The best memories that fit ``budget_tokens`` as one user message, or None when none does."""
+    """A user message with the memories that fit into the budget whole, most relevant first.
+
+    A memory is one line, whatever it holds, and cannot end the list or begin another. One that
+    does not fit is left out, and smaller ones after it may still be taken. None when none fits.
+    """
     lines: list[str] = []
-    for memory in memories:
-        longer = [*lines, _line(memory)]
+    for line in dict.fromkeys(map(_line, memories)):
+        longer = [*lines, line]
         if count([_message(longer)]) <= budget_tokens:
             lines = longer
     return _message(lines) if lines else None
 
 
 def _message(lines: Sequence[str]) -> JsonMessage:
-    text = "\n".join(["[Memories that may help, not said in this conversation]", *lines, "[End]"])
-    return {"role": "user", "name": MEMORIES, "content": text}
+    return {"role": "user", "name": MEMORIES, "content": "\n".join((_HEAD, *lines, _END))}
 
 
 def _line(memory: GroundedMemory) -> str:
-    where = f"{memory.session}, " if memory.session else ""
-    # On one line: a memory cannot end the list, nor begin another.
-    return f"- ({where}{memory.speaker or memory.kind}) {' '.join(memory.text.split())}"
+    kind = "note" if memory.kind == "pushed" else memory.kind
+    place = kind if memory.seq is None else f"{kind} {memory.seq}"
+    said = (memory.session, place, memory.speaker)
+    label = ", ".join(_plain(part) for part in said if part)
+    return f"- ({label}) {_plain(memory.text)}"
+
+
+def _plain(text: str) -> str:
+    """The text on one line, without invisible characters and without our brackets."""
+    return _FRAME.sub("(", " ".join(_INVISIBLE.sub("", text).split()))

@@ -49,6 +49,7 @@ class GroundedMemory(BaseModel):
         text: a summary's begins with ``[context-summary]``.
         kind: ``turn``, ``summary`` or ``pushed``.
         session: whose it is, or None for one pushed to the namespace.
+        seq: the turn it was said in; None for all others.
         speaker: role or name of who said it.
         at_ms: when, milliseconds since 1970.
         relevance: 0..1, 1 being all that can be asked for.
@@ -60,6 +61,7 @@ class GroundedMemory(BaseModel):
     text: str
     kind: str
     session: SessionId | None
+    seq: Seq | None = None
     speaker: str
     at_ms: int
     relevance: float

@@ -2,23 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
 from turnmill.contract.codec import decode_json
+from turnmill.contract.memories import is_memories
 from turnmill_worker.ports import SessionRef
 from turnmill_worker.records import ArchivedCompaction, ArchivedTurn, Memory
 
-__all__ = ["MAX_TEXT", "NOT_REMEMBERED", "Made", "of_events", "of_summary", "of_turn"]
+__all__ = ["MAX_TEXT", "Made", "of_events", "of_summary", "of_turns"]
 
 MAX_TEXT = 2_000
 """Characters of a message that become its memory: what is asked for stands near its beginning."""
 
-NOT_REMEMBERED = "memories"
-"""``name`` of messages that bring memories into a context: they do not become memories again."""
-
 _SPEAKERS = ("user", "assistant")
-_PER_TURN = 100
 
 
 class Made(NamedTuple):
@@ -28,7 +25,20 @@ class Made(NamedTuple):
     memory: Memory
 
 
-def of_turn(ref: SessionRef, epoch: str, turn: ArchivedTurn) -> list[Made]:
+def of_turns(
+    ref: SessionRef, epoch: str, turns: Iterable[ArchivedTurn], *, first: int
+) -> Iterator[Made]:
+    """What is said in kept turns, at positions from ``first`` on.
+
+    Tools stay out: a question and its answer are neighbours, however many calls lie between.
+    """
+    for turn in turns:
+        made = _of_turn(ref, epoch, turn, first)
+        yield from made
+        first += len(made)
+
+
+def _of_turn(ref: SessionRef, epoch: str, turn: ArchivedTurn, first: int) -> list[Made]:
     """One memory for each message of a kept turn in which somebody says something."""
     if turn.state != "kept":
         return []
@@ -48,11 +58,12 @@ def of_turn(ref: SessionRef, epoch: str, turn: ArchivedTurn) -> list[Made]:
                 text=text,
                 speaker=speaker,
                 session=ref.session,
-                position=turn.seq * _PER_TURN + index,
+                seq=turn.seq,
+                position=position,
                 at_ms=turn.at_ms,
             ),
         )
-        for index, speaker, text in said
+        for position, (index, speaker, text) in enumerate(said, first)
     ]
 
 
@@ -62,13 +73,11 @@ def of_summary(ref: SessionRef, epoch: str, compaction: ArchivedCompaction) -> M
     summary = context.get("summary")
     if not isinstance(summary, str) or not summary.strip():
         return None
-    watermark = context.get("watermark", 0)
     memory = Memory(
         id=f"{ref.session}:{epoch}:summary",
         kind="summary",
         text=f"[context-summary] {summary}",
         session=ref.session,
-        position=watermark * _PER_TURN + _PER_TURN - 1 if isinstance(watermark, int) else 0,
         at_ms=compaction.at_ms,
     )
     return Made(compaction.version, memory)
@@ -85,7 +94,6 @@ def of_events(ref: SessionRef, epoch: str, compaction: ArchivedCompaction) -> It
                     kind="summary",
                     text=f"[context-summary] {text}",
                     session=ref.session,
-                    position=first_seq * _PER_TURN,
                     at_ms=compaction.at_ms,
                 )
                 yield Made(first_seq, memory)
@@ -93,7 +101,7 @@ def of_events(ref: SessionRef, epoch: str, compaction: ArchivedCompaction) -> It
 
 def _said(message: dict[str, Any]) -> Iterator[tuple[str, str]]:
     role, name = message.get("role"), message.get("name")
-    if role not in _SPEAKERS or name == NOT_REMEMBERED:
+    if role not in _SPEAKERS or is_memories(message):
         return
     text = _text(message.get("content")).strip()[:MAX_TEXT]
     if text:

@@ -186,6 +186,7 @@ def memory_from(row: Row[Any]) -> Memory:
         text=row.text,
         speaker=row.speaker,
         session=None if row.session is None else SessionId(row.session),
+        seq=Seq(row.origin) if row.kind == "turn" else None,
         position=row.position,
         at_ms=row.at_ms,
     )

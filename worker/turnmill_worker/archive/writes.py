@@ -45,7 +45,8 @@ def store(connection: Connection, ref: SessionRef, epoch: int, batch: Batch) -> 
     new_compactions = _insert_compactions(connection, ref, epoch, batch.compactions)
     _insert_blobs(connection, ref.namespace, batch)
     _touch(connection, ref, epoch, batch, new_turns=len(new_turns))
-    made = [made for turn in new_turns for made in making.of_turn(ref, str(epoch), turn)]
+    first = _next_position(connection, ref, epoch) if new_turns else 0
+    made = list(making.of_turns(ref, str(epoch), new_turns, first=first))
     for compaction in new_compactions:
         made.extend(making.of_events(ref, str(epoch), compaction))
     _insert_memories(connection, ref.namespace, epoch, made)
@@ -182,6 +183,18 @@ def _insert_memories(
     return len(_insert_new(connection, memories, "id", rows))
 
 
+def _next_position(connection: Connection, ref: SessionRef, epoch: int) -> int:
+    """Behind all that was said in this incarnation and is remembered; 1 for the first."""
+    newest = (
+        select(memories.c.position)
+        .where(of(memories, ref, epoch), memories.c.kind == "turn")
+        # By the index: turns come in the order of their seqs.
+        .order_by(memories.c.origin.desc(), memories.c.position.desc())
+        .limit(1)
+    )
+    return (connection.execute(newest).scalar() or 0) + 1
+
+
 def _cursors(connection: Connection, namespace: Namespace, count: int) -> int:
     """The first of ``count`` cursors nobody has used."""
     mine = update(namespaces).where(namespaces.c.namespace == namespace)
@@ -207,9 +220,7 @@ def _replace_summary(
         return
     cursor = _cursors(connection, ref.namespace, 1)
     statement = insert(connection, memories).values(memory_row(ref.namespace, epoch, made, cursor))
-    changed = {
-        name: statement.excluded[name] for name in ("cursor", "text", "origin", "position", "at_ms")
-    }
+    changed = {name: statement.excluded[name] for name in ("cursor", "text", "origin", "at_ms")}
     connection.execute(
         statement.on_conflict_do_update(index_elements=["namespace", "id"], set_=changed)
     )

@@ -7,10 +7,8 @@ from turnmill_worker.grounding.embeddings import (
 )
 from turnmill_worker.grounding.hybrid import HybridSearch, Retrieval
 from turnmill_worker.grounding.index import Found, MemoryIndex
-from turnmill_worker.grounding.message import MEMORIES_NAME, memories_message
 
 __all__ = [
-    "MEMORIES_NAME",
     "Embedder",
     "EmbeddingsUnavailable",
     "Found",
@@ -18,5 +16,4 @@ __all__ = [
     "MemoryIndex",
     "OpenAiEmbedder",
     "Retrieval",
-    "memories_message",
 ]

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import math
 import operator
+import threading
 from array import array
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -41,15 +42,22 @@ class HybridSearch:
 
     Vectors of memories are remembered by their text, so a question costs one request for itself
     and candidates never seen before. An endpoint that fails changes the order, never the outcome.
+    Thread-safe, and nobody waits for another's request.
     """
 
     def __init__(self, embedder: Embedder) -> None:
         self._embedder = embedder
         self._known: OrderedDict[str, Vector] = OrderedDict()
+        self._lock = threading.Lock()
 
     def search(self, index: MemoryIndex, query: str, k: int) -> Retrieval:
         """The at most ``k`` most relevant memories; a relevance is the mean of both views."""
-        candidates = index.search(query, max(k, CANDIDATES)) if k > 0 else []
+        if k <= 0:
+            return Retrieval(found=())
+        return self.order(query, index.search(query, max(k, CANDIDATES)), k)
+
+    def order(self, query: str, candidates: Sequence[Found], k: int) -> Retrieval:
+        """The best ``k`` of what an index found: it is not needed any more, and may change."""
         if not candidates:
             return Retrieval(found=())
         try:
@@ -62,19 +70,25 @@ class HybridSearch:
         return Retrieval(found=tuple(_both(candidates[at], cosines[at]) for at in order[:k]))
 
     def _cosines(self, query: str, texts: Sequence[str]) -> list[float]:
-        new = list(dict.fromkeys(text for text in texts if text not in self._known))
+        with self._lock:
+            used = {text: self._known[text] for text in texts if text in self._known}
+        new = list(dict.fromkeys(text for text in texts if text not in used))
         asked, *vectors = map(_unit, self._embedder.embed([query, *new]))
-        fresh = dict(zip(new, vectors, strict=True))
-        used = {text: fresh.get(text) or self._known[text] for text in texts}
+        used.update(zip(new, vectors, strict=True))
         if any(len(vector) != len(asked) for vector in used.values()):
-            self._known.clear()
+            with self._lock:
+                self._known.clear()
             raise EmbeddingsUnavailable("the endpoint's vectors have changed their length")
-        for text, vector in used.items():
-            self._known[text] = vector
-            self._known.move_to_end(text)
-        while len(self._known) > _MOST_VECTORS:
-            self._known.popitem(last=False)
+        self._remember(used)
         return [sum(map(operator.mul, asked, used[text])) for text in texts]
+
+    def _remember(self, used: Mapping[str, Vector]) -> None:
+        with self._lock:
+            for text, vector in used.items():
+                self._known[text] = vector
+                self._known.move_to_end(text)
+            while len(self._known) > _MOST_VECTORS:
+                self._known.popitem(last=False)
 
 
 def _unit(vector: Vector) -> Vector:

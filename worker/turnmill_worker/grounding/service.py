@@ -8,15 +8,15 @@ from typing import Final, Protocol
 
 from turnmill.contract.names import Namespace
 from turnmill.contract.results import GroundedContext, GroundedMemory
-from turnmill_worker.grounding.hybrid import HybridSearch
+from turnmill_worker.grounding.hybrid import CANDIDATES, HybridSearch
 from turnmill_worker.grounding.index import Found, MemoryIndex
 from turnmill_worker.records import Memory
 
 __all__ = ["ArchivedMemories", "GroundingService"]
 
 _AT_ONCE: Final = 1_000
-_MOST_NAMESPACES: Final = 64
-"""Indexes kept; the one asked longest ago is read anew when it is asked again."""
+_MOST_MEMORIES: Final = 200_000
+"""Memories kept of all namespaces together: some 250 MB with their indexes."""
 
 
 class ArchivedMemories(Protocol):
@@ -30,20 +30,61 @@ class ArchivedMemories(Protocol):
 
 
 class _Following:
-    """One namespace's index, and how far into the archive it has read."""
+    """One namespace's index, and how far into the archive it has read. Thread-safe."""
 
-    def __init__(self, generation: int) -> None:
-        self.generation = generation
-        self.cursor = 0
-        self.index = MemoryIndex()
+    def __init__(self, archive: ArchivedMemories, namespace: Namespace) -> None:
+        self._archive = archive
+        self._namespace = namespace
+        self._lock = threading.Lock()
+        self._generation = 0
+        self._cursor = 0
+        self._index = MemoryIndex()
+
+    def __len__(self) -> int:
+        return len(self._index)
+
+    def search(self, query: str, k: int) -> list[Found]:
+        """The best ``k``, of what the archive has by now."""
+        with self._lock:
+            self._catch_up()
+            return self._index.search(query, k)
+
+    def _catch_up(self) -> None:
+        generation = self._archive.memory_generation(self._namespace)
+        if generation != self._generation:
+            # Deleted ones leave no trace to follow.
+            self._index.rebuild(())
+            self._cursor, self._generation = 0, generation
+        while new := self._archive.memories(self._namespace, after=self._cursor, most=_AT_ONCE):
+            self._index.add(memory for _, memory in new)
+            self._cursor = new[-1][0]
 
 
 class GroundingService:
-    """The ``Memories`` port: searches the index of a namespace, brought up to date first."""
+    """The ``Memories`` port: searches the index of a namespace, brought up to date first.
 
-    def __init__(self, archive: ArchivedMemories, hybrid: HybridSearch | None = None) -> None:
+    Thread-safe. Questions about one namespace wait for each other while its index is read, never
+    for another namespace's, nor for an endpoint.
+    """
+
+    def __init__(
+        self,
+        archive: ArchivedMemories,
+        hybrid: HybridSearch | None = None,
+        *,
+        most_memories: int = _MOST_MEMORIES,
+    ) -> None:
+        """A service that knows nothing yet.
+
+        Args:
+            archive: what it follows.
+            hybrid: orders the best by embeddings, too.
+            most_memories: kept of all namespaces together. Above it, those asked longest ago are
+                read anew when they are asked again; the one asked last is always kept.
+        """
         self._archive = archive
         self._hybrid = hybrid
+        self._most_memories = most_memories
         self._followed: OrderedDict[Namespace, _Following] = OrderedDict()
         self._lock = threading.Lock()
 
@@ -53,26 +94,30 @@ class GroundingService:
         Raises:
             ArchiveUnavailable: the archive cannot be read now.
         """
-        with self._lock:
-            index = self._up_to_date(namespace)
-            if self._hybrid is None:
-                return GroundedContext(memories=tuple(map(_grounded, index.search(query, k))))
-            found = self._hybrid.search(index, query, k)
-        memories = tuple(map(_grounded, found.found))
-        return GroundedContext(memories=memories, degraded=found.without_embeddings)
+        following = self._of(namespace)
+        found = following.search(query, k if self._hybrid is None else max(k, CANDIDATES))
+        self._make_room()
+        if self._hybrid is None:
+            return GroundedContext(memories=tuple(map(_grounded, found)))
+        ordered = self._hybrid.order(query, found, k)
+        memories = tuple(map(_grounded, ordered.found))
+        return GroundedContext(memories=memories, degraded=ordered.without_embeddings)
 
-    def _up_to_date(self, namespace: Namespace) -> MemoryIndex:
-        generation = self._archive.memory_generation(namespace)
-        following = self._followed.get(namespace)
-        if following is None or following.generation != generation:
-            following = self._followed[namespace] = _Following(generation)
-        self._followed.move_to_end(namespace)
-        while len(self._followed) > _MOST_NAMESPACES:
-            self._followed.popitem(last=False)
-        while new := self._archive.memories(namespace, after=following.cursor, most=_AT_ONCE):
-            following.index.add(memory for _, memory in new)
-            following.cursor = new[-1][0]
-        return following.index
+    def _of(self, namespace: Namespace) -> _Following:
+        with self._lock:
+            following = self._followed.get(namespace)
+            if following is None:
+                following = self._followed[namespace] = _Following(self._archive, namespace)
+            self._followed.move_to_end(namespace)
+            return following
+
+    def _make_room(self) -> None:
+        with self._lock:
+            # One more for each: namespaces without memories take room, too.
+            kept = sum(1 + len(following) for following in self._followed.values())
+            while kept > self._most_memories and len(self._followed) > 1:
+                _, oldest = self._followed.popitem(last=False)
+                kept -= 1 + len(oldest)
 
 
 def _grounded(found: Found) -> GroundedMemory:
@@ -82,6 +127,7 @@ def _grounded(found: Found) -> GroundedMemory:
         text=memory.text,
         kind=memory.kind,
         session=memory.session,
+        seq=memory.seq,
         speaker=memory.speaker,
         at_ms=memory.at_ms,
         relevance=found.relevance,

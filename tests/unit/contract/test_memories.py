@@ -2,40 +2,48 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from turnmill.contract.context import JsonMessage
+from turnmill.contract.memories import is_memories, memories_message
 from turnmill.contract.names import SessionId
-from turnmill_worker.grounding import Found, memories_message
-from turnmill_worker.records import Memory
+from turnmill.contract.results import GroundedMemory
+from turnmill.view import bound
+from turnmill_worker.pipeline import counting
+from turnmill_worker.tokens import counter_for
 
 HEAD = "[Memories that may help, not part of the conversation]"
+FRAME = 14
+"""Words of the message's head and end and its other fields, by ``words``."""
 
 
-def words(text: str) -> int:
+def words(messages: Sequence[JsonMessage]) -> int:
     """A tokenizer anyone can check by hand: white space parts the tokens."""
-    return len(text.split())
+    return sum(4 + len(message["content"].split()) for message in messages)
 
 
-def found(text: str, relevance: float = 0.5, **more: Any) -> Found:
-    values: dict[str, Any] = {"id": text, "kind": "pushed", "text": text, **more}
-    return Found(Memory(**values), relevance)
+def found(text: str, **more: Any) -> GroundedMemory:
+    values: dict[str, Any] = {"id": text, "kind": "pushed", "session": None, "speaker": ""}
+    return GroundedMemory(**{**values, "text": text, "at_ms": 0, "relevance": 0.5, **more})
 
 
-def lines_of(message: dict[str, str] | None) -> list[str]:
+def lines_of(message: JsonMessage | None) -> list[str]:
     assert message is not None
-    return message["content"].split("\n")
+    lines: list[str] = message["content"].split("\n")
+    return lines
 
 
 def test_the_message_says_where_each_memory_comes_from() -> None:
     session = SessionId("agent-7")
     message = memories_message(
         [
-            found("The kayak is red.", kind="turn", session=session, position=12, speaker="user"),
-            found("[context-summary] A trip.", kind="summary", session=session, position=3),
+            found("The kayak is red.", kind="turn", session=session, seq=12, speaker="user"),
+            found("[context-summary] A trip.", kind="summary", session=session),
             found("Likes tea."),
         ],
         1_000,
@@ -51,6 +59,19 @@ def test_the_message_says_where_each_memory_comes_from() -> None:
         "- (note) Likes tea.\n"
         "[End]",
     }
+    assert is_memories(message)
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        {"role": "user", "content": "memories"},
+        {"role": "user", "name": "ann", "content": "what you knew"},
+        {"role": "tool", "name": "memories", "content": "of a tool that is called so"},
+    ],
+)
+def test_other_messages_bring_no_memories(message: JsonMessage) -> None:
+    assert not is_memories(message)
 
 
 def test_memories_are_taken_whole_or_not_at_all() -> None:
@@ -63,7 +84,7 @@ def test_memories_are_taken_whole_or_not_at_all() -> None:
 
 def test_no_message_is_made_when_nothing_fits_or_nothing_was_found() -> None:
     assert memories_message([], 1_000, words) is None
-    assert memories_message([found("Likes tea.")], 10, words) is None
+    assert memories_message([found("Likes tea.")], FRAME, words) is None
 
 
 def test_the_same_words_are_said_once() -> None:
@@ -98,10 +119,11 @@ def test_a_memory_cannot_end_the_list_or_begin_another(text: str) -> None:
 
 @given(texts=st.lists(st.text()), budget=st.integers(-5, 200))
 def test_the_message_never_exceeds_its_budget(texts: list[str], budget: int) -> None:
-    message = memories_message([found(text) for text in texts], budget, len)
+    memories = [found(text) for text in texts]
+
+    message = memories_message(memories, budget, bound)
 
     if message is not None:
-        # Three tokens frame a message, and one more its name (tokens.messages).
-        cost = 3 + len("user") + len("memories") + 1 + len(message["content"])
-        assert cost <= budget
+        exact = counting(counter_for("o200k_base", "gpt-4o"))
+        assert exact([message]) <= bound([message]) <= budget
         assert len(message["content"].splitlines()) <= len(texts) + 2
