@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Self, overload
 
 import redis
 import redis.asyncio
@@ -19,7 +19,7 @@ from turnmill.commands import DEFAULT_NAME, Call, Command, Commands, PushCall, t
 from turnmill.contract import jobs
 from turnmill.contract.blobs import inline_images
 from turnmill.contract.context import Context, ContextInfo, Pushed
-from turnmill.contract.errors import TurnmillError
+from turnmill.contract.errors import TurnmillError, UnknownSession
 from turnmill.contract.names import Namespace, SessionId
 from turnmill.contract.policy import Policy
 from turnmill.contract.results import (
@@ -267,6 +267,14 @@ class AsyncContextClient:
         answer = await self._ask(jobs.ROLLBACK, session, {"to": to}, timeout_s)
         return RollbackResult.model_validate(answer)
 
+    @overload
+    async def summarize(
+        self, session: str, *, template: str = "", timeout_s: float = 60.0
+    ) -> SummarizationResult: ...
+    @overload
+    async def summarize(
+        self, session: str, *, template: str = "", wait: bool, timeout_s: float = 60.0
+    ) -> SummarizationResult | None: ...
     async def summarize(
         self, session: str, *, template: str = "", wait: bool = True, timeout_s: float = 60.0
     ) -> SummarizationResult | None:
@@ -295,7 +303,11 @@ class AsyncContextClient:
             NotAnswered: no worker was done in time; says whether one is at it.
             UnknownSession: neither in Redis nor in the archive.
         """
-        return Trajectory.model_validate(await self._ask(jobs.EXPORT, session, {}, timeout_s))
+        found = Trajectory.model_validate(await self._ask(jobs.EXPORT, session, {}, timeout_s))
+        with suppress(UnknownSession):  # expired: the archive has it all the same
+            context = tuple((await self.read(session)).messages)
+            return found.model_copy(update={"context": context})
+        return found
 
     async def ground(self, query: str, k: int = 5, *, timeout_s: float = 5.0) -> GroundedContext:
         """What the namespace remembers about a query: at most ``k`` memories, best first.

@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Self, overload
 
 import redis
 from redis.backoff import ExponentialBackoff
@@ -17,7 +17,7 @@ from turnmill.commands import DEFAULT_NAME, Call, Command, Commands, PushCall, t
 from turnmill.contract import jobs
 from turnmill.contract.blobs import inline_images
 from turnmill.contract.context import Context, ContextInfo, Pushed
-from turnmill.contract.errors import TurnmillError
+from turnmill.contract.errors import TurnmillError, UnknownSession
 from turnmill.contract.names import Namespace, SessionId
 from turnmill.contract.policy import Policy
 from turnmill.contract.results import (
@@ -302,6 +302,14 @@ class ContextClient:
         answer = self._ask(jobs.ROLLBACK, session, {"to": to}, timeout_s)
         return RollbackResult.model_validate(answer)
 
+    @overload
+    def summarize(
+        self, session: str, *, template: str = "", timeout_s: float = 60.0
+    ) -> SummarizationResult: ...
+    @overload
+    def summarize(
+        self, session: str, *, template: str = "", wait: bool, timeout_s: float = 60.0
+    ) -> SummarizationResult | None: ...
     def summarize(
         self, session: str, *, template: str = "", wait: bool = True, timeout_s: float = 60.0
     ) -> SummarizationResult | None:
@@ -328,7 +336,11 @@ class ContextClient:
             NotAnswered: no worker was done in time; says whether one is at it.
             UnknownSession: neither in Redis nor in the archive.
         """
-        return Trajectory.model_validate(self._ask(jobs.EXPORT, session, {}, timeout_s))
+        found = Trajectory.model_validate(self._ask(jobs.EXPORT, session, {}, timeout_s))
+        with suppress(UnknownSession):  # expired: the archive has it all the same
+            context = tuple(self.read(session).messages)
+            return found.model_copy(update={"context": context})
+        return found
 
     def ground(self, query: str, k: int = 5, *, timeout_s: float = 5.0) -> GroundedContext:
         """What the namespace remembers about a query: at most ``k`` memories, best first.

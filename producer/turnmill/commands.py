@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Collection, Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
@@ -13,11 +14,14 @@ import redis
 from turnmill import lua
 from turnmill.contract.blobs import refs_of
 from turnmill.contract.context import (
+    EMPTY,
     Context,
     ContextInfo,
     Pushed,
+    StoredContext,
 )
 from turnmill.contract.errors import (
+    CorruptContext,
     InvalidInput,
     InvalidTurn,
     StoreFull,
@@ -48,7 +52,7 @@ from turnmill.contract.names import (
     session_id,
 )
 from turnmill.contract.policy import MIN_ROOM_TOKENS, Policy
-from turnmill.contract.render import system_message
+from turnmill.contract.render import render_head, system_message
 from turnmill.contract.results import Checkpoint, Forgotten
 from turnmill.contract.scripts import Script, load_script
 from turnmill.contract.turns import DEFAULT_MAX_TURN_BYTES, TurnLike, encode_turn, to_turn
@@ -150,7 +154,7 @@ class Commands:
         """Append a turn; a turn without an id gets one, so that a retry cannot double it."""
         name, keys = self._keys(session)
         value, pictures = take_pictures(to_turn(turn, turn_id=turn_id), keys.blob)
-        size = sum(len(picture.data) for picture in pictures)
+        size = _bytes_of(pictures)
         if size > self.max_image_bytes:
             raise TurnTooLarge(
                 f"turn: {size} bytes of pictures; at most {self.max_image_bytes} are allowed"
@@ -176,11 +180,14 @@ class Commands:
     def push_many(self, turns: Iterable[tuple[str, TurnLike]]) -> list[PushCall]:
         """One push per (session, turn); all are checked before any is sent."""
         calls = []
+        known: dict[str, Picture] = {}  # a picture in many turns is in memory once
         for at, (session, turn) in enumerate(turns):
             try:
-                calls.append(self.push(session, turn))
+                push = self.push(session, turn)
             except InvalidInput as error:
                 raise type(error)(f"turns[{at}]: {error}") from None
+            pictures = tuple(known.setdefault(each.key, each) for each in push.pictures)
+            calls.append(push._replace(pictures=pictures))
         return calls
 
     @staticmethod
@@ -189,7 +196,7 @@ class Commands:
         chunk: list[PushCall] = []
         size = 0
         for push in pushes:
-            own = sum(len(picture.data) for picture in push.pictures)
+            own = _bytes_of(push.pictures)
             if chunk and (len(chunk) == CHUNK or size + own > CHUNK_BYTES):
                 yield chunk
                 chunk, size = [], 0
@@ -382,7 +389,7 @@ class Commands:
         """
         if reply is None:
             raise self._unknown(session)
-        flat, pending, pending_bytes, log, covered, waiting, due = reply
+        flat, body, pending, pending_bytes, log, messages, covered, waiting, due = reply
         meta = dict(zip(flat[::2], flat[1::2], strict=True))
         view = View.of([meta.get(name) for name in META_FIELDS])
         now_ms = time.time() * 1000
@@ -394,9 +401,13 @@ class Commands:
             last_seq=view.last_seq,
             counted_seq=view.counted_seq,
             usage=replace(view.usage, pending=pending),
+            basis=view.basis,
             limits=view.policy.limits(view.usage.system),
             policy=view.policy,
             pending_bytes=pending_bytes,
+            total_messages=to_int(meta.get(b"messages"))
+            + messages
+            + _head_messages(view.system, body),
             turns_in_log=log,
             turns_covered=covered,
             compactions=to_int(meta.get(b"compactions")),
@@ -576,6 +587,18 @@ class Commands:
             f"no session {session!r} in namespace {self.namespace!r}: never opened nor pushed to, "
             "forgotten, or expired"
         )
+
+
+def _head_messages(system: str, body: bytes | None) -> int:
+    """How many messages come before those of the log."""
+    stored = EMPTY
+    with suppress(CorruptContext):  # `turnmill sessions` lists such a session, too
+        stored = StoredContext.parse(body)
+    return len(render_head(stored, system))
+
+
+def _bytes_of(pictures: Iterable[Picture]) -> int:
+    return sum(len(picture.data) for picture in pictures)
 
 
 def _checkpoint(entry: tuple[bytes, Any], *, automatic: bool) -> Checkpoint:

@@ -6,7 +6,7 @@ A thin layer: every method is one or two calls of the client, with the session's
 from __future__ import annotations
 
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, overload
 
 from turnmill.contract.context import Context, ContextInfo, JsonMessage, Pushed
 from turnmill.contract.errors import InvalidInput, Transient, UnknownSession
@@ -67,11 +67,12 @@ class ContextManager:
     ) -> Pushed:
         """Append a step: a user message with the picture, an assistant message with the rest.
 
-        ``image`` is bytes, a file's path, or an URL. ``text`` comes before the picture: the
-        question, in the first step. ``source`` is what the trajectory is about.
+        ``image`` is bytes, base64, a file's path, or an URL. ``text`` comes before the picture:
+        the question, in the first step. ``source`` is what the trajectory is about. Without
+        reasoning and action there is no assistant message yet.
 
         Raises:
-            InvalidTurn: the picture cannot be read; nothing was stored.
+            InvalidTurn: the picture cannot be read, or there is nothing; nothing was stored.
         """
         turn = step(
             image=image,
@@ -123,10 +124,9 @@ class ContextManager:
 
     def messages(self, *, include_system: bool = True) -> list[JsonMessage]:
         """The context's messages, with or without the session's system prompt."""
-        messages = self.read().messages
-        if not include_system and self.info().usage.system:
-            return messages[1:]
-        return messages
+        context = self.read()
+        hidden = bool(context.system_prompt) and not include_system
+        return context.messages[1:] if hidden else context.messages
 
     def context_injection(self) -> str:
         """The summaries of past iterations as one text for a system prompt; ``""`` without any."""
@@ -196,6 +196,12 @@ class ContextManager:
 
     # what can be done about it
 
+    @overload
+    def summarize(self, *, template: str = "", timeout_s: float = 60.0) -> SummarizationResult: ...
+    @overload
+    def summarize(
+        self, *, template: str = "", wait: bool, timeout_s: float = 60.0
+    ) -> SummarizationResult | None: ...
     def summarize(
         self, *, template: str = "", wait: bool = True, timeout_s: float = 60.0
     ) -> SummarizationResult | None:
@@ -241,7 +247,7 @@ def turn_result(pushed: Pushed, used: tuple[str, ...], info: ContextInfo) -> Tur
     return TurnResult(
         seq=pushed.seq,
         grounding_used=used,
-        summarization_triggered=info.usage.total > info.limits.soft,
+        summarization_triggered=info.estimated_tokens > info.limits.soft,
         checkpoint_created=pushed.checkpoint,
         quality_score=1.0 if info.quality is None else info.quality,
         token_count=info.usage.total,
@@ -250,9 +256,10 @@ def turn_result(pushed: Pushed, used: tuple[str, ...], info: ContextInfo) -> Tur
 
 def describe(info: ContextInfo) -> str:
     """The session in one line."""
+    first, last = info.watermark + 1, info.last_seq
     return (
         f"{info.interactions} interactions, {info.usage.total:,} of {info.limits.hard:,} tokens "
         f"({info.usage.system:,} system prompt, {info.usage.summary:,} summary), "
-        f"turns {info.watermark + 1}-{info.last_seq} word for word, "
+        f"{f'turns {first}-{last}' if first <= last else 'no turns'} word for word, "
         f"{info.compactions} compactions"
     )

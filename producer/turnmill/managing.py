@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, overload
 
 from turnmill.contract.context import Context, ContextInfo, JsonMessage, Pushed
 from turnmill.contract.errors import InvalidInput, Transient, UnknownSession
@@ -65,11 +65,12 @@ class AsyncContextManager:
     ) -> Pushed:
         """Append a step: a user message with the picture, an assistant message with the rest.
 
-        ``image`` is bytes, a file's path, or an URL. ``text`` comes before the picture: the
-        question, in the first step. ``source`` is what the trajectory is about.
+        ``image`` is bytes, base64, a file's path, or an URL. ``text`` comes before the picture:
+        the question, in the first step. ``source`` is what the trajectory is about. Without
+        reasoning and action there is no assistant message yet.
 
         Raises:
-            InvalidTurn: the picture cannot be read; nothing was stored.
+            InvalidTurn: the picture cannot be read, or there is nothing; nothing was stored.
         """
         turn = step(
             image=image,
@@ -123,10 +124,9 @@ class AsyncContextManager:
 
     async def messages(self, *, include_system: bool = True) -> list[JsonMessage]:
         """The context's messages, with or without the session's system prompt."""
-        messages = (await self.read()).messages
-        if not include_system and (await self.info()).usage.system:
-            return messages[1:]
-        return messages
+        context = await self.read()
+        hidden = bool(context.system_prompt) and not include_system
+        return context.messages[1:] if hidden else context.messages
 
     async def context_injection(self) -> str:
         """The summaries of past iterations as one text for a system prompt; ``""`` without any."""
@@ -196,6 +196,14 @@ class AsyncContextManager:
 
     # what can be done about it
 
+    @overload
+    async def summarize(
+        self, *, template: str = "", timeout_s: float = 60.0
+    ) -> SummarizationResult: ...
+    @overload
+    async def summarize(
+        self, *, template: str = "", wait: bool, timeout_s: float = 60.0
+    ) -> SummarizationResult | None: ...
     async def summarize(
         self, *, template: str = "", wait: bool = True, timeout_s: float = 60.0
     ) -> SummarizationResult | None:

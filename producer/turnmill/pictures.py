@@ -73,11 +73,15 @@ class Pictures:
 
     def unsent(self, pictures: Sequence[Picture]) -> set[str]:
         """The keys of those whose bytes Redis is not known to have."""
+        if not pictures:
+            return set()
         with self._lock:
             return {picture.key for picture in pictures if picture.key not in self._stored}
 
     def sent(self, pictures: Sequence[Picture]) -> None:
         """Remember that Redis has them, and how they look."""
+        if not pictures:
+            return
         with self._lock:
             for picture in pictures:
                 self._stored[picture.key] = None

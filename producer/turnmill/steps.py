@@ -3,16 +3,22 @@
 from __future__ import annotations
 
 import base64
-import mimetypes
+import binascii
+import json
 from pathlib import Path
 from typing import Any
+
+from pydantic_core import PydanticSerializationError, to_jsonable_python
 
 from turnmill.contract.errors import InvalidTurn
 
 __all__ = ["image_url", "interaction", "step"]
 
 Image = bytes | str | Path
-"""A picture: its bytes, a file's path, or an URL (``data:``, ``http:``, ``https:``, ``file:``)."""
+"""A picture: its bytes, the same as base64, a file's path, or an URL (``data:``, ``http(s):``,
+``file:``)."""
+
+_ALLOWED = "allowed are bytes, base64, a path, or a data:, http(s): or file: URL"
 
 _MAGIC = {
     b"\x89PNG": "image/png",
@@ -36,30 +42,62 @@ def step(
     """One step of an agent that looks and acts: what it saw, what it thought, what it did.
 
     A user message with ``text`` and the picture, then an assistant message with the reasoning and
-    the action. Action and region are kept as metadata, too.
+    the action; without both, the user message alone, to be answered. Action and region are kept
+    as metadata, too; a region may be anything JSON can say, a pydantic model included.
 
     Raises:
-        InvalidTurn: the picture is not one of the kinds in ``Image``, or its file cannot be read.
+        InvalidTurn: the picture is not one of the kinds in ``Image``, or its file cannot be read;
+            or the step has nothing in it.
     """
-    if text is None:
-        text = "Here is the current view." if region is None else f"Here is the region {region}."
-    parts: list[dict[str, Any]] = [{"type": "text", "text": text}]
+    _check_texts(reasoning=reasoning, action=action)
+    _check_texts(text=text or "", source=source or "")
+    if image is None and not (reasoning or action or text):
+        raise InvalidTurn("step: needs an image, text, reasoning or an action")
+    region = _jsonable(region)
+    parts: list[dict[str, Any]] = [{"type": "text", "text": text or _caption(image, region)}]
     if image is not None:
         parts.append({"type": "image_url", "image_url": {"url": image_url(image)}})
-    said = "\n\n".join(part for part in (reasoning, f"Action: {action}") if part)
+    messages: list[dict[str, Any]] = [{"role": "user", "content": parts}]
+    said = "\n\n".join(part for part in (reasoning, action and f"Action: {action}") if part)
+    if said:
+        messages.append({"role": "assistant", "content": said})
     metadata = {"reasoning": reasoning, "action": action, "region": region, "source": source}
     return {
-        "messages": [
-            {"role": "user", "content": parts},
-            {"role": "assistant", "content": said},
-        ],
+        "messages": messages,
         "iteration": iteration,
-        "metadata": {name: value for name, value in metadata.items() if value is not None},
+        "metadata": {name: value for name, value in metadata.items() if value not in (None, "")},
     }
 
 
+def _check_texts(**texts: object) -> None:
+    for name, value in texts.items():
+        if not isinstance(value, str):
+            raise InvalidTurn(f"{name}: must be a str, got {type(value).__name__}")
+
+
+def _jsonable(region: Any) -> Any:
+    try:
+        return to_jsonable_python(region)
+    except (PydanticSerializationError, ValueError):
+        raise InvalidTurn(f"region: must be JSON, got {type(region).__name__}") from None
+
+
+def _caption(image: Image | None, region: Any) -> str:
+    """What the user message says where the agent gives no text."""
+    if image is None:
+        return "There is no picture of this step."
+    if region is None:
+        return "Here is the current view."
+    return f"Here is the region {region if isinstance(region, str) else json.dumps(region)}."
+
+
 def interaction(user_query: str, assistant_response: str) -> dict[str, Any]:
-    """A question and its answer as one turn."""
+    """A question and its answer as one turn.
+
+    Raises:
+        InvalidTurn: one of them is no text.
+    """
+    _check_texts(user_query=user_query, assistant_response=assistant_response)
     return {
         "messages": [
             {"role": "user", "content": user_query},
@@ -74,29 +112,42 @@ def image_url(image: Image) -> str:
     Raises:
         InvalidTurn: not a picture anybody can read.
     """
-    if isinstance(image, str) and image.startswith(("data:", "http://", "https://", "file:")):
+    if isinstance(image, str) and image.startswith(("data:image/", "http://", "https://", "file:")):
         return image
     if isinstance(image, str | Path):
-        image, media = _read(Path(image))
-    elif isinstance(image, bytes):
-        media = next((kind for magic, kind in _MAGIC.items() if image.startswith(magic)), "")
-    else:
-        raise InvalidTurn(
-            f"image: got {type(image).__name__}; allowed are bytes, a path, or a data:, http(s): "
-            "or file: URL"
-        )
-    if not media.startswith("image/"):
+        image = _from_base64(image) or _read(Path(image))
+    elif not isinstance(image, bytes):
+        raise InvalidTurn(f"image: got {type(image).__name__}; {_ALLOWED}")
+    media = _media_type(image)
+    if media is None:
         raise InvalidTurn(
             f"image: {len(image)} bytes that are no PNG, JPEG, GIF, WebP or BMP picture"
         )
     return f"data:{media};base64,{base64.b64encode(image).decode()}"
 
 
-def _read(path: Path) -> tuple[bytes, str]:
+def _media_type(data: bytes) -> str | None:
+    media = next((kind for magic, kind in _MAGIC.items() if data.startswith(magic)), None)
+    if media == "image/webp" and data[8:12] != b"WEBP":  # RIFF holds sounds, too
+        return None
+    return media
+
+
+def _from_base64(text: str | Path) -> bytes | None:
+    """The picture this text is the base64 of, or None: then it is a file's name."""
+    if isinstance(text, Path):
+        return None
     try:
-        return path.read_bytes(), mimetypes.guess_type(path.name)[0] or ""
+        data = base64.b64decode(text, validate=True)
+    except (binascii.Error, ValueError):
+        return None
+    return data if _media_type(data) else None
+
+
+def _read(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
     except (OSError, ValueError) as error:
         raise InvalidTurn(
-            f"image: no readable file of that name ({type(error).__name__}); allowed are bytes, a "
-            "path, or a data:, http(s): or file: URL"
+            f"image: no readable file of that name ({type(error).__name__}); {_ALLOWED}"
         ) from None

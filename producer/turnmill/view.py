@@ -49,6 +49,7 @@ META_FIELDS = (
     b"basis",
     b"counted_settings",
     b"pictures",
+    b"images_before",
 )
 
 
@@ -66,7 +67,7 @@ def read_context(session: SessionId, reply: Sequence[Any]) -> Context:
         view, counts = view.by_bounds(stored), {}
     log = [LogEntry.of(entry) for entry in entries]
     turns = _with_elisions(decode_turns([entry.messages for entry in log]), log, stored)
-    tail = _tail(log, turns, view.counted_seq, counts, formula)
+    tail = _tail(log, turns, view, counts, formula)
     pending = sum(turn.tokens for turn in tail if not turn.exact)
     tokens = view.usage.total + pending
     receipt = None
@@ -93,6 +94,7 @@ def read_context(session: SessionId, reply: Sequence[Any]) -> Context:
         projection=receipt,
         summary=stored.summary,
         events=stored.events,
+        system_prompt=view.system,
     )
 
 
@@ -108,6 +110,7 @@ class View:
     policy_json: bytes
     basis: str
     is_counted: bool
+    images_before: int
 
     @classmethod
     def of(cls, fields: Sequence[bytes | None]) -> View:
@@ -125,6 +128,7 @@ class View:
             policy_json=fields[10] or b"",
             basis=(fields[11] or b"").decode(),
             is_counted=fields[12] is not None,
+            images_before=to_int(fields[14]),
         )
 
     @property
@@ -209,16 +213,17 @@ def _with_elisions(
 def _tail(
     log: Sequence[LogEntry],
     turns: Sequence[Sequence[JsonMessage]],
-    counted_seq: int,
+    view: View,
     counts: Mapping[bytes, bytes],
     formula: ImageFormula,
 ) -> list[TailTurn]:
     """The turns as a provider takes them, with tokens: exact where counted, else a bound."""
     tracker = CallTracker()
+    thumbnail = _thumbnail(log, view)
     tail = []
     for entry, turn in zip(log, turns, strict=True):
         legal = tracker.repair(turn)
-        exact = entry.seq <= counted_seq
+        exact = entry.seq <= view.counted_seq
         tokens = int(counts.get(b"%d" % entry.seq, 0)) if exact else 0
         if not tokens:
             weighed = legal is turn and not _is_repriced(entry, formula)
@@ -229,10 +234,22 @@ def _tail(
                 messages=legal,
                 tokens=tokens,
                 exact=exact,
-                pinned=entry.pinned,
+                pinned=entry.pinned or entry.seq == thumbnail,
             )
         )
     return tail
+
+
+def _thumbnail(log: Sequence[LogEntry], view: View) -> Seq | None:
+    """The turn with the session's first picture, where the policy keeps that and it is not covered.
+
+    As a compaction keeps it (``first_image_turn``), so does a projection.
+    """
+    if view.policy.max_history_images is None or not view.policy.keep_first_image:
+        return None
+    if view.images_before:
+        return None
+    return next((entry.seq for entry in log if b'"type":"image_url"' in entry.messages), None)
 
 
 def _is_repriced(entry: LogEntry, formula: ImageFormula) -> bool:

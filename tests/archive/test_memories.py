@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.archive.records import EPOCH, LATER, compaction, session, turn
-from turnmill.contract.names import Namespace
+from turnmill.contract.names import Namespace, Seq
 from turnmill_worker.archive import SqlArchive
 from turnmill_worker.ports import SessionRef
 from turnmill_worker.records import Batch, Memory
@@ -18,6 +18,10 @@ def remembered(archive: SqlArchive, namespace: Namespace = SHOP) -> dict[str, st
     return {memory.id: memory.text for _, memory in archive.memories(namespace)}
 
 
+def placed(archive: SqlArchive) -> dict[str, int]:
+    return {memory.id: memory.position for _, memory in archive.memories(SHOP)}
+
+
 def test_a_turn_leaves_one_memory(archive: SqlArchive, ref: SessionRef) -> None:
     archive.store(ref, EPOCH, Batch(turns=(turn(3, {"role": "user", "content": " Red? "}),)))
 
@@ -27,7 +31,8 @@ def test_a_turn_leaves_one_memory(archive: SqlArchive, ref: SessionRef) -> None:
         text="Red?",
         speaker="user",
         session=ref.session,
-        position=300,
+        seq=Seq(3),
+        position=1,
         at_ms=3_000,
     )
     assert archive.memories(SHOP) == [(1, expected)]
@@ -45,10 +50,49 @@ def test_each_speaker_of_a_turn_is_remembered(archive: SqlArchive, ref: SessionR
     archive.store(ref, EPOCH, Batch(turns=(turn(2, *messages),)))
 
     found = [memory for _, memory in archive.memories(SHOP)]
-    assert [(one.id, one.speaker, one.text, one.position) for one in found] == [
-        (f"{BASE}:turn:2.1", "ann", "Where is it?", 201),
-        (f"{BASE}:turn:2.4", "assistant", "In\nParis", 204),
+    assert [(one.id, one.speaker, one.text, one.seq) for one in found] == [
+        (f"{BASE}:turn:2.1", "ann", "Where is it?", 2),
+        (f"{BASE}:turn:2.4", "assistant", "In\nParis", 2),
     ]
+
+
+def test_what_is_said_is_numbered_on_across_batches(archive: SqlArchive, ref: SessionRef) -> None:
+    call = {"role": "assistant", "content": None, "tool_calls": [{"id": "c"}]}
+    result = {"role": "tool", "tool_call_id": "c", "content": "a long result"}
+    answer = {"role": "assistant", "content": "It is red."}
+    first = Batch(turns=(turn(1), turn(2, call), turn(3, result)))
+
+    archive.store(ref, EPOCH, first)
+    archive.store(ref, EPOCH, first)
+    archive.store(ref, EPOCH, Batch(turns=(turn(4, answer), turn(5, state="cleared"), turn(6))))
+
+    assert placed(archive) == {f"{BASE}:turn:1": 1, f"{BASE}:turn:4": 2, f"{BASE}:turn:6": 3}
+
+
+def test_numbering_goes_on_after_turns_were_set_aside(archive: SqlArchive, ref: SessionRef) -> None:
+    archive.store(ref, EPOCH, Batch(turns=tuple(map(turn, range(1, 6)))))
+
+    archive.mark(ref, EPOCH, after_seq=2, through_seq=5, state="rolled-back")
+    archive.store(ref, EPOCH, Batch(turns=(turn(6), turn(7))))
+
+    expected = {1: 1, 2: 2, 6: 3, 7: 4}
+    assert placed(archive) == {f"{BASE}:turn:{seq}": at for seq, at in expected.items()}
+
+
+def test_each_incarnation_and_each_session_is_numbered_by_itself(
+    archive: SqlArchive, ref: SessionRef
+) -> None:
+    for epoch in (EPOCH, LATER):
+        archive.store(ref, epoch, Batch(turns=(turn(1), turn(2))))
+    archive.store(session("agent-8"), EPOCH, Batch(turns=(turn(1),)))
+
+    assert placed(archive) == {
+        f"{BASE}:turn:1": 1,
+        f"{BASE}:turn:2": 2,
+        f"agent-7:{LATER}:turn:1": 1,
+        f"agent-7:{LATER}:turn:2": 2,
+        f"agent-8:{EPOCH}:turn:1": 1,
+    }
 
 
 @pytest.mark.parametrize(
@@ -58,6 +102,7 @@ def test_each_speaker_of_a_turn_is_remembered(archive: SqlArchive, ref: SessionR
         {"role": "user", "content": []},
         {"role": "user", "content": 7},
         {"role": "user", "name": "memories", "content": "what you knew"},
+        {"role": "tool", "tool_call_id": "c", "content": "a result"},
         "not an object",
     ],
 )
@@ -128,7 +173,6 @@ def test_a_rolling_summary_replaces_the_one_before(archive: SqlArchive, ref: Ses
         kind="summary",
         text="[context-summary] one and two",
         session=ref.session,
-        position=2_099,
         at_ms=20_000,
     )
     ((cursor, found),) = archive.memories(SHOP)

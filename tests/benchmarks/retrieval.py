@@ -1,11 +1,12 @@
 """Prints how often a question finds its evidence among the old turns, and how fast.
 
-    python -m tests.benchmarks.retrieval FOLDER [--only locomo bfcl_memory aer latency]
+    python -m tests.benchmarks.retrieval FOLDER [--only locomo bfcl_memory aer latency asked]
 
 FOLDER holds `locomo` and `bfcl_memory` as `.jsonl.gz`. Every message but a session's heading is one
 memory, with its speaker, and its heading's date. No model reads any output.
 
-    p50   of searches for the 10 best
+    p50   of searches for the 10 best; under `asked`, from an agent's question to its answer,
+          through Redis and a real worker that follows its archive (SQLite)
     R@k   mean share of a question's evidence turns among the k best memories (categories 1 to 4)
     AER   share of eligible questions whose answer stems all survive in the evidence turns, as
           `survival` has it, kept by a 10 % summary or standing among the k best memories
@@ -19,6 +20,7 @@ import datetime as dt
 import random
 import re
 import statistics
+import tempfile
 import time
 import tracemalloc
 from collections import Counter
@@ -37,7 +39,11 @@ from tests.benchmarks.survival import (
     text_of,
 )
 from tests.benchmarks.survival import _count as count_tokens
-from turnmill.contract.names import SessionId
+from tests.processes import WorkerProcess
+from turnmill import ContextClient
+from turnmill.contract.names import Namespace, SessionId
+from turnmill.embedded import EmbeddedRedis
+from turnmill_worker.archive import SqlArchive
 from turnmill_worker.grounding import MemoryIndex
 from turnmill_worker.records import Memory
 
@@ -177,6 +183,38 @@ def latency(conversations: Sequence[Mapping[str, Any]], size: int) -> str:
     )
 
 
+def asked(conversations: Sequence[Mapping[str, Any]], size: int) -> str:
+    """Times from an agent's question to its answer: the first, which builds the index, and later.
+
+    Every tenth question comes after a memory more.
+    """
+    questions_ = [str(q["question"]) for c in conversations for q in questions(c)][:300]
+    with tempfile.TemporaryDirectory() as folder:
+        archive = SqlArchive.open(f"sqlite:///{folder}/archive.sqlite3")
+        for memory in crowd(conversations, size):
+            archive.remember(Namespace("asked"), memory)
+        archive.close()
+        env = {"TURNMILL_ARCHIVE_URL": f"sqlite:///{folder}/archive.sqlite3"}
+        with (
+            EmbeddedRedis(Path(folder) / "redis", durable=False) as server,
+            WorkerProcess(server.url, Path(folder), env=env),
+            ContextClient(server.url, namespace="asked") as client,
+        ):
+            times: list[float] = []
+            for at, question in enumerate(questions_):
+                if at % 10 == 1:
+                    client.remember(f"Note {at}: {question}")
+                started = time.perf_counter()
+                client.ground(question, 5, timeout_s=60)
+                times.append(time.perf_counter() - started)
+    first, later = times[0], sorted(times[1:])
+    p50, p95, p99 = (1000 * later[int(share * len(later))] for share in (0.5, 0.95, 0.99))
+    return (
+        f"{size:>8,} memories  asked p50 {p50:.1f} ms  p95 {p95:.1f} ms  p99 {p99:.1f} ms  "
+        f"first {1000 * first:.0f} ms"
+    )
+
+
 def _timed(index: MemoryIndex, question: str) -> float:
     started = time.perf_counter()
     index.search(question, 10)
@@ -187,7 +225,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     """Prints recall per data set, then answers kept with a summary, then latency by size."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("folder", type=Path)
-    parts = ["locomo", "bfcl_memory", "aer", "latency"]
+    parts = ["locomo", "bfcl_memory", "aer", "latency", "asked"]
     parser.add_argument("--only", nargs="+", default=parts, choices=parts)
     parser.add_argument("--sizes", nargs="+", type=int, default=[1_000, 10_000, 100_000])
     options = parser.parse_args(argv)
@@ -212,6 +250,10 @@ def main(argv: Sequence[str] | None = None) -> None:
         locomo = load(options.folder, "locomo")
         for size in options.sizes:
             print(latency(locomo, size))
+    if "asked" in options.only:
+        locomo = load(options.folder, "locomo")
+        for size in options.sizes:
+            print(asked(locomo, size))
 
 
 if __name__ == "__main__":

@@ -4,23 +4,28 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import pytest
 from typer.testing import CliRunner
 
 from tests.cli.commands import Ran
+from tests.processes import WorkerProcess
 from turnmill.cli.app import app
 from turnmill.embedded import EmbeddedRedis
 
 
 @pytest.fixture
 def turnmill(
-    redis_server: EmbeddedRedis, namespace: str, monkeypatch: pytest.MonkeyPatch
+    redis_server: EmbeddedRedis, namespace: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> Callable[..., Ran]:
     """Runs a command in this process against the test's namespace, named by the environment."""
     monkeypatch.setenv("TURNMILL_REDIS_URL", redis_server.url)
     monkeypatch.delenv("TURNMILL_BROKER_URL", raising=False)
+    monkeypatch.delenv("TURNMILL_ARCHIVE_URL", raising=False)
+    monkeypatch.delenv("TURNMILL_TEMPLATE_DIRS", raising=False)
+    monkeypatch.setenv("TURNMILL_DATA_DIR", str(tmp_path / "no-data"))
     monkeypatch.setenv("TURNMILL_NAMESPACE", namespace)
     monkeypatch.setenv("COLUMNS", "200")
 
@@ -48,3 +53,23 @@ def turnmill_process(turnmill: Callable[..., Ran]) -> Callable[..., Ran]:
         return Ran(done.returncode, done.stdout, done.stderr)
 
     return run
+
+
+@pytest.fixture(scope="module")
+def data_dir(
+    redis_server: EmbeddedRedis, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Path]:
+    """Where a running worker keeps its archive."""
+    folder = tmp_path_factory.mktemp("worker")
+    env = {"TURNMILL_ARCHIVE_URL": "", "TURNMILL_DATA_DIR": str(folder / "data")}
+    with WorkerProcess(redis_server.url, folder, env=env):
+        yield folder / "data"
+
+
+@pytest.fixture
+def served(
+    turnmill: Callable[..., Ran], data_dir: Path, monkeypatch: pytest.MonkeyPatch
+) -> Callable[..., Ran]:
+    """``turnmill`` beside a worker, whose archive the environment names."""
+    monkeypatch.setenv("TURNMILL_DATA_DIR", str(data_dir))
+    return turnmill

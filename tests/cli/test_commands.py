@@ -14,6 +14,7 @@ import pytest
 import turnmill.cli
 from tests.cli.commands import Ran
 from tests.processes import wait_until
+from turnmill.cli.app import PANELS
 from turnmill.cli.output import safe_url
 from turnmill.embedded import EmbeddedRedis, free_port
 
@@ -33,8 +34,31 @@ def test_help_names_every_command(turnmill_process: Callable[..., Ran]) -> None:
         "open",
         "forget",
         "doctor",
+        "compact",
+        "clear",
+        "checkpoint",
+        "checkpoints",
+        "rollback",
+        "transcript",
+        "export",
+        "history",
+        "visualize",
+        "diff",
+        "ground",
+        "remember",
+        "policies",
+        "templates",
+        "archive",
     ):
         assert f" {name} " in ran.stdout
+
+
+def test_every_command_stands_under_a_heading(turnmill: Callable[..., Ran]) -> None:
+    shown = turnmill("--help").stdout
+
+    assert "─ Commands " not in shown
+    for panel in PANELS:
+        assert f"─ {panel} " in shown
 
 
 def test_without_typer_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import sqlite3
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -17,6 +18,7 @@ from turnmill.contract.keys import session_keys
 from turnmill.contract.names import Namespace, SessionId
 from turnmill.embedded import EmbeddedRedis, free_port
 from turnmill_worker import tokens
+from turnmill_worker.archive import SqlArchive, engine
 
 
 @pytest.fixture
@@ -143,7 +145,7 @@ def test_without_redis_and_broker_both_are_problems(turnmill: Callable[..., Ran]
 
     checks = found(ran)
     assert ran.exit_code == 1
-    assert set(checks) == {"redis", "broker", "vocabulary"}
+    assert set(checks) == {"redis", "broker", "vocabulary", "archive", "templates"}
     assert checks["redis"]["status"] == checks["broker"]["status"] == "problem"
     assert "hunter2" not in ran.stdout
 
@@ -182,3 +184,96 @@ def test_counts_by_the_heuristic_are_a_warning(
 
     assert checks["vocabulary"]["status"] == "warning"
     assert "estimated" in checks["vocabulary"]["found"]
+
+
+def make_archive(folder: Path) -> Path:
+    SqlArchive.open(f"sqlite:///{folder / 'archive.db'}").close()
+    return folder / "archive.db"
+
+
+def test_an_archive_that_can_be_written_is_well_and_none_is_not_made(
+    turnmill: Callable[..., Ran], tmp_path: Path
+) -> None:
+    words = ("doctor", "--json", "--data-dir", str(tmp_path))
+
+    without = found(turnmill(*words))["archive"]
+    assert not (tmp_path / "archive.db").exists()
+    file = make_archive(tmp_path)
+    with_one = found(turnmill(*words))["archive"]
+
+    assert (without["status"], with_one["status"]) == ("ok", "ok")
+    assert "not needed yet" in without["found"]
+    assert with_one["found"].startswith(f"{file}: writable, schema v")
+
+
+def test_an_archive_that_is_damaged_or_in_use_for_writing_is_a_problem(
+    turnmill: Callable[..., Ran], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(engine, "_LOCK_TIMEOUT_S", 0.1)
+    words = ("doctor", "--json", "--data-dir", str(tmp_path))
+    file = make_archive(tmp_path)
+    with sqlite3.connect(file, isolation_level=None) as other:
+        other.execute("BEGIN IMMEDIATE")
+        locked = found(turnmill(*words))["archive"]
+        other.execute("ROLLBACK")
+    other.close()
+    for each in tmp_path.glob("archive.db*"):
+        each.unlink()
+    file.write_text("no database, but text that somebody has put in its place")
+    damaged = found(turnmill(*words))["archive"]
+
+    assert (locked["status"], damaged["status"]) == ("problem", "problem")
+    assert "covered turns wait in Redis" in locked["advice"]
+
+
+def test_an_archive_turned_off_is_said(turnmill: Callable[..., Ran]) -> None:
+    check = found(turnmill("doctor", "--json", "--archive-url", "none"))["archive"]
+
+    assert check["status"] == "ok"
+    assert "turned off" in check["found"]
+
+
+@pytest.mark.parametrize(("waits_s", "status"), [(1, "ok"), (90, "warning"), (900, "problem")])
+def test_turns_that_wait_for_the_archive_are_judged_by_the_oldest(
+    turnmill: Callable[..., Ran],
+    redis_client: redis.Redis,
+    namespace: str,
+    waits_s: int,
+    status: str,
+) -> None:
+    keys = session_keys(Namespace(namespace), SessionId("late"))
+    redis_client.zadd(keys.unarchived, {"late": (time.time() - waits_s) * 1000})
+
+    judged = found(turnmill("doctor", "--json"))["archiving"]
+    off = found(turnmill("doctor", "--json", "--archive-url", "none"))["archiving"]
+
+    assert judged["status"] == status
+    assert judged["found"].startswith("1 session with turns to archive")
+    assert off["status"] == "ok"
+
+
+def test_template_folders_that_are_absent_or_hold_a_bad_template_are_named(
+    turnmill: Callable[..., Ran], tmp_path: Path
+) -> None:
+    absent = found(turnmill("doctor", "--json", "--template-dirs", str(tmp_path / "none")))
+    (tmp_path / "mine.md").write_bytes(b"\xff")
+    bad = found(turnmill("doctor", "--json", "--template-dirs", str(tmp_path)))
+    usual = found(turnmill("doctor", "--json"))
+
+    assert absent["templates"]["status"] == "warning"
+    assert str(tmp_path / "none") in absent["templates"]["found"]
+    assert bad["templates"]["status"] == "problem"
+    assert "mine.md" in bad["templates"]["found"]
+    assert usual["templates"]["status"] == "ok"
+
+
+def test_where_no_worker_is_installed_archive_and_templates_are_not_looked_at(
+    turnmill: Callable[..., Ran], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "turnmill_worker.settings", None)
+    monkeypatch.setitem(sys.modules, "turnmill_worker.templates", None)
+
+    checks = found(turnmill("doctor", "--json"))
+
+    assert "no worker here" in checks["archive"]["found"]
+    assert "no worker here" in checks["templates"]["found"]

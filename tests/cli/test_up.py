@@ -67,6 +67,8 @@ def test_a_pushed_session_is_counted_and_compacted(running: UpProcess) -> None:
 
         wait_until(lambda: client.info("grows").version > 0, what="a commit")
         wait_until(lambda: counted(client, "grows"), what="all counted")
+        wait_until(lambda: client.info("grows").turns_covered == 0, what="all archived")
+    assert (running.folder / "archive.db").exists()
 
 
 def test_flower_shows_outcomes_and_lets_nobody_change_anything(running: UpProcess) -> None:

@@ -1,11 +1,12 @@
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 
 import pytest
 
-from tests.deploy.compose import PATH, MissingVariableError, interpolate, load
+from tests.deploy.compose import PATH, REPOSITORY, MissingVariableError, interpolate, load
 from turnmill.contract.jobs import QUEUES
 
 YAMLLINT = "{extends: default, rules: {document-start: disable, line-length: {max: 120}}}"
@@ -90,6 +91,30 @@ def test_the_broker_is_the_state_store_unless_named() -> None:
     assert estimate.variables({"TURNMILL_BROKER_URL": "amqp://x"})["TURNMILL_BROKER_URL"] == (
         "amqp://x"
     )
+
+
+def test_every_worker_shares_the_volume_that_the_image_keeps_the_archive_in() -> None:
+    dockerfile = (REPOSITORY / "deploy" / "Dockerfile").read_text()
+    [data_dir] = re.findall(r"TURNMILL_DATA_DIR=(\S+)", dockerfile)
+    compose = load(GIVEN)
+
+    assert f'VOLUME ["{data_dir}"]' in dockerfile
+    assert "archive" in compose.volumes
+    for name, service in compose.workers().items():
+        assert f"archive:{data_dir}" in service.volumes, name
+        assert "TURNMILL_DATA_DIR" not in service.variables({}), name
+
+
+def test_an_archive_elsewhere_and_templates_reach_every_worker() -> None:
+    postgres = {"TURNMILL_ARCHIVE_URL": "postgresql://me@db/archive"}
+
+    for name, service in load(GIVEN).workers().items():
+        folder = service.variables({})["TURNMILL_TEMPLATE_DIRS"]
+        assert f"./templates:{folder}:ro" in service.volumes, name
+        assert "TURNMILL_ARCHIVE_URL" not in service.variables({}), name
+        assert service.variables(postgres).items() >= postgres.items(), name
+    mine = load(GIVEN | {"TURNMILL_TEMPLATES": "/srv/mine"}).services["summarize"]
+    assert "/srv/mine:/etc/turnmill/templates:ro" in mine.volumes
 
 
 def test_a_redis_password_reaches_the_server_and_every_url() -> None:

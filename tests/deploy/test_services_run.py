@@ -47,7 +47,8 @@ def healthy(service: Service, environment: dict[str, str]) -> bool:
 @contextmanager
 def up(service: Service, folder: Path) -> Iterator[Program]:
     """The service, started and healthy."""
-    environment = clean_environment(**service.variables({}))
+    data = {"TURNMILL_DATA_DIR": str(folder.parent / "data")}  # a volume, in the image
+    environment = clean_environment(**service.variables({}), **data)
     with running(service.command, environment=environment, folder=folder) as program:
         # A health check that comes too early takes its whole timeout to fail.
         wait_until(

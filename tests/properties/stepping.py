@@ -1,6 +1,6 @@
 """Jobs that stop before every step they take outside, so that a test decides what comes between.
 
-A job is the real pipeline in a thread of its own. Before each call of a port it waits to be let
+A job is the real stage in a thread of its own. Before each call of a port it waits to be let
 through; killed there, it vanishes as a worker does: nothing is released, nobody is told.
 """
 
@@ -8,18 +8,30 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, Self, cast
 
 from turnmill.contract import jobs
-from turnmill.contract.errors import Transient
+from turnmill.contract.errors import NoCheckpoint, Transient, TurnmillError, UnknownSession
 from turnmill.contract.outcomes import Outcome
+from turnmill_worker.archiving import Archiving
+from turnmill_worker.exporting import Exporting
 from turnmill_worker.pipeline import Pipeline
-from turnmill_worker.ports import Hints, SessionRef, Sessions, Summarizer
+from turnmill_worker.ports import (
+    Archive,
+    Hints,
+    Outgoing,
+    SessionRef,
+    Sessions,
+    States,
+    Summarizer,
+)
+from turnmill_worker.rollback import Rollback
 from turnmill_worker.templates.loader import TemplateLoader
 from turnmill_worker.tokens import counter_for
 
-__all__ = ["SentHints", "SteppedJob"]
+__all__ = ["Outside", "SentHints", "SteppedJob"]
 
 PATIENCE_S = 60
 
@@ -38,6 +50,18 @@ class SentHints:
     def waiting(self, task: str) -> int:
         """How many of them are for this task."""
         return sum(sent == task for sent, _ in self.sent)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Outside:
+    """Everything a job reaches through ports."""
+
+    sessions: Sessions
+    states: States
+    outgoing: Outgoing
+    archive: Archive
+    hints: SentHints
+    summarizer: Summarizer
 
 
 class _Killed(BaseException):
@@ -88,40 +112,33 @@ class _SteppedSessions(_Stepped):
 
 
 class SteppedJob:
-    """One job of the pipeline, let through its steps one by one."""
+    """One job, let through its steps one by one.
+
+    Args:
+        asked: what an agent asked for: what to roll back to, or a template's name.
+    """
 
     def __init__(
-        self,
-        task: str,
-        ref: SessionRef,
-        *,
-        sessions: Sessions,
-        hints: SentHints,
-        summarizer: Summarizer,
+        self, task: str, ref: SessionRef, *, outside: Outside, asked: str | int | None = None
     ) -> None:
         self.task = task
         self.ref = ref
-        self.outcome: Outcome | None = None
+        self.result: Any = None
+        self.refusal: TurnmillError | None = None
         self.error: Exception | None = None
         self.ended = False
         self._killed = False
         self._go = threading.Semaphore(0)
         self._stopped = threading.Semaphore(0)
-        pipeline = Pipeline(
-            templates=TemplateLoader(),
-            sessions=cast("Sessions", _SteppedSessions(sessions, self._wait)),
-            hints=cast("Hints", _Stepped(hints, self._wait)),
-            counters=counter_for,
-            summarizers={"extractive": summarizer},
-        )
-        work = {
-            jobs.ESTIMATE: pipeline.estimate,
-            jobs.COMPACT: pipeline.compact,
-            jobs.SUMMARIZE: pipeline.summarize,
-        }[task]
+        work = _stages(outside, self._wait, asked)[task]
         self._thread = threading.Thread(target=self._run, args=(work,), daemon=True)
         self._thread.start()
         self._await_stop()
+
+    @property
+    def outcome(self) -> str | None:
+        """What the job says it did, if it is one that does."""
+        return self.result.outcome if isinstance(self.result, Outcome) else None
 
     def step(self) -> None:
         """Let it take its next step, and wait until it stands before the one after."""
@@ -150,13 +167,44 @@ class SteppedJob:
         if self._killed:
             raise _Killed
 
-    def _run(self, work: Callable[[SessionRef], Outcome]) -> None:
+    def _run(self, work: Callable[[SessionRef], Any]) -> None:
         try:
-            self.outcome = work(self.ref)
-        except (_Killed, Transient):
-            pass  # a passing failure is tried again by the due list
+            self.result = work(self.ref)
+        except _Killed:
+            pass
+        except (Transient, NoCheckpoint, UnknownSession) as error:
+            self.refusal = error  # tried again by the lists; told to who asked
         except Exception as error:  # noqa: BLE001 - raised again where the test can see it
             self.error = error
         finally:
             self.ended = True
             self._stopped.release()
+
+
+def _stages(
+    outside: Outside, wait: Callable[[], None], asked: Any
+) -> dict[str, Callable[[SessionRef], Any]]:
+    """The work of each task, its every step outside announced."""
+    hints = cast("Hints", _Stepped(outside.hints, wait))
+    states = cast("States", _Stepped(outside.states, wait))
+    outgoing = cast("Outgoing", _Stepped(outside.outgoing, wait))
+    archive = cast("Archive", _Stepped(outside.archive, wait))
+    pipeline = Pipeline(
+        templates=TemplateLoader(),
+        sessions=cast("Sessions", _SteppedSessions(outside.sessions, wait)),
+        hints=hints,
+        counters=counter_for,
+        summarizers={"extractive": outside.summarizer},
+    )
+    archiving = Archiving(outgoing, archive, hints)
+    rollback = Rollback(states, archive, counter_for)
+    return {
+        jobs.ESTIMATE: pipeline.estimate,
+        jobs.COMPACT: pipeline.compact,
+        jobs.SUMMARIZE: pipeline.summarize,
+        jobs.ARCHIVE: archiving.archive,
+        jobs.FORGET: archiving.forget,
+        jobs.FORCE: lambda ref: pipeline.force(ref, template=str(asked or "")),
+        jobs.ROLLBACK: lambda ref: rollback.rollback(ref, asked),
+        jobs.EXPORT: Exporting(states, outgoing, archive).trajectory,
+    }

@@ -1,18 +1,23 @@
 """The session protocol under any order of events, against a model of a few lines.
 
-Agents push, open, read and forget; jobs run the real pipeline over the real scripts, stopped
-before any step, several at once, doubled, late, killed; hints and scripts get lost. After every
-event the promises of docs are looked up in Redis itself.
+Agents push, open, read, checkpoint, roll back, clear and forget; jobs run the real stages over the
+real scripts and a real archive, stopped before any step, several at once, doubled, late, killed;
+hints and scripts get lost, and the archive goes down. After every event the promises of docs are
+looked up in Redis and in the archive themselves.
 
 ``TURNMILL_PROTOCOL_EXAMPLES`` raises the number of runs: 15 by default, thousands before a release.
 """
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -28,24 +33,35 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
-from tests.properties.stepping import SentHints, SteppedJob
+from tests.pictures import data_url, picture, png
+from tests.properties.stepping import Outside, SentHints, SteppedJob
 from tests.properties.strategies import SYSTEM_PROMPTS, GivenTurn, policies, turns
 from turnmill import ContextClient, Policy, SilentWaker, SystemPromptTooLarge, UnknownSession
 from turnmill.contract import jobs
-from turnmill.contract.context import JsonMessage, StoredContext, TailTurn
-from turnmill.contract.errors import Transient
-from turnmill.contract.keys import NAMESPACES, session_keys, shard_keys, shard_of
+from turnmill.contract.blobs import join_images
+from turnmill.contract.context import JsonMessage, Pushed, StoredContext, TailTurn
+from turnmill.contract.errors import ArchiveUnavailable, NoCheckpoint, Transient
+from turnmill.contract.keys import NAMESPACES, policies_key, session_keys, shard_keys, shard_of
 from turnmill.contract.legality import CallTracker, repair, violations
 from turnmill.contract.names import Namespace, Seq, SessionId
 from turnmill.contract.render import render, render_head
+from turnmill.contract.trajectory import TurnState
+from turnmill.contract.turns import encode_turn, to_turn
 from turnmill.embedded import EmbeddedRedis
+from turnmill.pictures import take_pictures
+from turnmill_worker.archive.store import SqlArchive
 from turnmill_worker.compaction.snapshot import SummaryRequest
+from turnmill_worker.compaction.tally import images, interactions
 from turnmill_worker.counting import counting
 from turnmill_worker.errors import SummaryRejected
-from turnmill_worker.ports import Counter, SessionRef, Summary
+from turnmill_worker.exporting import Exporting
+from turnmill_worker.ports import Counter, Past, Recorded, Restored, SessionRef, Summary
+from turnmill_worker.records import Removed
+from turnmill_worker.store.outgoing import RedisOutgoing
 from turnmill_worker.store.sessions import RedisSessions
+from turnmill_worker.store.states import RedisStates
 from turnmill_worker.summarizers.offline import ExtractiveSummarizer
-from turnmill_worker.sweep import Sweeper
+from turnmill_worker.sweep import ARCHIVE_EVERY, Sweeper
 from turnmill_worker.tokens import count_messages, counter_for
 
 EXAMPLES = int(os.environ.get("TURNMILL_PROTOCOL_EXAMPLES", "15"))
@@ -58,11 +74,80 @@ NAMESPACE = Namespace("machine")
 LEASE_S = 3600.0  # no lease runs out by itself; `expire_lease` lets one run out
 
 names = st.sampled_from(["alpha", "alpha", "alpha", "beta"])
+labels = st.sampled_from(["", "mark", "before it went wrong"])
+policy_names = st.sampled_from(["default", "short"])
+
+PICTURES = [png(seed, size=900) for seed in range(3)]
+BYTES = {hashlib.sha256(data).hexdigest(): data for data in PICTURES}
+
+
+def _any_policy(policy: Policy, asked: dict[str, Any]) -> Policy:
+    ladder = policy.strategies
+    wanted = [name for name in asked.pop("strategies") if name not in ladder]
+    return Policy(**{**policy.model_dump(), **asked, "strategies": (*wanted, *ladder)})
+
+
+asked_for: list[dict[str, Any]] = [
+    {"strategies": ()},
+    {"strategies": ()},
+    {"strategies": ("images",), "max_history_images": 1},
+    {"strategies": ("images",), "max_history_images": 0, "keep_first_image": False},
+    {"strategies": ("window",), "max_interactions": 2},
+    {"strategies": ("managed",), "recent_runs": 3, "passthrough_runs": 1},
+]
 any_policy = st.builds(
-    lambda policy, encoding: policy.model_copy(update={"encoding": encoding}),
+    lambda policy, asked, encoding, threshold, interval, keep: _any_policy(
+        policy,
+        {
+            **asked,
+            "encoding": encoding,
+            "quality_threshold": threshold,
+            "checkpoint_interval": interval,
+            "keep_checkpoints": keep,
+        },
+    ),
     policies((512, 1024)),
+    st.sampled_from(asked_for),
     st.sampled_from(["o200k_base", "o200k_base", "cl100k_base"]),
+    st.sampled_from([0.0, 0.0, 0.6]),
+    st.sampled_from([0, 2, 3]),
+    st.sampled_from([0, 2, 5]),
 )
+
+
+def _showing(at: int, role: str) -> GivenTurn:
+    parts = [{"type": "text", "text": "Look:"}, picture(data_url(PICTURES[at]))]
+    return GivenTurn(({"role": role, "content": parts},))
+
+
+any_turn = st.one_of(
+    turns(12),
+    turns(12),
+    turns(12),
+    st.builds(_showing, st.integers(0, len(PICTURES) - 1), st.just("user")),
+)
+
+
+def _stored(turn: GivenTurn) -> list[JsonMessage]:
+    """The turn's messages as Redis holds them: references for pictures."""
+    stored, _ = take_pictures(to_turn(turn.as_pushed()), "")
+    found: list[JsonMessage] = json.loads(encode_turn(stored)[0])
+    return found
+
+
+def _essence(stored: StoredContext) -> dict[str, Any]:
+    return stored.model_dump(exclude={"version", "tokens", "strategy"})
+
+
+@dataclass
+class Saved:
+    """A checkpoint as it was made."""
+
+    id: str
+    seq: int
+    stored: StoredContext
+    messages: list[JsonMessage] | None = None
+    system: str = ""
 
 
 @dataclass
@@ -70,14 +155,37 @@ class Session:
     """What must be true of one incarnation of a name."""
 
     policy: Policy = field(default_factory=Policy)
+    has_policy: bool = False
+    follows: str = ""
     system: str = ""
     turns: list[tuple[str, GivenTurn]] = field(default_factory=list)
+    states: list[TurnState] = field(default_factory=list)
+    automatic: list[Saved] = field(default_factory=list)
+    named: list[Saved] = field(default_factory=list)
+    ever_saved: list[Saved] = field(default_factory=list)
+    history_tokens: int = 0
     version: int = 0
     last_read: tuple[object, list[JsonMessage]] | None = None
 
     @property
     def seq_of(self) -> dict[str, int]:
         return {turn_id: seq for seq, (turn_id, _) in enumerate(self.turns, 1)}
+
+    def kept(self, after: int = 0) -> list[int]:
+        """Seqs of the conversation's turns after this one."""
+        return [seq for seq, state in enumerate(self.states, 1) if state == "kept" and seq > after]
+
+    def add(self, turn_id: str, turn: GivenTurn) -> int:
+        self.turns.append((turn_id, turn))
+        self.states.append("kept")
+        return len(self.turns)
+
+    def set_aside(self, state: TurnState, after: int = 0) -> int:
+        """Mark the kept turns after this one; returns how many."""
+        gone = self.kept(after)
+        for seq in gone:
+            self.states[seq - 1] = state
+        return len(gone)
 
 
 class AnySummarizer:
@@ -100,21 +208,81 @@ class AnySummarizer:
                 return ExtractiveSummarizer().summarize(request, counter)
 
 
+class AnyArchive:
+    """The archive, when its database is up."""
+
+    def __init__(self, archive: SqlArchive) -> None:
+        self._archive = archive
+        self.is_up = True
+
+    def __getattr__(self, name: str) -> Any:
+        if not self.is_up:
+            raise ArchiveUnavailable("archive: down")
+        return getattr(self._archive, name)
+
+
+class WatchedSessions(RedisSessions):
+    """Sessions that tell the model how many tokens were counted."""
+
+    counted: Callable[[SessionRef, int], None]
+
+    def record_counts(self, ref: SessionRef, seen: Any, **counts: Any) -> Recorded:
+        """Store them, and tell."""
+        recorded = super().record_counts(ref, seen, **counts)
+        if not recorded.stale:
+            self.counted(ref, sum(turn.tokens for turn in counts["turns"]))
+        return recorded
+
+
+class WatchedStates(RedisStates):
+    """States that tell the model what was restored."""
+
+    restored: Callable[[SessionRef, Restored, int, int], None]
+
+    def restore(self, ref: SessionRef, past: Past, state: Restored) -> tuple[int, int]:
+        """Restore it, and tell."""
+        keys = session_keys(ref.namespace, ref.session)
+        counted = int(self._redis.hget(keys.meta, "counted_seq") or 0)
+        version, lost = super().restore(ref, past, state)
+        if version:
+            self.restored(ref, state, version, counted)
+        return version, lost
+
+
 class Protocol(RuleBasedStateMachine):
     """Everything that may happen to the sessions of one namespace."""
 
-    def __init__(self, server: EmbeddedRedis) -> None:
+    def __init__(self, server: EmbeddedRedis, archive: SqlArchive) -> None:
         super().__init__()
         url = server.url.removesuffix("/0") + "/7"
         self.redis = redis.Redis.from_url(url)
         self.redis.flushdb()
         self.client = ContextClient(url, namespace=NAMESPACE, broker=SilentWaker())
-        self.sessions = RedisSessions(self.redis, lease_s=LEASE_S)
+        self.sql = archive
+        for name in NAMES:
+            self.sql.forget(_ref(name))
+        self.archive = AnyArchive(archive)
+        sessions = WatchedSessions(self.redis, lease_s=LEASE_S, archive=self.archive)
+        sessions.counted = self._counted
+        states = WatchedStates(self.redis)
+        states.restored = self._restored
+        self.states = states
         self.hints = SentHints()
         self.summarizer = AnySummarizer()
+        self.outside = Outside(
+            sessions=sessions,
+            states=states,
+            outgoing=RedisOutgoing(self.redis),
+            archive=self.archive,
+            hints=self.hints,
+            summarizer=self.summarizer,
+        )
         self.sweeper = Sweeper(self.redis, self.hints, stale_after_s=0)
         self.model: dict[str, Session] = {}
+        self.policies: dict[str, Policy] = {}
         self.jobs: list[SteppedJob] = []
+        self.asked_of: dict[SteppedJob, tuple[Session | None, int]] = {}
+        self.restorations: dict[tuple[str, int], tuple[Restored, int]] = {}
         self.pushes = 0
 
     def teardown(self) -> None:
@@ -129,37 +297,100 @@ class Protocol(RuleBasedStateMachine):
     def begin(self, policy: Policy) -> None:
         self.open("alpha", policy, None)
 
-    @rule(name=names, turn=turns(12))
+    @rule(name=names, turn=any_turn)
     def push(self, name: str, turn: GivenTurn) -> None:
         self.pushes += 1
-        turn_id = f"turn-{self.pushes}"
+        self._push(name, turn, f"turn-{self.pushes}")
 
+    def _push(self, name: str, turn: GivenTurn, turn_id: str) -> None:
+        policy = self._policy(name)
         pushed = self.client.push(name, turn.as_pushed(), turn_id=turn_id)
 
-        session = self.model.setdefault(name, Session())
-        session.turns.append((turn_id, turn))
-        assert (pushed.seq, pushed.duplicate) == (len(session.turns), False)
+        session = self._known(name)
+        seq = session.add(turn_id, turn)
+        assert (pushed.seq, pushed.duplicate) == (seq, False)
+        self._save_automatically(name, pushed, policy, alone=True)
 
-    @rule(name=names, many=st.lists(turns(12), min_size=2, max_size=8))
+    @rule(name=names, many=st.lists(any_turn, min_size=2, max_size=8))
     def push_many(self, name: str, many: list[GivenTurn]) -> None:
         ids = [f"turn-{self.pushes + at}" for at in range(1, len(many) + 1)]
         self.pushes += len(many)
         pairs = zip(ids, many, strict=True)
+        policy = self._policy(name)
 
         pushed = self.client.push_many(
             (name, {**turn.as_pushed(), "turn_id": turn_id}) for turn_id, turn in pairs
         )
 
+        session = self._known(name)
+        seqs = [session.add(*pair) for pair in zip(ids, many, strict=True)]
+        assert [each.seq for each in pushed] == seqs
+        for each in pushed:
+            self._save_automatically(name, each, policy, alone=False)
+
+    def _known(self, name: str) -> Session:
+        """The session, following the namespace's default if it is new, as a first push has it."""
+        return self.model.get(name) or self._follow_default(name)
+
+    def _follow_default(self, name: str) -> Session:
         session = self.model.setdefault(name, Session())
-        session.turns += zip(ids, many, strict=True)
-        last = len(session.turns)
-        assert [each.seq for each in pushed] == list(range(last - len(many) + 1, last + 1))
+        if not session.has_policy and "default" in self.policies:
+            self._take_up(session, self.policies["default"], "default")
+        return session
+
+    def _take_up(self, session: Session, policy: Policy, follows: str) -> None:
+        session.policy, session.has_policy, session.follows = policy, True, follows
+
+    def _policy(self, name: str) -> Policy:
+        """By which a push makes checkpoints: the first one knows none of the namespace's yet."""
+        return self.model[name].policy if name in self.model else Policy()
+
+    def _save_automatically(
+        self, name: str, pushed: Pushed, policy: Policy, *, alone: bool
+    ) -> None:
+        session, made = self.model[name], pushed.checkpoint
+        every, keep = policy.checkpoint_interval, policy.keep_checkpoints
+        assert (made is not None) == bool(every and keep and pushed.seq % every == 0)
+        if made is not None:
+            saved = self._saved(name, made, pushed.seq, alone=alone)
+            session.automatic = [*session.automatic, saved][-keep:]
+
+    def _saved(self, name: str, made: str, seq: int, *, alone: bool = True) -> Saved:
+        session = self.model[name]
+        read = self.client.read(name)
+        whole = alone and read.projection is None
+        messages = read.messages if whole else None
+        saved = Saved(made, seq, self._stored(name), messages, session.system)
+        session.ever_saved.append(saved)
+        return saved
+
+    @precondition(lambda self: self.model)
+    @rule(data=st.data(), label=labels)
+    def checkpoint(self, data: st.DataObject, label: str) -> None:
+        name = data.draw(st.sampled_from(sorted(self.model)))
+        session = self.model[name]
+        keep = session.policy.keep_checkpoints
+
+        made = self.client.checkpoint(name, "said so", name=label)
+
+        assert (made is None) == (keep == 0)
+        if made is not None:
+            assert label in ("", made)
+            watermark = self._stored(name).watermark
+            others = [saved for saved in session.named if saved.id != made]
+            seq = max([watermark, *session.kept()])
+            session.named = [*others, self._saved(name, made, seq)][-keep:]
 
     @precondition(lambda self: any(session.turns for session in self.model.values()))
-    @rule(data=st.data(), turn=turns(12))
-    def push_again(self, data: st.DataObject, turn: GivenTurn) -> None:
+    @rule(data=st.data())
+    def push_again(self, data: st.DataObject) -> None:
         name = data.draw(st.sampled_from(sorted(n for n, s in self.model.items() if s.turns)))
-        turn_id, seq = data.draw(st.sampled_from(sorted(self.model[name].seq_of.items())))
+        session = self.model[name]
+        turn_id, seq = data.draw(st.sampled_from(sorted(session.seq_of.items())))
+        turn = session.turns[seq - 1][1]
+        if session.states[seq - 1] == "rolled-back":
+            self._push(name, turn, turn_id)
+            return
 
         pushed = self.client.push(name, turn.as_pushed(), turn_id=turn_id)
 
@@ -172,8 +403,44 @@ class Protocol(RuleBasedStateMachine):
         except SystemPromptTooLarge:
             return
         session = self.model.setdefault(name, Session())
-        session.policy = policy or session.policy
+        if policy is not None:
+            self._take_up(session, policy, "")
+        else:
+            self._follow_default(name)
         session.system = session.system if system is None else system
+
+    @precondition(lambda self: self.policies)
+    @rule(data=st.data(), name=names)
+    def open_by_name(self, data: st.DataObject, name: str) -> None:
+        wanted = data.draw(st.sampled_from(sorted(self.policies)))
+
+        self.client.open(name, wanted)
+
+        session = self.model.setdefault(name, Session())
+        self._take_up(session, self.policies[wanted], wanted)
+
+    @rule(wanted=policy_names, policy=any_policy)
+    def set_policy(self, wanted: str, policy: Policy) -> None:
+        following = [each for each in self.model.values() if each.follows == wanted]
+
+        assert self.client.set_policy(wanted, policy) == len(following)
+
+        self.policies[wanted] = policy
+        for session in following:
+            self._take_up(session, policy, wanted)
+
+    @precondition(lambda self: self.model)
+    @rule(data=st.data())
+    def clear(self, data: st.DataObject) -> None:
+        name = data.draw(st.sampled_from(sorted(self.model)))
+        session = self.model[name]
+        in_log = len(session.kept(self._stored(name).watermark))
+
+        assert self.client.clear(name) == in_log
+
+        session.set_aside("cleared")
+        session.automatic, session.named, session.history_tokens = [], [], 0
+        assert self.client.read(name).messages == render(session.system, StoredContext(), [])
 
     @precondition(lambda self: self.model)
     @rule(data=st.data())
@@ -195,15 +462,67 @@ class Protocol(RuleBasedStateMachine):
         task, ref = self.hints.sent[at] if doubled else self.hints.sent.pop(at)
         self._start(task, ref)
 
-    @rule(name=names, task=st.sampled_from([jobs.ESTIMATE, jobs.COMPACT, jobs.SUMMARIZE]))
+    @rule(
+        name=names,
+        task=st.sampled_from(
+            [jobs.ESTIMATE, jobs.COMPACT, jobs.SUMMARIZE, jobs.ARCHIVE, jobs.ARCHIVE, jobs.FORGET]
+        ),
+    )
     def deliver_unasked(self, name: str, task: str) -> None:
-        self._start(task, SessionRef(NAMESPACE, SessionId(name)))
+        self._start(task, _ref(name))
+
+    @rule(name=names, template=st.sampled_from(["", "", "default"]))
+    def ask_for_a_summary(self, name: str, template: str) -> None:
+        self._start(jobs.FORCE, _ref(name), template)
+
+    @rule(name=names)
+    def ask_for_everything(self, name: str) -> None:
+        self._start(jobs.EXPORT, _ref(name))
+
+    @rule(data=st.data(), name=names)
+    def ask_to_roll_back(self, data: st.DataObject, name: str) -> None:
+        self._start(jobs.ROLLBACK, _ref(name), self._something_to_go_back_to(data, name))
+
+    @precondition(lambda self: self.model)
+    @rule(data=st.data())
+    def roll_back(self, data: st.DataObject) -> None:
+        name = data.draw(st.sampled_from(sorted(self.model)))
+        session, to = self.model[name], self._something_to_go_back_to(data, name)
+        there = [*session.automatic, *session.named]
+
+        self._start(jobs.ROLLBACK, _ref(name), to)
+        job = self.jobs[-1]
+        self._finish(job)
+
+        if isinstance(job.refusal, NoCheckpoint):
+            assert (
+                isinstance(to, int)
+                or to not in [None, *(saved.id for saved in there)]
+                or (to is None and not there)
+            )
+        if job.result is None or isinstance(to, int):
+            return
+        [saved] = [saved for saved in there if saved.id == job.result.restored]
+        after = self.client.read(name)
+        if saved.messages is not None and after.projection is None:
+            assert saved.system != session.system or after.messages == saved.messages
+
+    def _something_to_go_back_to(self, data: st.DataObject, name: str) -> str | int | None:
+        session = self.model.get(name, Session())
+        known = [saved.id for saved in (*session.automatic, *session.named)]
+        versions = list(range(session.version + 1))
+        return data.draw(st.sampled_from([None, None, *known, *versions, "nothing"]))
 
     @rule(name=names)
     def work_off(self, name: str) -> None:
         for task in (jobs.ESTIMATE, jobs.SUMMARIZE):
-            self._start(task, SessionRef(NAMESPACE, SessionId(name)))
+            self._start(task, _ref(name))
             self._finish(self.jobs[-1])
+
+    @rule(name=names)
+    def drain(self, name: str) -> None:
+        self._start(jobs.ARCHIVE, _ref(name))
+        self._finish(self.jobs[-1])
 
     @precondition(lambda self: self.jobs)
     @rule(data=st.data(), steps=st.integers(1, 3))
@@ -223,6 +542,10 @@ class Protocol(RuleBasedStateMachine):
         self.summarizer.mood = mood
 
     # what goes wrong
+
+    @rule(is_up=st.booleans())
+    def change_archive(self, is_up: bool) -> None:  # noqa: FBT001
+        self.archive.is_up = is_up
 
     @precondition(lambda self: self.jobs)
     @rule(data=st.data())
@@ -250,35 +573,75 @@ class Protocol(RuleBasedStateMachine):
     @rule()
     def come_to_rest(self) -> None:
         self.summarizer.mood = "good"
+        self.archive.is_up = True
         for job in list(self.jobs):
             self._finish(job)
         for name in NAMES:
             self.expire_lease(name)
 
-        for _ in range(ROUNDS):
-            self._let_time_pass()
-            if not self.sweeper.run() and not self.hints.sent:
-                break
-            while self.hints.sent:
-                self._start(*self.hints.sent.pop(0))
-                self._finish(self.jobs[-1])
+        with self._late_drains_over():
+            poor = self._sweep_until_nothing_happens()
 
         for name in NAMES:
             keys = shard_keys(NAMESPACE, shard_of(SessionId(name)))
             assert self.redis.zrange(keys.backlog, 0, -1) == []
-            assert self.redis.zrange(keys.due, 0, -1) == []
+            assert self.redis.zrange(keys.unarchived, 0, -1) == []
+            assert self.redis.zrange(keys.forgotten, 0, -1) == []
+            assert {each.decode() for each in self._members(keys.due)} <= poor
+        for name in NAMES:
+            self._check_the_archive_has_no_more_than_it_should(name)
         for name in self.model:
             self._check_nothing_is_left_to_do(name)
+
+    @contextmanager
+    def _late_drains_over(self) -> Iterator[None]:
+        """No drain that began before a session was forgotten is under way any more."""
+        before = self.outside
+        outgoing = RedisOutgoing(self.redis, late_drain_ms=-1)
+        self.outside = replace(before, outgoing=outgoing)
+        yield
+        self.outside = before
+
+    def _sweep_until_nothing_happens(self) -> set[str]:
+        """Sessions for which nothing good enough can be written; they are tried for ever."""
+        poor: set[str] = set()
+        idle = 0
+        for _ in range(ROUNDS):
+            self._let_time_pass()
+            self.sweeper.run()
+            idle += 1
+            while self.hints.sent:
+                self._start(*self.hints.sent.pop(0))
+                job = self.jobs[-1]
+                self._finish(job)
+                if job.outcome == "below-quality":
+                    poor.add(job.ref.session)
+                elif job.outcome != "needs-summary":
+                    idle = 0
+            if idle > ARCHIVE_EVERY:
+                break
+        return poor
+
+    def _check_the_archive_has_no_more_than_it_should(self, name: str) -> None:
+        left = self.sql.left(_ref(name))
+        if name not in self.model:
+            assert left == Removed()
+            return
+        keys, session = session_keys(NAMESPACE, SessionId(name)), self.model[name]
+        in_log = session.kept(self._stored(name).watermark)
+        assert self.redis.xlen(keys.covered) == self.redis.xlen(keys.commits) == 0
+        assert left.compactions == self.client.info(name).version
+        # A turn covered, archived and restored is in both.
+        assert len(session.turns) - len(in_log) <= left.turns <= len(session.turns)
 
     def _check_nothing_is_left_to_do(self, name: str) -> None:
         info = self.client.info(name)
         assert info.counted_seq == info.last_seq
         if info.usage.total > info.limits.soft:
-            self._start(jobs.SUMMARIZE, SessionRef(NAMESPACE, SessionId(name)))
+            self._start(jobs.SUMMARIZE, _ref(name))
             job = self.jobs[-1]
             self._finish(job)
-            assert job.outcome is not None
-            assert job.outcome.outcome == "no-plan"
+            assert job.outcome in ("no-plan", "below-quality"), job.outcome
 
     # what must hold after each of them
 
@@ -286,21 +649,62 @@ class Protocol(RuleBasedStateMachine):
     def every_turn_is_in_one_place_with_its_body(self) -> None:
         for name, session in self.model.items():
             keys = session_keys(NAMESPACE, SessionId(name))
-            stored = self._stored(name)
-            covered, log = self._entries(keys.covered), self._entries(keys.log)
+            watermark = self._stored(name).watermark
+            epoch = self._epoch(name)
+            bodies = {seq: _stored(turn) for seq, (_, turn) in enumerate(session.turns, 1)}
+            archived: dict[int, TurnState] = {}
+            for turn in self.sql.turns(_ref(name), epoch=epoch):
+                archived[turn.seq] = turn.state
+                assert json.loads(turn.messages) == bodies[turn.seq]
+            for fields in self._values(keys.covered):
+                if b"after" in fields:
+                    span = range(int(fields[b"after"]) + 1, int(fields[b"through"]) + 1)
+                    for seq in span:
+                        if archived.get(seq) == "kept":
+                            archived[seq] = fields[b"state"].decode()  # type: ignore[assignment]
+                else:
+                    seq, state = int(fields[b"seq"]), fields[b"state"].decode()
+                    archived.setdefault(seq, state)  # type: ignore[arg-type]
+                    assert json.loads(fields[b"messages"]) == bodies[seq]
+            log = dict(self._entries(keys.log))
 
-            assert all(seq <= stored.watermark for seq, _ in covered)
-            assert all(seq > stored.watermark for seq, _ in log)
-            assert [seq for seq, _ in covered + log] == list(range(1, len(session.turns) + 1))
+            assert list(log) == session.kept(watermark)
+            assert all(json.loads(log[seq][b"messages"]) == bodies[seq] for seq in log)
+            places = archived | dict.fromkeys(log, "kept")
+            assert places == dict(enumerate(session.states, 1))
+
+    @invariant()
+    def a_trajectory_is_complete_and_in_order(self) -> None:
+        for name, session in self.model.items():
+            exporting = Exporting(self.states, self.outside.outgoing, self.sql)
+
+            told = exporting.trajectory(_ref(name))
+
+            assert [turn.seq for turn in told.turns] == list(range(1, len(session.turns) + 1))
+            assert [turn.turn_id for turn in told.turns] == [each for each, _ in session.turns]
+            assert [turn.state for turn in told.turns] == session.states
             pushed = [list(turn.messages) for _, turn in session.turns]
-            assert [json.loads(each[b"messages"]) for _, each in covered + log] == pushed
+            assert [list(turn.messages) for turn in told.turns] == pushed
+            versions = [each.record.version for each in told.compactions]
+            assert versions == list(range(1, self.client.info(name).version + 1))
+
+    @invariant()
+    def checkpoints_are_those_that_were_made_and_not_left_behind(self) -> None:
+        for name, session in self.model.items():
+            found = self.client.checkpoints(name)
+            assert [c.id for c in found if c.automatic] == [s.id for s in session.automatic]
+            assert [c.id for c in found if not c.automatic] == [s.id for s in session.named]
+            known = {saved.id: saved.seq for saved in (*session.automatic, *session.named)}
+            assert all(c.seq == known[c.id] for c in found)
 
     @invariant()
     def every_pinned_turn_that_is_covered_is_kept_word_for_word(self) -> None:
         for name, session in self.model.items():
             stored = self._stored(name)
             kept = {pin.seq: pin.messages for pin in stored.pins}
-            for seq, (_, turn) in enumerate(session.turns[: stored.watermark], 1):
+            covered = [seq for seq in session.kept() if seq <= stored.watermark]
+            for seq in covered:
+                turn = session.turns[seq - 1][1]
                 # A pinned result without its call is kept as a user message.
                 said = [m for m in turn.messages if turn.pinned and m["role"] != "tool"]
                 assert all(message in kept[seq] for message in said)
@@ -313,7 +717,8 @@ class Protocol(RuleBasedStateMachine):
             messages = read.messages
             limit = session.policy.hard_limit
 
-            assert read.last_seq == len(session.turns)
+            watermark = self._stored(name).watermark
+            assert read.last_seq in (len(session.turns), max([watermark, *session.kept()]))
             assert violations(messages) == []
             if self._basis(name) in ("", session.policy.encoding):  # else it waits for a recount
                 assert count_messages(counter_for(session.policy.encoding), messages) <= limit
@@ -343,6 +748,7 @@ class Protocol(RuleBasedStateMachine):
             counts = {int(k): int(v) for k, v in self.redis.hgetall(keys.counts).items()}
 
             assert info.counted_seq >= info.watermark
+            assert info.history_tokens == self.model[name].history_tokens
             assert sorted(counts) == [seq for seq, _ in log if seq <= info.counted_seq]
             assert info.usage.tail == sum(counts.values())
             uncounted = [each for seq, each in log if seq > info.counted_seq]
@@ -353,6 +759,23 @@ class Protocol(RuleBasedStateMachine):
                 tracker = CallTracker()
                 legal = {turn.seq: tracker.repair(turn.messages) for turn in self._tail(name)}
                 assert counts == {seq: count(legal[Seq(seq)]) for seq in counts}
+
+    @invariant()
+    def the_tallies_are_those_of_the_turns_they_stand_for(self) -> None:
+        for name, session in self.model.items():
+            info, stored = self.client.info(name), self._stored(name)
+            counted = [turn for turn in self._tail(name) if turn.seq <= info.counted_seq]
+            kept = session.kept()
+            given = {seq: list(session.turns[seq - 1][1].messages) for seq in kept}
+            before: Any = self.redis.hget(
+                session_keys(NAMESPACE, SessionId(name)).meta, "images_before"
+            )
+
+            assert info.images == sum(images(turn.messages) for turn in counted)
+            assert info.interactions == sum(interactions(given[turn.seq]) for turn in counted)
+            assert int(before or 0) == sum(
+                images(given[seq]) for seq in kept if seq <= stored.watermark
+            )
 
     @invariant()
     def the_version_rises_by_one_with_each_commit(self) -> None:
@@ -374,45 +797,96 @@ class Protocol(RuleBasedStateMachine):
 
     @invariant()
     def every_key_is_in_the_table_and_only_lists_live_for_ever(self) -> None:
-        permanent = {NAMESPACES}
+        permanent = {NAMESPACES, policies_key(NAMESPACE)}
         for name in NAMES:
             shard = shard_keys(NAMESPACE, shard_of(SessionId(name)))
             permanent |= {shard.backlog, shard.due, shard.index}
+            permanent |= {shard.unarchived, shard.forgotten}
         owned = {key for n in self.model for key in session_keys(NAMESPACE, SessionId(n)).owned}
         found: Any = self.redis.keys("*")
         for raw in found:
             key = raw.decode()
-            assert key in permanent or key in owned
+            assert key in permanent or key in owned or ":blob:" in key
             assert key in permanent or self.redis.pttl(key) > 0
 
     # helpers
 
-    def _start(self, task: str, ref: SessionRef) -> None:
-        self.jobs.append(
-            SteppedJob(
-                task,
-                ref,
-                sessions=self.sessions,
-                hints=self.hints,
-                summarizer=self.summarizer,
-            )
-        )
+    def _start(self, task: str, ref: SessionRef, asked: str | int | None = None) -> None:
+        job = SteppedJob(task, ref, outside=self.outside, asked=asked)
+        session = self.model.get(ref.session)
+        self.asked_of[job] = (session, len(session.turns) if session else 0)
+        self.jobs.append(job)
 
     def _finish(self, job: SteppedJob) -> None:
         job.finish()
         self._settle(job)
 
     def _settle(self, job: SteppedJob) -> None:
-        if job.ended:
-            self.jobs.remove(job)
+        if not job.ended:
+            return
+        self.jobs.remove(job)
         if job.error is not None:
             raise job.error
+        session, turns = self.asked_of.pop(job)
+        if session is None or session is not self.model.get(job.ref.session) or job.result is None:
+            return
+        if job.task == jobs.EXPORT:
+            told = [list(turn.messages) for turn in job.result.turns]
+            assert told == [list(turn.messages) for _, turn in session.turns[: len(told)]]
+            assert len(told) >= turns
+        if job.task == jobs.ROLLBACK:
+            self._check_what_was_restored(job, session)
+
+    def _check_what_was_restored(self, job: SteppedJob, session: Session) -> None:
+        state, gone = self.restorations[job.ref.session, job.result.version]
+        assert job.result.turns_lost == gone
+        assert job.result.seq == state.seq
+        if job.result.restored.startswith("version "):
+            version = int(job.result.restored.split()[1])
+            told = Exporting(self.states, self.outside.outgoing, self.sql).trajectory(job.ref)
+            assert _essence(state.stored) == _essence(told.compactions[version - 1].context)
+            return
+        known = [saved for saved in session.ever_saved if saved.id == job.result.restored]
+        assert (state.seq, _essence(state.stored)) in [
+            (saved.seq, _essence(saved.stored)) for saved in known
+        ]
+
+    def _counted(self, ref: SessionRef, tokens: int) -> None:
+        if ref.session in self.model:
+            self.model[ref.session].history_tokens += tokens
+
+    def _restored(self, ref: SessionRef, state: Restored, version: int, counted: int) -> None:
+        """A rollback has just been written: what it left behind is not the conversation's."""
+        session = self.model[ref.session]
+        gone = session.set_aside("rolled-back", state.seq)
+        used = state.used.partition(" ")[2]
+
+        def stays(saved: Saved) -> bool:
+            return saved.seq <= state.seq and saved.id != used
+
+        session.automatic = [saved for saved in session.automatic if stays(saved)]
+        session.named = [saved for saved in session.named if stays(saved)]
+        session.history_tokens += sum(n.tokens for t, n in state.turns if t.seq > counted)
+        self.restorations[ref.session, version] = (state, gone)
 
     def _let_time_pass(self) -> None:
         for name in NAMES:
             keys = session_keys(NAMESPACE, SessionId(name))
-            for due in (keys.due, keys.backlog):
-                self.redis.zadd(due, {name: 1}, xx=True)
+            for waiting in (keys.due, keys.backlog, keys.unarchived, keys.forgotten):
+                for member in self._members(waiting):
+                    self.redis.zadd(waiting, {member: 1}, xx=True)
+
+    def _members(self, key: str) -> list[bytes]:
+        found: Any = self.redis.zrange(key, 0, -1)
+        return list(found)
+
+    def _epoch(self, name: str) -> str:
+        found: Any = self.redis.hget(session_keys(NAMESPACE, SessionId(name)).meta, "epoch")
+        return str(found.decode())
+
+    def _values(self, key: str) -> Sequence[dict[bytes, bytes]]:
+        entries: Any = self.redis.xrange(key)
+        return [fields for _, fields in entries]
 
     def _basis(self, name: str) -> str:
         """The vocabulary the session's counts were made with, or "" before the first."""
@@ -430,12 +904,13 @@ class Protocol(RuleBasedStateMachine):
     def _tail(self, name: str) -> list[TailTurn]:
         stored = self._stored(name)
         short = {(each.seq, each.index): each.message for each in stored.elisions}
-        later = list(enumerate(self.model[name].turns, 1))[stored.watermark :]
+        session = self.model[name]
+        later = [(seq, session.turns[seq - 1]) for seq in session.kept(stored.watermark)]
         return [
             TailTurn(
                 seq=Seq(seq),
                 messages=tuple(
-                    short.get((seq, at), message) for at, message in enumerate(turn.messages)
+                    short.get((seq, at), message) for at, message in enumerate(_stored(turn))
                 ),
                 tokens=0,
             )
@@ -443,19 +918,30 @@ class Protocol(RuleBasedStateMachine):
         ]
 
     def _expected(self, name: str) -> list[JsonMessage]:
-        return repair(render(self.model[name].system, self._stored(name), self._tail(name)))
+        shown = repair(render(self.model[name].system, self._stored(name), self._tail(name)))
+        return join_images(shown, BYTES)
 
 
-def test_the_protocol_keeps_its_promises_whatever_happens(redis_server: EmbeddedRedis) -> None:
-    machine: Any = partial(Protocol, redis_server)  # a factory does as well as a class
-    run_state_machine_as_test(
-        machine,
-        settings=settings(
-            max_examples=EXAMPLES,
-            stateful_step_count=STEPS,
-            deadline=None,
-            suppress_health_check=list(HealthCheck),
-            print_blob=True,
-            database=None,
-        ),
-    )
+def _ref(name: str) -> SessionRef:
+    return SessionRef(NAMESPACE, SessionId(name))
+
+
+def test_the_protocol_keeps_its_promises_whatever_happens(
+    redis_server: EmbeddedRedis, tmp_path: Path
+) -> None:
+    archive = SqlArchive.open(f"sqlite:///{tmp_path}/archive.db")
+    machine: Any = partial(Protocol, redis_server, archive)  # a factory does as well as a class
+    try:
+        run_state_machine_as_test(
+            machine,
+            settings=settings(
+                max_examples=EXAMPLES,
+                stateful_step_count=STEPS,
+                deadline=None,
+                suppress_health_check=list(HealthCheck),
+                print_blob=True,
+                database=None,
+            ),
+        )
+    finally:
+        archive.close()

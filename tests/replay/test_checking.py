@@ -5,6 +5,7 @@ from dataclasses import replace
 import pytest
 
 from turnmill import Context, Receipt
+from turnmill.cli.aftermath import _untold
 from turnmill.cli.checking import (
     Checked,
     Fault,
@@ -213,3 +214,16 @@ def test_an_altered_turn_is_found() -> None:
     log = [(1, fingerprint([{"role": "user", "content": "where was it?"}])), *bodies(*PUSHED[1:])]
 
     assert kinds(check_store(pushed, log, [], watermark=0)) == {"altered"}
+
+
+def test_a_trajectory_that_tells_every_turn_once_has_no_faults() -> None:
+    assert _untold(dict(bodies(*PUSHED)), bodies(*PUSHED)) == []
+
+
+def test_a_trajectory_that_lacks_doubles_or_changes_a_turn_is_found() -> None:
+    pushed, whole = dict(bodies(*PUSHED)), bodies(*PUSHED)
+
+    assert kinds(_untold(pushed, whole[1:])) == {"lost"}
+    assert kinds(_untold(pushed, [*whole, whole[0]])) == {"doubled"}
+    assert kinds(_untold(pushed, [whole[1], whole[0], *whole[2:]])) == {"doubled"}
+    assert kinds(_untold(pushed, [(1, b"other"), *whole[1:]])) == {"altered"}

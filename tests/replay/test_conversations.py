@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import base64
 import gzip
 import json
 from pathlib import Path
@@ -98,3 +99,46 @@ def test_sessions_are_limited_joined_and_repeated_under_different_names() -> Non
 
     assert [made.name for made in shaped] == ["1-a", "2-a", "3-c", "4-c"]
     assert [message["content"] for message in shaped[0].messages] == ["1", "2", "later", "3"]
+
+
+PIXEL = bytes.fromhex(
+    "89504e470d0a1a0a0000000d49484452000000010000000108060000001f15c4890000000d49444154789c63f8"
+    "ffff3f0005fe02fea735819f0000000049454e44ae426082"
+)
+
+
+def looking(url: str) -> dict[str, object]:
+    return {"role": "user", "content": [{"type": "image_url", "image_url": {"url": url}}]}
+
+
+def test_a_picture_beside_the_file_is_read_into_the_message(tmp_path: Path) -> None:
+    (tmp_path / "images").mkdir()
+    (tmp_path / "images" / "a b.png").write_bytes(PIXEL)
+    web = looking("https://example.com/a.png")
+    path = write(tmp_path, session(looking("file://images/a%20b.png"), web))
+
+    (found,) = load([path])
+
+    data = base64.b64encode(PIXEL).decode()
+    assert found.messages == (looking(f"data:image/png;base64,{data}"), web)
+
+
+@pytest.mark.parametrize(
+    ("url", "why"),
+    [
+        ("file://none.png", "messages[0]: image: no readable file"),
+        ("file://../outside.png", "messages[0]: a picture's file lies outside"),
+        ("file://sessions.jsonl", "messages[0]: image: "),
+    ],
+)
+def test_a_picture_that_cannot_be_read_is_refused_by_file_and_line(
+    tmp_path: Path, url: str, why: str
+) -> None:
+    (tmp_path / "here").mkdir()
+    (tmp_path / "outside.png").write_bytes(PIXEL)
+    path = write(tmp_path / "here", session(looking(url)))
+
+    with pytest.raises(BadInput) as caught:
+        list(load([path]))
+
+    assert str(caught.value).startswith(f"{path}:1: {why}")

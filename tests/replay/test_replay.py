@@ -20,8 +20,10 @@ pytestmark = pytest.mark.worker
 def pipeline(
     redis_server: EmbeddedRedis, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[str]:
-    """The URL of a Redis with a worker beside it."""
-    with WorkerProcess(redis_server.url, tmp_path_factory.mktemp("replay")):
+    """The URL of a Redis with a worker beside it, who keeps an archive."""
+    folder = tmp_path_factory.mktemp("replay")
+    env = {"TURNMILL_ARCHIVE_URL": "", "TURNMILL_DATA_DIR": str(folder / "data")}
+    with WorkerProcess(redis_server.url, folder, env=env):
         yield redis_server.url
 
 
@@ -48,6 +50,12 @@ def write(folder: Path, *, sessions: int, turns: int) -> Path:
     return path
 
 
+def kept(client: redis.Redis) -> list[bytes]:
+    """Keys of replayed sessions, but not the orders to forget them in the archive, too."""
+    found = client.scan_iter("turnmill:{replay-*")
+    return sorted(bytes(key) for key in found if not bytes(key).endswith(b":forgotten"))
+
+
 def assert_all_kept(card: dict[str, Any]) -> None:
     assert not any(card["faults"].values()), card["examples"]
     assert card["ok"]
@@ -68,19 +76,20 @@ def test_a_replay_starts_its_own_workers_and_ends_with_zeros(tmp_path: Path) -> 
 def test_json_tells_what_happened_and_nothing_stays_in_redis(pipeline: str, tmp_path: Path) -> None:
     path = write(tmp_path, sessions=4, turns=80)
     with redis.Redis.from_url(pipeline) as client:
-        before = client.keys("turnmill:{replay-*")
+        before = kept(client)
 
         ran = run(
             *(tmp_path, "replay", path, "--redis-url", pipeline, "--max-tokens", 1000),
             *("--repeat", 2, "--join", 2, "--limit", 3, "--pace", 1, "--json"),
         )
 
-        assert client.keys("turnmill:{replay-*") == before
+        assert kept(client) == before
     assert ran.code == 0, ran
     assert_all_kept(ran.json)
     assert ran.json["sessions"] == 4
     assert ran.json["turns"] == 2 * (160 + 1 + 80)
     assert sum(ran.json["compactions"].values()) > 0
+    assert ran.json["turns_archived"] > 0
     assert ran.json["tokens_final"] < ran.json["tokens_in"] / 2
 
 
@@ -149,7 +158,10 @@ def test_a_policy_file_is_used_and_a_bad_one_refused(pipeline: str, tmp_path: Pa
 
 
 @requires_data
-@pytest.mark.parametrize(("name", "limit", "max_tokens"), [("tau", 20, 4000), ("coding", 13, 8000)])
+@pytest.mark.parametrize(
+    ("name", "limit", "max_tokens"),
+    [("tau", 20, 4000), ("coding", 13, 8000), ("webvoyager", 4, 6000)],
+)
 def test_real_conversations_are_kept_whole_and_under_their_limit(
     pipeline: str, tmp_path: Path, name: str, limit: int, max_tokens: int
 ) -> None:
@@ -165,4 +177,40 @@ def test_real_conversations_are_kept_whole_and_under_their_limit(
     assert_all_kept(ran.json)
     assert ran.json["sessions"] + ran.json["refused"] == limit
     assert ran.json["refused"] <= 1
+    assert sum(ran.json["compactions"].values()) > 0
+
+
+@requires_data
+@pytest.mark.parametrize(
+    ("preset", "options"),
+    [
+        ("image_history", ("--max-tokens", "9000", "--set", "max_history_images=2")),
+        (
+            "sliding_window",
+            (
+                "--max-tokens",
+                "6000",
+            ),
+        ),
+        (
+            "managed",
+            (
+                "--max-tokens",
+                "6000",
+            ),
+        ),
+        ("iterations", ("--max-tokens", "6000", "--set", "soft_ratio=0.8")),
+    ],
+)
+def test_screenshots_are_kept_whole_under_every_preset(
+    pipeline: str, tmp_path: Path, preset: str, options: tuple[str, ...]
+) -> None:
+    assert DATA_DIR is not None
+    path = DATA_DIR / "webvoyager.jsonl.gz"
+
+    words = ("replay", path, "--redis-url", pipeline, "--preset", preset, *options)
+    ran = run(tmp_path, *words, "--json")
+
+    assert ran.code == 0, ran
+    assert_all_kept(ran.json)
     assert sum(ran.json["compactions"].values()) > 0

@@ -99,7 +99,7 @@ class Stored:
             pipe.hget(keys.meta, "watermark")
             covered, log, records, watermark = pipe.execute()
         self.watermark = int(watermark or 0)
-        self.covered = [int(entry[0].split(b"-")[0]) for entry in covered]
+        self.covered = [int(entry[1][b"seq"]) for entry in covered]
         self.log = [int(entry[0].split(b"-")[0]) for entry in log]
         self.messages = [json.loads(entry[1][b"messages"]) for entry in [*covered, *log]]
         self.versions = [json.loads(entry[1][b"record"])["version"] for entry in records]

@@ -26,6 +26,7 @@ from tests.worker.harness import (
 from turnmill import (
     ContextClient,
     InvalidTurn,
+    NoCheckpoint,
     Policy,
     SystemPromptTooLarge,
     TurnmillError,
@@ -116,7 +117,12 @@ def overheard(
 ) -> Iterator[Overheard]:
     broker, folder = new_server(), tmp_path_factory.mktemp("privacy")
     conversations = {"made-up": _marked_turns(), "real": _real_turns()}
-    worker = debug_worker(store.url, folder, env={"TURNMILL_BROKER_URL": broker.url})
+    env = {
+        "TURNMILL_BROKER_URL": broker.url,
+        "TURNMILL_ARCHIVE_URL": "",
+        "TURNMILL_DATA_DIR": str(folder / "data"),
+    }
+    worker = debug_worker(store.url, folder, env=env)
     with (
         redis.Redis.from_url(store.url) as server,
         server.pubsub() as heard,
@@ -132,6 +138,7 @@ def overheard(
         for session, turns in conversations.items():
             wait_until(lambda: settled(client, session, turns=len(turns)))  # noqa: B023
         versions = sum(client.info(session).version for session in conversations)
+        _ask_for_everything(client, "made-up")
         _break(server, client, "cut-off", '[{"role":"user","content":"' + MARK)
         _break(server, client, "no-list", f'"{MARK}"')
         _break(server, client, "no-role", json.dumps([{MARK: MARK}]))
@@ -139,6 +146,9 @@ def overheard(
         server.set(keys_of(client, "bad-context").context, json.dumps({MARK: MARK, "pins": MARK}))
         push_all(client, "bad-context", chat(90))
         wait_until(lambda: len(events.failures()) >= 4, what="induced failures")
+        with pytest.raises(TurnmillError) as told:
+            client.trajectory("cut-off")
+        assert MARK not in _everything_printed(told.value)
         announced = []
         while message := heard.get_message(timeout=0.2):
             announced.append(message)
@@ -147,12 +157,24 @@ def overheard(
         yield Overheard(worker.output(), monitor.text(), events.seen, announced, versions)
 
 
+def _ask_for_everything(client: ContextClient, session: str) -> None:
+    """Ask every question there is, with marks wherever text is taken."""
+    client.checkpoint(session, f"{MARK}-message", name=f"{MARK}-checkpoint")
+    client.remember(f"{MARK}-memory: Anna likes tea")
+    assert client.ground(f"Who likes tea, {MARK}-query?").memories
+    assert MARK in str(client.trajectory(session).turns)
+    client.summarize(session)
+    assert client.rollback(session, f"{MARK}-checkpoint").restored
+    with pytest.raises(NoCheckpoint):
+        client.rollback(session, f"{MARK}-missing")
+
+
 def _break(server: redis.Redis, client: ContextClient, session: str, body: str) -> None:
     """Leave a turn in the log that was never pushed like this, and hint."""
     client.push(session, {"role": "user", "content": "fine"})
     wait_until(lambda: client.info(session).counted_seq == 1)
     keys = keys_of(client, session)
-    fields = {"messages": body, "bound": "9", "turn_id": "t", "fields": ""}
+    fields = {"messages": body, "bound": "9", "turn_id": "t", "fields": "", "at": "1", "blobs": ""}
     server.xadd(keys.log, dict(fields.items()), id="2-0")
     server.hset(keys.meta, "last_seq", "2")
     client.push(session, {"role": "user", "content": "wakes a worker"})
@@ -229,7 +251,7 @@ def test_a_damaged_turn_is_not_quoted_by_a_read(
     body: str, silent: ContextClient, server: redis.Redis
 ) -> None:
     silent.push("s", {"role": "user", "content": "fine"})
-    fields = {"messages": body, "bound": "9", "turn_id": "t", "fields": ""}
+    fields = {"messages": body, "bound": "9", "turn_id": "t", "fields": "", "at": "1", "blobs": ""}
     server.xadd(keys_of(silent, "s").log, dict(fields.items()), id="2-0")
 
     with pytest.raises(TurnmillError) as caught:

@@ -57,10 +57,10 @@ class Archiving:
 
     def forget(self, ref: SessionRef) -> Outcome:
         """Remove the session's forgotten incarnations from the archive."""
-        for session, at_ms in self._outgoing.forgotten(ref.namespace):
+        for session, at_us in self._outgoing.forgotten(ref.namespace):
             if session == ref.session:
                 if self._archive is not None:
                     # An epoch is the microsecond a session began: all begun before are gone.
-                    self._archive.forget_epochs(ref, through_epoch=f"{at_ms}999")
-                self._outgoing.forgotten_done(ref, at_ms, settled=self._archive is None)
+                    self._archive.forget_epochs(ref, through_epoch=str(at_us))
+                self._outgoing.forgotten_done(ref, at_us, settled=self._archive is None)
         return Outcome(outcome="forgotten", session=ref.session)

@@ -36,6 +36,7 @@ def count_turns(seen: Uncounted, counter: Counter, tracker: CallTracker) -> list
             count(tracker.repair(turn.messages)),
             images=images(turn.messages),
             interactions=interactions(turn.messages),
+            messages=len(turn.messages),
         )
         for turn in seen.turns
     ]

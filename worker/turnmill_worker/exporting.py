@@ -9,7 +9,6 @@ from turnmill.contract.codec import decode_json
 from turnmill.contract.context import JsonMessage, StoredContext
 from turnmill.contract.errors import UnknownSession
 from turnmill.contract.outcomes import Compaction
-from turnmill.contract.policy import Policy
 from turnmill.contract.trajectory import CommittedContext, Trajectory, TrajectoryTurn
 from turnmill_worker.ports import Archive, Outgoing, Past, SessionRef, States
 from turnmill_worker.records import ArchivedCompaction, ArchivedTurn
@@ -39,8 +38,7 @@ class Exporting:
             raise UnknownSession(
                 f"no session {ref.session!r} in namespace {ref.namespace!r}, nor in the archive"
             )
-        policy = past.policy if past else Policy()
-        limits = policy.limits(past.system_tokens if past else 0)
+        limits = past.policy.limits(past.system_tokens) if past else None
         shown = self._with_pictures(ref, turns)
         return Trajectory(
             session=ref.session,
@@ -48,8 +46,8 @@ class Exporting:
             source=_source(shown),
             question=next(_texts(shown, "user"), ""),
             system_prompt=past.system if past else "",
-            hard_limit=limits.hard,
-            soft_limit=limits.soft,
+            hard_limit=limits.hard if limits else 0,
+            soft_limit=limits.soft if limits else 0,
             turns=tuple(shown),
             final_answer=next(_texts(shown[::-1], "assistant"), None),
             compactions=tuple(self._compactions(ref, past)),

@@ -17,7 +17,7 @@ from turnmill.contract.render import render_head
 from turnmill.contract.results import SummarizationResult
 from turnmill_worker.compaction.demands import demands
 from turnmill_worker.compaction.force import force as force_plan
-from turnmill_worker.compaction.snapshot import LoggedTurn, Snapshot
+from turnmill_worker.compaction.snapshot import LoggedTurn, Snapshot, previous_text
 from turnmill_worker.compaction.strategies import plan as plan_compaction
 from turnmill_worker.counting import (
     count_turns,
@@ -231,7 +231,8 @@ class Pipeline:
         to that, the best of what was written is better than nothing.
         """
         if not poor:
-            return self._give_up(ref, lease, snapshot, "no-plan")
+            given_up = self._give_up(ref, lease, snapshot, "no-plan")
+            return given_up.model_copy(update={"rejected": tuple(rejected) or None})
         best = max(poor, key=lambda draft: draft.score)
         if snapshot.usage.total > snapshot.limits.urgent:
             return self._commit(ref, lease, best, [r for r in rejected if r != best.plan.strategy])
@@ -290,8 +291,9 @@ class Pipeline:
         Raises:
             UnknownSession: there is no such session.
             SessionBusy: another worker is compacting it.
-            UnknownTemplate, InvalidTemplate: the template cannot be used.
+            InvalidName, UnknownTemplate, InvalidTemplate: the template cannot be used.
         """
+        self._writer.check(template)
         with self._sessions.lease(ref) as lease:
             self.estimate(ref)
             snapshot = self._sessions.snapshot(ref)
@@ -310,6 +312,9 @@ class Pipeline:
             except SummaryRejected as error:
                 self._give_up(ref, lease, snapshot, "no-plan")
                 return _nothing_done(snapshot, f"the summary was refused: {error}")
+            except Transient:
+                lease.retry(after_s=RETRY_AFTER_S)
+                raise
             outcome = self._commit(ref, lease, draft, ())
             if outcome.outcome != "committed":
                 raise SessionBusy(f"{ref.session!r} changed meanwhile; try again")
@@ -317,7 +322,7 @@ class Pipeline:
                 tokens_before=draft.record.tokens_before,
                 tokens_after=draft.record.tokens_after,
                 turns_summarized=draft.record.turns,
-                summary=draft.context.summary,
+                summary=previous_text(draft.context),
                 version=draft.record.version,
             )
 
@@ -328,7 +333,7 @@ def _nothing_done(snapshot: Snapshot, reason: str) -> SummarizationResult:
         tokens_before=total,
         tokens_after=total,
         turns_summarized=0,
-        summary=snapshot.stored.summary,
+        summary=previous_text(snapshot.stored),
         version=snapshot.version,
         reason=reason,
     )

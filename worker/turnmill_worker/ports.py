@@ -81,6 +81,7 @@ class CountedTurn:
     tokens: int
     images: int = 0
     interactions: int = 0
+    messages: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -186,6 +187,7 @@ class Past:
     """All of a session that is in Redis, at one moment.
 
     Attributes:
+        tokens: of the context, without turns nobody has counted.
         left: turns that left the log and are not archived yet, and marks, in that order.
         log: turns after the watermark.
         checkpoints: oldest first.
@@ -201,6 +203,7 @@ class Past:
     system: str
     system_tokens: int
     basis: str
+    tokens: int
     left: tuple[ArchivedTurn | Mark, ...]
     log: tuple[ArchivedTurn, ...]
     checkpoints: tuple[PastState, ...]
@@ -365,9 +368,9 @@ class Outgoing(Protocol):
         """Pictures in Redis, by sha256; those that are there."""
 
     def forgotten(self, namespace: Namespace) -> list[tuple[SessionId, int]]:
-        """Sessions to remove from the archive, with the time they were forgotten, in ms."""
+        """Sessions to remove from the archive, with the time they were forgotten, in µs."""
 
-    def forgotten_done(self, ref: SessionRef, at_ms: int, *, settled: bool) -> None:
+    def forgotten_done(self, ref: SessionRef, at_us: int, *, settled: bool) -> None:
         """The archive has none of it; unless ``settled``, look again when late drains are over."""
 
 

@@ -54,9 +54,9 @@ class Rollback:
             chosen = self._choose(ref, past, to)
             state = self._restored(ref, past, chosen, used=to is None)
             self._bring_pictures_back(ref, past, state)
+            gone = self._turns(ref, past, after=chosen.seq, through=past.watermark)
             version, lost = self._states.restore(ref, past, state)
             if version:
-                gone = self._turns(ref, past, after=chosen.seq, through=past.watermark)
                 return RollbackResult(
                     restored=chosen.id,
                     seq=chosen.seq,
@@ -80,6 +80,11 @@ class Rollback:
     def _choose(self, ref: SessionRef, past: Past, to: str | int | None) -> PastState:
         if isinstance(to, int):
             found = [self._of_version(commit) for commit in self._commits(ref, past, to)]
+            if found and self._was_left(ref, past, to, found[-1].seq):
+                raise NoCheckpoint(
+                    f"version {to} of {ref.session!r} cannot be restored: turns it stands for were "
+                    "rolled back or cleared since"
+                )
         else:
             found = [state for state in past.checkpoints if to in (None, state.id)]
         if found:
@@ -95,6 +100,19 @@ class Rollback:
             archived = self._archive.context(ref, version=version, epoch=past.epoch)
             found += [archived] if archived else []
         return found
+
+    def _was_left(self, ref: SessionRef, past: Past, version: int, seq: int) -> bool:
+        """Whether turns of this version, up to ``seq``, were set aside by a later commit."""
+        commits = list(past.commits)
+        if self._archive is not None:
+            commits += self._archive.compactions(ref, epoch=past.epoch)
+        for commit in commits:
+            if commit.version > version:
+                record = Compaction.model_validate(decode_json(commit.record))
+                before = record.strategy == "rollback" and record.last_seq < seq
+                if before or record.strategy == "clear":
+                    return True
+        return False
 
     @staticmethod
     def _of_version(commit: ArchivedCompaction) -> PastState:
@@ -123,6 +141,7 @@ class Rollback:
                 count(tracker.repair(shown)),
                 images=images(shown),
                 interactions=interactions(original),
+                messages=len(original),
             )
             counted.append((turn, numbers))
         context = stored.model_copy(
@@ -150,7 +169,7 @@ class Rollback:
                 watermark=stored.watermark,
                 turns=0,
                 elided=len(stored.elisions),
-                tokens_before=0,
+                tokens_before=past.tokens,
                 tokens_after=total,
                 last_seq=chosen.seq,
             ),
@@ -172,4 +191,8 @@ class Rollback:
 
     def _images_before(self, ref: SessionRef, past: Past, stored: StoredContext) -> int:
         covered = self._turns(ref, past, after=0, through=stored.watermark)
-        return sum(images(decode_json(turn.messages)) for turn in covered if turn.blobs)
+        return sum(
+            images(decode_json(turn.messages))
+            for turn in covered
+            if b'"image_url"' in turn.messages
+        )

@@ -80,9 +80,9 @@ class Sweeper:
         # A session handed on to a summarizer is due again too, until that job takes its lease.
         sent = self._estimates.send(backlog, (jobs.ESTIMATE,))
         sent += self._compacts.send(due, (jobs.COMPACT, jobs.SUMMARIZE))
-        if self._archive and self._passes % ARCHIVE_EVERY == 0:
+        if self._passes % ARCHIVE_EVERY == 0:
             left = [self._unarchived(name) for name in names]
-            kept = [ref for late, _ in left for ref in late]
+            kept = [ref for late, _ in left for ref in late if self._archive]
             sent += self._archives.send(kept, (jobs.ARCHIVE,))
             sent += self._forgets.send([ref for _, gone in left for ref in gone], (jobs.FORGET,))
         if sent:

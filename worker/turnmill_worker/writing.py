@@ -12,6 +12,7 @@ from turnmill.contract.legality import CallTracker
 from turnmill.contract.names import Seq
 from turnmill.contract.outcomes import Compaction
 from turnmill.contract.render import render_head
+from turnmill.contract.shorten import shorten
 from turnmill_worker.compaction.quality import Quality, score
 from turnmill_worker.compaction.readable import readable
 from turnmill_worker.compaction.snapshot import (
@@ -104,10 +105,11 @@ class Writer:
         """
         summarizer = self._summarizers[snapshot.policy.summarizer]
         template = self._template(plan)
-        requests = [self._filled(request, template) for request in plan.requests]
+        requests = [_filled(request, template, snapshot) for request in plan.requests]
         summaries = tuple(summarizer.summarize(request, counter) for request in requests)
-        context = splice(plan, [summary.text for summary in summaries], count)
-        detail = _detail(template, requests, summaries, snapshot) if template else b""
+        context = splice(plan, _texts(plan, summaries, count), count)
+        goal = plan.snapshot.aim
+        detail = _detail(template, requests, summaries, snapshot, goal) if template else b""
         return Draft(
             before=snapshot,
             plan=plan,
@@ -117,26 +119,51 @@ class Writer:
             detail=detail,
         )
 
+    def check(self, template: str) -> None:
+        """Return when a template can be used, or none is named.
+
+        Raises:
+            InvalidName, UnknownTemplate, InvalidTemplate: it cannot.
+        """
+        if template:
+            self._templates.load(template)
+
     def _template(self, plan: Plan) -> Template | None:
         name = plan.request.template if plan.request else ""
         try:
             return self._templates.load(name) if name else None
         except (UnknownTemplate, InvalidTemplate) as error:
-            if plan.forced:
-                # Fail open: an agent's turn does not wait for somebody to mend a file.
-                raise SummaryRejected(str(error)) from error
-            raise
+            # Fail open: an agent's turn does not wait for somebody to mend a file.
+            raise SummaryRejected(str(error)) from error
 
-    @staticmethod
-    def _filled(request: SummaryRequest, template: Template | None) -> SummaryRequest:
-        if template is None or not request.template:
-            return request
-        values = {
-            "recent_turns": readable(request.records),
-            "latest_input": request.latest_input,
-            "previous_summary": request.previous,
-        }
-        return replace(request, instructions=render(template, values).text)
+
+def _texts(plan: Plan, summaries: Sequence[Summary], count: Count) -> list[str]:
+    """The answers to the plan's requests; an event nobody had a word for quotes its turns."""
+    texts = [summary.text for summary in summaries]
+    for at in range(len(texts) - len(plan.wanted), len(texts)):
+        if not texts[at].strip():
+            request = plan.requests[at]
+            quoted: JsonMessage = {"role": "user", "content": readable(request.records)}
+            for message in shorten([quoted], request.budget_tokens, count) or ():
+                texts[at] = message["content"]
+    return texts
+
+
+def _filled(
+    request: SummaryRequest, template: Template | None, snapshot: Snapshot
+) -> SummaryRequest:
+    if template is None or not request.template:
+        return request
+    values = {
+        "recent_turns": readable(request.records),
+        "latest_input": request.latest_input,
+        "previous_summary": request.previous,
+        "system_prompt": snapshot.system,
+        "session": snapshot.session,
+        "memories": request.memories,
+        "reflections": request.reflections,
+    }
+    return replace(request, instructions=render(template, values).text)
 
 
 def _quality(before: Snapshot, plan: Plan, context: StoredContext) -> Quality | None:
@@ -184,6 +211,7 @@ def _detail(
     requests: Sequence[SummaryRequest],
     summaries: Sequence[Summary],
     snapshot: Snapshot,
+    goal: int,
 ) -> bytes:
     """What the archive keeps about a managed view."""
     request, summary = requests[0], summaries[0]
@@ -202,7 +230,7 @@ def _detail(
                 "recent_turns": len({seq for seq, _ in request.records}),
                 "history_tokens": snapshot.history_tokens,
                 "context_tokens": snapshot.usage.total,
-                "goal_tokens": snapshot.aim,
+                "goal_tokens": goal,
             },
         }
     )

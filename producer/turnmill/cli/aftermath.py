@@ -2,50 +2,60 @@
 
 from __future__ import annotations
 
+import base64
+import hashlib
 import json
 import time
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import Any
 
 import redis
 
 from turnmill import ContextClient, Policy, SilentWaker
-from turnmill.cli.checking import TokenCache, check_store, fingerprint
+from turnmill.cli.checking import Fault, TokenCache, check_store, fingerprint
 from turnmill.cli.replaying import Run
-from turnmill.contract.keys import NAMESPACES, session_keys
+from turnmill.contract.context import JsonMessage
+from turnmill.contract.keys import session_keys
 from turnmill.contract.names import Namespace, SessionId
 
 __all__ = ["Aftermath", "connect", "inspect", "settle"]
 
 _LOOK_EVERY_S = 0.05
+EXPORT_WITHIN_S = 60.0
+"""Longest wait for one session's trajectory: workers may still be busy with the others."""
 
 
 @dataclass(frozen=True, slots=True)
 class Aftermath:
-    """Where the sessions of a replay are stored."""
+    """Where the sessions of a replay are stored.
+
+    Attributes:
+        served: there are workers, who move turns to the archive and tell what is there.
+    """
 
     redis: redis.Redis
     client: ContextClient
     namespace: Namespace
+    served: bool
 
-    def forget(self, names: Sequence[str], *, whole_namespace: bool) -> None:
-        """Remove the sessions; and the namespace from the sweep's rounds when it was theirs."""
+    def forget(self, names: Sequence[str]) -> None:
+        """Remove the sessions, everywhere."""
         for name in names:
             self.client.forget(name)
-        if whole_namespace:
-            self.redis.srem(NAMESPACES, self.namespace)
 
 
 @contextmanager
-def connect(url: str, namespace: str) -> Iterator[Aftermath]:
+def connect(url: str, namespace: str, *, broker_url: str = "", served: bool) -> Iterator[Aftermath]:
     """Connections for looking at a namespace, closed after the block."""
+    broker = (broker_url or url) if served else SilentWaker()
     with (
         redis.Redis.from_url(url) as client,
-        ContextClient(url, namespace=namespace, broker=SilentWaker()) as reader,
+        ContextClient(url, namespace=namespace, broker=broker) as reader,
     ):
-        yield Aftermath(client, reader, Namespace(namespace))
+        yield Aftermath(client, reader, Namespace(namespace), served)
 
 
 def settle(store: Aftermath, names: Sequence[str], *, within_s: float) -> int:
@@ -80,19 +90,76 @@ def inspect(store: Aftermath, run: Run, policy: Policy, count: TokenCache) -> Co
         pipe.hget(keys.meta, "watermark")
         pipe.xrange(keys.compactions)
         log, covered, watermark, compactions = pipe.execute()
-    run.faults += check_store(
-        {seq: fingerprint([message]) for seq, message in run.transcript.turns.items()},
-        [(_seq(entry), _body(entry)) for entry in log],
-        [(_seq(entry), _body(entry)) for entry in covered],
-        watermark=int(watermark or 0),
-    )
+    pushed = {seq: fingerprint([message]) for seq, message in run.transcript.turns.items()}
+    urls = _urls(run.transcript.turns.values())
+    kept = [(_seq(entry), _body(entry[1], urls)) for entry in log]
+    left = [(int(fields[b"seq"]), _body(fields, urls)) for _, fields in covered]
+    if store.served:
+        # Asked after Redis was looked at: a turn that moves meanwhile is seen twice, never missed,
+        # and the covered stream and the archive are one place to be in.
+        whole = _trajectory(store, run.agent.name)
+        run.faults += _untold(pushed, whole)
+        there = {seq for seq, _ in (*kept, *left)}
+        archived = [(seq, body) for seq, body in whole if seq not in there]
+        run.archived = len(archived)
+        left += archived
+    run.faults += check_store(pushed, kept, left, watermark=int(watermark or 0))
     run.take(store.client.read(run.agent.name), hard_limit=policy.hard_limit, count=count)
     return Counter(json.loads(fields[b"record"])["strategy"] for _, fields in compactions)
+
+
+def _trajectory(store: Aftermath, name: str) -> list[tuple[int, bytes]]:
+    """The session's turns as a worker tells them, from the log and the archive."""
+    found = store.client.trajectory(name, timeout_s=EXPORT_WITHIN_S)
+    return [
+        (turn.seq, fingerprint(list(turn.messages))) for turn in found.turns if turn.state == "kept"
+    ]
+
+
+def _untold(pushed: Mapping[int, bytes], whole: Sequence[tuple[int, bytes]]) -> list[Fault]:
+    """Whether the trajectory has every turn once, in order, as it was pushed."""
+    told = dict(whole)
+    faults = [
+        Fault("lost", f"seq {seq}: not in the trajectory") for seq in pushed if seq not in told
+    ]
+    faults += [
+        Fault("altered", f"seq {seq}: in the trajectory, not as pushed")
+        for seq, body in pushed.items()
+        if told.get(seq, body) != body
+    ]
+    if [seq for seq, _ in whole] != sorted(told):
+        faults.append(Fault("doubled", "the trajectory's turns are doubled, or out of order"))
+    return faults
 
 
 def _seq(entry: tuple[bytes, object]) -> int:
     return int(entry[0].partition(b"-")[0])
 
 
-def _body(entry: tuple[bytes, dict[bytes, bytes]]) -> bytes:
-    return fingerprint(json.loads(entry[1][b"messages"]))
+def _body(fields: Mapping[bytes, bytes], urls: Mapping[str, str]) -> bytes:
+    messages = json.loads(fields[b"messages"])
+    for part in _pictures(messages):
+        stored = part["image_url"]["url"]
+        # blob:<sha256>;<media type>;…
+        sha256 = stored.removeprefix("blob:").partition(";")[0]
+        part["image_url"]["url"] = urls.get(sha256, stored)
+    return fingerprint(messages)
+
+
+def _urls(messages: Iterable[JsonMessage]) -> dict[str, str]:
+    """The data URLs of all pictures pushed, by the SHA-256 of their bytes."""
+    found = {}
+    for part in _pictures(messages):
+        head, comma, data = part["image_url"]["url"].partition(";base64,")
+        if head.startswith("data:") and comma:
+            sha256 = hashlib.sha256(base64.b64decode(data)).hexdigest()
+            found[sha256] = part["image_url"]["url"]
+    return found
+
+
+def _pictures(messages: Iterable[JsonMessage]) -> Iterator[dict[str, Any]]:
+    for message in messages:
+        content = message.get("content")
+        for part in content if isinstance(content, list) else ():
+            if part.get("type") == "image_url":
+                yield part

@@ -9,17 +9,26 @@ from typer.core import TyperGroup
 
 from turnmill.cli import (
     INTERRUPTED,
+    archive,
+    checkpoints,
+    compact,
     demo,
+    diff,
     doctor,
     forget,
+    history,
     info,
+    memories,
     open_,
+    policies,
     push,
     read,
     replay,
     sessions,
     templates,
+    transcript,
     up,
+    visualize,
 )
 from turnmill.cli.output import print_error
 from turnmill.contract.errors import TurnmillError
@@ -50,5 +59,25 @@ app = typer.Typer(
     add_completion=False,
 )
 
-for command in (up, demo, replay, push, read, sessions, info, open_, forget, doctor, templates):
-    command.register(app)
+PANELS = {
+    "Run": (up, demo, replay, doctor),
+    "Sessions": (open_, push, read, sessions, info, forget),
+    "Compact, and go back": (compact, checkpoints),
+    "Look back": (transcript, history, diff, visualize),
+    "For a whole namespace": (memories, policies, templates, archive),
+}
+"""Under which heading of the help the commands of each module stand."""
+
+
+def _register() -> None:
+    for panel, modules in PANELS.items():
+        commands, groups = len(app.registered_commands), len(app.registered_groups)
+        for module in modules:
+            module.register(app)
+        for command in app.registered_commands[commands:]:
+            command.rich_help_panel = panel
+        for group in app.registered_groups[groups:]:
+            group.rich_help_panel = panel
+
+
+_register()

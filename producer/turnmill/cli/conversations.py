@@ -10,10 +10,12 @@ from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
 from typing import Any
+from urllib.parse import unquote
 
 from turnmill.contract.context import JsonMessage
 from turnmill.contract.errors import InvalidTurn
 from turnmill.contract.turns import encode_turn, to_turn
+from turnmill.steps import image_url
 
 __all__ = ["BadInput", "Conversation", "load", "shape"]
 
@@ -44,7 +46,8 @@ def load(paths: Iterable[Path]) -> Iterator[Conversation]:
     """Yield the files' conversations, in order.
 
     A line is a JSON object with ``messages`` and, optionally, ``session_id``; blank lines are
-    skipped, and a name ending in ``.gz`` is unpacked.
+    skipped, and a name ending in ``.gz`` is unpacked. A picture at ``file://<path>`` is read from
+    below the file's own folder.
 
     Raises:
         BadInput: names the file, the line, and what is wrong there.
@@ -52,7 +55,7 @@ def load(paths: Iterable[Path]) -> Iterator[Conversation]:
     for path in paths:
         for line, text in _lines(path):
             try:
-                yield _conversation(text, default_name=f"line-{line}")
+                yield _conversation(text, default_name=f"line-{line}", folder=path.parent)
             except ValueError as error:
                 raise BadInput(f"{path}:{line}: {error}") from None
 
@@ -89,7 +92,7 @@ def _lines(path: Path) -> Iterator[tuple[int, str]]:
         raise BadInput(f"{path}: {error.strerror or 'not a gzip file'}") from None
 
 
-def _conversation(text: str, *, default_name: str) -> Conversation:
+def _conversation(text: str, *, default_name: str, folder: Path) -> Conversation:
     try:
         value = json.loads(text)
     except json.JSONDecodeError as error:
@@ -100,6 +103,8 @@ def _conversation(text: str, *, default_name: str) -> Conversation:
     prompt, messages = _split(value["messages"])
     for at, message in enumerate(messages, len(value["messages"]) - len(messages)):
         _check(at, message)
+        for part in _pictures(message):
+            part["image_url"]["url"] = _inline(at, part["image_url"]["url"], folder)
     return Conversation(
         name=_NOT_IN_NAMES.sub("-", name if isinstance(name, str) else default_name)[
             :_NAME_CHARACTERS
@@ -128,6 +133,27 @@ def _check(at: int, message: object) -> None:
         # The turn is that message alone; its place here is another one in the file's list.
         where = str(error).removeprefix("messages[0]")
         raise ValueError(f"messages[{at}]{'' if where != str(error) else ': '}{where}") from None
+
+
+def _pictures(message: JsonMessage) -> Iterator[dict[str, Any]]:
+    """The message's pictures whose URL names a file, not by an absolute path."""
+    content = message.get("content")
+    for part in content if isinstance(content, list) else ():
+        if part.get("type") == "image_url":
+            url = part["image_url"]["url"]
+            if url.startswith("file://") and not url.startswith("file:///"):
+                yield part
+
+
+def _inline(at: int, url: str, folder: Path) -> str:
+    # A recording is somebody else's file: it must not get hold of what lies elsewhere.
+    path = (folder / unquote(url.removeprefix("file://"))).resolve()
+    if not path.is_relative_to(folder.resolve()):
+        raise ValueError(f"messages[{at}]: a picture's file lies outside the recording's folder")
+    try:
+        return image_url(path)
+    except InvalidTurn as error:
+        raise ValueError(f"messages[{at}]: {error}") from None
 
 
 def _join(several: Sequence[Conversation]) -> Conversation:

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import asdict
+from typing import Annotated
 
 import typer
 
+from turnmill.cli.archive_checks import examine_archive, examine_templates
 from turnmill.cli.diagnosing import Check, examine
+from turnmill.cli.local_archive import ArchiveUrl, DataDir
 from turnmill.cli.options import (
     DEFAULT_REDIS_URL,
     BrokerUrl,
@@ -31,15 +34,30 @@ def register(app: typer.Typer) -> None:
 
 def doctor(
     as_json: JsonFlag = False,
+    url: ArchiveUrl = "",
+    data_dir: DataDir = None,
+    template_dirs: Annotated[
+        str,
+        typer.Option(
+            metavar="DIR:DIR",
+            envvar="TURNMILL_TEMPLATE_DIRS",
+            help="Folders with templates, as the workers have them.",
+            show_default=False,
+        ),
+    ] = "",
     redis_url: RedisUrl = DEFAULT_REDIS_URL,
     broker_url: BrokerUrl = "",
     namespace: NamespaceName = "default",
 ) -> None:
-    """Check Redis, the broker, the workers and the backlog; exit code 1 when there is a problem."""
+    """Check Redis, broker, workers, archive and templates; exit code 1 when there is a problem."""
     check_redis_url(redis_url)
     target = Target(redis_url, broker_url, namespace)
     target.checked_namespace()
-    checks = examine(target)
+    checks = [
+        *examine(target),
+        *examine_archive(target, url, data_dir),
+        *examine_templates(template_dirs),
+    ]
     healthy = all(check.status != "problem" for check in checks)
     if as_json:
         print_json({"ok": healthy, "checks": [asdict(check) for check in checks]})

@@ -16,7 +16,7 @@ from turnmill.cli.options import (
     SessionName,
     Target,
 )
-from turnmill.cli.output import count, print_json, stdout
+from turnmill.cli.output import clean, count, print_json, stdout
 from turnmill.contract.context import ContextInfo
 
 __all__ = ["as_dict", "register"]
@@ -37,10 +37,11 @@ def info(
     """Print a session's positions, tokens, limits and policy; never its content."""
     with Target(redis_url, broker_url, namespace).client() as client:
         found = client.info(session)
+        kept = len(client.checkpoints(session))
     if as_json:
-        print_json(as_dict(found))
+        print_json({**as_dict(found), "checkpoints": kept})
     else:
-        _print_table(found)
+        _print_table(found, kept)
 
 
 def as_dict(found: ContextInfo) -> dict[str, Any]:
@@ -54,22 +55,30 @@ def as_dict(found: ContextInfo) -> dict[str, Any]:
     }
 
 
-def _print_table(found: ContextInfo) -> None:
+def _print_table(found: ContextInfo, checkpoints: int) -> None:
     from rich.table import Table  # noqa: PLC0415
 
     usage, limits, policy = found.usage, found.limits, found.policy
     rows = {
         "session": f"{found.session} in {found.namespace}",
         "turns": f"{found.last_seq:,} pushed, {found.counted_seq:,} counted, "
-        f"{found.turns_in_log:,} in the log, {found.turns_covered:,} covered",
+        f"{found.turns_in_log:,} in the log, {found.turns_covered:,} on the way to the archive",
+        "holds": f"{count(found.interactions, 'interaction')} and {count(found.images, 'image')} "
+        "word for word",
         "context": f"version {found.version}, summary to turn {found.watermark}, "
         f"{count(found.compactions, 'compaction')}",
         "tokens": f"{usage.total:,} = system {usage.system:,} + summary {usage.summary:,} + "
         f"tail {usage.tail:,} + pending {usage.pending:,} + reply {usage.REPLY}",
+        "whole": f"{count(found.history_tokens, 'token')} counted from the first turn on",
+        "quality": "not scored yet"
+        if found.quality is None
+        else f"{found.quality:.2f} at the last compaction",
+        "back to": count(checkpoints, "checkpoint"),
         "limits": f"hard {limits.hard:,}, soft {limits.soft:,}, target {limits.target:,}",
         "state": _state(found),
-        "policy": f"{' → '.join(policy.strategies)}, summarizer {policy.summarizer}, "
-        f"{policy.encoding}, keeps {count(policy.recent_turns_to_keep, 'recent turn')}",
+        "policy": f"{_name(found)}: {' → '.join(policy.strategies)}, "
+        f"summarizer {policy.summarizer}, {policy.encoding}, "
+        f"keeps {count(policy.recent_turns_to_keep, 'recent turn')}",
     }
     table = Table.grid(padding=(0, 2))
     table.add_column(style="bold")
@@ -77,6 +86,11 @@ def _print_table(found: ContextInfo) -> None:
     for name, value in rows.items():
         table.add_row(name, value)
     stdout().print(table, markup=False)
+
+
+def _name(found: ContextInfo) -> str:
+    changed = count(found.settings, "change")
+    return f"{clean(found.policy_name) or 'its own'} ({changed})"
 
 
 def _state(found: ContextInfo) -> str:

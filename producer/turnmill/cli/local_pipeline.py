@@ -61,7 +61,13 @@ def local_pipeline(*, workers: int, flower: bool = False) -> Iterator[LocalPipel
         stack.enter_context(_sigterm_unwinds())
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="turnmill-")))
         redis = stack.enter_context(EmbeddedRedis(folder / "redis"))
-        env = {"TURNMILL_REDIS_URL": redis.url, "TURNMILL_BROKER_URL": redis.url}
+        env = {
+            "TURNMILL_REDIS_URL": redis.url,
+            "TURNMILL_BROKER_URL": redis.url,
+            # An archive that ends with the rest, whatever the environment says of another.
+            "TURNMILL_DATA_DIR": str(folder / "data"),
+            "TURNMILL_ARCHIVE_URL": "",
+        }
         commands = []
         if workers:
             host = socket.gethostname()

@@ -15,6 +15,16 @@ from turnmill.cli.options import (
     SessionName,
     Target,
 )
+from turnmill.cli.output import print_line
+from turnmill.cli.policies import named
+from turnmill.cli.policy_options import (
+    Fields,
+    MaxTokens,
+    PolicyNameOrFile,
+    PolicyOptions,
+    PresetName,
+    text_of,
+)
 from turnmill.client import ContextClient
 from turnmill.contract.errors import UnknownSession
 from turnmill.contract.policy import Policy
@@ -29,33 +39,44 @@ def register(app: typer.Typer) -> None:
 
 def open_session(
     session: SessionName,
-    policy: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="The policy, a JSON object.")
-    ] = None,
+    *,
+    policy: PolicyNameOrFile = "",
+    preset: PresetName = None,
+    max_tokens: MaxTokens = None,
+    fields: Fields = None,
     system_prompt: Annotated[
         str | None, typer.Option(metavar="TEXT|@FILE", help="The system prompt, or its file.")
-    ] = None,
-    max_tokens: Annotated[
-        int | None, typer.Option(help="The hard limit; the rest of the policy stays.")
     ] = None,
     redis_url: RedisUrl = DEFAULT_REDIS_URL,
     broker_url: BrokerUrl = "",
     namespace: NamespaceName = "default",
 ) -> None:
-    """Create a session, or change its policy or system prompt; what is not given stays."""
+    """Create a session, or change its policy or system prompt; what is not given stays.
+
+    A policy given by name alone is followed: `turnmill policies set` changes it for all who do.
+    """
     prompt = system_prompt
     if system_prompt is not None and system_prompt.startswith("@"):
-        prompt = _text_of(Path(system_prompt[1:]), "--system-prompt")
-    chosen = Policy.from_json(_text_of(policy, "--policy")) if policy else None
+        prompt = text_of(Path(system_prompt[1:]), "--system-prompt")
+    options = PolicyOptions(
+        policy=policy, preset=preset, max_tokens=max_tokens, fields=tuple(fields or ())
+    )
     with Target(redis_url, broker_url, namespace).client(hints=True) as client:
-        if max_tokens is not None:
-            base = chosen or _present_policy(client, session)
-            chosen = Policy(**{**base.model_dump(), "max_tokens": max_tokens})
-        client.open(session, chosen, prompt)
-        limits = client.info(session).limits
-    typer.echo(
-        f"opened {session}: hard limit {limits.hard:,} tokens, compacts above {limits.soft:,} "
-        f"to {limits.target:,}"
+        client.open(session, _chosen(client, session, options), prompt)
+        found = client.info(session)
+    follows = f", policy {found.policy_name}" if found.policy_name else ""
+    limits = found.limits
+    print_line(
+        f"opened {session}{follows}: hard limit {limits.hard:,} tokens, compacts above "
+        f"{limits.soft:,} to {limits.target:,}"
+    )
+
+
+def _chosen(client: ContextClient, session: str, options: PolicyOptions) -> Policy | str | None:
+    if not options.given:
+        return None
+    return options.name or options.build(
+        lambda: _present_policy(client, session), lambda name: named(client, name)
     )
 
 
@@ -64,11 +85,3 @@ def _present_policy(client: ContextClient, session: str) -> Policy:
         return client.info(session).policy
     except UnknownSession:
         return Policy()
-
-
-def _text_of(path: Path, option: str) -> str:
-    try:
-        return path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        reason = getattr(error, "strerror", None) or "not UTF-8 text"
-        raise typer.BadParameter(f"{path}: {reason}", param_hint=option) from None

@@ -105,11 +105,13 @@ def confirm(question: str, *, yes: bool) -> None:
         return
     try:
         # Not on stdout: it may be read by a program.
-        typer.confirm(clean(question), abort=True, err=True)
-    except typer.Abort:
-        if sys.stdin.read(1) or sys.stdin.isatty():
+        agreed = typer.confirm(clean(question), err=True)
+    except typer.Abort:  # Ctrl-C, or nothing left to read
+        if sys.stdin.isatty():
             raise
         raise CommandFailed("nothing was done: say --yes where nobody can be asked") from None
+    if not agreed:
+        raise typer.Abort
 
 
 def clean(text: str) -> str:

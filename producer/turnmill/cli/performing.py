@@ -33,7 +33,8 @@ class Performance:
         concurrency: agents at a time.
         pace_s: seconds between an agent's steps.
         settle_s: how long to wait for the workers after the last step.
-        keep: leave the sessions in Redis.
+        keep: leave the sessions where they are.
+        served: there are workers.
     """
 
     redis_url: str
@@ -44,6 +45,7 @@ class Performance:
     pace_s: float = 0.0
     settle_s: float = 30.0
     keep: bool = False
+    served: bool = True
 
 
 def perform(
@@ -55,11 +57,13 @@ def perform(
         CommandFailed: a session of that name exists already; nothing was pushed.
         TurnmillError: what the pipeline raised.
     """
-    basis, count = _exact_counter(how.policy.encoding)
+    basis, count = _exact_counter(how.policy)
     namespace = how.namespace or f"replay-{uuid.uuid4().hex[:8]}"
     names = [agent.name for agent in agents]
     begun = time.perf_counter()
-    with aftermath.connect(how.redis_url, namespace) as store:
+    with aftermath.connect(
+        how.redis_url, namespace, broker_url=how.broker_url, served=how.served
+    ) as store:
         _refuse_existing(store, names)
         gc.freeze()  # what was loaded is no garbage, and a real agent would not carry all of it
         try:
@@ -74,7 +78,7 @@ def perform(
         finally:
             gc.unfreeze()
             if not how.keep:
-                store.forget(names, whole_namespace=how.namespace is None)
+                store.forget(names)
     card = score(
         runs,
         commits,
@@ -87,12 +91,12 @@ def perform(
     return card, runs
 
 
-def _exact_counter(encoding: str) -> tuple[str, TokenCache]:
+def _exact_counter(policy: Policy) -> tuple[str, TokenCache]:
     """What counts, and a cache before it."""
     # A producer does without the worker; a replay measures it.
     from turnmill_worker.tokens import count_message, counter_for  # noqa: PLC0415
 
-    counter = counter_for(encoding)
+    counter = counter_for(policy.encoding, policy.image_formula)
     return counter.basis, TokenCache(partial(count_message, counter))
 
 

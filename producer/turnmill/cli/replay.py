@@ -10,6 +10,14 @@ from typing import TYPE_CHECKING, Annotated, NoReturn
 
 import typer
 
+from turnmill.cli.policy_options import (
+    Fields,
+    MaxTokens,
+    PolicyOptions,
+    PresetName,
+    no_names,
+)
+
 if TYPE_CHECKING:
     from turnmill import Context, Policy
     from turnmill.cli.conversations import Conversation
@@ -17,7 +25,7 @@ if TYPE_CHECKING:
     from turnmill.cli.scorecard import Scorecard
     from turnmill.contract.context import JsonMessage
 
-__all__ = ["Reader", "policy_of", "register", "report"]
+__all__ = ["Reader", "register", "report"]
 
 WRONG_USAGE = 2
 
@@ -67,10 +75,15 @@ Limit = Annotated[int | None, typer.Option(min=1, help="Play only the first so m
 Namespace = Annotated[
     str | None, typer.Option(metavar="NAME", help="Whose sessions; by default a fresh namespace.")
 ]
-Keep = Annotated[bool, typer.Option("--keep", help="Leave the sessions in Redis.")]
-MaxTokens = Annotated[int | None, typer.Option(help="The policy's hard limit.")]
+Keep = Annotated[bool, typer.Option("--keep", help="Leave the sessions where they are.")]
 PolicyFile = Annotated[
-    Path | None, typer.Option("--policy", metavar="FILE", help="A policy as a JSON object.")
+    str,
+    typer.Option(
+        "--policy",
+        metavar="FILE",
+        help="A policy as a JSON object: a path with a / or ending in .json.",
+        show_default=False,
+    ),
 ]
 Settle = Annotated[
     float, typer.Option(min=0, metavar="S", help="Longest wait for the workers at the end.")
@@ -122,8 +135,10 @@ def replay(
     limit: Limit = None,
     namespace: Namespace = None,
     keep: Keep = False,
+    policy: PolicyFile = "",
+    preset: PresetName = None,
     max_tokens: MaxTokens = None,
-    policy: PolicyFile = None,
+    fields: Fields = None,
     settle: Settle = 30.0,
     as_json: Json = False,
 ) -> None:
@@ -134,7 +149,11 @@ def replay(
     from turnmill.cli.conversations import shape  # noqa: PLC0415
     from turnmill.cli.performing import Performance, perform, progress  # noqa: PLC0415
 
-    chosen = policy_of(policy, max_tokens)
+    chosen = _policy(
+        PolicyOptions(
+            policy=policy, preset=preset, max_tokens=max_tokens, fields=tuple(fields or ())
+        )
+    )
     sessions = shape(_loaded(files), limit=limit, join=join, repeat=repeat)
     steps = sum(len(session.messages) for session in sessions)
     with _pipeline(redis_url, 0 if no_workers else workers) as running:
@@ -147,6 +166,7 @@ def replay(
             pace_s=pace / 1000,
             settle_s=settle if running.children or redis_url else 0.0,
             keep=keep,
+            served=bool(running.children or redis_url),
         )
         with progress("replaying", steps) as on_steps:
             card, _ = perform(how, [Reader(session) for session in sessions], on_steps=on_steps)
@@ -155,21 +175,15 @@ def replay(
     raise typer.Exit(0 if card.ok else 1)
 
 
-def policy_of(file: Path | None, max_tokens: int | None) -> Policy:
-    """The policy in the file, or the default, with this limit; exits with 2 when it is none.
+def _policy(options: PolicyOptions) -> Policy:
+    """The policy, made of the built-in default where nothing else is given.
 
     Raises:
         InvalidPolicy: names the field.
     """
     from turnmill import Policy  # noqa: PLC0415
 
-    try:
-        policy = Policy.from_json(file.read_bytes()) if file else Policy()
-    except OSError as error:
-        _refuse(f"{file}: {error.strerror}")
-    if max_tokens is None:
-        return policy
-    return Policy(**{**policy.model_dump(), "max_tokens": max_tokens})
+    return options.build(Policy, no_names)
 
 
 def report(card: Scorecard, *, title: str, as_json: bool, dead: list[str]) -> None:

@@ -48,6 +48,7 @@ class Run:
         recut: how many of those did not begin with the read before, though no commit came between.
         last: its newest read, looked at.
         compacted: the last two reads with a commit between them.
+        archived: how many of its turns were in the archive alone in the end.
     """
 
     agent: Agent
@@ -59,6 +60,7 @@ class Run:
     faults: list[Fault] = field(default_factory=list)
     last: Checked | None = None
     compacted: tuple[Checked, Checked] | None = None
+    archived: int = 0
 
     def take(self, context: Context, *, hard_limit: int, count: TokenCache) -> None:
         """Check a read, and remember it as the last."""

@@ -28,6 +28,7 @@ class Scorecard:
         refused: sessions whose system prompt leaves no room under the limit; nothing was pushed.
         tokens_in: pushed, system prompts included; counted exactly, by ``basis``.
         tokens_final: in the contexts read in the end.
+        turns_archived: in the archive and no longer in Redis, in the end.
         compactions: commits, by strategy.
         reads_projected: reads cut to the hard limit because no worker had been there in time.
         reads_recut: reads that do not begin with the one before, because a projection moved: what
@@ -44,6 +45,7 @@ class Scorecard:
     turns: int
     tokens_in: int
     tokens_final: int
+    turns_archived: int
     compactions: Mapping[str, int]
     reads: int
     reads_projected: int
@@ -92,6 +94,7 @@ def score(
         turns=len(latencies),
         tokens_in=sum(_pushed_tokens(run, count) for run in live),
         tokens_final=sum(run.last.tokens for run in live if run.last),
+        turns_archived=sum(run.archived for run in live),
         compactions=dict(sorted(compactions.items())),
         reads=len(latencies) + len(live),
         reads_projected=sum(run.projected for run in live),
@@ -165,6 +168,7 @@ def _measured(card: Scorecard) -> list[tuple[str, str]]:
         ("tokens in the final contexts", f"{card.tokens_final:,}"),
         ("reduction", f"{card.reduction:.1%}"),
         ("compactions", commits),
+        ("turns in the archive", f"{card.turns_archived:,}"),
         ("reads projected", f"{card.reads_projected:,} of {card.reads:,}"),
         ("reads whose prefix a projection changed", f"{card.reads_recut:,}"),
         (

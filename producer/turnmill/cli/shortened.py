@@ -16,7 +16,7 @@ from turnmill.contract.legality import NO_RESULT, repair
 __all__ = ["is_shown", "is_stub"]
 
 _NOTE = re.compile(r"\[… \d+ characters removed …\]")
-_REMOVED_PART = re.compile(r"\[\w+ removed\]")
+_REMOVED_PART = re.compile(r"\[\w+ removed\]|\[Image (from Step \d+ )?removed to save context\]")
 _SAME = ("role", "name", "tool_call_id")
 
 

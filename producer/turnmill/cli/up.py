@@ -15,6 +15,7 @@ from typing import Annotated
 import typer
 
 from turnmill.cli.brokers import BrokerView
+from turnmill.cli.local_archive import UP_DATA_DIR
 from turnmill.cli.options import BrokerUrl, NamespaceName, Target
 from turnmill.cli.output import CommandFailed, clean, safe_url, stdout
 from turnmill.cli.running import specs
@@ -45,8 +46,11 @@ def register(app: typer.Typer) -> None:
 def up(
     *,
     data_dir: Annotated[
-        Path, typer.Option(metavar="DIR", help="Where data and logs are kept.")
-    ] = Path("turnmill-data"),
+        Path,
+        typer.Option(
+            metavar="DIR", envvar="TURNMILL_DATA_DIR", help="Where data and logs are kept."
+        ),
+    ] = UP_DATA_DIR,
     redis_url: Annotated[
         str,
         typer.Option(
@@ -158,6 +162,7 @@ class _Tree:
         env = {
             "TURNMILL_REDIS_URL": self.target.redis_url,
             "TURNMILL_BROKER_URL": self.target.broker_url,
+            "TURNMILL_DATA_DIR": str(self.folder),
         }
         # A shared broker may have another machine's or directory's `up` on it: no two nodes alike.
         host = socket.gethostname() + ("" if self.server else f".{os.getpid()}")

@@ -235,6 +235,7 @@ class Context:
         projection: what this read left out to stay under the hard limit, or None.
         summary: what stands for the turns up to the watermark, or ``""``.
         events: summaries of single iterations, oldest first.
+        system_prompt: the text of the first message, or ``""`` when the session has none.
     """
 
     messages: list[JsonMessage] = field(repr=False)
@@ -247,6 +248,7 @@ class Context:
     projection: Receipt | None = None
     summary: str = field(default="", repr=False)
     events: tuple[SummaryEvent, ...] = field(default=(), repr=False)
+    system_prompt: str = field(default="", repr=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -258,9 +260,13 @@ class ContextInfo:
         version, watermark, last_seq: as in ``Context``.
         counted_seq: highest seq a worker has counted.
         usage: tokens by part.
+        basis: what they were counted with, such as ``o200k_base/2/gpt-4o``, or
+            ``heuristic/…`` where a worker had no vocabulary; ``""`` before the first count.
         limits: the session's absolute limits.
         policy: as stored, or the default.
         pending_bytes: of the JSON of turns no worker has counted yet, pictures left out.
+        total_messages: in the context, were it not projected, its system prompt counted in; stubs
+            for calls that were never answered are not.
         turns_in_log: turns not yet covered.
         turns_covered: turns out of the log, and not in the archive yet.
         compactions: commits ever made.
@@ -281,9 +287,11 @@ class ContextInfo:
     last_seq: Seq
     counted_seq: Seq
     usage: Usage
+    basis: str
     limits: Limits
     policy: Policy
     pending_bytes: int
+    total_messages: int
     turns_in_log: int
     turns_covered: int
     compactions: int

@@ -22,7 +22,7 @@ key, after the tag        type    what                                          
 ``due``                   zset    sessions to compact, by not-before ms              permanent
 ``index``                 zset    sessions, by last-push ms                          permanent
 ``unarchived``            zset    sessions with turns to archive, by since ms        permanent
-``forgotten``             zset    ``<ms>:<session>`` to remove from the archive,     permanent
+``forgotten``             zset    ``<µs>:<session>`` to remove from the archive,     permanent
                                   by not-before ms
 ``blob:<sha256>``         hash    a picture: ``data``, ``type``, and ``s:<id>`` for  its last
                                   each session that holds it                         session

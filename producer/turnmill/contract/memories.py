@@ -12,7 +12,7 @@ from turnmill.contract.results import GroundedMemory
 __all__ = ["MEMORIES", "is_memories", "memories_message"]
 
 MEMORIES: Final = "memories"
-"""The name of such a message: what it holds never becomes a memory, nor part of a summary, again."""
+"""The name of such a message: what it holds never becomes a memory or part of a summary."""
 
 _HEAD: Final = "[Memories that may help, not part of the conversation]"
 _END: Final = "[End]"

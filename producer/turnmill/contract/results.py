@@ -25,7 +25,7 @@ class TurnResult(BaseModel):
     Attributes:
         seq: the input's turn.
         grounding_used: ids of the memories the input was grounded with, the most relevant first.
-        summarization_triggered: the context is over its soft limit: workers compact it.
+        summarization_triggered: the context is estimated over its soft limit: workers compact it.
         checkpoint_created: id of the automatic checkpoint this turn made, or None.
         quality_score: of the session's last compaction, 0..1; 1 before the first.
         token_count: of the context now; an upper bound until a worker has counted the turn.

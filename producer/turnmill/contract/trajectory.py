@@ -31,7 +31,7 @@ class TrajectoryTurn(BaseModel):
         seq, turn_id, iteration, metadata, pinned: as in ``Turn`` and ``Pushed``.
         messages: in push order, pictures as they came.
         at_ms: when Redis admitted it, milliseconds since 1970.
-        tokens: exact, or None when no worker has counted it.
+        tokens: exact, of the turn as it was read last, or None when no worker has counted it.
         state: ``kept``, or how it left the conversation.
     """
 
@@ -71,7 +71,7 @@ class Trajectory(BaseModel):
         source: what the agent said the session is about (``metadata.source`` of its first turn).
         question: the text of the first user message.
         system_prompt: as it is now.
-        hard_limit, soft_limit: of the session's policy, in tokens.
+        hard_limit, soft_limit: of the session's policy, in tokens; 0 when only the archive has it.
         turns: by seq; those set aside by a rollback or ``clear`` are marked, not missing.
         final_answer: the text of the last assistant message that calls no tool, or None.
         compactions: by version.

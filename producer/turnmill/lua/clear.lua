@@ -1,8 +1,9 @@
 -- Set the conversation aside: its turns go to the archive, marked; the system prompt stays.
--- KEYS: meta, log, counts, context, covered, compactions, commits, checkpoints, named, backlog, due, unarchived
+-- KEYS: meta, log, counts, context, covered, compactions, commits, checkpoints, named, due, unarchived
 -- ARGV: session
 -- returns: how many turns were in the log; or nothing for an unknown session
-local seen = redis.call('HMGET', meta, 'epoch', 'last_seq', 'expires_at', 'version')
+local seen = redis.call('HMGET', meta, 'epoch', 'last_seq', 'expires_at', 'watermark', 'system_tokens',
+  'context_tokens', 'tail_tokens')
 if not seen[1] then
   return nil
 end
@@ -15,16 +16,25 @@ for _, entry in ipairs(entries) do
 end
 -- Turns covered earlier are in the archive, or on their way there before this mark.
 redis.call('XADD', covered, '*', 'after', 0, 'through', last, 'state', 'cleared')
-redis.call('DEL', log, counts, checkpoints, named)
+-- Trimmed, not deleted: a new log would have no lifetime until the next push that renews it.
+redis.call('XTRIM', log, 'MAXLEN', 0)
+redis.call('DEL', counts, checkpoints, named)
 local version = redis.call('HINCRBY', meta, 'version', 1)
-redis.call('SET', context, '{"version":' .. version .. ',"watermark":' .. last .. ',"strategy":"clear"}')
+local body = '{"version":' .. version .. ',"watermark":' .. last .. ',"strategy":"clear"}'
+redis.call('SET', context, body)
+local system = tonumber(seen[5]) or 0
+local record = cjson.encode({session = session, version = version, strategy = 'clear',
+  from_watermark = tonumber(seen[4]) or 0, watermark = tonumber(last), turns = #entries, elided = 0,
+  tokens_before = system + (tonumber(seen[6]) or 0) + (tonumber(seen[7]) or 0), tokens_after = system})
+redis.call('XADD', compactions, '*', 'record', record)
+redis.call('XADD', commits, '*', 'version', version, 'record', record, 'context', body, 'detail', '')
 redis.call('HSET', meta, 'watermark', last, 'counted_seq', last, 'context_tokens', 0, 'tail_tokens', 0,
-  'open_calls', '[]', 'images', 0, 'images_seen', 0, 'interactions', 0, 'history_tokens', 0)
+  'open_calls', '[]', 'images', 0, 'images_before', 0, 'interactions', 0, 'messages', 0,
+  'history_tokens', 0)
 redis.call('HDEL', meta, 'quality')
-for _, key in ipairs({context, covered}) do
+for _, key in ipairs({context, covered, commits, compactions}) do
   redis.call('PEXPIREAT', key, seen[3])
 end
-redis.call('ZREM', backlog, session)
 redis.call('ZREM', due, session)
 local time = redis.call('TIME')
 redis.call('ZADD', unarchived, 'NX', time[1] * 1000 + math.floor(time[2] / 1000), session)

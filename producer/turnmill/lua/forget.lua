@@ -21,7 +21,8 @@ local listed = redis.call('ZREM', index, session)
 local removed = redis.call('DEL', meta, log, ids, counts, context, covered, commits, compactions, checkpoints, named, lease)
 local time = redis.call('TIME')
 local now = string.format('%.0f', time[1] * 1000 + math.floor(time[2] / 1000))
-redis.call('ZADD', forgotten, now, now .. ':' .. session)
+-- To the microsecond, as epochs are: a session of the same name may begin within this millisecond.
+redis.call('ZADD', forgotten, now, time[1] .. string.format('%06d', time[2]) .. ':' .. session)
 local left = redis.call('EXISTS', meta, log, ids, counts, context, covered, commits, compactions, checkpoints, named, lease)
 for _, hash in ipairs(held) do
   left = left + redis.call('HEXISTS', blob .. hash .. ':held', holder)

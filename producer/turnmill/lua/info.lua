@@ -1,7 +1,7 @@
 -- The numbers of a session, without its turns.
--- KEYS: meta, log, covered, backlog, due
+-- KEYS: meta, log, context, covered, backlog, due
 -- ARGV: session
--- returns: meta as a flat list, bound of uncounted turns, their bytes, log length, covered length, waiting-since, due-at; or nothing for an unknown session
+-- returns: meta as a flat list, context, bound of uncounted turns, their bytes, log length, uncounted messages, covered length, waiting-since, due-at; or nothing for an unknown session
 local fields = redis.call('HGETALL', meta)
 if #fields == 0 then
   return nil
@@ -9,9 +9,13 @@ end
 local counted = tonumber(redis.call('HGET', meta, 'counted_seq')) or 0
 local pending = 0
 local bytes = 0
+local messages = 0
 for _, entry in ipairs(redis.call('XRANGE', log, string.format('%.0f', counted + 1), '+')) do
   pending = pending + tonumber(entry[2][4])
   bytes = bytes + #entry[2][2]
+  -- Every message is written with its role first; inside a JSON string the quotes are escaped.
+  local _, found = string.gsub(entry[2][2], '{"role":', '%0')
+  messages = messages + found
 end
-return {fields, pending, bytes, redis.call('XLEN', log), redis.call('XLEN', covered),
+return {fields, redis.call('GET', context), pending, bytes, redis.call('XLEN', log), messages, redis.call('XLEN', covered),
   redis.call('ZSCORE', backlog, session), redis.call('ZSCORE', due, session)}

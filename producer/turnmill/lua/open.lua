@@ -46,8 +46,10 @@ if created or new_policy then
   -- A picture lives as long as the last of its sessions.
   for _, field in ipairs(redis.call('HKEYS', meta)) do
     local hash = string.match(field, '^blob:(%x+)$')
-    if hash and now + redis.call('PTTL', blob .. hash) < now + lifetime then
-      redis.call('PEXPIREAT', blob .. hash, expires_at)
+    for _, key in ipairs(hash and {blob .. hash, blob .. hash .. ':held'} or {}) do
+      if redis.call('PTTL', key) < lifetime then
+        redis.call('PEXPIREAT', key, expires_at)
+      end
     end
   end
 end

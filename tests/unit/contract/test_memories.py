@@ -14,8 +14,7 @@ from turnmill.contract.memories import is_memories, memories_message
 from turnmill.contract.names import SessionId
 from turnmill.contract.results import GroundedMemory
 from turnmill.view import bound
-from turnmill_worker.pipeline import counting
-from turnmill_worker.tokens import counter_for
+from turnmill_worker.tokens import count_message, counter_for
 
 HEAD = "[Memories that may help, not part of the conversation]"
 FRAME = 14
@@ -124,6 +123,6 @@ def test_the_message_never_exceeds_its_budget(texts: list[str], budget: int) -> 
     message = memories_message(memories, budget, bound)
 
     if message is not None:
-        exact = counting(counter_for("o200k_base", "gpt-4o"))
-        assert exact([message]) <= bound([message]) <= budget
+        exact = count_message(counter_for("o200k_base", "gpt-4o"), message)
+        assert exact <= bound([message]) <= budget
         assert len(message["content"].splitlines()) <= len(texts) + 2

@@ -173,6 +173,25 @@ def test_an_endpoint_that_is_slow_or_gone_leaves_the_words_order(endpoint: Endpo
     assert list(late.found) == list(refused.found) == index.search("kayak", 3)
 
 
+def test_an_endpoint_that_failed_is_left_alone_for_a_while(
+    endpoint: Endpoint, embedder: OpenAiEmbedder
+) -> None:
+    now = [100.0]
+    hybrid = HybridSearch(embedder, clock=lambda: now[0])
+    index = memories("a red kayak")
+    endpoint.status = 503
+
+    told = [hybrid.search(index, "kayak", 3).without_embeddings for _ in range(3)]
+    asked = len(endpoint.requests)
+    endpoint.status = 200
+    now[0] += hybrid_module.REST_S
+    after = hybrid.search(index, "kayak", 3)
+
+    assert told == ["small: InternalServerError"] * 3
+    assert asked == 1
+    assert after.without_embeddings == ""
+
+
 def test_an_endpoint_that_changes_its_model_starts_over(
     endpoint: Endpoint, embedder: OpenAiEmbedder
 ) -> None:

@@ -389,6 +389,32 @@ def test_time_grows_about_linearly(name: str) -> None:
     assert large <= 9 * small + 0.05
 
 
+ALIKE: Mapping[str, Callable[[int], str]] = {
+    "but for identifiers": lambda n: f"Do not send W{n % 97} to town {n}.",
+    "but for a number": lambda n: f"Do not send #W1234567 to town {n}.",
+    "word for word": lambda _: "Do not send #W1234567 to Anna Lee again.",
+}
+
+
+@pytest.mark.parametrize("name", ALIKE)
+@pytest.mark.parametrize("place", ["one message", "a message each"])
+def test_time_grows_about_linearly_with_like_sentences_kept(name: str, place: str) -> None:
+    def seconds(size: int) -> float:
+        said = [ALIKE[name](n) for n in range(size)]
+        whole = " ".join(said)
+        messages = [whole] if place == "one message" else said
+        records = [user(at, text) for at, text in enumerate(messages, 1)]
+        started = time.process_time()
+        extract(records, budget_tokens=len(whole) // 5, count=characters)
+        return time.process_time() - started
+
+    small = min(seconds(500) for _ in range(3))
+    large = min(seconds(2_000) for _ in range(2))
+
+    # Linear is 4, quadratic is 16; the constant forgives a busy machine.
+    assert large <= 9 * small + 0.05
+
+
 # --- the same bytes everywhere ----------------------------------------------------------------
 
 _SCRIPT = """

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from typing import TYPE_CHECKING, Any
 
+from turnmill_worker.archive.errors import ArchiveUnavailable
 from turnmill_worker.archive.store import SqlArchive
 
 __all__ = ["LazyArchive"]
@@ -34,5 +35,11 @@ class LazyArchive(_Base):
     def _open(self) -> SqlArchive:
         with self._opening:
             if self._opened is None:
-                self._opened = SqlArchive.open(self._url)
+                try:
+                    self._opened = SqlArchive.open(self._url)
+                except OSError as error:
+                    # Of the folder of a SQLite file; it may be mounted later.
+                    raise ArchiveUnavailable(
+                        f"archive: its folder cannot be used ({type(error).__name__})"
+                    ) from error
             return self._opened

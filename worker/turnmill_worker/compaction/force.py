@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from turnmill_worker.compaction.iterations import iterations
+from turnmill_worker.compaction.managed import for_template, runs
 from turnmill_worker.compaction.rolling import summary_budget
 from turnmill_worker.compaction.snapshot import (
     Count,
@@ -24,29 +26,38 @@ _SHARE = 0.5
 _LEAST_TOKENS = 16
 
 
-def force(snapshot: Snapshot, count: Count, *, template: str = "") -> Plan | None:  # noqa: ARG001
+def force(snapshot: Snapshot, count: Count, *, template: str = "") -> Plan | None:
     """Cover all but the newest ``recent_turns_to_keep`` turns; None when there are no others.
 
-    By a rolling summary, or by a managed one when a template is named.
+    By a managed summary when a template is named, else in the way of the policy: an event for each
+    iteration but the newest, a summary written to the policy's template, or a rolling one.
     """
+    if not template and "iterations" in snapshot.policy.strategies:
+        return iterations(replace(snapshot, goal=snapshot.limits.hard), count)
+    if not template and "managed" in snapshot.policy.strategies:
+        template = snapshot.policy.template
     covered = _older(groups(snapshot), snapshot.policy.recent_turns_to_keep)
     said = records(covered)
     if not said:
         return None
     tokens = snapshot.stored.tokens + sum(g.tokens for g in covered if not g.pinned)
     budget = min(summary_budget(snapshot), max(int(tokens * _SHARE), _LEAST_TOKENS))
+    request = SummaryRequest(
+        previous=previous_text(snapshot.stored),
+        records=said,
+        budget_tokens=budget,
+        template=template,
+    )
+    if template:
+        told = [turn for group in covered for turn in group.turns]
+        request = for_template(request, told=told, latest=runs(snapshot.turns)[-1])
     return Plan(
         strategy="managed" if template else "rolling",
         snapshot=replace(snapshot, goal=snapshot.limits.hard),
         covered=covered,
         receipts=snapshot.stored.receipts,
         managed=bool(template),
-        request=SummaryRequest(
-            previous=previous_text(snapshot.stored),
-            records=said,
-            budget_tokens=budget,
-            template=template,
-        ),
+        request=request,
     )
 
 

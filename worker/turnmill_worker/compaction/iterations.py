@@ -2,15 +2,17 @@
 
 The newest ``keep_recent_iterations`` stay word for word. What has been summarized stays as it is,
 so that the beginning of the context does not change from commit to commit, until all events
-together outgrow their share: then the older half is folded into one.
+together outgrow their share: then the older ones are folded into one, down to half of the share,
+so that it takes as long again until the next fold.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 
-from turnmill.contract.context import SummaryEvent
-from turnmill.contract.render import event_text
+from turnmill.contract.context import PinnedTurn, SummaryEvent
+from turnmill.contract.render import event_text, render_head
 from turnmill_worker.compaction.rolling import summary_budget
 from turnmill_worker.compaction.snapshot import (
     Count,
@@ -30,40 +32,73 @@ _EVENT_TOKENS = 120
 _EVENT_SHARE = 0.5
 """An event has at most this share of the tokens it stands for: less would not be worth it."""
 
-_LEAST_TOKENS = 24
+_LEAST_TOKENS = 32
+"""An event shorter than this says nothing."""
 
-
-def iterations(snapshot: Snapshot, count: Count) -> Plan | None:
-    """Cover every iteration but the newest ones with an event each; None when there is no old one.
-
-    An iteration is what carries one ``Turn.iteration``; without, a user's request and what follows.
-    """
-    steps = _steps(snapshot, groups(snapshot))
-    # An agent must find its last turn in its context.
-    kept = max(snapshot.policy.keep_recent_iterations, 0 if snapshot.pending_messages else 1)
-    old = steps[: max(len(steps) - kept, 0)]
-    old = old[: next((at for at, (_, own) in enumerate(old) if not _is_closed(own)), len(old))]
-    if not old:
-        return None
-    covered = tuple(group for _, own in old for group in own)
-    events, wanted = _events(snapshot, old)
-    events, wanted = _fold(snapshot, events, wanted, count)
-    return Plan(
-        strategy="iterations",
-        snapshot=snapshot,
-        covered=covered,
-        summary=snapshot.stored.summary,
-        receipts=snapshot.stored.receipts,
-        events=tuple(events),
-        wanted=tuple(wanted),
-    )
+_SLACK_TOKENS = 8
+"""A text may tokenize a little differently beside its frame than alone."""
 
 
 _Step = tuple[int, list[Group]]
 """An iteration's number and its groups."""
 
-_Wanted = tuple[int, SummaryRequest]
-"""Which event is to be summarized, and from what."""
+
+def iterations(snapshot: Snapshot, count: Count) -> Plan | None:
+    """Cover every iteration but the newest ones with an event each.
+
+    An iteration is what carries one ``Turn.iteration``; without, a user's request and what follows.
+    Where that is too much, fewer stay. None when even the newest alone is, or there is no old one.
+    """
+    steps = _steps(snapshot, groups(snapshot))
+    # An agent must find its last turn in its context.
+    least = 0 if snapshot.pending_messages else 1
+    most = max(snapshot.policy.keep_recent_iterations, least)
+    # The policy says which iterations stay: no cut of its own could reach the target.
+    snapshot = replace(snapshot, goal=max(snapshot.aim, snapshot.limits.soft))
+    if snapshot.usage.total <= snapshot.goal:
+        least = most
+    plans = (_keeping(snapshot, steps, kept, count) for kept in range(most, least - 1, -1))
+    return next((plan for plan in plans if plan is not None), None)
+
+
+def _keeping(snapshot: Snapshot, steps: Sequence[_Step], kept: int, count: Count) -> Plan | None:
+    """The plan that keeps this many of the newest iterations."""
+    old = steps[: max(len(steps) - kept, 0)]
+    old = old[: next((at for at, (_, own) in enumerate(old) if not _is_closed(own)), len(old))]
+    if not old:
+        return None
+    plan = Plan(
+        strategy="iterations",
+        snapshot=snapshot,
+        covered=tuple(group for _, own in old for group in own),
+        summary=snapshot.stored.summary,
+        receipts=snapshot.stored.receipts,
+    )
+    share = min(summary_budget(snapshot), _room(plan, count))
+    finished = list(_finished(snapshot, count))
+    left = share - sum(entry.tokens for entry in finished)
+    # Shorter events rather than a fold, and room for those of the next compaction.
+    entries = [*finished, *_fresh(old, count, most=left // 2 // len(old))]
+    folded = _fold(entries, share, count)
+    if share < sum(entry.tokens for entry in folded):
+        return None
+    return replace(
+        plan,
+        events=tuple(entry.event for entry in folded),
+        wanted=tuple(
+            (at, entry.request) for at, entry in enumerate(folded) if entry.request is not None
+        ),
+        replaced=sum(e.tokens for e in entries if e.request is None and e not in folded),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Entry:
+    """An event, what it is still to be made from, and the most tokens it takes in a context."""
+
+    event: SummaryEvent
+    request: SummaryRequest | None
+    tokens: int
 
 
 def _steps(snapshot: Snapshot, found: Sequence[Group]) -> list[_Step]:
@@ -85,58 +120,84 @@ def _is_closed(own: Sequence[Group]) -> bool:
     return all(group.closed for group in own)
 
 
-def _events(snapshot: Snapshot, old: Sequence[_Step]) -> tuple[list[SummaryEvent], list[_Wanted]]:
-    """The events so far, and an empty one for each old iteration with what it is made from."""
-    events = list(snapshot.stored.events)
-    wanted = []
+def _finished(snapshot: Snapshot, count: Count) -> Iterator[_Entry]:
+    """The events so far."""
+    for event in snapshot.stored.events:
+        yield _Entry(event, None, _cost(event, count))
+
+
+def _fresh(old: Sequence[_Step], count: Count, *, most: int) -> Iterator[_Entry]:
+    """An event without a text for each old iteration that is not pinned as a whole.
+
+    Each takes ``most`` tokens or fewer, unless that is too little to say anything.
+    """
     for number, own in old:
         said = records(own)
-        tokens = sum(group.tokens for group in own if not group.pinned)
         if not said:
-            continue  # all of it is pinned
-        budget = max(min(_EVENT_TOKENS, int(tokens * _EVENT_SHARE)), _LEAST_TOKENS)
-        wanted.append(
-            (len(events), SummaryRequest(previous="", records=said, budget_tokens=budget))
+            continue
+        tokens = sum(group.tokens for group in own if not group.pinned)
+        event = SummaryEvent(
+            iteration=number,
+            last_iteration=number,
+            first_seq=own[0].turns[0].seq,
+            last_seq=own[-1].last_seq,
+            text="",
         )
-        events.append(
-            SummaryEvent(
-                iteration=number,
-                last_iteration=number,
-                first_seq=own[0].turns[0].seq,
-                last_seq=own[-1].last_seq,
-                text="",
-            )
-        )
-    return events, wanted
+        frame = _cost(event, count)
+        wanted = min(_EVENT_TOKENS, int(tokens * _EVENT_SHARE), most - frame)
+        budget = max(wanted, _LEAST_TOKENS)
+        request = SummaryRequest(previous="", records=said, budget_tokens=budget)
+        yield _Entry(event, request, frame + budget)
 
 
-def _fold(
-    snapshot: Snapshot, events: list[SummaryEvent], wanted: list[_Wanted], count: Count
-) -> tuple[list[SummaryEvent], list[_Wanted]]:
-    """The older half of the finished events as one, when all would outgrow the summary's share."""
-    budgets = {at: request.budget_tokens for at, request in wanted}
-    tokens = sum(
-        count([{"role": "user", "content": event_text(event)}]) + budgets.get(at, 0)
-        for at, event in enumerate(events)
-    )
-    share = summary_budget(snapshot)
-    half = (len(events) - len(wanted) + 1) // 2
-    if tokens <= share or half < _FOLDED_AT_LEAST:
-        return events, wanted
-    folded = SummaryEvent(
-        iteration=events[0].iteration,
-        last_iteration=events[half - 1].last_iteration,
-        first_seq=events[0].first_seq,
-        last_seq=events[half - 1].last_seq,
+def _fold(entries: Sequence[_Entry], share: int, count: Count) -> list[_Entry]:
+    """The entries; the older ones as one when all would outgrow the share."""
+    kept: list[_Entry] = []
+    left = share
+    if sum(entry.tokens for entry in entries) > share:
+        left = share // 2
+    for entry in reversed(entries):
+        left -= entry.tokens
+        if left < 0:
+            break
+        kept.insert(0, entry)
+    older = entries[: len(entries) - len(kept)]
+    return [_as_one(older, share // 2, count), *kept] if older else kept
+
+
+def _as_one(older: Sequence[_Entry], share: int, count: Count) -> _Entry:
+    """One event for several iterations, made from their events, and from their turns if new."""
+    event = SummaryEvent(
+        iteration=older[0].event.iteration,
+        last_iteration=older[-1].event.last_iteration,
+        first_seq=older[0].event.first_seq,
+        last_seq=older[-1].event.last_seq,
         text="",
     )
+    frame = _cost(event, count)
     request = SummaryRequest(
-        previous="\n".join(event.text for event in events[:half]),
-        records=(),
-        budget_tokens=max(share // 4, _EVENT_TOKENS),
+        previous="\n".join(entry.event.text for entry in older if entry.event.text),
+        records=tuple(r for entry in older if entry.request for r in entry.request.records),
+        budget_tokens=max(share - frame, _LEAST_TOKENS),
     )
-    shifted = [(at - half + 1, each) for at, each in wanted]
-    return [folded, *events[half:]], [(0, request), *shifted]
+    return _Entry(event, request, frame + request.budget_tokens)
 
 
-_FOLDED_AT_LEAST = 2
+def _cost(event: SummaryEvent, count: Count) -> int:
+    return count([{"role": "user", "content": event_text(event)}])
+
+
+def _room(plan: Plan, count: Count) -> int:
+    """Tokens left for events beside all that stays."""
+    snapshot = plan.snapshot
+    pins = [*snapshot.stored.pins]
+    for group in plan.covered:
+        if group.pinned:
+            pins += [PinnedTurn(seq=turn.seq, messages=turn.shown) for turn in group.turns]
+    frame = snapshot.stored.model_copy(
+        update={"watermark": plan.cut, "events": (), "pins": tuple(pins)}
+    )
+    kept = sum(turn.tokens for turn in snapshot.turns if turn.seq > plan.cut)
+    usage = snapshot.usage
+    fixed = usage.system + usage.pending + usage.REPLY + kept + count(render_head(frame))
+    return snapshot.aim - fixed - _SLACK_TOKENS

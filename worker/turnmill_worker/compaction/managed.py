@@ -7,10 +7,13 @@ its user message is the latest input. Stateless as specified: every view is made
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 
-from turnmill.contract.context import JsonMessage, Receipt
+from turnmill.contract.context import JsonMessage, PinnedTurn, Receipt, StoredContext
+from turnmill.contract.memories import is_memories
 from turnmill.contract.names import Seq
+from turnmill.contract.render import render_head
 from turnmill_worker.compaction.rolling import summary_budget
 from turnmill_worker.compaction.snapshot import (
     Count,
@@ -23,13 +26,21 @@ from turnmill_worker.compaction.snapshot import (
 )
 from turnmill_worker.compaction.tally import interactions
 
-__all__ = ["managed"]
+__all__ = ["for_template", "managed", "runs"]
 
 
-def managed(snapshot: Snapshot, count: Count) -> Plan | None:  # noqa: ARG001 - a strategy's shape
+_LEAST_TOKENS = 32
+"""A view shorter than this says nothing."""
+
+_SLACK_TOKENS = 8
+"""A text may tokenize a little differently beside its frame than alone."""
+
+
+def managed(snapshot: Snapshot, count: Count) -> Plan | None:
     """Cover every complete run but the newest ``passthrough_runs`` with a view of the recent ones.
 
-    None when the policy feeds no runs to it, or none is complete beside those passed through.
+    The view is shorter where those leave less room for it under the soft limit. None when they
+    leave none, when the policy feeds no runs to it, or when none is complete beside them.
     """
     policy = snapshot.policy
     if not policy.recent_runs:
@@ -39,36 +50,70 @@ def managed(snapshot: Snapshot, count: Count) -> Plan | None:  # noqa: ARG001 - 
     if at == 0:
         return None
     covered = tuple(found[:at])
-    *complete, latest = _runs([*snapshot.earlier, *snapshot.turns])
+    *complete, latest = runs([*snapshot.earlier, *snapshot.turns])
     seen = [turn for run in complete[-policy.recent_runs :] for turn in run]
     first = seen[0].seq if seen else snapshot.counted_seq + 1
-    return Plan(
+    plan = Plan(
         strategy="managed",
-        snapshot=snapshot,
+        # The policy says which runs stay: no cut of its own could reach the target.
+        snapshot=replace(snapshot, goal=max(snapshot.aim, snapshot.limits.soft)),
         covered=covered,
         receipts=_receipts(snapshot, covered, first),
         managed=True,
-        request=SummaryRequest(
-            previous="",
-            records=tuple((turn.seq, message) for turn in seen for message in turn.original),
-            budget_tokens=summary_budget(snapshot),
-            template=policy.template,
-            latest_input=_asked(latest),
-        ),
+    )
+    budget = min(summary_budget(snapshot), _room(plan, count))
+    if budget < _LEAST_TOKENS:
+        return None
+    request = SummaryRequest(
+        previous="",
+        records=tuple((turn.seq, message) for turn in seen for message in turn.original),
+        budget_tokens=budget,
+        template=policy.template,
+    )
+    return replace(plan, request=for_template(request, told=seen, latest=latest))
+
+
+def _room(plan: Plan, count: Count) -> int:
+    """Tokens left for the view beside the turns that stay."""
+    snapshot = plan.snapshot
+    pins = [*snapshot.stored.pins]
+    for group in plan.covered:
+        if group.pinned:
+            pins += [PinnedTurn(seq=turn.seq, messages=turn.shown) for turn in group.turns]
+    frame = StoredContext(summary="…", managed=True, receipts=plan.receipts, pins=tuple(pins))
+    kept = sum(turn.tokens for turn in snapshot.turns if turn.seq > plan.cut)
+    usage = snapshot.usage
+    fixed = usage.system + usage.pending + usage.REPLY + kept + count(render_head(frame))
+    return snapshot.aim - fixed - _SLACK_TOKENS
+
+
+def for_template(
+    request: SummaryRequest, *, told: Sequence[LoggedTurn], latest: Sequence[LoggedTurn]
+) -> SummaryRequest:
+    """The request with what a template may show beside the records.
+
+    ``told`` are the turns the records are of, ``latest`` those of the run the agent is at.
+    """
+    noted = (turn.reflection for turn in (*told, *latest) if turn.reflection)
+    return replace(
+        request,
+        latest_input=_said(latest, _is_asking),
+        memories=_said(latest, is_memories),
+        reflections="\n".join(dict.fromkeys(noted)),
     )
 
 
-def _cut(found: Sequence[Group], runs: int) -> int:
-    """How many of the oldest groups to cover so that the newest ``runs`` interactions stay."""
+def _cut(found: Sequence[Group], newest: int) -> int:
+    """How many of the oldest groups to cover so that the ``newest`` interactions stay."""
     kept = 0
     for at in range(len(found) - 1, 0, -1):
         kept += found[at].interactions
-        if kept >= runs:
+        if kept >= newest:
             return at if all(group.closed for group in found[:at]) else 0
     return 0
 
 
-def _runs(turns: Sequence[LoggedTurn]) -> list[list[LoggedTurn]]:
+def runs(turns: Sequence[LoggedTurn]) -> list[list[LoggedTurn]]:
     """The turns run by run; at least one run, perhaps empty."""
     runs: list[list[LoggedTurn]] = [[]]
     for turn in turns:
@@ -80,7 +125,8 @@ def _runs(turns: Sequence[LoggedTurn]) -> list[list[LoggedTurn]]:
 
 def _receipts(snapshot: Snapshot, covered: Sequence[Group], first: int) -> tuple[Receipt, ...]:
     """One receipt for all turns the view was not made from, those named earlier included."""
-    gone: list[LoggedTurn] = [turn for turn in snapshot.earlier if turn.seq < first]
+    pinned = {pin.seq for pin in snapshot.stored.pins}
+    gone = [t for t in snapshot.earlier if t.seq < first and t.seq not in pinned]
     gone += [t for group in covered if not group.pinned for t in group.turns if t.seq < first]
     named = snapshot.stored.receipts
     through = max((receipt.last_seq for receipt in named), default=0)
@@ -98,13 +144,17 @@ def _receipts(snapshot: Snapshot, covered: Sequence[Group], first: int) -> tuple
     )
 
 
-def _asked(run: Sequence[LoggedTurn]) -> str:
-    """The text of the first user message."""
-    messages: list[JsonMessage] = [message for turn in run for message in turn.original]
-    for message in messages:
-        if message["role"] == "user" and not message.get("name"):
-            content = message.get("content")
-            if isinstance(content, str):
-                return content
-            return " ".join(p["text"] for p in content or () if isinstance(p.get("text"), str))
+def _is_asking(message: JsonMessage) -> bool:
+    return message["role"] == "user" and not is_memories(message)
+
+
+def _said(run: Sequence[LoggedTurn], wanted: Callable[[JsonMessage], bool]) -> str:
+    """The text of the run's first message of a kind."""
+    for turn in run:
+        for message in turn.original:
+            if wanted(message):
+                content = message.get("content")
+                if isinstance(content, str):
+                    return content
+                return " ".join(p["text"] for p in content or () if isinstance(p.get("text"), str))
     return ""

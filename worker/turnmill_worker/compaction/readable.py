@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from turnmill.contract.context import JsonMessage
-from turnmill.contract.memories import MEMORIES
+from turnmill.contract.memories import is_memories
 from turnmill.contract.names import Seq
 
 __all__ = ["readable"]
@@ -16,7 +16,7 @@ def readable(records: Sequence[tuple[Seq, JsonMessage]]) -> str:
     return "\n".join(
         f"#{seq} {message['role']}: {' '.join(_words(message))}"
         for seq, message in records
-        if message.get("name") != MEMORIES
+        if not is_memories(message)
     )
 
 

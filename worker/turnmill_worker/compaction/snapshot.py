@@ -46,6 +46,7 @@ class LoggedTurn:
         tokens: of ``shown``, exact.
         pinned: it must be kept word for word.
         iteration: the agent's own step number, or None.
+        reflection: what the agent noted about its own work (``metadata.reflection``), or ``""``.
     """
 
     seq: Seq
@@ -54,6 +55,7 @@ class LoggedTurn:
     tokens: int
     pinned: bool = False
     iteration: int | None = None
+    reflection: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,6 +73,7 @@ class Snapshot:
         compactions: commits so far.
         earlier: turns covered by now, for ``managed``, which looks back over the watermark.
         goal: most tokens a compaction may leave; 0 stands for the policy's target.
+        system: the system prompt's text, for a template that shows it.
     """
 
     namespace: Namespace
@@ -89,6 +92,7 @@ class Snapshot:
     compactions: int = 0
     earlier: tuple[LoggedTurn, ...] = ()
     goal: int = 0
+    system: str = ""
 
     @property
     def aim(self) -> int:
@@ -209,6 +213,8 @@ class SummaryRequest:
         budget_tokens: most tokens the text may have.
         template: name of the managed template that says what to write, or ``""``.
         latest_input: what the user asked last, for a template.
+        memories: what the agent was reminded of with it, for a template.
+        reflections: what the agent noted about its own work, for a template.
         instructions: the template with its placeholders filled in, or ``""``.
     """
 
@@ -217,6 +223,8 @@ class SummaryRequest:
     budget_tokens: int
     template: str = ""
     latest_input: str = ""
+    memories: str = ""
+    reflections: str = ""
     instructions: str = ""
 
 
@@ -234,6 +242,7 @@ class Plan:
         events: all events of the new context; the texts of those in ``wanted`` are empty.
         wanted: what each event of its index still has to be summarized from.
         managed: whether the summary is written to a template.
+        replaced: tokens of the events that ``wanted`` takes the place of.
         forced: it need not save tokens: a count, or somebody, asked for it.
     """
 
@@ -247,6 +256,7 @@ class Plan:
     events: tuple[SummaryEvent, ...] = ()
     wanted: tuple[tuple[int, SummaryRequest], ...] = ()
     managed: bool = False
+    replaced: int = 0
 
     @property
     def requests(self) -> tuple[SummaryRequest, ...]:

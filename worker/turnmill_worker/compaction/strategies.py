@@ -117,6 +117,6 @@ def _is_worth_it(snapshot: Snapshot, found: Plan) -> bool:
     elided = snapshot.usage.total - found.snapshot.usage.total
     covered = sum(group.tokens for group in found.covered if not group.pinned)
     texts = sum(request.budget_tokens for request in found.requests)
-    cost = texts - snapshot.stored.tokens if found.request else texts
+    cost = texts - (snapshot.stored.tokens if found.request else found.replaced)
     freed = elided + covered - max(cost, 0)
     return freed >= snapshot.limits.room * snapshot.policy.min_progress_ratio

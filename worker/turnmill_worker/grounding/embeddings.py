@@ -40,7 +40,7 @@ class OpenAiEmbedder:
         model: str,
         api_key: SecretStr,
         base_url: str | None = None,
-        timeout_s: float = 5.0,
+        timeout_s: float = 2.0,
         batch: int = 64,
         longest: int = 8_000,
     ) -> None:

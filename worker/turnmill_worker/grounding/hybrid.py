@@ -5,9 +5,10 @@ from __future__ import annotations
 import math
 import operator
 import threading
+import time
 from array import array
 from collections import OrderedDict
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -18,6 +19,9 @@ __all__ = ["HybridSearch", "Retrieval"]
 
 CANDIDATES: Final = 50
 """How many of BM25's best are embedded: a model alone finds less than BM25 (docs/grounding.md)."""
+
+REST_S: Final = 30.0
+"""How long an endpoint that failed is left alone: one that hangs would slow every question."""
 
 _ROUNDING: Final = 1e-12
 _MOST_VECTORS: Final = 4_096
@@ -41,12 +45,15 @@ class HybridSearch:
     """Searches an index, then orders the best by the sum of two z-scores: BM25 and cosine.
 
     Vectors of memories are remembered by their text, so a question costs one request for itself
-    and candidates never seen before. An endpoint that fails changes the order, never the outcome.
-    Thread-safe, and nobody waits for another's request.
+    and candidates never seen before. An endpoint that fails changes the order, never the outcome,
+    and is asked again after a rest. Thread-safe, and nobody waits for another's request.
     """
 
-    def __init__(self, embedder: Embedder) -> None:
+    def __init__(self, embedder: Embedder, *, clock: Callable[[], float] = time.monotonic) -> None:
         self._embedder = embedder
+        self._clock = clock
+        self._rests_until = -math.inf
+        self._reason = ""
         self._known: OrderedDict[str, Vector] = OrderedDict()
         self._lock = threading.Lock()
 
@@ -73,7 +80,7 @@ class HybridSearch:
         with self._lock:
             used = {text: self._known[text] for text in texts if text in self._known}
         new = list(dict.fromkeys(text for text in texts if text not in used))
-        asked, *vectors = map(_unit, self._embedder.embed([query, *new]))
+        asked, *vectors = map(_unit, self._embed([query, *new]))
         used.update(zip(new, vectors, strict=True))
         if any(len(vector) != len(asked) for vector in used.values()):
             with self._lock:
@@ -81,6 +88,15 @@ class HybridSearch:
             raise EmbeddingsUnavailable("the endpoint's vectors have changed their length")
         self._remember(used)
         return [sum(map(operator.mul, asked, used[text])) for text in texts]
+
+    def _embed(self, texts: Sequence[str]) -> list[Vector]:
+        if self._clock() < self._rests_until:
+            raise EmbeddingsUnavailable(self._reason)
+        try:
+            return self._embedder.embed(texts)
+        except EmbeddingsUnavailable as error:
+            self._reason, self._rests_until = str(error), self._clock() + REST_S
+            raise
 
     def _remember(self, used: Mapping[str, Vector]) -> None:
         with self._lock:

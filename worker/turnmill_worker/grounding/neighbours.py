@@ -13,10 +13,10 @@ _NOBODY: Final = -1
 
 
 class Neighbours:
-    """The number of the turn right before and right after each memory; below 0 for nobody.
+    """The number of what was said right before and right after each memory; below 0 for nobody.
 
-    Turns are neighbours in one incarnation of a session, at positions that differ by one. Of two
-    that claim one position the first has it, and the second stands alone.
+    Turns are neighbours in one incarnation of a session, at positions that differ by one, tools
+    left out. Of two that claim one position the first has it, and the second stands alone.
 
     Attributes:
         before, after: by number.

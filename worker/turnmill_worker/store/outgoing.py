@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from itertools import groupby
 from typing import Any, Literal
 
@@ -15,7 +16,14 @@ from turnmill_worker.records import ArchivedCompaction, ArchivedTurn, Batch, Blo
 from turnmill_worker.store import lua
 from turnmill_worker.store.pictures import blobs, release
 
-__all__ = ["RedisOutgoing", "archived_compaction", "archived_turn", "fields_of", "left_entry"]
+__all__ = [
+    "RedisOutgoing",
+    "archived_compaction",
+    "archived_turn",
+    "as_archived",
+    "fields_of",
+    "left_entry",
+]
 
 LATE_DRAIN_MS = 60_000
 """Longer than a drain takes: one begun before a session was forgotten is over by then."""
@@ -24,8 +32,9 @@ LATE_DRAIN_MS = 60_000
 class RedisOutgoing:
     """The ``Outgoing`` port over a redis-py client that does not decode responses."""
 
-    def __init__(self, client: Any) -> None:
+    def __init__(self, client: Any, *, late_drain_ms: int = LATE_DRAIN_MS) -> None:
         self._redis = client
+        self._late_drain_ms = late_drain_ms
 
     def undrained(self, ref: SessionRef, *, most: int) -> Drain | None:
         """The oldest of it; None when there is nothing."""
@@ -62,25 +71,25 @@ class RedisOutgoing:
         return list(blobs(self._redis, ref, hashes)) if hashes else []
 
     def forgotten(self, namespace: Namespace) -> list[tuple[SessionId, int]]:
-        """Sessions to remove from the archive, with the time they were forgotten, in ms."""
+        """Sessions to remove from the archive, with the time they were forgotten, in µs."""
         with self._redis.pipeline(transaction=False) as pipe:
             for shard in range(SHARDS):
                 pipe.zrange(shard_keys(namespace, shard).forgotten, 0, -1)
             replies = pipe.execute()
         members = (member.decode() for reply in replies for member in reply)
         parts = (member.partition(":") for member in members)
-        return [(SessionId(session), int(at_ms)) for at_ms, _, session in parts]
+        return [(SessionId(session), int(at_us)) for at_us, _, session in parts]
 
-    def forgotten_done(self, ref: SessionRef, at_ms: int, *, settled: bool) -> None:
+    def forgotten_done(self, ref: SessionRef, at_us: int, *, settled: bool) -> None:
         """The archive has none of it; unless ``settled``, look again when late drains are over."""
         key = shard_keys(ref.namespace, shard_of(ref.session)).forgotten
-        member = f"{at_ms}:{ref.session}"
+        member = f"{at_us}:{ref.session}"
         seconds, micros = self._redis.time()
-        now_ms = seconds * 1000 + micros // 1000
-        if settled or now_ms - at_ms > LATE_DRAIN_MS:
+        at_ms, now_ms = at_us // 1000, seconds * 1000 + micros // 1000
+        if settled or now_ms - at_ms > self._late_drain_ms:
             self._redis.zrem(key, member)
         else:
-            self._redis.zadd(key, {member: at_ms + LATE_DRAIN_MS + 1}, xx=True)
+            self._redis.zadd(key, {member: at_ms + self._late_drain_ms + 1}, xx=True)
 
     def _steps(self, ref: SessionRef, entries: Sequence[Any]) -> Iterator[Batch | Mark]:
         """The entries in order: runs of turns with their pictures, and marks between them."""
@@ -98,6 +107,21 @@ class RedisOutgoing:
     def _run(self, name: str, keys: SessionKeys, /, **args: str | bytes | int) -> Any:
         script = load_script(lua.__name__, name)
         return run_script(self._redis, script, script.call(keys, **args))
+
+
+def as_archived(
+    archived: Iterable[ArchivedTurn], left: Iterable[ArchivedTurn | Mark]
+) -> dict[int, ArchivedTurn]:
+    """Turns by seq as the archive will have them when this is drained."""
+    found: dict[int, ArchivedTurn] = {turn.seq: turn for turn in archived}
+    for step in left:
+        if isinstance(step, ArchivedTurn):
+            found.setdefault(step.seq, step)
+            continue
+        for seq, turn in found.items():
+            if step.after_seq < seq <= step.through_seq and turn.state == "kept":
+                found[seq] = replace(turn, state=step.state)
+    return found
 
 
 def fields_of(entry: tuple[bytes, Any]) -> Mapping[bytes, bytes]:

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from turnmill.client import run_script
+from turnmill.contract.codec import decode_json
 from turnmill.contract.context import JsonMessage, StoredContext, Usage
 from turnmill.contract.keys import SessionKeys, commits_channel, session_keys
 from turnmill.contract.names import Seq
@@ -26,9 +27,10 @@ from turnmill_worker.ports import (
     Uncounted,
     UncountedTurn,
 )
+from turnmill_worker.records import ArchivedTurn
 from turnmill_worker.store import lua
 from turnmill_worker.store.leases import RedisLease
-from turnmill_worker.store.outgoing import archived_turn, fields_of
+from turnmill_worker.store.outgoing import as_archived, left_entry
 
 __all__ = ["RedisSessions"]
 
@@ -90,6 +92,7 @@ class RedisSessions:
             open_calls=json.dumps(list(open_calls)),
             images=sum(turn.images for turn in turns),
             interactions=sum(turn.interactions for turn in turns),
+            messages=sum(turn.messages for turn in turns),
             is_due=("no", "soft", "urgent").index(due),
         )
         return Recorded(stale=counted == -1, waiting=bool(waiting), newly_due=bool(newly_due))
@@ -152,6 +155,7 @@ class RedisSessions:
             history_tokens=meta.tally.history_tokens,
             images_before=meta.tally.images_before,
             compactions=meta.compactions,
+            system=meta.system,
         )
 
     def covered(
@@ -160,18 +164,22 @@ class RedisSessions:
         """Turns out of the log, from Redis and the archive, by seq."""
         if last_seq < first_seq:
             return ()
-        found = {}
+        # Redis first: what a drain moves meanwhile is in the archive by then.
+        left = [left_entry(entry) for entry in self._redis.xrange(_keys(ref).covered)]
+        stored: Sequence[ArchivedTurn] = ()
         if self._archive is not None:
             stored = self._archive.turns(ref, epoch=epoch, first_seq=first_seq, last_seq=last_seq)
-            found = {turn.seq: turn for turn in stored}
-        for entry in self._redis.xrange(_keys(ref).covered):
-            fields = fields_of(entry)
-            if b"after" not in fields and first_seq <= int(fields[b"seq"]) <= last_seq:
-                turn = archived_turn(fields)
-                found[turn.seq] = turn
-        kept = [found[seq] for seq in sorted(found) if found[seq].state == "kept"]
+        found = as_archived(stored, left)
+        wanted = [found[seq] for seq in sorted(found) if first_seq <= seq <= last_seq]
+        kept = [turn for turn in wanted if turn.state == "kept"]
         return tuple(
-            LoggedTurn(turn.seq, tuple(messages), tuple(messages), turn.tokens or 0)
+            LoggedTurn(
+                turn.seq,
+                tuple(messages),
+                tuple(messages),
+                turn.tokens or 0,
+                reflection=_reflection(turn.fields),
+            )
             for turn, messages in zip(
                 kept, decode_turns([turn.messages for turn in kept]), strict=True
             )
@@ -211,6 +219,7 @@ class RedisSessions:
             images=before.tally.images - sum(images(turn.shown) for turn in kept),
             images_covered=sum(images(turn.original) for turn in covered),
             interactions=sum(interactions(turn.original) for turn in covered),
+            messages=sum(len(turn.original) for turn in covered),
             hard=snapshot.policy.hard_limit - Usage.REPLY,
             soft_ratio=repr(snapshot.policy.soft_ratio),
             keep_records=KEEP_RECORDS,
@@ -250,6 +259,7 @@ class _Entry(NamedTuple):
     bound: int
     pinned: bool
     iteration: int | None
+    reflection: str
 
 
 def _log(entries: Sequence[tuple[bytes, Sequence[bytes]]]) -> list[_Entry]:
@@ -257,14 +267,37 @@ def _log(entries: Sequence[tuple[bytes, Sequence[bytes]]]) -> list[_Entry]:
     raw = [LogEntry.of(entry) for entry in entries]
     turns = decode_turns([entry.messages for entry in raw])
     return [
-        _Entry(entry.seq, tuple(messages), entry.bound, entry.pinned, entry.iteration)
+        _Entry(
+            entry.seq,
+            tuple(messages),
+            entry.bound,
+            entry.pinned,
+            entry.iteration,
+            _reflection(entry.fields),
+        )
         for entry, messages in zip(raw, turns, strict=True)
     ]
 
 
+def _reflection(fields: bytes) -> str:
+    """What the agent noted about its own work in a turn's metadata, if that is a text."""
+    if b'"reflection":' not in fields:
+        return ""
+    found = (decode_json(fields).get("metadata") or {}).get("reflection")
+    return found if isinstance(found, str) else ""
+
+
 def _logged(entry: _Entry, tokens: int, elided: Mapping[int, JsonMessage]) -> LoggedTurn:
     shown = tuple(elided.get(at, message) for at, message in enumerate(entry.messages))
-    return LoggedTurn(entry.seq, entry.messages, shown, tokens, entry.pinned, entry.iteration)
+    return LoggedTurn(
+        entry.seq,
+        entry.messages,
+        shown,
+        tokens,
+        entry.pinned,
+        entry.iteration,
+        entry.reflection,
+    )
 
 
 class _Meta:

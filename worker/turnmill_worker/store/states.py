@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from turnmill.client import run_script
@@ -40,10 +40,11 @@ class RedisStates:
         reply = run_script(self._redis, script, words)
         if reply is None:
             return None
-        meta, log, covered, commits, automatic, named = reply
-        epoch, settings, policy, version, watermark, last, system_tokens, basis, system = (
-            (field or b"").decode("utf-8", "replace") for field in meta
-        )
+        meta, log, covered, commits, automatic, named, counts = reply
+        tokens = dict(zip(counts[::2], counts[1::2], strict=True))
+        texts = [(field or b"").decode("utf-8", "replace") for field in meta]
+        epoch, settings, policy, version, watermark, last, system_tokens, basis = texts[:8]
+        head, tail, system = texts[8:]
         return Past(
             epoch=epoch,
             settings=settings or "0",
@@ -54,11 +55,9 @@ class RedisStates:
             system=system,
             system_tokens=int(system_tokens or 0),
             basis=basis,
+            tokens=sum(int(part or 0) for part in (system_tokens, head, tail)),
             left=tuple(left_entry(entry) for entry in covered),
-            log=tuple(
-                archived_turn({b"seq": entry[0].partition(b"-")[0], **fields_of(entry)})
-                for entry in log
-            ),
+            log=tuple(_logged(entry, tokens) for entry in log),
             checkpoints=_checkpoints([*automatic, *named]),
             commits=tuple(archived_compaction(entry) for entry in commits),
         )
@@ -88,6 +87,7 @@ class RedisStates:
             images=sum(each.images for each in counted),
             images_before=state.images_before,
             interactions=sum(each.interactions for each in counted),
+            messages=sum(each.messages for each in counted),
             quality="" if state.quality is None else repr(state.quality),
             record=state.record.model_dump_json(exclude_defaults=True),
             channel=commits_channel(ref.namespace),
@@ -112,6 +112,11 @@ def _words(turn: ArchivedTurn, counted: CountedTurn) -> Sequence[str | bytes | i
     )
 
 
+def _logged(entry: tuple[bytes, Any], tokens: Mapping[bytes, bytes]) -> ArchivedTurn:
+    seq = entry[0].partition(b"-")[0]
+    return archived_turn({b"seq": seq, b"tokens": tokens.get(seq, b""), **fields_of(entry)})
+
+
 def _checkpoints(entries: Sequence[Any]) -> tuple[PastState, ...]:
     found = []
     for entry in entries:
@@ -119,7 +124,8 @@ def _checkpoints(entries: Sequence[Any]) -> tuple[PastState, ...]:
         found.append(
             PastState(
                 id=fields[b"id"].decode("utf-8", "replace"),
-                entry=entry[0].decode(),
+                # Automatic and named ones are in two streams, whose ids may be the same.
+                entry=f"{entry[0].decode()} {fields[b'id'].decode('utf-8', 'replace')}",
                 seq=Seq(int(fields[b"seq"])),
                 stored=StoredContext.parse(fields[b"context"] or None),
                 at_ms=int(entry[0].partition(b"-")[0]),

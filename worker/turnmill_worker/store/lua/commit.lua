@@ -1,6 +1,6 @@
 -- Write the context, if no commit and no change of policy or prompt came since it was loaded; turns it covers leave the log.
 -- KEYS: context, meta, log, counts, covered, commits, compactions, lease, due, unarchived
--- ARGV: session, epoch, settings, expected_version, owner, body, watermark:number, context_tokens:number, images:number, images_covered:number, interactions:number, hard:number, soft_ratio:number, keep_records:number, record, detail, quality, channel, elided...
+-- ARGV: session, epoch, settings, expected_version, owner, body, watermark:number, context_tokens:number, images:number, images_covered:number, interactions:number, messages:number, hard:number, soft_ratio:number, keep_records:number, record, detail, quality, channel, elided...
 -- returns: the new version or 0 when the session changed meanwhile, then 1 when it is over its soft limit still
 local seen = redis.call('HMGET', meta, 'epoch', 'version', 'tail_tokens', 'system_tokens', 'expires_at',
   'settings')
@@ -35,6 +35,7 @@ redis.call('HINCRBY', meta, 'compactions', 1)
 redis.call('HINCRBY', meta, 'images', 0 - images)
 redis.call('HINCRBY', meta, 'images_before', images_covered)
 redis.call('HINCRBY', meta, 'interactions', 0 - interactions)
+redis.call('HINCRBY', meta, 'messages', 0 - messages)
 if quality ~= '' then
   redis.call('HSET', meta, 'quality', quality)
 end

@@ -1,6 +1,6 @@
 -- Store exact token counts; leave the backlog only if nothing newer arrived; join the due list when asked.
 -- KEYS: meta, counts, backlog, due, lease
--- ARGV: session, epoch, settings, basis, system_tokens:number, open_calls, images:number, interactions:number, is_due:number, pairs...
+-- ARGV: session, epoch, settings, basis, system_tokens:number, open_calls, images:number, interactions:number, messages:number, is_due:number, pairs...
 -- returns: counted_seq, 1 when the backlog still holds the session, 1 when it newly became due; or -1 when policy, prompt, incarnation or counted_seq changed meanwhile
 local seen = redis.call('HMGET', meta, 'epoch', 'settings', 'basis', 'counted_seq', 'last_seq',
   'tail_tokens', 'expires_at')
@@ -21,9 +21,14 @@ for at = 1, #pairs, 2 do
   counted = tonumber(pairs[at])
 end
 redis.call('HSET', meta, 'basis', basis, 'system_tokens', system_tokens, 'counted_seq', counted,
-  'tail_tokens', tail, 'open_calls', open_calls, 'counted_settings', settings)
+  'tail_tokens', tail, 'counted_settings', settings)
+-- Without turns nothing shows that no rollback came since they were looked at: leave them.
+if #pairs > 0 then
+  redis.call('HSET', meta, 'open_calls', open_calls)
+end
 redis.call('HINCRBY', meta, 'images', images)
 redis.call('HINCRBY', meta, 'interactions', interactions)
+redis.call('HINCRBY', meta, 'messages', messages)
 redis.call('HINCRBY', meta, 'history_tokens', tail - before)
 redis.call('PEXPIREAT', counts, seen[7])
 

@@ -1,10 +1,9 @@
 -- Restore an earlier state: its context, its turns; later turns leave the log, marked for the archive.
 -- KEYS: context, meta, log, counts, covered, commits, compactions, checkpoints, named, ids, backlog, due, unarchived
--- ARGV: session, epoch, settings, expected_version, seq:number, watermark:number, body, context_tokens:number, tail_tokens:number, open_calls, basis, images:number, images_before:number, interactions:number, quality, record, channel, used, is_due:number, entries...
+-- ARGV: session, epoch, settings, expected_version, seq:number, watermark:number, body, context_tokens:number, tail_tokens:number, open_calls, basis, images:number, images_before:number, interactions:number, messages:number, quality, record, channel, used, is_due:number, entries...
 -- returns: the new version or 0 when the session changed meanwhile, then how many turns left
-local seen = redis.call('HMGET', meta, 'epoch', 'settings', 'version', 'watermark', 'last_seq', 'expires_at', 'basis')
-if seen[1] ~= epoch or (seen[2] or '0') ~= settings or (seen[3] or '0') ~= expected_version
-  or (seen[7] or basis) ~= basis then
+local seen = redis.call('HMGET', meta, 'epoch', 'settings', 'version', 'counted_seq', 'last_seq', 'expires_at')
+if seen[1] ~= epoch or (seen[2] or '0') ~= settings or (seen[3] or '0') ~= expected_version then
   return {0, 0}
 end
 local lost = 0
@@ -19,20 +18,32 @@ end
 redis.call('XADD', covered, '*', 'after', seq, 'through', seen[5] or '0', 'state', 'rolled-back')
 
 -- Eight values a turn: seq, tokens, messages, bound, turn_id, fields, at, blobs.
+local counted = tonumber(seen[4]) or 0
+local newly_counted = 0
 redis.call('DEL', log, counts)
 for at = 1, #entries, 8 do
   redis.call('XADD', log, entries[at] .. '-0', 'messages', entries[at + 2], 'bound', entries[at + 3],
     'turn_id', entries[at + 4], 'fields', entries[at + 5], 'at', entries[at + 6],
     'blobs', entries[at + 7])
   redis.call('HSET', counts, entries[at], entries[at + 1])
+  if tonumber(entries[at]) > counted then
+    newly_counted = newly_counted + tonumber(entries[at + 1])
+  end
 end
 redis.call('ZREMRANGEBYSCORE', ids, '(' .. string.format('%.0f', seq), '+inf')
+-- A key without members is gone, and the next push would make one without a lifetime.
+if #entries == 0 then
+  redis.call('XADD', log, '0-1', 'none', '')
+  redis.call('XDEL', log, '0-1')
+end
+redis.call('ZADD', ids, 0, '')
 
 local version = redis.call('HINCRBY', meta, 'version', 1)
 redis.call('SET', context, body)
 redis.call('HSET', meta, 'watermark', watermark, 'context_tokens', context_tokens, 'tail_tokens', tail_tokens,
   'counted_seq', seen[5] or '0', 'open_calls', open_calls, 'basis', basis, 'images', images,
-  'images_before', images_before, 'interactions', interactions)
+  'images_before', images_before, 'interactions', interactions, 'messages', messages)
+redis.call('HINCRBY', meta, 'history_tokens', newly_counted)
 if quality ~= '' then
   redis.call('HSET', meta, 'quality', quality)
 else
@@ -40,20 +51,21 @@ else
 end
 for _, stream in ipairs({checkpoints, named}) do
   for _, entry in ipairs(redis.call('XRANGE', stream, '-', '+')) do
-    if tonumber(entry[2][4]) > seq or entry[1] == used then
+    if tonumber(entry[2][4]) > seq or entry[1] .. ' ' .. entry[2][2] == used then
       redis.call('XDEL', stream, entry[1])
     end
   end
 end
 redis.call('XADD', compactions, '*', 'record', record)
 redis.call('XADD', commits, '*', 'version', version, 'record', record, 'context', body, 'detail', '')
-for _, key in ipairs({context, log, counts, covered, commits, compactions}) do
+for _, key in ipairs({context, log, ids, counts, covered, commits, compactions}) do
   redis.call('PEXPIREAT', key, seen[6])
 end
 local time = redis.call('TIME')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
 redis.call('ZADD', unarchived, 'NX', now, session)
-redis.call('ZREM', backlog, session)
+-- What the policy asks for beside tokens is for an estimate to decide.
+redis.call('ZADD', backlog, 'NX', now, session)
 redis.call('ZREM', due, session)
 if is_due == 1 then
   redis.call('ZADD', due, now, session)

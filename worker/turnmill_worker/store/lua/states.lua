@@ -1,9 +1,9 @@
 -- One atomic view of everything a rollback is planned from.
--- KEYS: meta, context, log, covered, commits, checkpoints, named
+-- KEYS: meta, log, counts, covered, commits, checkpoints, named
 -- ARGV: none
--- returns: epoch, settings, policy, version, watermark, last_seq; then log, covered, commits, automatic and named checkpoints; or nothing for an unknown session
+-- returns: epoch and other fields of meta; then log, covered, commits, automatic and named checkpoints, counts; or nothing for an unknown session
 local seen = redis.call('HMGET', meta, 'epoch', 'settings', 'policy', 'version', 'watermark', 'last_seq',
-  'system_tokens', 'basis', 'system')
+  'system_tokens', 'basis', 'context_tokens', 'tail_tokens', 'system')
 if not seen[1] then
   return nil
 end
@@ -11,4 +11,5 @@ local all = {seen}
 for _, stream in ipairs({log, covered, commits, checkpoints, named}) do
   all[#all + 1] = redis.call('XRANGE', stream, '-', '+')
 end
+all[#all + 1] = redis.call('HGETALL', counts)
 return all

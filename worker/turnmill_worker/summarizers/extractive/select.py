@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import heapq
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Final
 
 from turnmill_worker.summarizers.extractive.concepts import Worth
@@ -16,6 +16,45 @@ COST_POWER: Final = 0.85
 
 REPEATED: Final = 0.5
 """What a sentence is worth each time one like it, numbers aside, is already kept."""
+
+
+_Entry = tuple[float, int, int]
+"""A unit's score, negative; its position; its pattern."""
+
+
+class _Queue:
+    """Units of one pattern, best first, and what share of their worth is left to all of them.
+
+    One sentence kept makes a thousand like it worth less: each of them is not scored anew.
+    """
+
+    __slots__ = ("_offered", "_pattern", "share", "units")
+
+    def __init__(self, pattern: int) -> None:
+        self.units: list[tuple[float, int]] = []
+        self.share = 1.0
+        self._pattern = pattern
+        self._offered: _Entry | None = None
+
+    @property
+    def best(self) -> float:
+        """The negative score of its best unit, or more; 0 when there is none."""
+        return self.units[0][0] * self.share if self.units else 0.0
+
+    def offer(self, heap: list[_Entry]) -> None:
+        """Enters its best unit among those of all queues, in place of the one it entered before."""
+        if self.units:
+            entry = (self.best, self.units[0][1], self._pattern)
+            if entry != self._offered:
+                self._offered = entry
+                heapq.heappush(heap, entry)
+
+    def is_offering(self, entry: _Entry) -> bool:
+        """Whether the entry stands; if so it is used up."""
+        if entry != self._offered:
+            return False
+        self._offered = None
+        return True
 
 
 class Selection:
@@ -43,7 +82,8 @@ class Selection:
         self._line_open = bytearray(len(line_costs))
         self._group_open = bytearray(len(group_costs))
         self._taken = bytearray(len(units))
-        self._told: dict[int, int] = {}
+        self._queues = {pattern: _Queue(pattern) for pattern in worth.patterns}
+        self._heap: list[_Entry] = []
         self._by_line: list[list[int]] = [[] for _ in line_costs]
         self._by_group: list[list[int]] = [[] for _ in group_costs]
         for position, unit in enumerate(units):
@@ -52,26 +92,44 @@ class Selection:
 
     def run(self, limit: int) -> list[int]:
         """Units in the order taken, while their estimated costs stay within `limit`."""
-        heap = [(-self._score(i), i) for i in range(len(self._units))]
-        heapq.heapify(heap)
+        self._enqueue(range(len(self._units)))
         order: list[int] = []
-        while heap and limit > 0:
-            _, position = heapq.heappop(heap)
-            if self._taken[position]:
+        while self._heap and limit > 0:
+            entry = heapq.heappop(self._heap)
+            queue = self._queues[entry[2]]
+            if not queue.is_offering(entry):
                 continue
-            score = self._score(position)
-            if heap and -score > heap[0][0]:
-                if score > 0:
-                    heapq.heappush(heap, (-score, position))
-                continue
-            cost = self._cost(position)
-            if score <= 0 or cost > limit:
-                continue
-            limit -= cost
-            order.append(position)
-            for sibling in self._take(position):
-                heapq.heappush(heap, (-self._score(sibling), sibling))
+            position = self._best_of(queue)
+            if position is not None and (cost := self._cost(position)) <= limit:
+                limit -= cost
+                order.append(position)
+                self._enqueue(self._take(position))
+            queue.offer(self._heap)
         return order
+
+    def _enqueue(self, positions: Iterable[int]) -> None:
+        """Queues units by what they are worth now."""
+        patterns = self._worth.patterns
+        positions = list(positions)
+        for position in positions:
+            entry = (-self._score(position), position)
+            heapq.heappush(self._queues[patterns[position]].units, entry)
+        for pattern in dict.fromkeys(patterns[position] for position in positions):
+            self._queues[pattern].offer(self._heap)
+
+    def _best_of(self, queue: _Queue) -> int | None:
+        """The queue's best unit, if it is still as good as all others; else it is queued anew."""
+        _, position = heapq.heappop(queue.units)
+        if self._taken[position]:
+            return None
+        score = self._score(position)
+        if score * queue.share <= 0:
+            return None
+        rival = min(queue.best, self._heap[0][0] if self._heap else 0.0)
+        if -score * queue.share > rival:
+            heapq.heappush(queue.units, (-score, position))
+            return None
+        return position
 
     def _cost(self, position: int) -> int:
         unit = self._units[position]
@@ -83,12 +141,10 @@ class Selection:
         return cost
 
     def _score(self, position: int) -> float:
+        """What it is worth for its cost, were none of its pattern kept."""
         left = self._left
         gain = sum([left[concept] for concept in self._worth.by_unit[position]])
         gain *= self._worth.factors[position]
-        pattern = self._worth.patterns[position]
-        if pattern in self._told:
-            gain *= math.pow(REPEATED, self._told[pattern])
         return gain / math.pow(max(1, self._cost(position)), COST_POWER)
 
     def _take(self, position: int) -> list[int]:
@@ -98,7 +154,7 @@ class Selection:
         for concept in self._worth.by_unit[position]:
             self._left[concept] *= self._worth.decays[concept]
         if (pattern := self._worth.patterns[position]) >= 0:
-            self._told[pattern] = self._told.get(pattern, 0) + 1
+            self._queues[pattern].share *= REPEATED
         cheaper: list[int] = []
         if not self._line_open[unit.line]:
             cheaper = self._by_line[unit.line]

@@ -1,0 +1,1 @@
+"""What survives compaction: the metrics, planted facts and costs behind ``turnmill evaluate``."""

@@ -1,0 +1,217 @@
+"""What stands for old turns: the ways to shorten records to a budget that are compared.
+
+A method is given the records in the portions a session would compact them in. `rolling` makes a
+new text of its last one and each portion; the others look at all records at once.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import chain
+from typing import TYPE_CHECKING, Any, Final
+
+from turnmill.cli.evaluating.wording import Record, text_of
+from turnmill.contract.context import SummaryEvent
+from turnmill.contract.render import event_text
+
+if TYPE_CHECKING:
+    from turnmill_worker.ports import Counter, Summarizer
+
+__all__ = ["METHODS", "Method", "Portions", "Writing", "method", "portions"]
+
+Portions = Sequence[Sequence[Record]]
+Method = Callable[[Portions, int], str]
+Count = Callable[[str], int]
+
+_SENTENCE_END = re.compile(r"(?<=[.!?])\s+")
+_FRAME_TOKENS: Final = 2
+_LEDGER_STORE: Final = 2
+"""The ledger stores this many times the summary's budget: what the prose states is not shown."""
+
+
+def portions(records: Sequence[Record], rounds: int, count: Count) -> list[list[Record]]:
+    """The records in so many portions of about the same tokens, or fewer."""
+    sizes = [count(text_of(message)) + 4 for _, message in records]
+    share, passed = sum(sizes) / rounds or 1, 0.0
+    parts: list[list[Record]] = [[] for _ in range(rounds)]
+    for record, size in zip(records, sizes, strict=True):
+        parts[min(int((passed + size / 2) / share), rounds - 1)].append(record)
+        passed += size
+    return [part for part in parts if part]
+
+
+# --- without a summarizer -----------------------------------------------------------------------
+
+
+def window(records: Sequence[Record], budget: int, count: Count) -> str:
+    """The newest whole messages that fit, then as much of the next one's end as fits."""
+    kept: list[str] = []
+    for seq, message in reversed(records):
+        who, words = message.get("name") or message["role"], text_of(message).split()
+        low, high = 0, len(words)
+        while low < high:
+            middle = (low + high + 1) // 2
+            line = f"{seq} {who}: {' '.join(words[-middle:])}"
+            fits = count("\n".join([line, *reversed(kept)])) <= budget
+            low, high = (middle, high) if fits else (low, middle - 1)
+        if low:
+            kept.append(f"{seq} {who}: {' '.join(words[-low:])}")
+        if low < len(words):
+            break
+    return "\n".join(reversed(kept))
+
+
+def lead(records: Sequence[Record], budget: int, count: Count) -> str:
+    """First sentences, oldest message first, while they fit; then second sentences, and so on."""
+    sentences = [_SENTENCE_END.split(" ".join(text_of(m).split())) for _, m in records]
+    depth = max(map(len, sentences), default=0)
+    taken = [0] * len(records)
+    left = budget
+    for rank, turn in ((r, t) for r in range(depth) for t in range(len(records))):
+        if rank < len(sentences[turn]):
+            cost = count(f" {sentences[turn][rank]}") + (0 if rank else 6)
+            if cost > left:
+                break
+            left -= cost
+            taken[turn] += 1
+    return "\n".join(
+        f"{seq} {m.get('name') or m['role']}: {' '.join(s[:n])}"
+        for (seq, m), s, n in zip(records, sentences, taken, strict=True)
+        if n
+    )
+
+
+# --- with one -----------------------------------------------------------------------------------
+
+
+@dataclass(slots=True)
+class Writing:
+    """A summarizer in use, and what it was asked and cost.
+
+    Attributes:
+        ledger: the share of each budget set apart for the ledger.
+        refused: texts that were over their budget or could not be had; they count as empty.
+    """
+
+    summarizer: Summarizer
+    counter: Counter
+    ledger: float = 0.0
+    requests: int = 0
+    refused: int = 0
+    cost_usd: float = 0.0
+
+    def text(self, records: Sequence[Record], budget: int, *, previous: str = "") -> str:
+        """What the summarizer makes of the previous text and the records; "" when it is refused."""
+        from turnmill_worker.compaction.snapshot import SummaryRequest  # noqa: PLC0415
+        from turnmill_worker.errors import SummaryRejected  # noqa: PLC0415
+
+        if budget <= 0:
+            return ""
+        asked: Any = tuple((seq, dict(message)) for seq, message in records)
+        request = SummaryRequest(previous=previous, records=asked, budget_tokens=budget)
+        self.requests += 1
+        try:
+            summary = self.summarizer.summarize(request, self.counter)
+        except SummaryRejected:
+            self.refused += 1
+            return ""
+        self.cost_usd += summary.cost_usd or 0.0
+        if self.counter.count(summary.text) > budget:
+            self.refused += 1
+            return ""
+        return summary.text
+
+    def rolling(self, parts: Portions, budget: int) -> str:
+        """One text, made anew from the last one and each portion."""
+        from turnmill_worker.compaction.ledger import beside, ledger, ledger_text  # noqa: PLC0415
+
+        count = self.counter.count
+        prose, facts = "", ()
+        for part in parts:
+            apart = 0
+            if self.ledger:
+                facts = ledger(facts, part, _LEDGER_STORE * budget, count)
+                most = int(self.ledger * budget)
+                apart = min(most, count(ledger_text(facts)) + _FRAME_TOKENS) if facts else 0
+            prose = self.text(part, budget - apart, previous=prose)
+        left = budget - count(prose) - _FRAME_TOKENS
+        shown = ledger_text(beside(prose, facts, left, count)) if facts else ""
+        return "\n".join(text for text in (prose, shown) if text)
+
+    def once(self, parts: Portions, budget: int) -> str:
+        """One text, made of all records at once."""
+        return self.rolling([list(chain.from_iterable(parts))], budget)
+
+    def iterations(self, parts: Portions, budget: int) -> str:
+        """A short text for each user request and what follows; older ones folded into one."""
+        count = self.counter.count
+        events = [self._event(n, own) for n, own in enumerate(_steps(parts), 1)]
+        texts = [event_text(event) for event in events]
+        sizes = [count(text) + 1 for text in texts]
+        if sum(sizes) <= budget:
+            return "\n".join(texts)
+        at, left = len(texts), budget // 2
+        while at and sizes[at - 1] <= left:
+            at -= 1
+            left -= sizes[at]
+        folded = events[0].model_copy(
+            update={
+                "last_iteration": events[at - 1].iteration,
+                "last_seq": events[at - 1].last_seq,
+                "text": "",
+            }
+        )
+        room = budget - sum(sizes[at:]) - count(event_text(folded)) - _FRAME_TOKENS
+        older = self.text((), room, previous="\n".join(e.text for e in events[:at] if e.text))
+        return "\n".join([event_text(folded.model_copy(update={"text": older})), *texts[at:]])
+
+    def _event(self, number: int, own: Sequence[Record]) -> SummaryEvent:
+        tokens = sum(self.counter.count(text_of(message)) + 4 for _, message in own)
+        budget = max(min(_EVENT_TOKENS, tokens // 2), _LEAST_TOKENS)
+        return SummaryEvent(
+            iteration=number,
+            last_iteration=number,
+            first_seq=own[0][0],
+            last_seq=own[-1][0],
+            text=self.text(own, budget),
+        )
+
+
+# As `turnmill_worker.compaction.iterations` has them.
+_EVENT_TOKENS: Final = 120
+_LEAST_TOKENS: Final = 24
+
+
+def _steps(parts: Portions) -> list[list[Record]]:
+    steps: list[list[Record]] = []
+    for record in chain.from_iterable(parts):
+        if not steps or (record[1]["role"] == "user" and steps[-1][-1][1]["role"] != "user"):
+            steps.append([])
+        steps[-1].append(record)
+    return steps
+
+
+METHODS: Final[Mapping[str, str]] = {
+    "rolling": "one text, made anew from the last one and the new turns at each compaction",
+    "extract": "one text, made of all turns at once",
+    "iterations": "a text per user request and what follows; older ones folded into one",
+    "window": "the newest turns, word for word",
+    "lead": "the first sentences of every turn",
+}
+"""The strategies that can be compared, with what each keeps."""
+
+
+def method(name: str, writing: Writing) -> Method:
+    """The method of this name."""
+    count = writing.counter.count
+    plain = {"window": window, "lead": lead}
+    if name in plain:
+        shorten = plain[name]
+        return lambda parts, budget: shorten(list(chain.from_iterable(parts)), budget, count)
+    return {
+        "rolling": writing.rolling,
+        "extract": writing.once,
+        "iterations": writing.iterations,
+    }[name]

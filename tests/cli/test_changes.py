@@ -1,0 +1,62 @@
+from __future__ import annotations
+
+import pytest
+
+from turnmill.cli.changes import changes
+from turnmill.cli.diff import _ranges
+from turnmill.contract.context import (
+    EMPTY,
+    Elision,
+    PinnedTurn,
+    Receipt,
+    StoredContext,
+    SummaryEvent,
+)
+from turnmill.contract.names import Version
+
+RECEIPT = Receipt(by="window", first_seq=1, last_seq=9, turns=7, tokens=1200)
+EVENT = SummaryEvent(iteration=2, last_iteration=4, first_seq=3, last_seq=8, text="looked\ntwice")
+ELISION = Elision(
+    seq=5, index=1, message={"role": "tool", "content": "…"}, tokens_before=900, tokens_after=40
+)
+PIN = PinnedTurn(seq=2, messages=({"role": "user", "content": "keep this"},))
+
+
+def test_equal_contexts_have_no_changes() -> None:
+    context = StoredContext(version=Version(2), summary="one\ntwo", receipts=(RECEIPT,))
+
+    assert not changes(context, context)
+
+
+def test_the_summaries_differ_by_lines() -> None:
+    old = StoredContext(version=Version(1), summary="one\ntwo\nthree")
+    new = StoredContext(version=Version(2), summary="one\n2\nthree")
+
+    assert changes(old, new).summary == (
+        *("--- version 1", "+++ version 2", "@@ -1,3 +1,3 @@"),
+        *(" one", "-two", "+2", " three"),
+    )
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "line"),
+    [
+        ("receipts", RECEIPT, "window: left out 7 turns of 1-9, 1,200 tokens"),
+        ("events", EVENT, "iteration 2-4, turns 3-8: looked twice"),
+        ("elisions", ELISION, "turn 5, message 1: 900 → 40 tokens"),
+        ("pins", PIN, "turn 2: user"),
+    ],
+)
+def test_each_part_says_what_came_and_what_went(name: str, value: object, line: str) -> None:
+    with_it = StoredContext.model_validate({"version": 1, name: (value,)})
+
+    came, went = changes(EMPTY, with_it), changes(with_it, EMPTY)
+
+    assert [text for _, text in came.parts[name].added] == [line]
+    assert [text for _, text in went.parts[name].removed] == [line]
+    assert not came.parts[name].removed
+    assert came
+
+
+def test_versions_are_named_as_ranges() -> None:
+    assert _ranges([0, 1, 2, 5, 7, 8]) == "0-2, 5, 7-8"

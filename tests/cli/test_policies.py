@@ -1,0 +1,139 @@
+"""policies, and what `open` makes of their options."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.cli.commands import Ran
+from turnmill import ContextClient, Policy
+
+
+def test_a_policy_is_set_listed_and_shown(
+    turnmill: Callable[..., Ran], client: ContextClient
+) -> None:
+    ran = turnmill(
+        "policies", "set", "shop", "--max-tokens", "3000", "--set", "summarizer=extractive"
+    )
+    listed = json.loads(turnmill("policies", "list", "--json").stdout)
+    table = turnmill("policies", "list")
+    shown = turnmill("policies", "show", "shop")
+
+    assert ran.exit_code == 0
+    assert "0 sessions took it up" in ran.stdout
+    assert client.policies() == {"shop": Policy(max_tokens=3000)}
+    assert listed["shop"]["max_tokens"] == 3000
+    assert "3,000" in table.stdout
+    assert "recent_turns_to_keep" in shown.stdout
+    assert json.loads(turnmill("policies", "show", "shop", "--json").stdout) == listed["shop"]
+
+
+def test_setting_again_changes_only_what_is_given_and_reaches_who_follows(
+    turnmill: Callable[..., Ran], client: ContextClient
+) -> None:
+    turnmill("policies", "set", "shop", "--max-tokens", "3000", "--set", "recent_turns_to_keep=7")
+    opened = turnmill("open", "s", "--policy", "shop")
+
+    ran = turnmill("policies", "set", "shop", "--max-tokens", "4000")
+
+    assert "opened s, policy shop: hard limit 3,000" in opened.stdout
+    assert "1 session took it up" in ran.stdout
+    assert client.info("s").policy == Policy(max_tokens=4000, recent_turns_to_keep=7)
+    assert client.info("s").policy_name == "shop"
+    assert "shop (2 changes)" in turnmill("info", "s").stdout
+
+
+def test_an_option_beside_the_name_makes_a_policy_of_the_sessions_own(
+    turnmill: Callable[..., Ran], client: ContextClient
+) -> None:
+    turnmill("policies", "set", "shop", "--set", "recent_turns_to_keep=7")
+
+    turnmill("open", "s", "--policy", "shop", "--max-tokens", "2000")
+
+    assert client.info("s").policy == Policy(recent_turns_to_keep=7, max_tokens=2000)
+    assert client.info("s").policy_name == ""
+
+
+@pytest.mark.parametrize(
+    ("preset", "options", "policy"),
+    [
+        ("image_history", ("max_history_images=4",), Policy.image_history(max_history_images=4)),
+        ("sliding_window", ("max_interactions=9",), Policy.sliding_window(max_interactions=9)),
+        ("managed", ("template=coding",), Policy.managed("coding")),
+        ("long_running", (), Policy.long_running()),
+        ("iterations", ("keep_recent_iterations=5",), Policy.iterations(keep_recent_iterations=5)),
+    ],
+)
+def test_a_preset_is_a_specifications_policy(
+    turnmill: Callable[..., Ran],
+    client: ContextClient,
+    preset: str,
+    options: tuple[str, ...],
+    policy: Policy,
+) -> None:
+    sets = [word for option in options for word in ("--set", option)]
+
+    assert turnmill("open", "s", "--preset", preset, *sets).exit_code == 0
+
+    assert client.info("s").policy == policy
+
+
+def test_a_field_takes_json_and_plain_words(
+    turnmill: Callable[..., Ran], client: ContextClient
+) -> None:
+    turnmill(
+        *("open", "s", "--set", 'strategies=["elide","window"]', "--set", "encoding=cl100k_base"),
+        *("--set", "keep_first_image=false"),
+    )
+
+    found = client.info("s").policy
+    assert found.strategies == ("elide", "window")
+    assert (found.encoding, found.keep_first_image) == ("cl100k_base", False)
+
+
+@pytest.mark.parametrize(
+    ("words", "exit_code", "says"),
+    [
+        (("policies", "show", "nope"), 1, "UnknownPolicy: no policy 'nope'"),
+        (("policies", "set", "a", "--policy", "nope"), 1, "UnknownPolicy: no policy 'nope'"),
+        (("open", "s", "--policy", "nope"), 1, "UnknownPolicy: no policy 'nope'"),
+        (("policies", "set", "a", "--set", "nope=1"), 1, "InvalidPolicy: policy: nope"),
+        (("policies", "set", "a b"), 1, "Invalid"),
+        (("policies", "set", "a", "--set", "max_tokens"), 2, "FIELD=VALUE"),
+        (("policies", "set", "a", "--preset", "managed", "--policy", "b"), 2, "--preset"),
+        (("policies", "set", "a", "--preset", "magic"), 2, "--preset"),
+        (("open", "s", "--policy", "./nope.json"), 2, "No such file"),
+        (
+            ("open", "s", "--set", "max_interactions=3", "--set", 'strategies=["rolling"]'),
+            1,
+            "max_interactions=3 needs 'window' in strategies",
+        ),
+    ],
+)
+def test_what_is_no_policy_is_one_clear_refusal(
+    turnmill: Callable[..., Ran], words: tuple[str, ...], exit_code: int, says: str
+) -> None:
+    ran = turnmill(*words)
+
+    assert ran.exit_code == exit_code
+    assert says in ran.stderr
+    assert ran.stdout == ""
+
+
+def test_a_policy_may_come_from_a_file(
+    turnmill: Callable[..., Ran], client: ContextClient, tmp_path: Path
+) -> None:
+    (tmp_path / "p.json").write_text('{"max_tokens": 5000}')
+
+    turnmill("policies", "set", "default", "--policy", str(tmp_path / "p.json"))
+    turnmill("open", "s")
+
+    assert client.info("s").policy.max_tokens == 5000
+    assert client.info("s").policy_name == "default"
+
+
+def test_a_namespace_without_policies_says_so(turnmill: Callable[..., Ran]) -> None:
+    assert "no named policies" in turnmill("policies", "list").stdout

@@ -1,0 +1,612 @@
+"""Specification 001, row by row: the sliding window of a terminal agent.
+
+Everything here goes through Redis and a real Celery worker with an archive.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.processes import wait_until
+from tests.realdata import requires_data, sessions
+from tests.specifications.agents import settled, worker_with_archive
+from turnmill import (
+    AsyncContextClient,
+    ContextClient,
+    ContextManager,
+    InvalidPolicy,
+    InvalidTurn,
+    Policy,
+    SystemPromptTooLarge,
+    UnknownSession,
+)
+from turnmill.contract.legality import violations
+from turnmill.embedded import EmbeddedRedis
+from turnmill_worker.tokens import count_message, count_messages, counter_for
+
+PROMPT = "You are a helpful assistant."
+ROOMY = 100_000
+"""Tokens no test here comes near: what happens, happens because of the interactions' number."""
+
+Message = dict[str, Any]
+
+
+def question(number: int) -> str:
+    """What the user asks in an interaction."""
+    return f"Question {number}: what is in /srv/data/{number * 7919}?"
+
+
+def answer(number: int) -> str:
+    """What the assistant answers."""
+    return f"Answer {number}: {number} files, the newest is report-{number * 31}.txt."
+
+
+def talk(agent: ContextManager, count: int, *, first: int = 1) -> None:
+    """Interactions, one after the other."""
+    for number in range(first, first + count):
+        agent.add_interaction(question(number), answer(number))
+
+
+def pairs(*numbers: int) -> list[Message]:
+    """The interactions as messages."""
+    return [
+        message
+        for number in numbers
+        for message in (
+            {"role": "user", "content": question(number)},
+            {"role": "assistant", "content": answer(number)},
+        )
+    ]
+
+
+def exact(messages: list[Message]) -> int:
+    """What a model is billed for these messages."""
+    return count_messages(counter_for(), messages)
+
+
+def kept(messages: list[Message]) -> list[int]:
+    """Numbers of the interactions there are; each must be whole."""
+    asked = [m["content"] for m in messages if str(m["content"]).startswith("Question")]
+    answered = [m["content"] for m in messages if str(m["content"]).startswith("Answer")]
+    numbers = [int(text.split(":")[0].split()[1]) for text in asked]
+    assert [int(text.split(":")[0].split()[1]) for text in answered] == numbers
+    return numbers
+
+
+# Counting: tiktoken, with a fallback
+
+
+def test_tokens_are_counted_as_tiktoken_counts_them() -> None:
+    counter = counter_for()
+
+    assert counter.count("tiktoken is great!") == 6
+    assert counter.count("お誕生日おめでとう") == 8  # both numbers: OpenAI's cookbook
+    assert counter.basis == "o200k_base/2/gpt-4o"
+
+
+def test_the_overhead_of_messages_is_counted() -> None:
+    """By the formula of OpenAI's cookbook: 3 a message, its role, and 3 for the reply."""
+    counter = counter_for()
+    messages = pairs(1, 2)
+
+    each = [3 + counter.count(m["role"]) + counter.count(m["content"]) for m in messages]
+
+    assert [count_message(counter, message) for message in messages] == each
+    assert count_messages(counter, messages) == sum(each) + 3
+
+
+@pytest.mark.parametrize("text", ["ls -la in my folder", "a" * 35, "", "two  spaces"])
+def test_the_fallback_is_the_characters_by_three_and_a_half(text: str) -> None:
+    counter = counter_for("heuristic")
+
+    assert counter.count(text.replace("-", "")) == math.ceil(len(text.replace("-", "")) / 3.5)
+    assert counter.basis == "heuristic/2/gpt-4o"
+
+
+def test_the_fallback_is_corrected_for_cjk() -> None:
+    text = "今日は天気がいいから散歩しましょう" * 20
+
+    estimated = counter_for("heuristic").count(text)
+
+    assert estimated > math.ceil(len(text) / 3.5)
+    assert estimated >= counter_for().count(text)
+
+
+def test_a_session_says_what_its_tokens_were_counted_with(agents: ContextClient) -> None:
+    agent = agents.manager("shell", Policy.sliding_window())
+    talk(agent, 1)
+
+    assert settled(agents, "shell").basis == "o200k_base/2/gpt-4o"
+
+
+def test_a_worker_without_any_vocabulary_counts_by_the_fallback_and_says_so(
+    tmp_path: Path,
+) -> None:
+    for library in ("tiktoken", "bpe_openai"):
+        (tmp_path / "broken" / library).mkdir(parents=True)
+        (tmp_path / "broken" / library / "__init__.py").write_text("raise ImportError\n")
+    estimate = counter_for("heuristic")
+    with (
+        EmbeddedRedis(tmp_path / "redis", durable=False) as server,
+        worker_with_archive(server, tmp_path, PYTHONPATH=str(tmp_path / "broken")),
+        ContextClient(server.url) as client,
+    ):
+        policy = Policy.sliding_window(max_tokens=1000, max_interactions=5)
+        agent = client.manager("shell", policy, PROMPT)
+        talk(agent, 12)
+        info = settled(client, "shell")
+
+        messages = agent.messages()
+
+    assert info.basis == "heuristic/2/gpt-4o"
+    assert info.total_tokens == count_messages(estimate, messages)
+    assert kept(messages) == [8, 9, 10, 11, 12]
+
+
+# max_interactions and max_tokens
+
+
+def test_the_newest_interactions_are_kept_and_the_oldest_leave(agents: ContextClient) -> None:
+    policy = Policy.sliding_window(max_interactions=5, max_tokens=ROOMY)
+    agent = agents.manager("shell", policy, PROMPT)
+    talk(agent, 12)
+
+    info = settled(agents, "shell")
+
+    prompt, receipt, *rest = agent.messages()
+    assert prompt == {"role": "system", "content": PROMPT}
+    assert receipt["content"].startswith("[Turns 1-7 left out to fit: 7 turns, ")
+    assert rest == pairs(8, 9, 10, 11, 12)
+    assert info.conversation_interactions == 5
+
+
+def test_without_limits_nothing_leaves(agents: ContextClient) -> None:
+    assert Policy.sliding_window().max_interactions is None
+    agent = agents.manager("shell", Policy.sliding_window(max_tokens=ROOMY))
+    talk(agent, 40)
+
+    settled(agents, "shell")
+
+    assert agent.messages() == pairs(*range(1, 41))
+
+
+def test_one_interaction_may_be_all_that_is_kept(agents: ContextClient) -> None:
+    policy = Policy.sliding_window(max_interactions=1, max_tokens=ROOMY)
+    agent = agents.manager("shell", policy)
+
+    for number in (1, 2, 3):
+        talk(agent, 1, first=number)
+        settled(agents, "shell")
+        assert kept(agent.messages()) == [number]
+
+
+def test_a_question_and_its_answer_leave_together_when_they_came_apart(
+    agents: ContextClient,
+) -> None:
+    policy = Policy.sliding_window(max_interactions=2, max_tokens=ROOMY)
+    agent = agents.manager("shell", policy)
+    for number in range(1, 6):
+        agent.push({"role": "user", "content": question(number)})
+        settled(agents, "shell")
+        agent.add_response(answer(number))
+        settled(agents, "shell")
+
+    _, *rest = agent.messages()
+
+    assert rest == pairs(4, 5)
+
+
+def test_the_oldest_interactions_leave_when_the_tokens_exceed_their_limit(
+    agents: ContextClient,
+) -> None:
+    policy = Policy.sliding_window(max_tokens=1000)
+    agent = agents.manager("shell", policy, PROMPT)
+
+    for number in range(1, 61):
+        talk(agent, 1, first=number)
+        assert exact(agent.messages()) <= 1000
+    info = settled(agents, "shell")
+
+    numbers = kept(agent.messages())
+    assert numbers == list(range(numbers[0], 61))
+    assert 1 < numbers[0] < 60
+    assert info.total_tokens <= info.limits.soft
+
+
+def test_whichever_limit_is_reached_first_counts(agents: ContextClient) -> None:
+    policy = Policy.sliding_window(max_tokens=1000, max_interactions=3)
+    agent = agents.manager("shell", policy, PROMPT)
+
+    talk(agent, 6)
+    settled(agents, "shell")
+    by_number = kept(agent.messages())
+    for number in (7, 8, 9):
+        agent.add_interaction(question(number), answer(number) + " and more" * 200)
+    info = settled(agents, "shell")
+
+    assert by_number == [4, 5, 6]
+    assert kept(agent.messages())[-1] == 9
+    assert len(kept(agent.messages())) < 3
+    assert info.under_limit
+
+
+def test_the_system_prompts_tokens_are_counted_in(agents: ContextClient) -> None:
+    bare = agents.manager("bare", Policy.sliding_window(max_tokens=1000))
+    prompted = agents.manager("prompted", Policy.sliding_window(max_tokens=1000), PROMPT * 80)
+    for agent in (bare, prompted):
+        talk(agent, 30)
+
+    with_prompt, without = settled(agents, "prompted"), settled(agents, "bare")
+
+    assert with_prompt.total_tokens <= 1000
+    assert with_prompt.system_prompt_tokens > 400
+    assert with_prompt.conversation_interactions < without.conversation_interactions
+
+
+def test_the_limits_may_be_changed_while_the_agent_talks(agents: ContextClient) -> None:
+    agent = agents.manager("shell", Policy.sliding_window(max_tokens=ROOMY))
+    talk(agent, 20)
+    settled(agents, "shell")
+
+    agent.set_policy(Policy.sliding_window(max_tokens=ROOMY, max_interactions=4))
+    settled(agents, "shell")
+    four = kept(agent.messages())
+    agent.set_policy(Policy.sliding_window(max_tokens=ROOMY, max_interactions=2))
+    settled(agents, "shell")
+
+    assert four == [17, 18, 19, 20]
+    assert kept(agent.messages()) == [19, 20]
+
+
+def test_what_leaves_the_window_stays_in_the_trajectory(agents: ContextClient) -> None:
+    policy = Policy.sliding_window(max_interactions=2, max_tokens=ROOMY)
+    agent = agents.manager("shell", policy)
+    talk(agent, 9)
+    settled(agents, "shell")
+
+    turns = agent.trajectory().turns
+
+    assert [m for turn in turns for m in turn.messages] == pairs(*range(1, 10))
+
+
+@pytest.mark.parametrize(
+    ("fields", "told"),
+    [
+        ({"max_interactions": 0}, "max_interactions"),
+        ({"max_tokens": 10}, "max_tokens"),
+        ({"max_tokens": 1000, "reserved_tokens": 900}, "reserved_tokens 900 must leave"),
+        ({"strategies": ("elide",), "max_interactions": 3}, "max_interactions=3 needs 'window'"),
+    ],
+)
+def test_an_impossible_limit_is_refused_and_the_field_is_named(
+    fields: dict[str, Any], told: str
+) -> None:
+    with pytest.raises(InvalidPolicy, match=told):
+        Policy.sliding_window(**fields)
+
+
+# A question with its answer
+
+
+def test_add_interaction_appends_a_question_with_its_answer(agents: ContextClient) -> None:
+    """The specification's own example, literally."""
+    agent = agents.manager("shell", Policy.sliding_window(max_interactions=5, max_tokens=4000))
+    agent.set_system_prompt("You are a helpful assistant.")
+    agent.add_interaction("Hello", "Hi there!")
+    agent.add_interaction("How are you?", "I'm doing well, thank you for asking!")
+
+    assert agent.messages() == [
+        {"role": "system", "content": "You are a helpful assistant."},
+        {"role": "user", "content": "Hello"},
+        {"role": "assistant", "content": "Hi there!"},
+        {"role": "user", "content": "How are you?"},
+        {"role": "assistant", "content": "I'm doing well, thank you for asking!"},
+    ]
+
+
+@pytest.mark.parametrize("wrong", [None, 5, b"bytes", {"text": "Hello"}])
+def test_an_interaction_that_is_no_text_is_refused(agents: ContextClient, wrong: Any) -> None:
+    agent = agents.manager("shell", Policy.sliding_window())
+
+    with pytest.raises(InvalidTurn, match="user_query: must be a str, got"):
+        agent.add_interaction(wrong, "Hi there!")
+    with pytest.raises(InvalidTurn, match="assistant_response: must be a str, got"):
+        agent.add_interaction("Hello", wrong)
+
+    assert agent.is_empty()
+
+
+# What the model gets
+
+
+def test_messages_come_with_the_system_prompt_or_without(agents: ContextClient) -> None:
+    agent = agents.manager("shell", Policy.sliding_window(), PROMPT)
+    talk(agent, 2)
+
+    assert agent.messages() == [{"role": "system", "content": PROMPT}, *pairs(1, 2)]
+    assert agent.messages(include_system=False) == pairs(1, 2)
+
+
+def test_only_the_sessions_own_prompt_is_left_out(agents: ContextClient) -> None:
+    agent = agents.manager("shell", Policy.sliding_window())
+    pushed = {"role": "system", "content": "The working directory is /srv now."}
+    agent.push(pushed)
+
+    assert agent.messages(include_system=False) == [pushed]
+
+
+# The system prompt
+
+
+def test_a_longer_system_prompt_trims_the_conversation_at_once(agents: ContextClient) -> None:
+    agent = agents.manager("shell", Policy.sliding_window(max_tokens=1000), PROMPT)
+    talk(agent, 14)
+    before = settled(agents, "shell")
+
+    agent.set_system_prompt(PROMPT * 80)
+    at_once = agent.messages()
+    after = settled(agents, "shell")
+
+    assert exact(at_once) <= 1000
+    assert at_once[0]["content"] == PROMPT * 80
+    assert exact(agent.messages()) <= 1000
+    assert after.conversation_interactions < before.conversation_interactions
+    assert kept(agent.messages())[-1] == 14
+
+
+def test_no_read_exceeds_the_limit_while_the_prompt_changes(agents: ContextClient) -> None:
+    agent = agents.manager("shell", Policy.sliding_window(max_tokens=1000), PROMPT)
+
+    for number in range(1, 31):
+        talk(agent, 1, first=number)
+        agent.set_system_prompt(f"Working directory {number}. " * (number % 7 * 14 + 1))
+        assert exact(agent.messages()) <= 1000
+
+    settled(agents, "shell")
+    assert exact(agent.messages()) <= 1000
+
+
+def test_a_shorter_prompt_makes_room_and_no_prompt_is_one_message_less(
+    agents: ContextClient,
+) -> None:
+    agent = agents.manager("shell", Policy.sliding_window(max_tokens=1000), PROMPT * 80)
+    talk(agent, 2)
+
+    agent.set_system_prompt("")
+    info = settled(agents, "shell")
+
+    assert info.system_prompt_tokens == 0
+    assert agent.messages() == pairs(1, 2)
+
+
+def test_a_prompt_that_leaves_no_room_is_refused_and_the_old_one_stays(
+    agents: ContextClient,
+) -> None:
+    agent = agents.manager("shell", Policy.sliding_window(max_tokens=1000), PROMPT)
+    talk(agent, 1)
+
+    with pytest.raises(SystemPromptTooLarge, match="hard limit is 1000"):
+        agent.set_system_prompt(PROMPT * 200)
+    with pytest.raises(InvalidTurn, match="system_prompt: must be a str, got int"):
+        agent.set_system_prompt(7)  # type: ignore[arg-type]
+
+    assert agent.messages() == [{"role": "system", "content": PROMPT}, *pairs(1)]
+
+
+def test_a_policy_too_small_for_the_prompt_is_refused_and_the_old_one_stays(
+    agents: ContextClient,
+) -> None:
+    agent = agents.manager("shell", Policy.sliding_window(max_tokens=4000), PROMPT * 300)
+    settled(agents, "shell")
+
+    with pytest.raises(SystemPromptTooLarge, match="hard limit is 1000"):
+        agent.set_policy(Policy.sliding_window(max_tokens=1000))
+
+    assert agent.info().policy.max_tokens == 4000
+
+
+# The numbers
+
+
+def test_info_says_what_the_context_consists_of(agents: ContextClient) -> None:
+    agent = agents.manager("shell", Policy.sliding_window(max_tokens=1000), PROMPT)
+    talk(agent, 2)
+
+    info = settled(agents, "shell")
+
+    messages = agent.messages()
+    assert info.total_messages == len(messages) == 5
+    assert info.conversation_interactions == 2
+    assert info.total_tokens == exact(messages)
+    assert info.system_prompt_tokens == count_message(counter_for(), messages[0])
+    assert info.conversation_tokens == info.total_tokens - info.system_prompt_tokens
+    assert info.under_limit
+
+
+def test_info_stays_right_when_interactions_have_left(agents: ContextClient) -> None:
+    policy = Policy.sliding_window(max_interactions=3, max_tokens=ROOMY)
+    agent = agents.manager("shell", policy, PROMPT)
+    talk(agent, 8)
+
+    info = settled(agents, "shell")
+
+    messages = agent.messages()
+    assert info.total_messages == len(messages) == 8  # the prompt, a receipt, three pairs
+    assert info.conversation_interactions == 3
+    assert info.total_tokens == exact(messages)
+
+
+def test_info_counts_messages_through_rollbacks_and_pushes(agents: ContextClient) -> None:
+    agent = agents.manager("shell", Policy.sliding_window(max_interactions=4), PROMPT)
+    talk(agent, 6)
+    settled(agents, "shell")
+    before = agent.checkpoint("six")
+    talk(agent, 5, first=7)
+    settled(agents, "shell")
+    agent.rollback(before)
+    rolled_back = agent.info().total_messages
+    talk(agent, 1, first=20)
+    info = settled(agents, "shell")
+
+    assert rolled_back == 10  # the prompt, a receipt, four pairs
+    assert kept(agent.messages()) == [4, 5, 6, 20]
+    assert info.total_messages == len(agent.messages())
+
+
+def test_info_says_when_a_context_is_over_its_limit(client: ContextClient) -> None:
+    """Until a worker comes: a read is cut to the limit, and says so."""
+    agent = client.manager("shell", Policy.sliding_window(max_tokens=600))
+    talk(agent, 30)
+
+    info, context = agent.info(), agent.read()
+
+    assert not info.under_limit
+    assert info.total_messages == 60
+    assert context.projection is not None
+    assert exact(context.messages) <= 600
+
+
+def test_info_of_a_session_nobody_opened_is_a_typed_error(agents: ContextClient) -> None:
+    agent = agents.manager("shell")
+    agent.forget()
+
+    with pytest.raises(UnknownSession, match="'shell'"):
+        agent.info()
+
+
+# In a line, cleared, and empty
+
+
+def test_describe_is_the_session_in_one_line(agents: ContextClient) -> None:
+    agent = agents.manager("shell", Policy.sliding_window(max_tokens=1000), PROMPT)
+    talk(agent, 2)
+    info = settled(agents, "shell")
+
+    told = agent.describe()
+
+    assert told.startswith(f"2 interactions, {info.total_tokens} of 1,000 tokens (10 system prompt")
+    assert "turns 1-2 word for word" in told
+    assert "\n" not in told
+    agent.clear()
+    assert "no turns word for word" in agent.describe()
+
+
+def test_clear_leaves_the_system_prompt_and_nothing_else(agents: ContextClient) -> None:
+    policy = Policy.sliding_window(max_interactions=3, max_tokens=ROOMY)
+    agent = agents.manager("shell", policy, PROMPT)
+    talk(agent, 8)
+    settled(agents, "shell")
+
+    agent.clear()
+
+    assert agent.is_empty()
+    assert agent.messages() == [{"role": "system", "content": PROMPT}]
+    info = settled(agents, "shell")
+    assert (info.total_messages, info.conversation_interactions) == (1, 0)
+    assert info.conversation_tokens == info.usage.REPLY
+
+
+def test_a_cleared_session_goes_on_like_a_new_one(agents: ContextClient) -> None:
+    policy = Policy.sliding_window(max_interactions=3, max_tokens=ROOMY)
+    agent = agents.manager("shell", policy, PROMPT)
+    talk(agent, 8)
+    agent.clear()
+
+    talk(agent, 2, first=20)
+
+    assert not agent.is_empty()
+    settled(agents, "shell")
+    assert agent.messages(include_system=False) == pairs(20, 21)
+
+
+def test_a_session_is_empty_until_something_is_said(agents: ContextClient) -> None:
+    agent = agents.manager("shell", Policy.sliding_window(), PROMPT)
+
+    before = agent.is_empty()
+    talk(agent, 1)
+
+    assert before
+    assert not agent.is_empty()
+
+
+# Both twins
+
+
+async def test_the_asynchronous_manager_keeps_the_same_window(
+    async_agents: AsyncContextClient, agents: ContextClient
+) -> None:
+    policy = Policy.sliding_window(max_interactions=2, max_tokens=4000)
+    agent = await async_agents.manager("shell", policy, PROMPT)
+    assert await agent.is_empty()
+    for number in range(1, 6):
+        await agent.add_interaction(question(number), answer(number))
+    settled(agents, "shell")
+
+    info = await agent.info()
+    assert kept(await agent.messages()) == [4, 5]
+    assert kept(await agent.messages(include_system=False)) == [4, 5]
+    assert (await agent.messages(include_system=False))[0]["role"] == "user"
+    assert (info.total_messages, info.conversation_interactions) == (6, 2)
+    assert (await agent.describe()).startswith("2 interactions, ")
+
+    await agent.set_policy(Policy.sliding_window(max_interactions=1, max_tokens=4000))
+    await agent.set_system_prompt(PROMPT * 2)
+    settled(agents, "shell")
+    assert kept(await agent.messages()) == [5]
+
+    await agent.clear()
+    assert await agent.is_empty()
+    assert await agent.messages() == [{"role": "system", "content": PROMPT * 2}]
+
+
+# Real dialogues
+
+
+def window_of(messages: list[Message], most: int) -> list[Message]:
+    """The newest requests with all that follows them."""
+    starts = [
+        at
+        for at, (before, message) in enumerate(itertools.pairwise(messages), 1)
+        if message["role"] == "user" and before["role"] != "user"
+    ]
+    return messages[starts[-most] :] if len(starts) > most else messages[1:]
+
+
+@requires_data
+def test_real_dialogues_keep_their_newest_requests_whole(agents: ContextClient) -> None:
+    """Tool calls and their results belong to the request they serve."""
+    policy = Policy.sliding_window(max_interactions=3, max_tokens=ROOMY)
+    found = {each["session_id"]: each["messages"] for each in sessions("tau", 16)}
+    dialogues = {name: each for name, each in found.items() if window_of(each, 3) != each[1:]}
+    assert len(dialogues) > 8
+    for name, messages in dialogues.items():
+        agents.open(name, policy, messages[0]["content"])
+        agents.push_many((name, message) for message in messages[1:])
+
+    for name, messages in dialogues.items():
+        info = settled(agents, name)
+        _, receipt, *rest = agents.read(name).messages
+        assert info.conversation_interactions == 3
+        assert "left out to fit" in receipt["content"]
+        assert rest == window_of(messages, 3)
+        assert not violations(rest)
+
+
+@requires_data
+def test_no_read_of_a_real_dialogue_exceeds_its_tokens(agents: ContextClient) -> None:
+    policy = Policy.sliding_window(max_interactions=6, max_tokens=4000)
+    for each in sessions("tau", 6):
+        prompt, *messages = each["messages"]
+        agent = agents.manager(each["session_id"], policy, prompt["content"])
+        for message in messages:
+            agent.push(message)
+            read = agent.messages()
+            assert exact(read) <= 4000
+            assert not violations(read)
+        wait_until(lambda agent=agent: agent.info().conversation_interactions <= 6)  # type: ignore[misc]
+        assert settled(agents, each["session_id"]).total_tokens <= 4000

@@ -1,0 +1,187 @@
+"""What becomes of every way an endpoint can fail: the exact outcome, and nothing told."""
+
+from __future__ import annotations
+
+import traceback
+from collections.abc import Iterator
+from typing import Literal
+
+import pytest
+
+from tests.unit.summarizers.openai.talks import COUNTER, KEY, MODEL, TALK, connected, request
+from turnmill.contract.errors import Transient
+from turnmill.testing import FAULTS, FakeEndpoint, Fault
+from turnmill_worker.errors import SummaryRejected
+from turnmill_worker.summarizers.openai import (
+    SummarizerMisconfigured,
+    SummarizerUnavailable,
+    UnusableSummary,
+)
+
+UNAVAILABLE: dict[Fault, str] = {
+    "429": "HTTP 429",
+    "429-retry-after": "HTTP 429",
+    "500": "HTTP 500",
+    "503": "HTTP 503",
+    "timeout": "no answer within 0.3 s",
+    "reset": "APIConnectionError",
+    "malformed": "not of the API",
+    "not-openai": "not of the API",
+}
+MISCONFIGURED: dict[Fault, str] = {
+    "400": "HTTP 400, the request is not to its liking",
+    "401": "HTTP 401, the key is not accepted",
+    "403": "HTTP 403, the key may not use it",
+    "404": "HTTP 404, there is no such model",
+}
+REJECTED: dict[Fault, str] = {
+    "empty": "empty",
+    "refusal": "refused",
+    "refusal-text": "refused",
+    "content-filter": "refused",
+    "length": "unfinished",
+    "echo": "echo",
+    "oversize": "over-budget",
+    "wrong-language": "foreign",
+    "injected": "invented",
+}
+
+Api = Literal["chat", "responses"]
+APIS: tuple[Api, ...] = ("chat", "responses")
+
+
+@pytest.fixture(params=APIS)
+def api(request: pytest.FixtureRequest) -> Api:
+    chosen: Api = request.param
+    return chosen
+
+
+@pytest.fixture
+def endpoint() -> Iterator[FakeEndpoint]:
+    with FakeEndpoint(retry_after_s=7.5) as serving:
+        yield serving
+
+
+def texts_of(error: BaseException) -> str:
+    """All an error report could show."""
+    shown = "".join(traceback.format_exception(error))
+    chained = [repr(each) for each in (error.__cause__, error.__context__) if each]
+    return "\n".join([shown, repr(error), repr(vars(error)), *chained])
+
+
+def assert_nothing_is_told(error: BaseException) -> None:
+    told = texts_of(error)
+    assert KEY not in told
+    for message in TALK:
+        for sentence in str(message.get("content") or "").split(". "):
+            assert not sentence or sentence not in told
+    assert "collector.example" not in told
+    assert error.__cause__ is None
+    assert error.__context__ is None
+
+
+def test_every_fault_has_an_outcome() -> None:
+    assert {*UNAVAILABLE, *MISCONFIGURED, *REJECTED, "ok"} == set(FAULTS)
+
+
+@pytest.mark.parametrize("fault", UNAVAILABLE)
+def test_what_passes_is_transient_and_asked_once(
+    endpoint: FakeEndpoint, api: Api, fault: Fault
+) -> None:
+    endpoint.fail_next(fault)
+
+    with pytest.raises(SummarizerUnavailable, match=UNAVAILABLE[fault]) as caught:
+        connected(endpoint, api=api, timeout_s=0.3).summarize(request(), COUNTER)
+
+    assert isinstance(caught.value, Transient)
+    assert caught.value.retry_after_s == (7.5 if fault == "429-retry-after" else None)
+    assert len(endpoint.requests) == 1
+    assert_nothing_is_told(caught.value)
+
+
+@pytest.mark.parametrize("fault", MISCONFIGURED)
+def test_what_a_setting_causes_is_told_to_the_operator_and_asked_once(
+    endpoint: FakeEndpoint, api: Api, fault: Fault
+) -> None:
+    endpoint.fail_next(fault)
+
+    with pytest.raises(SummarizerMisconfigured, match=MISCONFIGURED[fault]) as caught:
+        connected(endpoint, api=api).summarize(request(), COUNTER)
+
+    assert MODEL in str(caught.value)
+    assert not isinstance(caught.value, Transient)
+    assert len(endpoint.requests) == 1
+    assert_nothing_is_told(caught.value)
+
+
+@pytest.mark.parametrize("fault", REJECTED)
+def test_a_bad_text_is_asked_for_once_more_differently_then_rejected(
+    endpoint: FakeEndpoint, api: Api, fault: Fault
+) -> None:
+    endpoint.fail_next(fault, fault)
+
+    with pytest.raises(UnusableSummary) as caught:
+        connected(endpoint, api=api).summarize(request(), COUNTER)
+
+    first, second = endpoint.requests
+    assert caught.value.kinds == (REJECTED[fault],) * 2
+    assert isinstance(caught.value, SummaryRejected)
+    assert first.body != second.body
+    assert "had to be thrown away" in second.prompt
+    assert caught.value.spent.calls == 2
+    assert caught.value.spent.prompt_tokens > 0
+    assert_nothing_is_told(caught.value)
+
+
+@pytest.mark.parametrize("fault", REJECTED)
+def test_a_good_second_text_is_accepted_and_both_are_paid_for(
+    endpoint: FakeEndpoint, api: Api, fault: Fault
+) -> None:
+    endpoint.fail_next(fault)
+
+    summary = connected(endpoint, api=api).summarize(request(), COUNTER)
+
+    assert len(endpoint.requests) == 2
+    assert "## Constraints" in summary.text
+    assert "collector.example" not in summary.text
+    assert summary.prompt_tokens == sum(len(each.prompt) // 4 for each in endpoint.requests)
+
+
+def test_a_text_too_long_is_asked_for_shorter(endpoint: FakeEndpoint) -> None:
+    endpoint.fail_next("oversize")
+
+    connected(endpoint).summarize(request(budget=400), COUNTER)
+
+    first, second = (each.prompt for each in endpoint.requests)
+    assert "at most 320 tokens" in first
+    assert "at most 160 tokens" in second
+
+
+def test_an_endpoint_that_is_gone_is_transient() -> None:
+    with FakeEndpoint() as endpoint:
+        summarizer = connected(endpoint)
+
+    with pytest.raises(SummarizerUnavailable, match="APIConnectionError") as caught:
+        summarizer.summarize(request(), COUNTER)
+
+    assert_nothing_is_told(caught.value)
+
+
+def test_the_session_recovers_when_the_endpoint_does(endpoint: FakeEndpoint) -> None:
+    summarizer = connected(endpoint)
+    endpoint.fail_next("reset", "500")
+    for _ in range(2):
+        with pytest.raises(SummarizerUnavailable):
+            summarizer.summarize(request(), COUNTER)
+
+    assert "## Goal" in summarizer.summarize(request(), COUNTER).text
+
+
+def test_what_was_spent_before_a_failure_is_told_with_it(endpoint: FakeEndpoint) -> None:
+    endpoint.fail_next("refusal", "500")
+
+    with pytest.raises(SummarizerUnavailable) as caught:
+        connected(endpoint).summarize(request(), COUNTER)
+
+    assert caught.value.spent.calls == 1
+    assert caught.value.spent.cost_usd is not None

@@ -1,0 +1,358 @@
+"""Turns that left the log reach the archive whatever dies; Redis keeps them until then."""
+
+from __future__ import annotations
+
+import sqlite3
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+
+import psutil
+import pytest
+import redis
+
+from tests.processes import WorkerProcess, wait_until
+from tests.worker.harness import SMALL, Events, chat, keys_of, push_all, send, settled
+from turnmill import ArchiveUnavailable, ContextClient, Policy
+from turnmill.contract.jobs import ARCHIVE
+from turnmill.contract.names import Namespace, SessionId
+from turnmill.contract.trajectory import Trajectory
+from turnmill.embedded import EmbeddedRedis
+from turnmill_worker.archive.store import SqlArchive
+from turnmill_worker.ports import SessionRef
+from turnmill_worker.records import Removed
+
+pytestmark = pytest.mark.worker
+
+ENV = {"TURNMILL_ARCHIVE_URL": ""}
+
+
+@pytest.fixture
+def archiving(new_worker: Callable[..., WorkerProcess], tmp_path: Path) -> WorkerProcess:
+    """A worker with an archive in the test's folder."""
+    return new_worker("archiving", env=_env(tmp_path))
+
+
+def _env(folder: Path) -> dict[str, str]:
+    return {**ENV, "TURNMILL_DATA_DIR": str(folder / "data")}
+
+
+def _file(folder: Path) -> Path:
+    return folder / "data" / "archive.db"
+
+
+@contextmanager
+def _opened(folder: Path) -> Iterator[SqlArchive]:
+    with closing(SqlArchive.open(f"sqlite:///{_file(folder)}")) as archive:
+        yield archive
+
+
+def _drained(server: redis.Redis, client: ContextClient, session: str) -> bool:
+    keys = keys_of(client, session)
+    waiting = int(server.xlen(keys.covered)) + int(server.xlen(keys.commits))
+    return waiting == 0 and server.zscore(keys.unarchived, session) is None
+
+
+def _assert_whole(told: Trajectory, pushed: list[dict[str, object]]) -> None:
+    assert [turn.seq for turn in told.turns] == list(range(1, len(pushed) + 1))
+    assert [turn.messages for turn in told.turns] == [(message,) for message in pushed]
+    assert {turn.state for turn in told.turns} == {"kept"}
+    versions = [each.record.version for each in told.compactions]
+    assert versions == list(range(1, len(versions) + 1))
+
+
+@pytest.mark.parametrize(("pool", "concurrency"), [("solo", 1), ("threads", 4), ("prefork", 2)])
+def test_every_pool_drains_covered_turns(
+    pool: str,
+    concurrency: int,
+    client: ContextClient,
+    server: redis.Redis,
+    tmp_path: Path,
+    new_worker: Callable[..., WorkerProcess],
+) -> None:
+    worker = new_worker("pool", pool=pool, concurrency=concurrency, env=_env(tmp_path))
+    sessions = {f"s{n}": chat(100, topic=f"parcel of s{n}") for n in range(6)}
+
+    for session, turns in sessions.items():
+        client.open(session, SMALL)
+        push_all(client, session, turns)
+
+    for session, turns in sessions.items():
+        wait_until(lambda: settled(client, session, turns=100))  # noqa: B023
+        wait_until(lambda: _drained(server, client, session))  # noqa: B023
+        assert client.info(session).version > 0
+        _assert_whole(client.trajectory(session), turns)
+    assert "Traceback" not in worker.output()
+    assert worker.stop() == 0
+
+
+def test_several_workers_draining_at_once_store_every_turn_once(
+    client: ContextClient,
+    server: redis.Redis,
+    store: EmbeddedRedis,
+    tmp_path: Path,
+    new_worker: Callable[..., WorkerProcess],
+) -> None:
+    compacting = new_worker("compacting", queues="estimate,compact,summarize")
+    client.open("s", SMALL)
+    push_all(client, "s", turns := chat(1_500))
+    wait_until(lambda: settled(client, "s", turns=1_500), within_s=60)
+    assert int(server.xlen(keys_of(client, "s").covered)) > 1_000
+    compacting.stop()
+
+    for _ in range(12):
+        send(store.url, ARCHIVE, client.namespace, "s")
+    for name in ("one", "two", "three"):
+        new_worker(name, pool="threads", concurrency=2, env=_env(tmp_path))
+
+    wait_until(lambda: _drained(server, client, "s"), within_s=60)
+    _assert_whole(client.trajectory("s"), turns)
+    with _opened(tmp_path) as archive:
+        ref = SessionRef(Namespace(client.namespace), SessionId("s"))
+        assert archive.left(ref).turns == client.info("s").watermark
+
+
+@contextmanager
+def _locked(folder: Path) -> Iterator[None]:
+    """Hold the archive's only write lock."""
+    with closing(sqlite3.connect(_file(folder), isolation_level=None)) as other:
+        other.execute("BEGIN IMMEDIATE")
+        yield
+        other.execute("ROLLBACK")
+
+
+def test_a_worker_killed_while_it_stores_loses_nothing(
+    client: ContextClient,
+    server: redis.Redis,
+    tmp_path: Path,
+    new_worker: Callable[..., WorkerProcess],
+) -> None:
+    SqlArchive.open(f"sqlite:///{_prepared(tmp_path)}").close()
+    client.open("s", SMALL)
+    with _locked(tmp_path):
+        doomed = new_worker("doomed", pool="threads", concurrency=3, env=_env(tmp_path))
+        push_all(client, "s", turns := chat(200))
+        wait_until(lambda: settled(client, "s", turns=200))
+        covered = int(server.xlen(keys_of(client, "s").covered))
+        wait_until(lambda: _has_open(doomed.pid, _file(tmp_path)), what="a drain under way")
+
+        doomed.kill()
+
+        assert covered > 0
+        assert int(server.xlen(keys_of(client, "s").covered)) == covered
+    new_worker("heir", env=_env(tmp_path))
+    wait_until(lambda: _drained(server, client, "s"))
+    _assert_whole(client.trajectory("s"), turns)
+
+
+def _prepared(folder: Path) -> Path:
+    _file(folder).parent.mkdir()
+    return _file(folder)
+
+
+def _has_open(pid: int, path: Path) -> bool:
+    return any(each.path == str(path) for each in psutil.Process(pid).open_files())
+
+
+def test_workers_killed_again_and_again_drain_all_in_the_end(
+    client: ContextClient,
+    server: redis.Redis,
+    tmp_path: Path,
+    new_worker: Callable[..., WorkerProcess],
+) -> None:
+    client.open("s", SMALL)
+    turns = chat(450)
+    for start in range(0, 450, 150):
+        doomed = new_worker(f"doomed-{start}", env=_env(tmp_path))
+        push_all(client, "s", turns[start : start + 150])
+        before = client.info("s").version
+        wait_until(lambda: client.info("s").version > before)  # noqa: B023
+        doomed.kill()
+    new_worker("heir", env=_env(tmp_path))
+
+    wait_until(lambda: settled(client, "s", turns=450), within_s=60)
+    wait_until(lambda: _drained(server, client, "s"), within_s=60)
+    _assert_whole(client.trajectory("s"), turns)
+
+
+def test_compactions_go_on_while_the_archive_cannot_be_opened(
+    client: ContextClient,
+    server: redis.Redis,
+    tmp_path: Path,
+    new_worker: Callable[..., WorkerProcess],
+) -> None:
+    blocked = tmp_path / "data"
+    blocked.write_text("a file where the folder should be")
+    worker = new_worker("archiving", env=_env(tmp_path))
+    client.open("s", SMALL)
+
+    push_all(client, "s", turns := chat(150))
+    wait_until(lambda: settled(client, "s", turns=150))
+
+    assert client.info("s").version > 0
+    assert int(server.xlen(keys_of(client, "s").covered)) == client.info("s").watermark
+    wait_until(lambda: "turnmill.archive" in worker.output())
+    blocked.unlink()
+    wait_until(lambda: _drained(server, client, "s"), what="drained when it is back")
+    _assert_whole(client.trajectory("s"), turns)
+
+
+def test_compactions_go_on_while_the_archive_is_locked(
+    client: ContextClient,
+    server: redis.Redis,
+    tmp_path: Path,
+    new_worker: Callable[..., WorkerProcess],
+) -> None:
+    SqlArchive.open(f"sqlite:///{_prepared(tmp_path)}").close()
+    new_worker("compacting", queues="estimate,compact,summarize")
+    new_worker("archiving", queues="archive", env=_env(tmp_path))
+    client.open("s", SMALL)
+
+    with _locked(tmp_path):
+        push_all(client, "s", turns := chat(150))
+        wait_until(lambda: settled(client, "s", turns=150))
+        assert int(server.xlen(keys_of(client, "s").covered)) == client.info("s").watermark > 0
+
+    wait_until(lambda: _drained(server, client, "s"), what="drained when it is free")
+    _assert_whole(client.trajectory("s"), turns)
+
+
+@pytest.mark.usefixtures("archiving")
+def test_a_session_forgotten_while_it_is_drained_leaves_nothing(
+    client: ContextClient, server: redis.Redis, tmp_path: Path
+) -> None:
+    ref = SessionRef(Namespace(client.namespace), SessionId("s"))
+    client.open("s", SMALL)
+    push_all(client, "s", chat(150))
+    wait_until(lambda: client.info("s").version > 0)
+    wait_until(lambda: _drained(server, client, "s"))
+    with _opened(tmp_path) as archive:
+        assert archive.left(ref) != Removed()
+
+        with _locked(tmp_path):
+            push_all(client, "s", chat(150, topic="letter"))
+            wait_until(lambda: server.xlen(keys_of(client, "s").covered))
+            forgotten = client.forget("s")
+
+        assert forgotten.keys_left == 0
+        wait_until(lambda: archive.left(ref) == Removed(), what="gone from the archive")
+    assert b"parcel" not in _file(tmp_path).read_bytes()
+    assert server.exists(*keys_of(client, "s").owned) == 0
+
+
+@pytest.mark.usefixtures("archiving")
+def test_the_next_session_of_a_forgotten_name_keeps_its_archive(
+    client: ContextClient, server: redis.Redis
+) -> None:
+    for topic in ("parcel", "letter"):
+        client.forget("s")
+        client.open("s", SMALL)
+        push_all(client, "s", chat(120, topic=topic))
+        wait_until(lambda: settled(client, "s", turns=120))
+        wait_until(lambda: _drained(server, client, "s"))
+
+    _assert_whole(client.trajectory("s"), chat(120, topic="letter"))
+
+
+def test_without_an_archive_covered_turns_stay_in_redis(
+    client: ContextClient, server: redis.Redis, new_worker: Callable[..., WorkerProcess]
+) -> None:
+    new_worker("keeping")
+    client.open("s", SMALL)
+    push_all(client, "s", turns := chat(120))
+    wait_until(lambda: settled(client, "s", turns=120))
+
+    assert int(server.xlen(keys_of(client, "s").covered)) == client.info("s").watermark > 0
+    _assert_whole(client.trajectory("s"), turns)
+
+
+def test_a_session_that_expires_before_the_archive_is_back_is_gone_and_stops_nobody(
+    client: ContextClient,
+    server: redis.Redis,
+    tmp_path: Path,
+    new_worker: Callable[..., WorkerProcess],
+) -> None:
+    blocked = tmp_path / "data"
+    blocked.write_text("a file where the folder should be")
+    new_worker("archiving", env=_env(tmp_path))
+    for session in ("expiring", "living"):
+        client.open(session, SMALL)
+        push_all(client, session, chat(120))
+        wait_until(lambda: settled(client, session, turns=120))  # noqa: B023
+
+    for key in keys_of(client, "expiring").owned:
+        server.pexpire(key, 1)
+    blocked.unlink()
+
+    wait_until(lambda: _drained(server, client, "living"))
+    wait_until(lambda: server.zscore(keys_of(client, "expiring").unarchived, "expiring") is None)
+    _assert_whole(client.trajectory("living"), chat(120))
+    wait_until(lambda: client.sessions() == ["living"])
+
+
+@pytest.mark.usefixtures("archiving")
+def test_what_an_expired_session_had_archived_can_still_be_told(
+    client: ContextClient, server: redis.Redis
+) -> None:
+    client.open("s", SMALL)
+    push_all(client, "s", turns := chat(120))
+    wait_until(lambda: settled(client, "s", turns=120))
+    wait_until(lambda: _drained(server, client, "s"))
+    watermark = client.info("s").watermark
+
+    server.delete(*keys_of(client, "s").owned)
+
+    told = client.trajectory("s")
+    assert [turn.messages for turn in told.turns] == [(each,) for each in turns[:watermark]]
+
+
+@pytest.mark.usefixtures("archiving")
+def test_trajectories_told_while_turns_move_are_whole(
+    client: ContextClient, new_worker: Callable[..., WorkerProcess], tmp_path: Path
+) -> None:
+    new_worker("telling", queues="archive", env=_env(tmp_path))
+    turns = chat(600)
+    client.open("s", SMALL)
+    pushing = threading.Thread(target=push_all, args=(client, "s", turns))
+    pushing.start()
+    wait_until(lambda: client.info("s").version > 0)
+
+    told = [client.trajectory("s") for _ in range(10)]
+
+    pushing.join()
+    for each in told:
+        _assert_whole(each, turns[: len(each.turns)])
+    lengths = [len(each.turns) for each in told]
+    assert lengths == sorted(lengths)
+
+
+def test_archived_says_how_many_turns(
+    client: ContextClient, store: EmbeddedRedis, archiving: WorkerProcess, namespace: str
+) -> None:
+    session = f"s-{namespace}"
+    with Events(store.url) as events:
+        client.open(session, Policy(max_tokens=2_000))
+        push_all(client, session, chat(120))
+        wait_until(lambda: "archived" in events.outcomes(session))
+
+    stored = [one for one in events.results(session) if one["outcome"] == "archived"]
+    assert sum(int(one["turns"]) for one in stored) > 0
+    assert archiving.pid
+
+
+def test_a_question_to_an_archive_that_is_away_says_so_and_works_when_it_is_back(
+    client: ContextClient, tmp_path: Path, new_worker: Callable[..., WorkerProcess]
+) -> None:
+    blocked = tmp_path / "data"
+    blocked.write_text("a file where the folder should be")
+    new_worker("archiving", env=_env(tmp_path))
+    client.open("s", SMALL)
+    push_all(client, "s", turns := chat(120))
+    wait_until(lambda: settled(client, "s", turns=120))
+
+    with pytest.raises(ArchiveUnavailable):
+        client.trajectory("s", timeout_s=20)
+
+    blocked.unlink()
+    _assert_whole(client.trajectory("s", timeout_s=20), turns)

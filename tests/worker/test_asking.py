@@ -1,0 +1,241 @@
+"""What agents ask workers for is done once or not at all, and never after it was withdrawn."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+import redis
+
+from tests.processes import WorkerProcess, wait_until
+from tests.worker.harness import Events, chat, keys_of, push_all, send
+from turnmill import (
+    ContextClient,
+    CorruptContext,
+    InvalidInput,
+    NoCheckpoint,
+    NotAnswered,
+    SessionBusy,
+    UnknownSession,
+    UnknownTemplate,
+)
+from turnmill.asking import ask
+from turnmill.contract import jobs
+from turnmill.contract.codec import decode_json
+from turnmill.contract.keys import ask_keys
+from turnmill.contract.names import Namespace
+from turnmill.embedded import EmbeddedRedis
+
+pytestmark = pytest.mark.worker
+
+
+def _keys(server: redis.Redis, namespace: str, kind: str) -> list[bytes]:
+    found: Any = server.keys(f"turnmill:{{{namespace}/*:{kind}:*")
+    return list(found)
+
+
+@contextmanager
+def _asking(call: Callable[[], object]) -> Iterator[list[BaseException]]:
+    """Ask in a thread of its own; what it raised is in the list when the block has ended."""
+    raised: list[BaseException] = []
+
+    def run() -> None:
+        try:
+            call()
+        except Exception as error:  # noqa: BLE001 - handed to the test
+            raised.append(error)
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    yield raised
+    thread.join(timeout=30)
+    assert not thread.is_alive()
+
+
+def test_a_question_no_worker_took_is_withdrawn_and_never_done(
+    client: ContextClient, server: redis.Redis, new_worker: Callable[..., WorkerProcess]
+) -> None:
+    client.push_many([("s", turn) for turn in chat(4)])
+    client.checkpoint("s", name="here")
+    client.push_many([("s", turn) for turn in chat(4, topic="letter")])
+
+    with pytest.raises(NotAnswered, match=r"no worker took it up within 1 s, .*'compact'"):
+        client.rollback("s", timeout_s=1)
+
+    assert _keys(server, client.namespace, "ask") == []
+    wait_until(lambda: server.llen("compact") == 1, what="its hint still waits")
+    new_worker("late")
+    wait_until(lambda: server.llen("compact") == 0 and client.info("s").counted_seq == 8)
+    wait_until(lambda: client.info("s").pending_for_s is None)
+    assert len(client.read("s").messages) == 8
+    assert client.info("s").version == 0
+    assert [each.id for each in client.checkpoints("s")] == ["here"]
+
+
+def test_an_agent_that_died_leaves_a_question_that_expires(
+    client: ContextClient, server: redis.Redis
+) -> None:
+    asked = ask(jobs.ROLLBACK, Namespace(client.namespace), "s", {"to": None}, timeout_s=5)
+
+    client._put(asked)
+
+    assert 0 < int(server.pttl(asked.keys.ask)) <= 6_000
+
+
+def test_a_hint_delivered_many_times_is_answered_once(
+    client: ContextClient,
+    server: redis.Redis,
+    store: EmbeddedRedis,
+    new_worker: Callable[..., WorkerProcess],
+) -> None:
+    for name in ("one", "two"):
+        new_worker(name, pool="threads", concurrency=2)
+    client.push_many([("s", turn) for turn in chat(10)])
+    client.checkpoint("s", name="here")
+    client.push_many([("s", turn) for turn in chat(10)])
+    asked = ask(jobs.ROLLBACK, Namespace(client.namespace), "s", {"to": "here"}, timeout_s=20)
+    session = f"s-{client.namespace}"
+
+    with Events(store.url) as events:
+        server.set(asked.keys.ask, asked.body, px=20_000)
+        for _ in range(12):
+            send(store.url, jobs.ROLLBACK, client.namespace, "s", asked.id)
+        wait_until(lambda: len(events.outcomes("s")) >= 12)
+
+    assert sorted(events.outcomes("s"))[:2] == ["answered", "late"]
+    assert events.outcomes("s").count("answered") == 1
+    answers: Any = server.lrange(asked.keys.answer, 0, -1)
+    assert [decode_json(each)["answer"]["turns_lost"] for each in answers] == [10]
+    assert 0 < int(server.pttl(asked.keys.answer)) <= 60_000
+    assert client.info("s").version == 1
+    assert session not in client.sessions()
+
+
+@pytest.mark.usefixtures("worker")
+def test_errors_cross_over_as_what_they_are(client: ContextClient) -> None:
+    client.push("s", {"role": "user", "content": "Hello."})
+
+    with pytest.raises(UnknownSession, match="'nobody'"):
+        client.rollback("nobody")
+    with pytest.raises(UnknownSession, match="'nobody'"):
+        client.trajectory("nobody")
+    with pytest.raises(UnknownSession, match="'nobody'"):
+        client.summarize("nobody")
+    with pytest.raises(NoCheckpoint, match="checkpoints are: none"):
+        client.rollback("s")
+    with pytest.raises(NoCheckpoint, match="'nothing'"):
+        client.rollback("s", "nothing")
+    with pytest.raises(NoCheckpoint, match="version 7"):
+        client.rollback("s", 7)
+    with pytest.raises(UnknownTemplate, match="'nothing'"):
+        client.summarize("s", template="nothing")
+    with pytest.raises(InvalidInput, match="TURNMILL_ARCHIVE_URL=none"):
+        client.ground("anything")
+    with pytest.raises(InvalidInput, match="TURNMILL_ARCHIVE_URL=none"):
+        client.remember("anything")
+
+
+@pytest.mark.usefixtures("worker")
+def test_a_mistyped_template_does_not_keep_a_session_from_its_compactions(
+    client: ContextClient, server: redis.Redis
+) -> None:
+    client.push("s", {"role": "user", "content": "Hello."})
+
+    with pytest.raises(UnknownTemplate):
+        client.summarize("s", template="nothing")
+
+    assert not server.exists(keys_of(client, "s").lease)
+
+
+@pytest.mark.usefixtures("worker")
+def test_a_summary_of_a_session_that_is_compacted_says_it_is_busy(
+    client: ContextClient, server: redis.Redis
+) -> None:
+    client.push_many([("s", turn) for turn in chat(20)])
+    server.set(keys_of(client, "s").lease, "somebody", px=60_000)
+
+    with pytest.raises(SessionBusy, match="'s'"):
+        client.summarize("s")
+
+
+@pytest.mark.usefixtures("worker")
+def test_a_worker_that_meets_a_defect_says_so_at_once(
+    client: ContextClient, server: redis.Redis
+) -> None:
+    client.push_many([("s", turn) for turn in chat(20)])
+    server.set(keys_of(client, "s").context, b"no JSON")
+    start = time.monotonic()
+
+    with pytest.raises(CorruptContext, match="stored context") as caught:
+        client.summarize("s", timeout_s=20)
+
+    assert "no JSON" not in str(caught.value)
+    assert time.monotonic() - start < 10
+
+
+def test_a_worker_that_died_over_a_question_is_not_waited_for_beyond_the_time(
+    client: ContextClient, server: redis.Redis
+) -> None:
+    client.push_many([("s", turn) for turn in chat(20)])
+
+    with _asking(lambda: client.trajectory("s", timeout_s=2)) as raised:
+        wait_until(lambda: _keys(server, client.namespace, "ask"))
+        # As a worker does that takes it and dies.
+        server.delete(*_keys(server, client.namespace, "ask"))
+
+    assert [type(error) for error in raised] == [NotAnswered]
+    assert "a worker took it up and is still at it after 2 s" in str(raised[0])
+
+
+@pytest.mark.usefixtures("worker")
+def test_questions_and_answers_leave_nothing_behind(
+    client: ContextClient, server: redis.Redis
+) -> None:
+    client.push_many([("s", turn) for turn in chat(20)])
+
+    client.trajectory("s")
+    client.summarize("s")
+
+    assert _keys(server, client.namespace, "ask") == []
+    assert _keys(server, client.namespace, "answer") == []
+
+
+@pytest.mark.usefixtures("worker")
+def test_an_answer_nobody_reads_expires(client: ContextClient, server: redis.Redis) -> None:
+    client.push_many([("s", turn) for turn in chat(20)])
+
+    client.summarize("s", wait=False)
+
+    wait_until(lambda: client.info("s").version == 1)
+    wait_until(lambda: _keys(server, client.namespace, "answer"))
+    [answer] = _keys(server, client.namespace, "answer")
+    assert 0 < int(server.pttl(answer)) <= 60_000
+
+
+@pytest.mark.usefixtures("worker")
+def test_many_agents_ask_at_once_and_each_gets_its_own_answer(client: ContextClient) -> None:
+    sessions = {f"s{n}": chat(n + 1, topic=f"parcel of s{n}") for n in range(12)}
+    for session, turns in sessions.items():
+        push_all(client, session, turns)
+    told: dict[str, list[Any]] = {}
+
+    def tell(session: str) -> None:
+        told[session] = [turn.messages[0] for turn in client.trajectory(session).turns]
+
+    threads = [threading.Thread(target=tell, args=(session,)) for session in sessions]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(timeout=60)
+
+    assert told == sessions
+
+
+def test_questions_have_keys_of_their_own(namespace: str) -> None:
+    one, two = (ask(jobs.EXPORT, Namespace(namespace), "s", {}, timeout_s=1).id for _ in range(2))
+
+    assert ask_keys(Namespace(namespace), one) != ask_keys(Namespace(namespace), two)

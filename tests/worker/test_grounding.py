@@ -1,0 +1,189 @@
+"""What a namespace remembers, asked of real workers: found, given to the agent, never fed back."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.processes import WorkerProcess, wait_until
+from tests.unit.grounding.endpoint import Endpoint, serving
+from tests.worker.harness import SMALL, chat, push_all
+from turnmill import ContextClient, Policy
+from turnmill.contract.context import JsonMessage
+from turnmill.embedded import EmbeddedRedis
+from turnmill.view import bound
+from turnmill_worker.tokens import count_message, counter_for
+
+pytestmark = pytest.mark.worker
+
+GROUNDED = Policy(max_tokens=2_000, grounding_ratio=0.1)
+SHARE = 200
+"""Tokens ``GROUNDED`` gives to memories."""
+
+QUESTION = "Which colour has the kayak of Zebedee?"
+ANSWER = "The kayak of Zebedee is vermilion."
+
+
+@pytest.fixture(scope="module")
+def remembering(
+    store: EmbeddedRedis, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[WorkerProcess]:
+    """One worker with an archive for the module."""
+    folder = tmp_path_factory.mktemp("remembering")
+    with WorkerProcess(store.url, folder, name="remembering", env=_with_archive(folder)) as worker:
+        yield worker
+
+
+def _with_archive(folder: Path) -> dict[str, str]:
+    return {"TURNMILL_ARCHIVE_URL": "", "TURNMILL_DATA_DIR": str(folder / "data")}
+
+
+def archived(client: ContextClient, session: str, *, turns: int) -> bool:
+    """Whether the session was compacted, and nothing is left to count or to archive."""
+    info = client.info(session)
+    done = info.counted_seq == info.last_seq == turns and info.due_in_s is None
+    return done and info.compactions > 0 and info.turns_covered == 0
+
+
+def told(client: ContextClient, session: str = "old") -> None:
+    """A session in the archive that holds question and answer, a long time ago."""
+    client.open(session, SMALL)
+    asked = {"role": "user", "content": QUESTION}
+    answered = {"role": "assistant", "content": ANSWER}
+    push_all(client, session, [asked, answered, *chat(80)])
+    wait_until(lambda: archived(client, session, turns=82), what="archived")
+
+
+def texts(messages: list[JsonMessage]) -> str:
+    return "\n".join(str(message["content"]) for message in messages)
+
+
+@pytest.mark.usefixtures("remembering")
+def test_turns_summaries_and_pushed_memories_are_found(client: ContextClient) -> None:
+    told(client)
+    memory_id = client.remember("Zebedee keeps a second kayak in the shed.")
+
+    found = client.ground("kayak Zebedee", 10)
+
+    by_kind = {memory.kind: memory for memory in reversed(found.memories)}
+    assert set(by_kind) == {"turn", "summary", "pushed"}
+    assert by_kind["pushed"].id == memory_id
+    assert by_kind["pushed"].session is None
+    assert by_kind["summary"].text.startswith("[context-summary]")
+    assert (by_kind["turn"].session, by_kind["turn"].seq) in {("old", 1), ("old", 2)}
+    relevances = found.relevance_scores
+    assert sorted(relevances, reverse=True) == list(relevances)
+    assert all(0 < relevance <= 1 for relevance in relevances)
+    assert found.degraded == ""
+
+
+@pytest.mark.usefixtures("remembering")
+def test_nothing_of_another_namespace_is_found(client: ContextClient, store: EmbeddedRedis) -> None:
+    told(client)
+    with ContextClient(store.url, namespace=f"{client.namespace}-other") as other:
+        other.remember("Zebedee drinks tea.")
+
+        assert [memory.text for memory in other.ground(QUESTION).memories] == [
+            "Zebedee drinks tea."
+        ]
+    assert "tea" not in client.ground("Zebedee drinks tea", 20).summary
+
+
+@pytest.mark.usefixtures("remembering")
+def test_memories_stand_before_the_input_in_its_turn_within_their_share(
+    client: ContextClient,
+) -> None:
+    told(client)
+    agent = client.manager("new", GROUNDED, "Be brief.")
+    agent.add_interaction("Hello", "What can I do for you?")
+    before = agent.messages()
+
+    result = agent.process_turn(QUESTION)
+
+    after = agent.messages()
+    memories, asked = after[-2:]
+    assert asked == {"role": "user", "content": QUESTION}
+    assert (memories["role"], memories["name"]) == ("user", "memories")
+    assert ANSWER in memories["content"]
+    assert len(after) == len(before) + 2
+    assert after[: len(before)] == before, "what was said before stays a prefix, byte for byte"
+    assert result.seq == client.info("new").last_seq == 2, "one turn"
+    assert any(memory.startswith("old:") for memory in result.grounding_used)
+    exact = count_message(counter_for("o200k_base", "gpt-4o"), memories)
+    assert exact <= bound([memories]) <= SHARE
+
+
+@pytest.mark.usefixtures("remembering")
+def test_memories_given_to_an_agent_are_not_remembered_or_summarized_again(
+    client: ContextClient,
+) -> None:
+    told(client)
+    agent = client.manager("new", GROUNDED)
+    agent.process_turn(QUESTION)
+    assert ANSWER in texts(agent.messages())
+
+    push_all(client, "new", chat(80, topic="letter"))
+    wait_until(lambda: archived(client, "new", turns=81), what="archived")
+
+    context = agent.read()
+    assert context.watermark > 1
+    assert "vermilion" not in texts(context.messages)
+    found = client.ground("vermilion kayak Zebedee", 50).memories
+    assert {memory.session for memory in found if "vermilion" in memory.text} == {"old"}
+    ours = [memory.text for memory in found if memory.session == "new" and memory.kind == "turn"]
+    assert QUESTION in ours
+    assert "vermilion" in agent.transcript(), "but the transcript tells what the agent was given"
+
+
+@pytest.mark.usefixtures("remembering")
+def test_without_a_share_nothing_is_added_to_the_context(client: ContextClient) -> None:
+    client.remember(ANSWER)
+    agent = client.manager("new", Policy(max_tokens=2_000))
+
+    result = agent.process_turn(QUESTION)
+
+    assert agent.messages() == [{"role": "user", "content": QUESTION}]
+    assert len(result.grounding_used) == 1
+
+
+def test_with_no_workers_an_input_is_pushed_all_the_same(
+    new_server: Callable[..., EmbeddedRedis], namespace: str
+) -> None:
+    with ContextClient(new_server().url, namespace=namespace) as client:
+        agent = client.manager("new", GROUNDED)
+        started = time.monotonic()
+
+        result = agent.process_turn(QUESTION)
+
+        assert time.monotonic() - started < 2.0
+        assert agent.messages() == [{"role": "user", "content": QUESTION}]
+        assert result.grounding_used == ()
+
+
+def test_memories_are_found_without_the_embeddings_endpoint(
+    new_worker: Callable[..., WorkerProcess],
+    new_server: Callable[..., EmbeddedRedis],
+    tmp_path: Path,
+    namespace: str,
+) -> None:
+    url = new_server().url
+    with serving() as endpoint, ContextClient(url, namespace=namespace) as client:
+        env = {"TURNMILL_REDIS_URL": url, "TURNMILL_EMBEDDINGS_URL": endpoint.url}
+        new_worker("embedding", env={**env, **_with_archive(tmp_path)})
+        client.remember(ANSWER)
+
+        whole = client.ground(QUESTION, timeout_s=20)
+        endpoint.status = 503
+        degraded = client.ground(QUESTION, timeout_s=20)
+
+    assert whole.degraded == ""
+    assert _inputs(endpoint)[0] == [QUESTION, ANSWER]
+    assert "text-embedding" in degraded.degraded
+    assert [memory.text for memory in degraded.memories] == [ANSWER]
+
+
+def _inputs(endpoint: Endpoint) -> list[list[str]]:
+    return [request["input"] for request in endpoint.requests]

@@ -1,0 +1,247 @@
+"""The ledger: facts kept word for word beside the summary, carried on without being re-summarized.
+
+A fact is a value with the words it stood next to; a bare identifier is of no use. Pure,
+deterministic and linear: the same facts and records give the same ledger in any process.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import groupby
+from typing import Any, Final
+
+from pydantic import BaseModel, ConfigDict
+
+from turnmill_worker.compaction.verbatim import VALUE_AT, Kind, Mention, mentions
+from turnmill_worker.summarizers.extractive.units import Source
+
+__all__ = ["Fact", "ledger", "ledger_text"]
+
+Count = Callable[[str], int]
+
+_LONGEST_LABEL: Final = 80
+
+
+class Fact(BaseModel):
+    """A value kept word for word, and what it belongs to.
+
+    Attributes:
+        kind: what sort of value it is.
+        text: as it was written.
+        label: its nearest words, ``…`` where the value stood; ``owner: key`` for a field.
+        seq: the turn that first stated it.
+        last_seq: the newest turn that mentions it.
+        uses: how many messages do.
+        by: whose words, sorted: ``assistant``, ``call``, ``result``, ``system``, ``user``.
+        replaces: a newer value under the same label replaces this one.
+        until: the turn that stated a newer value for the same label; 0 while it holds.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)
+
+    kind: Kind
+    text: str
+    label: str
+    seq: int
+    last_seq: int
+    uses: int = 1
+    by: tuple[str, ...] = ()
+    replaces: bool = False
+    until: int = 0
+
+
+def ledger(
+    previous: Sequence[Fact],
+    records: Sequence[tuple[int, Mapping[str, Any]]],
+    budget_tokens: int,
+    count: Count,
+) -> tuple[Fact, ...]:
+    """The facts of ``previous`` and ``records`` most likely to be used, in conversation order.
+
+    Their ``ledger_text`` has at most ``budget_tokens``. While all fit, none is ever dropped; with
+    nothing new, ``previous`` comes back as it was.
+    """
+    return tuple(_fitted(_merged(previous, records), budget_tokens, count))
+
+
+def beside(
+    prose: str, facts: Sequence[Fact], budget_tokens: int, count: Count
+) -> tuple[Fact, ...]:
+    """The facts worth showing next to a prose: those it does not state, as many as fit.
+
+    What is not shown stays in the ledger: the next prose may drop what this one states.
+    """
+    stated = prose.lower()
+    missing = [fact for fact in facts if not _states(stated, fact.text.lower())]
+    return tuple(_fitted(missing, budget_tokens, count))
+
+
+def ledger_text(facts: Iterable[Fact]) -> str:
+    """The facts as lines ``seq speaker: label value, …``; ``""`` without any."""
+    return "\n".join(
+        f"{seq} {speaker}: {'; '.join(_entries(list(own)))}"
+        for (seq, speaker), own in groupby(facts, key=lambda f: (f.seq, _speaker(f)))
+    )
+
+
+# --- merging ----------------------------------------------------------------------------------
+
+
+def _merged(
+    previous: Sequence[Fact], records: Sequence[tuple[int, Mapping[str, Any]]]
+) -> list[Fact]:
+    """Facts known and new, each value once, in the order they were first stated."""
+    known = {_key(fact.text): fact for fact in previous}
+    holds = {fact.label: _key(fact.text) for fact in previous if fact.replaces and not fact.until}
+    for mention in mentions(records):
+        key = _key(mention.text)
+        fact = known.get(key)
+        known[key] = _first(mention) if fact is None else _again(fact, mention)
+        if mention.replaces:
+            older = holds.get(mention.label, key)
+            if older != key and known[older].last_seq < mention.seq:
+                known[older] = known[older].model_copy(update={"until": mention.seq})
+            holds[mention.label] = key
+    return sorted(known.values(), key=lambda fact: fact.seq)
+
+
+def _key(text: str) -> str:
+    return text.lower().lstrip("#@$€£")
+
+
+def _first(mention: Mention) -> Fact:
+    return Fact(
+        kind=mention.kind,
+        text=mention.text,
+        label=mention.label[:_LONGEST_LABEL],
+        seq=mention.seq,
+        last_seq=mention.seq,
+        by=(mention.source.value,),
+        replaces=mention.replaces,
+    )
+
+
+def _again(fact: Fact, mention: Mention) -> Fact:
+    """The fact, mentioned once more; a value stated anew for its own label holds again."""
+    by = fact.by
+    if mention.source.value not in by:
+        by = tuple(sorted({*by, mention.source.value}))
+    new = mention.seq > fact.last_seq
+    if not new and by == fact.by:
+        return fact
+    return fact.model_copy(
+        update={
+            "last_seq": max(fact.last_seq, mention.seq),
+            "uses": fact.uses + new,
+            "by": by,
+            "until": 0 if mention.label == fact.label else fact.until,
+        }
+    )
+
+
+def _states(prose: str, value: str) -> bool:
+    """Whether a value stands in a prose as a whole word; both are lower case."""
+    at = prose.find(value)
+    while at >= 0:
+        end = at + len(value)
+        torn = prose[at - 1 : at].isalnum() and value[0].isalnum()
+        if not torn and not (prose[end : end + 1].isalnum() and value[-1].isalnum()):
+            return True
+        at = prose.find(value, at + 1)
+    return False
+
+
+# --- choosing ---------------------------------------------------------------------------------
+
+_BASE: Final[Mapping[Kind, float]] = {
+    "id": 8.0, "email": 8.0, "path": 6.0, "url": 5.0, "command": 6.0, "error": 6.0,
+    "money": 4.0, "date": 4.0, "number": 2.0, "name": 2.0,
+}  # fmt: skip
+# As in `facts`: what a user said or a call used is asked for again, most of a tool's list never.
+_SAID_BY_USER: Final = 2.0
+_USED_IN_CALL: Final = 2.0
+_REPEATED: Final = 0.3
+_ONLY_IN_RESULTS: Final = 0.25
+_REPLACED: Final = 0.25
+_UNLABELLED: Final = 0.5
+_OLDEST: Final = 0.7
+_NEWEST: Final = 0.3
+_COST_POWER: Final = 0.85
+_OPENING_TOKENS: Final = 4
+
+
+def _fitted(facts: Sequence[Fact], budget: int, count: Count) -> Sequence[Fact]:
+    if not facts or budget <= 0:
+        return ()
+    # Not counted when there are more facts than tokens: counting could only waste time.
+    if len(facts) <= budget and count(ledger_text(facts)) <= budget:
+        return facts
+    return _longest_that_fits(facts, budget, count)
+
+
+def _longest_that_fits(facts: Sequence[Fact], budget: int, count: Count) -> list[Fact]:
+    """The best facts, as many as the budget holds; by exact count."""
+    newest = max(fact.last_seq for fact in facts) or 1
+    costs = [count(f"; {_entry(fact)}") for fact in facts]
+    opened = [at == 0 or fact.seq != facts[at - 1].seq for at, fact in enumerate(facts)]
+    ratios = [
+        _weight(fact, newest) / math.pow(cost + _OPENING_TOKENS * opens, _COST_POWER)
+        for fact, cost, opens in zip(facts, costs, opened, strict=True)
+    ]
+    order = sorted(range(len(facts)), key=lambda at: (-ratios[at], at))
+    low, high = 0, min(len(order), budget)
+    while low < high:
+        middle = (low + high + 1) // 2
+        if count(ledger_text(facts[at] for at in sorted(order[:middle]))) <= budget:
+            low = middle
+        else:
+            high = middle - 1
+    return [facts[at] for at in sorted(order[:low])]
+
+
+def _weight(fact: Fact, newest: int) -> float:
+    weight = _BASE[fact.kind]
+    weight *= 1.0 + _SAID_BY_USER * (Source.USER.value in fact.by)
+    weight *= 1.0 + _USED_IN_CALL * (Source.CALL.value in fact.by)
+    weight *= 1.0 + _REPEATED * math.log(fact.uses)
+    weight *= _ONLY_IN_RESULTS if fact.by == (Source.RESULT.value,) else 1.0
+    weight *= _REPLACED if fact.until else 1.0
+    weight *= 1.0 if fact.label or fact.kind in {"command", "error"} else _UNLABELLED
+    return weight * (_OLDEST + _NEWEST * (fact.last_seq / newest) ** 2)
+
+
+# --- rendering --------------------------------------------------------------------------------
+
+
+def _speaker(fact: Fact) -> str:
+    """Whose words the fact is first known by: the user's count most."""
+    said = (s for s in ("user", "call", "result", "assistant", "system") if s in fact.by)
+    return next(said, "earlier")
+
+
+def _entries(facts: Sequence[Fact]) -> Iterator[str]:
+    """The facts of one line; values under one label follow it together, an owner is named once."""
+    owner = ""
+    for label, own in groupby(facts, key=lambda fact: fact.label):
+        values = [_value(fact) for fact in own]
+        head, mark, key = label.partition(": ")
+        if mark and head == owner:
+            yield f"{key} {', '.join(values)}"
+            continue
+        owner = head if mark else ""
+        yield _placed(label, ", ".join(values))
+
+
+def _entry(fact: Fact) -> str:
+    return _placed(fact.label, _value(fact))
+
+
+def _value(fact: Fact) -> str:
+    return f"{fact.text} (until {fact.until})" if fact.until else fact.text
+
+
+def _placed(label: str, values: str) -> str:
+    if VALUE_AT in label:
+        return label.replace(VALUE_AT, values, 1)
+    return f"{label} {values}" if label else values

@@ -1,0 +1,233 @@
+"""What messages state that prose must not paraphrase: identifiers, paths, amounts, commands, errors.
+
+Reads the same units the extractive summarizer chooses from, so JSON is flattened, data URLs are
+gone, no unit is longer than a few hundred characters, and reading stays linear on any input.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+from typing import Any, Final, Literal
+
+from turnmill_worker.summarizers.extractive.lexicon import STOP
+from turnmill_worker.summarizers.extractive.tokens import CAPS, CODE, kind_of
+from turnmill_worker.summarizers.extractive.units import Line, Source, Unit, Units, add_records
+
+__all__ = ["KINDS", "VALUE_AT", "Kind", "Mention", "mentions"]
+
+Kind = Literal[
+    "id", "email", "path", "url", "command", "number", "money", "date", "error", "name"
+]
+KINDS: Final[tuple[Kind, ...]] = (
+    *("id", "email", "path", "url", "command"),
+    *("number", "money", "date", "error", "name"),
+)
+
+VALUE_AT: Final = "…"
+"""Stands in a label where the value stood among its words."""
+
+_LABEL_WORDS: Final = 4
+"""Nearest words a value keeps: fewer, and nobody knows what it is; more, and prose is cheaper."""
+
+_LONGEST: Final = 160
+"""Characters of a command or error line; its beginning says what it is."""
+
+
+@dataclass(frozen=True, slots=True)
+class Mention:
+    """One statement of a value.
+
+    Attributes:
+        text: as written.
+        label: its nearest words; ``owner: key`` where it was a field.
+        seq, source: the message it is from, and whose words these are.
+        replaces: the label is precise enough that a newer value replaces an older one.
+    """
+
+    kind: Kind
+    text: str
+    label: str
+    seq: int
+    source: Source
+    replaces: bool = False
+
+
+def mentions(records: Sequence[tuple[int, Mapping[str, Any]]]) -> Iterator[Mention]:
+    """Every value worth keeping word for word, in conversation order."""
+    found = Units([], [])
+    add_records(found, records)
+    for _, members in groupby(found.units, key=lambda unit: unit.group):
+        own = list(members)
+        line = found.lines[own[0].line]
+        owner = _owner(own, line)
+        for unit in own:
+            yield from _of_prose(unit.text, line) if unit.is_prose else _of_pair(unit, line, owner)
+
+
+# --- fields -----------------------------------------------------------------------------------
+
+_NAMING: Final = ("name", "title", "subject", "label", "file", "path")
+_SHELL: Final = frozenset({"command", "cmd", "bash", "script"})
+_MONEY_KEYS = re.compile(r"price|amount|cost|total|balance|fee|refund", re.IGNORECASE)
+_BARE_NUMBER = re.compile(r"-?\d{1,15}(?:\.\d{1,9})?")
+
+
+@dataclass(frozen=True, slots=True)
+class _Owner:
+    """Whose field it is: an object's name or identifier, or a call's name."""
+
+    name: str
+    is_identifier: bool = False
+
+
+def _owner(units: Sequence[Unit], line: Line) -> _Owner:
+    if line.source is Source.CALL:
+        return _Owner(line.name)
+    pairs = [(unit.text[: unit.body_at - 1], unit.text[unit.body_at :]) for unit in units]
+    named = [value for key, value in pairs if key in _NAMING and len(value) <= _LONGEST // 4]
+    if named:
+        return _Owner(named[0])
+    keyed = [value for key, value in pairs if key.endswith("id") and kind_of(value) == CODE]
+    if keyed:
+        return _Owner(keyed[0], is_identifier=True)
+    return _Owner(units[0].label or line.name)
+
+
+def _of_pair(unit: Unit, line: Line, owner: _Owner) -> Iterator[Mention]:
+    key, value = unit.text[: unit.body_at - 1], unit.text[unit.body_at :]
+    own = value == owner.name
+    label = key if own or not owner.name else f"{owner.name}: {key}"
+    seq = line.seq or 0
+    if key in _SHELL and line.source is Source.CALL:
+        yield Mention("command", value[:_LONGEST], line.name, seq, line.source)
+        return
+    found = _patterns(value)
+    if not found and _BARE_NUMBER.fullmatch(value) and len(value) > 1:
+        kind: Kind = "money" if _MONEY_KEYS.search(key) else "number"
+        found = [(kind, value, 0)]
+    for kind, text, _ in found:
+        settled = owner.is_identifier and not own and len(found) == 1
+        yield Mention(kind, text, label, seq, line.source, settled)
+
+
+# --- sentences --------------------------------------------------------------------------------
+
+_COMMAND = re.compile(
+    r"(?:\$ |>>> )\S|(?:sudo |git |pip |npm |npx |yarn |docker |kubectl |curl |make |python3? |cargo "
+    r"|go (?:run|test|build) |apt(?:-get)? |brew |pytest |rm |mv |cp |cd |ls |cat |grep |sed |ssh )"
+    r"[\w./~$'\"-]"
+)
+_ERROR = re.compile(
+    r"\b[A-Z]\w{0,40}(?:Error|Exception|Warning)\b|^(?:error|fatal|panic|failed)\b|\berror:"
+    r"|\b(?:exit (?:code|status)|errno) -?\d|\bHTTP [45]\d\d\b",
+    re.IGNORECASE,
+)
+_WORD = re.compile(r"[^\W_][\w'’-]*")
+_VALUES: Final[tuple[Kind, ...]] = ("number", "money", "date")
+
+
+def _of_prose(text: str, line: Line) -> Iterator[Mention]:
+    seq = line.seq or 0
+    if _COMMAND.match(text) and not text.endswith((".", "?", "!")):
+        yield Mention("command", text[:_LONGEST], "", seq, line.source)
+        return
+    if (error := _ERROR.search(text)) and line.source is not Source.USER:
+        start = max(0, error.start() - _LONGEST // 2)
+        yield Mention("error", text[start : start + _LONGEST], "", seq, line.source)
+    found = _patterns(text)
+    words = _content_words(text, [(at, at + len(value)) for _, value, at in found])
+    for kind, value, at in found:
+        label, company = _nearest(words, at)
+        yield Mention(kind, value, label, seq, line.source, kind in _VALUES and company > 1)
+
+
+def _content_words(text: str, taken: Sequence[tuple[int, int]]) -> list[tuple[int, str]]:
+    """The words that say something and are no value themselves, with where they stand."""
+    spans = iter([*taken, (len(text) + 1, 0)])
+    start, end = next(spans)
+    words = []
+    for match in _WORD.finditer(text):
+        while match.start() >= end and end:
+            start, end = next(spans)
+        if match.end() <= start and match[0].lower() not in STOP:
+            words.append((match.start(), match[0]))
+    return words
+
+
+def _nearest(words: Sequence[tuple[int, str]], at: int) -> tuple[str, int]:
+    """The words nearest to a position, in order, with the value's place; and how many."""
+    before = [word for place, word in words if place < at]
+    after = [word for place, word in words if place > at]
+    ahead = min(len(before), _LABEL_WORDS - min(len(after), 1))
+    left, right = before[len(before) - ahead :], after[: _LABEL_WORDS - ahead]
+    return " ".join([*left, *([VALUE_AT, *right] if right else [])]), len(left) + len(right)
+
+
+# --- patterns ---------------------------------------------------------------------------------
+
+_MONTH: Final = (
+    r"(?:Jan(?:uary)?|Feb(?:ruary)?|Mar(?:ch)?|Apr(?:il)?|May|June?|July?|Aug(?:ust)?"
+    r"|Sep(?:t(?:ember)?)?|Oct(?:ober)?|Nov(?:ember)?|Dec(?:ember)?)"
+)
+_UNIT: Final = (
+    r"(?:%|°[CF]|(?:ns|µs|ms|s|secs?|seconds?|mins?|minutes?|h|hrs?|hours?|days?|weeks?|months?"
+    r"|years?|[kKMGT]i?B|[kMG]bps|bytes|tokens|[kKmcμ]?[mgl]|lbs?|oz|miles?|mi|ft|feet|inch(?:es)?"
+    r"|[kMG]?Hz|[kM]?W|rpm|px|x|times|people|guests|nights|bags|items|rows|lines|requests"
+    r"|[Pp]ercent|points?)\b)"
+)
+# One alternative per kind, the most specific first: the first that fits wins.
+_VALUE = re.compile(
+    r"(?P<url>\b(?:https?|ftp|file|s3|redis|postgres(?:ql)?)://[^\s\"'<>)\]},;`]+)"
+    r"|(?P<email>\b[\w.+-]{1,64}@[\w-]+(?:\.[\w-]+)+)"
+    r"|(?P<path>(?:~|\.{1,2})?/?(?<![\w/])(?:[\w.+-]+/){1,32}[\w.+-]*\w"
+    r"|(?<![\w/])~?/[\w.+-]+|\b[A-Z]:\\[^\s\"'<>|]+"
+    r"|\b[\w-]+\.(?:py|pyi|js|ts|tsx|jsx|json|ya?ml|toml|md|rst|txt|cfg|ini|sh|sql|c|h|cc|cpp|hpp"
+    r"|go|rs|java|rb|php|html|css|csv|log|lock|xml|env|ipynb|png|jpe?g|pdf|zip|gz|service|conf)\b)"
+    r"|(?P<money>[$€£¥]\s?\d[\d,]*(?:\.\d+)?[kKMB]?\b"
+    r"|\b\d[\d,]*(?:\.\d+)?\s?(?:USD|EUR|GBP|CHF|JPY|dollars?|euros?|cents)\b)"
+    rf"|(?P<date>\b\d{{4}}-\d\d-\d\d(?:[T ]\d\d:\d\d(?::\d\d(?:\.\d+)?)?(?:Z|[+-]\d\d:?\d\d)?)?"
+    rf"|\b{_MONTH}\.? \d{{1,2}}(?:st|nd|rd|th)?(?:,? \d{{4}})?\b|\b\d{{1,2}} {_MONTH}\.?(?:,? \d{{4}})?\b"
+    rf"|\b{_MONTH} \d{{4}}\b|\b\d{{1,2}}/\d{{1,2}}/\d{{2,4}}\b"
+    r"|\b\d{1,2}:\d\d(?::\d\d)?(?:\s?[ap]\.?m\b)?|\b\d{1,2}\s?[ap]m\b)"
+    r"|(?P<name>“[^”]{2,60}”|\"[^\"]{2,60}\"|`[^`]{2,60}`|(?<![\w])'[^']{2,60}'(?!\w))"
+    r"|(?P<phone>\+\d[\d ().-]{6,18}\d|\(\d{3}\) ?\d{3}-\d{4}|\b\d{3}-\d{3}-\d{4}\b)"
+    rf"|(?P<number>(?<![\w.,-])-?\d[\d,]*(?:\.\d+)?\s?{_UNIT}|(?<![\w.#-])\d+\.\d+(?![\w.]))"
+    r"|(?P<token>[#@]?\w+(?:[-_.:]\w+)*)",
+)
+_ORDINAL = re.compile(r"\d+(?:st|nd|rd|th)", re.IGNORECASE)
+_CAMEL = re.compile(r"[a-z]+[A-Z]\w*|(?:[A-Z][a-z0-9]+){2,}")
+_MOST_NAME_WORDS: Final = 6
+
+
+def _patterns(text: str) -> list[tuple[Kind, str, int]]:
+    """The values in a text with their kind and place, left to right."""
+    found: list[tuple[Kind, str, int]] = []
+    for match in _VALUE.finditer(text):
+        group, value, at = str(match.lastgroup), match[0], match.start()
+        if group == "token":
+            if _is_identifier(value):
+                found.append(("id", value, at))
+        elif group == "name":
+            inner = value[1:-1]
+            if not inner[0].isspace() and len(inner.split()) <= _MOST_NAME_WORDS:
+                found.append(("name", inner, at + 1))
+        elif group in {"url", "path"}:
+            stripped = value.rstrip(".,:;!?")
+            if group == "url" or not stripped.replace("/", "").isalpha() or stripped[0] in "/~.":
+                found.append((group, stripped, at))  # type: ignore[arg-type]
+        else:
+            found.append(("id" if group == "phone" else group, value, at))  # type: ignore[arg-type]
+    return found
+
+
+def _is_identifier(token: str) -> bool:
+    kind = kind_of(token)
+    if kind == CAPS or _CAMEL.fullmatch(token):
+        return True
+    if kind != CODE or _ORDINAL.fullmatch(token):
+        return False
+    # Abbreviations and domains of prose ("e.g", "U.S") have dots and neither digit nor underscore.
+    return any(c.isdigit() or c in "_@#" for c in token) and len(token) > 1

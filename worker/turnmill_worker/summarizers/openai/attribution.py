@@ -1,0 +1,103 @@
+"""Whether what a summary says the user demanded is anything the user said.
+
+The measure: *support* of a line is the largest share of its terms (word roots, numbers,
+identifiers; no stop words, none of the words that only say "the user wants") that one or two
+passages together contain, where a passage is up to about 60 terms of one user message, or a line
+of the previous summary. A line with less support than ``LEAST_SUPPORT`` was not said by the user.
+
+It is a check of words: it finds what was made up or moved over from a tool's result, not a "not"
+that was lost. Rates are in docs/summaries.md.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from itertools import chain
+from typing import Final
+
+from turnmill_worker.grounding.words import query_terms
+from turnmill_worker.summarizers.openai.sections import CONSTRAINTS, Parsed, lines_of
+
+__all__ = ["LEAST_SUPPORT", "Said", "claims"]
+
+LEAST_SUPPORT: Final = 0.5
+
+_PASSAGE_TERMS: Final = 60
+_SAYS = (
+    "user asks asked asking wants wanted said says saying told tells instructs instructed requires "
+    "required requests requested insists insisted demands demanded prefers preferred allows "
+    "allowed authorized approved confirmed confirms agreed agrees must should needs need us"
+)
+_SAYING = frozenset(query_terms(_SAYS))
+_ATTRIBUTED = re.compile(
+    r"\buser(?:'s|s)?\b.{0,40}?\b(?:ask|want|said|says|told|tell|instruct|require|request|insist"
+    r"|demand|order(?:ed|s)\b|prefer|authori|approv|allow|confirm|agree|consent|permi|grant)",
+    re.IGNORECASE,
+)
+
+
+class Said:
+    """What the user said, and what an earlier summary says, to look up who said a line."""
+
+    def __init__(self, user: Iterable[str], previous: str = "") -> None:
+        self._passages: list[frozenset[str]] = []
+        self._where: defaultdict[str, list[int]] = defaultdict(list)
+        for passage in chain(*map(_passages, user), _passages_by_line(previous)):
+            for term in passage:
+                self._where[term].append(len(self._passages))
+            self._passages.append(passage)
+
+    def support(self, line: str) -> float:
+        """The line's support, from 0 to 1; 1 for a line without terms."""
+        wanted = frozenset(query_terms(line)) - _SAYING
+        if not wanted:
+            return 1.0
+        hits: defaultdict[int, int] = defaultdict(int)
+        for term in wanted:
+            for place in self._where.get(term, ()):
+                hits[place] += 1
+        if not hits:
+            return 0.0
+        best = max(hits, key=lambda place: (hits[place], place))
+        rest = wanted - self._passages[best]
+        more = max((len(rest & self._passages[place]) for place in hits), default=0)
+        return (hits[best] + more) / len(wanted)
+
+    def unsupported(self, lines: Sequence[str]) -> int:
+        """How many of the lines the user did not say."""
+        return sum(self.support(line) < LEAST_SUPPORT for line in lines)
+
+
+def claims(parsed: Parsed) -> list[str]:
+    """The lines that say what the user demands: all constraints, and others that say so."""
+    found = lines_of(parsed.bodies.get(CONSTRAINTS, ""))
+    for title, body in parsed.bodies.items():
+        if title != CONSTRAINTS:
+            found += [line for line in lines_of(body) if _ATTRIBUTED.search(line)]
+    return found
+
+
+def _passages(text: str) -> Iterable[frozenset[str]]:
+    """A message's terms in passages; cut at line ends, and within a line when it is long."""
+    passage: set[str] = set()
+    for line in text.split("\n"):
+        terms = query_terms(line)
+        if passage and len(passage) + len(terms) > _PASSAGE_TERMS:
+            yield frozenset(passage)
+            passage = set()
+        for start in range(0, len(terms), _PASSAGE_TERMS):
+            passage |= set(terms[start : start + _PASSAGE_TERMS])
+            if len(passage) >= _PASSAGE_TERMS:
+                yield frozenset(passage)
+                passage = set()
+    if passage:
+        yield frozenset(passage)
+
+
+def _passages_by_line(text: str) -> Iterable[frozenset[str]]:
+    for line in text.split("\n"):
+        terms = frozenset(query_terms(line))
+        if terms:
+            yield terms

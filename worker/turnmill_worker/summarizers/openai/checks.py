@@ -1,0 +1,194 @@
+"""Whether a model's answer may stand for a conversation: accepted, or what is wrong with it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Final, Literal
+
+from turnmill_worker.summarizers.openai.answers import Answer
+from turnmill_worker.summarizers.openai.attribution import Said, claims
+from turnmill_worker.summarizers.openai.language import is_foreign
+from turnmill_worker.summarizers.openai.sections import (
+    SECTIONS,
+    WHERE,
+    Parsed,
+    lines_of,
+    parse,
+    rendered,
+    unwrapped,
+)
+
+__all__ = ["Accepted", "Checker", "Fault", "Kind"]
+
+Kind = Literal[
+    "refused",
+    "unfinished",
+    "empty",
+    "echo",
+    "error-text",
+    "sections",
+    "over-budget",
+    "foreign",
+    "invented",
+    "unknown-seq",
+]
+
+_FINISHED: Final = frozenset({"stop", "eos", "eos_token", "end_turn", "completed"})
+
+_REFUSAL = re.compile(
+    r"\W*(?:i['’]?m sorry|i am sorry|sorry,|i apologi[sz]e|unfortunately, i|as an ai\b"
+    r"|i (?:can(?:not|['’]t)|am unable|['’]?m unable|won['’]t|will not|must decline)\b"
+    r".{0,60}\b(?:help|assist|comply|summari[sz]e|provide|fulfil|do that|request))",
+    re.IGNORECASE,
+)
+_ERROR_TEXT = re.compile(
+    r"\W*(?:error\b|traceback \(most|exception\b|http(?:/1\.1)? ?[45]\d\d\b|internal server error"
+    r"|rate limit|\{\s*\"(?:error|detail)\")",
+    re.IGNORECASE,
+)
+_SEQ = re.compile(r"#(\d{1,12})")
+
+_ECHO_WORDS: Final = 40
+_ECHO_SHARE: Final = 0.5
+_LEAST_ECHOES: Final = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """Why an answer was thrown away; ``detail`` quotes none of it."""
+
+    kind: Kind
+    detail: str
+
+
+@dataclass(frozen=True, slots=True)
+class Accepted:
+    """A text that may be committed."""
+
+    text: str = field(repr=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Checker:
+    """Checks answers to one request.
+
+    Attributes:
+        said: what the user said.
+        spoken: texts of user and assistant, and the previous summary: the language to keep.
+        last_seq: the newest message there is.
+        count: tokens of a text.
+        nonce: the code of the request's marks.
+    """
+
+    said: Said
+    spoken: Sequence[str] = field(repr=False)
+    last_seq: int
+    count: Callable[[str], int]
+    nonce: str
+
+    def check(
+        self, answer: Answer, given: str, budget: int, *, sectioned: bool = True
+    ) -> Accepted | Fault:
+        """The answer's text, or the first fault found.
+
+        ``given`` is what must not come back as it is: instructions and messages, but not earlier
+        summaries, which should. ``sectioned`` asks for our sections; what a managed template asks for is its own matter.
+        """
+        if answer.refused:
+            return Fault("refused", "the model refused")
+        if answer.finish == "content_filter":
+            return Fault("refused", "held back by the endpoint's filter")
+        if answer.finish not in _FINISHED:
+            # The API has a word for it; what a strange server says stays untold.
+            known = answer.finish if answer.finish in ("length", "unknown") else "other"
+            return Fault("unfinished", f"not complete, finish reason {known}")
+        text = unwrapped(answer.text)
+        if not text:
+            return Fault("empty", "empty")
+        fault = self._echo(text, given)
+        if fault is None and _REFUSAL.match(text):
+            fault = Fault("refused", "words of refusal")
+        if fault is None and _ERROR_TEXT.match(text):
+            fault = Fault("error-text", "an error message instead of a summary")
+        if fault is not None:
+            return fault
+        return self._sections(text, budget) if sectioned else self._free(text, budget)
+
+    def _sections(self, text: str, budget: int) -> Accepted | Fault:
+        parsed = parse(text)
+        if parsed.missing or parsed.extra:
+            missing = ", ".join(parsed.missing) or "none"
+            detail = f"sections missing: {missing}; {parsed.extra} unknown or twice"
+            return Fault("sections", detail)
+        if parsed.is_empty:
+            return Fault("empty", "no section says anything")
+        whole = rendered(parsed)
+        return (
+            self._size(whole, budget)
+            or _refusing(parsed)
+            or self._foreign([body for body in parsed.bodies.values() if lines_of(body)])
+            or self._invented(parsed)
+            or self._unknown(parsed)
+            or Accepted(whole)
+        )
+
+    def _free(self, text: str, budget: int) -> Accepted | Fault:
+        found = Parsed(bodies={"": text})
+        return (
+            self._size(text, budget)
+            or self._foreign([text])
+            or self._invented(found)
+            or Accepted(text)
+        )
+
+    def _size(self, text: str, budget: int) -> Fault | None:
+        tokens = self.count(text)
+        return (
+            Fault("over-budget", f"{tokens} tokens, allowed {budget}") if tokens > budget else None
+        )
+
+    def _foreign(self, bodies: Sequence[str]) -> Fault | None:
+        if is_foreign("\n".join(bodies), self.spoken):
+            return Fault("foreign", "not in the conversation's language")
+        return None
+
+    def _invented(self, parsed: Parsed) -> Fault | None:
+        lines = claims(parsed)
+        invented = self.said.unsupported(lines)
+        if invented:
+            detail = f"{invented} of {len(lines)} demands of the user are in no message of theirs"
+            return Fault("invented", detail)
+        return None
+
+    def _unknown(self, parsed: Parsed) -> Fault | None:
+        seqs = [int(seq) for seq in _SEQ.findall(parsed.bodies.get(WHERE, ""))]
+        wrong = sum(not 1 <= seq <= self.last_seq for seq in seqs)
+        return Fault("unknown-seq", f"{wrong} message numbers that do not exist") if wrong else None
+
+    def _echo(self, text: str, given: str) -> Fault | None:
+        """Marks of ours, or long runs of words that stand in the prompt as they are."""
+        if self.nonce in text:
+            return Fault("echo", "marks of the prompt")
+        words = text.split()
+        runs = [
+            " ".join(words[at : at + _ECHO_WORDS])
+            for at in range(0, len(words) - _ECHO_WORDS + 1, _ECHO_WORDS)
+        ]
+        if len(runs) < _LEAST_ECHOES:
+            return None
+        plain = " ".join(given.split())
+        same = sum(run in plain for run in runs)
+        if same >= _LEAST_ECHOES and same / len(runs) >= _ECHO_SHARE:
+            return Fault("echo", f"{same} of {len(runs)} runs of {_ECHO_WORDS} words copied")
+        return None
+
+
+def _refusing(parsed: Parsed) -> Fault | None:
+    """A refusal spread over the sections; one line of it may be what somebody said."""
+    opening = [lines[0] for title in SECTIONS if (lines := lines_of(parsed.bodies[title]))]
+    refusals = sum(bool(_REFUSAL.match(line)) for line in opening)
+    if refusals * 2 > len(opening):
+        return Fault("refused", f"words of refusal in {refusals} sections")
+    return None

@@ -1,0 +1,180 @@
+"""One endpoint, one key: a prompt goes out, an answer or one of our errors comes back."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final, Literal, Self
+
+import openai
+from pydantic import SecretStr
+
+from turnmill_worker.summarizers.openai.answers import Answer, from_chat, from_response
+from turnmill_worker.summarizers.openai.errors import (
+    SummarizerMisconfigured,
+    SummarizerUnavailable,
+)
+from turnmill_worker.summarizers.openai.failures import translated
+
+__all__ = ["Api", "ModelEndpoint", "ModelOptions", "Prompt", "read_key"]
+
+Api = Literal["chat", "responses"]
+"""Chat Completions, which every compatible server has, or OpenAI's Responses."""
+
+_CONNECT_S: Final = 5.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModelOptions:
+    """How a model is asked.
+
+    Attributes:
+        model: the endpoint's name for it.
+        temperature: left to the model when None; reasoning models refuse any other.
+        max_output_tokens: most tokens of one answer, reasoning included.
+        window_tokens: what the model takes, input and output together.
+        timeout_s: longest silence of the endpoint.
+        api: which of the two APIs is spoken.
+    """
+
+    model: str
+    temperature: float | None = None
+    max_output_tokens: int = 4096
+    window_tokens: int = 128_000
+    timeout_s: float = 60.0
+    api: Api = "chat"
+
+
+@dataclass(frozen=True, slots=True)
+class Prompt:
+    """What a model is told (``system``) and given (``user``)."""
+
+    system: str = field(repr=False)
+    user: str = field(repr=False)
+
+
+class ModelEndpoint:
+    """Asks models over one pool of connections; safe to use from many threads."""
+
+    def __init__(self, *, api_key: SecretStr, base_url: str | None = None) -> None:
+        """An endpoint; nothing is sent yet.
+
+        Args:
+            api_key: shown to the endpoint and nowhere else.
+            base_url: such as ``http://localhost:11434/v1``; OpenAI's own when None.
+
+        Raises:
+            SummarizerMisconfigured: a key that cannot be sent, or a URL that is none.
+        """
+        secret = api_key.get_secret_value()
+        if not secret or not secret.isascii() or not secret.isprintable() or " " in secret:
+            # Refused here, for an HTTP library would quote the header it cannot send.
+            raise SummarizerMisconfigured(
+                f"the model's key must be printable ASCII without blanks; got {len(secret)} "
+                "characters that are not"
+            )
+        if base_url is not None and not base_url.startswith(("http://", "https://")):
+            raise SummarizerMisconfigured(
+                "the model's base_url must begin with http:// or https://"
+            )
+        try:
+            self._client = openai.OpenAI(
+                api_key=secret,
+                base_url=base_url,
+                # The ladder decides about a second try: it knows of other models and sessions.
+                max_retries=0,
+                # A conversation goes where the operator said, and nowhere it is sent on to.
+                http_client=openai.DefaultHttpxClient(follow_redirects=False),
+            )
+        except (openai.OpenAIError, ValueError):
+            self._client = None  # type: ignore[assignment]
+        if self._client is None:
+            raise SummarizerMisconfigured("the model's base_url is not a URL")
+
+    def __repr__(self) -> str:
+        return "ModelEndpoint(api_key='**********')"
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Closes its connections."""
+        self._client.close()
+
+    def ask(self, prompt: Prompt, options: ModelOptions) -> Answer:
+        """The model's answer, whatever it is worth.
+
+        Raises:
+            SummarizerUnavailable: the same request may succeed later.
+            SummarizerMisconfigured: it will not.
+        """
+        failure: SummarizerUnavailable | SummarizerMisconfigured
+        try:
+            return self._respond(prompt, options)
+        except openai.OpenAIError as error:
+            failure = translated(error, model=options.model, timeout_s=options.timeout_s)
+        except (AttributeError, IndexError, KeyError, TypeError, ValueError) as error:
+            # The package checks nothing: a proxy's page comes back as it is, or fails as JSON.
+            failure = SummarizerUnavailable(
+                f"{options.model}: the endpoint's answer is not of the API ({type(error).__name__})"
+            )
+        # Out here, so that the original is not even the new error's context.
+        raise failure
+
+    def _respond(self, prompt: Prompt, options: ModelOptions) -> Answer:
+        more: dict[str, Any] = {"timeout": openai.Timeout(options.timeout_s, connect=_CONNECT_S)}
+        if options.temperature is not None:
+            more["temperature"] = options.temperature
+        system, user = _sendable(prompt.system), _sendable(prompt.user)
+        if options.api == "responses":
+            return from_response(
+                self._client.responses.create(
+                    model=options.model,
+                    instructions=system,
+                    input=user,
+                    max_output_tokens=options.max_output_tokens,
+                    store=False,
+                    **more,
+                )
+            )
+        return from_chat(
+            self._client.chat.completions.create(
+                model=options.model,
+                messages=[
+                    {"role": "system", "content": system},
+                    {"role": "user", "content": user},
+                ],
+                max_completion_tokens=options.max_output_tokens,
+                **more,
+            )
+        )
+
+
+def read_key(key: SecretStr, *, file: Path | None = None) -> SecretStr:
+    """The key: as given, or else what the file holds, without blanks around it.
+
+    Raises:
+        SummarizerMisconfigured: neither; names the file, never what is in it.
+    """
+    if key.get_secret_value():
+        return key
+    if file is None:
+        raise SummarizerMisconfigured("no key for the model: give one, or a file that holds it")
+    try:
+        text = file.expanduser().read_text(encoding="utf-8").strip()
+    except (OSError, ValueError) as error:
+        raise SummarizerMisconfigured(
+            f"the model's key cannot be read from {os.fspath(file)}: {type(error).__name__}"
+        ) from None
+    if not text:
+        raise SummarizerMisconfigured(f"the model's key: {os.fspath(file)} is empty")
+    return SecretStr(text)
+
+
+def _sendable(text: str) -> str:
+    """The text without lone surrogates, which are not UTF-8."""
+    return text.encode("utf-8", "replace").decode()

@@ -1,0 +1,69 @@
+"""Records as a model is shown them: text, calls in words, pictures by a word."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from turnmill.contract.context import JsonMessage
+from turnmill.contract.memories import is_memories
+from turnmill.contract.names import Seq
+from turnmill_worker.summarizers.openai.prompting import Entry, neutral
+from turnmill_worker.summarizers.openai.redaction import Redactor
+
+__all__ = ["cleaned", "entry_of", "told"]
+
+# Pictures inside text: a data URL, or what the bytes of PNG, JPEG, GIF and WebP begin with.
+_DATA_URL = re.compile(
+    r"data:[\w.+-]{1,64}/[\w.+-]{1,64}(?:;[\w.=+-]{1,64}){0,4},[A-Za-z0-9+/=_-]{64,}"
+)
+_BARE = re.compile(r"(?<![A-Za-z0-9+/])(?:iVBORw0KGgo|/9j/4|R0lGOD|UklGR)[A-Za-z0-9+/=]{256,}")
+_PICTURES = ("image_url", "input_image", "image")
+
+
+def told(records: Sequence[tuple[Seq, JsonMessage]]) -> list[tuple[Seq, JsonMessage]]:
+    """The records that are part of the conversation: memories an agent was shown are not."""
+    return [(seq, message) for seq, message in records if not is_memories(message)]
+
+
+def entry_of(seq: Seq, message: JsonMessage, redactor: Redactor | None) -> Entry:
+    """A message as it is shown: redacted, without base64, and unable to pass for a mark."""
+    text = "\n".join(line for line in _lines(message) if line)
+    name = message.get("name")
+    return Entry(
+        seq=seq,
+        role=str(message["role"]),
+        text=cleaned(text, redactor),
+        name=cleaned(name, redactor) if isinstance(name, str) else "",
+    )
+
+
+def cleaned(text: str, redactor: Redactor | None) -> str:
+    """A text as it may leave: redacted, without base64, and unable to pass for a mark."""
+    short = _BARE.sub("[image]", _DATA_URL.sub("[image]", text))
+    return neutral(short if redactor is None else redactor(short))
+
+
+def _lines(message: JsonMessage) -> Iterator[str]:
+    content = message.get("content")
+    if isinstance(content, str):
+        yield content
+    for part in content if isinstance(content, list) else ():
+        yield _part(part)
+    if isinstance(message.get("refusal"), str):
+        yield f"refuses: {message['refusal']}"
+    for call in message.get("tool_calls") or ():
+        function = call.get("function") or call.get("custom") or {}
+        arguments = function.get("arguments", function.get("input", ""))
+        yield f"calls {function.get('name')}({arguments})"
+
+
+def _part(part: Any) -> str:
+    if not isinstance(part, dict):
+        return ""
+    text = part.get("text")
+    if isinstance(text, str):
+        return text
+    kind = str(part.get("type"))
+    return "[image]" if kind in _PICTURES else f"[{kind[:32]}]"

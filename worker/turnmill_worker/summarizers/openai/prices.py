@@ -1,0 +1,92 @@
+"""What tokens cost: a small table with a date, which a file of the user's overrides."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from importlib import resources
+from pathlib import Path
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from turnmill_worker.summarizers.openai.answers import Answer
+from turnmill_worker.summarizers.openai.errors import Spent, SummarizerMisconfigured
+
+__all__ = ["Price", "Prices", "load_prices"]
+
+_DATED = re.compile(r"-(?:\d{4}-\d{2}-\d{2}|\d{8})$")
+_MILLION = 1e6
+
+
+class Price(BaseModel):
+    """US dollars per million tokens; cached input costs as much as other input unless it says."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    input: float = Field(ge=0, allow_inf_nan=False)
+    output: float = Field(ge=0, allow_inf_nan=False)
+    cached_input: float | None = Field(default=None, ge=0, allow_inf_nan=False)
+
+
+class _Table(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    version: str = ""
+    source: str = ""
+    usd_per_million_tokens: dict[str, Price]
+
+
+@dataclass(frozen=True, slots=True)
+class Prices:
+    """Prices by model; a model with a date in its name costs what the one without it does.
+
+    Attributes:
+        version: of the table, a date; with ``+`` and the file's own where one overrides it.
+    """
+
+    version: str
+    by_model: Mapping[str, Price]
+
+    def spent(self, answer: Answer, asked: str) -> Spent:
+        """What an answer cost; ``asked`` is the model's name where the endpoint gives another."""
+        price = self.of(answer.model) or self.of(asked)
+        return Spent(
+            calls=1,
+            prompt_tokens=answer.prompt_tokens,
+            completion_tokens=answer.completion_tokens,
+            cost_usd=None if price is None or not answer.has_usage else _cost(price, answer),
+        )
+
+    def of(self, model: str) -> Price | None:
+        """The model's price, or None when it is not known."""
+        return self.by_model.get(model) or self.by_model.get(_DATED.sub("", model))
+
+
+def load_prices(override: Path | None = None) -> Prices:
+    """The table that comes with turnmill, with the file's prices over it.
+
+    Raises:
+        SummarizerMisconfigured: the file cannot be read, or is not of the table's shape.
+    """
+    own = resources.files(__package__).joinpath("prices.json").read_text(encoding="utf-8")
+    table = _Table.model_validate_json(own)
+    if override is None:
+        return Prices(table.version, table.usd_per_million_tokens)
+    try:
+        given = _Table.model_validate(json.loads(override.expanduser().read_bytes()))
+    except (OSError, ValueError, ValidationError) as error:
+        raise SummarizerMisconfigured(
+            f"prices {override}: {type(error).__name__}; the file needs usd_per_million_tokens: "
+            '{"<model>": {"input": …, "output": …, "cached_input": …}}'
+        ) from None
+    merged = {**table.usd_per_million_tokens, **given.usd_per_million_tokens}
+    return Prices(f"{table.version}+{given.version or override.name}", merged)
+
+
+def _cost(price: Price, answer: Answer) -> float:
+    cached = min(answer.cached_tokens, answer.prompt_tokens)
+    cached_price = price.input if price.cached_input is None else price.cached_input
+    total = (answer.prompt_tokens - cached) * price.input + cached * cached_price
+    return (total + answer.completion_tokens * price.output) / _MILLION

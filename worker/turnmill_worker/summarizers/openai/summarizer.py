@@ -1,0 +1,76 @@
+"""The ``Summarizer`` port over a model: in chunks, between marks, checked before it is believed."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Callable
+
+from turnmill_worker.compaction.snapshot import SummaryRequest
+from turnmill_worker.ports import Counter, Summary
+from turnmill_worker.summarizers.openai.client import ModelEndpoint, ModelOptions
+from turnmill_worker.summarizers.openai.errors import (
+    SummarizerMisconfigured,
+    SummarizerUnavailable,
+    UnusableSummary,
+)
+from turnmill_worker.summarizers.openai.prices import Prices, load_prices
+from turnmill_worker.summarizers.openai.redaction import Redactor
+from turnmill_worker.summarizers.openai.work import Setup, Work
+
+__all__ = ["OpenAiSummarizer"]
+
+
+class OpenAiSummarizer:
+    """Writes summaries with one model; cheap to make, safe to use from many threads."""
+
+    def __init__(
+        self,
+        endpoint: ModelEndpoint,
+        options: ModelOptions,
+        *,
+        redactor: Redactor | None = None,
+        prices: Prices | None = None,
+        nonce: Callable[[int], str] = secrets.token_hex,
+    ) -> None:
+        """A summarizer; nothing is sent yet.
+
+        Args:
+            endpoint: who is asked.
+            options: how.
+            redactor: what is applied to all text before it leaves.
+            prices: what tokens cost; the table that comes with turnmill when None.
+            nonce: makes the code of a request's marks, in so many bytes as hex digits.
+        """
+        self._setup = Setup(
+            endpoint=endpoint,
+            options=options,
+            prices=prices or load_prices(),
+            redactor=redactor,
+            nonce=nonce,
+        )
+
+    def __repr__(self) -> str:
+        return f"OpenAiSummarizer(model={self._setup.options.model!r})"
+
+    def summarize(self, request: SummaryRequest, counter: Counter) -> Summary:
+        """A checked summary of at most ``request.budget_tokens`` by this counter, and its cost.
+
+        Raises:
+            SummarizerUnavailable: the same request may succeed later.
+            SummarizerMisconfigured: not before a setting is changed.
+            UnusableSummary: the model's texts must not be committed.
+        """
+        work = Work(self._setup, request, counter)
+        try:
+            text = work.write()
+        except (SummarizerUnavailable, SummarizerMisconfigured, UnusableSummary) as error:
+            error.spent = work.asker.spent
+            raise
+        spent = work.asker.spent
+        return Summary(
+            text=text,
+            model=self._setup.options.model,
+            prompt_tokens=spent.prompt_tokens,
+            completion_tokens=spent.completion_tokens,
+            cost_usd=spent.cost_usd,
+        )

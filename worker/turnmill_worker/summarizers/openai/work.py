@@ -1,0 +1,143 @@
+"""One request to a model: what it is made from, and the way from there to a checked text."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Final
+
+from turnmill_worker.compaction.readable import readable
+from turnmill_worker.compaction.snapshot import SummaryRequest
+from turnmill_worker.ports import Counter
+from turnmill_worker.summarizers.openai.asking import Asker, Question
+from turnmill_worker.summarizers.openai.attribution import Said
+from turnmill_worker.summarizers.openai.checks import Checker
+from turnmill_worker.summarizers.openai.chunks import chunks, packed
+from turnmill_worker.summarizers.openai.client import ModelEndpoint, ModelOptions
+from turnmill_worker.summarizers.openai.entries import cleaned, entry_of, told
+from turnmill_worker.summarizers.openai.errors import SummarizerMisconfigured, UnusableSummary
+from turnmill_worker.summarizers.openai.prices import Prices
+from turnmill_worker.summarizers.openai.prompting import (
+    Block,
+    Marks,
+    fresh_nonce,
+    instructions,
+    text_of,
+)
+from turnmill_worker.summarizers.openai.redaction import Redactor
+
+__all__ = ["Setup", "Work"]
+
+_MARGIN: Final = 0.9
+"""Share of the window that is used: the model may count with another vocabulary than we do."""
+
+_FRAME_TOKENS: Final = 512
+"""Marks around the blocks, what to do with them, and what was wrong with an earlier answer."""
+
+_LEAST_INPUT: Final = 256
+_NOTES_SHARE: Final = 4
+"""Notes of one part take at most this part of the input, so that several fit into one fold."""
+
+_SPOKEN: Final = ("user", "assistant")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Setup:
+    """Who is asked, and how: the same for all of a summarizer's requests."""
+
+    endpoint: ModelEndpoint
+    options: ModelOptions
+    prices: Prices
+    redactor: Redactor | None
+    nonce: Callable[[int], str]
+
+
+class Work:
+    """One request: what it is made from, and the way from there to a text."""
+
+    def __init__(self, setup: Setup, request: SummaryRequest, counter: Counter) -> None:
+        self.setup = setup
+        self.request = request
+        self.count = counter.count
+        self.records = told(request.records)
+        self.entries = [entry_of(seq, message, setup.redactor) for seq, message in self.records]
+        self.previous = cleaned(request.previous, setup.redactor)
+        self.system = _system(request, setup.redactor)
+        texts = [self.previous, self.system, *(entry.text for entry in self.entries)]
+        self.marks = Marks(fresh_nonce(texts, setup.nonce))
+        self.asker = Asker(setup.endpoint, setup.options, setup.prices, self.marks)
+
+    @cached_property
+    def checker(self) -> Checker:
+        """Made when the first answer is there: most of it is work a failed call does not need."""
+        spoken = [entry.text for entry in self.entries if entry.role in _SPOKEN]
+        user = [entry.text for entry in self.entries if entry.role == "user"]
+        if self.request.latest_input:
+            user.append(cleaned(self.request.latest_input, self.setup.redactor))
+        return Checker(
+            said=Said(user, self.previous),
+            spoken=[*spoken, self.previous],
+            last_seq=max((seq for seq, _ in self.records), default=2**63),
+            count=self.count,
+            nonce=self.marks.nonce,
+        )
+
+    def write(self) -> str:
+        """The summary: in one step when all of it fits the window, else part by part."""
+        if not self.entries and not self.previous and not self.request.instructions:
+            raise UnusableSummary("nothing to summarize", kinds=("empty",))
+        room = self._room()
+        parts = chunks(self.records, self.entries, room, self.marks.entry, self.count)
+        if len(parts) <= 1:
+            return self._last([Block("conversation", part) for part in parts])
+        budget = max(min(self.request.budget_tokens, room // _NOTES_SHARE), 1)
+        notes = [
+            self._ask([Block("conversation", part)], budget, part=str(at), parts=str(len(parts)))
+            for at, part in enumerate(parts, 1)
+        ]
+        *earlier, last = packed([(text, self.count(text) + 1) for text in notes], room)
+        for text in earlier:
+            blocks = [Block("summary so far", self.previous), Block("notes", text)]
+            self.previous = self._ask(blocks, self.request.budget_tokens)
+        return self._last([Block("notes", last)], text_of("fold"))
+
+    def _ask(self, blocks: list[Block], budget: int, **part: str) -> str:
+        task = text_of("part", **part) if part else text_of("fold")
+        question = Question(system=instructions(), blocks=blocks, budget=budget, task=task)
+        return self.asker.ask(question, lambda: self.checker)
+
+    def _last(self, blocks: list[Block], task: str = "") -> str:
+        question = Question(
+            system=self.system,
+            blocks=[Block("summary so far", self.previous), *blocks],
+            budget=self.request.budget_tokens,
+            task=task,
+            sectioned=not self.request.instructions,
+        )
+        return self.asker.ask(question, lambda: self.checker)
+
+    def _room(self) -> int:
+        """Tokens of the conversation that fit into one prompt."""
+        options = self.setup.options
+        used = options.max_output_tokens + _FRAME_TOKENS + self.count(self.previous)
+        used += max(self.count(self.system), self.count(instructions()))
+        room = int((options.window_tokens - used) * _MARGIN)
+        if room < _LEAST_INPUT:
+            raise SummarizerMisconfigured(
+                f"{options.model}: a window of {options.window_tokens} tokens leaves {room} for "
+                f"the conversation; at least {_LEAST_INPUT} are needed"
+            )
+        return room
+
+
+_POINTER: Final = "(The turns are given below, between marks.)"
+
+
+def _system(request: SummaryRequest, redactor: Redactor | None) -> str:
+    """The instructions: ours, or a template's, the conversation in it moved to the data."""
+    if not request.instructions:
+        return instructions()
+    turns = readable(request.records)
+    text = request.instructions.replace(turns, _POINTER) if turns else request.instructions
+    return cleaned(text, redactor)
