@@ -55,8 +55,10 @@ class Ask:
 
     @property
     def look(self) -> Command:
-        """Waits a moment for the answer."""
-        return ("BLPOP", self.keys.answer, str(LOOK_S))
+        """Waits a moment for the answer, and no longer than there is time."""
+        left = self.timeout_s - (time.monotonic() - self.asked_at)
+        # 0 would wait for ever.
+        return ("BLPOP", self.keys.answer, f"{min(max(left, 0.01), LOOK_S):.3f}")
 
     @property
     def withdraw(self) -> Command:

@@ -99,9 +99,9 @@ class ContextManager:
         Waits for no model, and for memories a second at most: they are a help, not a condition.
         With ``Policy.grounding_ratio`` they stand before the input, in the same turn.
         """
-        policy = self._policy()
+        policy, room = self._policy()
         grounded = self._grounded(user_input, policy)
-        turn, used = with_memories(user_input, grounded, policy)
+        turn, used = with_memories(user_input, grounded, int(room * policy.grounding_ratio))
         pushed = self._client.push(self._session, turn, turn_id=turn_id)
         return turn_result(pushed, used, self.info())
 
@@ -111,10 +111,12 @@ class ContextManager:
                 return self.ground(query, policy.grounding_memories, timeout_s=GROUND_WITHIN_S)
         return GroundedContext()
 
-    def _policy(self) -> Policy:
+    def _policy(self) -> tuple[Policy, int]:
+        """The session's policy, and the tokens beside its system prompt."""
         with suppress(UnknownSession):
-            return self.info().policy
-        return Policy()
+            found = self.info()
+            return found.policy, found.limits.room
+        return Policy(), Policy().hard_limit
 
     # what the model gets
 
@@ -232,11 +234,10 @@ class ContextManager:
 
 
 def with_memories(
-    user_input: str, grounded: GroundedContext, policy: Policy
+    user_input: str, grounded: GroundedContext, budget_tokens: int
 ) -> tuple[list[JsonMessage], tuple[str, ...]]:
     """The input's messages, memories before it where the policy gives them room; and their ids."""
-    budget = int(policy.hard_limit * policy.grounding_ratio)
-    found = memories_message(grounded.memories, budget, bound) if budget else None
+    found = memories_message(grounded.memories, budget_tokens, bound) if budget_tokens else None
     messages = [] if found is None else [found]
     used = tuple(memory.id for memory in grounded.memories)
     return [*messages, {"role": "user", "content": user_input}], used

@@ -97,9 +97,9 @@ class AsyncContextManager:
         Waits for no model, and for memories a second at most: they are a help, not a condition.
         With ``Policy.grounding_ratio`` they stand before the input, in the same turn.
         """
-        policy = await self._policy()
+        policy, room = await self._policy()
         grounded = await self._grounded(user_input, policy)
-        turn, used = with_memories(user_input, grounded, policy)
+        turn, used = with_memories(user_input, grounded, int(room * policy.grounding_ratio))
         pushed = await self._client.push(self._session, turn, turn_id=turn_id)
         return turn_result(pushed, used, await self.info())
 
@@ -111,10 +111,12 @@ class AsyncContextManager:
                 )
         return GroundedContext()
 
-    async def _policy(self) -> Policy:
+    async def _policy(self) -> tuple[Policy, int]:
+        """The session's policy, and the tokens beside its system prompt."""
         with suppress(UnknownSession):
-            return (await self.info()).policy
-        return Policy()
+            found = await self.info()
+            return found.policy, found.limits.room
+        return Policy(), Policy().hard_limit
 
     # what the model gets
 

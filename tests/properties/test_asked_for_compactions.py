@@ -20,6 +20,7 @@ from turnmill import Policy
 from turnmill.contract.context import JsonMessage
 from turnmill.contract.legality import violations
 from turnmill.contract.names import Seq
+from turnmill.contract.policy import StrategyName
 from turnmill_worker.compaction.demands import demands
 from turnmill_worker.compaction.snapshot import LoggedTurn, Snapshot, groups
 from turnmill_worker.compaction.tally import images
@@ -48,6 +49,8 @@ def sessions(draw: st.DrawFn) -> list[GivenTurn]:
     with_picture = draw(st.sets(st.integers(0, len(said) - 1)))
     return [seen(turn) if at in with_picture else turn for at, turn in enumerate(said)]
 
+
+LADDER: tuple[StrategyName, ...] = ("images", "elide", "rolling", "window")
 
 asking = st.one_of(
     st.builds(
@@ -81,7 +84,6 @@ asking = st.one_of(
         st.sampled_from([512, 1024]),
     ),
 )
-LADDER = ("images", "elide", "rolling", "window")
 asked_for = st.builds(snapshot_of, sessions(), asking)
 
 

@@ -167,7 +167,7 @@ def test_a_late_count_of_nothing_does_not_bring_back_calls_that_were_rolled_back
         basis=seen.basis,
         system_tokens=0,
         open_calls=seen.open_calls,
-        due="no",
+        due=False,
         turns=(),
     )
 
@@ -193,7 +193,7 @@ def test_a_count_under_way_is_refused_after_a_rollback(
         basis="o200k_base/1",
         system_tokens=0,
         open_calls=(),
-        due="no",
+        due=False,
         turns=[CountedTurn(Seq(1), 61)],
     )
 

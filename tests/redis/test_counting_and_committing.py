@@ -189,7 +189,7 @@ def test_counts_brought_twice_are_stored_once(client: ContextClient, worker: Wor
         "basis": "test/1",
         "system_tokens": 0,
         "open_calls": [],
-        "due": "no",
+        "due": False,
         "turns": [CountedTurn(seen.turns[0].seq, 64)],
     }
     first = worker.sessions.record_counts(worker.ref("s"), seen, **brought)
@@ -214,7 +214,7 @@ def test_counts_made_before_a_policy_change_are_refused(
         basis="test/1",
         system_tokens=0,
         open_calls=[],
-        due="no",
+        due=False,
         turns=[CountedTurn(seen.turns[0].seq, 64)],
     )
 
@@ -236,7 +236,7 @@ def test_a_session_stays_in_the_backlog_while_a_newer_turn_waits(
         basis="test/1",
         system_tokens=0,
         open_calls=[],
-        due="no",
+        due=False,
         turns=[CountedTurn(seen.turns[0].seq, 64)],
     )
 

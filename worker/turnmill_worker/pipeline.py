@@ -26,13 +26,12 @@ from turnmill_worker.counting import (
     tally_after,
     usage_after,
 )
-from turnmill_worker.decide import Compact, Decision, Skip, decide
+from turnmill_worker.decide import Compact, Skip, decide
 from turnmill_worker.errors import SummaryRejected
 from turnmill_worker.ports import (
     CountedTurn,
     Counter,
     Counters,
-    Due,
     Hints,
     Lease,
     SessionRef,
@@ -56,9 +55,6 @@ RETRY_AFTER_S = 5.0
 
 POSTPONE_S = 60.0
 """When a session whose job met a defect is looked at again."""
-
-QUALITY_COOLDOWN_S = 30.0
-"""When a session is tried again for which nothing good enough could be written."""
 
 HANDOVER_S = 5.0
 """When the sweep doubts that a summary job handed on was ever received."""
@@ -106,7 +102,7 @@ class Pipeline:
                 basis=counter.basis,
                 system_tokens=system,
                 open_calls=tracker.open,
-                due=_due(decision),
+                due=isinstance(decision, Compact) and usage.total >= seen.put_off,
                 turns=counted,
             )
             if recorded.stale:
@@ -236,7 +232,11 @@ class Pipeline:
         best = max(poor, key=lambda draft: draft.score)
         if snapshot.usage.total > snapshot.limits.urgent:
             return self._commit(ref, lease, best, [r for r in rejected if r != best.plan.strategy])
-        lease.retry(after_s=QUALITY_COOLDOWN_S)
+        # What is not good enough now is no better a turn later: wait for a step's worth of them.
+        step = max(int(snapshot.limits.room * snapshot.policy.min_progress_ratio), 1)
+        again = min(snapshot.usage.total + step, snapshot.limits.urgent + 1)
+        if lease.put_off(snapshot, until_tokens=again):
+            self._hints.send(jobs.COMPACT, ref)
         return Outcome(
             outcome="below-quality",
             session=ref.session,
@@ -337,9 +337,3 @@ def _nothing_done(snapshot: Snapshot, reason: str) -> SummarizationResult:
         version=snapshot.version,
         reason=reason,
     )
-
-
-def _due(decision: Decision) -> Due:
-    if isinstance(decision, Skip):
-        return "no"
-    return "soft" if decision.requirement == "soft" else "urgent"

@@ -32,7 +32,6 @@ __all__ = [
     "Counter",
     "Counters",
     "Drain",
-    "Due",
     "Hints",
     "Lease",
     "Mark",
@@ -51,10 +50,6 @@ __all__ = [
     "Uncounted",
     "UncountedTurn",
 ]
-
-
-Due = Literal["no", "soft", "urgent"]
-"""Whether counts make a session due for a compaction, and how soon."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,6 +90,7 @@ class Uncounted:
         open_calls: calls among the counted turns that still wait for their result.
         usage: tokens by part, without those of uncounted turns.
         tally: other counts, without those of uncounted turns.
+        put_off: tokens below which no compaction is tried again, or 0.
         turns: oldest first.
     """
 
@@ -107,6 +103,7 @@ class Uncounted:
     open_calls: tuple[str, ...]
     usage: Usage
     tally: Tally
+    put_off: int
     turns: tuple[UncountedTurn, ...]
 
 
@@ -275,6 +272,9 @@ class Lease(Protocol):
     def release(self, seen: Snapshot) -> bool:
         """Give it up, nothing to do; True when the session changed since, and is due at once."""
 
+    def put_off(self, seen: Snapshot, *, until_tokens: int) -> bool:
+        """As ``release``; and the session is not due again below so many tokens."""
+
     def retry(self, *, after_s: float) -> None:
         """Give it up; the session is due again after that many seconds."""
 
@@ -293,7 +293,7 @@ class Sessions(Protocol):
         basis: str,
         system_tokens: int,
         open_calls: Sequence[str],
-        due: Due,
+        due: bool,
         turns: Sequence[CountedTurn],
     ) -> Recorded:
         """Store exact counts; nothing when policy, prompt or incarnation changed meanwhile."""

@@ -9,6 +9,7 @@ from turnmill.contract.codec import encode_json
 from turnmill.contract.context import JsonMessage, StoredContext
 from turnmill.contract.errors import InvalidTemplate, UnknownTemplate
 from turnmill.contract.legality import CallTracker
+from turnmill.contract.memories import is_memories
 from turnmill.contract.names import Seq
 from turnmill.contract.outcomes import Compaction
 from turnmill.contract.render import render_head
@@ -180,6 +181,8 @@ def _quality(before: Snapshot, plan: Plan, context: StoredContext) -> Quality | 
     if not plan.covered:
         older = max(len(kept) - before.policy.recent_turns_to_keep, 0)
         covered = [(t.seq, message) for t in kept[:older] for message in t.original]
+    # Memories come from elsewhere: a summary does not keep them.
+    covered = [record for record in covered if not is_memories(record[1])]
     if not covered:
         return None
     return score(

@@ -217,11 +217,12 @@ class Policy(BaseModel):
     @classmethod
     def managed(cls, template: str = "default", **fields: Any) -> Self:
         """A summary written to a template before the newest runs (specification 002)."""
+        recent = fields.get("recent_runs", 10)
         preset = {
             "template": template,
             "strategies": ("managed", "window"),
-            "recent_runs": 10,
-            "passthrough_runs": 3,
+            "recent_runs": recent,
+            "passthrough_runs": min(recent or 3, 3) if isinstance(recent, int | None) else 3,
             "quality_threshold": 0.0,
         }
         return cls(**{**preset, **fields})

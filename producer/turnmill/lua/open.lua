@@ -59,7 +59,7 @@ end
 if new_policy or new_system then
   -- Counts may rest on another encoding now, and the limits may have moved: look at it again.
   redis.call('HINCRBY', meta, 'settings', 1)
-  redis.call('HDEL', meta, 'counted_settings')
+  redis.call('HDEL', meta, 'counted_settings', 'put_off')
   return {created and 1 or 2, redis.call('ZADD', backlog, 'NX', now, session)}
 end
 return {created and 1 or 3, 0}

@@ -65,9 +65,7 @@ def ledger(
     return tuple(_fitted(_merged(previous, records), budget_tokens, count))
 
 
-def beside(
-    prose: str, facts: Sequence[Fact], budget_tokens: int, count: Count
-) -> tuple[Fact, ...]:
+def beside(prose: str, facts: Sequence[Fact], budget_tokens: int, count: Count) -> tuple[Fact, ...]:
     """The facts worth showing next to a prose: those it does not state, as many as fit.
 
     What is not shown stays in the ledger: the next prose may drop what this one states.

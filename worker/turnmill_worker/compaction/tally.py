@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from turnmill.contract.context import JsonMessage
-from turnmill.contract.memories import MEMORIES
+from turnmill.contract.memories import is_memories
 
 __all__ = ["Tally", "image_parts", "images", "interactions"]
 
@@ -49,7 +49,7 @@ def interactions(messages: Sequence[JsonMessage]) -> int:
     begun = 0
     before = ""
     for message in messages:
-        if message.get("name") == MEMORIES:
+        if is_memories(message):
             continue
         begun += message["role"] == "user" and before != "user"
         before = message["role"]

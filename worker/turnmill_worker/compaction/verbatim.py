@@ -18,9 +18,7 @@ from turnmill_worker.summarizers.extractive.units import Line, Source, Unit, Uni
 
 __all__ = ["KINDS", "VALUE_AT", "Kind", "Mention", "mentions"]
 
-Kind = Literal[
-    "id", "email", "path", "url", "command", "number", "money", "date", "error", "name"
-]
+Kind = Literal["id", "email", "path", "url", "command", "number", "money", "date", "error", "name"]
 KINDS: Final[tuple[Kind, ...]] = (
     *("id", "email", "path", "url", "command"),
     *("number", "money", "date", "error", "name"),

@@ -58,11 +58,15 @@ class RedisLease:
         """Give it up, nothing to do; True when the session changed since, and is due at once."""
         return self._release(seen.counted_seq, seen.settings, -1)
 
+    def put_off(self, seen: Snapshot, *, until_tokens: int) -> bool:
+        """As ``release``; and the session is not due again below so many tokens."""
+        return self._release(seen.counted_seq, seen.settings, -1, until_tokens)
+
     def retry(self, *, after_s: float) -> None:
         """Give it up; the session is due again after that many seconds."""
         self._release(0, "", int(after_s * 1000))
 
-    def _release(self, counted_seq: int, settings: str, again_ms: int) -> bool:
+    def _release(self, counted_seq: int, settings: str, again_ms: int, put_off: int = 0) -> bool:
         self._ended.set()
         reply = self._run(
             "release",
@@ -72,6 +76,7 @@ class RedisLease:
             counted_seq=str(counted_seq),
             settings=settings,
             again_ms=again_ms,
+            put_off=put_off,
         )
         return bool(reply)
 

@@ -21,7 +21,6 @@ from turnmill_worker.ports import (
     Archive,
     Committed,
     CountedTurn,
-    Due,
     Recorded,
     SessionRef,
     Uncounted,
@@ -65,6 +64,7 @@ class RedisSessions:
             open_calls=meta.open_calls,
             usage=meta.usage,
             tally=meta.tally,
+            put_off=meta.put_off,
             turns=tuple(UncountedTurn(entry.seq, entry.messages) for entry in _log(entries)),
         )
 
@@ -76,7 +76,7 @@ class RedisSessions:
         basis: str,
         system_tokens: int,
         open_calls: Sequence[str],
-        due: Due,
+        due: bool,
         turns: Sequence[CountedTurn],
     ) -> Recorded:
         """Store exact counts; nothing when policy, prompt or incarnation changed meanwhile."""
@@ -93,7 +93,7 @@ class RedisSessions:
             images=sum(turn.images for turn in turns),
             interactions=sum(turn.interactions for turn in turns),
             messages=sum(turn.messages for turn in turns),
-            is_due=("no", "soft", "urgent").index(due),
+            is_due=int(due),
         )
         return Recorded(stale=counted == -1, waiting=bool(waiting), newly_due=bool(newly_due))
 
@@ -312,8 +312,11 @@ class _Meta:
         self.policy = Policy.from_json(policy) if policy else Policy()
         self.counted_seq = Seq(counted)
         self.usage = Usage(system=int(system_tokens or 0), summary=context_tokens, tail=tail)
-        shown, before, requests, history, compactions = (int(value or 0) for value in text[11:16])
+        shown, before, requests, history, compactions, put_off = (
+            int(value or 0) for value in text[11:17]
+        )
         self.tally = Tally(
             images=shown, images_before=before, interactions=requests, history_tokens=history
         )
         self.compactions = compactions
+        self.put_off = put_off

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from turnmill.contract.memories import MEMORIES
+from turnmill.contract.memories import is_memories
 from turnmill_worker.compaction.snapshot import SummaryRequest
 from turnmill_worker.ports import Counter, Summary
 from turnmill_worker.summarizers.extractive import extract
@@ -15,7 +15,7 @@ class ExtractiveSummarizer:
 
     def summarize(self, request: SummaryRequest, counter: Counter) -> Summary:
         """The most telling parts of the previous summary and the records, within the budget."""
-        said = [record for record in request.records if record[1].get("name") != MEMORIES]
+        said = [record for record in request.records if not is_memories(record[1])]
         text = extract(
             said,
             previous=request.previous,

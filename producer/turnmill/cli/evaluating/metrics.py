@@ -1,12 +1,12 @@
 """The survival metrics: how much of what is asked or used later a compacted text still holds.
 
-    ECR   evidence content recall: share of an evidence turn's stems kept from that turn
-    EV    share of questions where every evidence turn keeps at least 70 % of its stems
-    AER   share of eligible questions whose answer stems all survive in the evidence turns
-    any   as AER, but anywhere in the text; inflated by chance
-    FUR   share of the values the tail uses, and only the head introduced, that are present
-    all   share of conversations in which every such value is present
-    AFUR  as FUR, and on one line within 120 characters of two companions from its source record
+ECR   evidence content recall: share of an evidence turn's stems kept from that turn
+EV    share of questions where every evidence turn keeps at least 70 % of its stems
+AER   share of eligible questions whose answer stems all survive in the evidence turns
+any   as AER, but anywhere in the text; inflated by chance
+FUR   share of the values the tail uses, and only the head introduced, that are present
+all   share of conversations in which every such value is present
+AFUR  as FUR, and on one line within 120 characters of two companions from its source record
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
 -- Store exact token counts; leave the backlog only if nothing newer arrived; join the due list when asked.
--- KEYS: meta, counts, backlog, due, lease
+-- KEYS: meta, counts, backlog, due
 -- ARGV: session, epoch, settings, basis, system_tokens:number, open_calls, images:number, interactions:number, messages:number, is_due:number, pairs...
 -- returns: counted_seq, 1 when the backlog still holds the session, 1 when it newly became due; or -1 when policy, prompt, incarnation or counted_seq changed meanwhile
 local seen = redis.call('HMGET', meta, 'epoch', 'settings', 'basis', 'counted_seq', 'last_seq',
@@ -40,11 +40,7 @@ if counted >= (tonumber(seen[5]) or 0) then
   waiting = 0
 end
 local newly_due = 0
-if is_due > 0 then
+if is_due == 1 then
   newly_due = redis.call('ZADD', due, 'NX', now, session)
-end
--- Urgent: a compaction put off is due now after all, unless somebody is at it.
-if is_due == 2 and newly_due == 0 and redis.call('EXISTS', lease) == 0 then
-  newly_due = redis.call('ZADD', due, 'LT', 'CH', now, session)
 end
 return {counted, waiting, newly_due}

@@ -1,6 +1,6 @@
--- Give up a lease: the session leaves the due list, or is due again after a while.
+-- Give up a lease: the session leaves the due list, or is due again after a while, or with more tokens.
 -- KEYS: meta, lease, due
--- ARGV: session, owner, counted_seq, settings, again_ms:number
+-- ARGV: session, owner, counted_seq, settings, again_ms:number, put_off:number
 -- returns: 1 when turns were counted or settings changed since, and it is due at once, else 0
 if redis.call('GET', lease) ~= owner then
   return 0
@@ -18,4 +18,7 @@ if seen[1] and ((seen[2] or '0') ~= counted_seq or (seen[3] or '0') ~= settings)
   return 1
 end
 redis.call('ZREM', due, session)
+if put_off > 0 and seen[1] then
+  redis.call('HSET', meta, 'put_off', put_off)
+end
 return 0

@@ -20,7 +20,7 @@ from turnmill_worker.summarizers.openai.sections import (
     unwrapped,
 )
 
-__all__ = ["Accepted", "Checker", "Fault", "Kind"]
+__all__ = ["Accepted", "Checker", "Fault", "Kind", "seqs_in"]
 
 Kind = Literal[
     "refused",
@@ -163,7 +163,7 @@ class Checker:
         return None
 
     def _unknown(self, parsed: Parsed) -> Fault | None:
-        seqs = [int(seq) for seq in _SEQ.findall(parsed.bodies.get(WHERE, ""))]
+        seqs = seqs_in(parsed.bodies.get(WHERE, ""))
         wrong = sum(not 1 <= seq <= self.last_seq for seq in seqs)
         return Fault("unknown-seq", f"{wrong} message numbers that do not exist") if wrong else None
 
@@ -183,6 +183,11 @@ class Checker:
         if same >= _LEAST_ECHOES and same / len(runs) >= _ECHO_SHARE:
             return Fault("echo", f"{same} of {len(runs)} runs of {_ECHO_WORDS} words copied")
         return None
+
+
+def seqs_in(text: str) -> list[int]:
+    """The numbers of messages a text names, such as ``#12``."""
+    return [int(seq) for seq in _SEQ.findall(text)]
 
 
 def _refusing(parsed: Parsed) -> Fault | None:

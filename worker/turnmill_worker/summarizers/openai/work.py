@@ -12,7 +12,7 @@ from turnmill_worker.compaction.snapshot import SummaryRequest
 from turnmill_worker.ports import Counter
 from turnmill_worker.summarizers.openai.asking import Asker, Question
 from turnmill_worker.summarizers.openai.attribution import Said
-from turnmill_worker.summarizers.openai.checks import Checker
+from turnmill_worker.summarizers.openai.checks import Checker, seqs_in
 from turnmill_worker.summarizers.openai.chunks import chunks, packed
 from turnmill_worker.summarizers.openai.client import ModelEndpoint, ModelOptions
 from turnmill_worker.summarizers.openai.entries import cleaned, entry_of, told
@@ -78,7 +78,7 @@ class Work:
         return Checker(
             said=Said(user, self.previous),
             spoken=[*spoken, self.previous],
-            last_seq=max((seq for seq, _ in self.records), default=2**63),
+            last_seq=max([*(seq for seq, _ in self.records), *seqs_in(self.previous)], default=0),
             count=self.count,
             nonce=self.marks.nonce,
         )

@@ -1,0 +1,149 @@
+"""Planted facts: 64 of each kind among real turns, at known depths, compacted again and again."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import chain, islice
+from typing import Final
+
+from turnmill.cli.evaluating.methods import Count, Method, portions
+from turnmill.cli.evaluating.metrics import Mean
+from turnmill.cli.evaluating.survival import DataSet
+from turnmill.cli.evaluating.wording import Record, rendered, stands_in, stems, text_of
+
+__all__ = ["KINDS", "PLANTED", "Probes", "host", "plant", "probe"]
+
+PLANTED: Final = 64
+"""Facts of each kind."""
+
+ROUNDS: Final = 10
+"""Compactions the oldest fact goes through."""
+
+HOST_TOKENS: Final = 20_000
+"""Of real turns around the planted ones, where there are as many."""
+
+_NEAR_CHARS: Final = 120
+
+_QUALITIES: Final = "northern southern coastal alpine urban rural central remote".split()
+_PLACES: Final = "depot bakery harbour library clinic foundry orchard observatory".split()
+
+# Each says of a topic, which no two facts share, what the value is; `{v}` is what must survive.
+_SAYINGS: Final[Mapping[str, tuple[str, Callable[[str, int], str]]]] = {
+    "id": ("The ticket for the {t} is {v}.", lambda h, _: f"TKT-{h[:6].upper()}"),
+    "email": ("Write to {v} about the {t}.", lambda h, _: f"desk.{h[:5]}@example.org"),
+    "path": ("The settings of the {t} are in {v} now.", lambda h, _: f"/srv/conf/{h[:6]}.yaml"),
+    "url": ("Plans of the {t}: {v}", lambda h, _: f"https://example.org/plans/{h[:7]}"),
+    "command": ("For the {t} we ran: {v}", lambda h, _: f"kubectl rollout undo deploy/{h[:7]}"),
+    "number": ("The {t} measured {v} at peak load.", lambda _, n: f"{1009 + 37 * n} ms"),
+    "money": ("Repairs of the {t} came to {v}.", lambda _, n: f"${513 + 41 * n}.{10 + n}"),
+    "date": ("The {t} reopens on {v}.", lambda _, n: f"2031-{n % 12 + 1:02}-{n % 27 + 1:02}"),
+    "error": ("The {t} job ended with {v}", lambda h, _: f"LinkError: code {h[:6]}"),
+    "name": ('The {t} project is called "{v}".', lambda h, _: f"Zephyr {h[:4].title()}x"),
+}
+KINDS: Final = tuple(_SAYINGS)
+
+
+@dataclass(frozen=True, slots=True)
+class Planted:
+    """One fact, and what it was said of.
+
+    Attributes:
+        seq: of the message that says it.
+    """
+
+    kind: str
+    value: str
+    topic: str
+    seq: int
+
+
+@dataclass(slots=True)
+class Probes:
+    """What survived, of each kind and by the compactions it went through.
+
+    Attributes:
+        present, associated: by kind; associated with a word of its topic on the same line.
+        by_compactions: associated, by how many compactions the fact went through.
+    """
+
+    present: dict[str, Mean] = field(default_factory=dict)
+    associated: dict[str, Mean] = field(default_factory=dict)
+    by_compactions: dict[int, Mean] = field(default_factory=dict)
+
+
+def host(data: DataSet, count: Count) -> list[Record]:
+    """Real turns to plant in: conversations one after the other, up to ``HOST_TOKENS``."""
+    found: list[Record] = []
+    tokens = 0
+    messages = chain.from_iterable(c["messages"] for c in data.conversations)
+    for message in (m for m in messages if m["role"] != "system"):
+        found.append((len(found), message))
+        tokens += count(text_of(message)) + 4
+        if tokens >= HOST_TOKENS:
+            break
+    return found
+
+
+def plant(kind: str, records: Sequence[Record]) -> tuple[list[Record], list[Planted]]:
+    """The records with ``PLANTED`` facts of a kind, evenly from the first turn to the last."""
+    saying, value = _SAYINGS[kind]
+    spread = max(len(records), 1) / PLANTED
+    said: list[Record] = []
+    facts: list[Planted] = []
+    rest = iter(records)
+    for n in range(PLANTED):
+        wanted = round((n + 0.5) * spread) - (len(said) - n)
+        # Not between a call and its result: no provider would have taken that.
+        for _, message in islice(rest, max(wanted, 0)):
+            said.append((len(said) + 1, message))
+        while said and (said[-1][1].get("tool_calls") or said[-1][1]["role"] == "tool"):
+            following = next(rest, None)
+            if following is None:
+                break
+            said.append((len(said) + 1, following[1]))
+            if not following[1].get("tool_calls") and following[1]["role"] != "tool":
+                break
+        topic = f"{_QUALITIES[n % 8]} {_PLACES[n // 8 % 8]}"
+        stated = value(hashlib.sha256(f"{kind} {n}".encode()).hexdigest(), n)
+        role = "user" if n % 2 else "assistant"
+        said.append((len(said) + 1, {"role": role, "content": saying.format(t=topic, v=stated)}))
+        facts.append(Planted(kind, stated, topic, len(said)))
+    said += [(len(said) + at, message) for at, (_, message) in enumerate(rest, 1)]
+    return said, facts
+
+
+def probe(
+    records: Sequence[Record],
+    method: Method,
+    share: float,
+    count: Count,
+    *,
+    kinds: Sequence[str] = KINDS,
+    rounds: int = ROUNDS,
+) -> Probes:
+    """What one method keeps of the facts of each kind, planted in these records."""
+    found = Probes()
+    for kind in kinds:
+        said, facts = plant(kind, records)
+        parts = portions(said, rounds, count)
+        summary = method(parts, int(share * count(rendered(said))))
+        lines = [(line.lower(), stems(line)) for line in summary.split("\n")]
+        present, associated = Mean(), Mean()
+        for fact in facts:
+            holding = [line for line, _ in lines if stands_in(line, fact.value.lower())]
+            near = any(_is_near(line, fact) for line in holding)
+            present.add(bool(holding))
+            associated.add(near)
+            gone = sum(part[-1][0] < fact.seq for part in parts)
+            found.by_compactions.setdefault(len(parts) - gone, Mean()).add(near)
+        found.present[kind], found.associated[kind] = present, associated
+    found.by_compactions = dict(sorted(found.by_compactions.items()))
+    return found
+
+
+def _is_near(line: str, fact: Planted) -> bool:
+    at = line.find(fact.value.lower())
+    near = line[max(0, at - _NEAR_CHARS) : at + len(fact.value) + _NEAR_CHARS]
+    return stems(fact.topic) <= stems(near)

@@ -1,0 +1,86 @@
+"""What tokens cost: the table, the user's file over it, and no guess where neither knows."""
+
+from __future__ import annotations
+
+import json
+from datetime import date
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from turnmill_worker.summarizers.openai import Spent, SummarizerMisconfigured, load_prices
+from turnmill_worker.summarizers.openai.answers import Answer
+
+
+def answer(model: str = "gpt-4o", **fields: Any) -> Answer:
+    values: dict[str, Any] = {
+        "prompt_tokens": 1_000_000,
+        "cached_tokens": 400_000,
+        "completion_tokens": 100_000,
+        "has_usage": True,
+        **fields,
+    }
+    return Answer(text="", finish="stop", refused=False, model=model, **values)
+
+
+def test_the_table_says_when_and_whence() -> None:
+    prices = load_prices()
+
+    assert date.fromisoformat(prices.version)
+    assert prices.of("gpt-4o-mini") is not None
+
+
+def test_cached_input_is_cheaper() -> None:
+    spent = load_prices().spent(answer(), "gpt-4o")
+
+    assert spent.cost_usd == pytest.approx(0.6 * 2.5 + 0.4 * 1.25 + 0.1 * 10.0)
+
+
+@pytest.mark.parametrize("name", ["gpt-4o-2024-08-06", "gpt-4o"])
+def test_a_dated_name_costs_the_same(name: str) -> None:
+    assert load_prices().of(name) == load_prices().of("gpt-4o")
+
+
+def test_the_name_that_was_asked_for_serves_where_the_answers_is_unknown() -> None:
+    assert load_prices().spent(answer("deployment-7"), "gpt-4o").cost_usd is not None
+
+
+def test_an_unknown_model_and_an_answer_without_usage_have_no_cost() -> None:
+    assert load_prices().spent(answer("llama"), "llama").cost_usd is None
+    assert load_prices().spent(answer(has_usage=False), "gpt-4o").cost_usd is None
+
+
+def test_a_file_overrides_and_adds(tmp_path: Path) -> None:
+    file = tmp_path / "prices.json"
+    own = {"gpt-4o": {"input": 1, "output": 2}, "llama": {"input": 0, "output": 0}}
+    file.write_text(json.dumps({"version": "mine", "usd_per_million_tokens": own}))
+
+    prices = load_prices(file)
+
+    assert prices.version.endswith("+mine")
+    assert prices.spent(answer(), "gpt-4o").cost_usd == pytest.approx(1.2)
+    assert prices.spent(answer("llama"), "llama").cost_usd == 0
+    assert prices.of("gpt-4o-mini") is not None
+
+
+@pytest.mark.parametrize(
+    "text", ["", "[]", '{"usd_per_million_tokens": {"a": {"input": -1, "output": 1}}}', "{}"]
+)
+def test_a_file_of_another_shape_is_refused(tmp_path: Path, text: str) -> None:
+    file = tmp_path / "prices.json"
+    file.write_text(text)
+
+    with pytest.raises(SummarizerMisconfigured, match="usd_per_million_tokens"):
+        load_prices(file)
+
+
+def test_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:
+    with pytest.raises(SummarizerMisconfigured, match="none.json: FileNotFoundError"):
+        load_prices(tmp_path / "none.json")
+
+
+def test_an_unknown_cost_makes_the_sum_unknown() -> None:
+    total = Spent(calls=1, cost_usd=0.5) + Spent(calls=1, cost_usd=None)
+
+    assert total == Spent(calls=2, cost_usd=None)
