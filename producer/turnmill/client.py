@@ -315,11 +315,12 @@ class ContextClient:
     ) -> SummarizationResult | None:
         """Summarize all but the newest turns now, whatever the limits say.
 
-        By the policy's summarizer; by a managed template when one is named. With ``wait`` the
+        In the policy's own way, or by a managed template when one is named. With ``wait`` the
         result, else None at once.
 
         Raises:
             UnknownTemplate: no such template where the worker looks.
+            SessionBusy: another worker is compacting it.
             NotAnswered: no worker was done in time; says whether one is at it.
             UnknownSession: never opened nor pushed to, forgotten, or expired.
         """

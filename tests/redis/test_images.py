@@ -183,7 +183,7 @@ def test_many_turns_keep_their_order_when_redis_lost_a_picture(
 def test_many_turns_with_more_pictures_than_one_pipeline_takes_all_arrive(
     either: Surface, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("turnmill.commands.CHUNK_BYTES", 7000)
+    monkeypatch.setattr("turnmill.commands.pushing.CHUNK_BYTES", 7000)
     either.open("s", LARGE)
     turns = [showing(png(seed % 4), png(seed % 3)) for seed in range(12)]
 

@@ -35,7 +35,7 @@ _SECTIONS: Final = (
     "Open questions",
     "Where to look",
 )
-_HEADING = re.compile(r"^#{1,3} +(.+?) *$", re.MULTILINE)
+_HEADING = re.compile(r"^## +(.+?) *$", re.MULTILINE)
 _LIMIT = re.compile(r"at most ([\d,]+) tokens")
 _BYTES_PER_TOKEN: Final = 2.2
 """Fewer than any script has, so that an answer stays within its tokens."""
@@ -91,10 +91,7 @@ def write(body: dict[str, Any], prompt: str, fault: Fault) -> Reply:
 
 def _summary(body: dict[str, Any], prompt: str, fault: Fault) -> Reply:
     instructions = _instructions(body)
-    titles = _HEADING.findall(instructions)
-    sections = [title for title in titles if not title.endswith(":")] or list(_SECTIONS)
-    if set(_SECTIONS) <= set(sections):
-        sections = list(_SECTIONS)
+    sections = _HEADING.findall(instructions) or list(_SECTIONS)
     limits = _LIMIT.findall(prompt)
     allowed = int(limits[-1].replace(",", "")) if limits else 512
     material = _read(_last_message(body))
@@ -213,16 +210,19 @@ def _stating(sentences: Iterable[str]) -> list[str]:
 
 
 def _fitted(found: dict[str, list[str]], most_bytes: int) -> str:
-    """All sections; as many lines as fit, taken from each in turn."""
-    taken: dict[str, list[str]] = {title: [] for title in found}
-    left = most_bytes - len(_rendered(taken).encode())
-    for at in range(max(map(len, found.values()), default=0)):
+    """All sections; as many lines as fit, taken from each in turn, the oldest and the newest."""
+    taken: dict[str, set[int]] = {title: set() for title in found}
+    left = most_bytes - len(_rendered({title: [] for title in found}).encode())
+    for turn in range(max(map(len, found.values()), default=0)):
         for title, lines in found.items():
-            cost = len(lines[at].encode("utf-8", "replace")) + 3 if at < len(lines) else 0
-            if cost and cost <= left:
-                taken[title].append(lines[at])
+            if turn >= len(lines):
+                continue
+            at = len(lines) - 1 - turn // 2 if turn % 2 else turn // 2
+            cost = len(lines[at].encode("utf-8", "replace")) + 3
+            if cost <= left:
+                taken[title].add(at)
                 left -= cost
-    return _rendered(taken)
+    return _rendered({title: [found[title][at] for at in sorted(taken[title])] for title in found})
 
 
 def _rendered(taken: dict[str, list[str]]) -> str:

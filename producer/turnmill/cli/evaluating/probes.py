@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import hashlib
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import chain, islice
-from typing import Final
+from itertools import chain
+from typing import Any, Final
 
 from turnmill.cli.evaluating.methods import Count, Method, portions
 from turnmill.cli.evaluating.metrics import Mean
@@ -53,7 +54,6 @@ class Planted:
         seq: of the message that says it.
     """
 
-    kind: str
     value: str
     topic: str
     seq: int
@@ -86,32 +86,33 @@ def host(data: DataSet, count: Count) -> list[Record]:
     return found
 
 
-def plant(kind: str, records: Sequence[Record]) -> tuple[list[Record], list[Planted]]:
-    """The records with ``PLANTED`` facts of a kind, evenly from the first turn to the last."""
+def plant(
+    kind: str, records: Sequence[Record], count: Count
+) -> tuple[list[Record], list[Planted]]:
+    """The records with ``PLANTED`` facts of a kind, evenly spread over their tokens."""
     saying, value = _SAYINGS[kind]
-    spread = max(len(records), 1) / PLANTED
-    said: list[Record] = []
+    step = sum(count(text_of(message)) + 4 for _, message in records) / PLANTED
+    messages: list[Mapping[str, Any]] = []
     facts: list[Planted] = []
-    rest = iter(records)
-    for n in range(PLANTED):
-        wanted = round((n + 0.5) * spread) - (len(said) - n)
-        # Not between a call and its result: no provider would have taken that.
-        for _, message in islice(rest, max(wanted, 0)):
-            said.append((len(said) + 1, message))
-        while said and (said[-1][1].get("tool_calls") or said[-1][1]["role"] == "tool"):
-            following = next(rest, None)
-            if following is None:
-                break
-            said.append((len(said) + 1, following[1]))
-            if not following[1].get("tool_calls") and following[1]["role"] != "tool":
-                break
-        topic = f"{_QUALITIES[n % 8]} {_PLACES[n // 8 % 8]}"
-        stated = value(hashlib.sha256(f"{kind} {n}".encode()).hexdigest(), n)
-        role = "user" if n % 2 else "assistant"
-        said.append((len(said) + 1, {"role": role, "content": saying.format(t=topic, v=stated)}))
-        facts.append(Planted(kind, stated, topic, len(said)))
-    said += [(len(said) + at, message) for at, (_, message) in enumerate(rest, 1)]
-    return said, facts
+    passed = 0.0
+
+    def say(most: float) -> None:
+        while len(facts) < PLANTED and (len(facts) + 0.5) * step <= most:
+            n = len(facts)
+            topic = f"{_QUALITIES[n % 8]} {_PLACES[n // 8 % 8]}"
+            stated = value(hashlib.sha256(f"{kind} {n}".encode()).hexdigest(), n)
+            role = "user" if n % 2 else "assistant"
+            messages.append({"role": role, "content": saying.format(t=topic, v=stated)})
+            facts.append(Planted(stated, topic, len(messages)))
+
+    for _, message in records:
+        # Not between a call and its result: no provider would take that.
+        if not messages or not (message["role"] == "tool" or messages[-1].get("tool_calls")):
+            say(passed)
+        messages.append(message)
+        passed += count(text_of(message)) + 4
+    say(math.inf)
+    return list(enumerate(messages, 1)), facts
 
 
 def probe(
@@ -126,7 +127,7 @@ def probe(
     """What one method keeps of the facts of each kind, planted in these records."""
     found = Probes()
     for kind in kinds:
-        said, facts = plant(kind, records)
+        said, facts = plant(kind, records, count)
         parts = portions(said, rounds, count)
         summary = method(parts, int(share * count(rendered(said))))
         lines = [(line.lower(), stems(line)) for line in summary.split("\n")]

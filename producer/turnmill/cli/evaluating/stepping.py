@@ -56,8 +56,8 @@ class Stepping:
     def push(self, message: JsonMessage) -> bool:
         """One more turn; whether a compaction followed."""
         before = self._snapshot
-        shown = tuple(self._tracker.repair((message,)))
-        turn = LoggedTurn(Seq(before.counted_seq + 1), (message,), shown, self._count(shown))
+        tokens = self._count(self._tracker.repair((message,)))
+        turn = LoggedTurn(Seq(before.counted_seq + 1), (message,), (message,), tokens)
         self._snapshot = replace(
             before,
             turns=(*before.turns, turn),
@@ -72,7 +72,10 @@ class Stepping:
     def read(self) -> list[JsonMessage]:
         """The context, projected when it is over the hard limit."""
         seen = self._snapshot
-        tail = [TailTurn(t.seq, t.shown, t.tokens, exact=True) for t in seen.turns]
+        tracker = CallTracker()
+        tail = [
+            TailTurn(t.seq, tracker.repair(t.shown), t.tokens, exact=True) for t in seen.turns
+        ]
         if seen.usage.total <= seen.limits.hard:
             return render(seen.system, seen.stored, tail)
         usage = seen.usage

@@ -156,7 +156,7 @@ def test_the_users_own_words_are_supported() -> None:
     said = Said(USER)
 
     assert all(said.support(text) == 1 for text in USER)
-    assert said.support("The user wants order #W7710442 cancelled") == 1
+    assert said.support("The user wants to cancel order #W7710442") == 1
     assert said.support("Use PayPal; no refund to the old card") == 1
 
 
@@ -168,7 +168,9 @@ def test_what_nobody_said_is_not() -> None:
 
 
 def test_an_earlier_summary_vouches_for_what_it_says() -> None:
-    assert Said([], "## Constraints\n- Keep the receipts of 2024").support("Keep 2024 receipts") == 1
+    assert (
+        Said([], "## Constraints\n- Keep the receipts of 2024").support("Keep 2024 receipts") == 1
+    )
 
 
 def test_words_from_all_over_a_long_talk_are_no_support() -> None:
@@ -213,7 +215,10 @@ def test_long_messages_are_compared_passage_by_passage() -> None:
 ENGLISH = "The customer wants to return the lamp because it is not the one that was ordered."
 GERMAN = "Der Kunde will die Lampe nicht behalten und hat die falsche Farbe auf der Rechnung."
 RUSSIAN = "Покупатель хочет вернуть лампу, потому что она не того цвета."
-CHINESE = "顾客想退回台灯，因为颜色和订单上写的不一样，请尽快处理，不要再寄同样的商品，也不要打电话给我，谢谢你的帮助。"
+CHINESE = (
+    "顾客想退回台灯，因为颜色和订单上写的不一样，请尽快处理，"
+    "不要再寄同样的商品，也不要打电话给我，谢谢你的帮助。"
+)
 
 
 @pytest.mark.parametrize(
@@ -233,7 +238,7 @@ CHINESE = "顾客想退回台灯，因为颜色和订单上写的不一样，请
     ],
 )
 def test_a_summary_is_in_the_conversations_language(
-    text: str, conversation: list[str], foreign: bool
+    text: str, conversation: list[str], *, foreign: bool
 ) -> None:
     assert is_foreign(text, conversation) is foreign
 

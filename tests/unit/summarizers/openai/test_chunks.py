@@ -34,8 +34,7 @@ def read_back(found: Sequence[str]) -> list[tuple[int, str, str]]:
         for mark, end in zip(marks, ends, strict=True):
             text = chunk[mark.end() : end]
             if mark[3] and mark[3] != "1":
-                seq, role, before = messages.pop()
-                text = before + text
+                text = messages.pop()[2] + text
             messages.append((int(mark[1]), mark[2], text))
     return messages
 

@@ -76,7 +76,7 @@ def test_a_file_of_another_shape_is_refused(tmp_path: Path, text: str) -> None:
 
 
 def test_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:
-    with pytest.raises(SummarizerMisconfigured, match="none.json: FileNotFoundError"):
+    with pytest.raises(SummarizerMisconfigured, match=r"none\.json: FileNotFoundError"):
         load_prices(tmp_path / "none.json")
 
 

@@ -102,7 +102,8 @@ def test_the_previous_summary_is_the_anchor(endpoint: FakeEndpoint) -> None:
     first = summarizer.summarize(request(), COUNTER)
 
     second = summarizer.summarize(
-        request(user("Now mail the label to box 17, please."), previous=first.text), COUNTER
+        request(user("Now mail the label to box 17, please."), previous=first.text, budget=800),
+        COUNTER,
     )
 
     assert "summary so far" in endpoint.requests[1].prompt

@@ -94,7 +94,8 @@ class Checker:
         """The answer's text, or the first fault found.
 
         ``given`` is what must not come back as it is: instructions and messages, but not earlier
-        summaries, which should. ``sectioned`` asks for our sections; what a managed template asks for is its own matter.
+        summaries, which should. ``sectioned`` asks for our sections; what a managed template asks
+        for is its own matter.
         """
         if answer.refused:
             return Fault("refused", "the model refused")

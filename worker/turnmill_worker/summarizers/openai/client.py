@@ -6,6 +6,7 @@ import os
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final, Literal, Self
+from urllib.parse import urlsplit
 
 import openai
 from pydantic import SecretStr
@@ -74,23 +75,18 @@ class ModelEndpoint:
                 f"the model's key must be printable ASCII without blanks; got {len(secret)} "
                 "characters that are not"
             )
-        if base_url is not None and not base_url.startswith(("http://", "https://")):
+        if base_url is not None and not _is_url(base_url):
             raise SummarizerMisconfigured(
-                "the model's base_url must begin with http:// or https://"
+                "the model's base_url must be a URL that begins with http:// or https://"
             )
-        try:
-            self._client = openai.OpenAI(
-                api_key=secret,
-                base_url=base_url,
-                # The ladder decides about a second try: it knows of other models and sessions.
-                max_retries=0,
-                # A conversation goes where the operator said, and nowhere it is sent on to.
-                http_client=openai.DefaultHttpxClient(follow_redirects=False),
-            )
-        except (openai.OpenAIError, ValueError):
-            self._client = None  # type: ignore[assignment]
-        if self._client is None:
-            raise SummarizerMisconfigured("the model's base_url is not a URL")
+        self._client = openai.OpenAI(
+            api_key=secret,
+            base_url=base_url,
+            # The ladder decides about a second try: it knows of other models and sessions.
+            max_retries=0,
+            # A conversation goes where the operator said, and nowhere it is sent on to.
+            http_client=openai.DefaultHttpxClient(follow_redirects=False),
+        )
 
     def __repr__(self) -> str:
         return "ModelEndpoint(api_key='**********')"
@@ -173,6 +169,14 @@ def read_key(key: SecretStr, *, file: Path | None = None) -> SecretStr:
     if not text:
         raise SummarizerMisconfigured(f"the model's key: {os.fspath(file)} is empty")
     return SecretStr(text)
+
+
+def _is_url(text: str) -> bool:
+    try:
+        url = urlsplit(text)
+        return url.scheme in ("http", "https") and bool(url.hostname) and url.port != 0
+    except ValueError:
+        return False
 
 
 def _sendable(text: str) -> str:

@@ -1,0 +1,137 @@
+"""``turnmill evaluate``: what survives compaction, at which price, for any strategy."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from turnmill.cli.output import CommandFailed
+
+if TYPE_CHECKING:
+    from turnmill.cli.evaluating.report import Evaluation
+    from turnmill_worker.ports import Summarizer
+
+__all__ = ["SUMMARIZERS", "register"]
+
+
+def _extractive() -> Summarizer:
+    from turnmill_worker.summarizers.offline import ExtractiveSummarizer  # noqa: PLC0415
+
+    return ExtractiveSummarizer()
+
+
+SUMMARIZERS: Mapping[str, Callable[[], Summarizer]] = {"extractive": _extractive}
+"""Who can be evaluated, by name."""
+
+Files = Annotated[
+    list[Path],
+    typer.Argument(
+        metavar="FILE…",
+        help="JSONL, or .gz of it: an object with `messages` in each line, and `qa` if it has any.",
+    ),
+]
+Budgets = Annotated[
+    list[float],
+    typer.Option(
+        "--budget", metavar="SHARE", help="Of the compacted tokens; may be given again."
+    ),
+]
+Strategies = Annotated[
+    list[str],
+    typer.Option("--strategies", metavar="NAME", help="What to compare; may be given again."),
+]
+SummarizerName = Annotated[str, typer.Option("--summarizer", metavar="NAME", help="Who writes.")]
+Ledger = Annotated[
+    float, typer.Option("--ledger", min=0, max=0.9, help="Share of the budget for the ledger.")
+]
+Rounds = Annotated[int, typer.Option(min=1, help="Compactions `rolling` makes of the records.")]
+Limit = Annotated[int | None, typer.Option(min=1, help="Only a file's first conversations.")]
+Values = Annotated[
+    str,
+    typer.Option(
+        metavar="tau|coding|calls",
+        help="Which values count as needed later; by default by the file's name, else call "
+        "arguments.",
+        show_default=False,
+    ),
+]
+MaxTokens = Annotated[int, typer.Option(min=512, help="The hard limit costs are computed for.")]
+Model = Annotated[str, typer.Option(help="Whose prices costs are computed with.")]
+Prices = Annotated[
+    Path | None, typer.Option(metavar="FILE", help="JSON that overrides the table of prices.")
+]
+NoProbes = Annotated[bool, typer.Option("--no-probes", help="Plant no facts.")]
+NoCosts = Annotated[bool, typer.Option("--no-costs", help="Compute no costs.")]
+Json = Annotated[bool, typer.Option("--json", help="Print one JSON object instead of tables.")]
+Plot = Annotated[Path | None, typer.Option(metavar="FILE", help="Draw a .png or .svg.")]
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command(name="evaluate")(evaluate)
+
+
+def evaluate(
+    files: Files,
+    *,
+    budget: Budgets = [0.1, 0.2, 0.4],  # noqa: B006 - typer copies it
+    strategies: Strategies = ["rolling", "extract", "iterations", "window"],  # noqa: B006
+    summarizer: SummarizerName = "extractive",
+    ledger: Ledger = 0.0,
+    rounds: Rounds = 4,
+    limit: Limit = None,
+    values: Values = "",
+    max_tokens: MaxTokens = 8192,
+    model: Model = "gpt-4o",
+    prices: Prices = None,
+    no_probes: NoProbes = False,
+    no_costs: NoCosts = False,
+    as_json: Json = False,
+    plot: Plot = None,
+) -> None:
+    """Measure what of recorded conversations survives compaction, and what it saves.
+
+    Nothing is sent anywhere unless the summarizer is a model.
+    """
+    from turnmill.cli.conversations import BadInput  # noqa: PLC0415
+    from turnmill.cli.evaluating import plot as plotting  # noqa: PLC0415
+    from turnmill.cli.evaluating.report import tables  # noqa: PLC0415
+    from turnmill.cli.evaluating.running import Wanted, run  # noqa: PLC0415
+    from turnmill.cli.output import print_json, print_note, stdout  # noqa: PLC0415
+
+    if plot is not None:
+        plotting.check(plot)
+    if summarizer not in SUMMARIZERS:
+        raise CommandFailed(f"no summarizer {summarizer!r}: there is {', '.join(SUMMARIZERS)}")
+    wanted = Wanted(
+        files=tuple(files),
+        budgets=tuple(budget),
+        strategies=tuple(dict.fromkeys(strategies)),
+        summarizer=summarizer,
+        ledger=ledger,
+        rounds=rounds,
+        limit=limit,
+        values=values,
+        max_tokens=max_tokens,
+        model=model,
+        prices=prices,
+        probes=not no_probes,
+        costs=not no_costs,
+    )
+    try:
+        found: Evaluation = run(wanted, SUMMARIZERS[summarizer]())
+    except BadInput as error:
+        raise CommandFailed(str(error)) from None
+    if plot is not None:
+        plotting.draw(found, plot)
+        print_note(f"drawn: {plot}")
+    if as_json:
+        print_json(found.to_json())
+        return
+    for table in tables(found):
+        stdout().print(table)
+    if found.refused:
+        print_note(f"{found.refused} of {found.requests} texts refused: they count as empty")

@@ -1,0 +1,23 @@
+"""Builds script calls and parses their replies; no I/O. Both clients are this plus an ``await``."""
+
+from __future__ import annotations
+
+from turnmill.commands.calls import Call, Command, translate
+from turnmill.commands.opening import DEFAULT_NAME, Opening
+from turnmill.commands.pushing import DEDUPE_WINDOW, PushCall, Pushing
+from turnmill.commands.reading import Reading
+from turnmill.commands.remembering import Remembering
+
+__all__ = [
+    "DEDUPE_WINDOW",
+    "DEFAULT_NAME",
+    "Call",
+    "Command",
+    "Commands",
+    "PushCall",
+    "translate",
+]
+
+
+class Commands(Pushing, Opening, Reading, Remembering):
+    """The calls of one namespace."""

@@ -1,0 +1,172 @@
+"""Appending turns: the calls, and what their replies mean."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from typing import Any, NamedTuple
+
+import redis
+
+from turnmill.commands.calls import LUA, Base, Call, Command
+from turnmill.contract.context import (
+    Pushed,
+)
+from turnmill.contract.errors import (
+    InvalidInput,
+    StoreUnavailable,
+    TurnTooLarge,
+)
+from turnmill.contract.estimate import bound_turn
+from turnmill.contract.names import (
+    Seq,
+    SessionId,
+)
+from turnmill.contract.scripts import load_script
+from turnmill.contract.turns import TurnLike, encode_turn, to_turn
+from turnmill.pictures import Picture, take_pictures
+from turnmill.view import (
+    DEFAULT_POLICY,
+)
+
+__all__ = ["CHUNK", "CHUNK_BYTES", "DEDUPE_WINDOW", "PushCall", "Pushing"]
+
+DEDUPE_WINDOW = 10_000
+"""How many of a session's newest turn_ids are remembered."""
+
+CHUNK = 500
+"""Turns per pipeline of ``push_many``."""
+
+CHUNK_BYTES = 32 * 1024 * 1024
+"""Bytes of pictures per pipeline of ``push_many``."""
+
+PUT_MS = 300_000
+"""How long a picture stays that was put and never pushed."""
+
+
+class PushCall(NamedTuple):
+    """A push ready to be sent after its pictures, and what is needed to report it."""
+
+    call: Call
+    session: SessionId
+    turn_id: str
+    pictures: tuple[Picture, ...] = ()
+
+
+class Pushing(Base):
+    """Pushing turns with their pictures."""
+
+    def push(self, session: str, turn: TurnLike, turn_id: str | None = None) -> PushCall:
+        """Append a turn; a turn without an id gets one, so that a retry cannot double it."""
+        name, keys = self._keys(session)
+        value, pictures = take_pictures(to_turn(turn, turn_id=turn_id), keys.blob)
+        size = _bytes_of(pictures)
+        if size > self.max_image_bytes:
+            raise TurnTooLarge(
+                f"turn: {size} bytes of pictures; at most {self.max_image_bytes} are allowed"
+            )
+        messages, fields = encode_turn(value, max_bytes=self.max_turn_bytes)
+        chosen = value.turn_id or os.urandom(16).hex()
+        script = load_script(LUA, "push")
+        words = script.call(
+            keys,
+            [word for p in pictures for word in (p.ref.sha256, p.ref.media_type)],
+            session=name,
+            turn_id=chosen,
+            messages=messages,
+            fields=fields,
+            bound=bound_turn(messages),
+            ttl_ms=DEFAULT_POLICY.ttl_s * 1000,
+            window=DEDUPE_WINDOW,
+            checkpoint_every=DEFAULT_POLICY.checkpoint_interval,
+            keep_checkpoints=DEFAULT_POLICY.keep_checkpoints,
+        )
+        return PushCall(Call(script, words), name, chosen, pictures)
+
+    def push_many(self, turns: Iterable[tuple[str, TurnLike]]) -> list[PushCall]:
+        """One push per (session, turn); all are checked before any is sent."""
+        calls = []
+        known: dict[str, Picture] = {}  # a picture in many turns is in memory once
+        for at, (session, turn) in enumerate(turns):
+            try:
+                push = self.push(session, turn)
+            except InvalidInput as error:
+                raise type(error)(f"turns[{at}]: {error}") from None
+            pictures = tuple(known.setdefault(each.key, each) for each in push.pictures)
+            calls.append(push._replace(pictures=pictures))
+        return calls
+
+    @staticmethod
+    def chunks(pushes: Sequence[PushCall]) -> Iterator[list[PushCall]]:
+        """The pushes in order, in parts that bound what one round trip has in memory."""
+        chunk: list[PushCall] = []
+        size = 0
+        for push in pushes:
+            own = _bytes_of(push.pictures)
+            if chunk and (len(chunk) == CHUNK or size + own > CHUNK_BYTES):
+                yield chunk
+                chunk, size = [], 0
+            chunk.append(push)
+            size += own
+        if chunk:
+            yield chunk
+
+    @staticmethod
+    def puts(pushes: Sequence[PushCall], keys: Collection[str]) -> list[Command]:
+        """Puts the pictures of these keys, each once, to expire unless a push follows.
+
+        Plain commands: a script would copy every picture into Lua and back, while others wait.
+        """
+        found = {p.key: p.data for push in pushes for p in push.pictures if p.key in keys}
+        return [("SET", key, data, "NX", "PX", PUT_MS) for key, data in found.items()]
+
+    @staticmethod
+    def calls(pushes: Sequence[PushCall]) -> list[Command]:
+        """The pushes for one pipeline.
+
+        The first has the source, so that a server that lost the script has it for the rest.
+        """
+        script = pushes[0].call.script
+        first: Command = ("EVAL", script.source, *pushes[0].call.words)
+        return [first, *(("EVALSHA", script.sha, *push.call.words) for push in pushes[1:])]
+
+    @staticmethod
+    def settled(replies: Sequence[Any], *, puts: int) -> list[Any]:
+        """The replies to pushes; for one that lacks a picture, why a picture was not put."""
+        refused = [reply for reply in replies[:puts] if isinstance(reply, redis.RedisError)]
+        return [
+            refused[0]
+            if refused and isinstance(reply, list) and Pushing.lacks_pictures(reply)
+            else reply
+            for reply in replies[puts:]
+        ]
+
+    @staticmethod
+    def lacks_pictures(reply: Sequence[Any]) -> bool:
+        """Whether nothing was stored, because Redis lacks a picture it was believed to have."""
+        return bool(reply[0] == 0)
+
+    @staticmethod
+    def pushed(push: PushCall, reply: Sequence[Any]) -> tuple[Pushed, bool]:
+        """Where the turn went, and whether the workers want a hint.
+
+        Raises:
+            StoreUnavailable: its pictures are not there, and it was not stored.
+        """
+        seq, hint, duplicate, checkpoint = reply
+        if not seq:
+            raise StoreUnavailable(
+                "Redis lost the turn's pictures before the turn was there: does it evict keys?"
+            )
+        done = Pushed(
+            session=push.session,
+            seq=Seq(seq),
+            turn_id=push.turn_id,
+            duplicate=bool(duplicate),
+            checkpoint=checkpoint.decode() if checkpoint else None,
+        )
+        return done, bool(hint)
+
+
+def _bytes_of(pictures: Iterable[Picture]) -> int:
+    return sum(len(picture.data) for picture in pictures)

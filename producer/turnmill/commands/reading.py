@@ -1,0 +1,177 @@
+"""Reading contexts and numbers, listing sessions, forgetting them."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import replace
+from typing import Any
+
+from turnmill.commands.calls import LUA, Base, Call, Command
+from turnmill.contract.blobs import refs_of
+from turnmill.contract.context import (
+    EMPTY,
+    Context,
+    ContextInfo,
+    StoredContext,
+)
+from turnmill.contract.errors import (
+    CorruptContext,
+)
+from turnmill.contract.images import ImageRef
+from turnmill.contract.keys import (
+    NAMESPACES,
+    SHARDS,
+    shard_keys,
+)
+from turnmill.contract.names import (
+    Seq,
+    SessionId,
+    Version,
+)
+from turnmill.contract.render import render_head
+from turnmill.contract.results import Forgotten
+from turnmill.contract.scripts import load_script
+from turnmill.view import (
+    META_FIELDS,
+    View,
+    read_context,
+    to_int,
+)
+
+__all__ = ["Reading"]
+
+
+class Reading(Base):
+    """Looking at sessions, and removing them."""
+
+    def read(self, session: str) -> list[Command]:
+        """One view of the session: commands for one pipeline; see ``is_torn``.
+
+        Not a script: Redis would copy every turn into Lua and back, which doubles the time of a
+        read. Not a transaction: Redis at maxmemory refuses those, and a read must always answer
+        (docs/decisions/0002-reads-are-pipelines.md).
+        """
+        _, keys = self._keys(session)
+        return [
+            ("HMGET", keys.meta, *META_FIELDS),
+            ("GET", keys.context),
+            ("HGETALL", keys.counts),
+            ("XRANGE", keys.log, "-", "+"),
+            ("HMGET", keys.meta, *META_FIELDS[:2]),
+        ]
+
+    @staticmethod
+    def is_torn(reply: Sequence[Any]) -> bool:
+        """Whether a commit came between the commands of a read: then read again.
+
+        Pushes and counts may come between: a later turn is simply there, and a later count only
+        makes the bound of a turn exact.
+        """
+        return list(reply[0][:2]) != list(reply[-1])
+
+    def context(self, session: str, reply: Sequence[Any]) -> Context:
+        """The context in a read's reply, projected when it is over the hard limit.
+
+        Raises:
+            UnknownSession: there is no such session.
+        """
+        if reply[0][0] is None:
+            raise self._unknown(session)
+        return read_context(SessionId(session), reply)
+
+    @staticmethod
+    def pictures(reply: Sequence[Any], context: Context) -> list[ImageRef]:
+        """The pictures a context shows; none is looked for where none was ever pushed."""
+        was_pushed = reply[0][META_FIELDS.index(b"pictures")] is not None
+        return refs_of(context.messages) if was_pushed else []
+
+    def fetch(self, session: str, refs: Sequence[ImageRef]) -> list[Command]:
+        """The bytes of pictures."""
+        _, keys = self._keys(session)
+        return [("GET", f"{keys.blob}{ref.sha256}") for ref in refs]
+
+    def info(self, session: str) -> Call:
+        """The session's numbers."""
+        name, keys = self._keys(session)
+        script = load_script(LUA, "info")
+        return Call(script, script.call(keys, session=name))
+
+    def context_info(self, session: str, reply: list[Any] | None) -> ContextInfo:
+        """The numbers in an info call's reply.
+
+        Raises:
+            UnknownSession: there is no such session.
+        """
+        if reply is None:
+            raise self._unknown(session)
+        flat, body, pending, pending_bytes, log, messages, covered, waiting, due = reply
+        meta = dict(zip(flat[::2], flat[1::2], strict=True))
+        view = View.of([meta.get(name) for name in META_FIELDS])
+        now_ms = time.time() * 1000
+        return ContextInfo(
+            session=SessionId(session),
+            namespace=self.namespace,
+            version=Version(to_int(meta.get(b"version"))),
+            watermark=Seq(to_int(meta.get(b"watermark"))),
+            last_seq=view.last_seq,
+            counted_seq=view.counted_seq,
+            usage=replace(view.usage, pending=pending),
+            basis=view.basis,
+            limits=view.policy.limits(view.usage.system),
+            policy=view.policy,
+            pending_bytes=pending_bytes,
+            total_messages=to_int(meta.get(b"messages"))
+            + messages
+            + _head_messages(view.system, body),
+            turns_in_log=log,
+            turns_covered=covered,
+            compactions=to_int(meta.get(b"compactions")),
+            interactions=to_int(meta.get(b"interactions")),
+            images=to_int(meta.get(b"images")),
+            history_tokens=to_int(meta.get(b"history_tokens")),
+            quality=float(meta[b"quality"]) if meta.get(b"quality") else None,
+            settings=to_int(meta.get(b"settings")),
+            policy_name=meta.get(b"policy_name", b"").decode(),
+            pending_for_s=None if waiting is None else (now_ms - float(waiting)) / 1000,
+            due_in_s=None if due is None else (float(due) - now_ms) / 1000,
+        )
+
+    def forget(self, session: str) -> Call:
+        """Remove the session."""
+        return self._call("forget", session)
+
+    @staticmethod
+    def forgotten(reply: Sequence[int]) -> Forgotten:
+        """What forgetting removed."""
+        return Forgotten(existed=bool(reply[0]), keys_left=reply[1])
+
+    def registration(self) -> Command:
+        """Lists the namespace for the sweep."""
+        return ("SADD", NAMESPACES, self.namespace)
+
+    def index_keys(self) -> list[str]:
+        """The keys that list this namespace's sessions."""
+        return [shard_keys(self.namespace, shard).index for shard in range(SHARDS)]
+
+    @staticmethod
+    def sessions(replies: Sequence[Sequence[Any]]) -> list[SessionId]:
+        """All sessions, the most recently pushed first."""
+        found = [entry for reply in replies for entry in _scored(reply)]
+        return [SessionId(name.decode()) for name, _ in sorted(found, key=lambda e: (-e[1], e[0]))]
+
+
+def _head_messages(system: str, body: bytes | None) -> int:
+    """How many messages come before those of the log."""
+    stored = EMPTY
+    with suppress(CorruptContext):  # `turnmill sessions` lists such a session, too
+        stored = StoredContext.parse(body)
+    return len(render_head(stored, system))
+
+
+def _scored(reply: Sequence[Any]) -> list[tuple[bytes, float]]:
+    """Members with scores, as redis-py parsed them or as one flat list."""
+    if reply and not isinstance(reply[0], bytes):
+        return [(name, float(score)) for name, score in reply]
+    return [(name, float(score)) for name, score in zip(reply[::2], reply[1::2], strict=True)]

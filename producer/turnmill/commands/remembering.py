@@ -1,0 +1,133 @@
+"""Checkpoints, clearing, and what is asked about memories."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from turnmill.commands.calls import Base, Call, Command
+from turnmill.contract.errors import (
+    InvalidInput,
+)
+from turnmill.contract.names import (
+    Seq,
+    Version,
+)
+from turnmill.contract.results import Checkpoint
+from turnmill.view import (
+    DEFAULT_POLICY,
+)
+
+__all__ = ["Remembering"]
+
+MAX_CHECKPOINT_CHARS = 200
+MAX_MEMORIES = 100
+
+
+class Remembering(Base):
+    """States to go back to, and memories."""
+
+    def checkpoint(self, session: str, message: str, name: str) -> Call:
+        """Remember the context as it is now.
+
+        Raises:
+            InvalidInput: message or name are too long, or not text.
+        """
+        for field, value in (("message", message), ("name", name)):
+            if not isinstance(value, str) or len(value) > MAX_CHECKPOINT_CHARS:
+                raise InvalidInput(
+                    f"{field}: must be a str of at most {MAX_CHECKPOINT_CHARS} characters"
+                )
+        return self._call(
+            "checkpoint",
+            session,
+            id=name.encode("utf-8", "replace"),
+            message=message.encode("utf-8", "replace"),
+            keep_checkpoints=DEFAULT_POLICY.keep_checkpoints,
+        )
+
+    def checkpointed(self, session: str, reply: bytes | None) -> str | None:
+        """The id of the checkpoint made, or None where the policy keeps none.
+
+        Raises:
+            UnknownSession: there is no such session.
+        """
+        if reply is None:
+            raise self._unknown(session)
+        return reply.decode() or None
+
+    def list_checkpoints(self, session: str) -> list[Command]:
+        """All checkpoints of the session."""
+        _, keys = self._keys(session)
+        return [
+            ("EXISTS", keys.meta),
+            ("XRANGE", keys.checkpoints, "-", "+"),
+            ("XRANGE", keys.named, "-", "+"),
+        ]
+
+    def checkpoints(self, session: str, reply: Sequence[Any]) -> list[Checkpoint]:
+        """The checkpoints in the reply, oldest first.
+
+        Raises:
+            UnknownSession: there is no such session.
+        """
+        known, automatic, named = reply
+        if not known:
+            raise self._unknown(session)
+        found = [_checkpoint(entry, automatic=True) for entry in automatic]
+        found += [_checkpoint(entry, automatic=False) for entry in named]
+        return sorted(found, key=lambda checkpoint: (checkpoint.at_ms, checkpoint.seq))
+
+    def clear(self, session: str) -> Call:
+        """Set the conversation aside; the system prompt stays."""
+        return self._call("clear", session)
+
+    def cleared(self, session: str, reply: int | None) -> int:
+        """How many turns were in the log.
+
+        Raises:
+            UnknownSession: there is no such session.
+        """
+        if reply is None:
+            raise self._unknown(session)
+        return reply
+
+    @staticmethod
+    def ground(query: str, k: int) -> dict[str, Any]:
+        """The question for memories.
+
+        Raises:
+            InvalidInput: not text, or too many asked for.
+        """
+        if not isinstance(query, str):
+            raise InvalidInput(f"query: must be a str, got {type(query).__name__}")
+        if not 1 <= k <= MAX_MEMORIES:
+            raise InvalidInput(f"k {k} must be in 1..{MAX_MEMORIES}")
+        return {"query": query, "k": k}
+
+    @staticmethod
+    def remember(text: str) -> dict[str, Any]:
+        """The wish that a text be remembered.
+
+        Raises:
+            InvalidInput: not text, or nothing in it.
+        """
+        if not isinstance(text, str) or not text.strip():
+            raise InvalidInput("text: must be a str that is not blank")
+        return {"text": text}
+
+
+def _checkpoint(entry: tuple[bytes, Any], *, automatic: bool) -> Checkpoint:
+    at, fields = entry
+    flat = (
+        fields if isinstance(fields, list) else [part for pair in fields.items() for part in pair]
+    )
+    values = dict(zip(flat[::2], flat[1::2], strict=True))
+    return Checkpoint(
+        id=values[b"id"].decode(),
+        seq=Seq(int(values[b"seq"])),
+        version=Version(int(values[b"version"])),
+        message=values[b"message"].decode(),
+        at_ms=int(at.partition(b"-")[0]),
+        automatic=automatic,
+    )
