@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from typer.core import TyperCommand
 
 from turnmill.cli.output import CommandFailed
 
@@ -35,13 +36,11 @@ Files = Annotated[
 ]
 Budgets = Annotated[
     list[float],
-    typer.Option(
-        "--budget", metavar="SHARE", help="Of the compacted tokens; may be given again."
-    ),
+    typer.Option("--budget", metavar="SHARE", help="Of the compacted tokens; several may follow."),
 ]
 Strategies = Annotated[
     list[str],
-    typer.Option("--strategies", metavar="NAME", help="What to compare; may be given again."),
+    typer.Option("--strategies", metavar="NAME", help="What to compare; several may follow."),
 ]
 SummarizerName = Annotated[str, typer.Option("--summarizer", metavar="NAME", help="Who writes.")]
 Ledger = Annotated[
@@ -69,9 +68,37 @@ Json = Annotated[bool, typer.Option("--json", help="Print one JSON object instea
 Plot = Annotated[Path | None, typer.Option(metavar="FILE", help="Draw a .png or .svg.")]
 
 
+_SEVERAL: Mapping[str, Callable[[str], bool]] = {
+    "--budget": lambda word: word.replace(".", "", 1).isdigit(),
+    "--strategies": lambda word: word.isalpha(),
+}
+"""Options that take every word behind them that could be a value of theirs."""
+
+
+class _Command(TyperCommand):
+    """Takes ``--budget 0.1 0.2`` for ``--budget 0.1 --budget 0.2``, which is all click knows."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        return super().parse_args(ctx, _repeated(args))
+
+
+def _repeated(args: Sequence[str]) -> list[str]:
+    words: list[str] = []
+    several = ""
+    for word in args:
+        if several and words[-1] != several and _SEVERAL[several](word):
+            words += [several, word]
+            continue
+        if words and words[-1] != several:
+            several = ""
+        several = word if word in _SEVERAL else several
+        words.append(word)
+    return words
+
+
 def register(app: typer.Typer) -> None:
     """Add the command."""
-    app.command(name="evaluate")(evaluate)
+    app.command(name="evaluate", cls=_Command)(evaluate)
 
 
 def evaluate(

@@ -19,7 +19,6 @@ from turnmill.cli.evaluating.entities import TAU, Find, Uses, by_pattern, uses
 from turnmill.cli.evaluating.wording import (
     LINE,
     Record,
-    kept_by_seq,
     stands_in,
     stems,
     text_of,
@@ -32,6 +31,7 @@ __all__ = [
     "chat_means",
     "halves",
     "needed",
+    "needed_in",
     "score_question",
     "score_tools",
     "tools_means",
@@ -77,14 +77,17 @@ def chat_means() -> dict[str, Mean]:
 def score_question(
     question: Mapping[str, Any],
     texts: Sequence[str],
-    summary: str,
+    kept: Mapping[int, str],
     means: Mapping[str, Mean],
-    kept: Mapping[int, str] | None = None,
+    *,
+    summary: str = "",
 ) -> None:
-    """Adds one question's ECR, EV and, if its answer is in its evidence, AER and any."""
+    """Adds one question's ECR, EV and, if its answer is in its evidence, AER and any.
+
+    ``kept`` is what is left of each message, ``summary`` the whole text, which only ``any`` needs.
+    """
     if question.get("category", 1) not in _CATEGORIES:
         return
-    kept = kept_by_seq(summary) if kept is None else kept
     evidence = [(i, stems(texts[i])) for i in question["evidence"] if stems(texts[i])]
     if not evidence:
         return
@@ -96,7 +99,8 @@ def score_question(
     if present and len(present) >= _ELIGIBLE * len(answer):
         survived = frozenset[str]().union(*(stems(kept.get(i, "")) for i, _ in evidence))
         means["AER"].add(present <= survived)
-        means["any"].add(present <= stems(summary))
+        if "any" in means:
+            means["any"].add(present <= stems(summary))
 
 
 # --- tools: values the tail still needs --------------------------------------------------------

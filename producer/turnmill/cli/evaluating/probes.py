@@ -86,9 +86,7 @@ def host(data: DataSet, count: Count) -> list[Record]:
     return found
 
 
-def plant(
-    kind: str, records: Sequence[Record], count: Count
-) -> tuple[list[Record], list[Planted]]:
+def plant(kind: str, records: Sequence[Record], count: Count) -> tuple[list[Record], list[Planted]]:
     """The records with ``PLANTED`` facts of a kind, evenly spread over their tokens."""
     saying, value = _SAYINGS[kind]
     step = sum(count(text_of(message)) + 4 for _, message in records) / PLANTED

@@ -73,9 +73,7 @@ class Stepping:
         """The context, projected when it is over the hard limit."""
         seen = self._snapshot
         tracker = CallTracker()
-        tail = [
-            TailTurn(t.seq, tracker.repair(t.shown), t.tokens, exact=True) for t in seen.turns
-        ]
+        tail = [TailTurn(t.seq, tracker.repair(t.shown), t.tokens, exact=True) for t in seen.turns]
         if seen.usage.total <= seen.limits.hard:
             return render(seen.system, seen.stored, tail)
         usage = seen.usage

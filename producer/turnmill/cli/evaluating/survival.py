@@ -118,7 +118,7 @@ def _chat(
         texts = [text_of(message) for _, message in records]
         kept = kept_by_seq(summary)
         for question in conversation.get("qa") or ():
-            score_question(question, texts, summary, means, kept)
+            score_question(question, texts, kept, means, summary=summary)
     return means
 
 
