@@ -17,7 +17,7 @@ from turnmill.commands import DEFAULT_NAME, Call, Command, Commands, PushCall, t
 from turnmill.contract import jobs
 from turnmill.contract.blobs import inline_images
 from turnmill.contract.context import Context, ContextInfo, Pushed
-from turnmill.contract.errors import TurnmillError, UnknownSession
+from turnmill.contract.errors import SystemPromptTooLarge, TurnmillError, UnknownSession
 from turnmill.contract.names import Namespace, SessionId
 from turnmill.contract.policy import Policy
 from turnmill.contract.results import (
@@ -366,13 +366,26 @@ class ContextClient:
 
         The name ``default`` is for sessions opened without a policy. Returns how many sessions
         took it up; it counts at their next decision.
+
+        Raises:
+            SystemPromptTooLarge: some sessions keep the old policy, for their prompts leave no
+                room under this one; all others have it.
         """
         self._plain(self._commands.put_policy(name, policy))
         sessions = self.sessions()
         followed = self._pipeline([self._commands.policy_followed(each) for each in sessions])
         ours = [s for s, (_, of) in zip(sessions, followed, strict=True) if of == name.encode()]
+        refused = 0
         for session in ours:
-            self._open_by_name(session, name, None)
+            try:
+                self._open_by_name(session, name, None)
+            except SystemPromptTooLarge:
+                refused += 1
+        if refused:
+            raise SystemPromptTooLarge(
+                f"policy {name!r}: {refused} of {len(ours)} sessions keep the old one, because "
+                f"their system prompts leave no room under its {policy.hard_limit} tokens"
+            )
         return len(ours)
 
     def policies(self) -> dict[str, Policy]:

@@ -41,6 +41,7 @@ __all__ = [
     "associated",
     "by_pattern",
     "call_values",
+    "chat",
     "extractive",
     "halves",
     "kept_by_seq",
@@ -79,6 +80,13 @@ def extractive(records: Sequence[Record], budget: int) -> str:
 
 
 STRATEGIES: dict[str, Strategy] = {"window": window, "lead": lead, "extract": extractive}
+
+
+def chat(
+    conversations: Sequence[Mapping[str, Any]], strategy: Strategy, share: float
+) -> dict[str, Mean]:
+    """ECR, EV, AER and any over every question with evidence (LoCoMo: categories 1 to 4)."""
+    return measure("locomo", conversations, strategy, share)
 
 
 def load(folder: Path, name: str) -> list[dict[str, Any]]:

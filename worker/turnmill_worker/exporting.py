@@ -33,7 +33,11 @@ class Exporting:
             UnknownSession: neither in Redis nor in the archive.
         """
         past = self._states.states(ref)
-        turns = self._turns(ref, past)
+        # Forgotten, and the archive has not caught up yet.
+        gone = past is None and any(
+            session == ref.session for session, _ in self._outgoing.forgotten(ref.namespace)
+        )
+        turns = [] if gone else self._turns(ref, past)
         if not turns and past is None:
             raise UnknownSession(
                 f"no session {ref.session!r} in namespace {ref.namespace!r}, nor in the archive"

@@ -305,12 +305,12 @@ class Pipeline:
             count = counting(counter)
             plan = force_plan(snapshot, count, template=template)
             if plan is None:
-                self._give_up(ref, lease, snapshot, "no-plan")
+                lease.retry(after_s=0)  # whether the ladder has work is for the next to say
                 return _nothing_done(snapshot, "no turns beside the newest")
             try:
                 draft = self._writer.draft(snapshot, plan, counter, count)
             except SummaryRejected as error:
-                self._give_up(ref, lease, snapshot, "no-plan")
+                lease.retry(after_s=0)  # whether the ladder has work is for the next to say
                 return _nothing_done(snapshot, f"the summary was refused: {error}")
             except Transient:
                 lease.retry(after_s=RETRY_AFTER_S)

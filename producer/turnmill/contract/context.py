@@ -272,7 +272,7 @@ class ContextInfo:
         compactions: commits ever made.
         interactions: user requests after the watermark, each with what follows it.
         images: pictures shown after the watermark.
-        history_tokens: of every turn ever counted, compacted or not.
+        history_tokens: of every turn counted since the session began or was cleared.
         quality: the score of the last compaction, 0..1, or None before the first.
         settings: raised by one with every change of policy or system prompt.
         policy_name: of the namespace's policy it follows, or ``""``.

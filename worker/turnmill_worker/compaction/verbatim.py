@@ -1,4 +1,4 @@
-"""What messages state that prose must not paraphrase: identifiers, paths, amounts, commands, errors.
+"""What messages state that prose must not paraphrase: identifiers, paths, amounts, commands.
 
 Reads the same units the extractive summarizer chooses from, so JSON is flattened, data URLs are
 gone, no unit is longer than a few hundred characters, and reading stays linear on any input.
@@ -103,9 +103,9 @@ def _of_pair(unit: Unit, line: Line, owner: _Owner) -> Iterator[Mention]:
         yield Mention("command", value[:_LONGEST], line.name, seq, line.source)
         return
     found = _patterns(value)
-    if not found and _BARE_NUMBER.fullmatch(value) and len(value) > 1:
-        kind: Kind = "money" if _MONEY_KEYS.search(key) else "number"
-        found = [(kind, value, 0)]
+    is_money = _MONEY_KEYS.search(key) is not None
+    if len(value) > 1 and _BARE_NUMBER.fullmatch(value) and (is_money or not found):
+        found = [("money" if is_money else "number", value, 0)]
     for kind, text, _ in found:
         settled = owner.is_identifier and not own and len(found) == 1
         yield Mention(kind, text, label, seq, line.source, settled)
@@ -114,9 +114,9 @@ def _of_pair(unit: Unit, line: Line, owner: _Owner) -> Iterator[Mention]:
 # --- sentences --------------------------------------------------------------------------------
 
 _COMMAND = re.compile(
-    r"(?:\$ |>>> )\S|(?:sudo |git |pip |npm |npx |yarn |docker |kubectl |curl |make |python3? |cargo "
-    r"|go (?:run|test|build) |apt(?:-get)? |brew |pytest |rm |mv |cp |cd |ls |cat |grep |sed |ssh )"
-    r"[\w./~$'\"-]"
+    r"(?:\$ |>>> )\S|(?:sudo |git |pip3? |npm |npx |yarn |docker |kubectl |curl |make |python3? "
+    r"|cargo |go (?:run|test|build) |apt(?:-get)? |brew |pytest |rm |mv |cp |cd |ls |cat |grep "
+    r"|sed |ssh )[\w./~$'\"-]"
 )
 _ERROR = re.compile(
     r"\b[A-Z]\w{0,40}(?:Error|Exception|Warning)\b|^(?:error|fatal|panic|failed)\b|\berror:"
@@ -180,14 +180,15 @@ _UNIT: Final = (
 _VALUE = re.compile(
     r"(?P<url>\b(?:https?|ftp|file|s3|redis|postgres(?:ql)?)://[^\s\"'<>)\]},;`]+)"
     r"|(?P<email>\b[\w.+-]{1,64}@[\w-]+(?:\.[\w-]+)+)"
-    r"|(?P<path>(?:~|\.{1,2})?/?(?<![\w/])(?:[\w.+-]+/){1,32}[\w.+-]*\w"
+    r"|(?P<path>(?<![\w/])(?:~/|\.{1,2}/|/)?(?:[\w.+-]+/){1,32}[\w.+-]*\w"
     r"|(?<![\w/])~?/[\w.+-]+|\b[A-Z]:\\[^\s\"'<>|]+"
     r"|\b[\w-]+\.(?:py|pyi|js|ts|tsx|jsx|json|ya?ml|toml|md|rst|txt|cfg|ini|sh|sql|c|h|cc|cpp|hpp"
     r"|go|rs|java|rb|php|html|css|csv|log|lock|xml|env|ipynb|png|jpe?g|pdf|zip|gz|service|conf)\b)"
     r"|(?P<money>[$€£¥]\s?\d[\d,]*(?:\.\d+)?[kKMB]?\b"
     r"|\b\d[\d,]*(?:\.\d+)?\s?(?:USD|EUR|GBP|CHF|JPY|dollars?|euros?|cents)\b)"
     rf"|(?P<date>\b\d{{4}}-\d\d-\d\d(?:[T ]\d\d:\d\d(?::\d\d(?:\.\d+)?)?(?:Z|[+-]\d\d:?\d\d)?)?"
-    rf"|\b{_MONTH}\.? \d{{1,2}}(?:st|nd|rd|th)?(?:,? \d{{4}})?\b|\b\d{{1,2}} {_MONTH}\.?(?:,? \d{{4}})?\b"
+    rf"|\b{_MONTH}\.? \d{{1,2}}(?:st|nd|rd|th)?(?:,? \d{{4}})?\b"
+    rf"|\b\d{{1,2}} {_MONTH}\.?(?:,? \d{{4}})?\b"
     rf"|\b{_MONTH} \d{{4}}\b|\b\d{{1,2}}/\d{{1,2}}/\d{{2,4}}\b"
     r"|\b\d{1,2}:\d\d(?::\d\d)?(?:\s?[ap]\.?m\b)?|\b\d{1,2}\s?[ap]m\b)"
     r"|(?P<name>“[^”]{2,60}”|\"[^\"]{2,60}\"|`[^`]{2,60}`|(?<![\w])'[^']{2,60}'(?!\w))"

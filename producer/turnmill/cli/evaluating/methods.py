@@ -17,6 +17,7 @@ from turnmill.contract.context import SummaryEvent
 from turnmill.contract.render import event_text
 
 if TYPE_CHECKING:
+    from turnmill_worker.compaction.ledger import Fact
     from turnmill_worker.ports import Counter, Summarizer
 
 __all__ = ["METHODS", "Method", "Portions", "Writing", "method", "portions"]
@@ -128,7 +129,8 @@ class Writing:
         from turnmill_worker.compaction.ledger import beside, ledger, ledger_text  # noqa: PLC0415
 
         count = self.counter.count
-        prose, facts = "", ()
+        prose = ""
+        facts: tuple[Fact, ...] = ()
         for part in parts:
             apart = 0
             if self.ledger:

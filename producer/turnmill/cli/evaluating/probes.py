@@ -27,8 +27,14 @@ HOST_TOKENS: Final = 20_000
 
 _NEAR_CHARS: Final = 120
 
-_QUALITIES: Final = "northern southern coastal alpine urban rural central remote".split()
-_PLACES: Final = "depot bakery harbour library clinic foundry orchard observatory".split()
+_QUALITIES: Final = (
+    *("northern", "southern", "coastal", "alpine"),
+    *("urban", "rural", "central", "remote"),
+)
+_PLACES: Final = (
+    *("depot", "bakery", "harbour", "library"),
+    *("clinic", "foundry", "orchard", "observatory"),
+)
 
 # Each says of a topic, which no two facts share, what the value is; `{v}` is what must survive.
 _SAYINGS: Final[Mapping[str, tuple[str, Callable[[str, int], str]]]] = {

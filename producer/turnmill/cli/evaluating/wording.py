@@ -18,20 +18,26 @@ LINE = re.compile(r"#?(\d+) ")
 """A line of a summary that says which message it is from."""
 
 _WORD = re.compile(r"[a-z0-9]+(?:['’][a-z]+)?")
-_NUMBER_WORDS: Final = "zero one two three four five six seven eight nine ten eleven twelve".split()
+
+
+def _words(text: str) -> list[str]:
+    return text.split()
+
+
+_NUMBER_WORDS: Final = _words("zero one two three four five six seven eight nine ten eleven twelve")
 _DIGITS: Final = {word: str(number) for number, word in enumerate(_NUMBER_WORDS)}
 _STOP: Final = frozenset(
-    (
-        "a about after again all am an and any are aren't as at be because been before being both but "
-        "by can can't could couldn't did didn't do does doesn't doing don't down during each few for "
-        "from further had has have having he he's her here hers herself him himself his how i i'd "
-        "i'll i'm i've if in into is isn't it it's its itself just let's me more most my myself no "
-        "nor not now of off on once only or other our ours out over own s same she she's should so "
-        "some such t than that that's the their theirs them then there there's these they they're "
-        "they've this those through to too under until up very was wasn't we we're we've were what "
-        "what's when where which while who whom why will with won't would you you'd you'll you're "
-        "you've your yours"
-    ).split()
+    _words(
+        "a about after again all am an and any are aren't as at be because been before being both "
+        "but by can can't could couldn't did didn't do does doesn't doing don't down during each "
+        "few for from further had has have having he he's her here hers herself him himself his "
+        "how i i'd i'll i'm i've if in into is isn't it it's its itself just let's me more most "
+        "my myself no nor not now of off on once only or other our ours out over own s same she "
+        "she's should so some such t than that that's the their theirs them then there there's "
+        "these they they're they've this those through to too under until up very was wasn't we "
+        "we're we've were what what's when where which while who whom why will with won't would "
+        "you you'd you'll you're you've your yours"
+    )
 )
 
 

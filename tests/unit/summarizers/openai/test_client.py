@@ -9,7 +9,6 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-import httpx2
 import openai
 import pytest
 from pydantic import SecretStr
@@ -89,7 +88,7 @@ def test_how_long_to_wait_is_read_in_all_its_forms(
 
 @pytest.mark.parametrize("code", ["insufficient_quota", "context_length_exceeded"])
 def test_some_refusals_do_not_pass_whatever_their_status(code: str) -> None:
-    response = httpx2.Response(429, request=httpx2.Request("POST", "http://host/v1"))
+    response: Any = SimpleNamespace(status_code=429, headers={}, request=None)
     error = openai.RateLimitError("secret words", response=response, body={"code": code})
 
     failure = translated(error, model="m", timeout_s=1)
@@ -98,9 +97,8 @@ def test_some_refusals_do_not_pass_whatever_their_status(code: str) -> None:
     assert str(failure) == f"m: HTTP 429, {code}"
 
 
-def test_a_redirect_is_not_followed(endpoint: FakeEndpoint) -> None:
-    request_ = httpx2.Request("POST", "http://host/v1")
-    response = httpx2.Response(307, headers={"location": endpoint.base_url}, request=request_)
+def test_a_redirect_is_a_setting_to_change() -> None:
+    response: Any = SimpleNamespace(status_code=307, headers={}, request=None)
     error = openai.APIStatusError("moved", response=response, body=None)
 
     assert isinstance(translated(error, model="m", timeout_s=1), SummarizerMisconfigured)

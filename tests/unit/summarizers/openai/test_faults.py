@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import logging
 import traceback
 from collections.abc import Iterator
 from typing import Literal
 
 import pytest
 
-from tests.unit.summarizers.openai.talks import COUNTER, KEY, MODEL, TALK, connected, request
+from tests.unit.summarizers.openai.talks import COUNTER, KEY, MODEL, ORDER, TALK, connected, request
 from turnmill.contract.errors import Transient
 from turnmill.testing import FAULTS, FakeEndpoint, Fault
 from turnmill_worker.errors import SummaryRejected
@@ -185,3 +186,19 @@ def test_what_was_spent_before_a_failure_is_told_with_it(endpoint: FakeEndpoint)
 
     assert caught.value.spent.calls == 1
     assert caught.value.spent.cost_usd is not None
+
+
+def test_nothing_is_logged_at_any_level(
+    endpoint: FakeEndpoint, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.DEBUG)
+    endpoint.fail_next("401", "400", "malformed", "injected")
+    summarizer = connected(endpoint)
+    for _ in range(3):
+        with pytest.raises((SummarizerMisconfigured, SummarizerUnavailable)):
+            summarizer.summarize(request(), COUNTER)
+    summarizer.summarize(request(), COUNTER)
+
+    assert caplog.records
+    for telling in (KEY, ORDER, "brass", "collector.example"):
+        assert telling not in caplog.text

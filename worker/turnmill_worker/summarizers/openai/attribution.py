@@ -5,8 +5,14 @@ identifiers; no stop words, none of the words that only say "the user wants") th
 passages together contain, where a passage is up to about 60 terms of one user message, or a line
 of the previous summary. A line with less support than ``LEAST_SUPPORT`` was not said by the user.
 
-It is a check of words: it finds what was made up or moved over from a tool's result, not a "not"
-that was lost. Rates are in docs/summaries.md.
+It is a check of words: it finds what was made up, not a "not" that was lost. Measured on real
+sessions with tools (tau, SGD and coding agents; 2,067 sentences of users, 20 a session): thrown
+away at 0.5 are none of the users' own sentences, 7 to 9 % of those with 30 % of their words
+swapped for other users' and 21 to 23 % with half of them swapped (the prompt asks for the user's
+own words); but all invented demands, 80 to 96 % of sentences of tools told as the user's, and
+62 to 71 % of what users of other sessions said. What the assistant said passes more often (24 to
+60 % are thrown away), for much of it repeats the user. At 0.4 the swapped ones are 5 to 9 % and
+13 to 19 %, and the last three rates 2 to 18 points lower.
 """
 
 from __future__ import annotations

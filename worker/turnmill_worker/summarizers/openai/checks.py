@@ -48,7 +48,7 @@ _ERROR_TEXT = re.compile(
     r"|rate limit|\{\s*\"(?:error|detail)\")",
     re.IGNORECASE,
 )
-_SEQ = re.compile(r"#(\d{1,12})")
+_RANGE = re.compile(r"\s*(?:[-*•]\s*)?#(\d{1,12})(?:\s{0,3}(?:[-–—]|to)\s{0,3}#?(\d{1,12}))?")
 
 _ECHO_WORDS: Final = 40
 _ECHO_SHARE: Final = 0.5
@@ -187,8 +187,9 @@ class Checker:
 
 
 def seqs_in(text: str) -> list[int]:
-    """The numbers of messages a text names, such as ``#12``."""
-    return [int(seq) for seq in _SEQ.findall(text)]
+    """The numbers of messages that lines begin with, such as ``- #12–#18: the exchange``."""
+    ranges = filter(None, map(_RANGE.match, text.split("\n")))
+    return [int(seq) for found in ranges for seq in found.groups() if seq]
 
 
 def _refusing(parsed: Parsed) -> Fault | None:

@@ -18,10 +18,13 @@ from turnmill_worker.summarizers.openai.errors import (
 )
 from turnmill_worker.summarizers.openai.failures import translated
 
-__all__ = ["Api", "ModelEndpoint", "ModelOptions", "Prompt", "read_key"]
+__all__ = ["OPENAI_URL", "Api", "ModelEndpoint", "ModelOptions", "Prompt", "read_key"]
 
 Api = Literal["chat", "responses"]
 """Chat Completions, which every compatible server has, or OpenAI's Responses."""
+
+OPENAI_URL: Final = "https://api.openai.com/v1"
+"""Said here, or the package would take it from the environment."""
 
 _CONNECT_S: Final = 5.0
 
@@ -58,12 +61,12 @@ class Prompt:
 class ModelEndpoint:
     """Asks models over one pool of connections; safe to use from many threads."""
 
-    def __init__(self, *, api_key: SecretStr, base_url: str | None = None) -> None:
+    def __init__(self, *, api_key: SecretStr, base_url: str = OPENAI_URL) -> None:
         """An endpoint; nothing is sent yet.
 
         Args:
             api_key: shown to the endpoint and nowhere else.
-            base_url: such as ``http://localhost:11434/v1``; OpenAI's own when None.
+            base_url: such as ``http://localhost:11434/v1``.
 
         Raises:
             SummarizerMisconfigured: a key that cannot be sent, or a URL that is none.
@@ -75,7 +78,7 @@ class ModelEndpoint:
                 f"the model's key must be printable ASCII without blanks; got {len(secret)} "
                 "characters that are not"
             )
-        if base_url is not None and not _is_url(base_url):
+        if not _is_url(base_url):
             raise SummarizerMisconfigured(
                 "the model's base_url must be a URL that begins with http:// or https://"
             )
