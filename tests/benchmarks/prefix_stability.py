@@ -36,11 +36,11 @@ from turnmill.contract.context import JsonMessage
 from turnmill.contract.names import Namespace, Seq, SessionId, Version
 from turnmill.embedded import EmbeddedRedis
 from turnmill_worker.pipeline import Pipeline
-from turnmill_worker.ports import SessionRef
 from turnmill_worker.store.sessions import RedisSessions
 from turnmill_worker.summarizers.offline import ExtractiveSummarizer
 from turnmill_worker.templates.loader import TemplateLoader
 from turnmill_worker.tokens import count_message, counter_for
+from turnmill_worker.values import SessionRef
 
 NAMESPACE = "prefix"
 DEMO = "demo"

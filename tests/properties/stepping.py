@@ -18,18 +18,11 @@ from turnmill.contract.outcomes import Outcome
 from turnmill_worker.archiving import Archiving
 from turnmill_worker.exporting import Exporting
 from turnmill_worker.pipeline import Pipeline
-from turnmill_worker.ports import (
-    Archive,
-    Hints,
-    Outgoing,
-    SessionRef,
-    Sessions,
-    States,
-    Summarizer,
-)
+from turnmill_worker.ports import Archive, Hints, Outgoing, Sessions, States, Summarizer
 from turnmill_worker.rollback import Rollback
 from turnmill_worker.templates.loader import TemplateLoader
 from turnmill_worker.tokens import counter_for
+from turnmill_worker.values import SessionRef
 
 __all__ = ["Outside", "SentHints", "SteppedJob"]
 

@@ -55,7 +55,7 @@ from turnmill_worker.compaction.tally import images, interactions
 from turnmill_worker.counting import counting
 from turnmill_worker.errors import SummaryRejected
 from turnmill_worker.exporting import Exporting
-from turnmill_worker.ports import Counter, Past, Recorded, Restored, SessionRef, Summary
+from turnmill_worker.ports import Counter
 from turnmill_worker.records import Removed
 from turnmill_worker.store.outgoing import RedisOutgoing
 from turnmill_worker.store.sessions import RedisSessions
@@ -63,6 +63,7 @@ from turnmill_worker.store.states import RedisStates
 from turnmill_worker.summarizers.offline import ExtractiveSummarizer
 from turnmill_worker.sweep import ARCHIVE_EVERY, Sweeper
 from turnmill_worker.tokens import count_messages, counter_for
+from turnmill_worker.values import Past, Recorded, Restored, SessionRef, Summary
 
 EXAMPLES = int(os.environ.get("TURNMILL_PROTOCOL_EXAMPLES", "15"))
 STEPS = 40

@@ -13,9 +13,10 @@ from turnmill.contract.errors import InvalidInput, TurnmillError
 from turnmill.contract.outcomes import Outcome
 from turnmill_worker.exporting import Exporting
 from turnmill_worker.pipeline import Pipeline
-from turnmill_worker.ports import Archive, Memories, SessionRef
+from turnmill_worker.ports import Archive, Memories
 from turnmill_worker.records import Memory
 from turnmill_worker.rollback import Rollback
+from turnmill_worker.values import SessionRef
 
 __all__ = ["Answering", "Questions"]
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from turnmill.contract import jobs
 from turnmill.contract.outcomes import Outcome
-from turnmill_worker.ports import Archive, Hints, Mark, Outgoing, SessionRef
+from turnmill_worker.ports import Archive, Hints, Outgoing
+from turnmill_worker.values import Mark, SessionRef
 
 __all__ = ["Archiving"]
 

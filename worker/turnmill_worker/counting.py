@@ -12,8 +12,9 @@ from turnmill.contract.legality import CallTracker
 from turnmill.contract.render import system_message
 from turnmill_worker.compaction.snapshot import Count
 from turnmill_worker.compaction.tally import Tally, images, interactions
-from turnmill_worker.ports import CountedTurn, Counter, Uncounted
+from turnmill_worker.ports import Counter
 from turnmill_worker.tokens import count_message
+from turnmill_worker.values import CountedTurn, Uncounted
 
 __all__ = ["count_turns", "counting", "system_tokens", "tally_after", "usage_after"]
 

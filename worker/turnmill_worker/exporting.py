@@ -10,8 +10,9 @@ from turnmill.contract.context import JsonMessage, StoredContext
 from turnmill.contract.errors import UnknownSession
 from turnmill.contract.outcomes import Compaction
 from turnmill.contract.trajectory import CommittedContext, Trajectory, TrajectoryTurn
-from turnmill_worker.ports import Archive, Outgoing, Past, SessionRef, States
+from turnmill_worker.ports import Archive, Outgoing, States
 from turnmill_worker.records import ArchivedCompaction, ArchivedTurn
+from turnmill_worker.values import Past, SessionRef
 
 __all__ = ["Exporting"]
 

@@ -8,7 +8,7 @@ from celery import Celery
 from kombu.exceptions import OperationalError
 
 from turnmill.contract import jobs
-from turnmill_worker.ports import SessionRef
+from turnmill_worker.values import SessionRef
 
 __all__ = ["CeleryHints"]
 

@@ -28,18 +28,8 @@ from turnmill_worker.counting import (
 )
 from turnmill_worker.decide import Compact, Skip, decide
 from turnmill_worker.errors import SummaryRejected
-from turnmill_worker.ports import (
-    CountedTurn,
-    Counter,
-    Counters,
-    Hints,
-    Lease,
-    SessionRef,
-    Sessions,
-    Summarizer,
-    Templates,
-    Uncounted,
-)
+from turnmill_worker.ports import Counter, Counters, Hints, Lease, Sessions, Summarizer, Templates
+from turnmill_worker.values import CountedTurn, SessionRef, Uncounted
 from turnmill_worker.writing import Draft, Writer
 
 __all__ = ["Pipeline"]

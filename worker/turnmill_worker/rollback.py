@@ -13,17 +13,9 @@ from turnmill.contract.render import render_head, system_message
 from turnmill.contract.results import RollbackResult
 from turnmill_worker.compaction.tally import images, interactions
 from turnmill_worker.counting import counting
-from turnmill_worker.ports import (
-    Archive,
-    CountedTurn,
-    Counters,
-    Past,
-    PastState,
-    Restored,
-    SessionRef,
-    States,
-)
+from turnmill_worker.ports import Archive, Counters, States
 from turnmill_worker.records import ArchivedCompaction, ArchivedTurn
+from turnmill_worker.values import CountedTurn, Past, PastState, Restored, SessionRef
 
 __all__ = ["Rollback"]
 

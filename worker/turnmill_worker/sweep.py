@@ -19,8 +19,8 @@ from turnmill.contract import jobs
 from turnmill.contract.keys import NAMESPACES, SHARDS, SWEEP_LEASE, session_keys, shard_keys
 from turnmill.contract.names import Namespace, SessionId
 from turnmill.contract.scripts import load_script
-from turnmill_worker.ports import SessionRef
 from turnmill_worker.store import lua
+from turnmill_worker.values import SessionRef
 
 __all__ = ["SweepThread", "Sweeper"]
 

@@ -26,9 +26,10 @@ from turnmill_worker.compaction.snapshot import (
 )
 from turnmill_worker.compaction.splice import splice
 from turnmill_worker.errors import SummaryRejected
-from turnmill_worker.ports import Counter, Summarizer, Summary, Templates
+from turnmill_worker.ports import Counter, Summarizer, Templates
 from turnmill_worker.templates.answers import parse_output, sections_found
 from turnmill_worker.templates.template import Template, render
+from turnmill_worker.values import Summary
 
 __all__ = ["Draft", "Writer"]
 

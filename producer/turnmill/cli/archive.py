@@ -145,8 +145,8 @@ def _sessions(old: list[ArchivedSession]) -> str:
 
 
 def _there(archive: SqlArchive, namespace: Namespace, old: list[ArchivedSession]) -> Removed:
-    from turnmill_worker.ports import SessionRef  # noqa: PLC0415
     from turnmill_worker.records import Removed  # noqa: PLC0415
+    from turnmill_worker.values import SessionRef  # noqa: PLC0415
 
     found = [asdict(archive.left(SessionRef(namespace, each.session))) for each in old]
     total: dict[str, Any] = {name: sum(one[name] for one in found) for name in asdict(Removed())}

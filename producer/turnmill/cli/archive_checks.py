@@ -44,7 +44,7 @@ def _archive(place: str, namespace: Namespace) -> Check:
     if file is not None and not file.exists():
         return Check("archive", "ok", f"none at {file}: not needed yet, or kept elsewhere")
     from turnmill_worker.archive.migrate import revisions  # noqa: PLC0415
-    from turnmill_worker.ports import SessionRef  # noqa: PLC0415
+    from turnmill_worker.values import SessionRef  # noqa: PLC0415
 
     try:
         with open_archive(place) as archive:

@@ -85,7 +85,7 @@ def _reachable(url: str, data_dir: Path | None) -> str:
 def _looked_at(place: str, namespace: str, session: str) -> Proof:
     from turnmill.contract.names import namespace as checked  # noqa: PLC0415
     from turnmill.contract.names import session_id  # noqa: PLC0415
-    from turnmill_worker.ports import SessionRef  # noqa: PLC0415
+    from turnmill_worker.values import SessionRef  # noqa: PLC0415
 
     with open_archive(place) as archive:
         left = asdict(archive.left(SessionRef(checked(namespace), session_id(session))))

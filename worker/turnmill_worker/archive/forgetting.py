@@ -26,8 +26,8 @@ from turnmill_worker.archive.schema import (
     turns,
 )
 from turnmill_worker.archive.writes import memories_were_deleted
-from turnmill_worker.ports import SessionRef
 from turnmill_worker.records import Removed
+from turnmill_worker.values import SessionRef
 
 __all__ = ["count", "older", "plus", "remove"]
 

@@ -27,8 +27,8 @@ from turnmill_worker.archive.schema import (
     turns,
 )
 from turnmill_worker.archive.values import ArchivedSession, ManagedView
-from turnmill_worker.ports import SessionRef
 from turnmill_worker.records import ArchivedCompaction, ArchivedTurn, Blob, Memory
+from turnmill_worker.values import SessionRef
 
 __all__ = [
     "newest_epoch",

@@ -17,7 +17,6 @@ from turnmill_worker.archive.errors import typed
 from turnmill_worker.archive.migrate import migrate
 from turnmill_worker.archive.rows import epoch_number
 from turnmill_worker.archive.values import ArchivedSession, ManagedView
-from turnmill_worker.ports import SessionRef
 from turnmill_worker.records import (
     ArchivedCompaction,
     ArchivedTurn,
@@ -26,6 +25,7 @@ from turnmill_worker.records import (
     Memory,
     Removed,
 )
+from turnmill_worker.values import SessionRef
 
 __all__ = ["SqlArchive"]
 

@@ -11,10 +11,10 @@ from turnmill.client import run_script
 from turnmill.contract.keys import SHARDS, SessionKeys, session_keys, shard_keys, shard_of
 from turnmill.contract.names import Namespace, Seq, SessionId, Version
 from turnmill.contract.scripts import load_script
-from turnmill_worker.ports import Drain, Mark, SessionRef
 from turnmill_worker.records import ArchivedCompaction, ArchivedTurn, Batch, Blob
 from turnmill_worker.store import lua
 from turnmill_worker.store.pictures import blobs, release
+from turnmill_worker.values import Drain, Mark, SessionRef
 
 __all__ = [
     "RedisOutgoing",

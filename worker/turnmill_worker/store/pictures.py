@@ -8,9 +8,9 @@ from typing import Any
 from turnmill.client import run_script
 from turnmill.contract.keys import SessionKeys, session_keys
 from turnmill.contract.scripts import load_script
-from turnmill_worker.ports import SessionRef
 from turnmill_worker.records import Blob
 from turnmill_worker.store import lua
+from turnmill_worker.values import SessionRef
 
 __all__ = ["blobs", "hold", "release"]
 

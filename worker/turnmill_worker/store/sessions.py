@@ -17,8 +17,12 @@ from turnmill.contract.scripts import load_script
 from turnmill.view import LogEntry, decode_turns
 from turnmill_worker.compaction.snapshot import LoggedTurn, Snapshot
 from turnmill_worker.compaction.tally import Tally, images, interactions
-from turnmill_worker.ports import (
-    Archive,
+from turnmill_worker.ports import Archive
+from turnmill_worker.records import ArchivedTurn
+from turnmill_worker.store import lua
+from turnmill_worker.store.leases import RedisLease
+from turnmill_worker.store.outgoing import as_archived, left_entry
+from turnmill_worker.values import (
     Committed,
     CountedTurn,
     Recorded,
@@ -26,10 +30,6 @@ from turnmill_worker.ports import (
     Uncounted,
     UncountedTurn,
 )
-from turnmill_worker.records import ArchivedTurn
-from turnmill_worker.store import lua
-from turnmill_worker.store.leases import RedisLease
-from turnmill_worker.store.outgoing import as_archived, left_entry
 
 __all__ = ["RedisSessions"]
 

@@ -13,7 +13,6 @@ from turnmill.contract.keys import commits_channel, session_keys
 from turnmill.contract.names import Seq, Version
 from turnmill.contract.policy import Policy
 from turnmill.contract.scripts import load_script
-from turnmill_worker.ports import CountedTurn, Past, PastState, Restored, SessionRef
 from turnmill_worker.records import ArchivedTurn, Blob
 from turnmill_worker.store import lua
 from turnmill_worker.store.outgoing import (
@@ -23,6 +22,7 @@ from turnmill_worker.store.outgoing import (
     left_entry,
 )
 from turnmill_worker.store.pictures import hold
+from turnmill_worker.values import CountedTurn, Past, PastState, Restored, SessionRef
 
 __all__ = ["RedisStates"]
 

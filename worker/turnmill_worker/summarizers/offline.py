@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from turnmill.contract.memories import is_memories
 from turnmill_worker.compaction.snapshot import SummaryRequest
-from turnmill_worker.ports import Counter, Summary
+from turnmill_worker.ports import Counter
 from turnmill_worker.summarizers.extractive import extract
+from turnmill_worker.values import Summary
 
 __all__ = ["ExtractiveSummarizer"]
 

@@ -6,7 +6,7 @@ import secrets
 from collections.abc import Callable
 
 from turnmill_worker.compaction.snapshot import SummaryRequest
-from turnmill_worker.ports import Counter, Summary
+from turnmill_worker.ports import Counter
 from turnmill_worker.summarizers.openai.client import ModelEndpoint, ModelOptions
 from turnmill_worker.summarizers.openai.errors import (
     SummarizerMisconfigured,
@@ -16,6 +16,7 @@ from turnmill_worker.summarizers.openai.errors import (
 from turnmill_worker.summarizers.openai.prices import Prices, load_prices
 from turnmill_worker.summarizers.openai.redaction import Redactor
 from turnmill_worker.summarizers.openai.work import Setup, Work
+from turnmill_worker.values import Summary
 
 __all__ = ["OpenAiSummarizer"]
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Final
 
 from turnmill_worker.compaction.readable import readable
@@ -66,11 +65,16 @@ class Work:
         self.system = _system(request, setup.redactor)
         texts = [self.previous, self.system, *(entry.text for entry in self.entries)]
         self.marks = Marks(fresh_nonce(texts, setup.nonce))
+        self._checker: Checker | None = None
         self.asker = Asker(setup.endpoint, setup.options, setup.prices, self.marks)
 
-    @cached_property
     def checker(self) -> Checker:
-        """Made when the first answer is there: most of it is work a failed call does not need."""
+        """What checks the answers; made when the first is there, for a failed call needs none."""
+        # Not a cached_property: Python 3.11 shares the lock of one among all threads.
+        self._checker = self._checker or self._make_checker()
+        return self._checker
+
+    def _make_checker(self) -> Checker:
         spoken = [entry.text for entry in self.entries if entry.role in _SPOKEN]
         user = [entry.text for entry in self.entries if entry.role == "user"]
         if self.request.latest_input:
@@ -105,7 +109,7 @@ class Work:
     def _ask(self, blocks: list[Block], budget: int, **part: str) -> str:
         task = text_of("part", **part) if part else text_of("fold")
         question = Question(system=instructions(), blocks=blocks, budget=budget, task=task)
-        return self.asker.ask(question, lambda: self.checker)
+        return self.asker.ask(question, self.checker)
 
     def _last(self, blocks: list[Block], task: str = "") -> str:
         question = Question(
@@ -115,7 +119,7 @@ class Work:
             task=task,
             sectioned=not self.request.instructions,
         )
-        return self.asker.ask(question, lambda: self.checker)
+        return self.asker.ask(question, self.checker)
 
     def _room(self) -> int:
         """Tokens of the conversation that fit into one prompt."""
