@@ -37,8 +37,10 @@ _SECTIONS: Final = (
 )
 _HEADING = re.compile(r"^## +(.+?) *$", re.MULTILINE)
 _LIMIT = re.compile(r"at most ([\d,]+) tokens")
-_BYTES_PER_TOKEN: Final = 2.2
-"""Fewer than any script has, so that an answer stays within its tokens."""
+_PIECE = re.compile(r"[A-Za-z]{1,5}|\d{1,3}|[^\sA-Za-z\d]")
+"""About a token, rather less: an answer stays within what it was allowed."""
+
+_LINE_TOKENS: Final = 2
 
 _RECORD = re.compile(r"^<<[0-9a-f]{8,} #(\d+) (\w+)[^>\n]*>>$")
 _BLOCK = re.compile(r"^<<(summary so far|notes|conversation|end) [0-9a-f]{8,}>>$")
@@ -104,7 +106,7 @@ def _summary(body: dict[str, Any], prompt: str, fault: Fault) -> Reply:
         latin = sum(char.isascii() and char.isalpha() for char in _last_message(body))
         mostly_latin = latin * 2 > sum(char.isalpha() for char in _last_message(body))
         found = {title: [_FOREIGN if mostly_latin else _ENGLISH] * 2 for title in sections}
-    text = _fitted(found, int(allowed * _BYTES_PER_TOKEN))
+    text = _fitted(found, allowed)
     if fault == "oversize":
         filler = (f"- Remark {at} repeats what was said before." for at in range(allowed))
         text = f"{text}\n" + "\n".join(filler)
@@ -209,20 +211,24 @@ def _stating(sentences: Iterable[str]) -> list[str]:
     return found
 
 
-def _fitted(found: dict[str, list[str]], most_bytes: int) -> str:
+def _fitted(found: dict[str, list[str]], most_tokens: int) -> str:
     """All sections; as many lines as fit, taken from each in turn, the oldest and the newest."""
     taken: dict[str, set[int]] = {title: set() for title in found}
-    left = most_bytes - len(_rendered({title: [] for title in found}).encode())
+    left = most_tokens - _tokens(_rendered({title: [] for title in found}))
     for turn in range(max(map(len, found.values()), default=0)):
         for title, lines in found.items():
             if turn >= len(lines):
                 continue
             at = len(lines) - 1 - turn // 2 if turn % 2 else turn // 2
-            cost = len(lines[at].encode("utf-8", "replace")) + 3
+            cost = _tokens(lines[at]) + _LINE_TOKENS
             if cost <= left:
                 taken[title].add(at)
                 left -= cost
     return _rendered({title: [found[title][at] for at in sorted(taken[title])] for title in found})
+
+
+def _tokens(text: str) -> int:
+    return len(_PIECE.findall(text))
 
 
 def _rendered(taken: dict[str, list[str]]) -> str:

@@ -128,7 +128,7 @@ def test_the_budget_is_hard() -> None:
 
 def test_a_long_copy_of_the_input_is_an_echo() -> None:
     given = " ".join(f"word{at} and{at}" for at in range(400))
-    text = summary(goal=f"- {given[:1500]}")
+    text = summary(goal=f"- {given[:2500]}")
 
     assert fault_of(text, budget=4000, given=given) == "echo"
 

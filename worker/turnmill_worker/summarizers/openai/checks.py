@@ -51,7 +51,7 @@ _ERROR_TEXT = re.compile(
 _RANGE = re.compile(r"\s*(?:[-*•]\s*)?#(\d{1,12})(?:\s{0,3}(?:[-–—]|to)\s{0,3}#?(\d{1,12}))?")
 
 _ECHO_WORDS: Final = 40
-_ECHO_SHARE: Final = 0.5
+_ECHO_SHARE: Final = 0.7
 _LEAST_ECHOES: Final = 3
 
 
