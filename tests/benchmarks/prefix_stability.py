@@ -159,7 +159,7 @@ class Sessions:
             sessions=RedisSessions(connection),
             hints=SentHints(),
             counters=counter_for,
-            summarizers={"extractive": ExtractiveSummarizer()},
+            summarizers=lambda _policy: [ExtractiveSummarizer()],
             templates=TemplateLoader(),
         )
 

@@ -187,7 +187,7 @@ def _stages(
         sessions=cast("Sessions", _SteppedSessions(outside.sessions, wait)),
         hints=hints,
         counters=counter_for,
-        summarizers={"extractive": outside.summarizer},
+        summarizers=lambda _policy: [outside.summarizer],
     )
     archiving = Archiving(outgoing, archive, hints)
     rollback = Rollback(states, archive, counter_for)

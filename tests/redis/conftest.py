@@ -86,7 +86,7 @@ class Worker:
             sessions=self.sessions,
             hints=self.hints,
             counters=counter_for,
-            summarizers={"extractive": ExtractiveSummarizer()},
+            summarizers=lambda _policy: [ExtractiveSummarizer()],
         )
 
     def ref(self, session: str) -> SessionRef:

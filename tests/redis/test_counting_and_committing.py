@@ -54,7 +54,7 @@ def commit_from(worker: Worker, snapshot: Snapshot | None) -> tuple[Any, ...]:
         sessions=Catching(),
         hints=worker.hints,
         counters=worker.pipeline._counters,
-        summarizers={"extractive": ExtractiveSummarizer()},
+        summarizers=lambda _policy: [ExtractiveSummarizer()],
         templates=TemplateLoader(),
     )
     with pytest.raises(KeyboardInterrupt):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from turnmill.contract.errors import TurnmillError
 
-__all__ = ["InternalError", "SummaryRejected"]
+__all__ = ["InternalError", "SummarizerFailed", "SummaryRejected"]
 
 
 class SummaryRejected(TurnmillError):
@@ -13,3 +13,7 @@ class SummaryRejected(TurnmillError):
 
 class InternalError(TurnmillError):
     """A defect in turnmill: the kind of error and where it was, without what it was about."""
+
+
+class SummarizerFailed(TurnmillError):
+    """A summarizer cannot do its work before somebody changes a setting; use the next one."""

@@ -6,7 +6,7 @@ safe to run again, because truth is in the session's keys and every write is con
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 
 from turnmill.contract import jobs
@@ -28,7 +28,7 @@ from turnmill_worker.counting import (
 )
 from turnmill_worker.decide import Compact, Skip, decide
 from turnmill_worker.errors import SummaryRejected
-from turnmill_worker.ports import Counter, Counters, Hints, Lease, Sessions, Summarizer, Templates
+from turnmill_worker.ports import Counter, Counters, Hints, Lease, Sessions, Summarizers, Templates
 from turnmill_worker.values import CountedTurn, SessionRef, Uncounted
 from turnmill_worker.writing import Draft, Writer
 
@@ -59,7 +59,7 @@ class Pipeline:
         sessions: Sessions,
         hints: Hints,
         counters: Counters,
-        summarizers: Mapping[str, Summarizer],
+        summarizers: Summarizers,
         templates: Templates,
     ) -> None:
         self._sessions = sessions
@@ -190,7 +190,7 @@ class Pipeline:
                 self._hints.send(jobs.SUMMARIZE, ref)
                 return Outcome(outcome="needs-summary", session=ref.session, strategy=plan.strategy)
             try:
-                draft = self._writer.draft(snapshot, plan, counter, count)
+                draft, failed = self._writer.best(snapshot, plan, counter, count)
             except SummaryRejected:
                 rejected.append(plan.strategy)
                 continue
@@ -198,7 +198,8 @@ class Pipeline:
                 lease.retry(after_s=RETRY_AFTER_S)
                 raise
             if draft.is_good_enough:
-                return self._commit(ref, lease, draft, rejected)
+                done = self._commit(ref, lease, draft, rejected)
+                return done.model_copy(update={"failed": failed or None})
             rejected.append(plan.strategy)
             poor.append(draft)
         return self._end_of_ladder(ref, lease, snapshot, poor, rejected)
@@ -298,7 +299,7 @@ class Pipeline:
                 lease.retry(after_s=0)  # whether the ladder has work is for the next to say
                 return _nothing_done(snapshot, "no turns beside the newest")
             try:
-                draft = self._writer.draft(snapshot, plan, counter, count)
+                draft, _ = self._writer.best(snapshot, plan, counter, count)
             except SummaryRejected as error:
                 lease.retry(after_s=0)  # whether the ladder has work is for the next to say
                 return _nothing_done(snapshot, f"the summary was refused: {error}")

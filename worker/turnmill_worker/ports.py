@@ -9,6 +9,7 @@ from typing import Literal, Protocol
 from turnmill.contract.context import StoredContext
 from turnmill.contract.names import Namespace, SessionId
 from turnmill.contract.outcomes import Compaction
+from turnmill.contract.policy import Policy
 from turnmill.contract.results import GroundedContext
 from turnmill.contract.trajectory import TurnState
 from turnmill_worker.compaction.snapshot import LoggedTurn, Snapshot, SummaryRequest
@@ -44,6 +45,7 @@ __all__ = [
     "Sessions",
     "States",
     "Summarizer",
+    "Summarizers",
     "Templates",
 ]
 
@@ -244,6 +246,13 @@ class Hints(Protocol):
 
     def send(self, task: str, ref: SessionRef) -> bool:
         """Publish a hint; False when that failed, and the sweep will repair it."""
+
+
+class Summarizers(Protocol):
+    """Gives the summarizers a policy asks for."""
+
+    def __call__(self, policy: Policy) -> Sequence[Summarizer]:
+        """At least one, in the order they are to be tried."""
 
 
 class Summarizer(Protocol):

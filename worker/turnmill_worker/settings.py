@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Literal
 
 from pydantic import Field, SecretStr
 from pydantic_settings import BaseSettings, SettingsConfigDict
@@ -27,6 +28,14 @@ class Settings(BaseSettings):
         embeddings_url: an OpenAI-compatible endpoint that helps to find memories; none when empty.
         embeddings_model: its model.
         embeddings_key: its key.
+        model_url: the OpenAI-compatible endpoint of ``Policy(summarizer="openai")``.
+        model: the model asked where a policy names none.
+        model_key, model_key_file: its key, or the file that holds it.
+        model_api: ``chat`` for Chat Completions, ``responses`` for the Responses API.
+        model_window_tokens: what the model reads at once; longer input is summarized in parts.
+        model_prices: a file of prices in place of turnmill's own table.
+        redactor: ``built-in``, or the name of a ``turnmill.redactors`` entry point: what takes
+            secrets out of all text before it leaves; nothing when empty.
         log_json: log lines as JSON instead of for people.
     """
 
@@ -43,6 +52,14 @@ class Settings(BaseSettings):
     embeddings_url: str = ""
     embeddings_model: str = "text-embedding-3-small"
     embeddings_key: SecretStr = SecretStr("")
+    model_url: str = "https://api.openai.com/v1"
+    model: str = "gpt-5-mini"
+    model_key: SecretStr = SecretStr("")
+    model_key_file: Path | None = None
+    model_api: Literal["chat", "responses"] = "chat"
+    model_window_tokens: int = Field(default=128_000, ge=4096)
+    model_prices: Path | None = None
+    redactor: str = ""
     log_json: bool = False
 
     @property

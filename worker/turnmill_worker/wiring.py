@@ -12,6 +12,7 @@ from celery import Celery
 from pydantic import SecretStr
 
 from turnmill.client import connection_options
+from turnmill.contract.policy import Policy
 from turnmill_worker.answering import Answering
 from turnmill_worker.archive.lazy import LazyArchive
 from turnmill_worker.archiving import Archiving
@@ -21,6 +22,7 @@ from turnmill_worker.grounding.hybrid import HybridSearch
 from turnmill_worker.grounding.service import GroundingService
 from turnmill_worker.hints import CeleryHints
 from turnmill_worker.pipeline import Pipeline
+from turnmill_worker.ports import Summarizer
 from turnmill_worker.rollback import Rollback
 from turnmill_worker.settings import Settings
 from turnmill_worker.store.outgoing import RedisOutgoing
@@ -74,7 +76,7 @@ def _parts(app: Celery, _pid: int) -> Parts:
         sessions=RedisSessions(client, lease_s=settings().lease_s, archive=archive),
         hints=hints,
         counters=counter_for,
-        summarizers={"extractive": ExtractiveSummarizer()},
+        summarizers=summarizers_of,
         templates=TemplateLoader(template_dirs(settings().template_dirs)),
     )
     return Parts(
@@ -89,6 +91,18 @@ def _parts(app: Celery, _pid: int) -> Parts:
             memories=GroundingService(archive, _hybrid()) if archive else None,
         ),
     )
+
+
+def summarizers_of(policy: Policy) -> list[Summarizer]:
+    """The policy's model and its fallback, where it asks for one, and ``extractive`` after them."""
+    last: list[Summarizer] = [ExtractiveSummarizer()]
+    if policy.summarizer != "openai":
+        return last
+    names = dict.fromkeys(n for n in (policy.model or settings().model, policy.fallback_model) if n)
+    # Imported on use: it takes half a second that workers without a model need not spend.
+    from turnmill_worker.summarizers.openai.configured import model_summarizer  # noqa: PLC0415
+
+    return [*(model_summarizer(settings(), name, policy, os.getpid()) for name in names), *last]
 
 
 def _hybrid() -> HybridSearch | None:

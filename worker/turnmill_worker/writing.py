@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from turnmill.contract.codec import encode_json
 from turnmill.contract.context import JsonMessage, StoredContext
-from turnmill.contract.errors import InvalidTemplate, UnknownTemplate
+from turnmill.contract.errors import InvalidTemplate, Transient, TurnmillError, UnknownTemplate
 from turnmill.contract.legality import CallTracker
 from turnmill.contract.memories import is_memories
 from turnmill.contract.names import Seq
@@ -25,8 +25,8 @@ from turnmill_worker.compaction.snapshot import (
     records,
 )
 from turnmill_worker.compaction.splice import splice
-from turnmill_worker.errors import SummaryRejected
-from turnmill_worker.ports import Counter, Summarizer, Templates
+from turnmill_worker.errors import SummarizerFailed, SummaryRejected
+from turnmill_worker.ports import Counter, Summarizer, Summarizers, Templates
 from turnmill_worker.templates.answers import parse_output, sections_found
 from turnmill_worker.templates.template import Template, render
 from turnmill_worker.values import Summary
@@ -92,20 +92,47 @@ class Draft:
 
 
 class Writer:
-    """Writes drafts with the policy's summarizer and its templates."""
+    """Writes drafts with the policy's summarizers and its templates."""
 
-    def __init__(self, summarizers: Mapping[str, Summarizer], templates: Templates) -> None:
+    def __init__(self, summarizers: Summarizers, templates: Templates) -> None:
         self._summarizers = summarizers
         self._templates = templates
 
-    def draft(self, snapshot: Snapshot, plan: Plan, counter: Counter, count: Count) -> Draft:
-        """The context this plan leads to.
+    def best(
+        self, snapshot: Snapshot, plan: Plan, counter: Counter, count: Count
+    ) -> tuple[Draft, tuple[str, ...]]:
+        """The first summarizer's draft that is good enough, else the best there is.
+
+        And the kinds of errors of those that failed on the way.
 
         Raises:
-            SummaryRejected: a text is not good enough, or the template cannot be used.
-            Transient: the same request may succeed later.
+            SummaryRejected: none wrote anything that can be committed.
+            Transient: all failed, and one of them for a reason that may pass.
         """
-        summarizer = self._summarizers[snapshot.policy.summarizer]
+        drafts: list[Draft] = []
+        errors: list[TurnmillError] = []
+        for summarizer in self._summarizers(snapshot.policy):
+            try:
+                drafts.append(self._draft(snapshot, plan, counter, count, summarizer))
+            except (SummaryRejected, SummarizerFailed, Transient) as error:
+                errors.append(error)
+                continue
+            if drafts[-1].is_good_enough or not plan.requests:
+                break
+        failed = tuple(type(e).__name__ for e in errors if not isinstance(e, SummaryRejected))
+        if drafts:
+            return max(drafts, key=lambda draft: draft.score), failed
+        raise next((e for e in errors if isinstance(e, Transient)), errors[-1])
+
+    def _draft(
+        self,
+        snapshot: Snapshot,
+        plan: Plan,
+        counter: Counter,
+        count: Count,
+        summarizer: Summarizer,
+    ) -> Draft:
+        """The context this plan leads to, with texts by this summarizer."""
         template = self._template(plan)
         requests = [_filled(request, template, snapshot) for request in plan.requests]
         summaries = tuple(summarizer.summarize(request, counter) for request in requests)

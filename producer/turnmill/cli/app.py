@@ -15,6 +15,8 @@ from turnmill.cli import (
     demo,
     diff,
     doctor,
+    evaluate,
+    fake_llm,
     forget,
     history,
     info,
@@ -60,7 +62,7 @@ app = typer.Typer(
 )
 
 PANELS = {
-    "Run": (up, demo, replay, doctor),
+    "Run": (up, demo, replay, evaluate, doctor, fake_llm),
     "Sessions": (open_, push, read, sessions, info, forget),
     "Compact, and go back": (compact, checkpoints),
     "Look back": (transcript, history, diff, visualize),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -10,6 +11,7 @@ import typer
 from typer.core import TyperCommand
 
 from turnmill.cli.output import CommandFailed
+from turnmill.contract.policy import Policy
 
 if TYPE_CHECKING:
     from turnmill.cli.evaluating.report import Evaluation
@@ -24,7 +26,19 @@ def _extractive() -> Summarizer:
     return ExtractiveSummarizer()
 
 
-SUMMARIZERS: Mapping[str, Callable[[], Summarizer]] = {"extractive": _extractive}
+def _openai() -> Summarizer:
+    """The model a worker would ask with the same environment."""
+    from turnmill_worker.settings import Settings  # noqa: PLC0415
+    from turnmill_worker.summarizers.openai.configured import model_summarizer  # noqa: PLC0415
+
+    settings = Settings()
+    return model_summarizer(settings, settings.model, Policy(), os.getpid())
+
+
+SUMMARIZERS: Mapping[str, Callable[[], Summarizer]] = {
+    "extractive": _extractive,
+    "openai": _openai,
+}
 """Who can be evaluated, by name."""
 
 Files = Annotated[

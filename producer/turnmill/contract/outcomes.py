@@ -29,6 +29,7 @@ class Outcome(BaseModel):
         turns: how many were counted or covered.
         elided: messages of turns still in the log that are read shortened.
         rejected: strategies whose result was refused on the way, cheapest first.
+        failed: kinds of errors of summarizers that another had to stand in for.
     """
 
     model_config = _VALUE
@@ -58,6 +59,7 @@ class Outcome(BaseModel):
     version: Version | None = None
     quality: float | None = None
     rejected: tuple[str, ...] | None = None
+    failed: tuple[str, ...] | None = None
 
 
 class Compaction(BaseModel):

@@ -81,7 +81,13 @@ class Policy(BaseModel):
         min_progress_ratio: smallest share of the room a compaction must free to be worth it.
         elide_over_tokens: tool results above this are bulky; ``elide`` shortens old ones.
         strategies: tried in this order, cheap to expensive, until the target is reached.
-        summarizer: who answers a summary request; ``extractive`` needs no model and no key.
+        summarizer: who answers a summary request; ``extractive`` needs no model and no key,
+            ``openai`` asks the workers' OpenAI-compatible endpoint and, where that fails or writes
+            nothing good enough, ``extractive`` after all.
+        model: the endpoint's name for the model; the workers' own when empty.
+        fallback_model: asked when ``model`` fails, before ``extractive``; none when empty.
+        temperature: of the model; its default when None.
+        model_timeout_s: how long the endpoint may be silent.
         max_history_images: newest pictures kept; older ones give way to a line of text. None
             keeps all.
         keep_first_image: the session's first picture (the thumbnail) stays, and does not count.
@@ -121,7 +127,11 @@ class Policy(BaseModel):
     strategies: tuple[StrategyName, ...] = Field(
         default=("images", "elide", "rolling", "window"), min_length=1
     )
-    summarizer: Literal["extractive"] = "extractive"
+    summarizer: Literal["extractive", "openai"] = "extractive"
+    model: str = Field(default="", max_length=200)
+    fallback_model: str = Field(default="", max_length=200)
+    temperature: float | None = Field(default=None, ge=0, le=2)
+    model_timeout_s: float = Field(default=60.0, gt=0, le=600)
     max_history_images: int | None = Field(default=None, ge=0)
     keep_first_image: bool = True
     max_interactions: int | None = Field(default=None, ge=1)

@@ -167,7 +167,9 @@ class Writing:
         )
         room = budget - sum(sizes[at:]) - count(event_text(folded)) - _FRAME_TOKENS
         older = self.text((), room, previous="\n".join(e.text for e in events[:at] if e.text))
-        return "\n".join([event_text(folded.model_copy(update={"text": older})), *texts[at:]])
+        text = "\n".join([event_text(folded.model_copy(update={"text": older})), *texts[at:]])
+        # Where even the frame of the older ones is too much, only the newest have room.
+        return text if room > 0 and count(text) <= budget else "\n".join(texts[at:])
 
     def _event(self, number: int, own: Sequence[Record]) -> SummaryEvent:
         tokens = sum(self.counter.count(text_of(message)) + 4 for _, message in own)

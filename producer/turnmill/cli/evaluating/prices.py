@@ -14,7 +14,7 @@ __all__ = ["PRICES", "PRICES_VERSION", "Price", "load_prices", "price_of"]
 
 _MILLION: Final = 1_000_000
 
-PRICES_VERSION: Final = "2026-11"
+PRICES_VERSION: Final = "2026-04"
 
 
 @dataclass(frozen=True, slots=True)

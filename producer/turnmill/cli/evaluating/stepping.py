@@ -37,7 +37,7 @@ class Stepping:
     def __init__(self, policy: Policy, system: str, writing: Writing, count: Count) -> None:
         self._writing = writing
         self._count = count
-        self._writer = Writer({policy.summarizer: writing.summarizer}, TemplateLoader())
+        self._writer = Writer(lambda _policy: [writing.summarizer], TemplateLoader())
         self._tracker = CallTracker()
         self.compactions = 0
         self._snapshot = Snapshot(
@@ -98,7 +98,7 @@ class Stepping:
             if plan.strategy in rejected:
                 break
             try:
-                draft = self._writer.draft(seen, plan, self._writing.counter, self._count)
+                draft, _ = self._writer.best(seen, plan, self._writing.counter, self._count)
             except SummaryRejected:
                 self._writing.refused += 1
             else:

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from turnmill.contract.errors import Transient, TurnmillError
-from turnmill_worker.errors import SummaryRejected
+from turnmill.contract.errors import Transient
+from turnmill_worker.errors import SummarizerFailed, SummaryRejected
 
 __all__ = ["Spent", "SummarizerMisconfigured", "SummarizerUnavailable", "UnusableSummary"]
 
@@ -53,7 +53,7 @@ class SummarizerUnavailable(Transient):
         self.spent = Spent()
 
 
-class SummarizerMisconfigured(TurnmillError):
+class SummarizerMisconfigured(SummarizerFailed):
     """No request like this will succeed before somebody changes a setting: key, model, quota.
 
     Attributes:

@@ -1,0 +1,433 @@
+"""`turnmill evaluate`: its metrics by hand on tiny conversations, its command on small files."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import sys
+from collections.abc import Callable
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import pytest
+import typer
+from typer.testing import CliRunner
+
+from tests.cli.commands import Ran
+from tests.realdata import DATA_DIR, requires_data
+from turnmill.cli import evaluate
+from turnmill.cli.app import _Commands
+from turnmill.cli.evaluating import wording
+from turnmill.cli.evaluating.economy import economy
+from turnmill.cli.evaluating.entities import VALUES
+from turnmill.cli.evaluating.methods import METHODS, Writing, method, portions
+from turnmill.cli.evaluating.metrics import (
+    chat_means,
+    halves,
+    needed_in,
+    score_question,
+    score_tools,
+    tools_means,
+)
+from turnmill.cli.evaluating.prices import PRICES
+from turnmill.cli.evaluating.probes import KINDS, PLANTED, plant, probe
+from turnmill.cli.evaluating.survival import DataSet, OverBudget, load, survival
+from turnmill.cli.evaluating.wording import kept_by_seq, stems
+from turnmill_worker.compaction.snapshot import SummaryRequest
+from turnmill_worker.ports import Counter
+from turnmill_worker.summarizers.offline import ExtractiveSummarizer
+from turnmill_worker.tokens import counter_for
+from turnmill_worker.values import Summary
+
+counter = counter_for("o200k_base", "gpt-4o")
+
+TALK = [
+    {"role": "user", "content": "Return order #W1234567 of the blue shirt please"},
+    {"role": "user", "content": "It cost $46.66 in the sale"},
+    {"role": "assistant", "content": "Noted."},
+    {"role": "user", "content": "Go on"},
+    {"role": "assistant", "content": "Order #W1234567 is refunded with 46.66"},
+]
+
+
+def writing() -> Writing:
+    return Writing(ExtractiveSummarizer(), counter)
+
+
+def chat_of(turns: int) -> list[dict[str, Any]]:
+    towns = ("Oslo", "Lima", "Cairo", "Delhi", "Quito")
+    return [
+        {
+            "role": "assistant" if at % 2 else "user",
+            "content": f"On day {at} we met ticket TKT-{at:04} in {towns[at % 5]}, for ${at}.50.",
+        }
+        for at in range(turns)
+    ]
+
+
+@pytest.fixture
+def run(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Ran]:
+    """Runs the command in this process, as wide as a plain terminal."""
+    monkeypatch.setenv("COLUMNS", "80")
+    app = typer.Typer(cls=_Commands)
+    app.callback()(lambda: None)
+    evaluate.register(app)
+
+    def invoke(*words: str) -> Ran:
+        result = CliRunner().invoke(app, ["evaluate", *words], catch_exceptions=False)
+        return Ran(result.exit_code, result.stdout, result.stderr)
+
+    return invoke
+
+
+@pytest.fixture
+def talks(tmp_path: Path) -> Path:
+    path = tmp_path / "tau.jsonl"
+    path.write_text("\n".join(json.dumps({"messages": TALK}) for _ in range(3)))
+    return path
+
+
+@pytest.fixture
+def asked(tmp_path: Path) -> Path:
+    path = tmp_path / "chat.jsonl.gz"
+    qa = [{"question": "Which ticket?", "answer": "TKT-0003", "evidence": [3]}]
+    with gzip.open(path, "wt") as file:
+        file.write(json.dumps({"messages": chat_of(40), "qa": qa}) + "\n")
+    return path
+
+
+# --- metrics by hand ----------------------------------------------------------------------------
+
+
+def test_stems_are_lower_case_numbers_are_digits_and_stop_words_are_gone() -> None:
+    assert stems("Anna adopted two of the Dogs") == {"anna", "adopt", "2", "dog"}
+
+
+def test_evidence_counts_only_where_it_was_said() -> None:
+    texts = ["Anna adopted two dogs in Paris", "Nice"]
+    summary = "0 user: Anna adopted dogs\n1 user: Paris"
+    means = chat_means()
+
+    question = {"answer": "Paris", "evidence": [0]}
+    score_question(question, texts, kept_by_seq(summary), means, summary=summary)
+
+    assert {name: mean.value for name, mean in means.items()} == {
+        "ECR": 3 / 5,
+        "EV": 0.0,
+        "AER": 0.0,
+        "any": 1.0,
+    }
+
+
+def test_a_question_whose_answer_is_not_in_its_evidence_is_not_eligible() -> None:
+    means = chat_means()
+
+    question = {"answer": "forty two", "evidence": [0]}
+    score_question(question, ["Anna likes Paris"], {0: "Anna likes Paris"}, means)
+
+    assert (means["ECR"].value, means["EV"].value) == (1.0, 1.0)
+    assert (means["AER"].n, means["any"].n) == (0, 0)
+
+
+def test_needed_are_the_values_the_tail_uses_and_only_the_head_introduced() -> None:
+    assert needed_in(TALK, VALUES["tau"]) == {"#w1234567", "46.66"}
+
+
+def test_a_value_in_the_system_prompt_or_said_again_is_not_needed() -> None:
+    system = {"role": "system", "content": "Never refund 46.66 twice"}
+    again = [*TALK[:3], {"role": "user", "content": "I mean #W1234567"}, TALK[4]]
+
+    assert needed_in([system, *again], VALUES["tau"]) == set()
+
+
+def test_the_head_never_ends_between_a_call_and_its_result() -> None:
+    call = {"role": "assistant", "content": "calling"}
+    result = {"role": "tool", "content": "{}"}
+
+    head, tail = halves([*TALK[:2], call, result, result])
+
+    assert len(head) == 2
+    assert tail[0]["content"] == "calling"
+
+
+def test_a_value_alone_on_its_line_is_present_but_not_associated() -> None:
+    head, _ = halves(TALK)
+    wanted = needed_in(TALK, VALUES["tau"])
+    summary = "1 user: Return order #W1234567 blue shirt\n2 user: 46.66"
+    means = tools_means()
+
+    score_tools(wanted, head, summary, VALUES["tau"], means)
+
+    assert {name: mean.value for name, mean in means.items()} == {
+        "FUR": 1.0,
+        "all": 1.0,
+        "AFUR": 0.5,
+    }
+
+
+def test_a_text_over_its_budget_is_an_error_not_a_score() -> None:
+    data = DataSet("tau", ({"messages": TALK},), VALUES["tau"])
+
+    with pytest.raises(OverBudget, match="exceed the budget of"):
+        survival(data, lambda _parts, _budget: "many words " * 50, 0.2, counter.count)
+
+
+@pytest.mark.parametrize("name", METHODS)
+@pytest.mark.parametrize("ledger", [0.0, 0.2])
+def test_no_method_exceeds_its_budget(name: str, ledger: float) -> None:
+    parts = portions(list(enumerate(chat_of(60), 1)), 4, counter.count)
+
+    for budget in (0, 7, 60, 300, 5_000):
+        text = method(name, Writing(ExtractiveSummarizer(), counter, ledger))(parts, budget)
+        assert counter.count(text) <= budget
+
+
+def test_portions_hold_every_record_once_in_order() -> None:
+    records = list(enumerate(chat_of(23), 1))
+
+    parts = portions(records, 4, counter.count)
+
+    assert len(parts) == 4
+    assert [record for part in parts for record in part] == records
+
+
+@requires_data
+def test_the_baselines_score_what_they_always_did() -> None:
+    assert DATA_DIR is not None
+    tau = load(DATA_DIR / "tau.jsonl.gz")
+
+    found = survival(tau, method("window", writing()), 0.2, counter.count)
+
+    assert {name: str(mean) for name, mean in found.items()} == {
+        "FUR": "0.465",
+        "all": "0.166",
+        "AFUR": "0.465",
+    }
+
+
+# --- planted facts ------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_planted_fact_is_unique_and_none_tears_a_call_from_its_result(kind: str) -> None:
+    call = {"id": "1", "type": "function", "function": {"name": "look", "arguments": "{}"}}
+    asks = {"role": "assistant", "content": None, "tool_calls": [call]}
+    host: list[dict[str, Any]] = [
+        TALK[0],
+        asks,
+        {"role": "tool", "tool_call_id": "1", "content": "none"},
+    ] * 20
+
+    said, facts = plant(kind, list(enumerate(host)), counter.count)
+
+    assert len({fact.value for fact in facts}) == len({fact.topic for fact in facts}) == PLANTED
+    assert all(fact.value in said[fact.seq - 1][1]["content"] for fact in facts)
+    assert all(
+        (before[1].get("tool_calls") is not None) == (after[1]["role"] == "tool")
+        for before, after in pairwise(said)
+    )
+
+
+def test_with_the_whole_budget_every_planted_fact_survives() -> None:
+    found = probe(list(enumerate(chat_of(80))), method("extract", writing()), 2.0, counter.count)
+
+    assert {mean.value for mean in found.associated.values()} == {1.0}
+    assert list(found.by_compactions) == list(range(1, 11))
+
+
+def test_a_window_keeps_the_newest_planted_facts_only() -> None:
+    found = probe(
+        list(enumerate(chat_of(200))),
+        method("window", writing()),
+        0.3,
+        counter.count,
+        kinds=["id"],
+    )
+
+    assert found.by_compactions[1].value == 1.0
+    assert found.by_compactions[10].value == 0.0
+
+
+# --- tokens and money ---------------------------------------------------------------------------
+
+
+def test_where_nothing_is_compacted_nothing_is_saved() -> None:
+    messages = chat_of(4)
+    size = [4 + counter.count(m["role"]) - 1 + counter.count(m["content"]) for m in messages]
+
+    found = economy([("", messages)], "rolling", 8192, writing(), PRICES["gpt-4o"])
+
+    assert (found.calls, found.compactions, found.saved) == (2, 0, 0.0)
+    assert found.tokens == found.full_tokens == size[0] + sum(size[:3])
+    assert found.usd == found.usd_cached == found.tokens * 2.5 / 1_000_000
+
+
+@pytest.mark.parametrize("strategy", ["rolling", "iterations", "window"])
+def test_compaction_saves_tokens_and_a_cache_saves_money(strategy: str) -> None:
+    found = economy([("Be kind.", chat_of(400))], strategy, 2500, writing(), PRICES["gpt-4o"])
+
+    assert found.compactions > 0
+    assert 0.5 < found.saved < 1
+    assert 0.5 < found.prefix < 1
+    assert found.usd_cached < found.usd < found.full_usd
+    assert found.full_usd_cached < found.full_usd
+
+
+# --- the command --------------------------------------------------------------------------------
+
+
+def test_a_table_fits_80_columns(run: Callable[..., Ran], talks: Path, asked: Path) -> None:
+    done = run(str(talks), str(asked))
+
+    assert done.exit_code == 0
+    assert max(map(len, done.stdout.splitlines())) <= 80
+    for word in ("AFUR", "AER", "rolling", "planted facts", "$ cached"):
+        assert word in done.stdout
+
+
+def test_json_has_every_number_with_its_size(
+    run: Callable[..., Ran], talks: Path, asked: Path
+) -> None:
+    done = run(str(talks), str(asked), "--json", "--strategies", "rolling", "window")
+
+    found = json.loads(done.stdout)
+    assert set(found) == {
+        *("format", "summarizer", "ledger", "rounds", "basis", "budgets", "survival", "probes"),
+        *("economy", "requests", "refused", "cost_usd"),
+    }
+    assert found["budgets"] == [0.1, 0.2, 0.4]
+    assert set(found["survival"]) == {"tau", "chat"}
+    assert set(found["survival"]["tau"]["rolling"]) == {"FUR", "all", "AFUR"}
+    assert found["survival"]["tau"]["window"]["FUR"][0]["n"] == 6
+    assert set(found["survival"]["chat"]["window"]) == {"ECR", "EV", "AER", "any"}
+    assert set(found["probes"]["data"]["tau"]["rolling"]["associated"]) == set(KINDS)
+    assert found["probes"]["budget"] == 0.2
+    assert set(found["economy"]["data"]["chat"]) == {"rolling", "window"}
+    assert found["cost_usd"] == found["refused"] == 0
+
+
+def test_several_values_may_follow_an_option_before_and_after_the_files(
+    run: Callable[..., Ran], talks: Path
+) -> None:
+    quick = ("--no-probes", "--no-costs", "--json")
+
+    before = run("--budget", "0.1", "0.3", "--strategies", "window", *quick, str(talks))
+    after = run(str(talks), *quick, "--strategies", "window", "--budget", "0.1", "0.3")
+
+    assert json.loads(before.stdout) == json.loads(after.stdout)
+    assert json.loads(after.stdout)["budgets"] == [0.1, 0.3]
+
+
+@pytest.mark.parametrize(("name", "start"), [("p.png", b"\x89PNG"), ("p.svg", b"<?xml")])
+def test_a_plot_is_drawn(
+    run: Callable[..., Ran], talks: Path, tmp_path: Path, name: str, start: bytes
+) -> None:
+    pytest.importorskip("matplotlib")
+
+    done = run(str(talks), "--strategies", "window", "--no-costs", "--plot", str(tmp_path / name))
+
+    assert done.exit_code == 0
+    assert (tmp_path / name).read_bytes().startswith(start)
+
+
+def test_without_matplotlib_a_plot_says_what_to_install(
+    run: Callable[..., Ran], talks: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
+
+    done = run(str(talks), "--plot", str(tmp_path / "p.png"))
+
+    assert done.exit_code == 1
+    assert "turnmill[evaluate]" in done.stderr
+
+
+def test_without_snowball_stems_it_says_what_to_install(
+    run: Callable[..., Ran], asked: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "snowballstemmer", None)
+    for cached in (wording._stemmer, wording._stem, wording.stems):
+        cached.cache_clear()
+
+    done = run(str(asked))
+
+    assert done.exit_code == 1
+    assert "turnmill[evaluate]" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (("--budget", "1.5"), "--budget 1.5 must lie in (0, 1]"),
+        (("--strategies", "magic"), "no strategy 'magic'"),
+        (("--summarizer", "oracle"), "no summarizer 'oracle'"),
+        (("--model", "unheard-of"), "no price for 'unheard-of'"),
+        (("--values", "spells"), "--values must be one of"),
+        (("--plot", "p.bmp"), "a plot is a .png or .svg file"),
+    ],
+)
+def test_what_cannot_be_done_is_said_in_one_line(
+    run: Callable[..., Ran], talks: Path, words: tuple[str, ...], told: str
+) -> None:
+    done = run(str(talks), *words)
+
+    assert done.exit_code == 1
+    assert told in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("line", "told"),
+    [
+        ("{", "tau.jsonl:1: not JSON"),
+        ("[]", "tau.jsonl:1: not an object with a list of `messages`"),
+        ('{"messages": [3]}', "tau.jsonl:1: messages[0]"),
+        ('{"messages": [], "qa": [{"answer": 1, "evidence": [7]}]}', "evidence beyond the 0"),
+    ],
+)
+def test_a_bad_file_is_named_with_its_line_and_without_its_content(
+    run: Callable[..., Ran], tmp_path: Path, line: str, told: str
+) -> None:
+    path = tmp_path / "tau.jsonl"
+    path.write_text(line)
+
+    done = run(str(path))
+
+    assert done.exit_code == 1
+    assert told in done.stderr.replace("\n", " ")
+
+
+def test_prices_of_one_s_own_replace_the_table_s(
+    run: Callable[..., Ran], asked: Path, tmp_path: Path
+) -> None:
+    prices = tmp_path / "prices.json"
+    prices.write_text(json.dumps({"mine": {"input": 10, "cached_input": 1, "output": 30}}))
+
+    done = run(
+        *(str(asked), "--model", "mine", "--prices", str(prices), "--no-probes", "--json"),
+        *("--strategies", "window"),
+    )
+
+    found = json.loads(done.stdout)["economy"]["data"]["chat"]["window"]
+    assert found["usd"] == pytest.approx(found["tokens"] * 10 / 1_000_000)
+
+
+class Chatterbox:
+    """A summarizer that never keeps to its budget."""
+
+    def summarize(self, request: SummaryRequest, counter: Counter) -> Summary:  # noqa: ARG002
+        return Summary(text="words " * 10_000, model="chatterbox", cost_usd=0.5)
+
+
+def test_any_summarizer_can_be_plugged_in_and_what_it_writes_too_long_counts_as_nothing(
+    run: Callable[..., Ran], talks: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(evaluate, "SUMMARIZERS", {"chatterbox": Chatterbox})
+
+    done = run(
+        *(str(talks), "--summarizer", "chatterbox", "--strategies", "extract", "--json"),
+        *("--budget", "0.4", "--no-probes", "--no-costs"),
+    )
+
+    found = json.loads(done.stdout)
+    assert found["survival"]["tau"]["extract"]["FUR"] == [{"value": 0.0, "n": 6}]
+    assert (found["requests"], found["refused"], found["cost_usd"]) == (3, 3, 1.5)

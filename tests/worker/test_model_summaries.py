@@ -1,0 +1,115 @@
+"""A policy that asks a model: what becomes of a session when the endpoint answers, and when not."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.processes import WorkerProcess, wait_until
+from turnmill import ContextClient, Policy
+from turnmill.embedded import EmbeddedRedis
+from turnmill.testing import FakeEndpoint, Fault
+
+pytestmark = pytest.mark.worker
+
+KEY = "sk-for-tests-only-0123456789"
+ASKING = Policy(
+    max_tokens=2_000,
+    summarizer="openai",
+    model="gpt-4o-mini",
+    strategies=("rolling", "window"),
+    quality_threshold=0.0,
+)
+
+
+@pytest.fixture
+def endpoint() -> Iterator[FakeEndpoint]:
+    with FakeEndpoint(key=KEY) as running:
+        yield running
+
+
+@pytest.fixture
+def worker(store: EmbeddedRedis, endpoint: FakeEndpoint, tmp_path: Path) -> Iterator[WorkerProcess]:
+    env = {"TURNMILL_MODEL_URL": endpoint.base_url, "TURNMILL_MODEL_KEY": KEY}
+    with WorkerProcess(store.url, tmp_path, env=env) as running:
+        yield running
+
+
+def talk(client: ContextClient, session: str) -> None:
+    """Say more than the policy keeps word for word."""
+    for at in range(40):
+        manager = client.manager(session)
+        manager.add_interaction(
+            f"Please bring parcel {at} to street {at * 7} in Bern.",
+            f"Parcel {at} reaches street {at * 7} on 2026-03-{at % 28 + 1:02}: #W{at * 91}.",
+        )
+
+
+def committed(client: ContextClient, session: str) -> None:
+    wait_until(lambda: client.info(session).version >= 1, what="committed")
+
+
+def models(client: ContextClient, session: str) -> list[str]:
+    return [each.record.model for each in client.trajectory(session).compactions]
+
+
+def test_a_model_writes_the_summary_and_its_cost_is_recorded(
+    client: ContextClient, worker: WorkerProcess, endpoint: FakeEndpoint
+) -> None:
+    client.open("s", ASKING)
+
+    talk(client, "s")
+    committed(client, "s")
+
+    first = client.trajectory("s").compactions[0].record
+    assert first.model == "gpt-4o-mini"
+    assert first.prompt_tokens > 0
+    assert first.cost_usd
+    assert endpoint.requests
+    assert "## Goal" in client.read("s").summary
+    assert KEY not in worker.output()
+
+
+@pytest.mark.parametrize("fault", ["401", "404", "429", "500", "reset", "malformed", "refusal"])
+def test_where_the_model_fails_the_extractive_summarizer_stands_in(
+    client: ContextClient, worker: WorkerProcess, endpoint: FakeEndpoint, fault: Fault
+) -> None:
+    endpoint.fail_next(*[fault] * 50)
+    client.open("s", ASKING)
+
+    talk(client, "s")
+    committed(client, "s")
+
+    assert models(client, "s")[0] == "extractive"
+    assert client.read("s").projection is None
+    assert KEY not in worker.output()
+
+
+def test_a_fallback_model_is_asked_before_the_extractive_one(
+    client: ContextClient, worker: WorkerProcess, endpoint: FakeEndpoint
+) -> None:
+    del worker
+    client.open("s", ASKING.model_copy(update={"fallback_model": "gpt-4.1-mini"}))
+    endpoint.fail_next("500")
+
+    talk(client, "s")
+    committed(client, "s")
+
+    assert models(client, "s")[0] == "gpt-4.1-mini"
+
+
+def test_without_a_key_nothing_is_asked_and_the_reason_is_in_the_outcome(
+    client: ContextClient, store: EmbeddedRedis, endpoint: FakeEndpoint, tmp_path: Path
+) -> None:
+    env = {"TURNMILL_MODEL_URL": endpoint.base_url, "TURNMILL_MODEL_KEY": ""}
+    with WorkerProcess(store.url, tmp_path, env=env) as worker:
+        client.open("s", ASKING)
+
+        talk(client, "s")
+        committed(client, "s")
+
+        assert models(client, "s")[0] == "extractive"
+        assert "SummarizerMisconfigured" in worker.output()
+        assert endpoint.requests == []

@@ -1,0 +1,61 @@
+"""The model summarizer as settings and policies say; made on use, once per process."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+from turnmill.contract.policy import Policy
+from turnmill_worker.compaction.snapshot import SummaryRequest
+from turnmill_worker.ports import Counter
+from turnmill_worker.settings import Settings
+from turnmill_worker.summarizers.openai.client import ModelEndpoint, ModelOptions, read_key
+from turnmill_worker.summarizers.openai.prices import load_prices
+from turnmill_worker.summarizers.openai.redaction import load_redactor
+from turnmill_worker.summarizers.openai.summarizer import OpenAiSummarizer
+from turnmill_worker.values import Summary
+
+__all__ = ["ConfiguredSummarizer", "model_summarizer"]
+
+
+def model_summarizer(
+    settings: Settings, model: str, policy: Policy, pid: int
+) -> ConfiguredSummarizer:
+    """A summarizer that asks this model; ``pid`` is of the process whose connections it uses."""
+    options = ModelOptions(
+        model=model,
+        temperature=policy.temperature,
+        timeout_s=policy.model_timeout_s,
+        window_tokens=settings.model_window_tokens,
+        api=settings.model_api,
+    )
+    return ConfiguredSummarizer(settings, options, pid)
+
+
+class ConfiguredSummarizer:
+    """The ``Summarizer`` port; a missing key fails its first request, not the worker."""
+
+    def __init__(self, settings: Settings, options: ModelOptions, pid: int) -> None:
+        self._settings = settings
+        self._options = options
+        self._pid = pid
+
+    def summarize(self, request: SummaryRequest, counter: Counter) -> Summary:
+        """The model's summary; see ``OpenAiSummarizer.summarize``."""
+        made = _summarizer(self._settings, self._options, self._pid)
+        return made.summarize(request, counter)
+
+
+@lru_cache(maxsize=64)
+def _summarizer(settings: Settings, options: ModelOptions, pid: int) -> OpenAiSummarizer:
+    return OpenAiSummarizer(
+        _endpoint(settings, pid),
+        options,
+        redactor=load_redactor(settings.redactor),
+        prices=load_prices(settings.model_prices),
+    )
+
+
+@lru_cache(maxsize=1)
+def _endpoint(settings: Settings, _pid: int) -> ModelEndpoint:
+    key = read_key(settings.model_key, file=settings.model_key_file)
+    return ModelEndpoint(api_key=key, base_url=settings.model_url)
