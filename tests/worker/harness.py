@@ -11,7 +11,8 @@ import signal
 import socket
 import subprocess
 import threading
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Self
 from urllib.parse import urlsplit
@@ -31,6 +32,7 @@ __all__ = [
     "Events",
     "Monitor",
     "Stored",
+    "asking",
     "chat",
     "debug_worker",
     "end_with",
@@ -38,6 +40,7 @@ __all__ = [
     "long_turns",
     "plain_celery",
     "push_all",
+    "question_keys",
     "send",
     "settled",
     "stored",
@@ -251,3 +254,30 @@ def debug_worker(url: str, folder: Path, *, env: Mapping[str, str]) -> WorkerPro
     worker = WorkerProcess(url, folder, name="debug", env=env)
     worker._command = [{"INFO": "DEBUG"}.get(word, word) for word in worker._command]
     return worker
+
+
+# Questions
+
+
+def question_keys(server: redis.Redis, namespace: str, kind: str) -> list[bytes]:
+    """The keys of questions (``ask``) or of their answers (``answer``) there are."""
+    found: Any = server.keys(f"turnmill:{{{namespace}/*:{kind}:*")
+    return list(found)
+
+
+@contextmanager
+def asking(call: Callable[[], object]) -> Iterator[list[BaseException]]:
+    """Ask in a thread of its own; what it raised is in the list when the block has ended."""
+    raised: list[BaseException] = []
+
+    def run() -> None:
+        try:
+            call()
+        except Exception as error:  # noqa: BLE001 - handed to the test
+            raised.append(error)
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    yield raised
+    thread.join(timeout=30)
+    assert not thread.is_alive()

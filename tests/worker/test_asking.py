@@ -5,15 +5,14 @@ from __future__ import annotations
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 import redis
 
 from tests.processes import WorkerProcess, wait_until
-from tests.worker.harness import Events, chat, keys_of, push_all, send
+from tests.worker.harness import Events, chat, keys_of, push_all, question_keys, send
 from turnmill import (
     ContextClient,
     CorruptContext,
@@ -31,29 +30,6 @@ from turnmill.contract.names import Namespace
 from turnmill.embedded import EmbeddedRedis
 
 pytestmark = pytest.mark.worker
-
-
-def _keys(server: redis.Redis, namespace: str, kind: str) -> list[bytes]:
-    found: Any = server.keys(f"turnmill:{{{namespace}/*:{kind}:*")
-    return list(found)
-
-
-@contextmanager
-def _asking(call: Callable[[], object]) -> Iterator[list[BaseException]]:
-    """Ask in a thread of its own; what it raised is in the list when the block has ended."""
-    raised: list[BaseException] = []
-
-    def run() -> None:
-        try:
-            call()
-        except Exception as error:  # noqa: BLE001 - handed to the test
-            raised.append(error)
-
-    thread = threading.Thread(target=run)
-    thread.start()
-    yield raised
-    thread.join(timeout=30)
-    assert not thread.is_alive()
 
 
 def _told(events: Events) -> dict[str, int]:
@@ -157,8 +133,8 @@ def test_questions_and_answers_leave_nothing_behind(
     client.trajectory("s")
     client.summarize("s")
 
-    assert _keys(server, client.namespace, "ask") == []
-    assert _keys(server, client.namespace, "answer") == []
+    assert question_keys(server, client.namespace, "ask") == []
+    assert question_keys(server, client.namespace, "answer") == []
 
 
 @pytest.mark.usefixtures("worker")
@@ -168,8 +144,8 @@ def test_an_answer_nobody_reads_expires(client: ContextClient, server: redis.Red
     client.summarize("s", wait=False)
 
     wait_until(lambda: client.info("s").version == 1)
-    wait_until(lambda: _keys(server, client.namespace, "answer"))
-    [answer] = _keys(server, client.namespace, "answer")
+    wait_until(lambda: question_keys(server, client.namespace, "answer"))
+    [answer] = question_keys(server, client.namespace, "answer")
     assert 0 < int(server.pttl(answer)) <= 60_000
 
 

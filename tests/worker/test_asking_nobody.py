@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import threading
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from typing import Any
+from collections.abc import Callable
 
 import pytest
 import redis
 
 from tests.processes import WorkerProcess, wait_until
-from tests.worker.harness import chat
+from tests.worker.harness import asking, chat, question_keys
 from turnmill import (
     ContextClient,
     NotAnswered,
@@ -30,29 +27,6 @@ def store(new_server: Callable[..., EmbeddedRedis]) -> EmbeddedRedis:
     return new_server()
 
 
-def _keys(server: redis.Redis, namespace: str, kind: str) -> list[bytes]:
-    found: Any = server.keys(f"turnmill:{{{namespace}/*:{kind}:*")
-    return list(found)
-
-
-@contextmanager
-def _asking(call: Callable[[], object]) -> Iterator[list[BaseException]]:
-    """Ask in a thread of its own; what it raised is in the list when the block has ended."""
-    raised: list[BaseException] = []
-
-    def run() -> None:
-        try:
-            call()
-        except Exception as error:  # noqa: BLE001 - handed to the test
-            raised.append(error)
-
-    thread = threading.Thread(target=run)
-    thread.start()
-    yield raised
-    thread.join(timeout=30)
-    assert not thread.is_alive()
-
-
 def test_a_question_no_worker_took_is_withdrawn_and_never_done(
     client: ContextClient, server: redis.Redis, new_worker: Callable[..., WorkerProcess]
 ) -> None:
@@ -63,7 +37,7 @@ def test_a_question_no_worker_took_is_withdrawn_and_never_done(
     with pytest.raises(NotAnswered, match=r"no worker took it up within 1 s, .*'compact'"):
         client.rollback("s", timeout_s=1)
 
-    assert _keys(server, client.namespace, "ask") == []
+    assert question_keys(server, client.namespace, "ask") == []
     wait_until(lambda: server.llen("compact") == 1, what="its hint still waits")
     new_worker("late")
     wait_until(lambda: server.llen("compact") == 0 and client.info("s").counted_seq == 8)
@@ -88,10 +62,10 @@ def test_a_worker_that_died_over_a_question_is_not_waited_for_beyond_the_time(
 ) -> None:
     client.push_many([("s", turn) for turn in chat(20)])
 
-    with _asking(lambda: client.trajectory("s", timeout_s=2)) as raised:
-        wait_until(lambda: _keys(server, client.namespace, "ask"))
+    with asking(lambda: client.trajectory("s", timeout_s=2)) as raised:
+        wait_until(lambda: question_keys(server, client.namespace, "ask"))
         # As a worker does that takes it and dies.
-        server.delete(*_keys(server, client.namespace, "ask"))
+        server.delete(*question_keys(server, client.namespace, "ask"))
 
     assert [type(error) for error in raised] == [NotAnswered]
     assert "a worker took it up and is still at it after 2 s" in str(raised[0])

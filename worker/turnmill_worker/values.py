@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -31,6 +31,7 @@ __all__ = [
     "Summary",
     "Uncounted",
     "UncountedTurn",
+    "as_archived",
 ]
 
 
@@ -161,6 +162,21 @@ class PastState:
     at_ms: int = 0
 
 
+def as_archived(
+    archived: Iterable[ArchivedTurn], left: Iterable[ArchivedTurn | Mark]
+) -> dict[int, ArchivedTurn]:
+    """Turns by seq as the archive will have them when this is drained."""
+    found: dict[int, ArchivedTurn] = {turn.seq: turn for turn in archived}
+    for step in left:
+        if isinstance(step, ArchivedTurn):
+            found.setdefault(step.seq, step)
+            continue
+        for seq, turn in found.items():
+            if step.after_seq < seq <= step.through_seq and turn.state == "kept":
+                found[seq] = replace(turn, state=step.state)
+    return found
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Past:
     """All of a session that is in Redis, at one moment.
@@ -190,16 +206,7 @@ class Past:
 
     def over(self, archived: Sequence[ArchivedTurn]) -> list[ArchivedTurn]:
         """These turns and those in Redis together, once each, by seq, as they are by now."""
-        found = {turn.seq: turn for turn in archived}
-        for step in self.left:
-            if isinstance(step, Mark):
-                marked = (seq for seq in found if step.after_seq < seq <= step.through_seq)
-                for seq in marked:
-                    if found[seq].state == "kept":
-                        found[seq] = replace(found[seq], state=step.state)
-            else:
-                found.setdefault(step.seq, step)
-        found |= {turn.seq: turn for turn in self.log}
+        found = as_archived(archived, self.left) | {turn.seq: turn for turn in self.log}
         return [found[seq] for seq in sorted(found)]
 
 

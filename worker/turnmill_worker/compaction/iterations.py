@@ -11,9 +11,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from turnmill.contract.context import PinnedTurn, SummaryEvent
-from turnmill.contract.render import event_text, render_head
+from turnmill.contract.context import SummaryEvent
+from turnmill.contract.render import event_text
 from turnmill_worker.compaction.rolling import summary_budget
+from turnmill_worker.compaction.room import room_beside
 from turnmill_worker.compaction.snapshot import (
     Count,
     Group,
@@ -34,10 +35,6 @@ _EVENT_SHARE = 0.5
 
 _LEAST_TOKENS = 32
 """An event shorter than this says nothing."""
-
-_SLACK_TOKENS = 8
-"""A text may tokenize a little differently beside its frame than alone."""
-
 
 _Step = tuple[int, list[Group]]
 """An iteration's number and its groups."""
@@ -74,7 +71,8 @@ def _keeping(snapshot: Snapshot, steps: Sequence[_Step], kept: int, count: Count
         summary=snapshot.stored.summary,
         receipts=snapshot.stored.receipts,
     )
-    share = min(summary_budget(snapshot), _room(plan, count))
+    frame = snapshot.stored.model_copy(update={"watermark": plan.cut, "events": ()})
+    share = min(summary_budget(snapshot), room_beside(plan, frame, count))
     finished = list(_finished(snapshot, count))
     left = share - sum(entry.tokens for entry in finished)
     # Shorter events rather than a fold, and room for those of the next compaction.
@@ -185,19 +183,3 @@ def _as_one(older: Sequence[_Entry], share: int, count: Count) -> _Entry:
 
 def _cost(event: SummaryEvent, count: Count) -> int:
     return count([{"role": "user", "content": event_text(event)}])
-
-
-def _room(plan: Plan, count: Count) -> int:
-    """Tokens left for events beside all that stays."""
-    snapshot = plan.snapshot
-    pins = [*snapshot.stored.pins]
-    for group in plan.covered:
-        if group.pinned:
-            pins += [PinnedTurn(seq=turn.seq, messages=turn.shown) for turn in group.turns]
-    frame = snapshot.stored.model_copy(
-        update={"watermark": plan.cut, "events": (), "pins": tuple(pins)}
-    )
-    kept = sum(turn.tokens for turn in snapshot.turns if turn.seq > plan.cut)
-    usage = snapshot.usage
-    fixed = usage.system + usage.pending + usage.REPLY + kept + count(render_head(frame))
-    return snapshot.aim - fixed - _SLACK_TOKENS

@@ -10,11 +10,11 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from turnmill.contract.context import JsonMessage, PinnedTurn, Receipt, StoredContext
+from turnmill.contract.context import JsonMessage, Receipt, StoredContext
 from turnmill.contract.memories import is_memories
 from turnmill.contract.names import Seq
-from turnmill.contract.render import render_head
 from turnmill_worker.compaction.rolling import summary_budget
+from turnmill_worker.compaction.room import room_beside
 from turnmill_worker.compaction.snapshot import (
     Count,
     Group,
@@ -31,9 +31,6 @@ __all__ = ["for_template", "managed", "runs"]
 
 _LEAST_TOKENS = 32
 """A view shorter than this says nothing."""
-
-_SLACK_TOKENS = 8
-"""A text may tokenize a little differently beside its frame than alone."""
 
 
 def managed(snapshot: Snapshot, count: Count) -> Plan | None:
@@ -61,7 +58,10 @@ def managed(snapshot: Snapshot, count: Count) -> Plan | None:
         receipts=_receipts(snapshot, covered, first),
         managed=True,
     )
-    budget = min(summary_budget(snapshot), _room(plan, count))
+    budget = min(
+        summary_budget(snapshot),
+        room_beside(plan, StoredContext(summary="…", managed=True, receipts=plan.receipts), count),
+    )
     if budget < _LEAST_TOKENS:
         return None
     request = SummaryRequest(
@@ -71,20 +71,6 @@ def managed(snapshot: Snapshot, count: Count) -> Plan | None:
         template=policy.template,
     )
     return replace(plan, request=for_template(request, told=seen, latest=latest))
-
-
-def _room(plan: Plan, count: Count) -> int:
-    """Tokens left for the view beside the turns that stay."""
-    snapshot = plan.snapshot
-    pins = [*snapshot.stored.pins]
-    for group in plan.covered:
-        if group.pinned:
-            pins += [PinnedTurn(seq=turn.seq, messages=turn.shown) for turn in group.turns]
-    frame = StoredContext(summary="…", managed=True, receipts=plan.receipts, pins=tuple(pins))
-    kept = sum(turn.tokens for turn in snapshot.turns if turn.seq > plan.cut)
-    usage = snapshot.usage
-    fixed = usage.system + usage.pending + usage.REPLY + kept + count(render_head(frame))
-    return snapshot.aim - fixed - _SLACK_TOKENS
 
 
 def for_template(

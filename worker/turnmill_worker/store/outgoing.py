@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
 from itertools import groupby
 from typing import Any, Literal
 
@@ -20,7 +19,6 @@ __all__ = [
     "RedisOutgoing",
     "archived_compaction",
     "archived_turn",
-    "as_archived",
     "fields_of",
     "left_entry",
 ]
@@ -107,21 +105,6 @@ class RedisOutgoing:
     def _run(self, name: str, keys: SessionKeys, /, **args: str | bytes | int) -> Any:
         script = load_script(lua.__name__, name)
         return run_script(self._redis, script, script.call(keys, **args))
-
-
-def as_archived(
-    archived: Iterable[ArchivedTurn], left: Iterable[ArchivedTurn | Mark]
-) -> dict[int, ArchivedTurn]:
-    """Turns by seq as the archive will have them when this is drained."""
-    found: dict[int, ArchivedTurn] = {turn.seq: turn for turn in archived}
-    for step in left:
-        if isinstance(step, ArchivedTurn):
-            found.setdefault(step.seq, step)
-            continue
-        for seq, turn in found.items():
-            if step.after_seq < seq <= step.through_seq and turn.state == "kept":
-                found[seq] = replace(turn, state=step.state)
-    return found
 
 
 def fields_of(entry: tuple[bytes, Any]) -> Mapping[bytes, bytes]:

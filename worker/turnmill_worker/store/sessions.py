@@ -21,7 +21,7 @@ from turnmill_worker.ports import Archive
 from turnmill_worker.records import ArchivedTurn
 from turnmill_worker.store import lua
 from turnmill_worker.store.leases import RedisLease
-from turnmill_worker.store.outgoing import as_archived, left_entry
+from turnmill_worker.store.outgoing import left_entry
 from turnmill_worker.values import (
     Committed,
     CountedTurn,
@@ -29,6 +29,7 @@ from turnmill_worker.values import (
     SessionRef,
     Uncounted,
     UncountedTurn,
+    as_archived,
 )
 
 __all__ = ["RedisSessions"]
