@@ -12,8 +12,9 @@ from pathlib import Path
 from typing import Self
 
 import psutil
+import redis
 
-__all__ = ["WorkerProcess", "wait_until"]
+__all__ = ["WorkerProcess", "emptied", "wait_until"]
 
 
 def wait_until(
@@ -25,6 +26,12 @@ def wait_until(
         if time.monotonic() > deadline:
             raise AssertionError(f"{what} did not hold within {within_s} s")
         time.sleep(0.02)
+
+
+def emptied(redis_url: str) -> None:
+    """Delete all that earlier tests left on a shared server, before a worker would take it on."""
+    with redis.Redis.from_url(redis_url) as client:
+        client.flushall()
 
 
 class WorkerProcess:

@@ -11,7 +11,7 @@ import pytest
 from typer.testing import CliRunner
 
 from tests.cli.commands import Ran
-from tests.processes import WorkerProcess
+from tests.processes import WorkerProcess, emptied
 from turnmill.cli.app import app
 from turnmill.embedded import EmbeddedRedis
 
@@ -62,6 +62,7 @@ def data_dir(
     """Where a running worker keeps its archive."""
     folder = tmp_path_factory.mktemp("worker")
     env = {"TURNMILL_ARCHIVE_URL": "", "TURNMILL_DATA_DIR": str(folder / "data")}
+    emptied(redis_server.url)
     with WorkerProcess(redis_server.url, folder, env=env):
         yield folder / "data"
 

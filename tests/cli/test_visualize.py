@@ -10,7 +10,7 @@ import redis
 
 from tests.cli.commands import Ran
 from tests.pictures import data_url, png, showing
-from tests.processes import WorkerProcess, wait_until
+from tests.processes import WorkerProcess, emptied, wait_until
 from turnmill import ContextClient, Policy
 from turnmill.contract.names import Namespace, Seq, SessionId
 from turnmill.contract.trajectory import Trajectory, TrajectoryTurn
@@ -115,6 +115,7 @@ def test_a_session_is_drawn_whole_and_from_the_archive_when_redis_has_lost_it(
         assert ran.exit_code == 0, ran.stderr
         return page.read_text(encoding="utf-8")
 
+    emptied(redis_server.url)
     client.open("desk/agent-7", policy=Policy(max_tokens=2000))
     with WorkerProcess(redis_server.url, tmp_path, env=env):
         for number in range(40):

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import redis
 
-from tests.processes import WorkerProcess
+from tests.processes import WorkerProcess, emptied
 from tests.realdata import DATA_DIR, requires_data
 from tests.replay.commands import run
 from turnmill.embedded import EmbeddedRedis
@@ -23,6 +23,7 @@ def pipeline(
     """The URL of a Redis with a worker beside it, who keeps an archive."""
     folder = tmp_path_factory.mktemp("replay")
     env = {"TURNMILL_ARCHIVE_URL": "", "TURNMILL_DATA_DIR": str(folder / "data")}
+    emptied(redis_server.url)
     with WorkerProcess(redis_server.url, folder, env=env):
         yield redis_server.url
 
