@@ -320,7 +320,7 @@ class ContextClient:
 
         Raises:
             UnknownTemplate: no such template where the worker looks.
-            SessionBusy: another worker is compacting it.
+            SessionBusy: another worker is compacting it, and takes long.
             NotAnswered: no worker was done in time; says whether one is at it.
             UnknownSession: never opened nor pushed to, forgotten, or expired.
         """

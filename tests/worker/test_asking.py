@@ -110,6 +110,16 @@ def test_a_summary_of_a_session_that_is_compacted_says_it_is_busy(
 
 
 @pytest.mark.usefixtures("worker")
+def test_a_summary_waits_for_a_compaction_that_does_not_take_long(
+    client: ContextClient, server: redis.Redis
+) -> None:
+    client.push_many([("s", turn) for turn in chat(20)])
+    server.set(keys_of(client, "s").lease, "somebody", px=500)
+
+    assert client.summarize("s").turns_summarized > 0
+
+
+@pytest.mark.usefixtures("worker")
 def test_a_worker_that_meets_a_defect_says_so_at_once(
     client: ContextClient, server: redis.Redis
 ) -> None:

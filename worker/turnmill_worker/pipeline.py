@@ -50,6 +50,10 @@ HANDOVER_S = 5.0
 """When the sweep doubts that a summary job handed on was ever received."""
 
 
+PATIENCE_S = 10.0
+"""How long what somebody asked for waits for a compaction under way."""
+
+
 class Pipeline:
     """One worker process's stages, given what they need from outside."""
 
@@ -281,11 +285,11 @@ class Pipeline:
 
         Raises:
             UnknownSession: there is no such session.
-            SessionBusy: another worker is compacting it.
+            SessionBusy: another worker is compacting it, and takes long.
             InvalidName, UnknownTemplate, InvalidTemplate: the template cannot be used.
         """
         self._writer.check(template)
-        with self._sessions.lease(ref) as lease:
+        with self._sessions.lease(ref, patience_s=PATIENCE_S) as lease:
             self.estimate(ref)
             snapshot = self._sessions.snapshot(ref)
             if snapshot is None:

@@ -125,8 +125,10 @@ class Sessions(Protocol):
     ) -> tuple[LoggedTurn, ...]:
         """Turns out of the log, from Redis and the archive, by seq."""
 
-    def lease(self, ref: SessionRef) -> AbstractContextManager[Lease | None]:
-        """The right to compact the session, or None when it is taken or the session gone."""
+    def lease(
+        self, ref: SessionRef, *, patience_s: float = 0.0
+    ) -> AbstractContextManager[Lease | None]:
+        """The right to compact the session; None when it is gone, or still taken after so long."""
 
     def commit(
         self,

@@ -6,6 +6,7 @@ They save duplicate cost; the version, not the lease, makes commits safe.
 from __future__ import annotations
 
 import threading
+import time
 import uuid
 from collections.abc import Callable
 from types import TracebackType
@@ -18,6 +19,9 @@ from turnmill_worker.compaction.snapshot import Snapshot
 
 __all__ = ["RedisLease"]
 
+_LOOK_EVERY_S = 0.1
+"""While somebody else has it."""
+
 
 class RedisLease:
     """A lease as a context manager: renewed while the block runs, released when it ends.
@@ -26,25 +30,44 @@ class RedisLease:
     """
 
     def __init__(
-        self, run: Callable[..., Any], keys: SessionKeys, session: SessionId, *, lease_ms: int
+        self,
+        run: Callable[..., Any],
+        keys: SessionKeys,
+        session: SessionId,
+        *,
+        lease_ms: int,
+        patience_s: float = 0.0,
     ) -> None:
         self.owner = uuid.uuid4().hex
         self._run = run
         self._keys = keys
         self._session = session
         self._lease_ms = lease_ms
+        self._patience_s = patience_s
         self._held = False
         self._ended = threading.Event()
 
     def __enter__(self) -> Self | None:
-        taken = self._run(
-            "claim", self._keys, session=self._session, owner=self.owner, lease_ms=self._lease_ms
-        )
+        deadline = time.monotonic() + self._patience_s
+        while (taken := self._claim()) == 0 and time.monotonic() < deadline:
+            time.sleep(_LOOK_EVERY_S)
         self._held = taken == 1
         if not self._held:
             return None
         threading.Thread(target=self._keep, name="turnmill-lease", daemon=True).start()
         return self
+
+    def _claim(self) -> int:
+        """1 when it is ours now, 0 when somebody has it, -1 when there is no such session."""
+        return int(
+            self._run(
+                "claim",
+                self._keys,
+                session=self._session,
+                owner=self.owner,
+                lease_ms=self._lease_ms,
+            )
+        )
 
     def __exit__(
         self,

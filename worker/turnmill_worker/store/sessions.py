@@ -186,9 +186,11 @@ class RedisSessions:
             )
         )
 
-    def lease(self, ref: SessionRef) -> RedisLease:
+    def lease(self, ref: SessionRef, *, patience_s: float = 0.0) -> RedisLease:
         """The right to compact the session, as a context manager; None inside when taken."""
-        return RedisLease(self._run, _keys(ref), ref.session, lease_ms=self._lease_ms)
+        return RedisLease(
+            self._run, _keys(ref), ref.session, lease_ms=self._lease_ms, patience_s=patience_s
+        )
 
     def commit(
         self,
