@@ -24,7 +24,7 @@ demo: setup  ## Run 50 concurrent tool-using agents through the whole pipeline, 
 
 test: setup  ## Run every test and the coverage gate
 	$(BIN)/coverage erase
-	$(BIN)/coverage run -m pytest
+	$(BIN)/coverage run -m pytest --numprocesses=auto --maxprocesses=4 --dist=loadscope
 	$(BIN)/coverage combine --quiet
 	$(BIN)/coverage report
 

@@ -557,7 +557,7 @@ def test_a_rollback_restores_the_checkpoint_and_says_how_many_turns_were_lost(
     assert done.turns_lost == 5
     assert done.seq == 4
     assert agent.messages() == before
-    assert agent.read().exact
+    wait_until(lambda: agent.read().exact, what="counted")
 
 
 def test_each_rollback_goes_one_checkpoint_further_back(agents: ContextClient) -> None:
