@@ -12,6 +12,7 @@ import openai
 from pydantic import SecretStr
 
 from turnmill_worker.summarizers.openai.answers import Answer, from_chat, from_response
+from turnmill_worker.summarizers.openai.bounds import MOST_BYTES, bounded_client, one_call
 from turnmill_worker.summarizers.openai.errors import (
     SummarizerMisconfigured,
     SummarizerUnavailable,
@@ -28,6 +29,9 @@ OPENAI_URL: Final = "https://api.openai.com/v1"
 
 _CONNECT_S: Final = 5.0
 
+# The last is JSON nested too deep.
+_NO_ANSWER: Final = (AttributeError, IndexError, KeyError, TypeError, ValueError, RecursionError)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelOptions:
@@ -38,7 +42,7 @@ class ModelOptions:
         temperature: left to the model when None; reasoning models refuse any other.
         max_output_tokens: most tokens of one answer, reasoning included.
         window_tokens: what the model takes, input and output together.
-        timeout_s: longest silence of the endpoint.
+        timeout_s: most time of one call, from its beginning to the last byte of the answer.
         api: which of the two APIs is spoken.
     """
 
@@ -88,7 +92,7 @@ class ModelEndpoint:
             # The ladder decides about a second try: it knows of other models and sessions.
             max_retries=0,
             # A conversation goes where the operator said, and nowhere it is sent on to.
-            http_client=openai.DefaultHttpxClient(follow_redirects=False),
+            http_client=bounded_client(openai.DefaultHttpxClient(follow_redirects=False)),
         )
 
     def __repr__(self) -> str:
@@ -112,14 +116,20 @@ class ModelEndpoint:
             SummarizerMisconfigured: it will not.
         """
         failure: SummarizerUnavailable | SummarizerMisconfigured
-        try:
-            return self._respond(prompt, options)
-        except openai.OpenAIError as error:
-            failure = translated(error, model=options.model, timeout_s=options.timeout_s)
-        except (AttributeError, IndexError, KeyError, TypeError, ValueError) as error:
-            # The package checks nothing: a proxy's page comes back as it is, or fails as JSON.
+        with one_call(options.timeout_s) as call:
+            try:
+                return self._respond(prompt, options)
+            except openai.OpenAIError as error:
+                failure = translated(error, model=options.model, timeout_s=options.timeout_s)
+            except _NO_ANSWER as error:
+                # The package checks nothing: a proxy's page comes back as it is, or fails as JSON.
+                failure = SummarizerUnavailable(
+                    f"{options.model}: the endpoint's answer is not of the API "
+                    f"({type(error).__name__})"
+                )
+        if call.is_too_large:
             failure = SummarizerUnavailable(
-                f"{options.model}: the endpoint's answer is not of the API ({type(error).__name__})"
+                f"{options.model}: an answer of more than {MOST_BYTES:,} bytes"
             )
         # Out here, so that the original is not even the new error's context.
         raise failure
