@@ -106,10 +106,15 @@ class _Backend(httpcore2.NetworkBackend):
         self._inner = inner
 
     def connect_tcp(
-        self, host: str, port: int, timeout: float | None = None, **options: Any
-    ) -> httpcore2.NetworkStream:
+        self,
+        host: str,
+        port: int,
+        timeout: float | None = None,
+        local_address: str | None = None,
+        socket_options: Any = None,
+    ) -> _Stream:
         left = _left_s(timeout, httpcore2.ConnectTimeout)
-        return _Stream(self._inner.connect_tcp(host, port, timeout=left, **options))
+        return _Stream(self._inner.connect_tcp(host, port, left, local_address, socket_options))
 
     def sleep(self, seconds: float) -> None:
         self._inner.sleep(seconds)
