@@ -5,7 +5,7 @@ from __future__ import annotations
 import gzip
 import json
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -18,7 +18,7 @@ from tests.cli.commands import Ran
 from tests.realdata import DATA_DIR, requires_data
 from turnmill.cli import evaluate
 from turnmill.cli.app import _Commands
-from turnmill.cli.evaluating import wording
+from turnmill.cli.evaluating import asking, wording
 from turnmill.cli.evaluating.economy import economy
 from turnmill.cli.evaluating.entities import VALUES
 from turnmill.cli.evaluating.methods import METHODS, Writing, method, portions
@@ -34,6 +34,7 @@ from turnmill.cli.evaluating.prices import PRICES
 from turnmill.cli.evaluating.probes import KINDS, PLANTED, plant, probe
 from turnmill.cli.evaluating.survival import DataSet, OverBudget, load, survival
 from turnmill.cli.evaluating.wording import kept_by_seq, stems
+from turnmill.testing import FakeEndpoint, Fault
 from turnmill_worker.compaction.snapshot import SummaryRequest
 from turnmill_worker.ports import Counter
 from turnmill_worker.summarizers.offline import ExtractiveSummarizer
@@ -294,7 +295,7 @@ def test_json_has_every_number_with_its_size(
     found = json.loads(done.stdout)
     assert set(found) == {
         *("format", "summarizer", "ledger", "rounds", "basis", "budgets", "survival", "probes"),
-        *("economy", "requests", "refused", "cost_usd"),
+        *("economy", "requests", "refused", "cost_usd", "unpriced"),
     }
     assert found["budgets"] == [0.1, 0.2, 0.4]
     assert set(found["survival"]) == {"tau", "chat"}
@@ -431,3 +432,140 @@ def test_any_summarizer_can_be_plugged_in_and_what_it_writes_too_long_counts_as_
     found = json.loads(done.stdout)
     assert found["survival"]["tau"]["extract"]["FUR"] == [{"value": 0.0, "n": 6}]
     assert (found["requests"], found["refused"], found["cost_usd"]) == (3, 3, 1.5)
+
+
+# --- with a model -------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def endpoint(monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeEndpoint]:
+    monkeypatch.setattr(asking, "FIRST_WAIT_S", 0.01)
+    with FakeEndpoint(retry_after_s=0.01) as serving:
+        monkeypatch.setenv("TURNMILL_MODEL_URL", serving.base_url)
+        monkeypatch.setenv("TURNMILL_MODEL", "gpt-4o-mini")
+        monkeypatch.setenv("TURNMILL_MODEL_KEY", "sk-for-tests-only")
+        yield serving
+
+
+SHORT = ("--summarizer", "openai", "--strategies", "rolling", "--no-probes", "--no-costs")
+
+
+@pytest.fixture
+def long_talk(tmp_path: Path) -> Path:
+    said = "Please return order #W{0:07} of {0} shirts, do not touch the others and never call me."
+    talk = [
+        {"role": "assistant", "content": f"I return #W{at % 48:07} because it was {at} days late."}
+        if at % 2
+        else {"role": "user", "content": said.format(at)}
+        for at in range(80)
+    ]
+    path = tmp_path / "tau.jsonl"
+    path.write_text(json.dumps({"messages": talk}))
+    return path
+
+
+def test_a_model_is_evaluated_like_any_other_and_what_it_cost_is_told(
+    run: Callable[..., Ran], long_talk: Path, endpoint: FakeEndpoint
+) -> None:
+    done = run(*SHORT, "--budget", "0.4", "--json", str(long_talk))
+
+    assert done.exit_code == 0, done.stderr
+    found = json.loads(done.stdout)
+    assert found["summarizer"] == "openai"
+    assert (found["requests"], found["refused"], found["unpriced"]) == (4, 0, 0)
+    assert len(endpoint.requests) == 4
+    assert found["cost_usd"] > 0
+
+
+def test_with_costs_a_model_writes_for_the_pipelines_own_stages(
+    run: Callable[..., Ran], talks: Path, endpoint: FakeEndpoint
+) -> None:
+    done = run(
+        *("--summarizer", "openai", "--strategies", "rolling", "--budget", "0.4"),
+        *("--no-probes", "--max-tokens", "512", str(talks)),
+    )
+
+    assert done.exit_code == 0, done.stderr
+    assert "spent on texts: $" in done.stderr
+    assert len(endpoint.requests) > 0
+
+
+def test_a_refused_text_leaves_the_last_one_and_is_paid_for_all_the_same(
+    run: Callable[..., Ran], long_talk: Path, endpoint: FakeEndpoint
+) -> None:
+    whole = json.loads(run(*SHORT, "--budget", "0.4", "--json", str(long_talk)).stdout)
+    endpoint.fail_next("ok", "refusal-text", "refusal-text")
+
+    done = run(*SHORT, "--budget", "0.4", "--json", str(long_talk))
+
+    found = json.loads(done.stdout)
+    assert (found["requests"], found["refused"]) == (4, 1)
+    assert found["cost_usd"] > whole["cost_usd"]
+    # The text after the refused one carries on what stood before it.
+    assert "<<summary so far" in endpoint.requests[-2].prompt
+
+
+def test_what_passes_is_asked_again(
+    run: Callable[..., Ran], long_talk: Path, endpoint: FakeEndpoint
+) -> None:
+    endpoint.fail_next("429-retry-after", "503", "reset")
+
+    done = run(*SHORT, "--budget", "0.4", "--json", str(long_talk))
+
+    assert done.exit_code == 0
+    assert json.loads(done.stdout)["refused"] == 0
+    assert len(endpoint.requests) == 4 + 3
+
+
+@pytest.mark.parametrize(
+    ("fault", "told", "calls"),
+    [
+        ("503", "gave up after 5 calls: gpt-4o-mini: HTTP 503", 5),
+        ("401", "gpt-4o-mini: HTTP 401, the key is not accepted", 1),
+    ],
+)
+def test_what_does_not_pass_ends_it_with_a_clear_message(
+    run: Callable[..., Ran],
+    long_talk: Path,
+    endpoint: FakeEndpoint,
+    fault: Fault,
+    told: str,
+    calls: int,
+) -> None:
+    endpoint.fail_next(*[fault] * 9)
+
+    done = run(*SHORT, str(long_talk))
+
+    assert done.exit_code == 1
+    assert told in " ".join(done.stderr.split())
+    assert len(endpoint.requests) == calls
+
+
+def test_a_model_without_a_price_is_said_to_have_none(
+    run: Callable[..., Ran],
+    long_talk: Path,
+    endpoint: FakeEndpoint,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    del endpoint
+    monkeypatch.setenv("TURNMILL_MODEL", "one-of-our-own")
+
+    done = run(*SHORT, "--budget", "0.4", str(long_talk))
+
+    assert "$0.0000, and 4 without a known price" in " ".join(done.stderr.split())
+
+
+def test_without_a_key_nothing_is_read_or_asked(
+    run: Callable[..., Ran],
+    tmp_path: Path,
+    endpoint: FakeEndpoint,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.delenv("TURNMILL_MODEL_KEY")
+
+    done = run(*SHORT, str(tmp_path / "not-there.jsonl"))
+
+    assert done.exit_code == 1
+    assert "TURNMILL_MODEL_KEY" in done.stderr
+    assert "not-there" not in done.stderr
+    assert endpoint.requests == []

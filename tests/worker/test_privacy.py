@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import json
+import threading
 import traceback
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -35,6 +38,7 @@ from turnmill import (
 from turnmill.contract.keys import commits_channel
 from turnmill.contract.names import Namespace
 from turnmill.embedded import EmbeddedRedis
+from turnmill.testing import FakeEndpoint, Fault
 
 pytestmark = pytest.mark.worker
 
@@ -204,6 +208,63 @@ def test_events_and_results_hold_no_content(overheard: Overheard) -> None:
 
 def test_announcements_of_commits_hold_no_content(overheard: Overheard) -> None:
     assert MARK not in str(overheard.announcements)
+
+
+class _Telling(BaseHTTPRequestHandler):
+    """A model endpoint that puts what it is sent wherever an answer takes text."""
+
+    def do_POST(self) -> None:
+        asked = self.rfile.read(int(self.headers.get("Content-Length") or 0))
+        self.server.heard.append(asked)  # type: ignore[attr-defined]
+        body = json.dumps({"error": {"message": asked.decode(), "code": MARK}}).encode()
+        self.send_response(500, f"{MARK} went wrong")
+        self.send_header("X-Request-Id", f"{MARK}-id")
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, *_: object) -> None:
+        """Says nothing."""
+
+
+@pytest.fixture
+def telling() -> Iterator[ThreadingHTTPServer]:
+    with ThreadingHTTPServer(("127.0.0.1", 0), _Telling) as server:
+        server.heard = []  # type: ignore[attr-defined]
+        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
+        thread.start()
+        yield server
+        server.shutdown()
+        thread.join()
+
+
+def test_a_worker_that_asks_a_model_logs_no_content_either(
+    new_server: Callable[..., EmbeddedRedis],
+    tmp_path: Path,
+    telling: ThreadingHTTPServer,
+) -> None:
+    store = new_server()
+    faults: list[Fault] = ["400", "malformed", "not-openai", "reset", "huge", "echo", "injected"]
+    key = {"TURNMILL_MODEL_KEY": f"{MARK}-key", "OPENAI_LOG": "debug"}
+    with FakeEndpoint(script=faults) as endpoint:
+        asked: dict[str, list[Any]] = {
+            endpoint.base_url: endpoint.requests,
+            f"http://127.0.0.1:{telling.server_port}/v1": telling.heard,  # type: ignore[attr-defined]
+        }
+        for number, (url, heard) in enumerate(asked.items()):
+            folder = tmp_path / str(number)
+            folder.mkdir()
+            worker = debug_worker(store.url, folder, env={**key, "TURNMILL_MODEL_URL": url})
+            with ContextClient(store.url, namespace=f"model{number}") as client, worker:
+                for at in range(len(faults)):
+                    preset = ROLLING if at else Policy.managed(recent_runs=3, passthrough_runs=1)
+                    more = {"summarizer": "openai", "model": f"model-{at}"}
+                    client.open(f"s{at}", preset.model_copy(update=more))
+                    push_all(client, f"s{at}", chat(80, topic=f"{MARK}-topic"))
+                wait_until(lambda: len(heard) >= len(faults), what="all asked")  # noqa: B023
+            assert "DEBUG" in worker.output()
+            assert MARK not in worker.output()
+            assert MARK in str(heard)
 
 
 BAD_TURNS: dict[str, Any] = {

@@ -84,7 +84,7 @@ def _stop_sweep(**_: Any) -> None:
 
 
 @signals.after_setup_logger.connect
-def _set_up_logging(**_: Any) -> None:
+def _set_up_logging(logger: logging.Logger, **_: Any) -> None:
     """Events as key=value lines, or JSON; through the standard handlers Celery set up."""
     renderer: Any = (
         structlog.processors.JSONRenderer()
@@ -99,3 +99,15 @@ def _set_up_logging(**_: Any) -> None:
     )
     # Celery's own line per task repeats ours, with the result's repr.
     logging.getLogger("celery.app.trace").setLevel(logging.WARNING)
+    for handler in logger.handlers:
+        handler.addFilter(_quotes_no_endpoint)
+
+
+def _quotes_no_endpoint(record: logging.LogRecord) -> bool:
+    """Whether a line is none of those that quote a model endpoint's status line and headers.
+
+    It may repeat there what it was sent. Asked of each line by the handlers, for the environment
+    (``OPENAI_LOG``) can set one of these loggers' levels.
+    """
+    talkative = record.name.partition(".")[0] in ("httpcore2", "httpx2", "openai")
+    return record.levelno >= logging.WARNING or not talkative

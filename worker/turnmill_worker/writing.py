@@ -181,18 +181,37 @@ def _texts(plan: Plan, summaries: Sequence[Summary], count: Count) -> list[str]:
 def _filled(
     request: SummaryRequest, template: Template | None, snapshot: Snapshot
 ) -> SummaryRequest:
+    """The request with the template's text and, apart from it, what people and tools wrote.
+
+    Nothing of that is in the text: it becomes a system message.
+    """
     if template is None or not request.template:
         return request
-    values = {
+    names = {"recent_turns": "conversation", "previous_summary": "summary so far"}
+    shown = {
+        name: (names.get(name, name.replace("_", " ")), value)
+        for name, value in _values(request, snapshot).items()
+        if value and name in template.placeholders
+    }
+    pointers = {name: f'(given below, marked "{called}")' for name, (called, _) in shown.items()}
+    return replace(
+        request,
+        instructions=render(template, pointers).text,
+        material=tuple(given for name, given in shown.items() if name not in names),
+    )
+
+
+def _values(request: SummaryRequest, snapshot: Snapshot) -> dict[str, str]:
+    """What the placeholders stand for."""
+    return {
         "recent_turns": readable(request.records),
-        "latest_input": request.latest_input,
         "previous_summary": request.previous,
         "system_prompt": snapshot.system,
         "session": snapshot.session,
         "memories": request.memories,
         "reflections": request.reflections,
+        "latest_input": request.latest_input,
     }
-    return replace(request, instructions=render(template, values).text)
 
 
 def _quality(before: Snapshot, plan: Plan, context: StoredContext) -> Quality | None:
@@ -254,7 +273,7 @@ def _detail(
             "model": summary.model,
             "raw_output": summary.text,
             "parsed_output": parse_output(template, summary.text),
-            "input": request.instructions,
+            "input": render(template, _values(request, snapshot)).text,
             "sections": list(sections_found(template, summary.text)),
             "budget": {
                 "summary_tokens": request.budget_tokens,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -11,7 +10,6 @@ import typer
 from typer.core import TyperCommand
 
 from turnmill.cli.output import CommandFailed
-from turnmill.contract.policy import Policy
 
 if TYPE_CHECKING:
     from turnmill.cli.evaluating.report import Evaluation
@@ -28,11 +26,10 @@ def _extractive() -> Summarizer:
 
 def _openai() -> Summarizer:
     """The model a worker would ask with the same environment."""
+    from turnmill.cli.evaluating.asking import model_of  # noqa: PLC0415
     from turnmill_worker.settings import Settings  # noqa: PLC0415
-    from turnmill_worker.summarizers.openai.configured import model_summarizer  # noqa: PLC0415
 
-    settings = Settings()
-    return model_summarizer(settings, settings.model, Policy(), os.getpid())
+    return model_of(Settings())
 
 
 SUMMARIZERS: Mapping[str, Callable[[], Summarizer]] = {
@@ -162,10 +159,14 @@ def evaluate(
         probes=not no_probes,
         costs=not no_costs,
     )
+    writer: Any = SUMMARIZERS[summarizer]()
     try:
-        found: Evaluation = run(wanted, SUMMARIZERS[summarizer]())
+        found: Evaluation = run(wanted, writer)
     except BadInput as error:
         raise CommandFailed(str(error)) from None
+    finally:
+        # Only a model has connections.
+        getattr(writer, "close", lambda: None)()
     if plot is not None:
         plotting.draw(found, plot)
         print_note(f"drawn: {plot}")
@@ -175,4 +176,10 @@ def evaluate(
     for table in tables(found):
         stdout().print(table)
     if found.refused:
-        print_note(f"{found.refused} of {found.requests} texts refused: they count as empty")
+        print_note(
+            f"{found.refused} of {found.requests} texts refused: they count as empty, and "
+            "`rolling` goes on with its last one"
+        )
+    if summarizer != "extractive":
+        unknown = f", and {found.unpriced} without a known price" if found.unpriced else ""
+        print_note(f"spent on texts: ${found.cost_usd:.4f}{unknown}")

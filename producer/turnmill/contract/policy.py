@@ -87,7 +87,7 @@ class Policy(BaseModel):
         model: the endpoint's name for the model; the workers' own when empty.
         fallback_model: asked when ``model`` fails, before ``extractive``; none when empty.
         temperature: of the model; its default when None.
-        model_timeout_s: how long the endpoint may be silent.
+        model_timeout_s: how long one call of the model may take, its last byte included.
         max_history_images: newest pictures kept; older ones give way to a line of text. None
             keeps all.
         keep_first_image: the session's first picture (the thumbnail) stays, and does not count.

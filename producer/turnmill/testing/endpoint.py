@@ -8,6 +8,7 @@ import os
 import socket
 import struct
 import threading
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from http import HTTPStatus
@@ -23,6 +24,8 @@ __all__ = ["FakeEndpoint"]
 
 _PATHS = ("/v1/chat/completions", "/v1/responses", "/v1/embeddings")
 _CHARS_PER_TOKEN = 4
+_DRIP_S = 0.1
+_HUGE_PIECE = b"## Goal of a text that has no end. " * 2048
 
 
 class FakeEndpoint:
@@ -36,7 +39,8 @@ class FakeEndpoint:
         key: the only key it accepts; any when empty.
         models: the models it has; any when empty.
         retry_after_s: what ``429-retry-after`` says.
-        hang_s: how long ``timeout`` hangs, unless the endpoint closes before.
+        hang_s: how long ``timeout`` hangs and ``drip`` and ``huge`` go on, unless the endpoint
+            closes before.
         port: 0 takes a free one.
     """
 
@@ -211,24 +215,49 @@ class _Handler(BaseHTTPRequestHandler):
         if hangs:
             self.close_connection = True
             return
-        self._send(outcome)
+        with contextlib.suppress(ConnectionError):
+            self._send(outcome)
 
     def _send(self, outcome: _Outcome) -> None:
         head = [
             f"HTTP/1.1 {outcome.status} {HTTPStatus(outcome.status).phrase}",
             "Content-Type: application/json",
-            f"Content-Length: {len(outcome.body)}",
             "x-request-id: req_fake",
         ]
+        if outcome.fault == "huge":
+            self._send_endlessly(head)
+            return
+        head.append(f"Content-Length: {len(outcome.body)}")
         if outcome.fault == "429-retry-after":
             head.append(f"Retry-After: {self.server.endpoint.retry_after_s:g}")
         whole = "\r\n".join(head).encode() + b"\r\n\r\n" + outcome.body
+        if outcome.fault == "drip":
+            self._drip(whole, len(whole) - len(outcome.body))
+            return
         broken = outcome.fault == "reset"
-        with contextlib.suppress(ConnectionError):
-            # One write, or Nagle's algorithm and a delayed acknowledgement cost 40 ms.
-            self.wfile.write(whole[: -len(outcome.body) // 2] if broken else whole)
+        # One write, or Nagle's algorithm and a delayed acknowledgement cost 40 ms.
+        self.wfile.write(whole[: -len(outcome.body) // 2] if broken else whole)
         if broken:
             self._reset()
+
+    def _drip(self, whole: bytes, at_once: int) -> None:
+        endpoint = self.server.endpoint
+        self.close_connection = True
+        self.wfile.write(whole[:at_once])
+        for byte in whole[at_once : at_once + int(endpoint.hang_s / _DRIP_S)]:
+            if endpoint.closing.wait(_DRIP_S):
+                return
+            self.wfile.write(bytes((byte,)))
+
+    def _send_endlessly(self, head: list[str]) -> None:
+        endpoint = self.server.endpoint
+        self.close_connection = True
+        self.wfile.write("\r\n".join([*head, "Connection: close"]).encode() + b"\r\n\r\n")
+        self.wfile.write(b'{"choices": [{"message": {"content": "')
+        end = time.monotonic() + endpoint.hang_s
+        # A pause, so that a client that reads it all is not out of memory within seconds.
+        while time.monotonic() < end and not endpoint.closing.wait(0.001):
+            self.wfile.write(_HUGE_PIECE)
 
     def _reset(self) -> None:
         # Lingering for 0 s sends a reset; socketserver would end it in an orderly way first.

@@ -21,6 +21,8 @@ Fault = Literal[
     "500",
     "503",
     "timeout",
+    "drip",
+    "huge",
     "reset",
     "malformed",
     "not-openai",
@@ -36,8 +38,9 @@ Fault = Literal[
 ]
 """How one request is answered.
 
-``timeout`` hangs, ``reset`` breaks off in the middle of the body, ``malformed`` is no JSON, and
-``not-openai`` is JSON of another shape. The last nine are HTTP 200 with a text nobody should use;
+``timeout`` hangs, ``drip`` sends a byte of the body now and then, the body of ``huge`` never ends,
+``reset`` breaks off in the middle of it, ``malformed`` is no JSON, and ``not-openai`` is JSON of
+another shape. The last nine are HTTP 200 with a text nobody should use;
 ``injected`` adds an instruction no user gave.
 """
 

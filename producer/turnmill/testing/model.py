@@ -42,8 +42,9 @@ _PIECE = re.compile(r"[A-Za-z]{1,5}|\d{1,3}|[^\sA-Za-z\d]")
 
 _LINE_TOKENS: Final = 2
 
-_RECORD = re.compile(r"^<<[0-9a-f]{8,} #(\d+) (\w+)[^>\n]*>>$")
-_BLOCK = re.compile(r"^<<(summary so far|notes|conversation|end) [0-9a-f]{8,}>>$")
+_RECORD = re.compile(r"^<<[0-9a-f]{8,} (?:#(\d+) )?(\w+)[^>\n]*>>$")
+_BLOCK = re.compile(r"^<<([a-z ]+) [0-9a-f]{8,}>>$")
+_NO_MESSAGES = ("summary so far", "notes", "conversation", "end")
 _SENTENCE = re.compile(r"[^.!?\n。！？]+(?:[.!?](?!\s|$)[^.!?\n。！？]*)*[.!?。！？]*")
 _IDENTIFIER = re.compile(r"[\d/@_]")
 """A word with one of these names something."""
@@ -141,9 +142,14 @@ def _read(text: str) -> _Material:
     for line in text.split("\n"):
         if record := _RECORD.match(line):
             lines = []
-            material.records.append((int(record[1]), record[2], lines))
-        elif _BLOCK.match(line):
+            role = record[2] if record[2] in ("user", "assistant") else "tool"
+            material.records.append((int(record[1] or 0), role, lines))
+        elif block := _BLOCK.match(line):
             section, lines = "", None
+            if block[1] not in _NO_MESSAGES:
+                lines = []
+                role = "user" if block[1] == "latest input" else "tool"
+                material.records.append((0, role, lines))
         elif lines is not None:
             lines.append(line)
         elif heading := _HEADING.match(line):
@@ -182,7 +188,7 @@ def _fresh(material: _Material) -> Mapping[str, Sequence[str]]:
     """What newer messages have for each kind of section."""
     user, assistant = material.sentences("user"), material.sentences("assistant")
     everyone = material.sentences("user", "assistant", "tool")
-    seqs = [seq for seq, _, _ in material.records]
+    seqs = [seq for seq, _, _ in material.records if seq]
     return {
         "goal": user[:1],
         "constraints": [s for s in user if _WISH.search(s) and not s.endswith("?")],

@@ -357,7 +357,46 @@ def test_the_command_refuses_faults_it_does_not_know(given: str) -> None:
     assert isinstance(outcome.exception, InvalidInput)
 
 
+def test_a_body_that_drips_is_whole_in_the_end_or_breaks_off(endpoint: FakeEndpoint) -> None:
+    endpoint.hang_s = 0.35
+    endpoint.fail_next("drip")
+
+    status, length, got, took_s = _post(endpoint)
+
+    assert status == 200
+    assert got == 3 < length
+    assert took_s > 0.25
+
+
+def test_a_huge_body_has_no_length_and_goes_on(endpoint: FakeEndpoint) -> None:
+    endpoint.hang_s = 0.3
+    endpoint.fail_next("huge")
+
+    _, length, got, _ = _post(endpoint)
+
+    assert length == -1
+    assert got > 1_000_000
+
+
+def _post(endpoint: FakeEndpoint) -> tuple[int, int, int, float]:
+    """Status, length as told or -1, bytes that came, and seconds they took."""
+    url = urlsplit(endpoint.base_url)
+    connection = http.client.HTTPConnection(url.hostname or "", url.port)
+    body = json.dumps({"messages": [{"role": "user", "content": SAID}]})
+    start = time.perf_counter()
+    connection.request("POST", "/v1/chat/completions", body=body)
+    response = connection.getresponse()
+    try:
+        got = len(response.read())
+    except http.client.IncompleteRead as error:
+        got = len(error.partial)
+    connection.close()
+    length = int(response.headers.get("Content-Length") or -1)
+    return response.status, length, got, time.perf_counter() - start
+
+
 def test_every_fault_can_be_served(client: openai.OpenAI, endpoint: FakeEndpoint) -> None:
+    endpoint.hang_s = 0.3
     for fault in FAULTS:
         endpoint.fail_next(fault)
     for _ in FAULTS:

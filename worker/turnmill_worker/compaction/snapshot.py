@@ -215,7 +215,8 @@ class SummaryRequest:
         latest_input: what the user asked last, for a template.
         memories: what the agent was reminded of with it, for a template.
         reflections: what the agent noted about its own work, for a template.
-        instructions: the template with its placeholders filled in, or ``""``.
+        instructions: the template, with pointers to the material where it shows some, or ``""``.
+        material: what it points to beside records and previous summary, by name; nobody's orders.
     """
 
     previous: str
@@ -226,6 +227,7 @@ class SummaryRequest:
     memories: str = ""
     reflections: str = ""
     instructions: str = ""
+    material: tuple[tuple[str, str], ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

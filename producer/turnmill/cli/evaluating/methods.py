@@ -94,6 +94,8 @@ class Writing:
     Attributes:
         ledger: the share of each budget set apart for the ledger.
         refused: texts that were over their budget or could not be had; they count as empty.
+        cost_usd: of all that was asked, refused texts included, as far as prices are known.
+        unpriced: requests whose cost is not known.
     """
 
     summarizer: Summarizer
@@ -102,6 +104,13 @@ class Writing:
     requests: int = 0
     refused: int = 0
     cost_usd: float = 0.0
+    unpriced: int = 0
+
+    def pay(self, spent: Any) -> None:
+        """Add what a summary or a refused one cost; an error without ``cost_usd`` cost nothing."""
+        cost: float | None = getattr(spent, "cost_usd", 0.0)
+        self.cost_usd += cost or 0.0
+        self.unpriced += cost is None
 
     def text(self, records: Sequence[Record], budget: int, *, previous: str = "") -> str:
         """What the summarizer makes of the previous text and the records; "" when it is refused."""
@@ -115,17 +124,18 @@ class Writing:
         self.requests += 1
         try:
             summary = self.summarizer.summarize(request, self.counter)
-        except SummaryRejected:
+        except SummaryRejected as error:
             self.refused += 1
+            self.pay(getattr(error, "spent", None))
             return ""
-        self.cost_usd += summary.cost_usd or 0.0
+        self.pay(summary)
         if self.counter.count(summary.text) > budget:
             self.refused += 1
             return ""
         return summary.text
 
     def rolling(self, parts: Portions, budget: int) -> str:
-        """One text, made anew from the last one and each portion."""
+        """One text, made anew from the last one and each portion; a refused one changes nothing."""
         from turnmill_worker.compaction.ledger import beside, ledger, ledger_text  # noqa: PLC0415
 
         count = self.counter.count
@@ -137,8 +147,8 @@ class Writing:
                 facts = ledger(facts, part, _LEDGER_STORE * budget, count)
                 most = int(self.ledger * budget)
                 apart = min(most, count(ledger_text(facts)) + _FRAME_TOKENS) if facts else 0
-            prose = self.text(part, budget - apart, previous=prose)
-        left = budget - count(prose) - _FRAME_TOKENS
+            prose = self.text(part, budget - apart, previous=prose) or prose
+        left = max(budget - count(prose) - _FRAME_TOKENS, 0)
         shown = ledger_text(beside(prose, facts, left, count)) if facts else ""
         return "\n".join(text for text in (prose, shown) if text)
 

@@ -28,7 +28,8 @@ class Evaluation:
         probes: of planted facts, at ``probe_budget``.
         economy: of the strategies that are ladders of the pipeline's.
         refused: of ``requests`` to the summarizer, texts that could not be used.
-        cost_usd: of all requests.
+        cost_usd: of all requests whose price is known, refused texts included.
+        unpriced: requests whose cost is not known.
     """
 
     budgets: Sequence[float]
@@ -45,6 +46,7 @@ class Evaluation:
     requests: int = 0
     refused: int = 0
     cost_usd: float = 0.0
+    unpriced: int = 0
 
     def to_json(self) -> dict[str, Any]:
         """All of it, as JSON has it."""
@@ -80,6 +82,7 @@ class Evaluation:
             "requests": self.requests,
             "refused": self.refused,
             "cost_usd": self.cost_usd,
+            "unpriced": self.unpriced,
         }
 
 

@@ -103,7 +103,7 @@ def run(wanted: Wanted, summarizer: Summarizer) -> Evaluation:
                 _costs(data, wanted, writing, price, found)
                 on_steps(1)
     found.requests, found.refused = writing.requests, writing.refused
-    found.cost_usd = writing.cost_usd
+    found.cost_usd, found.unpriced = writing.cost_usd, writing.unpriced
     return found
 
 

@@ -99,10 +99,13 @@ class Stepping:
                 break
             try:
                 draft, _ = self._writer.best(seen, plan, self._writing.counter, self._count)
-            except SummaryRejected:
+            except SummaryRejected as error:
+                self._writing.requests += 1
                 self._writing.refused += 1
+                self._writing.pay(getattr(error, "spent", None))
             else:
-                self._writing.cost_usd += draft.record.cost_usd or 0.0
+                self._writing.requests += len(plan.requests)
+                self._writing.pay(draft.record)
                 if draft.is_good_enough:
                     return draft
                 poor.append(draft)

@@ -25,6 +25,8 @@ UNAVAILABLE: dict[Fault, str] = {
     "500": "HTTP 500",
     "503": "HTTP 503",
     "timeout": "no answer within 0.3 s",
+    "drip": "no answer within 0.3 s",
+    "huge": "more than 4,194,304 bytes",
     "reset": "APIConnectionError",
     "malformed": "not of the API",
     "not-openai": "not of the API",
@@ -90,9 +92,10 @@ def test_what_passes_is_transient_and_asked_once(
     endpoint: FakeEndpoint, api: Api, fault: Fault
 ) -> None:
     endpoint.fail_next(fault)
+    patience_s = 20.0 if fault == "huge" else 0.3
 
     with pytest.raises(SummarizerUnavailable, match=UNAVAILABLE[fault]) as caught:
-        connected(endpoint, api=api, timeout_s=0.3).summarize(request(), COUNTER)
+        connected(endpoint, api=api, timeout_s=patience_s).summarize(request(), COUNTER)
 
     assert isinstance(caught.value, Transient)
     assert caught.value.retry_after_s == (7.5 if fault == "429-retry-after" else None)

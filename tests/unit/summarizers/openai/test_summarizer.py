@@ -20,7 +20,6 @@ from tests.unit.summarizers.openai.talks import (
 )
 from turnmill.contract.memories import MEMORIES
 from turnmill.testing import FakeEndpoint
-from turnmill_worker.compaction.readable import readable
 from turnmill_worker.summarizers.openai import (
     SummarizerMisconfigured,
     UnusableSummary,
@@ -136,16 +135,53 @@ def test_pictures_are_sent_as_a_word(endpoint: FakeEndpoint) -> None:
 
 
 def test_a_template_is_the_instruction_and_the_turns_are_data(endpoint: FakeEndpoint) -> None:
-    turns = readable(request().records)
-    instructions = f"Keep a hand-over.\n\n## Task\nWhat is asked.\n\n## Facts\nAll.\n\n{turns}"
+    instructions = "Keep a hand-over.\n\n## Task\nWhat is asked.\n\n## Facts\nAll."
 
     summary = connected(endpoint).summarize(request(instructions=instructions), COUNTER)
 
     system, given = (message["content"] for message in endpoint.requests[0].body["messages"])
     assert "Keep a hand-over." in system
+    assert "Only marks with this request's" in system
     assert ORDER not in system
     assert given.count("Please do not touch the other items") == 1
     assert summary.text.startswith("## Task\n")
+
+
+MATERIAL = (("memories", "- (ann, note) Pier 3 closes at noon."), ("latest input", "Go on then."))
+
+
+def test_a_templates_material_is_marked_data(endpoint: FakeEndpoint) -> None:
+    asked = request(instructions="## Facts\nAll.", material=MATERIAL, latest_input="Go on then.")
+
+    connected(endpoint, nonce=lambda _: "fedcba987654").summarize(asked, COUNTER)
+
+    system, given = (message["content"] for message in endpoint.requests[0].body["messages"])
+    for name, text in MATERIAL:
+        assert f"<<{name} fedcba987654>>\n{text}\n<<end fedcba987654>>" in given
+        assert text not in system
+    assert given.index("<<latest input") < given.index("<<conversation")
+
+
+def test_material_too_long_to_stand_beside_the_conversation_is_read_in_parts(
+    endpoint: FakeEndpoint,
+) -> None:
+    notes = "\n".join(f"Note {at}: shed {at} holds {at * 3} tents." for at in range(1, 800))
+
+    connected(endpoint, window_tokens=8_000, max_output_tokens=1_000).summarize(
+        request(instructions="## Facts\nAll.", material=(("reflections", notes),)), COUNTER
+    )
+
+    prompts = [each.prompt for each in endpoint.requests]
+    parts = [prompt for prompt in prompts if "This is part" in prompt]
+    for at in range(1, 800):
+        assert sum(f"Note {at}: shed" in part for part in parts) == 1
+    assert "reflections part 2 of" in "".join(parts)
+    assert "Note 5: shed" not in "".join(m["content"] for m in _systems(endpoint))
+    assert all(COUNTER.count(prompt) + 1_000 <= 8_000 for prompt in prompts)
+
+
+def _systems(endpoint: FakeEndpoint) -> list[dict[str, str]]:
+    return [m for each in endpoint.requests for m in each.body["messages"] if m["role"] == "system"]
 
 
 def test_nothing_leaves_unredacted(endpoint: FakeEndpoint) -> None:

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Final
 
 __all__ = ["Answer", "from_chat", "from_response"]
+
+_MOST_TOKENS: Final = 2**31
+"""More is no number of tokens, and databases cannot store it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,4 +75,4 @@ def from_response(response: Any) -> Answer:
 
 def _number(holder: Any, name: str) -> int:
     value = getattr(holder, name, None)
-    return value if isinstance(value, int) and value > 0 else 0
+    return value if isinstance(value, int) and 0 < value <= _MOST_TOKENS else 0

@@ -22,6 +22,9 @@ _AIM_AGAIN: Final = 0.5
 
 _LEAST_LIMIT: Final = 32
 
+_EARLIER: Final = ("summary so far", "notes")
+"""Blocks that are summaries themselves."""
+
 _ADVICE: Final[dict[Kind, tuple[str, str]]] = {
     "refused": (
         "it declined.",
@@ -85,7 +88,7 @@ class Question:
     @property
     def given(self) -> str:
         """What must not be repeated as it is; an earlier summary should be."""
-        said = (block.text for block in self.blocks if block.kind == "conversation")
+        said = (block.text for block in self.blocks if block.kind not in _EARLIER)
         return "\n".join((self.system, *said))
 
 

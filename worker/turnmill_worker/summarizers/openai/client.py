@@ -5,13 +5,16 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final, Literal, Self
+from typing import Any, Final, Literal, Self, TypeVar
 from urllib.parse import urlsplit
 
 import openai
+from openai.types.chat import ChatCompletion
+from openai.types.responses import Response
 from pydantic import SecretStr
 
 from turnmill_worker.summarizers.openai.answers import Answer, from_chat, from_response
+from turnmill_worker.summarizers.openai.bounds import MOST_BYTES, bounded_client, one_call
 from turnmill_worker.summarizers.openai.errors import (
     SummarizerMisconfigured,
     SummarizerUnavailable,
@@ -26,7 +29,12 @@ Api = Literal["chat", "responses"]
 OPENAI_URL: Final = "https://api.openai.com/v1"
 """Said here, or the package would take it from the environment."""
 
+Shape = TypeVar("Shape", ChatCompletion, Response)
+
 _CONNECT_S: Final = 5.0
+
+# The last is JSON nested too deep.
+_NO_ANSWER: Final = (AttributeError, IndexError, KeyError, TypeError, ValueError, RecursionError)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,7 +46,7 @@ class ModelOptions:
         temperature: left to the model when None; reasoning models refuse any other.
         max_output_tokens: most tokens of one answer, reasoning included.
         window_tokens: what the model takes, input and output together.
-        timeout_s: longest silence of the endpoint.
+        timeout_s: most time of one call, from its beginning to the last byte of the answer.
         api: which of the two APIs is spoken.
     """
 
@@ -88,7 +96,7 @@ class ModelEndpoint:
             # The ladder decides about a second try: it knows of other models and sessions.
             max_retries=0,
             # A conversation goes where the operator said, and nowhere it is sent on to.
-            http_client=openai.DefaultHttpxClient(follow_redirects=False),
+            http_client=bounded_client(openai.DefaultHttpxClient(follow_redirects=False)),
         )
 
     def __repr__(self) -> str:
@@ -112,45 +120,47 @@ class ModelEndpoint:
             SummarizerMisconfigured: it will not.
         """
         failure: SummarizerUnavailable | SummarizerMisconfigured
-        try:
-            return self._respond(prompt, options)
-        except openai.OpenAIError as error:
-            failure = translated(error, model=options.model, timeout_s=options.timeout_s)
-        except (AttributeError, IndexError, KeyError, TypeError, ValueError) as error:
-            # The package checks nothing: a proxy's page comes back as it is, or fails as JSON.
+        with one_call(options.timeout_s) as call:
+            try:
+                return self._respond(prompt, options)
+            except openai.OpenAIError as error:
+                failure = translated(error, model=options.model, timeout_s=options.timeout_s)
+            except _NO_ANSWER as error:
+                # The package checks nothing: a proxy's page comes back as it is, or fails as JSON.
+                failure = SummarizerUnavailable(
+                    f"{options.model}: the endpoint's answer is not of the API "
+                    f"({type(error).__name__})"
+                )
+        if call.is_too_large:
             failure = SummarizerUnavailable(
-                f"{options.model}: the endpoint's answer is not of the API ({type(error).__name__})"
+                f"{options.model}: an answer of more than {MOST_BYTES:,} bytes"
             )
         # Out here, so that the original is not even the new error's context.
         raise failure
 
     def _respond(self, prompt: Prompt, options: ModelOptions) -> Answer:
-        more: dict[str, Any] = {"timeout": openai.Timeout(options.timeout_s, connect=_CONNECT_S)}
+        body: dict[str, Any] = {"model": options.model}
         if options.temperature is not None:
-            more["temperature"] = options.temperature
+            body["temperature"] = options.temperature
         system, user = _sendable(prompt.system), _sendable(prompt.user)
+        # Not by ``create``: what it does with the hundred parameters we do not use takes as long as
+        # all checks of the answer.
         if options.api == "responses":
-            return from_response(
-                self._client.responses.create(
-                    model=options.model,
-                    instructions=system,
-                    input=user,
-                    max_output_tokens=options.max_output_tokens,
-                    store=False,
-                    **more,
-                )
-            )
-        return from_chat(
-            self._client.chat.completions.create(
-                model=options.model,
-                messages=[
-                    {"role": "system", "content": system},
-                    {"role": "user", "content": user},
-                ],
-                max_completion_tokens=options.max_output_tokens,
-                **more,
-            )
-        )
+            body |= {"instructions": system, "input": user, "store": False}
+            body["max_output_tokens"] = options.max_output_tokens
+            return from_response(self._post("/responses", Response, body, options))
+        body["messages"] = [
+            {"role": "system", "content": system},
+            {"role": "user", "content": user},
+        ]
+        body["max_completion_tokens"] = options.max_output_tokens
+        return from_chat(self._post("/chat/completions", ChatCompletion, body, options))
+
+    def _post(
+        self, path: str, shape: type[Shape], body: dict[str, Any], options: ModelOptions
+    ) -> Shape:
+        timeout = openai.Timeout(options.timeout_s, connect=_CONNECT_S)
+        return self._client.post(path, cast_to=shape, body=body, options={"timeout": timeout})
 
 
 def read_key(key: SecretStr, *, file: Path | None = None) -> SecretStr:

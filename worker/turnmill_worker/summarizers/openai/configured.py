@@ -14,21 +14,25 @@ from turnmill_worker.summarizers.openai.redaction import load_redactor
 from turnmill_worker.summarizers.openai.summarizer import OpenAiSummarizer
 from turnmill_worker.values import Summary
 
-__all__ = ["ConfiguredSummarizer", "model_summarizer"]
+__all__ = ["ConfiguredSummarizer", "model_summarizer", "options_of"]
 
 
 def model_summarizer(
     settings: Settings, model: str, policy: Policy, pid: int
 ) -> ConfiguredSummarizer:
     """A summarizer that asks this model; ``pid`` is of the process whose connections it uses."""
-    options = ModelOptions(
+    return ConfiguredSummarizer(settings, options_of(settings, model, policy), pid)
+
+
+def options_of(settings: Settings, model: str, policy: Policy) -> ModelOptions:
+    """How the model is asked under this policy."""
+    return ModelOptions(
         model=model,
         temperature=policy.temperature,
         timeout_s=policy.model_timeout_s,
         window_tokens=settings.model_window_tokens,
         api=settings.model_api,
     )
-    return ConfiguredSummarizer(settings, options, pid)
 
 
 class ConfiguredSummarizer:

@@ -39,6 +39,8 @@ _SETS = {language: frozenset(words.split()) for language, words in _SMALL.items(
 _ALL_SMALL = frozenset().union(*_SETS.values())
 _WORD = re.compile(r"[^\W\d_]+")
 
+_NO_LETTERS: Final = bytes(code for code in range(128) if not chr(code).isalpha())
+
 _LEAST_LETTERS: Final = 40
 _LEAST_SMALL: Final = 12
 _SURE: Final = 0.7
@@ -112,7 +114,7 @@ def _letters(texts: Iterable[str]) -> Counter[str]:
     for text in texts:
         head = text[:_MOST_CHARS]
         if head.isascii():
-            found["latin"] += sum(map(len, _WORD.findall(head)))
+            found["latin"] += len(head.encode().translate(None, _NO_LETTERS))
             continue
         for name, letters in _SCRIPTS:
             found[name] += len(letters.findall(head))

@@ -19,7 +19,8 @@ _WORDS_PER_TOKEN: Final = 0.7
 
 # What could pass for our marks; and what some servers read as the control tokens of a chat.
 _LOOKALIKE = re.compile(
-    r"<(?=<\s{0,8}(?:[0-9a-f]{8}|summary so far|notes|conversation|end\b|SYS\b|/SYS\b))"
+    r"<(?=<\s{0,8}(?:[0-9a-f]{8}|summary so far|notes|conversation|end\b|SYS\b|/SYS\b"
+    r"|(?:latest input|memories|reflections|session|system prompt)\s{1,8}[0-9a-f]{6}))"
     r"|<(?=\|)|\[(?=/?INST\])",
     re.IGNORECASE,
 )
@@ -31,6 +32,7 @@ class Entry:
     """One message, or a part of one, as a model is shown it.
 
     Attributes:
+        seq: 0 for what is no message of the conversation.
         note: what part it is, or ``""``.
     """
 
@@ -43,7 +45,7 @@ class Entry:
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """Data of one kind: ``summary so far``, ``notes`` or ``conversation``."""
+    """Data of one kind: ``summary so far``, ``notes``, ``conversation``, or a template's."""
 
     kind: str
     text: str
@@ -57,18 +59,19 @@ class Marks:
 
     def entry(self, entry: Entry) -> str:
         """A message under its mark; nothing in it looks like a mark."""
-        words = (f"#{entry.seq}", entry.role, _NAME.sub("_", entry.name)[:64], entry.note)
+        number = f"#{entry.seq}" if entry.seq else ""
+        words = (number, entry.role, _NAME.sub("_", entry.name)[:64], entry.note)
         label = " ".join(word for word in words if word)
         return f"<<{self.nonce} {label}>>\n{entry.text}"
 
     def prompt(self, system: str, blocks: Iterable[Block], closing: Sequence[str]) -> Prompt:
         """The instructions, and a user message of the blocks and what is to be done with them."""
-        data = (
-            f"<<{block.kind} {self.nonce}>>\n{block.text}\n<<end {self.nonce}>>"
-            for block in blocks
-            if block.text
-        )
+        data = (self.block(block) for block in blocks if block.text)
         return Prompt(system, "\n\n".join([*data, *closing]))
+
+    def block(self, block: Block) -> str:
+        """A block between its marks."""
+        return f"<<{block.kind} {self.nonce}>>\n{block.text}\n<<end {self.nonce}>>"
 
     def closing(self, limit: int) -> str:
         """The last words of every prompt."""

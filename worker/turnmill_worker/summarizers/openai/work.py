@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
-from turnmill_worker.compaction.readable import readable
+from turnmill.contract.names import Seq
 from turnmill_worker.compaction.snapshot import SummaryRequest
 from turnmill_worker.ports import Counter
 from turnmill_worker.summarizers.openai.asking import Asker, Question
@@ -19,6 +19,7 @@ from turnmill_worker.summarizers.openai.errors import SummarizerMisconfigured, U
 from turnmill_worker.summarizers.openai.prices import Prices
 from turnmill_worker.summarizers.openai.prompting import (
     Block,
+    Entry,
     Marks,
     fresh_nonce,
     instructions,
@@ -63,7 +64,11 @@ class Work:
         self.entries = [entry_of(seq, message, setup.redactor) for seq, message in self.records]
         self.previous = cleaned(request.previous, setup.redactor)
         self.system = _system(request, setup.redactor)
+        self.material = [
+            Block(name, cleaned(value, setup.redactor)) for name, value in request.material
+        ]
         texts = [self.previous, self.system, *(entry.text for entry in self.entries)]
+        texts += [block.text for block in self.material]
         self.marks = Marks(fresh_nonce(texts, setup.nonce))
         self._checker: Checker | None = None
         self.asker = Asker(setup.endpoint, setup.options, setup.prices, self.marks)
@@ -92,6 +97,7 @@ class Work:
         if not self.entries and not self.previous and not self.request.instructions:
             raise UnusableSummary("nothing to summarize", kinds=("empty",))
         room = self._room()
+        room = self._beside(room)
         parts = chunks(self.records, self.entries, room, self.marks.entry, self.count)
         if len(parts) <= 1:
             return self._last([Block("conversation", part) for part in parts])
@@ -106,6 +112,25 @@ class Work:
             self.previous = self._ask(blocks, self.request.budget_tokens)
         return self._last([Block("notes", last)], text_of("fold"))
 
+    def _beside(self, room: int) -> int:
+        """What is left for the conversation beside a template's material.
+
+        Material that is too long to stand beside it is read in parts, as the conversation is.
+        """
+        tokens = sum(self.count(self.marks.block(block)) for block in self.material)
+        if tokens <= room // _NOTES_SHARE:
+            return room - tokens
+        self.records = [
+            *((Seq(0), {"role": "user", "content": block.text}) for block in self.material),
+            *self.records,
+        ]
+        self.entries = [
+            *(Entry(seq=0, role=block.kind, text=block.text) for block in self.material),
+            *self.entries,
+        ]
+        self.material = []
+        return room
+
     def _ask(self, blocks: list[Block], budget: int, **part: str) -> str:
         task = text_of("part", **part) if part else text_of("fold")
         question = Question(system=instructions(), blocks=blocks, budget=budget, task=task)
@@ -114,7 +139,7 @@ class Work:
     def _last(self, blocks: list[Block], task: str = "") -> str:
         question = Question(
             system=self.system,
-            blocks=[Block("summary so far", self.previous), *blocks],
+            blocks=[Block("summary so far", self.previous), *self.material, *blocks],
             budget=self.request.budget_tokens,
             task=task,
             sectioned=not self.request.instructions,
@@ -135,13 +160,8 @@ class Work:
         return room
 
 
-_POINTER: Final = "(The turns are given below, between marks.)"
-
-
 def _system(request: SummaryRequest, redactor: Redactor | None) -> str:
-    """The instructions: ours, or a template's, the conversation in it moved to the data."""
+    """The instructions: ours, or a template's with what there is to know about the material."""
     if not request.instructions:
         return instructions()
-    turns = readable(request.records)
-    text = request.instructions.replace(turns, _POINTER) if turns else request.instructions
-    return cleaned(text, redactor)
+    return f"{cleaned(request.instructions, redactor)}\n\n{text_of('material')}"
