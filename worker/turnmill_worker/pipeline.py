@@ -245,6 +245,7 @@ class Pipeline:
             draft.before,
             draft.plan.snapshot,
             draft.context,
+            facts=draft.plan.facts,
             owner=lease.owner,
             record=record,
             detail=draft.detail,

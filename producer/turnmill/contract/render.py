@@ -15,6 +15,7 @@ from turnmill.contract.context import (
 __all__ = [
     "context_injection",
     "event_text",
+    "ledger_part",
     "preamble",
     "receipt_message",
     "render",
@@ -44,24 +45,36 @@ def render_head(stored: StoredContext, system: str = "") -> list[JsonMessage]:
         # The one exception: specification 002 asks for a system message, word for word.
         content = f"Context summary (managed): {stored.summary}"
         messages.append({"role": "system", "content": content})
-    text = preamble(summary, stored.receipts, stored.watermark)
+    # Behind events: a text that changes with every commit must not stand before what does not.
+    text = preamble(
+        summary, stored.receipts, stored.watermark, "" if stored.events else stored.ledger
+    )
     if text:
         # A summary quotes users and tools: it must never carry the weight of a system message.
         messages.append({"role": "user", "content": text})
     # A message each: an event once shown stays a byte-identical part of the prompt's prefix.
     messages += [{"role": "user", "content": event_text(event)} for event in stored.events]
+    if stored.events and stored.ledger:
+        messages.append({"role": "user", "content": ledger_part(stored.ledger)})
     for pin in stored.pins:
         messages += pin.messages
     return messages
 
 
-def preamble(summary: str, receipts: Sequence[Receipt], watermark: int) -> str:
+def preamble(summary: str, receipts: Sequence[Receipt], watermark: int, ledger: str = "") -> str:
     """The text of the message that opens a compacted context, or ``""`` when there is none."""
     parts = []
     if summary:
         parts.append(f"[Summary of the conversation up to turn {watermark}]\n{summary}\n[End]")
     parts += [receipt_text(receipt) for receipt in receipts]
+    if ledger:
+        parts.append(ledger_part(ledger))
     return "\n".join(parts)
+
+
+def ledger_part(ledger: str) -> str:
+    """The facts beside a summary between their marks."""
+    return f"[Facts kept word for word]\n{ledger}\n[End of facts]"
 
 
 def event_text(event: SummaryEvent) -> str:

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
+from turnmill_worker.compaction.apart import told_apart
 from turnmill_worker.compaction.readable import readable
 from turnmill_worker.compaction.snapshot import SummaryRequest
 from turnmill_worker.ports import Counter
@@ -62,8 +63,9 @@ class Work:
         self.records = told(request.records)
         self.entries = [entry_of(seq, message, setup.redactor) for seq, message in self.records]
         self.previous = cleaned(request.previous, setup.redactor)
+        self.kept = cleaned(told_apart(request, counter.count), setup.redactor)
         self.system = _system(request, setup.redactor)
-        texts = [self.previous, self.system, *(entry.text for entry in self.entries)]
+        texts = [self.previous, self.kept, self.system, *(entry.text for entry in self.entries)]
         self.marks = Marks(fresh_nonce(texts, setup.nonce))
         self._checker: Checker | None = None
         self.asker = Asker(setup.endpoint, setup.options, setup.prices, self.marks)
@@ -114,7 +116,11 @@ class Work:
     def _last(self, blocks: list[Block], task: str = "") -> str:
         question = Question(
             system=self.system,
-            blocks=[Block("summary so far", self.previous), *blocks],
+            blocks=[
+                Block("summary so far", self.previous),
+                Block("facts kept", self.kept),
+                *blocks,
+            ],
             budget=self.request.budget_tokens,
             task=task,
             sectioned=not self.request.instructions,
@@ -125,6 +131,7 @@ class Work:
         """Tokens of the conversation that fit into one prompt."""
         options = self.setup.options
         used = options.max_output_tokens + _FRAME_TOKENS + self.count(self.previous)
+        used += self.count(self.kept)
         used += max(self.count(self.system), self.count(instructions()))
         room = int((options.window_tokens - used) * _MARGIN)
         if room < _LEAST_INPUT:
