@@ -15,7 +15,6 @@ from turnmill.contract.context import (
 __all__ = [
     "context_injection",
     "event_text",
-    "ledger_part",
     "preamble",
     "receipt_message",
     "render",
@@ -45,17 +44,12 @@ def render_head(stored: StoredContext, system: str = "") -> list[JsonMessage]:
         # The one exception: specification 002 asks for a system message, word for word.
         content = f"Context summary (managed): {stored.summary}"
         messages.append({"role": "system", "content": content})
-    # Behind events: a text that changes with every commit must not stand before what does not.
-    text = preamble(
-        summary, stored.receipts, stored.watermark, "" if stored.events else stored.ledger
-    )
+    text = preamble(summary, stored.receipts, stored.watermark, stored.ledger)
     if text:
         # A summary quotes users and tools: it must never carry the weight of a system message.
         messages.append({"role": "user", "content": text})
     # A message each: an event once shown stays a byte-identical part of the prompt's prefix.
     messages += [{"role": "user", "content": event_text(event)} for event in stored.events]
-    if stored.events and stored.ledger:
-        messages.append({"role": "user", "content": ledger_part(stored.ledger)})
     for pin in stored.pins:
         messages += pin.messages
     return messages
@@ -68,13 +62,8 @@ def preamble(summary: str, receipts: Sequence[Receipt], watermark: int, ledger: 
         parts.append(f"[Summary of the conversation up to turn {watermark}]\n{summary}\n[End]")
     parts += [receipt_text(receipt) for receipt in receipts]
     if ledger:
-        parts.append(ledger_part(ledger))
+        parts.append(f"[Facts kept word for word]\n{ledger}\n[End of facts]")
     return "\n".join(parts)
-
-
-def ledger_part(ledger: str) -> str:
-    """The facts beside a summary between their marks."""
-    return f"[Facts kept word for word]\n{ledger}\n[End of facts]"
 
 
 def event_text(event: SummaryEvent) -> str:

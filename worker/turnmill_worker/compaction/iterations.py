@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 
 from turnmill.contract.context import SummaryEvent
 from turnmill.contract.render import event_text
-from turnmill_worker.compaction.rolling import ledger_budget, summary_budget
+from turnmill_worker.compaction.rolling import summary_budget
 from turnmill_worker.compaction.room import room_beside
 from turnmill_worker.compaction.snapshot import (
     Count,
@@ -35,9 +35,6 @@ _EVENT_SHARE = 0.5
 
 _LEAST_TOKENS = 32
 """An event shorter than this says nothing."""
-
-_LEDGER_FRAME_TOKENS = 24
-"""The ledger's marks and the message around it."""
 
 _Step = tuple[int, list[Group]]
 """An iteration's number and its groups."""
@@ -73,12 +70,9 @@ def _keeping(snapshot: Snapshot, steps: Sequence[_Step], kept: int, count: Count
         covered=tuple(group for _, own in old for group in own),
         summary=snapshot.stored.summary,
         receipts=snapshot.stored.receipts,
-        ledger_tokens=ledger_budget(snapshot, summary_budget(snapshot)),
     )
-    frame = snapshot.stored.model_copy(update={"watermark": plan.cut, "events": (), "ledger": ""})
+    frame = snapshot.stored.model_copy(update={"watermark": plan.cut, "events": ()})
     share = min(summary_budget(snapshot), room_beside(plan, frame, count))
-    if plan.ledger_tokens:
-        share -= plan.ledger_tokens + _LEDGER_FRAME_TOKENS
     finished = list(_finished(snapshot, count))
     left = share - sum(entry.tokens for entry in finished)
     # Shorter events rather than a fold, and room for those of the next compaction.

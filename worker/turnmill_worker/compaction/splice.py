@@ -74,13 +74,14 @@ _SLACK_TOKENS = 4
 
 def _ledger(plan: Plan, draft: StoredContext, count: Count) -> str:
     """What the context shows of the plan's facts."""
-    if not plan.covered:
-        return plan.snapshot.stored.ledger
+    snapshot, request = plan.snapshot, plan.request
+    if not plan.covered or (request is None and not plan.ledger_tokens):
+        # Before events that are only ever appended to, a text must not change.
+        return snapshot.stored.ledger
     if not plan.facts or not plan.ledger_tokens:
         return ""
     text = text_count(count)
     prose = previous_text(draft)
-    request = plan.request
     most = plan.ledger_tokens if request is None else request.whole_tokens - text(prose)
     framed = draft.model_copy(update={"ledger": "…"})
     left = _most(plan) - _total(plan, count(render_head(framed))) - _SLACK_TOKENS
