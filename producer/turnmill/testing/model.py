@@ -43,7 +43,7 @@ _PIECE = re.compile(r"[A-Za-z]{1,5}|\d{1,3}|[^\sA-Za-z\d]")
 _LINE_TOKENS: Final = 2
 
 _RECORD = re.compile(r"^<<[0-9a-f]{8,} #(\d+) (\w+)[^>\n]*>>$")
-_BLOCK = re.compile(r"^<<(summary so far|notes|conversation|end) [0-9a-f]{8,}>>$")
+_BLOCK = re.compile(r"^<<(summary so far|facts kept|notes|conversation|end) [0-9a-f]{8,}>>$")
 _SENTENCE = re.compile(r"[^.!?\n。！？]+(?:[.!?](?!\s|$)[^.!?\n。！？]*)*[.!?。！？]*")
 _IDENTIFIER = re.compile(r"[\d/@_]")
 """A word with one of these names something."""
