@@ -79,9 +79,9 @@ def reserve(
     )
 
 
-def told_apart(request: SummaryRequest, count: CountText) -> str:
-    """The facts that are shown for certain where the text does not state them."""
-    return ledger_text(beside("", request.facts, request.ledger_tokens, count))
+def told_apart(request: SummaryRequest, count: CountText) -> tuple[str, ...]:
+    """The values that are shown for certain where the text does not state them."""
+    return tuple(fact.text for fact in beside("", request.facts, request.ledger_tokens, count))
 
 
 def tokens_needed(text: str, request: SummaryRequest, count: CountText) -> int:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -63,9 +63,9 @@ class Work:
         self.records = told(request.records)
         self.entries = [entry_of(seq, message, setup.redactor) for seq, message in self.records]
         self.previous = cleaned(request.previous, setup.redactor)
-        self.kept = cleaned(told_apart(request, counter.count), setup.redactor)
         self.system = _system(request, setup.redactor)
-        texts = [self.previous, self.kept, self.system, *(entry.text for entry in self.entries)]
+        texts = [self.previous, self.system, *(entry.text for entry in self.entries)]
+        self.kept = _kept(told_apart(request, counter.count), texts)
         self.marks = Marks(fresh_nonce(texts, setup.nonce))
         self._checker: Checker | None = None
         self.asker = Asker(setup.endpoint, setup.options, setup.prices, self.marks)
@@ -140,6 +140,16 @@ class Work:
                 f"the conversation; at least {_LEAST_INPUT} are needed"
             )
         return room
+
+
+def _kept(values: Iterable[str], texts: Sequence[str]) -> str:
+    """Those of the values that these texts state, a line each.
+
+    No others: the model cannot repeat what it is not given, and what was redacted in its place
+    could not be told from anything else here.
+    """
+    given = "\n".join(texts)
+    return "\n".join(value for value in values if value in given)
 
 
 _POINTER: Final = "(The turns are given below, between marks.)"
