@@ -216,7 +216,7 @@ def test_facts_shown_stay_as_they_are_while_nothing_is_covered() -> None:
     asking = {"role": "assistant", "content": None, "tool_calls": [call]}
     stored = StoredContext(version=Version(1), summary="So far.", ledger="1 user: order #W1")
     facts = known("My order is #W1234567.")
-    messages = [asking, result, *[CHATTER] * 3]
+    messages: list[JsonMessage] = [asking, result, *[CHATTER] * 3]
     policy = Policy(max_tokens=1800, strategies=("elide",))
     found = plan(snapshot_of(messages, policy, stored=stored, facts=facts), COUNT)
     assert found is not None
