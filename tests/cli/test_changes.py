@@ -38,6 +38,14 @@ def test_the_summaries_differ_by_lines() -> None:
     )
 
 
+def test_facts_that_came_and_went_are_told_with_their_turn() -> None:
+    old = StoredContext(version=Version(1), ledger="1 user: order #W1; to Bern\n3 call: id=7")
+    new = StoredContext(version=Version(2), ledger="1 user: order #W1; until May\n3 call: id=7")
+
+    assert changes(old, new).ledger == ("- 1 user: to Bern", "+ 1 user: until May")
+    assert changes(old, new)
+
+
 @pytest.mark.parametrize(
     ("name", "value", "line"),
     [

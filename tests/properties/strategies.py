@@ -219,7 +219,7 @@ def policies(sizes: Sequence[int] = (512, 1024, 2048)) -> st.SearchStrategy[Poli
     )
     ratios = st.sampled_from([(0.8, 0.5, 0.2), (0.9, 0.7, 0.3), (0.6, 0.3, 0.1), (1.0, 0.5, 0.25)])
     return st.builds(
-        lambda size, ratio, keep, progress, bulky, ladder: Policy(
+        lambda size, ratio, keep, progress, bulky, ladder, ledger: Policy(
             max_tokens=size,
             soft_ratio=ratio[0],
             target_ratio=ratio[1],
@@ -228,6 +228,7 @@ def policies(sizes: Sequence[int] = (512, 1024, 2048)) -> st.SearchStrategy[Poli
             min_progress_ratio=progress,
             elide_over_tokens=bulky,
             strategies=ladder,
+            ledger_ratio=ledger,
         ),
         st.sampled_from(sizes),
         ratios,
@@ -235,4 +236,5 @@ def policies(sizes: Sequence[int] = (512, 1024, 2048)) -> st.SearchStrategy[Poli
         st.sampled_from([0.0, 0.1, 0.3]),
         st.sampled_from([64, 200]),
         ladders,
+        st.sampled_from([0.1, 0.0, 0.5]),
     )

@@ -17,6 +17,7 @@ from turnmill.contract.legality import CallTracker, violations
 from turnmill.contract.names import Namespace, Seq, SessionId
 from turnmill.contract.policy import Policy
 from turnmill.contract.render import render_head
+from turnmill_worker.compaction.apart import with_facts
 from turnmill_worker.compaction.snapshot import LoggedTurn, Plan, Snapshot, groups
 from turnmill_worker.compaction.splice import splice
 from turnmill_worker.compaction.strategies import plan
@@ -75,13 +76,15 @@ def compact(snapshot: Snapshot) -> Done | None:
     """What the pipeline commits, down the ladder; None when it gives up."""
     below = ""
     while (found := plan(snapshot, COUNT, below=below)) is not None:
+        found = with_facts(found, COUNT)
         try:
             context = splice(found, texts_for(found), COUNT)
         except SummaryRejected:
             below = found.strategy
             continue
         kept = tuple(turn for turn in found.snapshot.turns if turn.seq > context.watermark)
-        return Done(snapshot, found, context, replace(found.snapshot, stored=context, turns=kept))
+        after = replace(found.snapshot, stored=context, turns=kept, facts=found.facts)
+        return Done(snapshot, found, context, after)
     return None
 
 

@@ -249,6 +249,7 @@ class Pipeline:
             draft.before,
             draft.plan.snapshot,
             draft.context,
+            facts=draft.plan.facts,
             owner=lease.owner,
             record=record,
             detail=draft.detail,

@@ -12,6 +12,7 @@ from turnmill.contract.outcomes import Compaction
 from turnmill.contract.policy import Policy
 from turnmill.contract.results import GroundedContext
 from turnmill.contract.trajectory import TurnState
+from turnmill_worker.compaction.ledger import Fact
 from turnmill_worker.compaction.snapshot import LoggedTurn, Snapshot, SummaryRequest
 from turnmill_worker.records import (
     ArchivedCompaction,
@@ -137,13 +138,14 @@ class Sessions(Protocol):
         snapshot: Snapshot,
         context: StoredContext,
         *,
+        facts: Sequence[Fact],
         owner: str,
         record: Compaction,
         detail: bytes = b"",
     ) -> Committed:
         """Write the context if nobody else committed since ``before`` was loaded.
 
-        ``snapshot`` is the same session with the plan's elisions.
+        ``snapshot`` is the same session with the plan's elisions; ``facts`` are its ledger.
         """
 
     def defer(self, ref: SessionRef, *, after_s: float) -> None:

@@ -14,6 +14,7 @@ from turnmill.contract.names import Seq
 from turnmill.contract.outcomes import Compaction
 from turnmill.contract.render import render_head
 from turnmill.contract.shorten import shorten
+from turnmill_worker.compaction.apart import with_facts
 from turnmill_worker.compaction.quality import Quality, score
 from turnmill_worker.compaction.readable import readable
 from turnmill_worker.compaction.snapshot import (
@@ -109,6 +110,7 @@ class Writer:
             SummaryRejected: none wrote anything that can be committed.
             Transient: all failed, and one of them for a reason that may pass.
         """
+        plan = with_facts(plan, count)
         drafts: list[Draft] = []
         errors: list[TurnmillError] = []
         for summarizer in self._summarizers(snapshot.policy):

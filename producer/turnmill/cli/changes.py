@@ -30,14 +30,17 @@ class Changes:
 
     Attributes:
         summary: lines of a unified diff; empty when the texts are the same.
+        ledger: facts shown that came (``+``) or went (``-``), a line each with its turn.
         parts: receipts, events, elisions and pins by name; those without a difference, too.
     """
 
     summary: tuple[str, ...]
+    ledger: tuple[str, ...]
     parts: dict[str, Part]
 
     def __bool__(self) -> bool:
-        return bool(self.summary or any(any(part) for part in self.parts.values()))
+        told = self.summary or self.ledger
+        return bool(told or any(any(part) for part in self.parts.values()))
 
 
 def changes(old: StoredContext, new: StoredContext) -> Changes:
@@ -52,6 +55,10 @@ def changes(old: StoredContext, new: StoredContext) -> Changes:
     )
     return Changes(
         summary=tuple(lines),
+        ledger=(
+            *(f"- {fact}" for fact in _facts(old.ledger) if fact not in _facts(new.ledger)),
+            *(f"+ {fact}" for fact in _facts(new.ledger) if fact not in _facts(old.ledger)),
+        ),
         parts={
             "receipts": _part(old.receipts, new.receipts, receipt_line),
             "events": _part(old.events, new.events, _event_line),
@@ -59,6 +66,12 @@ def changes(old: StoredContext, new: StoredContext) -> Changes:
             "pins": _part(old.pins, new.pins, _pin_line),
         },
     )
+
+
+def _facts(ledger: str) -> dict[str, None]:
+    """The facts shown, each behind its turn and speaker."""
+    rows = (line.partition(": ") for line in ledger.splitlines())
+    return {f"{opening}: {fact}": None for opening, _, own in rows for fact in own.split("; ")}
 
 
 def _part(old: Sequence[Value], new: Sequence[Value], line: Callable[[Value], str]) -> Part:

@@ -49,7 +49,7 @@ def diff(
     broker_url: BrokerUrl = "",
     namespace: NamespaceName = "default",
 ) -> None:
-    """Show what changed between two committed contexts: summary, receipts, events, elisions, pins.
+    """Show what changed between two contexts: summary, ledger, receipts, events, elisions, pins.
 
     `turnmill history` lists the versions.
     """
@@ -111,6 +111,7 @@ def _as_dict(sides: Sequence[CommittedContext | None], changed: Changes) -> dict
     return {
         "versions": versions,
         "summary": list(changed.summary),
+        "ledger": list(changed.ledger),
         **{name: values(part) for name, part in changed.parts.items()},
     }
 
@@ -121,10 +122,11 @@ def _print(session: str, sides: Sequence[CommittedContext | None], changed: Chan
         print_line(f"  {_headline(side)}")
     if not changed:
         print_line("no difference but the turns covered", "dim")
-    if changed.summary:
-        print_line("\nsummary", "bold")
-    for line in changed.summary:
-        print_line(line, _STYLES.get(line[:1], ""))
+    for title, lines in (("summary", changed.summary), ("ledger", changed.ledger)):
+        if lines:
+            print_line(f"\n{title}", "bold")
+        for line in lines:
+            print_line(line, _STYLES.get(line[:1], ""))
     for name, part in changed.parts.items():
         if any(part):
             print_line(f"\n{name}", "bold")

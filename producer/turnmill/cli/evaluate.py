@@ -10,6 +10,7 @@ import typer
 from typer.core import TyperCommand
 
 from turnmill.cli.output import CommandFailed
+from turnmill.contract.policy import Policy
 
 if TYPE_CHECKING:
     from turnmill.cli.evaluating.report import Evaluation
@@ -55,7 +56,8 @@ Strategies = Annotated[
 ]
 SummarizerName = Annotated[str, typer.Option("--summarizer", metavar="NAME", help="Who writes.")]
 Ledger = Annotated[
-    float, typer.Option("--ledger", min=0, max=0.9, help="Share of the budget for the ledger.")
+    float,
+    typer.Option("--ledger", min=0, max=0.9, help="As `Policy.ledger_ratio`: share of the budget."),
 ]
 Rounds = Annotated[int, typer.Option(min=1, help="Compactions `rolling` makes of the records.")]
 Limit = Annotated[int | None, typer.Option(min=1, help="Only a file's first conversations.")]
@@ -118,7 +120,7 @@ def evaluate(
     budget: Budgets = [0.1, 0.2, 0.4],  # noqa: B006 - typer copies it
     strategies: Strategies = ["rolling", "extract", "iterations", "window"],  # noqa: B006
     summarizer: SummarizerName = "extractive",
-    ledger: Ledger = 0.0,
+    ledger: Ledger = Policy().ledger_ratio,
     rounds: Rounds = 4,
     limit: Limit = None,
     values: Values = "",

@@ -112,11 +112,13 @@ class StoredContext(BaseModel):
         pins: pinned turns up to the watermark.
         elisions: shortened messages of turns after the watermark.
         receipts: turns removed without a summary.
-        tokens: of the messages made of summary, receipts and pins, counted exactly.
+        tokens: of the messages made of summary, ledger, receipts and pins, counted exactly.
         strategy: what made this version.
         events: summaries of single iterations, oldest first; only ever appended to, until the
             oldest are folded.
         managed: whether ``summary`` was written to a template, and is shown as such.
+        ledger: facts of those turns, word for word, which the summary does not state; a line a
+            turn and speaker, or ``""``.
     """
 
     model_config = _VALUE
@@ -131,6 +133,7 @@ class StoredContext(BaseModel):
     strategy: str = ""
     events: tuple[SummaryEvent, ...] = ()
     managed: bool = False
+    ledger: str = ""
 
     @classmethod
     def parse(cls, body: bytes | None) -> Self:
@@ -201,7 +204,7 @@ class Usage:
 
     Attributes:
         system: the system prompt.
-        summary: summary, receipts and pins, as one number.
+        summary: summary, ledger, receipts and pins, as one number.
         tail: turns after the watermark that a worker has counted.
         pending: an upper bound for turns no worker has counted yet.
     """

@@ -11,6 +11,7 @@ key, after the tag        type    what                                          
 ``s:<id>:meta``           hash    positions, totals, policy, prompt, pictures held     session
 ``s:<id>:counts``         hash    seq -> exact tokens of the turn as it is read      session
 ``s:<id>:context``        string  the committed context, JSON, never the tail        session
+``s:<id>:facts``          string  the ledger's facts, JSON; read by workers only       session
 ``s:<id>:ids``            zset    turn_id by seq: the dedupe window                  session
 ``s:<id>:covered``        stream  turns out of the log, and not in the archive yet   session
 ``s:<id>:commits``        stream  contexts committed, and not in the archive yet     session
@@ -97,6 +98,7 @@ class SessionKeys:
     meta: str
     counts: str
     context: str
+    facts: str
     ids: str
     covered: str
     commits: str
@@ -119,6 +121,7 @@ class SessionKeys:
             self.meta,
             self.counts,
             self.context,
+            self.facts,
             self.ids,
             self.covered,
             self.commits,
@@ -158,6 +161,7 @@ def session_keys(namespace: Namespace, session: SessionId) -> SessionKeys:
         meta=f"{own}:meta",
         counts=f"{own}:counts",
         context=f"{own}:context",
+        facts=f"{own}:facts",
         ids=f"{own}:ids",
         covered=f"{own}:covered",
         commits=f"{own}:commits",

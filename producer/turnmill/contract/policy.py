@@ -77,6 +77,8 @@ class Policy(BaseModel):
         target_ratio: the share of the room a compaction aims for; less than ``soft_ratio``, so
             that commits are rare and the provider's prompt cache keeps hitting.
         summary_ratio: the share of the room a summary may take; less than ``target_ratio``.
+        ledger_ratio: the share of the summary's tokens set apart for the ledger, the facts kept
+            word for word beside it; they also get what the summary leaves. 0 turns it off.
         recent_turns_to_keep: newest turns kept word for word as long as the target allows.
         min_progress_ratio: smallest share of the room a compaction must free to be worth it.
         elide_over_tokens: tool results above this are bulky; ``elide`` shortens old ones.
@@ -121,6 +123,7 @@ class Policy(BaseModel):
     soft_ratio: float = Field(default=0.8, gt=0, le=1)
     target_ratio: float = Field(default=0.5, gt=0, lt=1)
     summary_ratio: float = Field(default=0.2, gt=0, lt=1)
+    ledger_ratio: float = Field(default=0.1, ge=0, lt=1)
     recent_turns_to_keep: int = Field(default=3, ge=0)
     min_progress_ratio: float = Field(default=0.1, ge=0, lt=1)
     elide_over_tokens: int = Field(default=200, ge=64)

@@ -44,7 +44,7 @@ def render_head(stored: StoredContext, system: str = "") -> list[JsonMessage]:
         # The one exception: specification 002 asks for a system message, word for word.
         content = f"Context summary (managed): {stored.summary}"
         messages.append({"role": "system", "content": content})
-    text = preamble(summary, stored.receipts, stored.watermark)
+    text = preamble(summary, stored.receipts, stored.watermark, stored.ledger)
     if text:
         # A summary quotes users and tools: it must never carry the weight of a system message.
         messages.append({"role": "user", "content": text})
@@ -55,12 +55,14 @@ def render_head(stored: StoredContext, system: str = "") -> list[JsonMessage]:
     return messages
 
 
-def preamble(summary: str, receipts: Sequence[Receipt], watermark: int) -> str:
+def preamble(summary: str, receipts: Sequence[Receipt], watermark: int, ledger: str = "") -> str:
     """The text of the message that opens a compacted context, or ``""`` when there is none."""
     parts = []
     if summary:
         parts.append(f"[Summary of the conversation up to turn {watermark}]\n{summary}\n[End]")
     parts += [receipt_text(receipt) for receipt in receipts]
+    if ledger:
+        parts.append(f"[Facts kept word for word]\n{ledger}\n[End of facts]")
     return "\n".join(parts)
 
 

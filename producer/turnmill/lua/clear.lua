@@ -1,5 +1,5 @@
 -- Set the conversation aside: its turns go to the archive, marked; the system prompt stays.
--- KEYS: meta, log, counts, context, covered, compactions, commits, checkpoints, named, due, unarchived
+-- KEYS: meta, log, counts, context, facts, covered, compactions, commits, checkpoints, named, due, unarchived
 -- ARGV: session
 -- returns: how many turns were in the log; or nothing for an unknown session
 local seen = redis.call('HMGET', meta, 'epoch', 'last_seq', 'expires_at', 'watermark', 'system_tokens',
@@ -18,7 +18,7 @@ end
 redis.call('XADD', covered, '*', 'after', 0, 'through', last, 'state', 'cleared')
 -- Trimmed, not deleted: a new log would have no lifetime until the next push that renews it.
 redis.call('XTRIM', log, 'MAXLEN', 0)
-redis.call('DEL', counts, checkpoints, named)
+redis.call('DEL', counts, facts, checkpoints, named)
 local version = redis.call('HINCRBY', meta, 'version', 1)
 local body = '{"version":' .. version .. ',"watermark":' .. last .. ',"strategy":"clear"}'
 redis.call('SET', context, body)

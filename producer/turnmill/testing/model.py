@@ -44,7 +44,7 @@ _LINE_TOKENS: Final = 2
 
 _RECORD = re.compile(r"^<<[0-9a-f]{8,} (?:#(\d+) )?(\w+)[^>\n]*>>$")
 _BLOCK = re.compile(r"^<<([a-z ]+) [0-9a-f]{8,}>>$")
-_NO_MESSAGES = ("summary so far", "notes", "conversation", "end")
+_NO_MESSAGES = ("summary so far", "facts kept", "notes", "conversation", "end")
 _SENTENCE = re.compile(r"[^.!?\n。！？]+(?:[.!?](?!\s|$)[^.!?\n。！？]*)*[.!?。！？]*")
 _IDENTIFIER = re.compile(r"[\d/@_]")
 """A word with one of these names something."""

@@ -57,7 +57,7 @@ class Card:
     Attributes:
         does: what its strategy does, in a sentence; ``""`` for one this page does not know.
         removed, kept: in words, a line each.
-        summary, events, receipts: what stands for older turns since then.
+        summary, ledger, events, receipts: what stands for older turns since then.
         new_events: how many of the events were not there before.
     """
 
@@ -76,6 +76,7 @@ class Card:
     kept: tuple[str, ...]
     pinned: tuple[int, ...]
     summary: Text | None
+    ledger: Text | None
     events: tuple[Text, ...]
     new_events: int
     receipts: tuple[str, ...]
@@ -126,6 +127,7 @@ def _card(
         kept=tuple(_kept(commit)),
         pinned=tuple(pin.seq for pin in stored.pins),
         summary=text(stored.summary) if stored.summary else None,
+        ledger=text(stored.ledger) if stored.ledger else None,
         events=tuple(text(event_text(event)) for event in stored.events),
         new_events=sum(event not in events for event in stored.events),
         receipts=tuple(map(_receipt, stored.receipts)),
@@ -162,6 +164,8 @@ def _kept(commit: CommittedContext) -> Iterator[str]:
         yield f"{tail}: word for word{less}"
     if stored.summary:
         yield f"turns up to {stored.watermark}: as a summary"
+    if stored.ledger:
+        yield "facts of those turns the summary does not state: word for word"
     if stored.events:
         yield f"older iterations: as {number(len(stored.events), 'summary event')}"
 

@@ -59,7 +59,8 @@ def _origins(trajectory: Trajectory, fates: Fates) -> dict[bytes, list[_Origin]]
         add(system_message(trajectory.system_prompt), ("System prompt", "", "system"))
     head = render_head(stored.model_copy(update={"pins": ()}))
     stands = [f"Stands for {span(fates.first, stored.watermark)}"] if stored.managed else []
-    if preamble("" if stored.managed else stored.summary, stored.receipts, stored.watermark):
+    summary = "" if stored.managed else stored.summary
+    if preamble(summary, stored.receipts, stored.watermark, stored.ledger):
         stands.append(f"Stands for {span(fates.first, stored.watermark)}")
     stands += [f"Stands for {span(each.first_seq, each.last_seq)}" for each in stored.events]
     for message, words in zip(head, stands, strict=True):

@@ -16,7 +16,16 @@ from turnmill_worker.compaction.passages import Passage
 from turnmill_worker.summarizers.extractive.tokens import CAPS, CODE, NUMBER, WORD, Concept
 from turnmill_worker.summarizers.extractive.units import Source
 
-__all__ = ["Facts", "Held"]
+__all__ = [
+    "NEWEST",
+    "OLDEST",
+    "ONLY_IN_RESULTS",
+    "REPEATED",
+    "SAID_BY_USER",
+    "USED_IN_CALL",
+    "Facts",
+    "Held",
+]
 
 _COMPANY: Final = 3
 """Concepts of a passage that must meet again for any of it to be held; all, if it has fewer."""
@@ -30,14 +39,14 @@ _BASE: Final = {CODE: 8.0, CAPS: 2.0, NUMBER: 1.5, WORD: 0.12}
 
 _NAMED: Final = 1.0
 _GUARD: Final = 1.0
-_SAID_BY_USER: Final = 2.0
-_USED_IN_CALL: Final = 2.0
-_REPEATED: Final = 0.3
-_ONLY_IN_RESULTS: Final = 0.25
+SAID_BY_USER: Final = 2.0
+USED_IN_CALL: Final = 2.0
+REPEATED: Final = 0.3
+ONLY_IN_RESULTS: Final = 0.25
 """Most of what a tool lists is never asked for again."""
 
-_OLDEST: Final = 0.7
-_NEWEST: Final = 0.3
+OLDEST: Final = 0.7
+NEWEST: Final = 0.3
 
 
 @dataclass(slots=True)
@@ -190,15 +199,15 @@ def _weight(kind: str, seen: _Sightings, rarity: float, total: int) -> float:
     if not seen.stated:
         return 0.0
     weight = _BASE[kind] * (rarity if kind == WORD else 1.0) + _NAMED * seen.named
-    weight *= 1.0 + _SAID_BY_USER * seen.by_user + _USED_IN_CALL * seen.in_call
-    weight *= 1.0 + _REPEATED * math.log(len(seen.places))
-    weight *= _ONLY_IN_RESULTS if seen.only_in_results else 1.0
+    weight *= 1.0 + SAID_BY_USER * seen.by_user + USED_IN_CALL * seen.in_call
+    weight *= 1.0 + REPEATED * math.log(len(seen.places))
+    weight *= ONLY_IN_RESULTS if seen.only_in_results else 1.0
     # Squared, so that age costs little until it is recent turns it is compared with.
-    return weight * (_OLDEST + _NEWEST * ((seen.places[-1] + 1) / total) ** 2)
+    return weight * (OLDEST + NEWEST * ((seen.places[-1] + 1) / total) ** 2)
 
 
 def _guard_weight(passage: Passage) -> float:
     if not passage.guarded:
         return 0.0
-    said_by_user = 1.0 + _SAID_BY_USER * (passage.source is Source.USER)
-    return _GUARD * said_by_user * (_ONLY_IN_RESULTS if passage.source is Source.RESULT else 1.0)
+    said_by_user = 1.0 + SAID_BY_USER * (passage.source is Source.USER)
+    return _GUARD * said_by_user * (ONLY_IN_RESULTS if passage.source is Source.RESULT else 1.0)

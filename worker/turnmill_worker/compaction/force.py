@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from turnmill_worker.compaction.iterations import iterations
 from turnmill_worker.compaction.managed import for_template, runs
-from turnmill_worker.compaction.rolling import summary_budget
+from turnmill_worker.compaction.rolling import ledger_budget, summary_budget
 from turnmill_worker.compaction.snapshot import (
     Count,
     Group,
@@ -58,6 +58,8 @@ def force(snapshot: Snapshot, count: Count, *, template: str = "") -> Plan | Non
         receipts=snapshot.stored.receipts,
         managed=bool(template),
         request=request,
+        # What a template makes is the whole of what is shown, as it says.
+        ledger_tokens=0 if template else ledger_budget(snapshot, budget),
     )
 
 

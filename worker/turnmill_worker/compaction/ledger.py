@@ -8,15 +8,24 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from itertools import groupby
 from typing import Any, Final
 
 from pydantic import BaseModel, ConfigDict
 
+from turnmill_worker.compaction.facts import (
+    NEWEST,
+    OLDEST,
+    ONLY_IN_RESULTS,
+    REPEATED,
+    SAID_BY_USER,
+    USED_IN_CALL,
+)
 from turnmill_worker.compaction.verbatim import VALUE_AT, Kind, Mention, mentions
 from turnmill_worker.summarizers.extractive.units import Source
 
-__all__ = ["Fact", "ledger", "ledger_text"]
+__all__ = ["Fact", "beside", "ledger", "ledger_text"]
 
 Count = Callable[[str], int]
 
@@ -68,11 +77,12 @@ def ledger(
 def beside(prose: str, facts: Sequence[Fact], budget_tokens: int, count: Count) -> tuple[Fact, ...]:
     """The facts worth showing next to a prose: those it does not state, as many as fit.
 
-    What is not shown stays in the ledger: the next prose may drop what this one states.
+    What is not shown stays in the ledger: the next prose may drop what this one states. A fact
+    shown beside no prose at all is shown beside any prose of the same facts that omits it.
     """
-    stated = prose.lower()
-    missing = [fact for fact in facts if not _states(stated, fact.text.lower())]
-    return tuple(_fitted(missing, budget_tokens, count))
+    said = prose.lower()
+    stated = {at for at, fact in enumerate(facts) if _states(said, fact.text.lower())}
+    return tuple(_fitted(facts, budget_tokens, count, stated))
 
 
 def ledger_text(facts: Iterable[Fact]) -> str:
@@ -156,38 +166,24 @@ _BASE: Final[Mapping[Kind, float]] = {
     "id": 8.0, "email": 8.0, "path": 6.0, "url": 5.0, "command": 6.0, "error": 6.0,
     "money": 4.0, "date": 4.0, "number": 2.0, "name": 2.0,
 }  # fmt: skip
-# As in `facts`: what a user said or a call used is asked for again, most of a tool's list never.
-_SAID_BY_USER: Final = 2.0
-_USED_IN_CALL: Final = 2.0
-_REPEATED: Final = 0.3
-_ONLY_IN_RESULTS: Final = 0.25
 _REPLACED: Final = 0.25
 _UNLABELLED: Final = 0.5
-_OLDEST: Final = 0.7
-_NEWEST: Final = 0.3
 _COST_POWER: Final = 0.85
 _OPENING_TOKENS: Final = 4
 
 
-def _fitted(facts: Sequence[Fact], budget: int, count: Count) -> Sequence[Fact]:
-    if not facts or budget <= 0:
+def _fitted(
+    facts: Sequence[Fact], budget: int, count: Count, stated: AbstractSet[int] = frozenset()
+) -> Sequence[Fact]:
+    """The best facts but those at ``stated``, as many as the budget holds; by exact count."""
+    wanted = [fact for at, fact in enumerate(facts) if at not in stated]
+    if not wanted or budget <= 0:
         return ()
     # Not counted when there are more facts than tokens: counting could only waste time.
-    if len(facts) <= budget and count(ledger_text(facts)) <= budget:
-        return facts
-    return _longest_that_fits(facts, budget, count)
-
-
-def _longest_that_fits(facts: Sequence[Fact], budget: int, count: Count) -> list[Fact]:
-    """The best facts, as many as the budget holds; by exact count."""
-    newest = max(fact.last_seq for fact in facts) or 1
-    costs = [count(f"; {_entry(fact)}") for fact in facts]
-    opened = [at == 0 or fact.seq != facts[at - 1].seq for at, fact in enumerate(facts)]
-    ratios = [
-        _weight(fact, newest) / math.pow(cost + _OPENING_TOKENS * opens, _COST_POWER)
-        for fact, cost, opens in zip(facts, costs, opened, strict=True)
-    ]
-    order = sorted(range(len(facts)), key=lambda at: (-ratios[at], at))
+    if len(wanted) <= budget and count(ledger_text(wanted)) <= budget:
+        return wanted
+    # Ranked among all, so that what a prose states does not change the order of the others.
+    order = [at for at in _ranked(facts, count) if at not in stated]
     low, high = 0, min(len(order), budget)
     while low < high:
         middle = (low + high + 1) // 2
@@ -198,15 +194,27 @@ def _longest_that_fits(facts: Sequence[Fact], budget: int, count: Count) -> list
     return [facts[at] for at in sorted(order[:low])]
 
 
+def _ranked(facts: Sequence[Fact], count: Count) -> list[int]:
+    """The facts' positions, those worth most for their tokens first."""
+    newest = max(fact.last_seq for fact in facts) or 1
+    opened = [at == 0 or fact.seq != facts[at - 1].seq for at, fact in enumerate(facts)]
+    ratios = [
+        _weight(fact, newest)
+        / math.pow(count(f"; {_entry(fact)}") + _OPENING_TOKENS * opens, _COST_POWER)
+        for fact, opens in zip(facts, opened, strict=True)
+    ]
+    return sorted(range(len(facts)), key=lambda at: (-ratios[at], at))
+
+
 def _weight(fact: Fact, newest: int) -> float:
     weight = _BASE[fact.kind]
-    weight *= 1.0 + _SAID_BY_USER * (Source.USER.value in fact.by)
-    weight *= 1.0 + _USED_IN_CALL * (Source.CALL.value in fact.by)
-    weight *= 1.0 + _REPEATED * math.log(fact.uses)
-    weight *= _ONLY_IN_RESULTS if fact.by == (Source.RESULT.value,) else 1.0
+    weight *= 1.0 + SAID_BY_USER * (Source.USER.value in fact.by)
+    weight *= 1.0 + USED_IN_CALL * (Source.CALL.value in fact.by)
+    weight *= 1.0 + REPEATED * math.log(fact.uses)
+    weight *= ONLY_IN_RESULTS if fact.by == (Source.RESULT.value,) else 1.0
     weight *= _REPLACED if fact.until else 1.0
     weight *= 1.0 if fact.label or fact.kind in {"command", "error"} else _UNLABELLED
-    return weight * (_OLDEST + _NEWEST * (fact.last_seq / newest) ** 2)
+    return weight * (OLDEST + NEWEST * (fact.last_seq / newest) ** 2)
 
 
 # --- rendering --------------------------------------------------------------------------------

@@ -23,7 +23,8 @@ _WORDS = re.compile(r"[a-z'’]+")
 # What a rendered head says of itself; `contract.render` writes it.
 _FRAME = re.compile(
     r"^(?:\[Summary of the conversation up to turn \d+\]|\[End\]"
-    r"|\[Turns? [\d-]+ left out to fit: [^\]\n]{0,80}\])$",
+    r"|\[Turns? [\d-]+ left out to fit: [^\]\n]{0,80}\]"
+    r"|\[Facts kept word for word\]|\[End of facts\])$",
     re.MULTILINE,
 )
 

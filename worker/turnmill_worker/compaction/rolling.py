@@ -15,7 +15,7 @@ from turnmill_worker.compaction.snapshot import (
     records,
 )
 
-__all__ = ["rolling", "rolling_budget", "summary_budget"]
+__all__ = ["ledger_budget", "rolling", "rolling_budget", "summary_budget"]
 
 _SHARES = (1.0, 0.5, 0.25)
 """Of the summary's budget, tried in turn."""
@@ -28,8 +28,13 @@ _SLACK_TOKENS = 8
 
 
 def summary_budget(snapshot: Snapshot) -> int:
-    """Most tokens a summary may have under the session's policy."""
+    """Most tokens a summary and the ledger beside it may have under the session's policy."""
     return int(snapshot.limits.room * snapshot.policy.summary_ratio)
+
+
+def ledger_budget(snapshot: Snapshot, tokens: int) -> int:
+    """Tokens of a summary's that are set apart for the ledger."""
+    return int(tokens * snapshot.policy.ledger_ratio)
 
 
 def rolling_budget(snapshot: Snapshot, count: Count) -> int:
@@ -67,6 +72,7 @@ def _beside_summary(snapshot: Snapshot, count: Count) -> int:
             "watermark": snapshot.counted_seq,
             "events": (),
             "managed": False,
+            "ledger": "…" if snapshot.policy.ledger_ratio else "",
         }
     )
     fixed = usage.system + usage.pending + usage.REPLY + count(render_head(frame)) + _SLACK_TOKENS
@@ -84,4 +90,5 @@ def _plan(snapshot: Snapshot, covered: tuple[Group, ...], budget_tokens: int) ->
             records=records(covered),
             budget_tokens=budget_tokens,
         ),
+        ledger_tokens=ledger_budget(snapshot, budget_tokens),
     )

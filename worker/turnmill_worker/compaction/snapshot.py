@@ -16,6 +16,7 @@ from turnmill.contract.context import (
 from turnmill.contract.legality import segments
 from turnmill.contract.names import Namespace, Seq, SessionId, Version
 from turnmill.contract.policy import Limits, Policy
+from turnmill_worker.compaction.ledger import Fact
 from turnmill_worker.compaction.tally import Tally, images, interactions
 
 __all__ = [
@@ -74,6 +75,7 @@ class Snapshot:
         earlier: turns covered by now, for ``managed``, which looks back over the watermark.
         goal: most tokens a compaction may leave; 0 stands for the policy's target.
         system: the system prompt's text, for a template that shows it.
+        facts: the ledger so far, of turns up to the watermark.
     """
 
     namespace: Namespace
@@ -93,6 +95,7 @@ class Snapshot:
     earlier: tuple[LoggedTurn, ...] = ()
     goal: int = 0
     system: str = ""
+    facts: tuple[Fact, ...] = ()
 
     @property
     def aim(self) -> int:
@@ -217,6 +220,10 @@ class SummaryRequest:
         reflections: what the agent noted about its own work, for a template.
         instructions: the template, with pointers to the material where it shows some, or ``""``.
         material: what it points to beside records and previous summary, by name; nobody's orders.
+        facts: kept word for word whatever the text says; those it does not state are shown beside
+            it.
+        ledger_tokens: set apart for these. The text may have more than its budget by as many of
+            them as the facts it does not state leave.
     """
 
     previous: str
@@ -228,6 +235,13 @@ class SummaryRequest:
     reflections: str = ""
     instructions: str = ""
     material: tuple[tuple[str, str], ...] = ()
+    facts: tuple[Fact, ...] = ()
+    ledger_tokens: int = 0
+
+    @property
+    def whole_tokens(self) -> int:
+        """Most tokens of the text and the facts beside it."""
+        return self.budget_tokens + self.ledger_tokens
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -246,6 +260,8 @@ class Plan:
         managed: whether the summary is written to a template.
         replaced: tokens of the events that ``wanted`` takes the place of.
         forced: it need not save tokens: a count, or somebody, asked for it.
+        ledger_tokens: most tokens of the facts shown, beside what a summary leaves; 0 shows none.
+        facts: the ledger after it.
     """
 
     strategy: str
@@ -259,6 +275,8 @@ class Plan:
     wanted: tuple[tuple[int, SummaryRequest], ...] = ()
     managed: bool = False
     replaced: int = 0
+    ledger_tokens: int = 0
+    facts: tuple[Fact, ...] = ()
 
     @property
     def requests(self) -> tuple[SummaryRequest, ...]:

@@ -8,7 +8,8 @@ from turnmill.contract.context import PinnedTurn, StoredContext
 from turnmill.contract.legality import CallTracker, violations
 from turnmill.contract.names import Version
 from turnmill.contract.render import render_head
-from turnmill_worker.compaction.snapshot import Count, Plan, SummaryRequest
+from turnmill_worker.compaction.apart import shown_beside, text_count, tokens_needed
+from turnmill_worker.compaction.snapshot import Count, Plan, SummaryRequest, previous_text
 from turnmill_worker.errors import SummaryRejected
 
 __all__ = ["splice"]
@@ -18,8 +19,9 @@ def splice(plan: Plan, texts: Sequence[str], count: Count) -> StoredContext:
     """The context to commit; ``texts`` are the summarizer's answers to ``plan.requests``.
 
     Raises:
-        SummaryRejected: a text is empty or over its budget, or the context would miss the plan's
-            goal or be refused by a provider. Nothing bad is ever committed.
+        SummaryRejected: a text is empty or over its budget, or leaves facts no room that were
+            promised it; or the context would miss the plan's goal or be refused by a provider.
+            Nothing bad is ever committed.
     """
     accepted = [
         _accepted(text, request, count) for text, request in zip(texts, plan.requests, strict=True)
@@ -47,6 +49,7 @@ def splice(plan: Plan, texts: Sequence[str], count: Count) -> StoredContext:
         events=tuple(events),
         managed=plan.managed and bool(summary),
     )
+    draft = draft.model_copy(update={"ledger": _ledger(plan, draft, count)})
     context = draft.model_copy(update={"tokens": count(render_head(draft))})
     _check(plan, context)
     return context
@@ -56,8 +59,8 @@ def _accepted(text: str, request: SummaryRequest, count: Count) -> str:
     if not text.strip():
         raise SummaryRejected("empty")
     tokens = count([{"role": "user", "content": text}])
-    if tokens > request.budget_tokens + _FRAME_TOKENS:
-        raise SummaryRejected(f"{tokens} tokens, allowed {request.budget_tokens}")
+    if tokens > request.whole_tokens + _FRAME_TOKENS:
+        raise SummaryRejected(f"{tokens} tokens, allowed {request.whole_tokens}")
     return text
 
 
@@ -65,16 +68,48 @@ _FRAME_TOKENS = 4
 """What a bare user message costs beside its text."""
 
 
-def _check(plan: Plan, context: StoredContext) -> None:
+_SLACK_TOKENS = 4
+"""Facts may tokenize a little differently behind a summary than alone."""
+
+
+def _ledger(plan: Plan, draft: StoredContext, count: Count) -> str:
+    """What the context shows of the plan's facts."""
+    snapshot, request = plan.snapshot, plan.request
+    if not plan.covered or (request is None and not plan.ledger_tokens):
+        # Before events that are only ever appended to, a text must not change.
+        return snapshot.stored.ledger
+    if not plan.facts or not plan.ledger_tokens:
+        return ""
+    text = text_count(count)
+    prose = previous_text(draft)
+    most = plan.ledger_tokens if request is None else request.whole_tokens - text(prose)
+    framed = draft.model_copy(update={"ledger": "…"})
+    left = _most(plan) - _total(plan, count(render_head(framed))) - _SLACK_TOKENS
+    if request is not None and tokens_needed(prose, request, text) > min(most, left):
+        raise SummaryRejected("no room for the facts kept word for word")
+    return shown_beside(prose, plan.facts, min(most, left), text)
+
+
+def _most(plan: Plan) -> int:
+    """Most tokens the context may have: below the goal, and fewer than before."""
     snapshot = plan.snapshot
-    kept = [turn for turn in snapshot.turns if turn.seq > context.watermark]
-    usage = snapshot.usage
-    total = usage.system + usage.pending + usage.REPLY + context.tokens
-    total += sum(turn.tokens for turn in kept)
-    if total > snapshot.aim:
-        raise SummaryRejected(f"{total} tokens, the goal is {snapshot.aim}")
-    covers = context.watermark > snapshot.stored.watermark
-    if total >= usage.total and covers and not plan.forced:
-        raise SummaryRejected(f"{total} tokens, no fewer than the {usage.total} before")
+    if plan.covered and not plan.forced:
+        return min(snapshot.aim, snapshot.usage.total - 1)
+    return snapshot.aim
+
+
+def _total(plan: Plan, head_tokens: int) -> int:
+    usage = plan.snapshot.usage
+    kept = sum(turn.tokens for turn in plan.snapshot.turns if turn.seq > plan.cut)
+    return usage.system + usage.pending + usage.REPLY + head_tokens + kept
+
+
+def _check(plan: Plan, context: StoredContext) -> None:
+    goal, before = plan.snapshot.aim, plan.snapshot.usage.total
+    total = _total(plan, context.tokens)
+    if total > goal:
+        raise SummaryRejected(f"{total} tokens, the goal is {goal}")
+    if total > _most(plan):
+        raise SummaryRejected(f"{total} tokens, no fewer than the {before} before")
     if violations(render_head(context)):
         raise SummaryRejected("a provider would refuse the context")

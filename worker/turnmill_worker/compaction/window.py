@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from turnmill.contract.context import Receipt
 from turnmill.contract.render import render_head
 from turnmill_worker.compaction.boundaries import choose_cut
+from turnmill_worker.compaction.rolling import ledger_budget, summary_budget
 from turnmill_worker.compaction.snapshot import Count, Group, Plan, Snapshot, groups
 
 __all__ = ["window", "window_budget"]
@@ -20,23 +21,31 @@ _RECEIPT_TOKENS = 48
 def window_budget(snapshot: Snapshot, count: Count) -> int:
     """Tokens left for turns kept word for word, under the target and beside the receipt."""
     usage = snapshot.usage
-    fixed = usage.system + usage.pending + usage.REPLY + count(render_head(snapshot.stored))
+    ledger = "…" if snapshot.policy.ledger_ratio else ""
+    frame = snapshot.stored.model_copy(update={"ledger": ledger})
+    fixed = usage.system + usage.pending + usage.REPLY + count(render_head(frame))
     return snapshot.aim - fixed - _RECEIPT_TOKENS
 
 
 def window(snapshot: Snapshot, count: Count) -> Plan | None:
-    """Cover the oldest turns with a receipt; a summary made earlier stays.
+    """Cover the oldest turns with a receipt and facts of theirs; a summary made earlier stays.
 
-    None when no cut reaches the target.
+    Where turns that must stay leave no room for facts, with as many as fit. None when no cut
+    reaches the target.
     """
     found = groups(snapshot)
     budget = window_budget(snapshot, count)
-    at = choose_cut(
-        found,
-        budget,
-        pending=bool(snapshot.pending_messages),
-        most_interactions=snapshot.policy.max_interactions,
+    ledger_tokens = ledger_budget(snapshot, summary_budget(snapshot))
+    cuts = (
+        choose_cut(
+            found,
+            budget - apart,
+            pending=bool(snapshot.pending_messages),
+            most_interactions=snapshot.policy.max_interactions,
+        )
+        for apart in dict.fromkeys((ledger_tokens, 0))
     )
+    at = next((at for at in cuts if at), 0)
     if at == 0:
         return None
     covered = tuple(found[:at])
@@ -48,6 +57,7 @@ def window(snapshot: Snapshot, count: Count) -> Plan | None:
         receipts=_with_receipt(snapshot.stored.receipts, covered),
         events=snapshot.stored.events,
         managed=snapshot.stored.managed,
+        ledger_tokens=ledger_tokens,
     )
 
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from turnmill.client import run_script
-from turnmill.contract.codec import decode_json
+from turnmill.contract.codec import decode_json, encode_json
 from turnmill.contract.context import JsonMessage, StoredContext, Usage
 from turnmill.contract.keys import SessionKeys, commits_channel, session_keys
 from turnmill.contract.names import Seq
@@ -15,6 +15,8 @@ from turnmill.contract.outcomes import Compaction
 from turnmill.contract.policy import Policy
 from turnmill.contract.scripts import load_script
 from turnmill.view import LogEntry, decode_turns
+from turnmill_worker.compaction.apart import up_to
+from turnmill_worker.compaction.ledger import Fact
 from turnmill_worker.compaction.snapshot import LoggedTurn, Snapshot
 from turnmill_worker.compaction.tally import Tally, images, interactions
 from turnmill_worker.ports import Archive
@@ -129,7 +131,7 @@ class RedisSessions:
         reply = self._run("snapshot", _keys(ref))
         if reply is None:
             return None
-        fields, body, entries, flat = reply
+        fields, body, known, entries, flat = reply
         meta = _Meta(fields)
         stored = StoredContext.parse(body)
         counts = {int(k): int(v) for k, v in zip(flat[::2], flat[1::2], strict=True)}
@@ -157,6 +159,7 @@ class RedisSessions:
             images_before=meta.tally.images_before,
             compactions=meta.compactions,
             system=meta.system,
+            facts=up_to(_facts(known), stored.watermark),
         )
 
     def covered(
@@ -199,6 +202,7 @@ class RedisSessions:
         snapshot: Snapshot,
         context: StoredContext,
         *,
+        facts: Sequence[Fact] = (),
         owner: str,
         record: Compaction,
         detail: bytes = b"",
@@ -217,6 +221,7 @@ class RedisSessions:
             expected_version=str(snapshot.version),
             owner=owner,
             body=context.encode(),
+            known=_encoded(facts),
             watermark=context.watermark,
             context_tokens=context.tokens,
             images=before.tally.images - sum(images(turn.shown) for turn in kept),
@@ -248,6 +253,18 @@ class RedisSessions:
         script = load_script(lua.__name__, name)
         words = script.call(keys, rest, **args)
         return run_script(self._redis, script, words)
+
+
+def _encoded(facts: Sequence[Fact]) -> bytes:
+    return encode_json([f.model_dump(exclude_defaults=True) for f in facts]) if facts else b""
+
+
+def _facts(body: bytes | None) -> tuple[Fact, ...]:
+    """The stored ledger; none when another version of turnmill wrote it, which begins a new one."""
+    try:
+        return tuple(Fact(**fields) for fields in decode_json(body)) if body else ()
+    except (TypeError, ValueError):
+        return ()
 
 
 def _keys(ref: SessionRef) -> SessionKeys:

@@ -44,7 +44,7 @@ class Patient:
                 self._model.summarize,
                 Transient,
                 (request, counter),
-                errback=_wait_s,
+                errback=_wait_s,  # type: ignore[arg-type]  # what it answers is the pause
                 max_retries=RETRIES,
                 interval_max=LONGEST_WAIT_S,
             )

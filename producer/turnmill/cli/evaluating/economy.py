@@ -87,7 +87,12 @@ def economy(
 
     count = counting(writing.counter)
     quality = 0.0 if strategy == "window" else Policy().quality_threshold
-    policy = Policy(max_tokens=max_tokens, strategies=POLICIES[strategy], quality_threshold=quality)
+    policy = Policy(
+        max_tokens=max_tokens,
+        strategies=POLICIES[strategy],
+        quality_threshold=quality,
+        ledger_ratio=writing.ledger,
+    )
     sums = _Sums(count)
     before_usd = writing.cost_usd
     for system, messages in sessions:

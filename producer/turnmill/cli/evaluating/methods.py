@@ -18,6 +18,7 @@ from turnmill.contract.render import event_text
 
 if TYPE_CHECKING:
     from turnmill_worker.compaction.ledger import Fact
+    from turnmill_worker.compaction.snapshot import SummaryRequest
     from turnmill_worker.ports import Counter, Summarizer
 
 __all__ = ["METHODS", "Method", "Portions", "Writing", "method", "portions"]
@@ -28,8 +29,6 @@ Count = Callable[[str], int]
 
 _SENTENCE_END = re.compile(r"(?<=[.!?])\s+")
 _FRAME_TOKENS: Final = 2
-_LEDGER_STORE: Final = 2
-"""The ledger stores this many times the summary's budget: what the prose states is not shown."""
 
 
 def portions(records: Sequence[Record], rounds: int, count: Count) -> list[list[Record]]:
@@ -115,12 +114,15 @@ class Writing:
     def text(self, records: Sequence[Record], budget: int, *, previous: str = "") -> str:
         """What the summarizer makes of the previous text and the records; "" when it is refused."""
         from turnmill_worker.compaction.snapshot import SummaryRequest  # noqa: PLC0415
+
+        asked: Any = tuple((seq, dict(message)) for seq, message in records)
+        return self._asked(SummaryRequest(previous=previous, records=asked, budget_tokens=budget))
+
+    def _asked(self, request: SummaryRequest) -> str:
         from turnmill_worker.errors import SummaryRejected  # noqa: PLC0415
 
-        if budget <= 0:
+        if request.budget_tokens <= 0:
             return ""
-        asked: Any = tuple((seq, dict(message)) for seq, message in records)
-        request = SummaryRequest(previous=previous, records=asked, budget_tokens=budget)
         self.requests += 1
         try:
             summary = self.summarizer.summarize(request, self.counter)
@@ -129,27 +131,35 @@ class Writing:
             self.pay(getattr(error, "spent", None))
             return ""
         self.pay(summary)
-        if self.counter.count(summary.text) > budget:
+        if self.counter.count(summary.text) > request.whole_tokens:
             self.refused += 1
             return ""
         return summary.text
 
     def rolling(self, parts: Portions, budget: int) -> str:
-        """One text, made anew from the last one and each portion; a refused one changes nothing."""
-        from turnmill_worker.compaction.ledger import beside, ledger, ledger_text  # noqa: PLC0415
+        """One text, made anew from the last one and each portion, and the facts beside it.
+
+        A refused text changes nothing.
+        """
+        from turnmill_worker.compaction.apart import (  # noqa: PLC0415
+            facts_after,
+            reserve,
+            shown_beside,
+        )
+        from turnmill_worker.compaction.snapshot import SummaryRequest  # noqa: PLC0415
 
         count = self.counter.count
         prose = ""
         facts: tuple[Fact, ...] = ()
+        whole = budget - _FRAME_TOKENS if self.ledger else budget
         for part in parts:
-            apart = 0
+            said: Any = tuple((seq, dict(message)) for seq, message in part)
+            request = SummaryRequest(previous=prose, records=said, budget_tokens=whole)
             if self.ledger:
-                facts = ledger(facts, part, _LEDGER_STORE * budget, count)
-                most = int(self.ledger * budget)
-                apart = min(most, count(ledger_text(facts)) + _FRAME_TOKENS) if facts else 0
-            prose = self.text(part, budget - apart, previous=prose) or prose
-        left = max(budget - count(prose) - _FRAME_TOKENS, 0)
-        shown = ledger_text(beside(prose, facts, left, count)) if facts else ""
+                facts = facts_after(facts, said, whole, count)
+                request = reserve(request, facts, int(self.ledger * whole), count)
+            prose = self._asked(request) or prose
+        shown = shown_beside(prose, facts, whole - count(prose), count) if facts else ""
         return "\n".join(text for text in (prose, shown) if text)
 
     def once(self, parts: Portions, budget: int) -> str:

@@ -119,7 +119,11 @@ class Stepping:
         kept = tuple(t for t in draft.plan.snapshot.turns if t.seq > context.watermark)
         self.compactions += 1
         self._snapshot = replace(
-            self._snapshot, stored=context, turns=kept, compactions=self.compactions
+            self._snapshot,
+            stored=context,
+            turns=kept,
+            compactions=self.compactions,
+            facts=draft.plan.facts,
         )
 
 

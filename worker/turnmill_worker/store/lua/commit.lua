@@ -1,6 +1,6 @@
 -- Write the context, if no commit and no change of policy or prompt came since it was loaded; turns it covers leave the log.
--- KEYS: context, meta, log, counts, covered, commits, compactions, lease, due, unarchived
--- ARGV: session, epoch, settings, expected_version, owner, body, watermark:number, context_tokens:number, images:number, images_covered:number, interactions:number, messages:number, hard:number, soft_ratio:number, keep_records:number, record, detail, quality, channel, elided...
+-- KEYS: context, facts, meta, log, counts, covered, commits, compactions, lease, due, unarchived
+-- ARGV: session, epoch, settings, expected_version, owner, body, known, watermark:number, context_tokens:number, images:number, images_covered:number, interactions:number, messages:number, hard:number, soft_ratio:number, keep_records:number, record, detail, quality, channel, elided...
 -- returns: the new version or 0 when the session changed meanwhile, then 1 when it is over its soft limit still
 local seen = redis.call('HMGET', meta, 'epoch', 'version', 'tail_tokens', 'system_tokens', 'expires_at',
   'settings')
@@ -29,6 +29,11 @@ end
 
 local version = redis.call('HINCRBY', meta, 'version', 1)
 redis.call('SET', context, body)
+if known ~= '' then
+  redis.call('SET', facts, known)
+else
+  redis.call('DEL', facts)
+end
 redis.call('HSET', meta, 'watermark', watermark, 'context_tokens', context_tokens, 'tail_tokens', tail)
 redis.call('HINCRBY', meta, 'compactions', 1)
 redis.call('HDEL', meta, 'put_off')
@@ -42,7 +47,7 @@ if quality ~= '' then
 end
 redis.call('XADD', compactions, 'MAXLEN', '~', keep_records, '*', 'record', record)
 redis.call('XADD', commits, '*', 'version', version, 'record', record, 'context', body, 'detail', detail)
-for _, key in ipairs({context, covered, commits, compactions}) do
+for _, key in ipairs({context, facts, covered, commits, compactions}) do
   redis.call('PEXPIREAT', key, seen[5])
 end
 

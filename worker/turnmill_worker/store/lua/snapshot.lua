@@ -1,12 +1,12 @@
 -- One atomic view of everything a compaction is planned from.
--- KEYS: meta, context, log, counts
+-- KEYS: meta, context, facts, log, counts
 -- ARGV: none
--- returns: meta fields, context, log entries, counts; or nothing for an unknown session
+-- returns: meta fields, context, facts, log entries, counts; or nothing for an unknown session
 local fields = redis.call('HMGET', meta, 'epoch', 'settings', 'policy', 'system', 'system_tokens',
   'basis', 'counted_seq', 'last_seq', 'context_tokens', 'tail_tokens', 'open_calls',
   'images', 'images_before', 'interactions', 'history_tokens', 'compactions', 'put_off')
 if not fields[1] then
   return nil
 end
-return {fields, redis.call('GET', context), redis.call('XRANGE', log, '-', '+'),
+return {fields, redis.call('GET', context), redis.call('GET', facts), redis.call('XRANGE', log, '-', '+'),
   redis.call('HGETALL', counts)}

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
 from turnmill.contract.names import Seq
+from turnmill_worker.compaction.apart import told_apart
 from turnmill_worker.compaction.snapshot import SummaryRequest
 from turnmill_worker.ports import Counter
 from turnmill_worker.summarizers.openai.asking import Asker, Question
@@ -69,6 +70,7 @@ class Work:
         ]
         texts = [self.previous, self.system, *(entry.text for entry in self.entries)]
         texts += [block.text for block in self.material]
+        self.kept = _kept(told_apart(request, counter.count), texts)
         self.marks = Marks(fresh_nonce(texts, setup.nonce))
         self._checker: Checker | None = None
         self.asker = Asker(setup.endpoint, setup.options, setup.prices, self.marks)
@@ -139,7 +141,12 @@ class Work:
     def _last(self, blocks: list[Block], task: str = "") -> str:
         question = Question(
             system=self.system,
-            blocks=[Block("summary so far", self.previous), *self.material, *blocks],
+            blocks=[
+                Block("summary so far", self.previous),
+                Block("facts kept", self.kept),
+                *self.material,
+                *blocks,
+            ],
             budget=self.request.budget_tokens,
             task=task,
             sectioned=not self.request.instructions,
@@ -150,6 +157,7 @@ class Work:
         """Tokens of the conversation that fit into one prompt."""
         options = self.setup.options
         used = options.max_output_tokens + _FRAME_TOKENS + self.count(self.previous)
+        used += self.count(self.kept)
         used += max(self.count(self.system), self.count(instructions()))
         room = int((options.window_tokens - used) * _MARGIN)
         if room < _LEAST_INPUT:
@@ -158,6 +166,16 @@ class Work:
                 f"the conversation; at least {_LEAST_INPUT} are needed"
             )
         return room
+
+
+def _kept(values: Iterable[str], texts: Sequence[str]) -> str:
+    """Those of the values that these texts state, a line each.
+
+    No others: the model cannot repeat what it is not given, and what was redacted in its place
+    could not be told from anything else here.
+    """
+    given = "\n".join(texts)
+    return "\n".join(value for value in values if value in given)
 
 
 def _system(request: SummaryRequest, redactor: Redactor | None) -> str:

@@ -1,0 +1,305 @@
+"""The ledger beside a summary: room for it, what is shown, and what a rollback takes back."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from turnmill import Policy
+from turnmill.contract.context import EMPTY, JsonMessage, Receipt, StoredContext, SummaryEvent
+from turnmill.contract.names import Namespace, Seq, SessionId, Version
+from turnmill.contract.quality import QualityWeights
+from turnmill.contract.render import render_head
+from turnmill_worker.compaction.apart import (
+    facts_after,
+    reserve,
+    shown_beside,
+    tokens_needed,
+    told_apart,
+    up_to,
+    with_facts,
+)
+from turnmill_worker.compaction.ledger import Fact
+from turnmill_worker.compaction.quality import score
+from turnmill_worker.compaction.snapshot import LoggedTurn, Plan, Snapshot, SummaryRequest
+from turnmill_worker.compaction.splice import splice
+from turnmill_worker.compaction.strategies import plan
+from turnmill_worker.counting import counting
+from turnmill_worker.errors import SummaryRejected
+from turnmill_worker.summarizers.offline import ExtractiveSummarizer
+from turnmill_worker.tokens import counter_for
+
+COUNTER = counter_for()
+COUNT = counting(COUNTER)
+
+ORDER = {"role": "user", "content": "Please cancel order #W7730021 and write to kim@mail.example."}
+CHATTER = {
+    "role": "assistant",
+    "content": "I am glad to help you with all of that, of course. " * 8,
+}
+
+
+def snapshot_of(messages: Sequence[JsonMessage], policy: Policy, **fields: Any) -> Snapshot:
+    return Snapshot(
+        namespace=Namespace("pure"),
+        session=SessionId("s"),
+        epoch="1",
+        settings="1",
+        policy=policy,
+        system_tokens=0,
+        turns=tuple(
+            LoggedTurn(Seq(seq), (message,), (message,), COUNT([message]))
+            for seq, message in enumerate(messages, 1)
+        ),
+        counted_seq=Seq(len(messages)),
+        **{"stored": EMPTY, **fields},
+    )
+
+
+def planned(*strategies: str, **fields: Any) -> Plan:
+    policy = Policy(max_tokens=1024, strategies=strategies, **fields)
+    found = plan(snapshot_of([ORDER, *[CHATTER] * 9], policy), COUNT)
+    assert found is not None
+    return with_facts(found, COUNT)
+
+
+def known(*texts: str) -> tuple[Fact, ...]:
+    said = [(Seq(seq), {"role": "user", "content": text}) for seq, text in enumerate(texts, 1)]
+    return facts_after((), said, 10_000, COUNTER.count)
+
+
+def many(number: int = 60) -> tuple[Fact, ...]:
+    return known(*(f"Parcel #W{at * 7919:07} goes to box {at}." for at in range(1, number)))
+
+
+def request(budget: int = 400, **fields: Any) -> SummaryRequest:
+    return SummaryRequest(previous="", records=(), budget_tokens=budget, **fields)
+
+
+# room
+
+
+def test_no_more_is_set_apart_than_the_facts_need() -> None:
+    facts = known("Order #W7730021 is mine.")
+
+    made = reserve(request(), facts, 100, COUNTER.count)
+
+    assert 0 < made.ledger_tokens < 20
+    assert made.whole_tokens == 400
+
+
+def test_a_summary_keeps_the_least_it_needs_to_say_anything() -> None:
+    made = reserve(request(40), many(), 39, COUNTER.count)
+
+    assert (made.budget_tokens, made.ledger_tokens) == (32, 8)
+
+
+def test_a_policy_without_a_ledger_keeps_no_facts() -> None:
+    found = planned("rolling", ledger_ratio=0.0)
+
+    assert found.facts == ()
+    assert found.request is not None
+    assert found.request.ledger_tokens == 0
+
+
+def test_memories_an_agent_was_shown_are_no_facts_of_the_conversation() -> None:
+    memory = {"role": "user", "name": "memories", "content": "Order #W7730021 was mine."}
+
+    assert facts_after((), [(Seq(1), memory)], 1000, COUNTER.count) == ()
+
+
+@given(st.integers(0, 200), st.lists(st.integers(1, 59)))
+def test_what_a_model_is_told_is_kept_is_shown_unless_its_text_says_it(
+    most: int, named: list[int]
+) -> None:
+    asked = reserve(request(), many(), most, COUNTER.count)
+    text = " ".join(f"#W{at * 7919:07}" for at in named)
+    told = told_apart(asked, COUNTER.count)
+
+    needed = tokens_needed(text, asked, COUNTER.count)
+    shown = shown_beside(text, asked.facts, asked.ledger_tokens, COUNTER.count)
+
+    assert needed <= asked.ledger_tokens
+    values = [fact.text for fact in asked.facts if fact.text in told and fact.kind == "id"]
+    assert all(value in shown or value in text for value in values)
+
+
+@given(st.integers(60, 600), st.sampled_from([0.05, 0.1, 0.5, 0.9]))
+def test_the_extractive_summarizer_leaves_room_for_what_it_does_not_state(
+    budget: int, share: float
+) -> None:
+    said = tuple(
+        (Seq(at), {"role": "user", "content": f"Parcel #W{at * 7919:07} goes to box {at}."})
+        for at in range(1, 60)
+    )
+    asked = replace(request(budget), records=said)
+    asked = reserve(asked, many(), int(budget * share), COUNTER.count)
+
+    text = ExtractiveSummarizer().summarize(asked, COUNTER).text
+
+    left = asked.whole_tokens - COUNTER.count(text)
+    assert tokens_needed(text, asked, COUNTER.count) <= left
+
+
+# what is shown
+
+
+def test_a_fact_the_summary_does_not_state_stands_beside_it_in_a_user_message() -> None:
+    context = splice(planned("rolling"), ["Kim wants something cancelled."], COUNT)
+
+    (head,) = render_head(context)
+    assert head["role"] == "user"
+    assert "[End]\n[Facts kept word for word]\n1 user: " in head["content"]
+    assert head["content"].endswith("\n[End of facts]")
+    assert "#W7730021" in context.ledger
+    assert "kim@mail.example" in context.ledger
+    assert context.tokens == COUNT([head])
+
+
+def test_a_fact_the_summary_states_is_not_said_twice() -> None:
+    context = splice(planned("rolling"), ["Kim wants #W7730021 cancelled."], COUNT)
+
+    assert "#W7730021" not in context.ledger
+    assert "kim@mail.example" in context.ledger
+
+
+def test_a_receipt_has_facts_beside_it() -> None:
+    context = splice(planned("window"), [], COUNT)
+
+    assert context.receipts
+    assert "#W7730021" in context.ledger
+
+
+def test_where_the_window_has_no_room_for_facts_the_receipt_stands_alone() -> None:
+    policy = Policy(max_tokens=1024, strategies=("window",), ledger_ratio=0.9)
+    big = {"role": "user", "content": "word " * 430}
+    found = plan(snapshot_of([ORDER, CHATTER, CHATTER, CHATTER, CHATTER, big], policy), COUNT)
+    assert found is not None
+
+    context = splice(with_facts(found, COUNT), [], COUNT)
+
+    assert context.receipts
+    assert context.watermark == 5
+
+
+def test_a_summary_that_leaves_promised_facts_no_room_is_refused() -> None:
+    found = planned("rolling")
+    assert found.request is not None
+    budget = found.request.whole_tokens
+    text = "word " * (budget - 1)
+
+    with pytest.raises(SummaryRejected, match="no room for the facts"):
+        splice(found, [text.strip()], COUNT)
+
+
+def test_events_that_are_only_appended_to_have_no_facts_before_them() -> None:
+    policy = Policy.iterations(max_tokens=1024, keep_recent_iterations=1, quality_threshold=0)
+    found = plan(snapshot_of([ORDER, CHATTER] * 8, policy), COUNT)
+    assert found is not None
+    found = with_facts(found, COUNT)
+
+    context = splice(found, ["Something was cancelled."] * len(found.requests), COUNT)
+
+    assert context.events
+    assert context.ledger == ""
+    assert found.facts
+
+
+def test_facts_shown_stay_as_they_are_while_nothing_is_covered() -> None:
+    result = {"role": "tool", "tool_call_id": "c", "content": "row 17 of the list, " * 300}
+    call = {"id": "c", "type": "function", "function": {"name": "f", "arguments": "{}"}}
+    asking = {"role": "assistant", "content": None, "tool_calls": [call]}
+    stored = StoredContext(version=Version(1), summary="So far.", ledger="1 user: order #W1")
+    facts = known("My order is #W1234567.")
+    messages: list[JsonMessage] = [asking, result, *[CHATTER] * 3]
+    policy = Policy(max_tokens=1800, strategies=("elide",))
+    found = plan(snapshot_of(messages, policy, stored=stored, facts=facts), COUNT)
+    assert found is not None
+    found = with_facts(found, COUNT)
+
+    context = splice(found, [], COUNT)
+
+    assert found.strategy == "elide"
+    assert context.ledger == stored.ledger
+    assert found.facts == facts
+
+
+def test_the_ledger_is_no_part_of_a_managed_view_s_system_message() -> None:
+    stored = StoredContext(
+        summary="A view.",
+        managed=True,
+        ledger="1 user: order #W1",
+        receipts=(Receipt(by="window", first_seq=1, last_seq=2, turns=2, tokens=9),),
+    )
+
+    system, user = render_head(stored)
+
+    assert system == {"role": "system", "content": "Context summary (managed): A view."}
+    assert user["role"] == "user"
+    assert "order #W1" in user["content"]
+
+
+def test_the_ledger_stands_before_events_not_among_them() -> None:
+    event = SummaryEvent(iteration=1, last_iteration=1, first_seq=1, last_seq=2, text="looked")
+
+    ledger, shown = render_head(StoredContext(events=(event,), ledger="1 user: order #W1"))
+
+    assert "order #W1" in ledger["content"]
+    assert shown["content"].endswith("looked")
+
+
+# the quality score
+
+
+def test_a_fact_in_the_ledger_counts_as_kept_and_its_marks_as_nothing() -> None:
+    def scored(context: StoredContext) -> float:
+        return score(
+            covered=[(Seq(1), ORDER)],
+            previous=[],
+            head=render_head(context),
+            tail=[],
+            kept_turns=3,
+            wanted_turns=3,
+            turns=4,
+            compactions=0,
+            weights=QualityWeights(),
+        ).score
+
+    prose = StoredContext(summary="Somebody wants something.")
+    beside = prose.model_copy(
+        update={"ledger": "1 user: Please cancel order #W7730021; write to kim@mail.example"}
+    )
+    empty = prose.model_copy(update={"ledger": "1 user:"})
+
+    assert scored(beside) > scored(prose) + 0.3
+    assert scored(empty) == scored(prose)
+
+
+# rolling back
+
+
+def test_facts_of_turns_that_were_rolled_back_are_gone() -> None:
+    facts = known("Order #W1111111 is mine.", "Hello.", "Order #W3333333, too.")
+
+    assert [fact.text for fact in up_to(facts, 2)] == ["#W1111111"]
+
+
+def test_a_value_replaced_by_a_turn_that_was_rolled_back_holds_again() -> None:
+    label = "the agreed price is"
+    facts = known(f"For the red lamp {label} $40.", "Hello.", f"For the red lamp {label} $55.")
+    assert [fact.until for fact in facts] == [3, 0]
+
+    (left,) = up_to(facts, 2)
+
+    assert (left.text, left.until, left.last_seq) == ("$40", 0, 1)
+
+
+def test_nothing_changes_up_to_the_newest_turn() -> None:
+    facts = many()
+
+    assert up_to(facts, 60) == facts

@@ -1,0 +1,105 @@
+"""Facts survive compaction after compaction in a running system, and reach nobody but the agent."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+
+import pytest
+import redis
+
+from tests.processes import WorkerProcess, wait_until
+from tests.worker.harness import Events, keys_of, send, settled
+from turnmill import ContextClient, Policy
+from turnmill.contract import jobs
+from turnmill.contract.codec import encode_json
+from turnmill.embedded import EmbeddedRedis
+from turnmill.testing import FakeEndpoint
+
+pytestmark = pytest.mark.worker
+
+KEY = "sk-for-tests-only-0123456789"
+POLICY = Policy(
+    max_tokens=2_000, strategies=("rolling", "window"), ledger_ratio=0.5, quality_threshold=0.0
+)
+PLANTED = (
+    "xqmark-7731-kappa",
+    "/srv/xqmark/conf.d/lamp-19.yaml",
+    "ann.xqmark@mail.example",
+    "$4,417.30",
+    "https://xqmark.example/tickets/5512?view=all",
+)
+BEGINNING = (
+    f"My customer number is {PLANTED[0]}.",
+    f"The settings are in {PLANTED[1]} on that machine.",
+    f"Write to {PLANTED[2]} when it is done.",
+    f"Repairs came to {PLANTED[3]} in all, and my ticket is {PLANTED[4]} as you know.",
+)
+TALK = 12
+"""Turns of chatter at once: less than what is between target and soft limit."""
+
+
+def talk(client: ContextClient, session: str, at: int) -> int:
+    """Chatter that names things nobody needs; returns the newest turn's seq."""
+    for step in range(at * TALK, (at + 1) * TALK):
+        role = "assistant" if step % 2 else "user"
+        text = " ".join(
+            f"Of {step * 31 + part} roses in the garden some {part} were red, I must say."
+            for part in range(4)
+        )
+        seq = client.push(session, {"role": role, "content": text}).seq
+    wait_until(lambda: settled(client, session, turns=seq), what=f"settled at {seq}")
+    return seq
+
+
+@pytest.fixture(params=["extractive", "openai"])
+def policy(
+    request: pytest.FixtureRequest, new_worker: Callable[..., WorkerProcess]
+) -> Iterator[Policy]:
+    """With a worker of its own; the model remembers less than the extractive summarizer."""
+    with FakeEndpoint(key=KEY) as endpoint:
+        env = {"TURNMILL_MODEL_URL": endpoint.base_url, "TURNMILL_MODEL_KEY": KEY}
+        new_worker("ledger", env=env)
+        yield POLICY.model_copy(update={"summarizer": request.param, "model": "gpt-4o-mini"})
+
+
+def test_ten_compactions_lose_no_fact_that_fits_and_tell_nobody_but_the_agent(
+    client: ContextClient, store: EmbeddedRedis, server: redis.Redis, policy: Policy
+) -> None:
+    client.open("s", policy)
+    lost: list[str] = []
+    with Events(store.url) as events:
+        talk(client, "s", 0)
+        for text in BEGINNING:
+            last = client.push("s", {"role": "user", "content": text}).seq
+        at = compactions = 0
+        while compactions < 10:
+            at += 1
+            talk(client, "s", at)
+            found = client.read("s")
+            seen = json.dumps(found.messages)
+            lost += [fact for fact in PLANTED if fact not in seen]
+            compactions = client.info("s").compactions if found.watermark >= last else 0
+
+    assert lost == []
+    told = encode_json(list(events.seen)).decode()
+    records = str(server.xrange(keys_of(client, "s").compactions))
+    assert "xqmark" not in told + records
+
+
+def test_a_compaction_with_nothing_new_changes_nothing(
+    client: ContextClient, store: EmbeddedRedis, server: redis.Redis, policy: Policy
+) -> None:
+    client.open("s", policy)
+    for text in BEGINNING:
+        client.push("s", {"role": "user", "content": text})
+    talk(client, "s", 0)
+    talk(client, "s", 1)
+    assert client.info("s").compactions
+    before = client.read("s"), server.get(keys_of(client, "s").facts)
+
+    with Events(store.url) as events:
+        send(store.url, jobs.COMPACT, client.namespace, "s")
+        wait_until(lambda: "skipped" in events.outcomes("s"), what="skipped")
+
+    assert (client.read("s"), server.get(keys_of(client, "s").facts)) == before
