@@ -13,6 +13,7 @@ from turnmill.contract.policy import Policy
 from turnmill.contract.results import GroundedContext
 from turnmill.contract.trajectory import TurnState
 from turnmill_worker.compaction.snapshot import LoggedTurn, Snapshot, SummaryRequest
+from turnmill_worker.errors import SummarizerFailed, SummarizerUnavailable
 from turnmill_worker.records import (
     ArchivedCompaction,
     ArchivedTurn,
@@ -38,6 +39,8 @@ __all__ = [
     "Archive",
     "Counter",
     "Counters",
+    "Gate",
+    "Gates",
     "Hints",
     "Lease",
     "Memories",
@@ -246,6 +249,37 @@ class Hints(Protocol):
 
     def send(self, task: str, ref: SessionRef) -> bool:
         """Publish a hint; False when that failed, and the sweep will repair it."""
+
+
+class Gate(Protocol):
+    """Says when a model may be asked: for all workers together, one per endpoint and model."""
+
+    def admit(self, *, tokens: int, within_s: float) -> int | None:
+        """The round of a call that may be made now; None when nobody could say so.
+
+        ``tokens`` it will be billed, as far as one knows; ``within_s`` it answers or fails.
+
+        Raises:
+            CircuitOpen, RateLimited: not now; say when it is worth asking again.
+        """
+
+    def answered(self, round_: int | None, *, estimated: int, used: int) -> None:
+        """The call was answered, and billed ``used`` tokens."""
+
+    def failed(
+        self, round_: int | None, error: SummarizerUnavailable | SummarizerFailed, *, estimated: int
+    ) -> None:
+        """The call failed, for a reason that is the endpoint's."""
+
+
+class Gates(Protocol):
+    """Gives the gate before a model at an endpoint."""
+
+    def __call__(self, url: str, model: str) -> Gate:
+        """The gate; ``url`` may hold secrets, which go nowhere."""
+
+    def __hash__(self) -> int:
+        """Summarizers are kept by the gates they use."""
 
 
 class Summarizers(Protocol):

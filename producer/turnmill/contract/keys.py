@@ -31,6 +31,11 @@ key, after the tag        type    what                                          
 ``policies``              hash    the namespace's policies by name (own tag)         permanent
 ========================  ======  =================================================  =========
 
+An endpoint that writes summaries has a hash of its own tag, ``turnmill:{endpoint/<hash>}:gate``:
+its circuit breaker and its budgets, shared by all workers (a day after the last call). The hash is
+of the URL, without its user and password, and the model. ``turnmill:endpoints`` (zset by last-seen
+ms, its entries a day) says which there are.
+
 A session's lifetime is its policy's ``ttl_s`` after the last push; the permanent lists lose an
 entry when its work is done, the session is forgotten, or the sweep finds it expired. Outside the
 tags: ``turnmill:namespaces`` (set, permanent: which namespaces the sweep visits)
@@ -39,6 +44,7 @@ and ``turnmill:sweep`` (string, PX: who sweeps).
 
 from __future__ import annotations
 
+import hashlib
 import zlib
 from dataclasses import dataclass
 from functools import lru_cache
@@ -46,14 +52,18 @@ from functools import lru_cache
 from turnmill.contract.names import Namespace, SessionId
 
 __all__ = [
+    "ENDPOINTS",
     "NAMESPACES",
     "SHARDS",
     "SWEEP_LEASE",
     "AskKeys",
+    "EndpointKeys",
     "SessionKeys",
     "ShardKeys",
     "ask_keys",
     "commits_channel",
+    "endpoint_hash",
+    "endpoint_keys",
     "policies_key",
     "session_keys",
     "shard_keys",
@@ -65,6 +75,7 @@ SHARDS = 64
 
 NAMESPACES = "turnmill:namespaces"
 SWEEP_LEASE = "turnmill:sweep"
+ENDPOINTS = "turnmill:endpoints"
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,6 +95,13 @@ class AskKeys:
 
     ask: str
     answer: str
+
+
+@dataclass(frozen=True, slots=True)
+class EndpointKeys:
+    """The key of one model at one endpoint."""
+
+    gate: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,6 +201,16 @@ def ask_keys(namespace: Namespace, ask: str) -> AskKeys:
 def policies_key(namespace: Namespace) -> str:
     """The key of the namespace's named policies."""
     return f"turnmill:{{{namespace}/policies}}:policies"
+
+
+def endpoint_hash(place: str, model: str) -> str:
+    """What tells a model at an endpoint from all others; ``place`` is a URL without secrets."""
+    return hashlib.sha256(f"{place} {model}".encode()).hexdigest()[:16]
+
+
+def endpoint_keys(hashed: str) -> EndpointKeys:
+    """The keys of a model at an endpoint, by its hash."""
+    return EndpointKeys(gate=f"turnmill:{{endpoint/{hashed}}}:gate")
 
 
 def _tag(namespace: Namespace, shard: int) -> str:
