@@ -99,9 +99,9 @@ class _SteppedLease(_Stepped):
 class _SteppedSessions(_Stepped):
     """The sessions in Redis, one step at a time."""
 
-    def lease(self, ref: SessionRef) -> _SteppedLease:
+    def lease(self, ref: SessionRef, *, forced: bool = False) -> _SteppedLease:
         """The lease, not yet taken."""
-        return _SteppedLease(self._inner.lease(ref), self._wait)
+        return _SteppedLease(self._inner.lease(ref, forced=forced), self._wait)
 
 
 class SteppedJob:

@@ -8,6 +8,7 @@
     ├── InternalError                a defect in turnmill
     └── Transient
         └── SummarizerUnavailable    the same request may succeed later
+            ├── SummaryDeferred      all models fail for now, and there is time to wait
             ├── RateLimited          asked too often: by our limits, or the endpoint says so
             └── CircuitOpen          not asked: the endpoint fails, and is left alone for a while
 """
@@ -23,6 +24,7 @@ __all__ = [
     "RateLimited",
     "SummarizerFailed",
     "SummarizerUnavailable",
+    "SummaryDeferred",
     "SummaryRejected",
 ]
 
@@ -71,3 +73,15 @@ class RateLimited(SummarizerUnavailable):
 
 class CircuitOpen(SummarizerUnavailable):
     """Not asked: the endpoint failed too often in a row, or refuses everybody."""
+
+
+class SummaryDeferred(SummarizerUnavailable):
+    """Every model asked failed for a reason that passes, and the session has room to wait.
+
+    Attributes:
+        failed: the kinds of their errors.
+    """
+
+    def __init__(self, failed: tuple[str, ...] = (), *, retry_after_s: float | None = None) -> None:
+        super().__init__(", ".join(failed), retry_after_s=retry_after_s)
+        self.failed = failed

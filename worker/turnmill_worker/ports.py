@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from contextlib import AbstractContextManager
+from types import TracebackType
 from typing import Literal, Protocol
 
 from turnmill.contract.context import StoredContext
@@ -22,6 +22,7 @@ from turnmill_worker.records import (
     Memory,
     Removed,
 )
+from turnmill_worker.spending import Spent
 from turnmill_worker.templates.template import Template
 from turnmill_worker.values import (
     Committed,
@@ -32,11 +33,13 @@ from turnmill_worker.values import (
     Restored,
     SessionRef,
     Summary,
+    Tried,
     Uncounted,
 )
 
 __all__ = [
     "Archive",
+    "Claim",
     "Counter",
     "Counters",
     "Gate",
@@ -50,6 +53,7 @@ __all__ = [
     "Summarizer",
     "Summarizers",
     "Templates",
+    "Waiting",
 ]
 
 
@@ -78,14 +82,42 @@ class Lease(Protocol):
     def owner(self) -> str:
         """What tells this lease from all others."""
 
-    def release(self, seen: Snapshot) -> bool:
-        """Give it up, nothing to do; True when the session changed since, and is due at once."""
+    def release(self, seen: Snapshot, *, spent: Spent | None = None) -> bool:
+        """Give it up, nothing to do; True when the session changed since, and is due at once.
 
-    def put_off(self, seen: Snapshot, *, until_tokens: int) -> bool:
+        ``spent`` on models since the last commit is kept for the next one's record.
+        """
+
+    def put_off(self, seen: Snapshot, *, until_tokens: int, spent: Spent | None = None) -> bool:
         """As ``release``; and the session is not due again below so many tokens."""
 
-    def retry(self, *, after_s: float) -> None:
+    def retry(self, *, after_s: float, spent: Spent | None = None) -> None:
         """Give it up; the session is due again after that many seconds."""
+
+    def defer(self, seen: Snapshot, *, after_s: float, spent: Spent) -> bool:
+        """As ``retry``, waiting for a model; True when there is no room to, and it is due at once.
+
+        Until then no lease is given, unless the session becomes urgent.
+        """
+
+
+class Claim(Protocol):
+    """Asks for a lease, and holds it for a ``with`` block."""
+
+    @property
+    def refusal(self) -> Literal["leased", "unknown", "deferred"]:
+        """Why there was none."""
+
+    def __enter__(self) -> Lease | None:
+        """The lease, or None."""
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """Renew it no longer."""
 
 
 class Sessions(Protocol):
@@ -104,8 +136,12 @@ class Sessions(Protocol):
         open_calls: Sequence[str],
         due: bool,
         turns: Sequence[CountedTurn],
+        urgent: bool = False,
     ) -> Recorded:
-        """Store exact counts; nothing when policy, prompt or incarnation changed meanwhile."""
+        """Store exact counts; nothing when policy, prompt or incarnation changed meanwhile.
+
+        A session that is ``due`` and ``urgent`` waits for no model any longer.
+        """
 
     def recount(
         self,
@@ -128,8 +164,11 @@ class Sessions(Protocol):
     ) -> tuple[LoggedTurn, ...]:
         """Turns out of the log, from Redis and the archive, by seq."""
 
-    def lease(self, ref: SessionRef) -> AbstractContextManager[Lease | None]:
-        """The right to compact the session, or None when it is taken or the session gone."""
+    def lease(self, ref: SessionRef, *, forced: bool = False) -> Claim:
+        """The right to compact the session; ``forced`` also while it waits for a model."""
+
+    def tried(self, ref: SessionRef) -> Tried:
+        """What came of asking models since the last commit."""
 
     def commit(
         self,
@@ -249,6 +288,16 @@ class Hints(Protocol):
 
     def send(self, task: str, ref: SessionRef) -> bool:
         """Publish a hint; False when that failed, and the sweep will repair it."""
+
+
+class Waiting(Protocol):
+    """The sessions that wait for a summary, over all namespaces."""
+
+    def add(self, ref: SessionRef, *, room: float) -> None:
+        """Have the session wait; ``room`` is the share of it that is left, least comes first."""
+
+    def take(self) -> SessionRef | None:
+        """Whose turn it is: namespaces take turns; None when nobody waits."""
 
 
 class Gate(Protocol):

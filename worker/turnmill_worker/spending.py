@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Final
 
-__all__ = ["Spent"]
+__all__ = ["NOTHING", "Spent"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,3 +30,6 @@ class Spent:
             completion_tokens=self.completion_tokens + other.completion_tokens,
             cost_usd=(self.cost_usd or 0.0) + (other.cost_usd or 0.0) if known else None,
         )
+
+
+NOTHING: Final = Spent()

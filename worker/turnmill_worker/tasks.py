@@ -51,8 +51,12 @@ def register(app: Celery) -> None:
 def _register_stage(app: Celery, name: str, stage: Stage) -> None:
     @app.task(name=name)
     def job(namespace_name: str, session: str) -> dict[str, Any]:
-        ref = SessionRef(namespace(namespace_name), session_id(session))
-        outcome = _guarded(name, stage, wiring.parts(app), ref)
+        hinted = SessionRef(namespace(namespace_name), session_id(session))
+        parts = wiring.parts(app)
+        ref = parts.pipeline.chosen(hinted) if name == jobs.SUMMARIZE else hinted
+        outcome = _guarded(name, stage, parts, ref)
+        if ref.namespace != hinted.namespace:
+            outcome = outcome.model_copy(update={"namespace": ref.namespace})
         return outcome.model_dump(mode="json", exclude_none=True)
 
 

@@ -32,6 +32,7 @@ from turnmill_worker.store.outgoing import RedisOutgoing
 from turnmill_worker.store.questions import RedisQuestions
 from turnmill_worker.store.sessions import RedisSessions
 from turnmill_worker.store.states import RedisStates
+from turnmill_worker.store.waiting import RedisWaiting
 from turnmill_worker.summarizers.offline import ExtractiveSummarizer
 from turnmill_worker.sweep import Sweeper, SweepThread
 from turnmill_worker.templates.loader import TemplateLoader, template_dirs
@@ -81,6 +82,7 @@ def _parts(app: Celery, _pid: int) -> Parts:
     pipeline = Pipeline(
         sessions=RedisSessions(client, lease_s=settings().lease_s, archive=archive),
         hints=hints,
+        waiting=RedisWaiting(client),
         counters=counter_for,
         summarizers=summarizers_of,
         templates=TemplateLoader(template_dirs(settings().template_dirs)),

@@ -36,6 +36,11 @@ its circuit breaker and its budgets, shared by all workers (a day after the last
 of the URL, without its user and password, and the model. ``turnmill:endpoints`` (zset by last-seen
 ms, its entries a day) says which there are.
 
+Sessions that wait for a summary are in zsets of one tag, ``turnmill:{summarize}:``, which live a
+day after the last was added: ``waiting:<namespace>`` by the share of their room that is left,
+``order`` namespaces by their virtual time, and ``served`` those that wait for nothing now and have
+had more than their share.
+
 A session's lifetime is its policy's ``ttl_s`` after the last push; the permanent lists lose an
 entry when its work is done, the session is forgotten, or the sweep finds it expired. Outside the
 tags: ``turnmill:namespaces`` (set, permanent: which namespaces the sweep visits)
@@ -56,10 +61,12 @@ __all__ = [
     "NAMESPACES",
     "SHARDS",
     "SWEEP_LEASE",
+    "WAITING",
     "AskKeys",
     "EndpointKeys",
     "SessionKeys",
     "ShardKeys",
+    "WaitingKeys",
     "ask_keys",
     "commits_channel",
     "endpoint_hash",
@@ -102,6 +109,25 @@ class EndpointKeys:
     """The key of one model at one endpoint."""
 
     gate: str
+
+
+@dataclass(frozen=True, slots=True)
+class WaitingKeys:
+    """The keys of the sessions that wait for a summary, all namespaces together.
+
+    ``waiting`` is what the key of a namespace begins with; its name follows.
+    """
+
+    order: str
+    served: str
+    waiting: str
+
+
+WAITING = WaitingKeys(
+    order="turnmill:{summarize}:order",
+    served="turnmill:{summarize}:served",
+    waiting="turnmill:{summarize}:waiting:",
+)
 
 
 @dataclass(frozen=True, slots=True)

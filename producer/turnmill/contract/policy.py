@@ -88,6 +88,8 @@ class Policy(BaseModel):
         fallback_model: asked when ``model`` fails, before ``extractive``; none when empty.
         temperature: of the model; its default when None.
         model_timeout_s: how long the endpoint may be silent.
+        model_attempts: how often a session that has room left waits for a model that fails for a
+            passing reason before ``extractive`` stands in; 0: it stands in at once.
         max_history_images: newest pictures kept; older ones give way to a line of text. None
             keeps all.
         keep_first_image: the session's first picture (the thumbnail) stays, and does not count.
@@ -132,6 +134,7 @@ class Policy(BaseModel):
     fallback_model: str = Field(default="", max_length=200)
     temperature: float | None = Field(default=None, ge=0, le=2)
     model_timeout_s: float = Field(default=60.0, gt=0, le=600)
+    model_attempts: int = Field(default=3, ge=0, le=20)
     max_history_images: int | None = Field(default=None, ge=0)
     keep_first_image: bool = True
     max_interactions: int | None = Field(default=None, ge=1)

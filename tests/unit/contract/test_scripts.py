@@ -9,7 +9,7 @@ from types import SimpleNamespace
 import pytest
 
 from turnmill import ScriptContract, lua
-from turnmill.contract.keys import EndpointKeys, SessionKeys
+from turnmill.contract.keys import EndpointKeys, SessionKeys, WaitingKeys
 from turnmill.contract.scripts import Script, load_script
 from turnmill_worker.store import lua as worker_lua
 
@@ -99,4 +99,5 @@ def test_every_script_names_keys_that_exist(folder: str, name: str) -> None:
     named = set(load_script(folder, name).keys)
 
     # Of one kind: a script's keys lie in one slot.
-    assert any(named <= set(kind.__slots__) for kind in (SessionKeys, EndpointKeys))
+    kinds = (SessionKeys, EndpointKeys, WaitingKeys)
+    assert any(named <= set(kind.__slots__) for kind in kinds)

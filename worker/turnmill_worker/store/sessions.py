@@ -6,7 +6,10 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
+import redis
+
 from turnmill.client import run_script
+from turnmill.commands import translate
 from turnmill.contract.codec import decode_json
 from turnmill.contract.context import JsonMessage, StoredContext, Usage
 from turnmill.contract.keys import SessionKeys, commits_channel, session_keys
@@ -19,6 +22,7 @@ from turnmill_worker.compaction.snapshot import LoggedTurn, Snapshot
 from turnmill_worker.compaction.tally import Tally, images, interactions
 from turnmill_worker.ports import Archive
 from turnmill_worker.records import ArchivedTurn
+from turnmill_worker.spending import NOTHING, Spent
 from turnmill_worker.store import lua
 from turnmill_worker.store.leases import RedisLease
 from turnmill_worker.store.outgoing import left_entry
@@ -27,6 +31,7 @@ from turnmill_worker.values import (
     CountedTurn,
     Recorded,
     SessionRef,
+    Tried,
     Uncounted,
     UncountedTurn,
     as_archived,
@@ -79,6 +84,7 @@ class RedisSessions:
         open_calls: Sequence[str],
         due: bool,
         turns: Sequence[CountedTurn],
+        urgent: bool = False,
     ) -> Recorded:
         """Store exact counts; nothing when policy, prompt or incarnation changed meanwhile."""
         counted, waiting, newly_due = self._run(
@@ -95,6 +101,7 @@ class RedisSessions:
             interactions=sum(turn.interactions for turn in turns),
             messages=sum(turn.messages for turn in turns),
             is_due=int(due),
+            is_urgent=int(urgent),
         )
         return Recorded(stale=counted == -1, waiting=bool(waiting), newly_due=bool(newly_due))
 
@@ -186,9 +193,20 @@ class RedisSessions:
             )
         )
 
-    def lease(self, ref: SessionRef) -> RedisLease:
-        """The right to compact the session, as a context manager; None inside when taken."""
-        return RedisLease(self._run, _keys(ref), ref.session, lease_ms=self._lease_ms)
+    def lease(self, ref: SessionRef, *, forced: bool = False) -> RedisLease:
+        """The right to compact the session, as a context manager; None inside when refused."""
+        return RedisLease(
+            self._run, _keys(ref), ref.session, lease_ms=self._lease_ms, forced=forced
+        )
+
+    def tried(self, ref: SessionRef) -> Tried:
+        """What came of asking models since the last commit."""
+        try:
+            deferrals, spent = self._redis.hmget(_keys(ref).meta, "model_failures", "spent")
+        except redis.RedisError as error:
+            raise translate(error) from error
+        known = Spent(**json.loads(spent)) if spent else NOTHING
+        return Tried(deferrals=int(deferrals or 0), spent=known)
 
     def commit(
         self,

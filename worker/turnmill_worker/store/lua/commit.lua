@@ -31,7 +31,7 @@ local version = redis.call('HINCRBY', meta, 'version', 1)
 redis.call('SET', context, body)
 redis.call('HSET', meta, 'watermark', watermark, 'context_tokens', context_tokens, 'tail_tokens', tail)
 redis.call('HINCRBY', meta, 'compactions', 1)
-redis.call('HDEL', meta, 'put_off')
+redis.call('HDEL', meta, 'put_off', 'model_failures', 'deferred', 'spent')
 -- What the compaction took away; turns counted meanwhile have been added already.
 redis.call('HINCRBY', meta, 'images', 0 - images)
 redis.call('HINCRBY', meta, 'images_before', images_covered)

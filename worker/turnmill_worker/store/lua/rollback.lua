@@ -40,7 +40,7 @@ redis.call('ZADD', ids, 0, '')
 
 local version = redis.call('HINCRBY', meta, 'version', 1)
 redis.call('SET', context, body)
-redis.call('HDEL', meta, 'put_off')
+redis.call('HDEL', meta, 'put_off', 'model_failures', 'deferred')
 redis.call('HSET', meta, 'watermark', watermark, 'context_tokens', context_tokens, 'tail_tokens', tail_tokens,
   'counted_seq', seen[5] or '0', 'open_calls', open_calls, 'basis', basis, 'images', images,
   'images_before', images_before, 'interactions', interactions, 'messages', messages)
