@@ -92,7 +92,7 @@ def test_a_session_with_room_waits_for_a_model_that_fails_for_now(
     client: ContextClient, worker: WorkerProcess, endpoint: FakeEndpoint, fault: Fault
 ) -> None:
     endpoint.fail_next(fault)
-    client.open("s", ASKING.model_copy(update={"max_tokens": 3_400}))
+    client.open("s", ASKING.model_copy(update={"max_tokens": 1_900}))
 
     talk(client, "s")
     committed(client, "s")

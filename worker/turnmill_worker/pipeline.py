@@ -42,7 +42,7 @@ from turnmill_worker.ports import (
     Waiting,
 )
 from turnmill_worker.spending import Spent
-from turnmill_worker.values import CountedTurn, SessionRef, Tried, Uncounted
+from turnmill_worker.values import CountedTurn, Failed, SessionRef, Tried, Uncounted
 from turnmill_worker.writing import Draft, Writer
 
 __all__ = ["Pipeline"]
@@ -145,6 +145,10 @@ class Pipeline:
     def postpone(self, ref: SessionRef) -> None:
         """Keep the sweep from hinting a session at once whose job fails for no passing reason."""
         self._sessions.defer(ref, after_s=POSTPONE_S)
+
+    def failed(self, ref: SessionRef, error: str) -> Failed:
+        """Count a compaction that failed, by the kind of its error."""
+        return self._sessions.failed(ref, error)
 
     # compact and summarize
 

@@ -28,6 +28,7 @@ from turnmill_worker.values import (
     Committed,
     CountedTurn,
     Drain,
+    Failed,
     Past,
     Recorded,
     Restored,
@@ -105,7 +106,7 @@ class Claim(Protocol):
     """Asks for a lease, and holds it for a ``with`` block."""
 
     @property
-    def refusal(self) -> Literal["leased", "unknown", "deferred"]:
+    def refusal(self) -> Literal["leased", "unknown", "deferred", "parked"]:
         """Why there was none."""
 
     def __enter__(self) -> Lease | None:
@@ -165,7 +166,7 @@ class Sessions(Protocol):
         """Turns out of the log, from Redis and the archive, by seq."""
 
     def lease(self, ref: SessionRef, *, forced: bool = False) -> Claim:
-        """The right to compact the session; ``forced`` also while it waits for a model."""
+        """The right to compact the session; ``forced`` also while it waits or is parked."""
 
     def tried(self, ref: SessionRef) -> Tried:
         """What came of asking models since the last commit."""
@@ -188,6 +189,9 @@ class Sessions(Protocol):
 
     def defer(self, ref: SessionRef, *, after_s: float) -> None:
         """Have the sweep look at a session in the backlog later."""
+
+    def failed(self, ref: SessionRef, error: str) -> Failed:
+        """Count a compaction that failed; due again later, or parked after too many in a row."""
 
 
 class States(Protocol):

@@ -23,6 +23,7 @@ __all__ = [
     "Committed",
     "CountedTurn",
     "Drain",
+    "Failed",
     "Mark",
     "Past",
     "PastState",
@@ -107,6 +108,14 @@ class Committed:
 
     version: int
     again: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Failed:
+    """How many compactions in a row failed, and whether the session is parked now."""
+
+    times: int
+    parked: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

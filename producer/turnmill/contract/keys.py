@@ -22,6 +22,7 @@ key, after the tag        type    what                                          
 ``due``                   zset    sessions to compact, by not-before ms              permanent
 ``index``                 zset    sessions, by last-push ms                          permanent
 ``unarchived``            zset    sessions with turns to archive, by since ms        permanent
+``parked``                zset    sessions whose compactions fail, by since ms       permanent
 ``forgotten``             zset    ``<µs>:<session>`` to remove from the archive,     permanent
                                   by not-before ms
 ``blob:<sha256>``         hash    a picture: ``data``, ``type``, and ``s:<id>`` for  its last
@@ -37,9 +38,9 @@ of the URL, without its user and password, and the model. ``turnmill:endpoints``
 ms, its entries a day) says which there are.
 
 Sessions that wait for a summary are in zsets of one tag, ``turnmill:{summarize}:``, which live a
-day after the last was added: ``waiting:<namespace>`` by the share of their room that is left,
-``order`` namespaces by their virtual time, and ``served`` those that wait for nothing now and have
-had more than their share.
+day after the last was added: ``waiting:<namespace>`` by the share of their room that is left; and of
+namespaces, by their virtual time, ``order`` and, for those that wait for nothing now and have had
+more than their share, ``served``.
 
 A session's lifetime is its policy's ``ttl_s`` after the last push; the permanent lists lose an
 entry when its work is done, the session is forgotten, or the sweep finds it expired. Outside the
@@ -93,6 +94,7 @@ class ShardKeys:
     due: str
     index: str
     unarchived: str
+    parked: str
     forgotten: str
 
 
@@ -152,6 +154,7 @@ class SessionKeys:
     due: str
     index: str
     unarchived: str
+    parked: str
     forgotten: str
     blob: str
 
@@ -187,6 +190,7 @@ def shard_keys(namespace: Namespace, shard: int) -> ShardKeys:
         due=f"{tag}:due",
         index=f"{tag}:index",
         unarchived=f"{tag}:unarchived",
+        parked=f"{tag}:parked",
         forgotten=f"{tag}:forgotten",
     )
 
@@ -213,6 +217,7 @@ def session_keys(namespace: Namespace, session: SessionId) -> SessionKeys:
         due=shared.due,
         index=shared.index,
         unarchived=shared.unarchived,
+        parked=shared.parked,
         forgotten=shared.forgotten,
         blob=f"{_tag(namespace, shard)}:blob:",
     )

@@ -21,6 +21,7 @@ class Outcome(BaseModel):
             ``skipped`` - nothing to do; ``no-plan`` - over the soft limit, and nothing worth doing
             until more turns arrive; ``needs-summary`` - handed on to the summarize queue;
             ``deferred`` - its models fail for now, and it is due again in ``retry_s``;
+            ``parked`` - its compactions keep failing, and it waits for somebody to retry it;
             ``below-quality`` - every rung scored below the policy's threshold, and the previous
             context stays; ``leased`` - another worker is at it; ``stale`` - the session changed
             meanwhile, and was hinted again; ``archived`` - turns are in the archive now;
@@ -47,6 +48,7 @@ class Outcome(BaseModel):
         "no-plan",
         "needs-summary",
         "deferred",
+        "parked",
         "below-quality",
         "archived",
         "answered",

@@ -9,6 +9,7 @@ import json
 import threading
 import uuid
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import asdict
 from types import TracebackType
 from typing import Any, Final, Literal, Self
@@ -23,15 +24,20 @@ from turnmill_worker.spending import NOTHING, Spent
 __all__ = ["RedisLease"]
 
 
-Refusal = Literal["leased", "unknown", "deferred"]
+Refusal = Literal["leased", "unknown", "deferred", "parked"]
 
-_REFUSALS: Final[dict[int, Refusal]] = {0: "leased", -1: "unknown", -2: "deferred"}
+_REFUSALS: Final[dict[int, Refusal]] = {0: "leased", -1: "unknown", -2: "deferred", -3: "parked"}
+
+
+FAILED_AGAIN_S: Final = 5.0
+"""When a session whose job failed is due again, unless whoever counts failures says later."""
 
 
 class RedisLease:
-    """A lease as a context manager: renewed while the block runs, released when it ends.
+    """A lease as a context manager: renewed while the block runs.
 
-    A block that ends without ``release`` failed: the session is due again when the lease runs out.
+    A block that ends with an error gives it up. One that ends otherwise, without ``release``, was
+    killed: the session is due again when the lease runs out.
     """
 
     def __init__(
@@ -73,6 +79,9 @@ class RedisLease:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
+        if not self._ended.is_set() and isinstance(error, Exception):
+            with suppress(TurnmillError):  # then it runs out
+                self.retry(after_s=FAILED_AGAIN_S)
         self._ended.set()
 
     def release(self, seen: Snapshot, *, spent: Spent | None = None) -> bool:

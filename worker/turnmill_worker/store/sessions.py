@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from typing import Any, NamedTuple
 
 import redis
@@ -12,6 +13,7 @@ from turnmill.client import run_script
 from turnmill.commands import translate
 from turnmill.contract.codec import decode_json
 from turnmill.contract.context import JsonMessage, StoredContext, Usage
+from turnmill.contract.errors import InvalidPolicy
 from turnmill.contract.keys import SessionKeys, commits_channel, session_keys
 from turnmill.contract.names import Seq
 from turnmill.contract.outcomes import Compaction
@@ -29,6 +31,7 @@ from turnmill_worker.store.outgoing import left_entry
 from turnmill_worker.values import (
     Committed,
     CountedTurn,
+    Failed,
     Recorded,
     SessionRef,
     Tried,
@@ -41,6 +44,10 @@ __all__ = ["RedisSessions"]
 
 KEEP_RECORDS = 1000
 """Compaction records kept per session in Redis."""
+
+FIRST_PAUSE_MS = 5_000
+LONGEST_PAUSE_MS = 300_000
+"""When a session whose job failed is due again: doubled with each failure in a row."""
 
 
 class RedisSessions:
@@ -252,6 +259,29 @@ class RedisSessions:
     def defer(self, ref: SessionRef, *, after_s: float) -> None:
         """Have the sweep look at a session in the backlog later."""
         self._run("defer", _keys(ref), session=ref.session, after_ms=int(after_s * 1000))
+
+    def failed(self, ref: SessionRef, error: str) -> Failed:
+        """Count a compaction that failed; due again later, or parked after too many in a row."""
+        policy = Policy()
+        with suppress(InvalidPolicy):  # that may be what it failed of
+            policy = Policy.from_json(self._field(ref, "policy") or b"{}")
+        times, parked = self._run(
+            "failed",
+            _keys(ref),
+            session=ref.session,
+            error=error,
+            park_after=policy.park_after,
+            first_ms=FIRST_PAUSE_MS,
+            longest_ms=LONGEST_PAUSE_MS,
+        )
+        return Failed(times, bool(parked))
+
+    def _field(self, ref: SessionRef, name: str) -> bytes | None:
+        try:
+            value: bytes | None = self._redis.hget(_keys(ref).meta, name)
+        except redis.RedisError as error:
+            raise translate(error) from error
+        return value
 
     def _run(
         self,

@@ -1,10 +1,15 @@
 -- Take the right to compact a session, for a while; its due time moves to the end of that while.
--- KEYS: meta, lease, due
+-- KEYS: meta, lease, due, parked
 -- ARGV: session, owner, lease_ms:number, forced:number
--- returns: 1 when taken, 0 when somebody has it, -1 when there is no such session, -2 when it waits for its model and is not forced
+-- returns: 1 when taken, 0 when somebody has it, -1 when there is no such session, -2 when it waits for its model, -3 when it is parked; both only if it is not forced
 if redis.call('EXISTS', meta) == 0 then
   redis.call('ZREM', due, session)
+  redis.call('ZREM', parked, session)
   return -1
+end
+if forced == 0 and redis.call('HEXISTS', meta, 'parked_at') == 1 then
+  redis.call('ZREM', due, session)
+  return -3
 end
 local time = redis.call('TIME')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)

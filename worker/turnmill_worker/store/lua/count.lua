@@ -40,7 +40,7 @@ if counted >= (tonumber(seen[5]) or 0) then
   waiting = 0
 end
 local newly_due = 0
-if is_due == 1 then
+if is_due == 1 and redis.call('HEXISTS', meta, 'parked_at') == 0 then
   newly_due = redis.call('ZADD', due, 'NX', now, session)
   -- One that waits for its model has no room left to wait in.
   if is_urgent == 1 and redis.call('HDEL', meta, 'deferred') == 1 then
