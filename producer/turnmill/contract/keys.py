@@ -38,7 +38,7 @@ of the URL, without its user and password, and the model. ``turnmill:endpoints``
 ms, its entries a day) says which there are.
 
 Sessions that wait for a summary are in zsets of one tag, ``turnmill:{summarize}:``, which live a
-day after the last was added: ``waiting:<namespace>`` by the share of their room that is left; and of
+day after the last was added: ``waiting:<namespace>`` by the share of their room that is left; of
 namespaces, by their virtual time, ``order`` and, for those that wait for nothing now and have had
 more than their share, ``served``.
 
