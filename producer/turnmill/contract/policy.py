@@ -82,8 +82,8 @@ class Policy(BaseModel):
         elide_over_tokens: tool results above this are bulky; ``elide`` shortens old ones.
         strategies: tried in this order, cheap to expensive, until the target is reached.
         summarizer: who answers a summary request; ``extractive`` needs no model and no key,
-            ``openai`` asks the workers' OpenAI-compatible endpoint and, where that fails or writes
-            nothing good enough, ``extractive`` after all.
+            ``openai`` asks the workers' OpenAI-compatible endpoint and, where that keeps failing or
+            writes nothing good enough, ``extractive`` after all.
         model: the endpoint's name for the model; the workers' own when empty.
         fallback_model: asked when ``model`` fails, before ``extractive``; none when empty.
         temperature: of the model; its default when None.
