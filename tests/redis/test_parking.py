@@ -2,14 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 import redis
 
 from tests.redis.conftest import Surface, Worker
-from turnmill import ContextClient, Policy, UnknownSession
+from turnmill import (
+    ArchiveUnavailable,
+    ContextClient,
+    Policy,
+    StoreUnavailable,
+    Transient,
+    UnknownSession,
+)
 from turnmill.contract import jobs
+from turnmill_worker import tasks
 from turnmill_worker.sweep import Sweeper
 
 LONG = {"role": "user", "content": "word " * 60}
@@ -147,6 +156,41 @@ def test_another_policy_is_a_remedy(
     assert client.info(parked).parked_for_s is None
 
 
+def test_another_policy_ends_the_rest_after_a_failure(
+    client: ContextClient, worker: Worker, full: str
+) -> None:
+    worker.pipeline.failed(worker.ref(full), "KeyError")
+    client.open(full, Policy(max_tokens=600))
+
+    worker.pipeline.estimate(worker.ref(full))
+
+    due_in_s = client.info(full).due_in_s
+    assert due_in_s is not None
+    assert due_in_s <= 0
+    assert client.info(full).failures == 0
+
+
+@pytest.mark.parametrize(
+    ("task", "error", "times"),
+    [
+        (jobs.COMPACT, KeyError(), 1),
+        (jobs.SUMMARIZE, Transient(), 1),
+        (jobs.ESTIMATE, KeyError(), 0),
+        (jobs.FORCE, KeyError(), 0),
+        (jobs.COMPACT, StoreUnavailable(), 0),
+        (jobs.SUMMARIZE, ArchiveUnavailable(), 0),
+    ],
+)
+def test_what_counts_is_a_compaction_that_fails_and_no_outage(
+    client: ContextClient, worker: Worker, full: str, task: str, error: Exception, times: int
+) -> None:
+    parts: Any = SimpleNamespace(pipeline=worker.pipeline)
+
+    tasks._count_failure(task, parts, worker.ref(full), error)
+
+    assert client.info(full).failures == times
+
+
 def test_a_summary_that_is_asked_for_and_succeeds_ends_it(
     client: ContextClient, redis_client: redis.Redis, worker: Worker, parked: str
 ) -> None:
@@ -154,9 +198,6 @@ def test_a_summary_that_is_asked_for_and_succeeds_ends_it(
 
     assert client.info(parked).parked_for_s is None
     assert not is_listed(redis_client, worker)
-
-
-Remedy = Callable[[ContextClient, redis.Redis, Worker], object]
 
 
 @pytest.mark.usefixtures("parked")

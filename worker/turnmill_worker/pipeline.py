@@ -223,11 +223,7 @@ class Pipeline:
             if plan is None or plan.strategy in rejected:
                 break
             if plan.requests and not summarize:
-                if self._waiting is not None:
-                    left = snapshot.limits.hard - snapshot.usage.total
-                    self._waiting.add(ref, room=left / max(snapshot.limits.room, 1))
-                lease.retry(after_s=HANDOVER_S)
-                self._hints.send(jobs.SUMMARIZE, ref)
+                self._hand_over(ref, lease, snapshot)
                 return Outcome(outcome="needs-summary", session=ref.session, strategy=plan.strategy)
             try:
                 patient = may_wait(snapshot, tried)
@@ -249,6 +245,14 @@ class Pipeline:
             rejected.append(plan.strategy)
             poor.append(draft)
         return self._end_of_ladder(ref, lease, snapshot, poor, rejected, wasted)
+
+    def _hand_over(self, ref: SessionRef, lease: Lease, snapshot: Snapshot) -> None:
+        """Have the session wait for a summary, and allow for one more to be written."""
+        if self._waiting is not None:
+            left = snapshot.limits.hard - snapshot.usage.total
+            self._waiting.add(ref, room=left / max(snapshot.limits.room, 1))
+        lease.retry(after_s=HANDOVER_S)
+        self._hints.send(jobs.SUMMARIZE, ref)
 
     def _tried(self, ref: SessionRef, snapshot: Snapshot) -> Tried:
         """What came of asking models before; nobody looks where none is asked."""
@@ -388,11 +392,13 @@ class Pipeline:
             if plan is None:
                 lease.retry(after_s=0)  # whether the ladder has work is for the next to say
                 return _nothing_done(snapshot, "no turns beside the newest")
+            tried = self._tried(ref, snapshot)
             try:
-                tried = self._tried(ref, snapshot)
-                draft, _ = self._writer.best(snapshot, plan, counter, count, patient=False)
+                draft, _ = self._writer.best(snapshot, plan, counter, count)
             except SummaryRejected as error:
-                lease.retry(after_s=0)  # whether the ladder has work is for the next to say
+                lease.retry(
+                    after_s=0, spent=tried.spent + error.spent
+                )  # whether the ladder has work is for the next to say
                 return _nothing_done(snapshot, f"the summary was refused: {error}")
             except Transient:
                 lease.retry(after_s=RETRY_AFTER_S)

@@ -59,12 +59,12 @@ end
 if new_policy or new_system then
   -- Counts may rest on another encoding now, and the limits may have moved: look at it again.
   redis.call('HINCRBY', meta, 'settings', 1)
-  redis.call('HDEL', meta, 'counted_settings', 'put_off', 'model_failures', 'failures', 'error')
+  redis.call('HDEL', meta, 'counted_settings', 'put_off', 'model_failures', 'error')
   if redis.call('HDEL', meta, 'parked_at') == 1 then
     redis.call('ZREM', parked, session)
   end
-  -- Another model may be the remedy it waits for.
-  if redis.call('HDEL', meta, 'deferred') == 1 then
+  -- This may be the remedy it waits for.
+  if redis.call('HDEL', meta, 'deferred', 'failures') > 0 then
     redis.call('ZREM', due, session)
   end
   return {created and 1 or 2, redis.call('ZADD', backlog, 'NX', now, session)}
