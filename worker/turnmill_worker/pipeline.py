@@ -396,9 +396,8 @@ class Pipeline:
             try:
                 draft, _ = self._writer.best(snapshot, plan, counter, count)
             except SummaryRejected as error:
-                lease.retry(
-                    after_s=0, spent=tried.spent + error.spent
-                )  # whether the ladder has work is for the next to say
+                # Whether the ladder has work is for the next to say.
+                lease.retry(after_s=0, spent=tried.spent + error.spent)
                 return _nothing_done(snapshot, f"the summary was refused: {error}")
             except Transient:
                 lease.retry(after_s=RETRY_AFTER_S)
