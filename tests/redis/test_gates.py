@@ -314,13 +314,15 @@ def test_two_models_at_one_endpoint_have_a_gate_each(gate: Gate, redis_client: r
 def test_while_redis_cannot_be_asked_everything_is_let_through(own_server: EmbeddedRedis) -> None:
     with redis.Redis.from_url(own_server.url, socket_timeout=0.2) as client:
         gate = Gate(client, requests_per_minute=1)
-        gate.call()
+        under_way = gate.one.admit(tokens=100, within_s=60)
         own_server.stop()
 
+        gate.one.failed(under_way, DOWN, estimated=100)
         for error in (None, DOWN, SHUT, BUSY):
             gate.call(error)
 
         assert gate.one.admit(tokens=1, within_s=60) is None
+        assert gate.other.admit(tokens=1, within_s=60) is None
 
 
 def test_a_gate_redis_forgot_meanwhile_starts_anew(gate: Gate) -> None:
