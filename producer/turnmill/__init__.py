@@ -52,6 +52,7 @@ from turnmill.contract.results import (
     Forgotten,
     GroundedContext,
     GroundedMemory,
+    ParkedSession,
     RollbackResult,
     SummarizationResult,
     TurnResult,
@@ -70,7 +71,8 @@ __all__ = [  # noqa: RUF022 - grouped, as a reader looks for them
     "Context", "ContextInfo", "Limits", "Message", "Policy", "Pushed", "QualityWeights", "Receipt",
     "SummaryEvent", "Turn", "Usage",
     # what methods of a handle return
-    "Checkpoint", "Forgotten", "GroundedContext", "GroundedMemory", "RollbackResult",
+    "Checkpoint", "Forgotten", "GroundedContext", "GroundedMemory", "ParkedSession",
+    "RollbackResult",
     "SummarizationResult", "TurnResult",
     # a session from its first turn on
     "CommittedContext", "Compaction", "StoredContext", "Trajectory", "TrajectoryTurn",

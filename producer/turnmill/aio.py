@@ -26,6 +26,7 @@ from turnmill.contract.results import (
     Checkpoint,
     Forgotten,
     GroundedContext,
+    ParkedSession,
     RollbackResult,
     SummarizationResult,
 )
@@ -229,6 +230,27 @@ class AsyncContextClient:
             UnknownSession: never opened nor pushed to, forgotten, or expired.
         """
         return self._commands.cleared(session, await self._run(self._commands.clear(session)))
+
+    async def parked(self) -> list[ParkedSession]:
+        """Sessions whose compactions keep failing, the longest parked first.
+
+        They can be read and pushed to as before; nothing compacts them until they are retried, or
+        their policy or system prompt changes.
+        """
+        names = self._commands.parked_names(await self._pipeline(self._commands.list_parked()))
+        replies = await self._pipeline(self._commands.look_at_parked(names)) if names else []
+        return self._commands.parked(names, replies)
+
+    async def retry(self, session: str) -> bool:
+        """Have a parked session compacted again; False when it is not parked.
+
+        Raises:
+            UnknownSession: never opened nor pushed to, forgotten, or expired.
+        """
+        was_parked = self._commands.retried(session, await self._run(self._commands.retry(session)))
+        if was_parked:
+            self._waker.wake(self._commands.namespace, SessionId(session), task=jobs.COMPACT)
+        return was_parked
 
     async def checkpoint(self, session: str, message: str = "", *, name: str = "") -> str | None:
         """Remember the context as it is now; returns the checkpoint's id.

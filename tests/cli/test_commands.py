@@ -49,6 +49,8 @@ def test_help_names_every_command(turnmill_process: Callable[..., Ran]) -> None:
         "policies",
         "templates",
         "archive",
+        "parked",
+        "retry",
     ):
         assert f" {name} " in ran.stdout
 

@@ -99,10 +99,9 @@ class _SteppedLease(_Stepped):
 class _SteppedSessions(_Stepped):
     """The sessions in Redis, one step at a time."""
 
-    def lease(self, ref: SessionRef, *, patience_s: float = 0.0) -> _SteppedLease:
-        """The lease, not yet taken; nobody waits for one, for nothing else moves meanwhile."""
-        del patience_s
-        return _SteppedLease(self._inner.lease(ref), self._wait)
+    def lease(self, ref: SessionRef, *, forced: bool = False) -> _SteppedLease:
+        """The lease, not yet taken."""
+        return _SteppedLease(self._inner.lease(ref, forced=forced), self._wait)
 
 
 class SteppedJob:

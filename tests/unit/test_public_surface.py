@@ -21,8 +21,8 @@ PUBLIC = set(
     """
     AsyncContextClient AsyncContextManager ContextClient ContextManager
     Context ContextInfo Limits Message Policy Pushed QualityWeights Receipt SummaryEvent Turn Usage
-    Checkpoint Forgotten GroundedContext GroundedMemory RollbackResult SummarizationResult
-    TurnResult
+    Checkpoint Forgotten GroundedContext GroundedMemory ParkedSession RollbackResult
+    SummarizationResult TurnResult
     CommittedContext Compaction StoredContext Trajectory TrajectoryTurn
     CeleryWaker HintCounts SilentWaker Waker
     ArchiveUnavailable CorruptContext InvalidInput InvalidName InvalidPolicy InvalidTemplate

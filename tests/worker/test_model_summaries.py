@@ -79,7 +79,7 @@ def test_where_the_model_fails_the_extractive_summarizer_stands_in(
     client: ContextClient, worker: WorkerProcess, endpoint: FakeEndpoint, fault: Fault
 ) -> None:
     endpoint.fail_next(*[fault] * 50)
-    client.open("s", ASKING)
+    client.open("s", ASKING.model_copy(update={"model_attempts": 0}))
 
     talk(client, "s")
     committed(client, "s")
@@ -87,6 +87,38 @@ def test_where_the_model_fails_the_extractive_summarizer_stands_in(
     assert models(client, "s")[0] == "extractive"
     assert client.read("s").projection is None
     assert KEY not in worker.output()
+
+
+@pytest.mark.parametrize("fault", ["429-retry-after", "500"])
+def test_a_session_with_room_waits_for_a_model_that_fails_for_now(
+    client: ContextClient, worker: WorkerProcess, endpoint: FakeEndpoint, fault: Fault
+) -> None:
+    endpoint.fail_next(fault)
+    client.open("s", ASKING.model_copy(update={"max_tokens": 1_900}))
+
+    talk(client, "s")
+    committed(client, "s")
+
+    assert models(client, "s")[0] == "gpt-4o-mini"
+    assert "deferred" in worker.output()
+    assert len(endpoint.requests) == 2
+    assert KEY not in worker.output()
+
+
+def test_an_endpoint_that_refuses_everybody_is_asked_once_for_all_sessions(
+    client: ContextClient, worker: WorkerProcess, endpoint: FakeEndpoint
+) -> None:
+    refusals: list[Fault] = ["401"] * 50
+    endpoint.fail_next(*refusals)
+    for session in "abcd":
+        client.open(session, ASKING)
+        talk(client, session)
+
+    for session in "abcd":
+        committed(client, session)
+
+    assert len(endpoint.requests) == 1
+    assert "CircuitOpen" in worker.output()
 
 
 def test_a_fallback_model_is_asked_before_the_extractive_one(

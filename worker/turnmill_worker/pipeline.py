@@ -6,7 +6,9 @@ safe to run again, because truth is in the session's keys and every write is con
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import random
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import replace
 
 from turnmill.contract import jobs
@@ -27,9 +29,20 @@ from turnmill_worker.counting import (
     usage_after,
 )
 from turnmill_worker.decide import Compact, Skip, decide
-from turnmill_worker.errors import SummaryRejected
-from turnmill_worker.ports import Counter, Counters, Hints, Lease, Sessions, Summarizers, Templates
-from turnmill_worker.values import CountedTurn, SessionRef, Uncounted
+from turnmill_worker.deferring import may_wait, pause_s
+from turnmill_worker.errors import SummaryDeferred, SummaryRejected
+from turnmill_worker.ports import (
+    Counter,
+    Counters,
+    Hints,
+    Lease,
+    Sessions,
+    Summarizers,
+    Templates,
+    Waiting,
+)
+from turnmill_worker.spending import Spent
+from turnmill_worker.values import CountedTurn, Failed, SessionRef, Tried, Uncounted
 from turnmill_worker.writing import Draft, Writer
 
 __all__ = ["Pipeline"]
@@ -50,10 +63,6 @@ HANDOVER_S = 5.0
 """When the sweep doubts that a summary job handed on was ever received."""
 
 
-PATIENCE_S = 10.0
-"""How long what somebody asked for waits for a compaction under way."""
-
-
 class Pipeline:
     """One worker process's stages, given what they need from outside."""
 
@@ -65,11 +74,15 @@ class Pipeline:
         counters: Counters,
         summarizers: Summarizers,
         templates: Templates,
+        waiting: Waiting | None = None,
+        chance: Callable[[], float] = random.random,
     ) -> None:
         self._sessions = sessions
         self._hints = hints
+        self._waiting = waiting
         self._counters = counters
         self._writer = Writer(summarizers, templates)
+        self._chance = chance
 
     # estimate
 
@@ -89,7 +102,8 @@ class Pipeline:
             system = system_tokens(counter, seen.system)
             usage = usage_after(seen, counted, system)
             asked = demands(seen.policy, tally_after(seen, counted))
-            decision = decide(usage, seen.policy.limits(system), asked)
+            limits = seen.policy.limits(system)
+            decision = decide(usage, limits, asked)
             recorded = self._sessions.record_counts(
                 ref,
                 seen,
@@ -97,6 +111,7 @@ class Pipeline:
                 system_tokens=system,
                 open_calls=tracker.open,
                 due=isinstance(decision, Compact) and usage.total >= seen.put_off,
+                urgent=usage.total > limits.urgent,
                 turns=counted,
             )
             if recorded.stale:
@@ -131,21 +146,37 @@ class Pipeline:
         """Keep the sweep from hinting a session at once whose job fails for no passing reason."""
         self._sessions.defer(ref, after_s=POSTPONE_S)
 
+    def failed(self, ref: SessionRef, error: str) -> Failed:
+        """Count a compaction that failed, by the kind of its error."""
+        return self._sessions.failed(ref, error)
+
     # compact and summarize
 
     def compact(self, ref: SessionRef) -> Outcome:
         """Bring the session to its target; a plan that needs a summary goes to its own queue."""
         return self._compact(ref, summarize=False)
 
+    def chosen(self, hinted: SessionRef) -> SessionRef:
+        """The session a summarize job is for: whose turn it is, or the hinted one if none waits.
+
+        A broker hands messages out as they came: a namespace with many sessions would keep all
+        others waiting. So a message only says that one more summary may be written.
+        """
+        if self._waiting is None:
+            return hinted
+        with suppress(Transient):  # the job itself will say so
+            return self._waiting.take() or hinted
+        return hinted
+
     def summarize(self, ref: SessionRef) -> Outcome:
         """Bring the session to its target, asking the policy's summarizer when the plan does."""
         return self._compact(ref, summarize=True)
 
     def _compact(self, ref: SessionRef, *, summarize: bool) -> Outcome:
-        with self._sessions.lease(ref) as lease:
+        claim = self._sessions.lease(ref)
+        with claim as lease:
             if lease is None:
-                known = self._sessions.uncounted(ref, most=1) is not None
-                return Outcome(outcome="leased" if known else "unknown", session=ref.session)
+                return Outcome(outcome=claim.refusal, session=ref.session)
             snapshot = self._sessions.snapshot(ref)
             if snapshot is None:
                 return Outcome(outcome="unknown", session=ref.session)
@@ -183,6 +214,8 @@ class Pipeline:
     ) -> Outcome:
         """The first rung whose result is good enough to commit; a rejected one is gone below."""
         count = counting(counter)
+        tried = self._tried(ref, snapshot) if summarize else Tried()
+        wasted = tried.spent
         rejected: list[str] = []
         poor: list[Draft] = []
         while True:
@@ -190,23 +223,63 @@ class Pipeline:
             if plan is None or plan.strategy in rejected:
                 break
             if plan.requests and not summarize:
-                lease.retry(after_s=HANDOVER_S)
-                self._hints.send(jobs.SUMMARIZE, ref)
+                self._hand_over(ref, lease, snapshot)
                 return Outcome(outcome="needs-summary", session=ref.session, strategy=plan.strategy)
             try:
-                draft, failed = self._writer.best(snapshot, plan, counter, count)
-            except SummaryRejected:
+                patient = may_wait(snapshot, tried)
+                draft, failed = self._writer.best(snapshot, plan, counter, count, patient=patient)
+            except SummaryRejected as error:
+                wasted += error.spent
                 rejected.append(plan.strategy)
                 continue
+            except SummaryDeferred as error:
+                wasted = sum((each.spent for each in poor), wasted + error.spent)
+                return self._defer(ref, lease, snapshot, error, tried.deferrals, wasted)
             except Transient:
                 lease.retry(after_s=RETRY_AFTER_S)
                 raise
             if draft.is_good_enough:
-                done = self._commit(ref, lease, draft, rejected)
+                lost = sum((each.spent for each in poor), wasted)
+                done = self._commit(ref, lease, draft, rejected, lost)
                 return done.model_copy(update={"failed": failed or None})
             rejected.append(plan.strategy)
             poor.append(draft)
-        return self._end_of_ladder(ref, lease, snapshot, poor, rejected)
+        return self._end_of_ladder(ref, lease, snapshot, poor, rejected, wasted)
+
+    def _hand_over(self, ref: SessionRef, lease: Lease, snapshot: Snapshot) -> None:
+        """Have the session wait for a summary, and allow for one more to be written."""
+        if self._waiting is not None:
+            left = snapshot.limits.hard - snapshot.usage.total
+            self._waiting.add(ref, room=left / max(snapshot.limits.room, 1))
+        lease.retry(after_s=HANDOVER_S)
+        self._hints.send(jobs.SUMMARIZE, ref)
+
+    def _tried(self, ref: SessionRef, snapshot: Snapshot) -> Tried:
+        """What came of asking models before; nobody looks where none is asked."""
+        if snapshot.policy.summarizer == "extractive":
+            return Tried()
+        return self._sessions.tried(ref)
+
+    def _defer(
+        self,
+        ref: SessionRef,
+        lease: Lease,
+        snapshot: Snapshot,
+        error: SummaryDeferred,
+        times: int,
+        spent: Spent,
+    ) -> Outcome:
+        """Wait for the models, unless turns that came meanwhile leave no room to."""
+        after_s = pause_s(times, at_least_s=error.retry_after_s, chance=self._chance())
+        if lease.defer(snapshot, after_s=after_s, spent=spent):
+            after_s = 0.0
+            self._hints.send(jobs.COMPACT, ref)
+        return Outcome(
+            outcome="deferred",
+            session=ref.session,
+            failed=error.failed,
+            retry_s=round(after_s, 1),
+        )
 
     def _end_of_ladder(
         self,
@@ -215,6 +288,7 @@ class Pipeline:
         snapshot: Snapshot,
         poor: Sequence[Draft],
         rejected: Sequence[str],
+        wasted: Spent,
     ) -> Outcome:
         """Nothing was good enough: the previous context stays, as long as there is room.
 
@@ -222,15 +296,18 @@ class Pipeline:
         to that, the best of what was written is better than nothing.
         """
         if not poor:
-            given_up = self._give_up(ref, lease, snapshot, "no-plan")
+            given_up = self._give_up(ref, lease, snapshot, "no-plan", wasted)
             return given_up.model_copy(update={"rejected": tuple(rejected) or None})
         best = max(poor, key=lambda draft: draft.score)
         if snapshot.usage.total > snapshot.limits.urgent:
-            return self._commit(ref, lease, best, [r for r in rejected if r != best.plan.strategy])
+            lost = sum((each.spent for each in poor if each is not best), wasted)
+            others = [r for r in rejected if r != best.plan.strategy]
+            return self._commit(ref, lease, best, others, lost)
         # What is not good enough now is no better a turn later: wait for a step's worth of them.
         step = max(int(snapshot.limits.room * snapshot.policy.min_progress_ratio), 1)
         again = min(snapshot.usage.total + step, snapshot.limits.urgent + 1)
-        if lease.put_off(snapshot, until_tokens=again):
+        spent = sum((each.spent for each in poor), wasted)
+        if lease.put_off(snapshot, until_tokens=again, spent=spent):
             self._hints.send(jobs.COMPACT, ref)
         return Outcome(
             outcome="below-quality",
@@ -241,8 +318,14 @@ class Pipeline:
         )
 
     def _commit(
-        self, ref: SessionRef, lease: Lease, draft: Draft, rejected: Sequence[str]
+        self,
+        ref: SessionRef,
+        lease: Lease,
+        draft: Draft,
+        rejected: Sequence[str],
+        wasted: Spent,
     ) -> Outcome:
+        draft = replace(draft, wasted=draft.wasted + wasted)
         record = draft.record
         committed = self._sessions.commit(
             ref,
@@ -255,7 +338,7 @@ class Pipeline:
             detail=draft.detail,
         )
         if not committed.version:
-            lease.retry(after_s=0)
+            lease.retry(after_s=0, spent=draft.spent)
             self._hints.send(jobs.COMPACT, ref)
             return Outcome(outcome="stale", session=ref.session, strategy=record.strategy)
         self._hints.send(jobs.ARCHIVE, ref)
@@ -274,8 +357,15 @@ class Pipeline:
             rejected=tuple(rejected) or None,
         )
 
-    def _give_up(self, ref: SessionRef, lease: Lease, snapshot: Snapshot, outcome: str) -> Outcome:
-        if lease.release(snapshot):
+    def _give_up(
+        self,
+        ref: SessionRef,
+        lease: Lease,
+        snapshot: Snapshot,
+        outcome: str,
+        spent: Spent | None = None,
+    ) -> Outcome:
+        if lease.release(snapshot, spent=spent):
             self._hints.send(jobs.COMPACT, ref)
         return Outcome.model_validate({"outcome": outcome, "session": ref.session})
 
@@ -290,7 +380,7 @@ class Pipeline:
             InvalidName, UnknownTemplate, InvalidTemplate: the template cannot be used.
         """
         self._writer.check(template)
-        with self._sessions.lease(ref, patience_s=PATIENCE_S) as lease:
+        with self._sessions.lease(ref, forced=True) as lease:
             self.estimate(ref)
             snapshot = self._sessions.snapshot(ref)
             if snapshot is None:
@@ -303,15 +393,17 @@ class Pipeline:
             if plan is None:
                 lease.retry(after_s=0)  # whether the ladder has work is for the next to say
                 return _nothing_done(snapshot, "no turns beside the newest")
+            tried = self._tried(ref, snapshot)
             try:
                 draft, _ = self._writer.best(snapshot, plan, counter, count)
             except SummaryRejected as error:
-                lease.retry(after_s=0)  # whether the ladder has work is for the next to say
+                # Whether the ladder has work is for the next to say.
+                lease.retry(after_s=0, spent=tried.spent + error.spent)
                 return _nothing_done(snapshot, f"the summary was refused: {error}")
             except Transient:
                 lease.retry(after_s=RETRY_AFTER_S)
                 raise
-            outcome = self._commit(ref, lease, draft, ())
+            outcome = self._commit(ref, lease, draft, (), tried.spent)
             if outcome.outcome != "committed":
                 raise SessionBusy(f"{ref.session!r} changed meanwhile; try again")
             return SummarizationResult(

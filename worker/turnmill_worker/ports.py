@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from contextlib import AbstractContextManager
+from types import TracebackType
 from typing import Literal, Protocol
 
 from turnmill.contract.context import StoredContext
@@ -14,6 +14,7 @@ from turnmill.contract.results import GroundedContext
 from turnmill.contract.trajectory import TurnState
 from turnmill_worker.compaction.ledger import Fact
 from turnmill_worker.compaction.snapshot import LoggedTurn, Snapshot, SummaryRequest
+from turnmill_worker.errors import SummarizerFailed, SummarizerUnavailable
 from turnmill_worker.records import (
     ArchivedCompaction,
     ArchivedTurn,
@@ -22,23 +23,29 @@ from turnmill_worker.records import (
     Memory,
     Removed,
 )
+from turnmill_worker.spending import Spent
 from turnmill_worker.templates.template import Template
 from turnmill_worker.values import (
     Committed,
     CountedTurn,
     Drain,
+    Failed,
     Past,
     Recorded,
     Restored,
     SessionRef,
     Summary,
+    Tried,
     Uncounted,
 )
 
 __all__ = [
     "Archive",
+    "Claim",
     "Counter",
     "Counters",
+    "Gate",
+    "Gates",
     "Hints",
     "Lease",
     "Memories",
@@ -48,6 +55,7 @@ __all__ = [
     "Summarizer",
     "Summarizers",
     "Templates",
+    "Waiting",
 ]
 
 
@@ -76,14 +84,42 @@ class Lease(Protocol):
     def owner(self) -> str:
         """What tells this lease from all others."""
 
-    def release(self, seen: Snapshot) -> bool:
-        """Give it up, nothing to do; True when the session changed since, and is due at once."""
+    def release(self, seen: Snapshot, *, spent: Spent | None = None) -> bool:
+        """Give it up, nothing to do; True when the session changed since, and is due at once.
 
-    def put_off(self, seen: Snapshot, *, until_tokens: int) -> bool:
+        ``spent`` on models since the last commit is kept for the next one's record.
+        """
+
+    def put_off(self, seen: Snapshot, *, until_tokens: int, spent: Spent | None = None) -> bool:
         """As ``release``; and the session is not due again below so many tokens."""
 
-    def retry(self, *, after_s: float) -> None:
+    def retry(self, *, after_s: float, spent: Spent | None = None) -> None:
         """Give it up; the session is due again after that many seconds."""
+
+    def defer(self, seen: Snapshot, *, after_s: float, spent: Spent) -> bool:
+        """As ``retry``, waiting for a model; True when there is no room to, and it is due at once.
+
+        Until then no lease is given, unless the session becomes urgent.
+        """
+
+
+class Claim(Protocol):
+    """Asks for a lease, and holds it for a ``with`` block."""
+
+    @property
+    def refusal(self) -> Literal["leased", "unknown", "deferred", "parked"]:
+        """Why there was none."""
+
+    def __enter__(self) -> Lease | None:
+        """The lease, or None."""
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """Renew it no longer."""
 
 
 class Sessions(Protocol):
@@ -102,8 +138,12 @@ class Sessions(Protocol):
         open_calls: Sequence[str],
         due: bool,
         turns: Sequence[CountedTurn],
+        urgent: bool = False,
     ) -> Recorded:
-        """Store exact counts; nothing when policy, prompt or incarnation changed meanwhile."""
+        """Store exact counts; nothing when policy, prompt or incarnation changed meanwhile.
+
+        A session that is ``due`` and ``urgent`` waits for no model any longer.
+        """
 
     def recount(
         self,
@@ -126,10 +166,11 @@ class Sessions(Protocol):
     ) -> tuple[LoggedTurn, ...]:
         """Turns out of the log, from Redis and the archive, by seq."""
 
-    def lease(
-        self, ref: SessionRef, *, patience_s: float = 0.0
-    ) -> AbstractContextManager[Lease | None]:
-        """The right to compact the session; None when it is gone, or still taken after so long."""
+    def lease(self, ref: SessionRef, *, forced: bool = False) -> Claim:
+        """The right to compact the session; ``forced`` also while it waits or is parked."""
+
+    def tried(self, ref: SessionRef) -> Tried:
+        """What came of asking models since the last commit."""
 
     def commit(
         self,
@@ -150,6 +191,9 @@ class Sessions(Protocol):
 
     def defer(self, ref: SessionRef, *, after_s: float) -> None:
         """Have the sweep look at a session in the backlog later."""
+
+    def failed(self, ref: SessionRef, error: str) -> Failed:
+        """Count a compaction that failed; due again later, or parked after too many in a row."""
 
 
 class States(Protocol):
@@ -250,6 +294,47 @@ class Hints(Protocol):
 
     def send(self, task: str, ref: SessionRef) -> bool:
         """Publish a hint; False when that failed, and the sweep will repair it."""
+
+
+class Waiting(Protocol):
+    """The sessions that wait for a summary, over all namespaces."""
+
+    def add(self, ref: SessionRef, *, room: float) -> None:
+        """Have the session wait; ``room`` is the share of it that is left, least comes first."""
+
+    def take(self) -> SessionRef | None:
+        """Whose turn it is: namespaces take turns; None when nobody waits."""
+
+
+class Gate(Protocol):
+    """Says when a model may be asked: for all workers together, one per endpoint and model."""
+
+    def admit(self, *, tokens: int, within_s: float) -> int | None:
+        """The round of a call that may be made now; None when nobody could say so.
+
+        ``tokens`` it will be billed, as far as one knows; ``within_s`` it answers or fails.
+
+        Raises:
+            CircuitOpen, RateLimited: not now; say when it is worth asking again.
+        """
+
+    def answered(self, round_: int | None, *, estimated: int, used: int) -> None:
+        """The call was answered, and billed ``used`` tokens."""
+
+    def failed(
+        self, round_: int | None, error: SummarizerUnavailable | SummarizerFailed, *, estimated: int
+    ) -> None:
+        """The call failed, for a reason that is the endpoint's."""
+
+
+class Gates(Protocol):
+    """Gives the gate before a model at an endpoint."""
+
+    def __call__(self, url: str, model: str) -> Gate:
+        """The gate; ``url`` may hold secrets, which go nowhere."""
+
+    def __hash__(self) -> int:
+        """Summarizers are kept by the gates they use."""
 
 
 class Summarizers(Protocol):

@@ -33,6 +33,8 @@ class Settings(BaseSettings):
         model_key, model_key_file: its key, or the file that holds it.
         model_api: ``chat`` for Chat Completions, ``responses`` for the Responses API.
         model_window_tokens: what the model reads at once; longer input is summarized in parts.
+        model_requests_per_minute, model_tokens_per_minute: what all workers together may ask of
+            one model at one endpoint; no limit when 0.
         model_prices: a file of prices in place of turnmill's own table.
         redactor: ``built-in``, or the name of a ``turnmill.redactors`` entry point: what takes
             secrets out of all text before it leaves; nothing when empty.
@@ -58,6 +60,8 @@ class Settings(BaseSettings):
     model_key_file: Path | None = None
     model_api: Literal["chat", "responses"] = "chat"
     model_window_tokens: int = Field(default=128_000, ge=4096)
+    model_requests_per_minute: int = Field(default=0, ge=0)
+    model_tokens_per_minute: int = Field(default=0, ge=0)
     model_prices: Path | None = None
     redactor: str = ""
     log_json: bool = False

@@ -11,7 +11,13 @@ import structlog
 from celery import Celery
 
 from turnmill.contract import jobs
-from turnmill.contract.errors import Transient, TurnmillError
+from turnmill.contract.errors import (
+    ArchiveUnavailable,
+    StoreFull,
+    StoreUnavailable,
+    Transient,
+    TurnmillError,
+)
 from turnmill.contract.names import SessionId, namespace, session_id
 from turnmill.contract.outcomes import Outcome
 from turnmill_worker import wiring
@@ -22,6 +28,8 @@ from turnmill_worker.wiring import Parts
 __all__ = ["register"]
 
 log = structlog.get_logger()
+
+_OUTAGES = (ArchiveUnavailable, StoreFull, StoreUnavailable)
 
 Stage = Callable[[Parts, SessionRef], Outcome]
 
@@ -51,8 +59,12 @@ def register(app: Celery) -> None:
 def _register_stage(app: Celery, name: str, stage: Stage) -> None:
     @app.task(name=name)
     def job(namespace_name: str, session: str) -> dict[str, Any]:
-        ref = SessionRef(namespace(namespace_name), session_id(session))
-        outcome = _guarded(name, stage, wiring.parts(app), ref)
+        hinted = SessionRef(namespace(namespace_name), session_id(session))
+        parts = wiring.parts(app)
+        ref = parts.pipeline.chosen(hinted) if name == jobs.SUMMARIZE else hinted
+        outcome = _guarded(name, stage, parts, ref)
+        if ref.namespace != hinted.namespace:
+            outcome = outcome.model_copy(update={"namespace": ref.namespace})
         return outcome.model_dump(mode="json", exclude_none=True)
 
 
@@ -76,15 +88,18 @@ def _guarded(name: str, stage: Stage, parts: Parts, ref: SessionRef) -> Outcome:
         outcome = stage(parts, ref)
     except Transient as error:
         log.warning("failed", task=name, session=ref.session, error=type(error).__name__)
+        _count_failure(name, parts, ref, error)
         raise
     except TurnmillError as error:
         log.error("failed", task=name, session=ref.session, error=type(error).__name__)  # noqa: TRY400
         _postpone(parts, ref)
+        _count_failure(name, parts, ref, error)
         raise
     except Exception as error:  # noqa: BLE001 - raised again, without its words
         where = _where(error)
         log.error("failed", task=name, session=ref.session, error=type(error).__name__, at=where)  # noqa: TRY400
         _postpone(parts, ref)
+        _count_failure(name, parts, ref, error)
         # Not chained: an unforeseen error's message may quote what it choked on.
         raise InternalError(f"{type(error).__name__} at {where}") from None
     log.info(
@@ -98,6 +113,16 @@ def _guarded(name: str, stage: Stage, parts: Parts, ref: SessionRef) -> Outcome:
 def _postpone(parts: Parts, ref: SessionRef) -> None:
     with suppress(TurnmillError):
         parts.pipeline.postpone(ref)
+
+
+def _count_failure(name: str, parts: Parts, ref: SessionRef, error: Exception) -> None:
+    """Have a session rest whose compactions keep failing; an outage is no fault of the session."""
+    if name not in (jobs.COMPACT, jobs.SUMMARIZE) or isinstance(error, _OUTAGES):
+        return
+    with suppress(TurnmillError):
+        done = parts.pipeline.failed(ref, type(error).__name__)
+        if done.parked:
+            log.error("parked", session=ref.session, failures=done.times)
 
 
 def _where(error: Exception) -> str:

@@ -17,11 +17,13 @@ from turnmill_worker.records import (
     ArchivedTurn,
     Batch,
 )
+from turnmill_worker.spending import NOTHING, Spent
 
 __all__ = [
     "Committed",
     "CountedTurn",
     "Drain",
+    "Failed",
     "Mark",
     "Past",
     "PastState",
@@ -29,6 +31,7 @@ __all__ = [
     "Restored",
     "SessionRef",
     "Summary",
+    "Tried",
     "Uncounted",
     "UncountedTurn",
     "as_archived",
@@ -107,6 +110,14 @@ class Committed:
     again: bool
 
 
+@dataclass(frozen=True, slots=True)
+class Failed:
+    """How many compactions in a row failed, and whether the session is parked now."""
+
+    times: int
+    parked: bool
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Summary:
     """What a summarizer wrote.
@@ -123,6 +134,19 @@ class Summary:
     prompt_tokens: int = 0
     completion_tokens: int = 0
     cost_usd: float | None = 0.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tried:
+    """What came of asking models since the session's last commit.
+
+    Attributes:
+        deferrals: how often it was put off because they failed.
+        spent: for nothing.
+    """
+
+    deferrals: int = 0
+    spent: Spent = NOTHING
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -10,6 +10,8 @@ from typing import Any
 import redis
 from celery import Celery
 from pydantic import SecretStr
+from redis.backoff import NoBackoff
+from redis.retry import Retry
 
 from turnmill.client import connection_options
 from turnmill.contract.policy import Policy
@@ -25,10 +27,12 @@ from turnmill_worker.pipeline import Pipeline
 from turnmill_worker.ports import Summarizer
 from turnmill_worker.rollback import Rollback
 from turnmill_worker.settings import Settings
+from turnmill_worker.store.gates import RedisGates
 from turnmill_worker.store.outgoing import RedisOutgoing
 from turnmill_worker.store.questions import RedisQuestions
 from turnmill_worker.store.sessions import RedisSessions
 from turnmill_worker.store.states import RedisStates
+from turnmill_worker.store.waiting import RedisWaiting
 from turnmill_worker.summarizers.offline import ExtractiveSummarizer
 from turnmill_worker.sweep import Sweeper, SweepThread
 from turnmill_worker.templates.loader import TemplateLoader, template_dirs
@@ -38,6 +42,12 @@ __all__ = ["Parts", "connect", "parts", "settings", "sweep_thread", "sweeper"]
 
 TIMEOUT_S = 20.0
 """How long a worker waits for Redis: longer than an agent would."""
+
+PATIENCE_S = 10.0
+"""How long a compaction somebody asked for waits for one under way."""
+
+GATE_TIMEOUT_S = 2.0
+"""How long a model call waits for its gate; then it goes on without."""
 
 
 @lru_cache(maxsize=1)
@@ -73,8 +83,11 @@ def _parts(app: Celery, _pid: int) -> Parts:
     outgoing = RedisOutgoing(client)
     states = RedisStates(client)
     pipeline = Pipeline(
-        sessions=RedisSessions(client, lease_s=settings().lease_s, archive=archive),
+        sessions=RedisSessions(
+            client, lease_s=settings().lease_s, patience_s=PATIENCE_S, archive=archive
+        ),
         hints=hints,
+        waiting=RedisWaiting(client),
         counters=counter_for,
         summarizers=summarizers_of,
         templates=TemplateLoader(template_dirs(settings().template_dirs)),
@@ -102,7 +115,21 @@ def summarizers_of(policy: Policy) -> list[Summarizer]:
     # Imported on use: it takes half a second that workers without a model need not spend.
     from turnmill_worker.summarizers.openai.configured import model_summarizer  # noqa: PLC0415
 
-    return [*(model_summarizer(settings(), name, policy, os.getpid()) for name in names), *last]
+    pid = os.getpid()
+    gates = _gates(pid)
+    return [*(model_summarizer(settings(), name, policy, pid, gates) for name in names), *last]
+
+
+@lru_cache(maxsize=1)
+def _gates(_pid: int) -> RedisGates:
+    client = redis.Redis.from_url(
+        settings().redis_url, retry=Retry(NoBackoff(), 1), **connection_options(GATE_TIMEOUT_S)
+    )
+    return RedisGates(
+        client,
+        requests_per_minute=settings().model_requests_per_minute,
+        tokens_per_minute=settings().model_tokens_per_minute,
+    )
 
 
 def _hybrid() -> HybridSearch | None:

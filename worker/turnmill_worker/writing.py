@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from turnmill.contract.codec import encode_json
 from turnmill.contract.context import JsonMessage, StoredContext
-from turnmill.contract.errors import InvalidTemplate, Transient, TurnmillError, UnknownTemplate
+from turnmill.contract.errors import InvalidTemplate, Transient, UnknownTemplate
 from turnmill.contract.legality import CallTracker
 from turnmill.contract.memories import is_memories
 from turnmill.contract.names import Seq
@@ -26,13 +26,23 @@ from turnmill_worker.compaction.snapshot import (
     records,
 )
 from turnmill_worker.compaction.splice import splice
-from turnmill_worker.errors import SummarizerFailed, SummaryRejected
+from turnmill_worker.errors import (
+    CircuitOpen,
+    SummarizerFailed,
+    SummarizerUnavailable,
+    SummaryDeferred,
+    SummaryRejected,
+)
 from turnmill_worker.ports import Counter, Summarizer, Summarizers, Templates
+from turnmill_worker.spending import NOTHING, Spent
 from turnmill_worker.templates.answers import parse_output, sections_found
 from turnmill_worker.templates.template import Template, render
 from turnmill_worker.values import Summary
 
 __all__ = ["Draft", "Writer"]
+
+
+Failure = SummaryRejected | SummarizerFailed | Transient
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,6 +53,7 @@ class Draft:
         before: the snapshot the plan was made from.
         quality: None when nothing was covered or shortened.
         detail: JSON about the managed view, or ``b""``.
+        wasted: by tries that led to nothing; the record counts it in.
     """
 
     before: Snapshot
@@ -51,6 +62,12 @@ class Draft:
     summaries: tuple[Summary, ...]
     quality: Quality | None
     detail: bytes
+    wasted: Spent = NOTHING
+
+    @property
+    def spent(self) -> Spent:
+        """All it cost."""
+        return sum((_cost(summary) for summary in self.summaries), self.wasted)
 
     @property
     def score(self) -> float:
@@ -69,7 +86,6 @@ class Draft:
         covered = [turn for group in plan.covered for turn in group.turns]
         after = plan.snapshot.usage
         kept = sum(t.tokens for t in plan.snapshot.turns if t.seq > context.watermark)
-        costs = [summary.cost_usd for summary in self.summaries]
         return Compaction(
             session=before.session,
             version=context.version,
@@ -86,9 +102,9 @@ class Draft:
             if self.quality is None
             else {name: round(part, 4) for name, part in self.quality.parts.items()},
             model=next((summary.model for summary in self.summaries), ""),
-            prompt_tokens=sum(summary.prompt_tokens for summary in self.summaries),
-            completion_tokens=sum(summary.completion_tokens for summary in self.summaries),
-            cost_usd=None if None in costs else sum(cost for cost in costs if cost is not None),
+            prompt_tokens=self.spent.prompt_tokens,
+            completion_tokens=self.spent.completion_tokens,
+            cost_usd=self.spent.cost_usd,
         )
 
 
@@ -100,20 +116,30 @@ class Writer:
         self._templates = templates
 
     def best(
-        self, snapshot: Snapshot, plan: Plan, counter: Counter, count: Count
+        self,
+        snapshot: Snapshot,
+        plan: Plan,
+        counter: Counter,
+        count: Count,
+        *,
+        patient: bool = False,
     ) -> tuple[Draft, tuple[str, ...]]:
         """The first summarizer's draft that is good enough, else the best there is.
 
         And the kinds of errors of those that failed on the way.
 
         Raises:
+            SummaryDeferred: all models fail for now; only to who is ``patient``.
             SummaryRejected: none wrote anything that can be committed.
             Transient: all failed, and one of them for a reason that may pass.
         """
         plan = with_facts(plan, count)
         drafts: list[Draft] = []
-        errors: list[TurnmillError] = []
-        for summarizer in self._summarizers(snapshot.policy):
+        errors: list[Failure] = []
+        summarizers = self._summarizers(snapshot.policy)
+        for at, summarizer in enumerate(summarizers, 1):
+            if patient and at == len(summarizers) and errors and not drafts:
+                _defer(errors)
             try:
                 drafts.append(self._draft(snapshot, plan, counter, count, summarizer))
             except (SummaryRejected, SummarizerFailed, Transient) as error:
@@ -121,10 +147,15 @@ class Writer:
                 continue
             if drafts[-1].is_good_enough or not plan.requests:
                 break
-        failed = tuple(type(e).__name__ for e in errors if not isinstance(e, SummaryRejected))
+        wasted = _wasted(errors)
         if drafts:
-            return max(drafts, key=lambda draft: draft.score), failed
-        raise next((e for e in errors if isinstance(e, Transient)), errors[-1])
+            chosen = max(drafts, key=lambda draft: draft.score)
+            wasted = sum((draft.spent for draft in drafts if draft is not chosen), wasted)
+            return replace(chosen, wasted=wasted), _kinds(errors)
+        failure = next((e for e in errors if isinstance(e, Transient)), errors[-1])
+        if isinstance(failure, SummaryRejected):
+            failure.spent = wasted
+        raise failure
 
     def _draft(
         self,
@@ -166,6 +197,34 @@ class Writer:
         except (UnknownTemplate, InvalidTemplate) as error:
             # Fail open: an agent's turn does not wait for somebody to mend a file.
             raise SummaryRejected(str(error)) from error
+
+
+def _defer(errors: Sequence[Failure]) -> None:
+    """Raise where each of them passes, and none says that it is no use to wait for it."""
+    if any(isinstance(e, CircuitOpen) or not isinstance(e, Transient) for e in errors):
+        return
+    waits = [e.retry_after_s for e in errors if isinstance(e, SummarizerUnavailable)]
+    known = [wait for wait in waits if wait is not None]
+    deferred = SummaryDeferred(_kinds(errors), retry_after_s=min(known, default=None))
+    deferred.spent = _wasted(errors)
+    raise deferred
+
+
+def _kinds(errors: Sequence[Failure]) -> tuple[str, ...]:
+    return tuple(type(e).__name__ for e in errors if not isinstance(e, SummaryRejected))
+
+
+def _wasted(errors: Sequence[Failure]) -> Spent:
+    told = (SummaryRejected, SummarizerFailed, SummarizerUnavailable)
+    return sum((error.spent for error in errors if isinstance(error, told)), NOTHING)
+
+
+def _cost(summary: Summary) -> Spent:
+    return Spent(
+        prompt_tokens=summary.prompt_tokens,
+        completion_tokens=summary.completion_tokens,
+        cost_usd=summary.cost_usd,
+    )
 
 
 def _texts(plan: Plan, summaries: Sequence[Summary], count: Count) -> list[str]:

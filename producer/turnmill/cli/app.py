@@ -22,6 +22,7 @@ from turnmill.cli import (
     info,
     memories,
     open_,
+    parked,
     policies,
     push,
     read,
@@ -63,7 +64,7 @@ app = typer.Typer(
 
 PANELS = {
     "Run": (up, demo, replay, evaluate, doctor, fake_llm),
-    "Sessions": (open_, push, read, sessions, info, forget),
+    "Sessions": (open_, push, read, sessions, info, parked, forget),
     "Compact, and go back": (compact, checkpoints),
     "Look back": (transcript, history, diff, visualize),
     "For a whole namespace": (memories, policies, templates, archive),

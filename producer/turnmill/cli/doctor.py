@@ -10,6 +10,7 @@ import typer
 
 from turnmill.cli.archive_checks import examine_archive, examine_templates
 from turnmill.cli.diagnosing import Check, examine
+from turnmill.cli.health_checks import examine_health
 from turnmill.cli.local_archive import ArchiveUrl, DataDir
 from turnmill.cli.options import (
     DEFAULT_REDIS_URL,
@@ -55,6 +56,7 @@ def doctor(
     target.checked_namespace()
     checks = [
         *examine(target),
+        *examine_health(target),
         *examine_archive(target, url, data_dir),
         *examine_templates(template_dirs),
     ]

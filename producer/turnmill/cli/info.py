@@ -100,4 +100,8 @@ def _state(found: ContextInfo) -> str:
     if found.due_in_s is not None:
         due = found.due_in_s
         parts.append(f"compaction due in {due:.1f} s" if due > 0 else "compaction due")
+    if found.parked_for_s is not None:
+        parts.append(f"parked for {found.parked_for_s:,.0f} s: `turnmill retry` tries it again")
+    if found.failures:
+        parts.append(f"{count(found.failures, 'compaction')} failed in a row")
     return "; ".join(parts) or "nothing to do"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from turnmill.commands.calls import Call, Command, translate
 from turnmill.commands.opening import DEFAULT_NAME, Opening
+from turnmill.commands.parking import Parking
 from turnmill.commands.pushing import DEDUPE_WINDOW, PushCall, Pushing
 from turnmill.commands.reading import Reading
 from turnmill.commands.remembering import Remembering
@@ -19,5 +20,5 @@ __all__ = [
 ]
 
 
-class Commands(Pushing, Opening, Reading, Remembering):
+class Commands(Pushing, Opening, Reading, Remembering, Parking):
     """The calls of one namespace."""

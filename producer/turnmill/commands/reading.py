@@ -136,6 +136,8 @@ class Reading(Base):
             policy_name=meta.get(b"policy_name", b"").decode(),
             pending_for_s=None if waiting is None else (now_ms - float(waiting)) / 1000,
             due_in_s=None if due is None else (float(due) - now_ms) / 1000,
+            failures=to_int(meta.get(b"failures")),
+            parked_for_s=_seconds_since(meta.get(b"parked_at"), now_ms),
         )
 
     def forget(self, session: str) -> Call:
@@ -160,6 +162,10 @@ class Reading(Base):
         """All sessions, the most recently pushed first."""
         found = [entry for reply in replies for entry in _scored(reply)]
         return [SessionId(name.decode()) for name, _ in sorted(found, key=lambda e: (-e[1], e[0]))]
+
+
+def _seconds_since(at_ms: bytes | None, now_ms: float) -> float | None:
+    return None if at_ms is None else max(now_ms - float(at_ms), 0.0) / 1000
 
 
 def _head_messages(system: str, body: bytes | None) -> int:

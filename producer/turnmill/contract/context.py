@@ -281,6 +281,8 @@ class ContextInfo:
         policy_name: of the namespace's policy it follows, or ``""``.
         pending_for_s: seconds its oldest uncounted turn has waited, or None.
         due_in_s: seconds until a compaction is due, negative when overdue, or None.
+        failures: compactions that failed in a row since the last commit.
+        parked_for_s: seconds since it was parked, or None.
     """
 
     session: SessionId
@@ -306,6 +308,8 @@ class ContextInfo:
     policy_name: str
     pending_for_s: float | None
     due_in_s: float | None
+    failures: int
+    parked_for_s: float | None
 
     @property
     def under_limit(self) -> bool:

@@ -23,6 +23,7 @@ key, after the tag        type    what                                          
 ``due``                   zset    sessions to compact, by not-before ms              permanent
 ``index``                 zset    sessions, by last-push ms                          permanent
 ``unarchived``            zset    sessions with turns to archive, by since ms        permanent
+``parked``                zset    sessions whose compactions fail, by since ms       permanent
 ``forgotten``             zset    ``<µs>:<session>`` to remove from the archive,     permanent
                                   by not-before ms
 ``blob:<sha256>``         hash    a picture: ``data``, ``type``, and ``s:<id>`` for  its last
@@ -32,6 +33,16 @@ key, after the tag        type    what                                          
 ``policies``              hash    the namespace's policies by name (own tag)         permanent
 ========================  ======  =================================================  =========
 
+An endpoint that writes summaries has a hash of its own tag, ``turnmill:{endpoint/<hash>}:gate``:
+its circuit breaker and its budgets, shared by all workers (a day after the last call). The hash is
+of the URL, without its user and password, and the model. ``turnmill:endpoints`` (zset by last-seen
+ms, its entries a day) says which there are.
+
+Sessions that wait for a summary are in zsets of one tag, ``turnmill:{summarize}:``, which live a
+day after the last was added: ``waiting:<namespace>`` by the share of their room that is left; of
+namespaces, by their virtual time, ``order`` and, for those that wait for nothing now and have had
+more than their share, ``served``.
+
 A session's lifetime is its policy's ``ttl_s`` after the last push; the permanent lists lose an
 entry when its work is done, the session is forgotten, or the sweep finds it expired. Outside the
 tags: ``turnmill:namespaces`` (set, permanent: which namespaces the sweep visits)
@@ -40,6 +51,7 @@ and ``turnmill:sweep`` (string, PX: who sweeps).
 
 from __future__ import annotations
 
+import hashlib
 import zlib
 from dataclasses import dataclass
 from functools import lru_cache
@@ -47,14 +59,20 @@ from functools import lru_cache
 from turnmill.contract.names import Namespace, SessionId
 
 __all__ = [
+    "ENDPOINTS",
     "NAMESPACES",
     "SHARDS",
     "SWEEP_LEASE",
+    "WAITING",
     "AskKeys",
+    "EndpointKeys",
     "SessionKeys",
     "ShardKeys",
+    "WaitingKeys",
     "ask_keys",
     "commits_channel",
+    "endpoint_hash",
+    "endpoint_keys",
     "policies_key",
     "session_keys",
     "shard_keys",
@@ -66,6 +84,7 @@ SHARDS = 64
 
 NAMESPACES = "turnmill:namespaces"
 SWEEP_LEASE = "turnmill:sweep"
+ENDPOINTS = "turnmill:endpoints"
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,6 +95,7 @@ class ShardKeys:
     due: str
     index: str
     unarchived: str
+    parked: str
     forgotten: str
 
 
@@ -85,6 +105,32 @@ class AskKeys:
 
     ask: str
     answer: str
+
+
+@dataclass(frozen=True, slots=True)
+class EndpointKeys:
+    """The key of one model at one endpoint."""
+
+    gate: str
+
+
+@dataclass(frozen=True, slots=True)
+class WaitingKeys:
+    """The keys of the sessions that wait for a summary, all namespaces together.
+
+    ``waiting`` is what the key of a namespace begins with; its name follows.
+    """
+
+    order: str
+    served: str
+    waiting: str
+
+
+WAITING = WaitingKeys(
+    order="turnmill:{summarize}:order",
+    served="turnmill:{summarize}:served",
+    waiting="turnmill:{summarize}:waiting:",
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,6 +156,7 @@ class SessionKeys:
     due: str
     index: str
     unarchived: str
+    parked: str
     forgotten: str
     blob: str
 
@@ -146,6 +193,7 @@ def shard_keys(namespace: Namespace, shard: int) -> ShardKeys:
         due=f"{tag}:due",
         index=f"{tag}:index",
         unarchived=f"{tag}:unarchived",
+        parked=f"{tag}:parked",
         forgotten=f"{tag}:forgotten",
     )
 
@@ -173,6 +221,7 @@ def session_keys(namespace: Namespace, session: SessionId) -> SessionKeys:
         due=shared.due,
         index=shared.index,
         unarchived=shared.unarchived,
+        parked=shared.parked,
         forgotten=shared.forgotten,
         blob=f"{_tag(namespace, shard)}:blob:",
     )
@@ -187,6 +236,16 @@ def ask_keys(namespace: Namespace, ask: str) -> AskKeys:
 def policies_key(namespace: Namespace) -> str:
     """The key of the namespace's named policies."""
     return f"turnmill:{{{namespace}/policies}}:policies"
+
+
+def endpoint_hash(place: str, model: str) -> str:
+    """What tells a model at an endpoint from all others; ``place`` is a URL without secrets."""
+    return hashlib.sha256(f"{place} {model}".encode()).hexdigest()[:16]
+
+
+def endpoint_keys(hashed: str) -> EndpointKeys:
+    """The keys of a model at an endpoint, by its hash."""
+    return EndpointKeys(gate=f"turnmill:{{endpoint/{hashed}}}:gate")
 
 
 def _tag(namespace: Namespace, shard: int) -> str:

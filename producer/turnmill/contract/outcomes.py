@@ -6,7 +6,7 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict
 
-from turnmill.contract.names import Seq, SessionId, Version
+from turnmill.contract.names import Namespace, Seq, SessionId, Version
 
 __all__ = ["Compaction", "Outcome"]
 
@@ -20,16 +20,23 @@ class Outcome(BaseModel):
         outcome: ``estimated`` - turns were counted; ``committed`` - a new context was written;
             ``skipped`` - nothing to do; ``no-plan`` - over the soft limit, and nothing worth doing
             until more turns arrive; ``needs-summary`` - handed on to the summarize queue;
+            ``deferred`` - its models fail for now, and it is due again in ``retry_s``;
+            ``parked`` - its compactions keep failing, and it waits for somebody to retry it;
             ``below-quality`` - every rung scored below the policy's threshold, and the previous
             context stays; ``leased`` - another worker is at it; ``stale`` - the session changed
             meanwhile, and was hinted again; ``archived`` - turns are in the archive now;
             ``answered`` - what an agent asked for was done; ``late`` - nobody waits for that
             answer any more; ``forgotten`` - a session left the archive; ``unknown`` - there is no
             such session.
+        session: whom it was about: of ``turnmill.summarize`` the one whose turn it was, which is
+            often not the one its message names.
+        namespace: its namespace, where the message names another.
         turns: how many were counted or covered.
         elided: messages of turns still in the log that are read shortened.
         rejected: strategies whose result was refused on the way, cheapest first.
-        failed: kinds of errors of summarizers that another had to stand in for.
+        failed: kinds of errors of summarizers that another had to stand in for, or that it waits
+            for.
+        retry_s: seconds until a deferred session is tried again.
     """
 
     model_config = _VALUE
@@ -40,6 +47,8 @@ class Outcome(BaseModel):
         "skipped",
         "no-plan",
         "needs-summary",
+        "deferred",
+        "parked",
         "below-quality",
         "archived",
         "answered",
@@ -50,6 +59,7 @@ class Outcome(BaseModel):
         "unknown",
     ]
     session: SessionId
+    namespace: Namespace | None = None
     turns: int | None = None
     elided: int | None = None
     tokens: int | None = None
@@ -60,6 +70,7 @@ class Outcome(BaseModel):
     quality: float | None = None
     rejected: tuple[str, ...] | None = None
     failed: tuple[str, ...] | None = None
+    retry_s: float | None = None
 
 
 class Compaction(BaseModel):
@@ -73,7 +84,7 @@ class Compaction(BaseModel):
         quality: the score of what it committed, 0..1, or None when nothing was covered.
         quality_parts: the score's parts by name, each 0..1.
         model: what wrote its summaries: a model's name, or ``extractive``; empty without any.
-        prompt_tokens, completion_tokens: billed by the model's endpoint.
+        prompt_tokens, completion_tokens: billed by the model's endpoint, failed tries included.
         cost_usd: of those, by the price table; None when the model has no price there.
     """
 

@@ -84,12 +84,16 @@ class Policy(BaseModel):
         elide_over_tokens: tool results above this are bulky; ``elide`` shortens old ones.
         strategies: tried in this order, cheap to expensive, until the target is reached.
         summarizer: who answers a summary request; ``extractive`` needs no model and no key,
-            ``openai`` asks the workers' OpenAI-compatible endpoint and, where that fails or writes
-            nothing good enough, ``extractive`` after all.
+            ``openai`` asks the workers' OpenAI-compatible endpoint and, where that keeps failing or
+            writes nothing good enough, ``extractive`` after all.
         model: the endpoint's name for the model; the workers' own when empty.
         fallback_model: asked when ``model`` fails, before ``extractive``; none when empty.
         temperature: of the model; its default when None.
         model_timeout_s: how long one call of the model may take, its last byte included.
+        model_attempts: how often a session that has room left waits for a model that fails for a
+            passing reason before ``extractive`` stands in; 0: it stands in at once.
+        park_after: compactions in a row that may fail before the session is parked: readable and
+            pushable as before, but not compacted until somebody retries it.
         max_history_images: newest pictures kept; older ones give way to a line of text. None
             keeps all.
         keep_first_image: the session's first picture (the thumbnail) stays, and does not count.
@@ -135,6 +139,8 @@ class Policy(BaseModel):
     fallback_model: str = Field(default="", max_length=200)
     temperature: float | None = Field(default=None, ge=0, le=2)
     model_timeout_s: float = Field(default=60.0, gt=0, le=600)
+    model_attempts: int = Field(default=3, ge=0, le=20)
+    park_after: int = Field(default=5, ge=1, le=100)
     max_history_images: int | None = Field(default=None, ge=0)
     keep_first_image: bool = True
     max_interactions: int | None = Field(default=None, ge=1)

@@ -11,6 +11,7 @@ __all__ = [
     "Forgotten",
     "GroundedContext",
     "GroundedMemory",
+    "ParkedSession",
     "RollbackResult",
     "SummarizationResult",
     "TurnResult",
@@ -39,6 +40,25 @@ class TurnResult(BaseModel):
     checkpoint_created: str | None
     quality_score: float
     token_count: int
+
+
+class ParkedSession(BaseModel):
+    """A session whose compactions keep failing.
+
+    Attributes:
+        since_ms: when it was parked, milliseconds since 1970.
+        failures: compactions that failed in a row.
+        error: the kind of the last one's error.
+        tokens: of its context, as far as they are counted.
+    """
+
+    model_config = _VALUE
+
+    session: SessionId
+    since_ms: int
+    failures: int
+    error: str
+    tokens: int
 
 
 class GroundedMemory(BaseModel):

@@ -1,5 +1,5 @@
 -- Set the conversation aside: its turns go to the archive, marked; the system prompt stays.
--- KEYS: meta, log, counts, context, facts, covered, compactions, commits, checkpoints, named, due, unarchived
+-- KEYS: meta, log, counts, context, facts, covered, compactions, commits, checkpoints, named, due, parked, unarchived
 -- ARGV: session
 -- returns: how many turns were in the log; or nothing for an unknown session
 local seen = redis.call('HMGET', meta, 'epoch', 'last_seq', 'expires_at', 'watermark', 'system_tokens',
@@ -31,11 +31,12 @@ redis.call('XADD', commits, '*', 'version', version, 'record', record, 'context'
 redis.call('HSET', meta, 'watermark', last, 'counted_seq', last, 'context_tokens', 0, 'tail_tokens', 0,
   'open_calls', '[]', 'images', 0, 'images_before', 0, 'interactions', 0, 'messages', 0,
   'history_tokens', 0)
-redis.call('HDEL', meta, 'quality', 'put_off')
+redis.call('HDEL', meta, 'quality', 'put_off', 'model_failures', 'deferred', 'failures', 'error', 'parked_at')
 for _, key in ipairs({context, covered, commits, compactions}) do
   redis.call('PEXPIREAT', key, seen[3])
 end
 redis.call('ZREM', due, session)
+redis.call('ZREM', parked, session)
 local time = redis.call('TIME')
 redis.call('ZADD', unarchived, 'NX', time[1] * 1000 + math.floor(time[2] / 1000), session)
 return #entries

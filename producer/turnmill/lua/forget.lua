@@ -1,5 +1,5 @@
 -- Remove a session from Redis altogether, and have the workers remove it from the archive.
--- KEYS: meta, log, ids, counts, context, facts, covered, commits, compactions, checkpoints, named, lease, backlog, due, index, unarchived, forgotten, blob
+-- KEYS: meta, log, ids, counts, context, facts, covered, commits, compactions, checkpoints, named, lease, backlog, due, index, parked, unarchived, forgotten, blob
 -- ARGV: session
 -- returns: 1 when there was such a session, else 0; then how many of its keys are left: the proof
 local holder = 's:' .. session
@@ -16,6 +16,7 @@ for _, hash in ipairs(held) do
 end
 redis.call('ZREM', backlog, session)
 redis.call('ZREM', due, session)
+redis.call('ZREM', parked, session)
 redis.call('ZREM', unarchived, session)
 local listed = redis.call('ZREM', index, session)
 local removed = redis.call('DEL', meta, log, ids, counts, context, facts, covered, commits, compactions, checkpoints, named, lease)

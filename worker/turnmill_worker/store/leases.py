@@ -5,28 +5,41 @@ They save duplicate cost; the version, not the lease, makes commits safe.
 
 from __future__ import annotations
 
+import json
 import threading
 import time
 import uuid
 from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import asdict
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Final, Literal, Self
 
+from turnmill.contract.context import Usage
 from turnmill.contract.errors import TurnmillError
 from turnmill.contract.keys import SessionKeys
 from turnmill.contract.names import SessionId
 from turnmill_worker.compaction.snapshot import Snapshot
+from turnmill_worker.spending import NOTHING, Spent
 
 __all__ = ["RedisLease"]
 
-_LOOK_EVERY_S = 0.1
-"""While somebody else has it."""
+_LOOK_EVERY_S: Final = 0.1
+
+Refusal = Literal["leased", "unknown", "deferred", "parked"]
+
+_REFUSALS: Final[dict[int, Refusal]] = {0: "leased", -1: "unknown", -2: "deferred", -3: "parked"}
+
+
+FAILED_AGAIN_S: Final = 5.0
+"""When a session whose job failed is due again, unless whoever counts failures says later."""
 
 
 class RedisLease:
-    """A lease as a context manager: renewed while the block runs, released when it ends.
+    """A lease as a context manager: renewed while the block runs.
 
-    A block that ends without ``release`` failed: the session is due again when the lease runs out.
+    A block that ends with an error gives it up. One that ends otherwise, without ``release``, was
+    killed: the session is due again when the lease runs out.
     """
 
     def __init__(
@@ -36,29 +49,31 @@ class RedisLease:
         session: SessionId,
         *,
         lease_ms: int,
+        forced: bool = False,
         patience_s: float = 0.0,
     ) -> None:
+        self.refusal: Refusal = "leased"
+        self._forced = forced
+        self._patience_s = patience_s
         self.owner = uuid.uuid4().hex
         self._run = run
         self._keys = keys
         self._session = session
         self._lease_ms = lease_ms
-        self._patience_s = patience_s
-        self._held = False
         self._ended = threading.Event()
 
     def __enter__(self) -> Self | None:
         deadline = time.monotonic() + self._patience_s
         while (taken := self._claim()) == 0 and time.monotonic() < deadline:
             time.sleep(_LOOK_EVERY_S)
-        self._held = taken == 1
-        if not self._held:
+        if taken in _REFUSALS:
+            self.refusal = _REFUSALS[taken]
             return None
         threading.Thread(target=self._keep, name="turnmill-lease", daemon=True).start()
         return self
 
     def _claim(self) -> int:
-        """1 when it is ours now, 0 when somebody has it, -1 when there is no such session."""
+        """1 when it is ours now, or a refusal."""
         return int(
             self._run(
                 "claim",
@@ -66,6 +81,7 @@ class RedisLease:
                 session=self._session,
                 owner=self.owner,
                 lease_ms=self._lease_ms,
+                forced=int(self._forced),
             )
         )
 
@@ -75,31 +91,49 @@ class RedisLease:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
+        if not self._ended.is_set() and isinstance(error, Exception):
+            with suppress(TurnmillError):  # then it runs out
+                self.retry(after_s=FAILED_AGAIN_S)
         self._ended.set()
 
-    def release(self, seen: Snapshot) -> bool:
+    def release(self, seen: Snapshot, *, spent: Spent | None = None) -> bool:
         """Give it up, nothing to do; True when the session changed since, and is due at once."""
-        return self._release(seen.counted_seq, seen.settings, -1)
+        return self._release(seen, spent=spent)
 
-    def put_off(self, seen: Snapshot, *, until_tokens: int) -> bool:
+    def put_off(self, seen: Snapshot, *, until_tokens: int, spent: Spent | None = None) -> bool:
         """As ``release``; and the session is not due again below so many tokens."""
-        return self._release(seen.counted_seq, seen.settings, -1, until_tokens)
+        return self._release(seen, put_off=until_tokens, spent=spent)
 
-    def retry(self, *, after_s: float) -> None:
+    def retry(self, *, after_s: float, spent: Spent | None = None) -> None:
         """Give it up; the session is due again after that many seconds."""
-        self._release(0, "", int(after_s * 1000))
+        self._release(again_ms=int(after_s * 1000), spent=spent)
 
-    def _release(self, counted_seq: int, settings: str, again_ms: int, put_off: int = 0) -> bool:
+    def defer(self, seen: Snapshot, *, after_s: float, spent: Spent) -> bool:
+        """As ``retry``, waiting for a model; True when there is no room to: it is due at once."""
+        below = max(seen.limits.urgent - Usage.REPLY, 0)
+        return self._release(again_ms=int(after_s * 1000), spent=spent, deferred_below=below)
+
+    def _release(
+        self,
+        seen: Snapshot | None = None,
+        *,
+        again_ms: int = -1,
+        put_off: int = 0,
+        spent: Spent | None = None,
+        deferred_below: int = -1,
+    ) -> bool:
         self._ended.set()
         reply = self._run(
             "release",
             self._keys,
             session=self._session,
             owner=self.owner,
-            counted_seq=str(counted_seq),
-            settings=settings,
+            counted_seq=str(seen.counted_seq) if seen else "",
+            settings=seen.settings if seen else "",
             again_ms=again_ms,
             put_off=put_off,
+            spent="" if spent in (None, NOTHING) else json.dumps(asdict(spent)),
+            deferred_below=deferred_below,
         )
         return bool(reply)
 

@@ -4,11 +4,16 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from typing import Any, NamedTuple
 
+import redis
+
 from turnmill.client import run_script
+from turnmill.commands import translate
 from turnmill.contract.codec import decode_json, encode_json
 from turnmill.contract.context import JsonMessage, StoredContext, Usage
+from turnmill.contract.errors import InvalidPolicy
 from turnmill.contract.keys import SessionKeys, commits_channel, session_keys
 from turnmill.contract.names import Seq
 from turnmill.contract.outcomes import Compaction
@@ -21,14 +26,17 @@ from turnmill_worker.compaction.snapshot import LoggedTurn, Snapshot
 from turnmill_worker.compaction.tally import Tally, images, interactions
 from turnmill_worker.ports import Archive
 from turnmill_worker.records import ArchivedTurn
+from turnmill_worker.spending import NOTHING, Spent
 from turnmill_worker.store import lua
 from turnmill_worker.store.leases import RedisLease
 from turnmill_worker.store.outgoing import left_entry
 from turnmill_worker.values import (
     Committed,
     CountedTurn,
+    Failed,
     Recorded,
     SessionRef,
+    Tried,
     Uncounted,
     UncountedTurn,
     as_archived,
@@ -39,14 +47,24 @@ __all__ = ["RedisSessions"]
 KEEP_RECORDS = 1000
 """Compaction records kept per session in Redis."""
 
+FIRST_PAUSE_MS = 5_000
+LONGEST_PAUSE_MS = 300_000
+"""When a session whose job failed is due again: doubled with each failure in a row."""
+
 
 class RedisSessions:
     """The ``Sessions`` port over a redis-py client that does not decode responses."""
 
     def __init__(
-        self, client: Any, *, lease_s: float = 30.0, archive: Archive | None = None
+        self,
+        client: Any,
+        *,
+        lease_s: float = 30.0,
+        patience_s: float = 0.0,
+        archive: Archive | None = None,
     ) -> None:
         self._redis = client
+        self._patience_s = patience_s
         self._archive = archive
         self._lease_ms = int(lease_s * 1000)
 
@@ -81,6 +99,7 @@ class RedisSessions:
         open_calls: Sequence[str],
         due: bool,
         turns: Sequence[CountedTurn],
+        urgent: bool = False,
     ) -> Recorded:
         """Store exact counts; nothing when policy, prompt or incarnation changed meanwhile."""
         counted, waiting, newly_due = self._run(
@@ -97,6 +116,7 @@ class RedisSessions:
             interactions=sum(turn.interactions for turn in turns),
             messages=sum(turn.messages for turn in turns),
             is_due=int(due),
+            is_urgent=int(urgent),
         )
         return Recorded(stale=counted == -1, waiting=bool(waiting), newly_due=bool(newly_due))
 
@@ -189,11 +209,26 @@ class RedisSessions:
             )
         )
 
-    def lease(self, ref: SessionRef, *, patience_s: float = 0.0) -> RedisLease:
-        """The right to compact the session, as a context manager; None inside when taken."""
+    def lease(self, ref: SessionRef, *, forced: bool = False) -> RedisLease:
+        """The right to compact the session, as a context manager; None inside when refused."""
         return RedisLease(
-            self._run, _keys(ref), ref.session, lease_ms=self._lease_ms, patience_s=patience_s
+            self._run,
+            _keys(ref),
+            ref.session,
+            lease_ms=self._lease_ms,
+            forced=forced,
+            # Who asked for it would only ask again.
+            patience_s=self._patience_s if forced else 0.0,
         )
+
+    def tried(self, ref: SessionRef) -> Tried:
+        """What came of asking models since the last commit."""
+        try:
+            deferrals, spent = self._redis.hmget(_keys(ref).meta, "model_failures", "spent")
+        except redis.RedisError as error:
+            raise translate(error) from error
+        known = Spent(**json.loads(spent)) if spent else NOTHING
+        return Tried(deferrals=int(deferrals or 0), spent=known)
 
     def commit(
         self,
@@ -241,6 +276,29 @@ class RedisSessions:
     def defer(self, ref: SessionRef, *, after_s: float) -> None:
         """Have the sweep look at a session in the backlog later."""
         self._run("defer", _keys(ref), session=ref.session, after_ms=int(after_s * 1000))
+
+    def failed(self, ref: SessionRef, error: str) -> Failed:
+        """Count a compaction that failed; due again later, or parked after too many in a row."""
+        policy = Policy()
+        with suppress(InvalidPolicy):  # that may be what it failed of
+            policy = Policy.from_json(self._field(ref, "policy") or b"{}")
+        times, parked = self._run(
+            "failed",
+            _keys(ref),
+            session=ref.session,
+            error=error,
+            park_after=policy.park_after,
+            first_ms=FIRST_PAUSE_MS,
+            longest_ms=LONGEST_PAUSE_MS,
+        )
+        return Failed(times, bool(parked))
+
+    def _field(self, ref: SessionRef, name: str) -> bytes | None:
+        try:
+            value: bytes | None = self._redis.hget(_keys(ref).meta, name)
+        except redis.RedisError as error:
+            raise translate(error) from error
+        return value
 
     def _run(
         self,

@@ -1,5 +1,5 @@
 -- Write the context, if no commit and no change of policy or prompt came since it was loaded; turns it covers leave the log.
--- KEYS: context, facts, meta, log, counts, covered, commits, compactions, lease, due, unarchived
+-- KEYS: context, facts, meta, log, counts, covered, commits, compactions, lease, due, parked, unarchived
 -- ARGV: session, epoch, settings, expected_version, owner, body, known, watermark:number, context_tokens:number, images:number, images_covered:number, interactions:number, messages:number, hard:number, soft_ratio:number, keep_records:number, record, detail, quality, channel, elided...
 -- returns: the new version or 0 when the session changed meanwhile, then 1 when it is over its soft limit still
 local seen = redis.call('HMGET', meta, 'epoch', 'version', 'tail_tokens', 'system_tokens', 'expires_at',
@@ -36,7 +36,10 @@ else
 end
 redis.call('HSET', meta, 'watermark', watermark, 'context_tokens', context_tokens, 'tail_tokens', tail)
 redis.call('HINCRBY', meta, 'compactions', 1)
-redis.call('HDEL', meta, 'put_off')
+redis.call('HDEL', meta, 'put_off', 'model_failures', 'deferred', 'spent', 'failures', 'error')
+if redis.call('HDEL', meta, 'parked_at') == 1 then
+  redis.call('ZREM', parked, session)
+end
 -- What the compaction took away; turns counted meanwhile have been added already.
 redis.call('HINCRBY', meta, 'images', 0 - images)
 redis.call('HINCRBY', meta, 'images_before', images_covered)

@@ -1,6 +1,6 @@
 -- Store exact token counts; leave the backlog only if nothing newer arrived; join the due list when asked.
 -- KEYS: meta, counts, backlog, due
--- ARGV: session, epoch, settings, basis, system_tokens:number, open_calls, images:number, interactions:number, messages:number, is_due:number, pairs...
+-- ARGV: session, epoch, settings, basis, system_tokens:number, open_calls, images:number, interactions:number, messages:number, is_due:number, is_urgent:number, pairs...
 -- returns: counted_seq, 1 when the backlog still holds the session, 1 when it newly became due; or -1 when policy, prompt, incarnation or counted_seq changed meanwhile
 local seen = redis.call('HMGET', meta, 'epoch', 'settings', 'basis', 'counted_seq', 'last_seq',
   'tail_tokens', 'expires_at')
@@ -40,7 +40,12 @@ if counted >= (tonumber(seen[5]) or 0) then
   waiting = 0
 end
 local newly_due = 0
-if is_due == 1 then
+if is_due == 1 and redis.call('HEXISTS', meta, 'parked_at') == 0 then
   newly_due = redis.call('ZADD', due, 'NX', now, session)
+  -- One that waits for its model has no room left to wait in.
+  if is_urgent == 1 and redis.call('HDEL', meta, 'deferred') == 1 then
+    redis.call('ZADD', due, now, session)
+    newly_due = 1
+  end
 end
 return {counted, waiting, newly_due}

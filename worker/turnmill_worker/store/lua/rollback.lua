@@ -1,5 +1,5 @@
 -- Restore an earlier state: its context, its turns; later turns leave the log, marked for the archive.
--- KEYS: context, meta, log, counts, covered, commits, compactions, checkpoints, named, ids, backlog, due, unarchived
+-- KEYS: context, meta, log, counts, covered, commits, compactions, checkpoints, named, ids, backlog, due, parked, unarchived
 -- ARGV: session, epoch, settings, expected_version, seq:number, watermark:number, body, context_tokens:number, tail_tokens:number, open_calls, basis, images:number, images_before:number, interactions:number, messages:number, quality, record, channel, used, is_due:number, entries...
 -- returns: the new version or 0 when the session changed meanwhile, then how many turns left
 local seen = redis.call('HMGET', meta, 'epoch', 'settings', 'version', 'counted_seq', 'last_seq', 'expires_at')
@@ -40,7 +40,8 @@ redis.call('ZADD', ids, 0, '')
 
 local version = redis.call('HINCRBY', meta, 'version', 1)
 redis.call('SET', context, body)
-redis.call('HDEL', meta, 'put_off')
+redis.call('HDEL', meta, 'put_off', 'model_failures', 'deferred', 'failures', 'error', 'parked_at')
+redis.call('ZREM', parked, session)
 redis.call('HSET', meta, 'watermark', watermark, 'context_tokens', context_tokens, 'tail_tokens', tail_tokens,
   'counted_seq', seen[5] or '0', 'open_calls', open_calls, 'basis', basis, 'images', images,
   'images_before', images_before, 'interactions', interactions, 'messages', messages)

@@ -1,5 +1,5 @@
 -- Take a session whose keys have expired out of its shard's lists.
--- KEYS: meta, index, backlog, due, unarchived
+-- KEYS: meta, index, backlog, due, parked, unarchived
 -- ARGV: session
 -- returns: 1 when it had expired, else 0
 if redis.call('EXISTS', meta) == 1 then
@@ -8,5 +8,6 @@ end
 redis.call('ZREM', index, session)
 redis.call('ZREM', backlog, session)
 redis.call('ZREM', due, session)
+redis.call('ZREM', parked, session)
 redis.call('ZREM', unarchived, session)
 return 1

@@ -2,6 +2,9 @@
 
 from turnmill_worker.summarizers.openai.client import ModelEndpoint, ModelOptions, read_key
 from turnmill_worker.summarizers.openai.errors import (
+    CircuitOpen,
+    EndpointRefused,
+    RateLimited,
     Spent,
     SummarizerMisconfigured,
     SummarizerUnavailable,
@@ -12,10 +15,13 @@ from turnmill_worker.summarizers.openai.redaction import Redactor, load_redactor
 from turnmill_worker.summarizers.openai.summarizer import OpenAiSummarizer
 
 __all__ = [
+    "CircuitOpen",
+    "EndpointRefused",
     "ModelEndpoint",
     "ModelOptions",
     "OpenAiSummarizer",
     "Prices",
+    "RateLimited",
     "Redactor",
     "Spent",
     "SummarizerMisconfigured",

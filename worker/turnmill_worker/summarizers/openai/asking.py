@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from typing import Final
 
 from turnmill_worker.summarizers.openai.checks import Accepted, Checker, Fault, Kind
-from turnmill_worker.summarizers.openai.client import ModelEndpoint, ModelOptions
+from turnmill_worker.summarizers.openai.client import ModelOptions
 from turnmill_worker.summarizers.openai.errors import Spent, UnusableSummary
+from turnmill_worker.summarizers.openai.gated import Endpoint
 from turnmill_worker.summarizers.openai.prices import Prices
 from turnmill_worker.summarizers.openai.prompting import Block, Marks, text_of
 
@@ -96,7 +97,7 @@ class Asker:
     """Asks on behalf of one request, and adds up what that costs."""
 
     def __init__(
-        self, endpoint: ModelEndpoint, options: ModelOptions, prices: Prices, marks: Marks
+        self, endpoint: Endpoint, options: ModelOptions, prices: Prices, marks: Marks
     ) -> None:
         self.spent = Spent()
         self._endpoint = endpoint

@@ -6,9 +6,10 @@ from functools import lru_cache
 
 from turnmill.contract.policy import Policy
 from turnmill_worker.compaction.snapshot import SummaryRequest
-from turnmill_worker.ports import Counter
+from turnmill_worker.ports import Counter, Gates
 from turnmill_worker.settings import Settings
 from turnmill_worker.summarizers.openai.client import ModelEndpoint, ModelOptions, read_key
+from turnmill_worker.summarizers.openai.gated import GatedEndpoint
 from turnmill_worker.summarizers.openai.prices import load_prices
 from turnmill_worker.summarizers.openai.redaction import load_redactor
 from turnmill_worker.summarizers.openai.summarizer import OpenAiSummarizer
@@ -18,10 +19,13 @@ __all__ = ["ConfiguredSummarizer", "model_summarizer", "options_of"]
 
 
 def model_summarizer(
-    settings: Settings, model: str, policy: Policy, pid: int
+    settings: Settings, model: str, policy: Policy, pid: int, gates: Gates | None = None
 ) -> ConfiguredSummarizer:
-    """A summarizer that asks this model; ``pid`` is of the process whose connections it uses."""
-    return ConfiguredSummarizer(settings, options_of(settings, model, policy), pid)
+    """A summarizer that asks this model; ``pid`` is of the process whose connections it uses.
+
+    Without ``gates`` nothing keeps it from asking.
+    """
+    return ConfiguredSummarizer(settings, options_of(settings, model, policy), pid, gates)
 
 
 def options_of(settings: Settings, model: str, policy: Policy) -> ModelOptions:
@@ -38,21 +42,28 @@ def options_of(settings: Settings, model: str, policy: Policy) -> ModelOptions:
 class ConfiguredSummarizer:
     """The ``Summarizer`` port; a missing key fails its first request, not the worker."""
 
-    def __init__(self, settings: Settings, options: ModelOptions, pid: int) -> None:
+    def __init__(
+        self, settings: Settings, options: ModelOptions, pid: int, gates: Gates | None
+    ) -> None:
         self._settings = settings
         self._options = options
         self._pid = pid
+        self._gates = gates
 
     def summarize(self, request: SummaryRequest, counter: Counter) -> Summary:
         """The model's summary; see ``OpenAiSummarizer.summarize``."""
-        made = _summarizer(self._settings, self._options, self._pid)
+        made = _summarizer(self._settings, self._options, self._pid, self._gates)
         return made.summarize(request, counter)
 
 
 @lru_cache(maxsize=64)
-def _summarizer(settings: Settings, options: ModelOptions, pid: int) -> OpenAiSummarizer:
+def _summarizer(
+    settings: Settings, options: ModelOptions, pid: int, gates: Gates | None
+) -> OpenAiSummarizer:
+    endpoint = _endpoint(settings, pid)
+    gate = gates(settings.model_url, options.model) if gates else None
     return OpenAiSummarizer(
-        _endpoint(settings, pid),
+        GatedEndpoint(endpoint, gate) if gate else endpoint,
         options,
         redactor=load_redactor(settings.redactor),
         prices=load_prices(settings.model_prices),

@@ -11,6 +11,8 @@ from typing import Final
 import openai
 
 from turnmill_worker.summarizers.openai.errors import (
+    EndpointRefused,
+    RateLimited,
     SummarizerMisconfigured,
     SummarizerUnavailable,
 )
@@ -20,7 +22,13 @@ __all__ = ["retry_after_s", "translated"]
 _PASSING: Final = frozenset({408, 409, 425, 429})
 """Statuses below 500 that say nothing against the request itself."""
 
-_HOPELESS_CODES: Final = frozenset({"insufficient_quota", "context_length_exceeded"})
+_TOO_OFTEN: Final = 429
+
+_NO_QUOTA: Final = "insufficient_quota"
+_TOO_LONG: Final = "context_length_exceeded"
+
+_REFUSES_ALL: Final = frozenset({401, 403, 404})
+"""Statuses that say nothing about this request, but about every one: key, rights, model."""
 
 
 def translated(
@@ -32,12 +40,16 @@ def translated(
     if not isinstance(error, openai.APIStatusError):
         return SummarizerUnavailable(f"{model}: {type(error).__name__}")
     status = error.status_code
-    if error.code in _HOPELESS_CODES:
+    if error.code == _NO_QUOTA:
+        return EndpointRefused(f"{model}: HTTP {status}, {error.code}")
+    if error.code == _TOO_LONG:
         return SummarizerMisconfigured(f"{model}: HTTP {status}, {error.code}")
     if status >= 500 or status in _PASSING:  # noqa: PLR2004
         wait = retry_after_s(error.response.headers, now_s=time.time())
-        return SummarizerUnavailable(f"{model}: HTTP {status}", retry_after_s=wait)
-    return SummarizerMisconfigured(f"{model}: HTTP {status}, {_MEANING.get(status, 'refused')}")
+        passing = RateLimited if status == _TOO_OFTEN else SummarizerUnavailable
+        return passing(f"{model}: HTTP {status}", retry_after_s=wait)
+    lasting = EndpointRefused if status in _REFUSES_ALL else SummarizerMisconfigured
+    return lasting(f"{model}: HTTP {status}, {_MEANING.get(status, 'refused')}")
 
 
 _MEANING: Final = {

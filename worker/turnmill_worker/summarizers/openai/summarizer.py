@@ -7,12 +7,13 @@ from collections.abc import Callable
 
 from turnmill_worker.compaction.snapshot import SummaryRequest
 from turnmill_worker.ports import Counter
-from turnmill_worker.summarizers.openai.client import ModelEndpoint, ModelOptions
+from turnmill_worker.summarizers.openai.client import ModelOptions
 from turnmill_worker.summarizers.openai.errors import (
     SummarizerMisconfigured,
     SummarizerUnavailable,
     UnusableSummary,
 )
+from turnmill_worker.summarizers.openai.gated import Endpoint
 from turnmill_worker.summarizers.openai.prices import Prices, load_prices
 from turnmill_worker.summarizers.openai.redaction import Redactor
 from turnmill_worker.summarizers.openai.work import Setup, Work
@@ -26,7 +27,7 @@ class OpenAiSummarizer:
 
     def __init__(
         self,
-        endpoint: ModelEndpoint,
+        endpoint: Endpoint,
         options: ModelOptions,
         *,
         redactor: Redactor | None = None,

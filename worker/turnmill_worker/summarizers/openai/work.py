@@ -14,9 +14,10 @@ from turnmill_worker.summarizers.openai.asking import Asker, Question
 from turnmill_worker.summarizers.openai.attribution import Said
 from turnmill_worker.summarizers.openai.checks import Checker, seqs_in
 from turnmill_worker.summarizers.openai.chunks import chunks, packed
-from turnmill_worker.summarizers.openai.client import ModelEndpoint, ModelOptions
+from turnmill_worker.summarizers.openai.client import ModelOptions
 from turnmill_worker.summarizers.openai.entries import cleaned, entry_of, told
 from turnmill_worker.summarizers.openai.errors import SummarizerMisconfigured, UnusableSummary
+from turnmill_worker.summarizers.openai.gated import Endpoint
 from turnmill_worker.summarizers.openai.prices import Prices
 from turnmill_worker.summarizers.openai.prompting import (
     Block,
@@ -47,7 +48,7 @@ _SPOKEN: Final = ("user", "assistant")
 class Setup:
     """Who is asked, and how: the same for all of a summarizer's requests."""
 
-    endpoint: ModelEndpoint
+    endpoint: Endpoint
     options: ModelOptions
     prices: Prices
     redactor: Redactor | None

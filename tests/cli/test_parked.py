@@ -1,0 +1,149 @@
+"""parked and retry, and what the doctor says of parked sessions and of models."""
+
+from __future__ import annotations
+
+import json
+import uuid
+from collections.abc import Callable, Iterator
+
+import pytest
+import redis
+
+from tests.cli.commands import Ran
+from turnmill import ContextClient
+from turnmill.cli import diagnosing
+from turnmill.contract.keys import ENDPOINTS, endpoint_hash, endpoint_keys
+from turnmill.contract.names import Namespace, SessionId
+from turnmill_worker.errors import RateLimited, SummarizerFailed, SummarizerUnavailable
+from turnmill_worker.store.gates import RedisGate
+from turnmill_worker.store.sessions import RedisSessions
+from turnmill_worker.values import SessionRef
+
+
+@pytest.fixture(autouse=True)
+def _brief(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(diagnosing, "BROKER_TIMEOUT_S", 0.3)
+
+
+@pytest.fixture
+def stuck(client: ContextClient, redis_client: redis.Redis, namespace: str) -> list[str]:
+    """Two parked sessions, and one that is not."""
+    sessions = RedisSessions(redis_client)
+    for name in ("one", "two", "fine"):
+        client.push(name, {"role": "user", "content": "private words"})
+    for name in ("one", "two"):
+        for _ in range(5):
+            sessions.failed(SessionRef(Namespace(namespace), SessionId(name)), "KeyError")
+    return ["one", "two"]
+
+
+def checks(ran: Ran) -> dict[str, dict[str, str]]:
+    return {check["name"]: check for check in json.loads(ran.stdout)["checks"]}
+
+
+def test_parked_sessions_are_listed_with_their_failures(
+    turnmill: Callable[..., Ran], stuck: list[str]
+) -> None:
+    table = turnmill("parked").stdout
+    listed = json.loads(turnmill("parked", "--json").stdout)
+
+    assert [each["session"] for each in listed] == stuck
+    assert {each["error"] for each in listed} == {"KeyError"}
+    assert "KeyError" in table
+    assert "2 sessions" in table
+    assert "fine" not in table
+    assert "parked for" in turnmill("info", "one").stdout
+    assert "5 compactions failed in a row" in turnmill("info", "one").stdout
+
+
+def test_where_none_is_parked_it_says_so(turnmill: Callable[..., Ran]) -> None:
+    assert "is parked" in turnmill("parked").stdout
+    assert json.loads(turnmill("parked", "--json").stdout) == []
+
+
+def test_sessions_are_retried_by_name_or_all(
+    turnmill: Callable[..., Ran], client: ContextClient, stuck: list[str]
+) -> None:
+    one = turnmill("retry", stuck[0], "fine")
+    rest = turnmill("retry", "--all")
+
+    assert "fine is not parked" in one.stdout
+    assert "1 session will be compacted again" in one.stdout
+    assert "1 session will be compacted again" in rest.stdout
+    assert client.parked() == []
+
+
+@pytest.mark.parametrize("words", [(), ("one", "--all")])
+def test_retry_wants_names_or_all(turnmill: Callable[..., Ran], words: tuple[str, ...]) -> None:
+    assert turnmill("retry", *words).exit_code == 2
+
+
+def test_an_unknown_session_cannot_be_retried(turnmill: Callable[..., Ran]) -> None:
+    ran = turnmill("retry", "nobody")
+
+    assert ran.exit_code == 1
+    assert ran.stderr.startswith("UnknownSession: ")
+
+
+def test_the_doctor_counts_parked_sessions(turnmill: Callable[..., Ran], stuck: list[str]) -> None:
+    assert stuck
+    found = checks(turnmill("doctor", "--json"))
+
+    assert found["parked"]["status"] == "warning"
+    assert found["parked"]["found"].startswith("2 sessions")
+    assert "retry" in found["parked"]["advice"]
+
+
+# Models
+
+
+@pytest.fixture
+def gate(redis_client: redis.Redis) -> Iterator[tuple[str, RedisGate, str]]:
+    """A model's name, its gate and the gate's key; gone afterwards."""
+    model = f"m-{uuid.uuid4().hex}"
+    hashed = endpoint_hash("models.example/v1", model)
+    key = endpoint_keys(hashed).gate
+    yield model, RedisGate(redis_client, "https://me:hunter2@models.example/v1", model), key
+    redis_client.delete(key)
+    redis_client.zrem(ENDPOINTS, hashed)
+
+
+def test_the_doctor_knows_a_model_that_answers(
+    turnmill: Callable[..., Ran], gate: tuple[str, RedisGate, str]
+) -> None:
+    model, made, _ = gate
+    round_ = made.admit(tokens=100, within_s=60)
+    made.failed(round_, SummarizerUnavailable(), estimated=100)
+    round_ = made.admit(tokens=100, within_s=60)
+    made.answered(round_, estimated=100, used=1_234)
+
+    ran = turnmill("doctor", "--json")
+
+    found = checks(ran)[f"model {model}"]
+    assert found["status"] == "ok"
+    assert found["found"].startswith(
+        "models.example/v1: breaker closed; last failure SummarizerUnavailable"
+    )
+    assert "2 requests and 1,234 tokens" in found["found"]
+    assert "hunter2" not in ran.stdout
+
+
+def test_the_doctor_knows_what_is_wrong_with_a_model(
+    turnmill: Callable[..., Ran], gate: tuple[str, RedisGate, str], redis_client: redis.Redis
+) -> None:
+    model, made, key = gate
+
+    def said() -> str:
+        found = checks(turnmill("doctor", "--json"))[f"model {model}"]
+        assert found["status"] == "warning"
+        return found["found"]
+
+    made.failed(made.admit(tokens=1, within_s=60), RateLimited(retry_after_s=50), estimated=1)
+    assert "pauses for" in said()
+    redis_client.hdel(key, "blocked_until")
+    made.failed(made.admit(tokens=1, within_s=60), SummarizerFailed(), estimated=1)
+    assert "breaker open for" in said()
+    redis_client.hset(key, "open_until", 1)
+    assert "until the next call probes it" in said()
+    made.admit(tokens=1, within_s=60)
+    assert "breaker probing after SummarizerFailed" in said()

@@ -1,0 +1,349 @@
+"""A session whose models fail waits for them while it has room, and not a moment longer."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import pytest
+import redis
+
+from tests.redis.conftest import Worker
+from tests.worker.harness import chat, push_all
+from turnmill import ContextClient, Policy
+from turnmill.contract import jobs
+from turnmill.contract.errors import Transient
+from turnmill.contract.outcomes import Outcome
+from turnmill_worker.errors import (
+    CircuitOpen,
+    RateLimited,
+    SummarizerFailed,
+    SummarizerUnavailable,
+    SummaryRejected,
+)
+from turnmill_worker.pipeline import Pipeline
+from turnmill_worker.ports import Summarizer
+from turnmill_worker.spending import Spent
+from turnmill_worker.summarizers.offline import ExtractiveSummarizer
+from turnmill_worker.templates.loader import TemplateLoader
+from turnmill_worker.tokens import counter_for
+from turnmill_worker.values import Summary
+
+LONG = {"role": "user", "content": "word " * 60}
+ASKING = Policy(
+    max_tokens=2_000,
+    summarizer="openai",
+    strategies=("rolling", "window"),
+    quality_threshold=0.0,
+)
+DOWN = SummarizerUnavailable("down")
+PAID = Spent(calls=1, prompt_tokens=100, completion_tokens=20, cost_usd=0.5)
+
+
+class Model:
+    """A summarizer that fails as it is told, and writes when there is nothing more to fail with."""
+
+    def __init__(self, *errors: Exception, meanwhile: Callable[[], object] = bool) -> None:
+        self.errors = list(errors)
+        self.meanwhile = meanwhile
+        self.asked = 0
+
+    def summarize(self, request: Any, counter: Any) -> Summary:
+        self.asked += 1
+        self.meanwhile()
+        if self.errors:
+            raise self.errors.pop(0)
+        text = ExtractiveSummarizer().summarize(request, counter).text
+        return Summary(
+            text=text, model="m", prompt_tokens=1_000, completion_tokens=200, cost_usd=2.0
+        )
+
+
+def failing(error: Exception, spent: Spent = PAID) -> Model:
+    error.spent = spent  # type: ignore[attr-defined]
+    return Model(*[error] * 9)
+
+
+Summarize = Callable[..., Outcome]
+
+
+@pytest.fixture
+def summarize(worker: Worker) -> Summarize:
+    """Runs the job over these models, and the extractive summarizer after them."""
+
+    def run(*models: Model, chance: float = 0.0) -> Outcome:
+        ladder: list[Summarizer] = [*models, ExtractiveSummarizer()]
+        pipeline = Pipeline(
+            templates=TemplateLoader(),
+            sessions=worker.sessions,
+            hints=worker.hints,
+            counters=counter_for,
+            summarizers=lambda _policy: ladder,
+            chance=lambda: chance,
+        )
+        return pipeline.summarize(worker.ref("s"))
+
+    return run
+
+
+@pytest.fixture
+def over_soft(client: ContextClient, worker: Worker) -> str:
+    """A session over its soft limit that has room left."""
+    client.open("s", ASKING)
+    client.push_many([("s", LONG)] * 26)
+    worker.pipeline.estimate(worker.ref("s"))
+    info = client.info("s")
+    assert info.limits.soft < info.usage.total <= info.limits.urgent
+    return "s"
+
+
+def push_until_urgent(client: ContextClient, worker: Worker) -> None:
+    client.push_many([("s", LONG)] * 3)
+    worker.pipeline.estimate(worker.ref("s"))
+    info = client.info("s")
+    assert info.limits.urgent < info.usage.total
+
+
+def wake(redis_client: redis.Redis, worker: Worker) -> None:
+    """As if its pause were over."""
+    redis_client.zadd(worker.keys("s").due, {"s": 1})
+
+
+def records(client: Any, worker: Worker) -> list[dict[str, Any]]:
+    """The session's compactions as they are recorded."""
+    return [
+        json.loads(fields[b"record"]) for _, fields in client.xrange(worker.keys("s").compactions)
+    ]
+
+
+@pytest.mark.usefixtures("over_soft")
+@pytest.mark.parametrize("error", [DOWN, RateLimited("429"), Transient("another")])
+def test_a_failure_that_passes_is_waited_for(
+    summarize: Summarize, client: ContextClient, error: Exception
+) -> None:
+    outcome = summarize(Model(error))
+
+    assert (outcome.outcome, outcome.failed, outcome.retry_s) == (
+        "deferred",
+        (type(error).__name__,),
+        5.0,
+    )
+    assert client.info("s").version == 0
+    assert client.info("s").due_in_s == pytest.approx(5, abs=1)
+
+
+@pytest.mark.usefixtures("over_soft")
+def test_each_pause_is_longer_and_after_three_the_extractive_summarizer_stands_in(
+    summarize: Summarize, redis_client: redis.Redis, worker: Worker
+) -> None:
+    model, outcomes = failing(DOWN), []
+    for _ in range(4):
+        outcomes.append(summarize(model))
+        wake(redis_client, worker)
+
+    assert [o.retry_s for o in outcomes] == [5.0, 10.0, 20.0, None]
+    assert outcomes[-1].outcome == "committed"
+    assert outcomes[-1].failed == ("SummarizerUnavailable",)
+    assert redis_client.hmget(worker.keys("s").meta, "model_failures", "deferred", "spent") == [
+        None,
+        None,
+        None,
+    ]
+
+
+@pytest.mark.usefixtures("over_soft")
+def test_sessions_that_failed_together_come_back_apart(summarize: Summarize) -> None:
+    assert summarize(Model(DOWN), chance=1.0).retry_s == 6.2
+
+
+@pytest.mark.usefixtures("over_soft")
+def test_the_endpoints_own_wish_is_honoured_of_two_the_sooner(summarize: Summarize) -> None:
+    late, soon = (RateLimited("429", retry_after_s=wait) for wait in (90, 40))
+
+    outcome = summarize(Model(late), Model(soon))
+
+    assert outcome.retry_s == 40
+    assert outcome.failed == ("RateLimited", "RateLimited")
+
+
+@pytest.mark.usefixtures("over_soft")
+@pytest.mark.parametrize(
+    "models",
+    [
+        [Model(CircuitOpen("open", retry_after_s=20))],
+        [Model(SummarizerFailed("no key"))],
+        [Model(SummaryRejected("no good"))],
+        [Model(DOWN), Model(SummarizerFailed("no key"))],
+        [Model(DOWN), Model(SummaryRejected("no good"))],
+    ],
+    ids=["open", "misconfigured", "rejected", "one-misconfigured", "one-rejected"],
+)
+def test_what_waiting_does_not_help_is_not_waited_for(
+    summarize: Summarize, models: Sequence[Model]
+) -> None:
+    assert summarize(*models).outcome == "committed"
+
+
+def test_without_attempts_nothing_is_waited_for(
+    summarize: Summarize, client: ContextClient, worker: Worker
+) -> None:
+    client.open("s", ASKING.model_copy(update={"model_attempts": 0}))
+    client.push_many([("s", LONG)] * 26)
+    worker.pipeline.estimate(worker.ref("s"))
+
+    assert summarize(Model(DOWN)).outcome == "committed"
+
+
+@pytest.mark.usefixtures("over_soft")
+def test_a_session_without_room_waits_for_nothing(
+    summarize: Summarize, client: ContextClient, worker: Worker
+) -> None:
+    push_until_urgent(client, worker)
+
+    assert summarize(Model(DOWN)).outcome == "committed"
+
+
+# What comes meanwhile
+
+
+@pytest.mark.usefixtures("over_soft")
+def test_turns_that_come_while_it_waits_do_not_end_its_pause(
+    summarize: Summarize, client: ContextClient, worker: Worker
+) -> None:
+    summarize(Model(DOWN))
+    worker.hints.sent.clear()
+
+    client.push("s", LONG)
+    worker.pipeline.estimate(worker.ref("s"))
+
+    due_in_s = client.info("s").due_in_s
+    assert due_in_s is not None
+    assert due_in_s > 3
+    assert worker.hints.sent == []
+
+
+@pytest.mark.usefixtures("over_soft")
+def test_a_session_that_becomes_urgent_while_it_waits_is_due_at_once(
+    summarize: Summarize, client: ContextClient, worker: Worker
+) -> None:
+    summarize(Model(DOWN))
+    worker.hints.sent.clear()
+
+    push_until_urgent(client, worker)
+
+    due_in_s = client.info("s").due_in_s
+    assert due_in_s is not None
+    assert due_in_s <= 0
+    assert worker.hints.waiting(jobs.COMPACT) == 1
+    assert summarize(Model(DOWN)).outcome == "committed"
+
+
+@pytest.mark.usefixtures("over_soft")
+def test_a_session_that_became_urgent_while_the_model_failed_does_not_wait(
+    summarize: Summarize, client: ContextClient, worker: Worker
+) -> None:
+    outcome = summarize(Model(DOWN, meanwhile=lambda: push_until_urgent(client, worker)))
+
+    assert (outcome.outcome, outcome.retry_s) == ("deferred", 0.0)
+    assert worker.hints.sent[-1] == (jobs.COMPACT, worker.ref("s"))
+    assert summarize(Model(DOWN)).outcome == "committed"
+
+
+@pytest.mark.usefixtures("over_soft")
+def test_an_early_hint_does_not_ask_the_model_again(summarize: Summarize, worker: Worker) -> None:
+    model = failing(DOWN)
+    summarize(model)
+
+    assert summarize(model).outcome == "deferred"
+    assert worker.pipeline.compact(worker.ref("s")).outcome == "deferred"
+    assert model.asked == 1
+
+
+@pytest.mark.usefixtures("over_soft")
+def test_a_summary_that_is_asked_for_does_not_wait(summarize: Summarize, worker: Worker) -> None:
+    summarize(Model(DOWN))
+
+    done = worker.pipeline.force(worker.ref("s"), template="")
+
+    assert done.turns_summarized > 0
+
+
+@pytest.mark.usefixtures("over_soft")
+def test_another_policy_ends_the_pause_and_the_count(
+    summarize: Summarize, client: ContextClient, redis_client: redis.Redis, worker: Worker
+) -> None:
+    summarize(Model(DOWN))
+    client.open("s", ASKING.model_copy(update={"model": "another"}))
+
+    worker.pipeline.estimate(worker.ref("s"))
+
+    assert worker.hints.sent[-1] == (jobs.COMPACT, worker.ref("s"))
+    assert redis_client.hget(worker.keys("s").meta, "model_failures") is None
+    assert summarize(Model(DOWN)).retry_s == 5.0
+
+
+@pytest.mark.usefixtures("over_soft")
+def test_clearing_ends_it(summarize: Summarize, client: ContextClient, worker: Worker) -> None:
+    summarize(Model(DOWN))
+
+    client.clear("s")
+
+    assert client.info("s").due_in_s is None
+    assert worker.pipeline.compact(worker.ref("s")).outcome == "skipped"
+
+
+@pytest.mark.usefixtures("over_soft")
+def test_a_session_forgotten_while_the_model_failed_leaves_nothing(
+    summarize: Summarize, client: ContextClient, redis_client: redis.Redis, worker: Worker
+) -> None:
+    summarize(Model(DOWN, meanwhile=lambda: client.forget("s")))
+
+    assert redis_client.exists(*worker.keys("s").owned) == 0
+    assert redis_client.zscore(worker.keys("s").due, "s") is None
+
+
+# Costs
+
+
+@pytest.mark.usefixtures("over_soft")
+def test_what_failed_tries_cost_is_recorded_with_the_next_commit(
+    summarize: Summarize, redis_client: redis.Redis, worker: Worker
+) -> None:
+    for _ in range(2):
+        summarize(failing(DOWN), failing(RateLimited()))
+        wake(redis_client, worker)
+    summarize(failing(SummaryRejected()), Model())
+
+    [record] = records(redis_client, worker)
+    assert (record["prompt_tokens"], record["completion_tokens"]) == (1_500, 300)
+    assert record["cost_usd"] == 4.5
+
+
+@pytest.mark.usefixtures("over_soft")
+def test_a_cost_nobody_knows_stays_unknown(
+    summarize: Summarize, redis_client: redis.Redis, worker: Worker
+) -> None:
+    summarize(failing(DOWN, Spent(calls=1, prompt_tokens=7, cost_usd=None)))
+    wake(redis_client, worker)
+    summarize(Model())
+
+    [record] = records(redis_client, worker)
+    assert record["prompt_tokens"] == 1_007
+    assert "cost_usd" not in record
+
+
+def test_what_was_refused_for_its_quality_is_paid_for_too(
+    summarize: Summarize, client: ContextClient, redis_client: redis.Redis, worker: Worker
+) -> None:
+    strict: dict[str, Any] = {"quality_threshold": 1.0, "strategies": ("rolling",)}
+    client.open("s", ASKING.model_copy(update=strict))
+    push_all(client, "s", chat(52))
+    worker.pipeline.estimate(worker.ref("s"))
+
+    assert summarize(Model()).outcome == "below-quality"
+
+    push_until_urgent(client, worker)
+    assert summarize(Model()).outcome == "committed"
+    [record] = records(redis_client, worker)
+    assert record["prompt_tokens"] == 2_000

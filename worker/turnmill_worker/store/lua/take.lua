@@ -1,0 +1,27 @@
+-- The session to write the next summary for: namespaces take turns, and in each the one with the least room left comes first.
+-- KEYS: order, served, waiting
+-- ARGV: ttl_ms:number
+-- returns: namespace, session; or nothing when none waits
+local first = redis.call('ZRANGE', order, 0, 0, 'WITHSCORES')
+while first[1] do
+  local own = waiting .. first[1]
+  local found = redis.call('ZPOPMIN', own)
+  if redis.call('EXISTS', own) == 1 then
+    redis.call('ZINCRBY', order, 1, first[1])
+  else
+    redis.call('ZREM', order, first[1])
+    if found[1] then
+      redis.call('ZADD', served, tonumber(first[2]) + 1, first[1])
+      redis.call('PEXPIRE', served, ttl_ms)
+    end
+  end
+  if found[1] then
+    -- Virtual time only matters between namespaces that wait together.
+    if redis.call('EXISTS', order) == 0 then
+      redis.call('DEL', served)
+    end
+    return {first[1], found[1]}
+  end
+  first = redis.call('ZRANGE', order, 0, 0, 'WITHSCORES')
+end
+return nil
