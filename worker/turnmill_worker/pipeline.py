@@ -6,7 +6,7 @@ safe to run again, because truth is in the session's keys and every write is con
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from turnmill.contract import jobs
@@ -15,9 +15,11 @@ from turnmill.contract.legality import CallTracker
 from turnmill.contract.outcomes import Outcome
 from turnmill.contract.render import render_head
 from turnmill.contract.results import SummarizationResult
+from turnmill_worker.batching import Batching, Waiting, Written
+from turnmill_worker.compaction.awaited import as_of
 from turnmill_worker.compaction.demands import demands
 from turnmill_worker.compaction.force import force as force_plan
-from turnmill_worker.compaction.snapshot import LoggedTurn, Snapshot, previous_text
+from turnmill_worker.compaction.snapshot import LoggedTurn, Plan, Snapshot, previous_text
 from turnmill_worker.compaction.strategies import plan as plan_compaction
 from turnmill_worker.counting import (
     count_turns,
@@ -61,11 +63,15 @@ class Pipeline:
         counters: Counters,
         summarizers: Summarizers,
         templates: Templates,
+        batching: Batching | None = None,
     ) -> None:
         self._sessions = sessions
         self._hints = hints
         self._counters = counters
+        self._summarizers = summarizers
+        self._templates = templates
         self._writer = Writer(summarizers, templates)
+        self._batching = batching
 
     # estimate
 
@@ -85,7 +91,8 @@ class Pipeline:
             system = system_tokens(counter, seen.system)
             usage = usage_after(seen, counted, system)
             asked = demands(seen.policy, tally_after(seen, counted))
-            decision = decide(usage, seen.policy.limits(system), asked)
+            limits = seen.policy.limits(system)
+            decision = decide(usage, limits, asked)
             recorded = self._sessions.record_counts(
                 ref,
                 seen,
@@ -99,7 +106,9 @@ class Pipeline:
                 continue
             turns += len(counted)
             tokens += sum(turn.tokens for turn in counted)
-            if recorded.newly_due:
+            # Who awaits a batch is due when that is looked for next: too late from here on.
+            hurried = seen.policy.batch and seen.usage.total <= limits.urgent < usage.total
+            if recorded.newly_due or hurried:
                 self._hints.send(jobs.COMPACT, ref)
             if not recorded.waiting:
                 return Outcome(outcome="estimated", session=ref.session, turns=turns, tokens=tokens)
@@ -150,6 +159,9 @@ class Pipeline:
                 self.estimate(ref)
                 snapshot = self._sessions.snapshot(ref) or snapshot
             asked = demands(snapshot.policy, snapshot.tally)
+            awaited = self._awaited(ref, lease, snapshot, asked, summarize=summarize)
+            if awaited is not None:
+                return awaited
             if "managed" in asked:
                 snapshot = replace(snapshot, earlier=self._earlier(ref, snapshot))
             match decide(snapshot.usage, snapshot.limits, asked):
@@ -159,7 +171,68 @@ class Pipeline:
                     counter = self._counters(
                         snapshot.policy.encoding, snapshot.policy.image_formula
                     )
-                    return self._run_ladder(ref, lease, snapshot, counter, summarize=summarize)
+                    batching = self._batching
+                    if batching is not None and not batching.suits(snapshot, asked):
+                        batching = None
+                    if batching is not None:
+                        # Bounds of turns not counted yet could not be told again later.
+                        snapshot = as_of(snapshot, snapshot.counted_seq)
+                    return self._run_ladder(
+                        ref, lease, snapshot, counter, summarize=summarize, batching=batching
+                    )
+
+    def _awaited(
+        self,
+        ref: SessionRef,
+        lease: Lease,
+        snapshot: Snapshot,
+        asked: Mapping[str, str],
+        *,
+        summarize: bool,
+    ) -> Outcome | None:
+        """What has become of a summary awaited from a batch; None when none is."""
+        if self._batching is None:
+            return None
+        if not summarize:
+            # The endpoint has to be asked: not in this queue.
+            return self._hand_on(ref, lease) if self._batching.awaits(ref) else None
+        match self._batching.look(ref, snapshot, asked):
+            case Waiting(after_s):
+                lease.retry(after_s=after_s)
+                return Outcome(outcome="batched", session=ref.session)
+            case Written(planned, summarizer):
+                others = self._summarizers(snapshot.policy)[1:]
+                writer = Writer(lambda _: [summarizer, *others], self._templates)
+                counter = self._counters(planned.policy.encoding, planned.policy.image_formula)
+                outcome = self._run_ladder(
+                    ref, lease, planned, counter, summarize=True, writer=writer
+                )
+                self._batching.end(ref)
+                return outcome
+            case None:
+                return None
+
+    def _hand_on(self, ref: SessionRef, lease: Lease, strategy: str | None = None) -> Outcome:
+        """Leave the session to a job that may ask a model."""
+        lease.retry(after_s=HANDOVER_S)
+        self._hints.send(jobs.SUMMARIZE, ref)
+        return Outcome(outcome="needs-summary", session=ref.session, strategy=strategy)
+
+    def _batched(
+        self,
+        batching: Batching,
+        ref: SessionRef,
+        lease: Lease,
+        plan: Plan,
+        counter: Counter,
+        snapshot: Snapshot,
+    ) -> Outcome | None:
+        """The plan's summary is awaited from a batch now; None when it has to be asked live."""
+        waiting = batching.begin(ref, snapshot, plan, counter)
+        if waiting is None:
+            return None
+        lease.retry(after_s=waiting.after_s)
+        return Outcome(outcome="batched", session=ref.session, strategy=plan.strategy)
 
     def _earlier(self, ref: SessionRef, snapshot: Snapshot) -> tuple[LoggedTurn, ...]:
         """The covered turns no receipt names: what a managed view may look back at."""
@@ -176,6 +249,8 @@ class Pipeline:
         counter: Counter,
         *,
         summarize: bool,
+        batching: Batching | None = None,
+        writer: Writer | None = None,
     ) -> Outcome:
         """The first rung whose result is good enough to commit; a rejected one is gone below."""
         count = counting(counter)
@@ -186,11 +261,13 @@ class Pipeline:
             if plan is None or plan.strategy in rejected:
                 break
             if plan.requests and not summarize:
-                lease.retry(after_s=HANDOVER_S)
-                self._hints.send(jobs.SUMMARIZE, ref)
-                return Outcome(outcome="needs-summary", session=ref.session, strategy=plan.strategy)
+                return self._hand_on(ref, lease, plan.strategy)
+            if batching is not None:
+                batched = self._batched(batching, ref, lease, plan, counter, snapshot)
+                if batched is not None:
+                    return batched
             try:
-                draft, failed = self._writer.best(snapshot, plan, counter, count)
+                draft, failed = (writer or self._writer).best(snapshot, plan, counter, count)
             except SummaryRejected:
                 rejected.append(plan.strategy)
                 continue
@@ -292,6 +369,8 @@ class Pipeline:
                 raise UnknownSession(f"no session {ref.session!r} in namespace {ref.namespace!r}")
             if lease is None:
                 raise SessionBusy(f"another worker is compacting {ref.session!r}; try again")
+            if self._batching is not None:
+                self._batching.end(ref)
             counter = self._counters(snapshot.policy.encoding, snapshot.policy.image_formula)
             count = counting(counter)
             plan = force_plan(snapshot, count, template=template)

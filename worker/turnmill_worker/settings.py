@@ -34,6 +34,9 @@ class Settings(BaseSettings):
         model_api: ``chat`` for Chat Completions, ``responses`` for the Responses API.
         model_window_tokens: what the model reads at once; longer input is summarized in parts.
         model_prices: a file of prices in place of turnmill's own table.
+        batch_first_look_s: when a batch of ``Policy(batch=True)`` is looked for first.
+        batch_longest_pause_s: between two looks; each pause is as long as all before it together.
+        batch_deadline_s: when a batch is given up, and the summary asked for live.
         redactor: ``built-in``, or the name of a ``turnmill.redactors`` entry point: what takes
             secrets out of all text before it leaves; nothing when empty.
         log_json: log lines as JSON instead of for people.
@@ -59,6 +62,9 @@ class Settings(BaseSettings):
     model_api: Literal["chat", "responses"] = "chat"
     model_window_tokens: int = Field(default=128_000, ge=4096)
     model_prices: Path | None = None
+    batch_first_look_s: float = Field(default=30.0, gt=0)
+    batch_longest_pause_s: float = Field(default=600.0, gt=0)
+    batch_deadline_s: float = Field(default=86_400.0, gt=0, le=86_400)
     redactor: str = ""
     log_json: bool = False
 

@@ -18,6 +18,8 @@ key, after the tag        type    what                                          
 ``s:<id>:checkpoints``    stream  automatic checkpoints, the newest few              session
 ``s:<id>:named``          stream  checkpoints an agent made, the newest few          session
 ``s:<id>:lease``          string  who is compacting                                  its PX
+``s:<id>:batch``          string  the batch its next summary is awaited from: ids    two days
+``abandoned``             list    such batches of forgotten sessions, to be ended    two days
 ``backlog``               zset    sessions to estimate, by waiting-since ms          permanent
 ``due``                   zset    sessions to compact, by not-before ms              permanent
 ``index``                 zset    sessions, by last-push ms                          permanent
@@ -76,6 +78,7 @@ class ShardKeys:
     index: str
     unarchived: str
     forgotten: str
+    abandoned: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,11 +107,13 @@ class SessionKeys:
     checkpoints: str
     named: str
     lease: str
+    batch: str
     backlog: str
     due: str
     index: str
     unarchived: str
     forgotten: str
+    abandoned: str
     blob: str
 
     @property
@@ -126,6 +131,7 @@ class SessionKeys:
             self.checkpoints,
             self.named,
             self.lease,
+            self.batch,
         )
 
 
@@ -144,6 +150,7 @@ def shard_keys(namespace: Namespace, shard: int) -> ShardKeys:
         index=f"{tag}:index",
         unarchived=f"{tag}:unarchived",
         forgotten=f"{tag}:forgotten",
+        abandoned=f"{tag}:abandoned",
     )
 
 
@@ -165,11 +172,13 @@ def session_keys(namespace: Namespace, session: SessionId) -> SessionKeys:
         checkpoints=f"{own}:checkpoints",
         named=f"{own}:named",
         lease=f"{own}:lease",
+        batch=f"{own}:batch",
         backlog=shared.backlog,
         due=shared.due,
         index=shared.index,
         unarchived=shared.unarchived,
         forgotten=shared.forgotten,
+        abandoned=shared.abandoned,
         blob=f"{_tag(namespace, shard)}:blob:",
     )
 

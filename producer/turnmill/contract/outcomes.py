@@ -20,12 +20,12 @@ class Outcome(BaseModel):
         outcome: ``estimated`` - turns were counted; ``committed`` - a new context was written;
             ``skipped`` - nothing to do; ``no-plan`` - over the soft limit, and nothing worth doing
             until more turns arrive; ``needs-summary`` - handed on to the summarize queue;
-            ``below-quality`` - every rung scored below the policy's threshold, and the previous
-            context stays; ``leased`` - another worker is at it; ``stale`` - the session changed
-            meanwhile, and was hinted again; ``archived`` - turns are in the archive now;
-            ``answered`` - what an agent asked for was done; ``late`` - nobody waits for that
-            answer any more; ``forgotten`` - a session left the archive; ``unknown`` - there is no
-            such session.
+            ``batched`` - its summary is awaited from a batch; ``below-quality`` - every rung
+            scored below the policy's threshold, and the previous context stays; ``leased`` -
+            another worker is at it; ``stale`` - the session changed meanwhile, and was hinted
+            again; ``archived`` - turns are in the archive now; ``answered`` - what an agent asked
+            for was done; ``late`` - nobody waits for that answer any more; ``forgotten`` - a
+            session left the archive; ``unknown`` - there is no such session.
         turns: how many were counted or covered.
         elided: messages of turns still in the log that are read shortened.
         rejected: strategies whose result was refused on the way, cheapest first.
@@ -40,6 +40,7 @@ class Outcome(BaseModel):
         "skipped",
         "no-plan",
         "needs-summary",
+        "batched",
         "below-quality",
         "archived",
         "answered",

@@ -87,6 +87,9 @@ class Policy(BaseModel):
         model: the endpoint's name for the model; the workers' own when empty.
         fallback_model: asked when ``model`` fails, before ``extractive``; none when empty.
         temperature: of the model; its default when None.
+        batch: a model's summaries are asked for in batches, at half the price, while the session
+            is far from its limits: each may take a day. For sessions that grow slowly, with a
+            ``soft_ratio`` that leaves the time.
         model_timeout_s: how long the endpoint may be silent.
         max_history_images: newest pictures kept; older ones give way to a line of text. None
             keeps all.
@@ -131,6 +134,7 @@ class Policy(BaseModel):
     model: str = Field(default="", max_length=200)
     fallback_model: str = Field(default="", max_length=200)
     temperature: float | None = Field(default=None, ge=0, le=2)
+    batch: bool = False
     model_timeout_s: float = Field(default=60.0, gt=0, le=600)
     max_history_images: int | None = Field(default=None, ge=0)
     keep_first_image: bool = True
@@ -180,6 +184,8 @@ class Policy(BaseModel):
             raise ValueError(f"encoding must be one of {', '.join(ENCODINGS)}")
         if self.image_formula not in FORMULAS:
             raise ValueError(f"image_formula must be one of {', '.join(FORMULAS)}")
+        if self.batch and self.summarizer != "openai":
+            raise ValueError(f"batch needs summarizer='openai', not {self.summarizer!r}")
         return self
 
     @model_validator(mode="after")

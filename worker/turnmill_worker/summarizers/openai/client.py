@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final, Literal, Self
+from typing import Any, Final, Literal, Self, TypeVar
 from urllib.parse import urlsplit
 
 import openai
@@ -18,7 +19,17 @@ from turnmill_worker.summarizers.openai.errors import (
 )
 from turnmill_worker.summarizers.openai.failures import translated
 
-__all__ = ["OPENAI_URL", "Api", "ModelEndpoint", "ModelOptions", "Prompt", "read_key"]
+__all__ = [
+    "OPENAI_URL",
+    "Api",
+    "ModelEndpoint",
+    "ModelOptions",
+    "Prompt",
+    "body_of",
+    "read_key",
+]
+
+T = TypeVar("T")
 
 Api = Literal["chat", "responses"]
 """Chat Completions, which every compatible server has, or OpenAI's Responses."""
@@ -111,9 +122,13 @@ class ModelEndpoint:
             SummarizerUnavailable: the same request may succeed later.
             SummarizerMisconfigured: it will not.
         """
+        return self.run(lambda client: _respond(client, prompt, options), options)
+
+    def run(self, call: Callable[[openai.OpenAI], T], options: ModelOptions) -> T:
+        """What the call gets from the endpoint; errors as of ``ask``, which name this model."""
         failure: SummarizerUnavailable | SummarizerMisconfigured
         try:
-            return self._respond(prompt, options)
+            return call(self._client)
         except openai.OpenAIError as error:
             failure = translated(error, model=options.model, timeout_s=options.timeout_s)
         except (AttributeError, IndexError, KeyError, TypeError, ValueError) as error:
@@ -124,33 +139,37 @@ class ModelEndpoint:
         # Out here, so that the original is not even the new error's context.
         raise failure
 
-    def _respond(self, prompt: Prompt, options: ModelOptions) -> Answer:
-        more: dict[str, Any] = {"timeout": openai.Timeout(options.timeout_s, connect=_CONNECT_S)}
-        if options.temperature is not None:
-            more["temperature"] = options.temperature
-        system, user = _sendable(prompt.system), _sendable(prompt.user)
-        if options.api == "responses":
-            return from_response(
-                self._client.responses.create(
-                    model=options.model,
-                    instructions=system,
-                    input=user,
-                    max_output_tokens=options.max_output_tokens,
-                    store=False,
-                    **more,
-                )
-            )
-        return from_chat(
-            self._client.chat.completions.create(
-                model=options.model,
-                messages=[
-                    {"role": "system", "content": system},
-                    {"role": "user", "content": user},
-                ],
-                max_completion_tokens=options.max_output_tokens,
-                **more,
-            )
-        )
+
+def body_of(prompt: Prompt, options: ModelOptions) -> dict[str, Any]:
+    """What the API's path is sent, live or in a batch."""
+    more = {} if options.temperature is None else {"temperature": options.temperature}
+    system, user = _sendable(prompt.system), _sendable(prompt.user)
+    if options.api == "responses":
+        return {
+            "model": options.model,
+            "instructions": system,
+            "input": user,
+            "max_output_tokens": options.max_output_tokens,
+            "store": False,
+            **more,
+        }
+    return {
+        "model": options.model,
+        "messages": [
+            {"role": "system", "content": system},
+            {"role": "user", "content": user},
+        ],
+        "max_completion_tokens": options.max_output_tokens,
+        **more,
+    }
+
+
+def _respond(client: openai.OpenAI, prompt: Prompt, options: ModelOptions) -> Answer:
+    timeout = openai.Timeout(options.timeout_s, connect=_CONNECT_S)
+    body = body_of(prompt, options)
+    if options.api == "responses":
+        return from_response(client.responses.create(**body, timeout=timeout))
+    return from_chat(client.chat.completions.create(**body, timeout=timeout))
 
 
 def read_key(key: SecretStr, *, file: Path | None = None) -> SecretStr:

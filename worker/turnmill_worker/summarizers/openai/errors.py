@@ -12,7 +12,13 @@ from dataclasses import dataclass
 from turnmill.contract.errors import Transient
 from turnmill_worker.errors import SummarizerFailed, SummaryRejected
 
-__all__ = ["Spent", "SummarizerMisconfigured", "SummarizerUnavailable", "UnusableSummary"]
+__all__ = [
+    "BatchFailed",
+    "Spent",
+    "SummarizerMisconfigured",
+    "SummarizerUnavailable",
+    "UnusableSummary",
+]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,6 +69,10 @@ class SummarizerMisconfigured(SummarizerFailed):
     def __init__(self, message: str = "") -> None:
         super().__init__(message)
         self.spent = Spent()
+
+
+class BatchFailed(SummarizerFailed):
+    """A batch has come to an end without an answer: it failed, expired or was cancelled."""
 
 
 class UnusableSummary(SummaryRejected):
