@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from pathlib import Path
 
 import pytest
 import redis
@@ -12,7 +11,7 @@ from tests.processes import WorkerProcess, wait_until
 from tests.worker.harness import Events, keys_of, stored
 from turnmill import ContextClient, Policy
 from turnmill.embedded import EmbeddedRedis
-from turnmill.testing import BatchFault, FakeEndpoint, Fault
+from turnmill.testing import FakeEndpoint
 
 pytestmark = pytest.mark.worker
 
@@ -31,6 +30,12 @@ PATIENT = Policy(
 """Soft limit 2,000 tokens; a batch may begin up to 2,500, and is awaited up to 3,000."""
 
 Message = dict[str, object]
+
+
+@pytest.fixture
+def store(new_server: Callable[..., EmbeddedRedis]) -> EmbeddedRedis:
+    """One per test: a session left awaiting would be looked for at the next one's endpoint."""
+    return new_server()
 
 
 @pytest.fixture
@@ -79,13 +84,13 @@ class Talk:
             for at in range(len(self.pushed), len(self.pushed) + turns)
         ]
         self.pushed += fresh
-        self._client.push_many((self._session, message) for message in fresh)  # type: ignore[arg-type]
+        self._client.push_many((self._session, message) for message in fresh)
 
     def until(self, tokens: int) -> None:
         """Push until the session has so many tokens, counted."""
         while self._client.info(self._session).usage.total <= tokens:
             self.go_on(2)
-            wait_until(lambda: self._counted(), what="counted")
+            wait_until(self._counted, what="counted")
 
     def _counted(self) -> bool:
         info = self._client.info(self._session)
@@ -121,7 +126,7 @@ def test_a_batch_writes_the_summary_while_the_agent_goes_on(
     start: Callable[..., WorkerProcess],
 ) -> None:
     with Events(store.url) as events:
-        worker = start()
+        worker = start(TURNMILL_ARCHIVE_URL="none")
         talk = handed_in(server, client)
         before = len(talk.pushed)
         talk.go_on(4)
@@ -143,27 +148,12 @@ def test_a_batch_writes_the_summary_while_the_agent_goes_on(
         each["content"] for each in talk.pushed[before:]
     ]
     assert record.last_seq == before
+    stored(server, client, "s").assert_conserved(talk.pushed)
     assert endpoint.batches.files == {}
     assert len(endpoint.batches.statuses) == 1
     assert KEY not in worker.output()
     assert "Anna" not in worker.output()
     assert events.failures() == []
-
-
-def test_conservation_holds_through_a_batch(
-    client: ContextClient,
-    server: redis.Redis,
-    endpoint: FakeEndpoint,
-    start: Callable[..., WorkerProcess],
-) -> None:
-    start(TURNMILL_ARCHIVE_URL="none")
-    talk = handed_in(server, client)
-    talk.go_on(3)
-
-    endpoint.batches.takes_s = 0.0
-
-    wait_until(lambda: version(client) == 1, what="committed")
-    stored(server, client, "s").assert_conserved(talk.pushed)
 
 
 def test_an_urgent_session_does_not_wait(
@@ -190,102 +180,14 @@ def test_an_urgent_session_does_not_wait(
 def test_a_session_that_fills_fast_is_summarized_live(
     client: ContextClient, endpoint: FakeEndpoint, start: Callable[..., WorkerProcess]
 ) -> None:
-    start()
     client.open("s", PATIENT)
 
-    Talk(client, "s").go_on(54)
+    Talk(client, "s").go_on(70)
+    start()
     wait_until(lambda: version(client) >= 1, what="committed")
 
     assert live(endpoint) == 1
     assert endpoint.batches.statuses == []
-
-
-@pytest.mark.parametrize("fault", ["failed", "expired", "cancelled", "no-output", "garbage", "500"])
-def test_where_a_batch_fails_the_model_is_asked_live(
-    client: ContextClient,
-    server: redis.Redis,
-    endpoint: FakeEndpoint,
-    start: Callable[..., WorkerProcess],
-    fault: BatchFault,
-) -> None:
-    endpoint.fail_next_batches(fault)
-    worker = start()
-    handed_in(server, client)
-
-    endpoint.batches.takes_s = 0.0
-    wait_until(lambda: version(client) == 1, what="committed")
-
-    record = client.trajectory("s").compactions[0].record
-    assert live(endpoint) == 1
-    assert record.model == "gpt-4o-mini"
-    assert len(endpoint.batches.statuses) == 1
-    assert endpoint.batches.files == {}
-    assert "batch-failed" in worker.output()
-
-
-@pytest.mark.parametrize("fault", ["401", "404", "500", "reset", "malformed"])
-def test_where_no_batch_can_be_handed_in_the_model_is_asked_live(
-    client: ContextClient,
-    endpoint: FakeEndpoint,
-    start: Callable[..., WorkerProcess],
-    fault: Fault,
-) -> None:
-    endpoint.fail_next(fault)
-    worker = start()
-    client.open("s", PATIENT)
-
-    Talk(client, "s").until(PATIENT.limits(0).soft)
-    wait_until(lambda: version(client) == 1, what="committed")
-
-    assert live(endpoint) == 1
-    assert "batch-refused" in worker.output()
-
-
-def test_a_batch_is_given_up_at_its_deadline(
-    client: ContextClient, endpoint: FakeEndpoint, start: Callable[..., WorkerProcess]
-) -> None:
-    start(TURNMILL_BATCH_DEADLINE_S="0.5")
-    client.open("s", PATIENT)
-
-    Talk(client, "s").until(PATIENT.limits(0).soft)
-    wait_until(lambda: version(client) == 1, what="committed")
-
-    assert live(endpoint) == 1
-    assert endpoint.batches.statuses == ["cancelled"]
-
-
-def test_an_endpoint_that_is_down_for_a_while_is_asked_again(
-    client: ContextClient,
-    server: redis.Redis,
-    endpoint: FakeEndpoint,
-    start: Callable[..., WorkerProcess],
-) -> None:
-    worker = start()
-    handed_in(server, client)
-
-    endpoint.fail_next("503", "reset", "429")
-    wait_until(lambda: worker.output().count("batch-not-found") == 3, what="three failures")
-    endpoint.batches.takes_s = 0.0
-    wait_until(lambda: version(client) == 1, what="committed")
-
-    assert live(endpoint) == 0
-
-
-def test_a_batch_whose_answer_is_bad_is_followed_by_one_live_request(
-    client: ContextClient,
-    server: redis.Redis,
-    endpoint: FakeEndpoint,
-    start: Callable[..., WorkerProcess],
-) -> None:
-    endpoint.fail_next_batches("refusal")
-    start()
-    handed_in(server, client)
-
-    endpoint.batches.takes_s = 0.0
-    wait_until(lambda: version(client) == 1, what="committed")
-
-    assert live(endpoint) == 1
-    assert client.trajectory("s").compactions[0].record.model == "gpt-4o-mini"
 
 
 def test_a_batch_made_under_another_policy_is_cancelled(
@@ -375,37 +277,3 @@ def test_the_batch_of_a_killed_worker_is_fetched_by_another(
     assert live(endpoint) == 0
     assert len(endpoint.batches.statuses) == 1
     stored(server, client, "s").assert_conserved(talk.pushed)
-
-
-def test_a_compaction_somebody_asks_for_does_not_wait_for_a_batch(
-    client: ContextClient,
-    server: redis.Redis,
-    endpoint: FakeEndpoint,
-    start: Callable[..., WorkerProcess],
-    tmp_path: Path,
-) -> None:
-    del tmp_path
-    start(TURNMILL_BATCH_FIRST_LOOK_S="3600")
-    handed_in(server, client)
-
-    result = client.manager("s").force_summarize()
-
-    assert result.turns_summarized > 0
-    assert live(endpoint) == 1
-    assert endpoint.batches.statuses == ["cancelled"]
-    assert not awaiting(server, client, "s")
-
-
-def test_what_is_remembered_of_a_batch_says_nothing_and_expires(
-    client: ContextClient, server: redis.Redis, start: Callable[..., WorkerProcess]
-) -> None:
-    start()
-    handed_in(server, client)
-    key = keys_of(client, "s").batch
-
-    note: bytes = server.get(key)  # type: ignore[assignment]
-
-    assert b"Anna" not in note
-    assert KEY.encode() not in note
-    left: int = server.pttl(key)  # type: ignore[assignment]
-    assert 0 < left <= 2 * 24 * 3600 * 1000

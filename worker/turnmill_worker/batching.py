@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Literal, Protocol
 
 import structlog
 
@@ -22,7 +22,7 @@ from turnmill_worker.errors import SummarizerFailed, SummaryRejected
 from turnmill_worker.ports import Counter, Summarizer
 from turnmill_worker.values import SessionRef
 
-__all__ = ["BatchEndpoint", "BatchNotes", "Batching", "Noted", "Waiting", "Written"]
+__all__ = ["BatchEndpoint", "BatchNotes", "Batching", "Look", "Noted", "Waiting", "Written"]
 
 
 log = structlog.get_logger()
@@ -60,6 +60,11 @@ class Written:
 
     snapshot: Snapshot
     summarizer: Summarizer
+
+
+Look = Waiting | Written | Literal["elsewhere", "given-up"]
+"""What has become of a batch; ``elsewhere`` - it has to be looked for by a job that may ask the
+endpoint; ``given-up`` - there will be no answer, or it would come too late: ask live."""
 
 
 class BatchEndpoint(Protocol):
@@ -139,21 +144,19 @@ class Batching:
         roomy = snapshot.usage.total <= (limits.soft + limits.urgent) // 2
         return snapshot.policy.batch and roomy and not asked
 
-    def begin(
-        self, ref: SessionRef, snapshot: Snapshot, plan: Plan, counter: Counter
-    ) -> Waiting | None:
+    def begin(self, ref: SessionRef, plan: Plan, counter: Counter) -> Waiting | None:
         """Hand in the plan's request; None when it has to be asked live."""
         if len(plan.requests) != 1 or plan.requests[0].template:
             return None
         try:
-            submitted = self._endpoint.submit(snapshot.policy, plan.requests[0], counter)
+            submitted = self._endpoint.submit(plan.snapshot.policy, plan.requests[0], counter)
         except (Transient, SummarizerFailed, SummaryRejected) as error:
             log.warning("batch-refused", session=ref.session, error=type(error).__name__)
             return None
         if submitted is None:
             return None
         try:
-            kept = self._notes.note(ref, submitted.of(snapshot))
+            kept = self._notes.note(ref, submitted.of(plan.snapshot))
         except TurnmillError:
             self._endpoint.discard(submitted)
             raise
@@ -162,17 +165,15 @@ class Batching:
             return None
         return Waiting(self._first_look_s)
 
-    def awaits(self, ref: SessionRef) -> bool:
-        """Whether the session awaits a batch, of use or not."""
-        return self._notes.noted(ref) is not None
-
     def look(
-        self, ref: SessionRef, snapshot: Snapshot, asked: Mapping[str, str]
-    ) -> Waiting | Written | None:
-        """What has become of the batch the session awaits; None when it awaits none any more."""
+        self, ref: SessionRef, snapshot: Snapshot, asked: Mapping[str, str], *, ask: bool
+    ) -> Look | None:
+        """What has become of the batch the session awaits, if any; ``ask`` the endpoint, or not."""
         noted = self._notes.noted(ref)
         if noted is None:
             return None
+        if not ask:
+            return "elsewhere"
         if noted.awaited.fits(snapshot):
             try:
                 found = self._endpoint.poll(snapshot.policy, noted.awaited)
@@ -182,7 +183,7 @@ class Batching:
             except SummarizerFailed as error:
                 log.warning("batch-failed", session=ref.session, error=type(error).__name__)
                 self._end(ref, noted)
-                return None
+                return "given-up"
             if found is not None:
                 return Written(as_of(snapshot, noted.awaited.counted_seq), found)
             hurried = snapshot.usage.total > snapshot.limits.urgent or asked
@@ -191,7 +192,7 @@ class Batching:
                 return Waiting(min(pause, self._longest_pause_s))
         log.info("batch-given-up", session=ref.session, age_s=int(noted.age_s))
         self._end(ref, noted)
-        return None
+        return "given-up"
 
     def end(self, ref: SessionRef) -> None:
         """End what the session awaits, if anything: it has that, or wants something else."""

@@ -15,7 +15,7 @@ from turnmill.contract.legality import CallTracker
 from turnmill.contract.outcomes import Outcome
 from turnmill.contract.render import render_head
 from turnmill.contract.results import SummarizationResult
-from turnmill_worker.batching import Batching, Waiting, Written
+from turnmill_worker.batching import Batching, Look, Waiting, Written
 from turnmill_worker.compaction.awaited import as_of
 from turnmill_worker.compaction.demands import demands
 from turnmill_worker.compaction.force import force as force_plan
@@ -159,44 +159,42 @@ class Pipeline:
                 self.estimate(ref)
                 snapshot = self._sessions.snapshot(ref) or snapshot
             asked = demands(snapshot.policy, snapshot.tally)
-            awaited = self._awaited(ref, lease, snapshot, asked, summarize=summarize)
-            if awaited is not None:
-                return awaited
+            batching = self._batching
+            if batching is not None:
+                found = batching.look(ref, snapshot, asked, ask=summarize)
+                if found is not None and found != "given-up":
+                    return self._awaited(ref, lease, snapshot, found)
+                if found == "given-up" or not batching.suits(snapshot, asked):
+                    batching = None
             if "managed" in asked:
                 snapshot = replace(snapshot, earlier=self._earlier(ref, snapshot))
-            match decide(snapshot.usage, snapshot.limits, asked):
-                case Skip():
-                    return self._give_up(ref, lease, snapshot, "skipped")
-                case Compact():
-                    counter = self._counters(
-                        snapshot.policy.encoding, snapshot.policy.image_formula
-                    )
-                    batching = self._batching
-                    if batching is not None and not batching.suits(snapshot, asked):
-                        batching = None
-                    if batching is not None:
-                        # Bounds of turns not counted yet could not be told again later.
-                        snapshot = as_of(snapshot, snapshot.counted_seq)
-                    return self._run_ladder(
-                        ref, lease, snapshot, counter, summarize=summarize, batching=batching
-                    )
+            return self._decide(ref, lease, snapshot, asked, batching, summarize=summarize)
 
-    def _awaited(
+    def _decide(
         self,
         ref: SessionRef,
         lease: Lease,
         snapshot: Snapshot,
         asked: Mapping[str, str],
+        batching: Batching | None,
         *,
         summarize: bool,
-    ) -> Outcome | None:
-        """What has become of a summary awaited from a batch; None when none is."""
-        if self._batching is None:
-            return None
-        if not summarize:
-            # The endpoint has to be asked: not in this queue.
-            return self._hand_on(ref, lease) if self._batching.awaits(ref) else None
-        match self._batching.look(ref, snapshot, asked):
+    ) -> Outcome:
+        match decide(snapshot.usage, snapshot.limits, asked):
+            case Skip():
+                return self._give_up(ref, lease, snapshot, "skipped")
+            case Compact():
+                counter = self._counters(snapshot.policy.encoding, snapshot.policy.image_formula)
+                if batching is not None:
+                    # Bounds of turns not counted yet could not be told again later.
+                    snapshot = as_of(snapshot, snapshot.counted_seq)
+                return self._run_ladder(
+                    ref, lease, snapshot, counter, summarize=summarize, batching=batching
+                )
+
+    def _awaited(self, ref: SessionRef, lease: Lease, snapshot: Snapshot, found: Look) -> Outcome:
+        """What a summary awaited from a batch leads to."""
+        match found:
             case Waiting(after_s):
                 lease.retry(after_s=after_s)
                 return Outcome(outcome="batched", session=ref.session)
@@ -207,10 +205,11 @@ class Pipeline:
                 outcome = self._run_ladder(
                     ref, lease, planned, counter, summarize=True, writer=writer
                 )
-                self._batching.end(ref)
+                if self._batching is not None:
+                    self._batching.end(ref)
                 return outcome
-            case None:
-                return None
+            case _:
+                return self._hand_on(ref, lease)
 
     def _hand_on(self, ref: SessionRef, lease: Lease, strategy: str | None = None) -> Outcome:
         """Leave the session to a job that may ask a model."""
@@ -219,16 +218,10 @@ class Pipeline:
         return Outcome(outcome="needs-summary", session=ref.session, strategy=strategy)
 
     def _batched(
-        self,
-        batching: Batching,
-        ref: SessionRef,
-        lease: Lease,
-        plan: Plan,
-        counter: Counter,
-        snapshot: Snapshot,
+        self, ref: SessionRef, lease: Lease, plan: Plan, counter: Counter, batching: Batching
     ) -> Outcome | None:
         """The plan's summary is awaited from a batch now; None when it has to be asked live."""
-        waiting = batching.begin(ref, snapshot, plan, counter)
+        waiting = batching.begin(ref, plan, counter)
         if waiting is None:
             return None
         lease.retry(after_s=waiting.after_s)
@@ -263,7 +256,7 @@ class Pipeline:
             if plan.requests and not summarize:
                 return self._hand_on(ref, lease, plan.strategy)
             if batching is not None:
-                batched = self._batched(batching, ref, lease, plan, counter, snapshot)
+                batched = self._batched(ref, lease, plan, counter, batching)
                 if batched is not None:
                     return batched
             try:
