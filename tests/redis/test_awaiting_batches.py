@@ -363,11 +363,24 @@ def test_forgetting_a_session_leaves_its_batch_to_be_ended(patient: Patient) -> 
     patient.client.forget("s")
     assert not patient.awaits
     assert patient.raw.exists(patient.keys.abandoned)
-    patient.batching.forget(patient.ref)
+    patient.pipeline.forgotten(patient.ref)
+    assert patient.hints.sent[-1][0] == jobs.SUMMARIZE
+    assert patient.summarize().outcome == "unknown"
 
     assert patient.endpoint.batches.statuses == ["cancelled"]
     assert patient.endpoint.batches.files == {}
     assert not patient.raw.exists(patient.keys.abandoned)
+
+
+def test_forgetting_a_session_without_a_batch_asks_nobody(patient: Patient) -> None:
+    patient.client.open("s", PATIENT)
+    patient.say(3)
+    patient.client.forget("s")
+    patient.hints.sent.clear()
+
+    patient.pipeline.forgotten(patient.ref)
+
+    assert patient.hints.sent == []
 
 
 def test_a_compaction_somebody_asks_for_does_not_wait(patient: Patient) -> None:

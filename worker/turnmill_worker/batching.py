@@ -102,6 +102,9 @@ class BatchNotes(Protocol):
     def drop(self, ref: SessionRef, noted: Noted) -> None:
         """No longer remember it."""
 
+    def abandons(self, ref: SessionRef) -> bool:
+        """Whether there is one that a forgotten session of this one's shard awaited."""
+
     def abandoned(self, ref: SessionRef) -> Awaited | None:
         """One that a forgotten session awaited, of the sessions in this one's shard; only once."""
 
@@ -165,6 +168,10 @@ class Batching:
             return None
         return Waiting(self._first_look_s)
 
+    def awaits(self, ref: SessionRef) -> bool:
+        """Whether the session awaits a batch, of use or not."""
+        return self._notes.noted(ref) is not None
+
     def look(
         self, ref: SessionRef, snapshot: Snapshot, asked: Mapping[str, str], *, ask: bool
     ) -> Look | None:
@@ -199,6 +206,10 @@ class Batching:
         noted = self._notes.noted(ref)
         if noted is not None:
             self._end(ref, noted)
+
+    def abandons(self, ref: SessionRef) -> bool:
+        """Whether ``forget`` has something to end."""
+        return self._notes.abandons(ref)
 
     def forget(self, ref: SessionRef) -> None:
         """End what sessions forgotten by now awaited; those of one shard."""

@@ -106,9 +106,7 @@ class Pipeline:
                 continue
             turns += len(counted)
             tokens += sum(turn.tokens for turn in counted)
-            # Who awaits a batch is due when that is looked for next: too late from here on.
-            hurried = seen.policy.batch and seen.usage.total <= limits.urgent < usage.total
-            if recorded.newly_due or hurried:
+            if recorded.newly_due or (usage.total > limits.urgent and self._awaits(ref, seen)):
                 self._hints.send(jobs.COMPACT, ref)
             if not recorded.waiting:
                 return Outcome(outcome="estimated", session=ref.session, turns=turns, tokens=tokens)
@@ -132,6 +130,11 @@ class Pipeline:
             turns=[CountedTurn(t.seq, count(tracker.repair(t.shown))) for t in snapshot.turns],
         )
 
+    def _awaits(self, ref: SessionRef, seen: Uncounted) -> bool:
+        """Whether the session awaits a batch: its due time is that of the next look."""
+        batching = self._batching
+        return batching is not None and seen.policy.batch and batching.awaits(ref)
+
     def postpone(self, ref: SessionRef) -> None:
         """Keep the sweep from hinting a session at once whose job fails for no passing reason."""
         self._sessions.defer(ref, after_s=POSTPONE_S)
@@ -149,8 +152,7 @@ class Pipeline:
     def _compact(self, ref: SessionRef, *, summarize: bool) -> Outcome:
         with self._sessions.lease(ref) as lease:
             if lease is None:
-                known = self._sessions.uncounted(ref, most=1) is not None
-                return Outcome(outcome="leased" if known else "unknown", session=ref.session)
+                return self._without_lease(ref, summarize=summarize)
             snapshot = self._sessions.snapshot(ref)
             if snapshot is None:
                 return Outcome(outcome="unknown", session=ref.session)
@@ -169,6 +171,18 @@ class Pipeline:
             if "managed" in asked:
                 snapshot = replace(snapshot, earlier=self._earlier(ref, snapshot))
             return self._decide(ref, lease, snapshot, asked, batching, summarize=summarize)
+
+    def _without_lease(self, ref: SessionRef, *, summarize: bool) -> Outcome:
+        if self._sessions.uncounted(ref, most=1) is not None:
+            return Outcome(outcome="leased", session=ref.session)
+        if summarize and self._batching is not None:
+            self._batching.forget(ref)
+        return Outcome(outcome="unknown", session=ref.session)
+
+    def forgotten(self, ref: SessionRef) -> None:
+        """Have the batches ended that forgotten sessions awaited, by a job that may ask a model."""
+        if self._batching is not None and self._batching.abandons(ref):
+            self._hints.send(jobs.SUMMARIZE, ref)
 
     def _decide(
         self,

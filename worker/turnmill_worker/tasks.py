@@ -28,7 +28,7 @@ Stage = Callable[[Parts, SessionRef], Outcome]
 
 def _forget(parts: Parts, ref: SessionRef) -> Outcome:
     outcome = parts.archiving.forget(ref)
-    parts.batching.forget(ref)
+    parts.pipeline.forgotten(ref)
     return outcome
 
 

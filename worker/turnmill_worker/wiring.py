@@ -61,7 +61,6 @@ class Parts:
     pipeline: Pipeline
     archiving: Archiving
     answering: Answering
-    batching: Batching
 
 
 def parts(app: Celery) -> Parts:
@@ -93,7 +92,6 @@ def _parts(app: Celery, _pid: int) -> Parts:
     )
     return Parts(
         pipeline=pipeline,
-        batching=batching,
         archiving=Archiving(outgoing, archive, hints),
         answering=Answering(
             questions=RedisQuestions(client),

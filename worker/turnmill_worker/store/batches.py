@@ -47,6 +47,10 @@ class RedisBatchNotes:
         """No longer remember it."""
         self._run("drop_batch", ref, note=noted.note)
 
+    def abandons(self, ref: SessionRef) -> bool:
+        """Whether there is one that a forgotten session of this one's shard awaited."""
+        return bool(self._redis.exists(session_keys(ref.namespace, ref.session).abandoned))
+
     def abandoned(self, ref: SessionRef) -> Awaited | None:
         """One that a forgotten session awaited, of the sessions in this one's shard; only once."""
         note = self._run("abandoned_batch", ref)
