@@ -240,6 +240,23 @@ def test_an_answer_that_is_not_good_is_followed_by_one_live_request(patient: Pat
     assert patient.record.model == "gpt-4o-mini"
 
 
+def test_an_answer_that_is_not_good_enough_is_not_asked_for_again_at_once(
+    patient: Patient,
+) -> None:
+    patient.client.open("s", PATIENT.model_copy(update={"quality_threshold": 1.0}))
+    patient.say_until(2_000)
+    assert patient.summarize().outcome == "batched"
+    patient.say(2)
+    patient.endpoint.batches.takes_s = 0.0
+
+    assert patient.summarize().outcome == "below-quality"
+
+    assert patient.client.info("s").due_in_s is None
+    patient.say(1)
+    assert patient.client.info("s").due_in_s is None
+    assert not patient.awaits
+
+
 def test_after_two_answers_that_are_not_good_another_summarizer_writes(patient: Patient) -> None:
     patient.endpoint.fail_next_batches("refusal")
     patient.hand_in()

@@ -217,7 +217,7 @@ class Pipeline:
                 writer = Writer(lambda _: [summarizer, *others], self._templates)
                 counter = self._counters(planned.policy.encoding, planned.policy.image_formula)
                 outcome = self._run_ladder(
-                    ref, lease, planned, counter, summarize=True, writer=writer
+                    ref, lease, planned, counter, summarize=True, writer=writer, now=snapshot
                 )
                 if self._batching is not None:
                     self._batching.end(ref)
@@ -258,6 +258,7 @@ class Pipeline:
         summarize: bool,
         batching: Batching | None = None,
         writer: Writer | None = None,
+        now: Snapshot | None = None,
     ) -> Outcome:
         """The first rung whose result is good enough to commit; a rejected one is gone below."""
         count = counting(counter)
@@ -286,7 +287,7 @@ class Pipeline:
                 return done.model_copy(update={"failed": failed or None})
             rejected.append(plan.strategy)
             poor.append(draft)
-        return self._end_of_ladder(ref, lease, snapshot, poor, rejected)
+        return self._end_of_ladder(ref, lease, now or snapshot, poor, rejected)
 
     def _end_of_ladder(
         self,
