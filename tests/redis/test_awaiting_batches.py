@@ -18,6 +18,8 @@ from turnmill.contract.outcomes import Compaction, Outcome
 from turnmill.testing import BatchFault, FakeEndpoint, Fault
 from turnmill_worker.batching import Batching
 from turnmill_worker.compaction.awaited import Awaited
+from turnmill_worker.compaction.strategies import plan
+from turnmill_worker.counting import counting
 from turnmill_worker.pipeline import Pipeline
 from turnmill_worker.ports import Summarizer
 from turnmill_worker.settings import Settings
@@ -450,6 +452,23 @@ def test_a_session_awaits_one_batch_at_a_time(patient: Patient) -> None:
 
     assert patient.awaits
     assert 0 <= noted.age_s < 60
+
+
+def test_of_two_workers_that_hand_in_at_once_one_takes_it_back(patient: Patient) -> None:
+    patient.client.open("s", PATIENT)
+    patient.say_until(2_000)
+    snapshot = RedisSessions(patient.raw).snapshot(patient.ref)
+    assert snapshot is not None
+    counter = counter_for(PATIENT.encoding)
+    planned = plan(snapshot, counting(counter))
+    assert planned is not None
+
+    first, second = (patient.batching.begin(patient.ref, planned, counter) for _ in range(2))
+
+    assert first is not None
+    assert second is None
+    assert patient.endpoint.batches.statuses == ["in_progress", "cancelled"]
+    assert len(patient.endpoint.batches.files) == 1
 
 
 @pytest.mark.parametrize("note", ["{", '{"batch": 7}', "{}"])

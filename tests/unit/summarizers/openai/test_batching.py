@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tests.unit.summarizers.openai.talks import COUNTER, KEY, MODEL, TALK, connected, request
+from tests.unit.summarizers.openai.talks import COUNTER, KEY, MODEL, TALK, connected, request, user
 from turnmill.testing import BatchFault, FakeEndpoint, Fault
 from turnmill_worker.compaction.awaited import Awaited
 from turnmill_worker.summarizers.openai import (
@@ -18,7 +18,7 @@ from turnmill_worker.summarizers.openai import (
     UnusableSummary,
     load_prices,
 )
-from turnmill_worker.summarizers.openai.batching import OpenAiBatches
+from turnmill_worker.summarizers.openai.batching import BatchedAnswer, OpenAiBatches
 from turnmill_worker.summarizers.openai.errors import BatchFailed
 from turnmill_worker.summarizers.openai.prices import Price, Prices
 
@@ -148,11 +148,24 @@ def test_another_request_is_asked_live(endpoint: FakeEndpoint) -> None:
     asked = batches(endpoint)
     found = asked.poll(submitted(asked))
     assert found is not None
-    other = request(*TALK[:-1])
+    other = request(*TALK, user("And one more thing."))
 
     found.summarize(other, COUNTER)
 
     assert endpoint.requests[-1].path == "/v1/chat/completions"
+
+
+def test_an_answer_that_repeats_its_own_marks_is_not_committed(endpoint: FakeEndpoint) -> None:
+    asked = batches(endpoint)
+    awaited = submitted(asked)
+    found = asked.poll(awaited)
+    assert found is not None
+    leaking = replace(found._answer, text=f"{found._answer.text}\n- {awaited.nonce}")
+
+    text = BatchedAnswer(asked._setup, awaited, leaking).summarize(request(), COUNTER).text
+
+    assert endpoint.requests[-1].path == "/v1/chat/completions"
+    assert awaited.nonce not in text
 
 
 @pytest.mark.parametrize(
