@@ -18,6 +18,7 @@ from turnmill.contract.names import Namespace, Seq, SessionId
 from turnmill.contract.policy import Policy
 from turnmill.contract.render import render_head
 from turnmill_worker.compaction.apart import with_facts
+from turnmill_worker.compaction.awaited import as_of, digest
 from turnmill_worker.compaction.snapshot import LoggedTurn, Plan, Snapshot, groups
 from turnmill_worker.compaction.splice import splice
 from turnmill_worker.compaction.strategies import plan
@@ -260,6 +261,42 @@ def test_turns_nobody_has_counted_are_left_alone(
 
     assert done.context.watermark <= snapshot.counted_seq
     assert violations(done.read) == []
+
+
+@no_deadline
+@given(conversations(30, least=6), ladders, st.integers(1, 6), st.integers(0, 3))
+def test_a_plan_made_again_after_more_was_pushed_is_the_same(
+    said: list[GivenTurn], policy: Policy, later: int, uncounted: int
+) -> None:
+    early = max(len(said) - later, 1)
+    before = snapshot_of(said[:early], policy)
+    grown = snapshot_of(said, policy, uncounted=min(uncounted, len(said) - early))
+
+    first, again = plan(before, COUNT), plan(as_of(grown, before.counted_seq), COUNT)
+
+    assert again == first
+    if first is not None and again is not None:
+        asked = [digest(request) for request in first.requests]
+        assert [digest(request) for request in again.requests] == asked
+
+
+@no_deadline
+@given(conversations(30, least=6), ladders, st.integers(1, 6))
+def test_what_was_pushed_after_a_plan_is_read_after_it(
+    said: list[GivenTurn], policy: Policy, later: int
+) -> None:
+    grown = snapshot_of(said, policy)
+    done = compact(as_of(grown, Seq(max(len(said) - later, 1))))
+    assume(done is not None)
+    assert done is not None
+
+    newest = grown.turns[done.before.counted_seq :]
+    read = rendered(replace(done.after, turns=(*done.after.turns, *newest)))
+
+    assert violations(read) == []
+    assert [turn.seq for turn in (*done.after.turns, *newest)] == list(
+        range(done.context.watermark + 1, len(said) + 1)
+    )
 
 
 @no_deadline

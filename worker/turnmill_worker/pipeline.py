@@ -7,7 +7,7 @@ safe to run again, because truth is in the session's keys and every write is con
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 
@@ -17,9 +17,12 @@ from turnmill.contract.legality import CallTracker
 from turnmill.contract.outcomes import Outcome
 from turnmill.contract.render import render_head
 from turnmill.contract.results import SummarizationResult
+from turnmill_worker.batching import Batching, Later, Look, Written
+from turnmill_worker.compaction.apart import with_facts
+from turnmill_worker.compaction.awaited import as_of
 from turnmill_worker.compaction.demands import demands
 from turnmill_worker.compaction.force import force as force_plan
-from turnmill_worker.compaction.snapshot import LoggedTurn, Snapshot, previous_text
+from turnmill_worker.compaction.snapshot import LoggedTurn, Plan, Snapshot, previous_text
 from turnmill_worker.compaction.strategies import plan as plan_compaction
 from turnmill_worker.counting import (
     count_turns,
@@ -36,6 +39,7 @@ from turnmill_worker.ports import (
     Counters,
     Hints,
     Lease,
+    Refusal,
     Sessions,
     Summarizers,
     Templates,
@@ -75,13 +79,17 @@ class Pipeline:
         summarizers: Summarizers,
         templates: Templates,
         waiting: Waiting | None = None,
+        batching: Batching | None = None,
         chance: Callable[[], float] = random.random,
     ) -> None:
         self._sessions = sessions
         self._hints = hints
         self._waiting = waiting
         self._counters = counters
+        self._summarizers = summarizers
+        self._templates = templates
         self._writer = Writer(summarizers, templates)
+        self._batching = batching
         self._chance = chance
 
     # estimate
@@ -118,7 +126,7 @@ class Pipeline:
                 continue
             turns += len(counted)
             tokens += sum(turn.tokens for turn in counted)
-            if recorded.newly_due:
+            if recorded.newly_due or (usage.total > limits.urgent and self._awaits(ref, seen)):
                 self._hints.send(jobs.COMPACT, ref)
             if not recorded.waiting:
                 return Outcome(outcome="estimated", session=ref.session, turns=turns, tokens=tokens)
@@ -141,6 +149,11 @@ class Pipeline:
             context_tokens=count(render_head(snapshot.stored)),
             turns=[CountedTurn(t.seq, count(tracker.repair(t.shown))) for t in snapshot.turns],
         )
+
+    def _awaits(self, ref: SessionRef, seen: Uncounted) -> bool:
+        """Whether the session awaits a batch: its due time is that of the next look."""
+        batching = self._batching
+        return batching is not None and seen.policy.batch and batching.awaits(ref)
 
     def postpone(self, ref: SessionRef) -> None:
         """Keep the sweep from hinting a session at once whose job fails for no passing reason."""
@@ -176,7 +189,7 @@ class Pipeline:
         claim = self._sessions.lease(ref)
         with claim as lease:
             if lease is None:
-                return Outcome(outcome=claim.refusal, session=ref.session)
+                return self._refused(ref, claim.refusal, summarize=summarize)
             snapshot = self._sessions.snapshot(ref)
             if snapshot is None:
                 return Outcome(outcome="unknown", session=ref.session)
@@ -185,16 +198,94 @@ class Pipeline:
                 self.estimate(ref)
                 snapshot = self._sessions.snapshot(ref) or snapshot
             asked = demands(snapshot.policy, snapshot.tally)
+            batching = self._batching
+            if batching is not None:
+                found = batching.look(ref, snapshot, asked, ask=summarize)
+                if found is not None and found != "given-up":
+                    return self._awaited(ref, lease, snapshot, found)
+                if found == "given-up" or not batching.suits(snapshot, asked):
+                    batching = None
             if "managed" in asked:
                 snapshot = replace(snapshot, earlier=self._earlier(ref, snapshot))
-            match decide(snapshot.usage, snapshot.limits, asked):
-                case Skip():
-                    return self._give_up(ref, lease, snapshot, "skipped")
-                case Compact():
-                    counter = self._counters(
-                        snapshot.policy.encoding, snapshot.policy.image_formula
-                    )
-                    return self._run_ladder(ref, lease, snapshot, counter, summarize=summarize)
+            return self._decide(ref, lease, snapshot, asked, batching, summarize=summarize)
+
+    def _refused(self, ref: SessionRef, refusal: Refusal, *, summarize: bool) -> Outcome:
+        if refusal == "unknown" and summarize and self._batching is not None:
+            self._batching.forget(ref)
+        return Outcome(outcome=refusal, session=ref.session)
+
+    def forgotten(self, ref: SessionRef) -> None:
+        """Have the batches ended that forgotten sessions awaited, by a job that may ask a model."""
+        if self._batching is not None and self._batching.abandons(ref):
+            self._await_turn(ref, room=0.0)
+
+    def _decide(
+        self,
+        ref: SessionRef,
+        lease: Lease,
+        snapshot: Snapshot,
+        asked: Mapping[str, str],
+        batching: Batching | None,
+        *,
+        summarize: bool,
+    ) -> Outcome:
+        match decide(snapshot.usage, snapshot.limits, asked):
+            case Skip():
+                return self._give_up(ref, lease, snapshot, "skipped")
+            case Compact():
+                counter = self._counters(snapshot.policy.encoding, snapshot.policy.image_formula)
+                if batching is not None:
+                    # Bounds of turns not counted yet could not be told again later.
+                    snapshot = as_of(snapshot, snapshot.counted_seq)
+                return self._run_ladder(
+                    ref, lease, snapshot, counter, summarize=summarize, batching=batching
+                )
+
+    def _awaited(self, ref: SessionRef, lease: Lease, snapshot: Snapshot, found: Look) -> Outcome:
+        """What a summary awaited from a batch leads to."""
+        match found:
+            case Later(after_s):
+                lease.retry(after_s=after_s)
+                return Outcome(outcome="batched", session=ref.session)
+            case Written(planned, summarizer):
+                others = self._summarizers(snapshot.policy)[1:]
+                writer = Writer(lambda _: [summarizer, *others], self._templates)
+                counter = self._counters(planned.policy.encoding, planned.policy.image_formula)
+                outcome = self._run_ladder(
+                    ref, lease, planned, counter, summarize=True, writer=writer, now=snapshot
+                )
+                # What a deferred one got from its batch is paid for: it looks again.
+                if self._batching is not None and outcome.outcome != "deferred":
+                    self._batching.end(ref)
+                return outcome
+            case _:
+                return self._hand_on(ref, lease, snapshot)
+
+    def _hand_on(
+        self, ref: SessionRef, lease: Lease, snapshot: Snapshot, strategy: str | None = None
+    ) -> Outcome:
+        """Leave the session to a job that may ask a model."""
+        lease.retry(after_s=HANDOVER_S)
+        left = snapshot.limits.hard - snapshot.usage.total
+        self._await_turn(ref, room=left / max(snapshot.limits.room, 1))
+        return Outcome(outcome="needs-summary", session=ref.session, strategy=strategy)
+
+    def _await_turn(self, ref: SessionRef, *, room: float) -> None:
+        """Have the session wait for a summary, and allow for one more to be written."""
+        if self._waiting is not None:
+            self._waiting.add(ref, room=room)
+        self._hints.send(jobs.SUMMARIZE, ref)
+
+    def _batched(
+        self, ref: SessionRef, lease: Lease, plan: Plan, counter: Counter, batching: Batching
+    ) -> Outcome | None:
+        """The plan's summary is awaited from a batch now; None when it has to be asked live."""
+        # With what a live request would say of facts: the answer is asked for by its request.
+        waiting = batching.begin(ref, with_facts(plan, counting(counter)), counter)
+        if waiting is None:
+            return None
+        lease.retry(after_s=waiting.after_s)
+        return Outcome(outcome="batched", session=ref.session, strategy=plan.strategy)
 
     def _earlier(self, ref: SessionRef, snapshot: Snapshot) -> tuple[LoggedTurn, ...]:
         """The covered turns no receipt names: what a managed view may look back at."""
@@ -211,6 +302,9 @@ class Pipeline:
         counter: Counter,
         *,
         summarize: bool,
+        batching: Batching | None = None,
+        writer: Writer | None = None,
+        now: Snapshot | None = None,
     ) -> Outcome:
         """The first rung whose result is good enough to commit; a rejected one is gone below."""
         count = counting(counter)
@@ -223,11 +317,16 @@ class Pipeline:
             if plan is None or plan.strategy in rejected:
                 break
             if plan.requests and not summarize:
-                self._hand_over(ref, lease, snapshot)
-                return Outcome(outcome="needs-summary", session=ref.session, strategy=plan.strategy)
+                return self._hand_on(ref, lease, snapshot, plan.strategy)
+            if batching is not None:
+                batched = self._batched(ref, lease, plan, counter, batching)
+                if batched is not None:
+                    return batched
             try:
-                patient = may_wait(snapshot, tried)
-                draft, failed = self._writer.best(snapshot, plan, counter, count, patient=patient)
+                patient = may_wait(now or snapshot, tried)
+                draft, failed = (writer or self._writer).best(
+                    snapshot, plan, counter, count, patient=patient
+                )
             except SummaryRejected as error:
                 wasted += error.spent
                 rejected.append(plan.strategy)
@@ -244,15 +343,7 @@ class Pipeline:
                 return done.model_copy(update={"failed": failed or None})
             rejected.append(plan.strategy)
             poor.append(draft)
-        return self._end_of_ladder(ref, lease, snapshot, poor, rejected, wasted)
-
-    def _hand_over(self, ref: SessionRef, lease: Lease, snapshot: Snapshot) -> None:
-        """Have the session wait for a summary, and allow for one more to be written."""
-        if self._waiting is not None:
-            left = snapshot.limits.hard - snapshot.usage.total
-            self._waiting.add(ref, room=left / max(snapshot.limits.room, 1))
-        lease.retry(after_s=HANDOVER_S)
-        self._hints.send(jobs.SUMMARIZE, ref)
+        return self._end_of_ladder(ref, lease, now or snapshot, poor, rejected, wasted)
 
     def _tried(self, ref: SessionRef, snapshot: Snapshot) -> Tried:
         """What came of asking models before; nobody looks where none is asked."""
@@ -387,6 +478,8 @@ class Pipeline:
                 raise UnknownSession(f"no session {ref.session!r} in namespace {ref.namespace!r}")
             if lease is None:
                 raise SessionBusy(f"another worker is compacting {ref.session!r}; try again")
+            if self._batching is not None:
+                self._batching.end(ref)
             counter = self._counters(snapshot.policy.encoding, snapshot.policy.image_formula)
             count = counting(counter)
             plan = force_plan(snapshot, count, template=template)

@@ -50,6 +50,7 @@ __all__ = [
     "Lease",
     "Memories",
     "Outgoing",
+    "Refusal",
     "Sessions",
     "States",
     "Summarizer",
@@ -103,11 +104,15 @@ class Lease(Protocol):
         """
 
 
+Refusal = Literal["leased", "unknown", "deferred", "parked"]
+"""Why a session may not be compacted now."""
+
+
 class Claim(Protocol):
     """Asks for a lease, and holds it for a ``with`` block."""
 
     @property
-    def refusal(self) -> Literal["leased", "unknown", "deferred", "parked"]:
+    def refusal(self) -> Refusal:
         """Why there was none."""
 
     def __enter__(self) -> Lease | None:

@@ -36,6 +36,9 @@ class Settings(BaseSettings):
         model_requests_per_minute, model_tokens_per_minute: what all workers together may ask of
             one model at one endpoint; no limit when 0.
         model_prices: a file of prices in place of turnmill's own table.
+        batch_first_look_s: when a batch of ``Policy(batch=True)`` is looked for first.
+        batch_longest_pause_s: between two looks; each pause is as long as all before it together.
+        batch_deadline_s: when a batch is given up, and the summary asked for live.
         redactor: ``built-in``, or the name of a ``turnmill.redactors`` entry point: what takes
             secrets out of all text before it leaves; nothing when empty.
         log_json: log lines as JSON instead of for people.
@@ -63,6 +66,9 @@ class Settings(BaseSettings):
     model_requests_per_minute: int = Field(default=0, ge=0)
     model_tokens_per_minute: int = Field(default=0, ge=0)
     model_prices: Path | None = None
+    batch_first_look_s: float = Field(default=30.0, gt=0)
+    batch_longest_pause_s: float = Field(default=600.0, gt=0)
+    batch_deadline_s: float = Field(default=86_400.0, gt=0, le=86_400)
     redactor: str = ""
     log_json: bool = False
 

@@ -33,12 +33,19 @@ _OUTAGES = (ArchiveUnavailable, StoreFull, StoreUnavailable)
 
 Stage = Callable[[Parts, SessionRef], Outcome]
 
+
+def _forget(parts: Parts, ref: SessionRef) -> Outcome:
+    outcome = parts.archiving.forget(ref)
+    parts.pipeline.forgotten(ref)
+    return outcome
+
+
 _STAGES: dict[str, Stage] = {
     jobs.ESTIMATE: lambda parts, ref: parts.pipeline.estimate(ref),
     jobs.COMPACT: lambda parts, ref: parts.pipeline.compact(ref),
     jobs.SUMMARIZE: lambda parts, ref: parts.pipeline.summarize(ref),
     jobs.ARCHIVE: lambda parts, ref: parts.archiving.archive(ref),
-    jobs.FORGET: lambda parts, ref: parts.archiving.forget(ref),
+    jobs.FORGET: _forget,
 }
 
 

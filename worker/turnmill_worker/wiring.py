@@ -18,6 +18,7 @@ from turnmill.contract.policy import Policy
 from turnmill_worker.answering import Answering
 from turnmill_worker.archive.lazy import LazyArchive
 from turnmill_worker.archiving import Archiving
+from turnmill_worker.batching import Batching
 from turnmill_worker.exporting import Exporting
 from turnmill_worker.grounding.embeddings import OpenAiEmbedder
 from turnmill_worker.grounding.hybrid import HybridSearch
@@ -27,12 +28,14 @@ from turnmill_worker.pipeline import Pipeline
 from turnmill_worker.ports import Summarizer
 from turnmill_worker.rollback import Rollback
 from turnmill_worker.settings import Settings
+from turnmill_worker.store.batches import RedisBatchNotes
 from turnmill_worker.store.gates import RedisGates
 from turnmill_worker.store.outgoing import RedisOutgoing
 from turnmill_worker.store.questions import RedisQuestions
 from turnmill_worker.store.sessions import RedisSessions
 from turnmill_worker.store.states import RedisStates
 from turnmill_worker.store.waiting import RedisWaiting
+from turnmill_worker.summarizers.lazy import LazyBatches
 from turnmill_worker.summarizers.offline import ExtractiveSummarizer
 from turnmill_worker.sweep import Sweeper, SweepThread
 from turnmill_worker.templates.loader import TemplateLoader, template_dirs
@@ -82,6 +85,13 @@ def _parts(app: Celery, _pid: int) -> Parts:
     archive = LazyArchive(settings().archive) if settings().archive else None
     outgoing = RedisOutgoing(client)
     states = RedisStates(client)
+    batching = Batching(
+        RedisBatchNotes(client),
+        LazyBatches(settings(), os.getpid(), _gates(os.getpid())),
+        first_look_s=settings().batch_first_look_s,
+        longest_pause_s=settings().batch_longest_pause_s,
+        deadline_s=settings().batch_deadline_s,
+    )
     pipeline = Pipeline(
         sessions=RedisSessions(
             client, lease_s=settings().lease_s, patience_s=PATIENCE_S, archive=archive
@@ -91,6 +101,7 @@ def _parts(app: Celery, _pid: int) -> Parts:
         counters=counter_for,
         summarizers=summarizers_of,
         templates=TemplateLoader(template_dirs(settings().template_dirs)),
+        batching=batching,
     )
     return Parts(
         pipeline=pipeline,

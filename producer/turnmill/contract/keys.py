@@ -19,6 +19,8 @@ key, after the tag        type    what                                          
 ``s:<id>:checkpoints``    stream  automatic checkpoints, the newest few              session
 ``s:<id>:named``          stream  checkpoints an agent made, the newest few          session
 ``s:<id>:lease``          string  who is compacting                                  its PX
+``s:<id>:batch``          string  the batch its next summary is awaited from: ids    two days
+``abandoned``             list    such batches of forgotten sessions, to be ended    two days
 ``backlog``               zset    sessions to estimate, by waiting-since ms          permanent
 ``due``                   zset    sessions to compact, by not-before ms              permanent
 ``index``                 zset    sessions, by last-push ms                          permanent
@@ -97,6 +99,7 @@ class ShardKeys:
     unarchived: str
     parked: str
     forgotten: str
+    abandoned: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,12 +155,14 @@ class SessionKeys:
     checkpoints: str
     named: str
     lease: str
+    batch: str
     backlog: str
     due: str
     index: str
     unarchived: str
     parked: str
     forgotten: str
+    abandoned: str
     blob: str
 
     @property
@@ -176,6 +181,7 @@ class SessionKeys:
             self.checkpoints,
             self.named,
             self.lease,
+            self.batch,
         )
 
 
@@ -195,6 +201,7 @@ def shard_keys(namespace: Namespace, shard: int) -> ShardKeys:
         unarchived=f"{tag}:unarchived",
         parked=f"{tag}:parked",
         forgotten=f"{tag}:forgotten",
+        abandoned=f"{tag}:abandoned",
     )
 
 
@@ -217,12 +224,14 @@ def session_keys(namespace: Namespace, session: SessionId) -> SessionKeys:
         checkpoints=f"{own}:checkpoints",
         named=f"{own}:named",
         lease=f"{own}:lease",
+        batch=f"{own}:batch",
         backlog=shared.backlog,
         due=shared.due,
         index=shared.index,
         unarchived=shared.unarchived,
         parked=shared.parked,
         forgotten=shared.forgotten,
+        abandoned=shared.abandoned,
         blob=f"{_tag(namespace, shard)}:blob:",
     )
 

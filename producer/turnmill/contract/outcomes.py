@@ -21,6 +21,7 @@ class Outcome(BaseModel):
             ``skipped`` - nothing to do; ``no-plan`` - over the soft limit, and nothing worth doing
             until more turns arrive; ``needs-summary`` - handed on to the summarize queue;
             ``deferred`` - its models fail for now, and it is due again in ``retry_s``;
+            ``batched`` - its summary is awaited from a batch;
             ``parked`` - its compactions keep failing, and it waits for somebody to retry it;
             ``below-quality`` - every rung scored below the policy's threshold, and the previous
             context stays; ``leased`` - another worker is at it; ``stale`` - the session changed
@@ -49,6 +50,7 @@ class Outcome(BaseModel):
         "needs-summary",
         "deferred",
         "parked",
+        "batched",
         "below-quality",
         "archived",
         "answered",

@@ -89,6 +89,9 @@ class Policy(BaseModel):
         model: the endpoint's name for the model; the workers' own when empty.
         fallback_model: asked when ``model`` fails, before ``extractive``; none when empty.
         temperature: of the model; its default when None.
+        batch: a model's summaries are asked for in batches, at half the price, while the session
+            is far from its limits: each may take a day. For sessions that grow slowly, with a
+            ``soft_ratio`` that leaves the time.
         model_timeout_s: how long one call of the model may take, its last byte included.
         model_attempts: how often a session that has room left waits for a model that fails for a
             passing reason before ``extractive`` stands in; 0: it stands in at once.
@@ -138,6 +141,7 @@ class Policy(BaseModel):
     model: str = Field(default="", max_length=200)
     fallback_model: str = Field(default="", max_length=200)
     temperature: float | None = Field(default=None, ge=0, le=2)
+    batch: bool = False
     model_timeout_s: float = Field(default=60.0, gt=0, le=600)
     model_attempts: int = Field(default=3, ge=0, le=20)
     park_after: int = Field(default=5, ge=1, le=100)
@@ -189,6 +193,8 @@ class Policy(BaseModel):
             raise ValueError(f"encoding must be one of {', '.join(ENCODINGS)}")
         if self.image_formula not in FORMULAS:
             raise ValueError(f"image_formula must be one of {', '.join(FORMULAS)}")
+        if self.batch and self.summarizer != "openai":
+            raise ValueError(f"batch needs summarizer='openai', not {self.summarizer!r}")
         return self
 
     @model_validator(mode="after")

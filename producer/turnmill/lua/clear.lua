@@ -1,5 +1,5 @@
 -- Set the conversation aside: its turns go to the archive, marked; the system prompt stays.
--- KEYS: meta, log, counts, context, facts, covered, compactions, commits, checkpoints, named, due, parked, unarchived
+-- KEYS: meta, log, counts, context, facts, covered, compactions, commits, checkpoints, named, batch, due, parked, unarchived
 -- ARGV: session
 -- returns: how many turns were in the log; or nothing for an unknown session
 local seen = redis.call('HMGET', meta, 'epoch', 'last_seq', 'expires_at', 'watermark', 'system_tokens',
@@ -38,5 +38,10 @@ end
 redis.call('ZREM', due, session)
 redis.call('ZREM', parked, session)
 local time = redis.call('TIME')
-redis.call('ZADD', unarchived, 'NX', time[1] * 1000 + math.floor(time[2] / 1000), session)
+local now = time[1] * 1000 + math.floor(time[2] / 1000)
+-- Nobody wants a summary that is awaited any more: for a worker to see, and to end it.
+if redis.call('EXISTS', batch) == 1 then
+  redis.call('ZADD', due, now, session)
+end
+redis.call('ZADD', unarchived, 'NX', now, session)
 return #entries

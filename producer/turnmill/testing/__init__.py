@@ -8,8 +8,9 @@
         assert endpoint.requests[0].path == "/v1/chat/completions"
 """
 
+from turnmill.testing.batches import BatchFault
 from turnmill.testing.endpoint import FakeEndpoint
 from turnmill.testing.faults import FAULTS, Fault
 from turnmill.testing.recording import Recorded
 
-__all__ = ["FAULTS", "FakeEndpoint", "Fault", "Recorded"]
+__all__ = ["FAULTS", "BatchFault", "FakeEndpoint", "Fault", "Recorded"]

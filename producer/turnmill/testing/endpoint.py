@@ -16,13 +16,13 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, Self
 
 from turnmill.testing import shapes
+from turnmill.testing.batches import Batches, BatchFault, answered
 from turnmill.testing.faults import STATUS, Fault, Faults
-from turnmill.testing.model import write
-from turnmill.testing.recording import Load, Recorded
+from turnmill.testing.recording import Load, Recorded, uploaded
 
 __all__ = ["FakeEndpoint"]
 
-_PATHS = ("/v1/chat/completions", "/v1/responses", "/v1/embeddings")
+_MODEL_PATHS = ("/v1/chat/completions", "/v1/responses", "/v1/embeddings")
 _CHARS_PER_TOKEN = 4
 _DRIP_S = 0.1
 _HUGE_PIECE = b"## Goal of a text that has no end. " * 2048
@@ -41,6 +41,7 @@ class FakeEndpoint:
         retry_after_s: what ``429-retry-after`` says.
         hang_s: how long ``timeout`` hangs and ``drip`` and ``huge`` go on, unless the endpoint
             closes before.
+        batch_s: how long a batch takes.
         port: 0 takes a free one.
     """
 
@@ -55,6 +56,7 @@ class FakeEndpoint:
         models: Sequence[str] = (),
         retry_after_s: float = 1.0,
         hang_s: float = 60.0,
+        batch_s: float = 0.0,
         port: int = 0,
     ) -> None:
         self.latency_s = latency_s
@@ -62,6 +64,7 @@ class FakeEndpoint:
         self.models = tuple(models)
         self.retry_after_s = retry_after_s
         self.hang_s = hang_s
+        self.batches = Batches(batch_s)
         self.requests: list[Recorded] = []
         self.load = Load()
         self.closing = threading.Event()
@@ -106,23 +109,28 @@ class FakeEndpoint:
         """Answer the next requests so, in order of arrival."""
         self._faults.ask(*faults)
 
+    def fail_next_batches(self, *faults: BatchFault) -> None:
+        """Have the next batches end so, in order of creation."""
+        self.batches.ask(*faults)
+
     def recover(self) -> None:
         """Answer every request well from now on."""
         self._faults = Faults()
 
-    def answer(self, path: str, body: dict[str, Any], key: str) -> _Outcome:
+    def answer(self, method: str, path: str, body: dict[str, Any], key: str) -> _Outcome:
         """Records a request and decides how it is answered."""
-        fault = self._faults.draw() if path in _PATHS else "ok"
+        known = path in _MODEL_PATHS or self.batches.knows(path)
+        fault = self._faults.draw() if known else "ok"
         if fault == "ok" and self.key and key != self.key:
             fault = "401"
         if (
             fault == "ok"
             and self.models
-            and path in _PATHS
+            and path in _MODEL_PATHS
             and body.get("model") not in self.models
         ):
             fault = "404"
-        recorded = Recorded(path=path, body=body, key=key, fault=fault)
+        recorded = Recorded(method=method, path=path, body=body, key=key, fault=fault)
         self.requests.append(recorded)
         status = STATUS.get(fault, 200)
         if status != 200:  # noqa: PLR2004
@@ -131,7 +139,10 @@ class FakeEndpoint:
             return _Outcome(fault, status, json.dumps(shapes.failure(status, said)).encode())
         if path == "/v1/models":
             return _Outcome(fault, 200, json.dumps(shapes.models(self.models)).encode())
-        if path not in _PATHS:
+        if self.batches.knows(path) and fault not in ("malformed", "not-openai"):
+            status, answered = self.batches.answer(method, path, body)
+            return _Outcome(fault, status, answered)
+        if path not in _MODEL_PATHS and not self.batches.knows(path):
             return _Outcome(fault, 404, json.dumps(shapes.failure(404, "no such path")).encode())
         return _Outcome(fault, 200, _body(recorded))
 
@@ -150,10 +161,7 @@ def _body(recorded: Recorded) -> bytes:
         return b'{"detail": "a proxy has something to say"}'
     if recorded.path == "/v1/embeddings":
         return json.dumps(shapes.embeddings(recorded.body)).encode()
-    reply = write(recorded.body, recorded.prompt, recorded.fault)
-    used = len(recorded.prompt) // _CHARS_PER_TOKEN
-    shape = shapes.responses if recorded.path == "/v1/responses" else shapes.chat
-    return json.dumps(shape(recorded.body, reply, used)).encode("utf-8", "replace")
+    return json.dumps(answered(recorded)).encode("utf-8", "replace")
 
 
 class _Server(ThreadingHTTPServer):
@@ -194,10 +202,15 @@ class _Handler(BaseHTTPRequestHandler):
     def do_GET(self) -> None:
         self._serve({})
 
+    def do_DELETE(self) -> None:
+        self._serve({})
+
     def do_POST(self) -> None:
         raw = self.rfile.read(int(self.headers.get("Content-Length") or 0))
+        kind = self.headers.get("Content-Type") or ""
         try:
-            body = json.loads(raw or b"{}")
+            is_form = kind.startswith("multipart/")
+            body = uploaded(kind, raw) if is_form else json.loads(raw or b"{}")
         except ValueError:
             body = {}
         self._serve(body if isinstance(body, dict) else {})
@@ -209,7 +222,7 @@ class _Handler(BaseHTTPRequestHandler):
         endpoint = self.server.endpoint
         key = (self.headers.get("Authorization") or "").removeprefix("Bearer ")
         with endpoint.load.one():
-            outcome = endpoint.answer(self.path.partition("?")[0], body, key)
+            outcome = endpoint.answer(self.command, self.path.partition("?")[0], body, key)
             hangs = outcome.fault == "timeout"
             endpoint.closing.wait(endpoint.hang_s if hangs else endpoint.latency_s)
         if hangs:

@@ -6,11 +6,13 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from email import message_from_bytes
+from email.policy import HTTP
 from typing import Any
 
 from turnmill.testing.faults import Fault
 
-__all__ = ["Load", "Recorded"]
+__all__ = ["Load", "Recorded", "uploaded"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -18,12 +20,14 @@ class Recorded:
     """One request.
 
     Attributes:
+        method: such as ``POST``.
         path: such as ``/v1/chat/completions``.
-        body: its JSON, ``{}`` when it had none.
+        body: its JSON, or the fields of its form; ``{}`` when it had none.
         key: what came after ``Bearer``, or ``""``.
         fault: how it was answered.
     """
 
+    method: str = "POST"
     path: str
     body: dict[str, Any]
     key: str
@@ -45,6 +49,21 @@ def _text(message: Any) -> str:
         return content
     parts = content if isinstance(content, list) else ()
     return "\n".join(str(part.get("text") or "") for part in parts if isinstance(part, dict))
+
+
+def uploaded(content_type: str, raw: bytes) -> dict[str, Any]:
+    """The fields of a form with files (RFC 7578), as texts."""
+    head = f"Content-Type: {content_type}\r\n\r\n".encode()
+    form = message_from_bytes(head + raw, policy=HTTP)
+    return {
+        str(part.get_param("name", header="Content-Disposition")): _content(part)
+        for part in form.iter_parts()
+    }
+
+
+def _content(part: Any) -> str:
+    raw: bytes = part.get_payload(decode=True)
+    return raw.decode("utf-8", "replace")
 
 
 class Load:

@@ -13,20 +13,19 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import asdict
 from types import TracebackType
-from typing import Any, Final, Literal, Self
+from typing import Any, Final, Self
 
 from turnmill.contract.context import Usage
 from turnmill.contract.errors import TurnmillError
 from turnmill.contract.keys import SessionKeys
 from turnmill.contract.names import SessionId
 from turnmill_worker.compaction.snapshot import Snapshot
+from turnmill_worker.ports import Refusal
 from turnmill_worker.spending import NOTHING, Spent
 
 __all__ = ["RedisLease"]
 
 _LOOK_EVERY_S: Final = 0.1
-
-Refusal = Literal["leased", "unknown", "deferred", "parked"]
 
 _REFUSALS: Final[dict[int, Refusal]] = {0: "leased", -1: "unknown", -2: "deferred", -3: "parked"}
 

@@ -1,5 +1,5 @@
 -- Restore an earlier state: its context, its turns; later turns leave the log, marked for the archive.
--- KEYS: context, meta, log, counts, covered, commits, compactions, checkpoints, named, ids, backlog, due, parked, unarchived
+-- KEYS: context, meta, log, counts, covered, commits, compactions, checkpoints, named, ids, batch, backlog, due, parked, unarchived
 -- ARGV: session, epoch, settings, expected_version, seq:number, watermark:number, body, context_tokens:number, tail_tokens:number, open_calls, basis, images:number, images_before:number, interactions:number, messages:number, quality, record, channel, used, is_due:number, entries...
 -- returns: the new version or 0 when the session changed meanwhile, then how many turns left
 local seen = redis.call('HMGET', meta, 'epoch', 'settings', 'version', 'counted_seq', 'last_seq', 'expires_at')
@@ -69,7 +69,8 @@ redis.call('ZADD', unarchived, 'NX', now, session)
 -- What the policy asks for beside tokens is for an estimate to decide.
 redis.call('ZADD', backlog, 'NX', now, session)
 redis.call('ZREM', due, session)
-if is_due == 1 then
+-- Nobody wants a summary that is awaited any more: for a worker to see, and to end it.
+if is_due == 1 or redis.call('EXISTS', batch) == 1 then
   redis.call('ZADD', due, now, session)
 end
 redis.call('PUBLISH', channel, record)

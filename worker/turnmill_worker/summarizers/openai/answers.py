@@ -20,6 +20,7 @@ class Answer:
         refused: it said by the API's own means that it will not.
         model: the name the endpoint gives it.
         has_usage: the numbers below are the endpoint's.
+        batched: it was asked for in a batch, at the price of one.
     """
 
     text: str = field(repr=False)
@@ -30,6 +31,7 @@ class Answer:
     prompt_tokens: int = 0
     cached_tokens: int = 0
     completion_tokens: int = 0
+    batched: bool = False
 
 
 def from_chat(completion: Any) -> Answer:

@@ -6,8 +6,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from turnmill_worker.summarizers.openai.answers import Answer
 from turnmill_worker.summarizers.openai.checks import Accepted, Checker, Fault, Kind
-from turnmill_worker.summarizers.openai.client import ModelOptions
+from turnmill_worker.summarizers.openai.client import ModelOptions, Prompt
 from turnmill_worker.summarizers.openai.errors import Spent, UnusableSummary
 from turnmill_worker.summarizers.openai.gated import Endpoint
 from turnmill_worker.summarizers.openai.prices import Prices
@@ -105,20 +106,28 @@ class Asker:
         self._prices = prices
         self._marks = marks
 
-    def ask(self, question: Question, checker: Callable[[], Checker]) -> str:
-        """A text that may be committed.
+    def first_prompt(self, question: Question) -> Prompt:
+        """What the model is given first."""
+        return self._prompt(question, self._limit(question))
+
+    def ask(
+        self, question: Question, checker: Callable[[], Checker], answered: Answer | None = None
+    ) -> str:
+        """A text that may be committed; ``answered`` is the first answer, where one is there.
 
         Raises:
             UnusableSummary: two different prompts led to none.
             SummarizerUnavailable, SummarizerMisconfigured: the endpoint does not answer.
         """
-        limit = max(int(min(question.budget, self._options.max_output_tokens) * _AIM), _LEAST_LIMIT)
-        first = self._try(question, limit, checker)
+        limit = self._limit(question)
+        answer = answered or self._endpoint.ask(self._prompt(question, limit), self._options)
+        first = self._judged(question, answer, checker)
         if isinstance(first, Accepted):
             return first.text
         if first.kind in ("over-budget", "unfinished"):
             limit = max(int(limit * _AIM_AGAIN), _LEAST_LIMIT)
-        second = self._try(question, limit, checker, again=first)
+        answer = self._endpoint.ask(self._prompt(question, limit, again=first), self._options)
+        second = self._judged(question, answer, checker)
         if isinstance(second, Accepted):
             return second.text
         raise UnusableSummary(
@@ -126,20 +135,20 @@ class Asker:
             kinds=(first.kind, second.kind),
         )
 
-    def _try(
-        self,
-        question: Question,
-        limit: int,
-        checker: Callable[[], Checker],
-        again: Fault | None = None,
-    ) -> Accepted | Fault:
+    def _limit(self, question: Question) -> int:
+        return max(int(min(question.budget, self._options.max_output_tokens) * _AIM), _LEAST_LIMIT)
+
+    def _prompt(self, question: Question, limit: int, again: Fault | None = None) -> Prompt:
         closing = [question.task] if question.task else []
         if again is not None:
             problem, advice = _ADVICE[again.kind]
             closing.append(text_of("again", problem=problem, advice=advice))
         closing.append(self._marks.closing(limit))
-        prompt = self._marks.prompt(question.system, question.blocks, closing)
-        answer = self._endpoint.ask(prompt, self._options)
+        return self._marks.prompt(question.system, question.blocks, closing)
+
+    def _judged(
+        self, question: Question, answer: Answer, checker: Callable[[], Checker]
+    ) -> Accepted | Fault:
         self.spent += self._prices.spent(answer, self._options.model)
         return checker().check(
             answer, question.given, question.budget, sectioned=question.sectioned

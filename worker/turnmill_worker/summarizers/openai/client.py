@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final, Literal, Self, TypeVar
@@ -21,15 +22,23 @@ from turnmill_worker.summarizers.openai.errors import (
 )
 from turnmill_worker.summarizers.openai.failures import translated
 
-__all__ = ["OPENAI_URL", "Api", "ModelEndpoint", "ModelOptions", "Prompt", "read_key"]
+__all__ = [
+    "OPENAI_URL",
+    "Api",
+    "ModelEndpoint",
+    "ModelOptions",
+    "Prompt",
+    "body_of",
+    "read_key",
+]
+
+T = TypeVar("T")
 
 Api = Literal["chat", "responses"]
 """Chat Completions, which every compatible server has, or OpenAI's Responses."""
 
 OPENAI_URL: Final = "https://api.openai.com/v1"
 """Said here, or the package would take it from the environment."""
-
-Shape = TypeVar("Shape", ChatCompletion, Response)
 
 _CONNECT_S: Final = 5.0
 
@@ -119,10 +128,14 @@ class ModelEndpoint:
             SummarizerUnavailable: the same request may succeed later.
             SummarizerMisconfigured: it will not.
         """
+        return self.run(lambda client: _respond(client, prompt, options), options)
+
+    def run(self, call: Callable[[openai.OpenAI], T], options: ModelOptions) -> T:
+        """What the call gets from the endpoint; errors as of ``ask``, which name this model."""
         failure: SummarizerUnavailable | SummarizerMisconfigured
-        with one_call(options.timeout_s) as call:
+        with one_call(options.timeout_s) as bounds:
             try:
-                return self._respond(prompt, options)
+                return call(self._client)
             except openai.OpenAIError as error:
                 failure = translated(error, model=options.model, timeout_s=options.timeout_s)
             except _NO_ANSWER as error:
@@ -131,36 +144,41 @@ class ModelEndpoint:
                     f"{options.model}: the endpoint's answer is not of the API "
                     f"({type(error).__name__})"
                 )
-        if call.is_too_large:
+        if bounds.is_too_large:
             failure = SummarizerUnavailable(
                 f"{options.model}: an answer of more than {MOST_BYTES:,} bytes"
             )
         # Out here, so that the original is not even the new error's context.
         raise failure
 
-    def _respond(self, prompt: Prompt, options: ModelOptions) -> Answer:
-        body: dict[str, Any] = {"model": options.model}
-        if options.temperature is not None:
-            body["temperature"] = options.temperature
-        system, user = _sendable(prompt.system), _sendable(prompt.user)
-        # Not by ``create``: what it does with the hundred parameters we do not use takes as long as
-        # all checks of the answer.
-        if options.api == "responses":
-            body |= {"instructions": system, "input": user, "store": False}
-            body["max_output_tokens"] = options.max_output_tokens
-            return from_response(self._post("/responses", Response, body, options))
-        body["messages"] = [
-            {"role": "system", "content": system},
-            {"role": "user", "content": user},
-        ]
-        body["max_completion_tokens"] = options.max_output_tokens
-        return from_chat(self._post("/chat/completions", ChatCompletion, body, options))
 
-    def _post(
-        self, path: str, shape: type[Shape], body: dict[str, Any], options: ModelOptions
-    ) -> Shape:
-        timeout = openai.Timeout(options.timeout_s, connect=_CONNECT_S)
-        return self._client.post(path, cast_to=shape, body=body, options={"timeout": timeout})
+def body_of(prompt: Prompt, options: ModelOptions) -> dict[str, Any]:
+    """What the API's path is sent, live or in a batch."""
+    body: dict[str, Any] = {"model": options.model}
+    if options.temperature is not None:
+        body["temperature"] = options.temperature
+    system, user = _sendable(prompt.system), _sendable(prompt.user)
+    if options.api == "responses":
+        body |= {"instructions": system, "input": user, "store": False}
+        return body | {"max_output_tokens": options.max_output_tokens}
+    messages = [{"role": "system", "content": system}, {"role": "user", "content": user}]
+    return body | {"messages": messages, "max_completion_tokens": options.max_output_tokens}
+
+
+def _respond(client: openai.OpenAI, prompt: Prompt, options: ModelOptions) -> Answer:
+    # Not by ``create``: what it does with the hundred parameters we do not use takes as long as
+    # all checks of the answer.
+    body = body_of(prompt, options)
+    timeout = openai.Timeout(options.timeout_s, connect=_CONNECT_S)
+    if options.api == "responses":
+        return from_response(
+            client.post("/responses", cast_to=Response, body=body, options={"timeout": timeout})
+        )
+    return from_chat(
+        client.post(
+            "/chat/completions", cast_to=ChatCompletion, body=body, options={"timeout": timeout}
+        )
+    )
 
 
 def read_key(key: SecretStr, *, file: Path | None = None) -> SecretStr:

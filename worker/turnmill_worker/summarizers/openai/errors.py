@@ -17,6 +17,7 @@ from turnmill_worker.errors import (
 from turnmill_worker.spending import Spent
 
 __all__ = [
+    "BatchFailed",
     "CircuitOpen",
     "EndpointRefused",
     "RateLimited",
@@ -41,6 +42,10 @@ class SummarizerMisconfigured(SummarizerFailed):
 
 class EndpointRefused(SummarizerMisconfigured):
     """It refuses whatever it is asked: the key, the model's name, or the quota is at fault."""
+
+
+class BatchFailed(SummarizerFailed):
+    """A batch has come to an end without an answer: it failed, expired or was cancelled."""
 
 
 class UnusableSummary(SummaryRejected):

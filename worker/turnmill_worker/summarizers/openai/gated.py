@@ -5,7 +5,9 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable
-from typing import Final, Protocol
+from typing import Final, Protocol, TypeVar
+
+from openai import OpenAI
 
 from turnmill_worker.errors import RateLimited, SummarizerFailed, SummarizerUnavailable
 from turnmill_worker.ports import Gate
@@ -14,6 +16,8 @@ from turnmill_worker.summarizers.openai.client import ModelOptions, Prompt
 from turnmill_worker.summarizers.openai.errors import EndpointRefused
 
 __all__ = ["Endpoint", "GatedEndpoint"]
+
+T = TypeVar("T")
 
 _PATIENCE_S: Final = 2.0
 """A shorter pause is waited for here: giving up would throw away the parts written so far."""
@@ -28,6 +32,9 @@ class Endpoint(Protocol):
 
     def ask(self, prompt: Prompt, options: ModelOptions) -> Answer:
         """See ``ModelEndpoint.ask``."""
+
+    def run(self, call: Callable[[OpenAI], T], options: ModelOptions) -> T:
+        """See ``ModelEndpoint.run``."""
 
 
 class GatedEndpoint:
@@ -62,6 +69,10 @@ class GatedEndpoint:
         used = answer.prompt_tokens + answer.completion_tokens if answer.has_usage else tokens
         self._gate.answered(round_, estimated=tokens, used=used)
         return answer
+
+    def run(self, call: Callable[[OpenAI], T], options: ModelOptions) -> T:
+        """What the call gets; no model is asked by it, so nobody need let it."""
+        return self._endpoint.run(call, options)
 
     def _admitted(self, tokens: int, within_s: float) -> int | None:
         patience_s = _PATIENCE_S

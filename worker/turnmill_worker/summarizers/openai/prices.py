@@ -21,13 +21,18 @@ _MILLION = 1e6
 
 
 class Price(BaseModel):
-    """US dollars per million tokens; cached input costs as much as other input unless it says."""
+    """US dollars per million tokens; cached input costs as much as other input unless it says.
+
+    Attributes:
+        batch_share: of these prices, what a batch costs.
+    """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     input: float = Field(ge=0, allow_inf_nan=False)
     output: float = Field(ge=0, allow_inf_nan=False)
     cached_input: float | None = Field(default=None, ge=0, allow_inf_nan=False)
+    batch_share: float = Field(default=0.5, ge=0, le=1)
 
 
 class _Table(BaseModel):
@@ -89,4 +94,5 @@ def _cost(price: Price, answer: Answer) -> float:
     cached = min(answer.cached_tokens, answer.prompt_tokens)
     cached_price = price.input if price.cached_input is None else price.cached_input
     total = (answer.prompt_tokens - cached) * price.input + cached * cached_price
-    return (total + answer.completion_tokens * price.output) / _MILLION
+    share = price.batch_share if answer.batched else 1.0
+    return share * (total + answer.completion_tokens * price.output) / _MILLION

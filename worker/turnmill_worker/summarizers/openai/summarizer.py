@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Callable
+from typing import Self
 
 from turnmill_worker.compaction.snapshot import SummaryRequest
 from turnmill_worker.ports import Counter
+from turnmill_worker.summarizers.openai.answers import Answer
 from turnmill_worker.summarizers.openai.client import ModelOptions
 from turnmill_worker.summarizers.openai.errors import (
     SummarizerMisconfigured,
@@ -19,7 +21,7 @@ from turnmill_worker.summarizers.openai.redaction import Redactor
 from turnmill_worker.summarizers.openai.work import Setup, Work
 from turnmill_worker.values import Summary
 
-__all__ = ["OpenAiSummarizer"]
+__all__ = ["OpenAiSummarizer", "written"]
 
 
 class OpenAiSummarizer:
@@ -43,7 +45,7 @@ class OpenAiSummarizer:
             prices: what tokens cost; the table that comes with turnmill when None.
             nonce: makes the code of a request's marks, in so many bytes as hex digits.
         """
-        self._setup = Setup(
+        self.setup = Setup(
             endpoint=endpoint,
             options=options,
             prices=prices or load_prices(),
@@ -51,8 +53,19 @@ class OpenAiSummarizer:
             nonce=nonce,
         )
 
+    @classmethod
+    def of(cls, setup: Setup) -> Self:
+        """A summarizer with all of this setup."""
+        return cls(
+            setup.endpoint,
+            setup.options,
+            redactor=setup.redactor,
+            prices=setup.prices,
+            nonce=setup.nonce,
+        )
+
     def __repr__(self) -> str:
-        return f"OpenAiSummarizer(model={self._setup.options.model!r})"
+        return f"OpenAiSummarizer(model={self.setup.options.model!r})"
 
     def summarize(self, request: SummaryRequest, counter: Counter) -> Summary:
         """A checked summary of at most ``request.budget_tokens`` by this counter, and its cost.
@@ -62,17 +75,21 @@ class OpenAiSummarizer:
             SummarizerMisconfigured: not before a setting is changed.
             UnusableSummary: the model's texts must not be committed.
         """
-        work = Work(self._setup, request, counter)
-        try:
-            text = work.write()
-        except (SummarizerUnavailable, SummarizerMisconfigured, UnusableSummary) as error:
-            error.spent = work.asker.spent
-            raise
-        spent = work.asker.spent
-        return Summary(
-            text=text,
-            model=self._setup.options.model,
-            prompt_tokens=spent.prompt_tokens,
-            completion_tokens=spent.completion_tokens,
-            cost_usd=spent.cost_usd,
-        )
+        return written(Work(self.setup, request, counter))
+
+
+def written(work: Work, answered: Answer | None = None) -> Summary:
+    """The work's summary and its cost; ``answered`` as of ``Work.write``, errors as above."""
+    try:
+        text = work.write(answered)
+    except (SummarizerUnavailable, SummarizerMisconfigured, UnusableSummary) as error:
+        error.spent = work.asker.spent
+        raise
+    spent = work.asker.spent
+    return Summary(
+        text=text,
+        model=work.setup.options.model,
+        prompt_tokens=spent.prompt_tokens,
+        completion_tokens=spent.completion_tokens,
+        cost_usd=spent.cost_usd,
+    )

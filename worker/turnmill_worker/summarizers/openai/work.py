@@ -10,11 +10,12 @@ from turnmill.contract.names import Seq
 from turnmill_worker.compaction.apart import told_apart
 from turnmill_worker.compaction.snapshot import SummaryRequest
 from turnmill_worker.ports import Counter
+from turnmill_worker.summarizers.openai.answers import Answer
 from turnmill_worker.summarizers.openai.asking import Asker, Question
 from turnmill_worker.summarizers.openai.attribution import Said
 from turnmill_worker.summarizers.openai.checks import Checker, seqs_in
 from turnmill_worker.summarizers.openai.chunks import chunks, packed
-from turnmill_worker.summarizers.openai.client import ModelOptions
+from turnmill_worker.summarizers.openai.client import ModelOptions, Prompt
 from turnmill_worker.summarizers.openai.entries import cleaned, entry_of, told
 from turnmill_worker.summarizers.openai.errors import SummarizerMisconfigured, UnusableSummary
 from turnmill_worker.summarizers.openai.gated import Endpoint
@@ -95,15 +96,22 @@ class Work:
             nonce=self.marks.nonce,
         )
 
-    def write(self) -> str:
-        """The summary: in one step when all of it fits the window, else part by part."""
-        if not self.entries and not self.previous and not self.request.instructions:
-            raise UnusableSummary("nothing to summarize", kinds=("empty",))
-        room = self._room()
-        room = self._beside(room)
-        parts = chunks(self.records, self.entries, room, self.marks.entry, self.count)
+    def only_prompt(self) -> Prompt | None:
+        """What a model is given when one prompt is enough; None when it takes several."""
+        _, parts = self._parts()
+        if len(parts) > 1:
+            return None
+        return self.asker.first_prompt(self._whole([Block("conversation", part) for part in parts]))
+
+    def write(self, answered: Answer | None = None) -> str:
+        """The summary: in one step when all of it fits the window, else part by part.
+
+        ``answered`` is a model's answer to the only prompt, where it was asked before.
+        """
+        room, parts = self._parts()
         if len(parts) <= 1:
-            return self._last([Block("conversation", part) for part in parts])
+            whole = self._whole([Block("conversation", part) for part in parts])
+            return self.asker.ask(whole, self.checker, answered)
         budget = max(min(self.request.budget_tokens, room // _NOTES_SHARE), 1)
         notes = [
             self._ask([Block("conversation", part)], budget, part=str(at), parts=str(len(parts)))
@@ -113,7 +121,7 @@ class Work:
         for text in earlier:
             blocks = [Block("summary so far", self.previous), Block("notes", text)]
             self.previous = self._ask(blocks, self.request.budget_tokens)
-        return self._last([Block("notes", last)], text_of("fold"))
+        return self.asker.ask(self._whole([Block("notes", last)], text_of("fold")), self.checker)
 
     def _beside(self, room: int) -> int:
         """What is left for the conversation beside a template's material.
@@ -139,8 +147,15 @@ class Work:
         question = Question(system=instructions(), blocks=blocks, budget=budget, task=task)
         return self.asker.ask(question, self.checker)
 
-    def _last(self, blocks: list[Block], task: str = "") -> str:
-        question = Question(
+    def _parts(self) -> tuple[int, list[str]]:
+        """Tokens left for the conversation in one prompt, and the parts it takes."""
+        if not self.entries and not self.previous and not self.request.instructions:
+            raise UnusableSummary("nothing to summarize", kinds=("empty",))
+        room = self._beside(self._room())
+        return room, chunks(self.records, self.entries, room, self.marks.entry, self.count)
+
+    def _whole(self, blocks: list[Block], task: str = "") -> Question:
+        return Question(
             system=self.system,
             blocks=[
                 Block("summary so far", self.previous),
@@ -152,7 +167,6 @@ class Work:
             task=task,
             sectioned=not self.request.instructions,
         )
-        return self.asker.ask(question, self.checker)
 
     def _room(self) -> int:
         """Tokens of the conversation that fit into one prompt."""

@@ -1,0 +1,522 @@
+"""What becomes of a summary that is awaited from a batch; the stages of a worker run by hand."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+
+import pytest
+import redis
+from pydantic import SecretStr
+
+from tests.properties.stepping import SentHints
+from turnmill import ContextClient, Policy
+from turnmill.contract import jobs
+from turnmill.contract.keys import SessionKeys, session_keys
+from turnmill.contract.names import Namespace, SessionId
+from turnmill.contract.outcomes import Compaction, Outcome
+from turnmill.testing import BatchFault, FakeEndpoint, Fault
+from turnmill_worker.batching import Batching
+from turnmill_worker.compaction.awaited import Awaited
+from turnmill_worker.compaction.strategies import plan
+from turnmill_worker.counting import counting
+from turnmill_worker.pipeline import Pipeline
+from turnmill_worker.ports import Summarizer
+from turnmill_worker.settings import Settings
+from turnmill_worker.store.batches import RedisBatchNotes
+from turnmill_worker.store.sessions import RedisSessions
+from turnmill_worker.summarizers.lazy import LazyBatches
+from turnmill_worker.summarizers.offline import ExtractiveSummarizer
+from turnmill_worker.summarizers.openai.configured import model_summarizer
+from turnmill_worker.templates.loader import TemplateLoader
+from turnmill_worker.tokens import counter_for
+from turnmill_worker.values import SessionRef
+
+KEY = "sk-for-tests-only-0123456789"
+PATIENT = Policy(
+    max_tokens=4_000,
+    soft_ratio=0.5,
+    target_ratio=0.3,
+    summary_ratio=0.15,
+    summarizer="openai",
+    model="gpt-4o-mini",
+    strategies=("rolling", "window"),
+    quality_threshold=0.0,
+    batch=True,
+)
+"""Soft limit 2,000 tokens; a batch may begin up to 2,500, and is awaited up to 3,000."""
+
+LIVE = "/v1/chat/completions"
+
+
+class Patient:
+    """An agent, and a worker whose stages are run by hand."""
+
+    def __init__(
+        self, client: ContextClient, raw: redis.Redis, endpoint: FakeEndpoint, namespace: str
+    ) -> None:
+        self.client = client
+        self.endpoint = endpoint
+        self.raw = raw
+        self.ref = SessionRef(Namespace(namespace), SessionId("s"))
+        self.hints = SentHints()
+        self.notes = RedisBatchNotes(raw)
+        self.deadline_s = 86_400.0
+        self._settings = Settings(model_url=endpoint.base_url, model_key=SecretStr(KEY))
+        self._said = 0
+
+    @property
+    def keys(self) -> SessionKeys:
+        return session_keys(self.ref.namespace, self.ref.session)
+
+    @property
+    def pipeline(self) -> Pipeline:
+        return Pipeline(
+            templates=TemplateLoader(),
+            sessions=RedisSessions(self.raw),
+            hints=self.hints,
+            counters=counter_for,
+            summarizers=self._summarizers,
+            batching=self.batching,
+        )
+
+    def _summarizers(self, policy: Policy) -> list[Summarizer]:
+        model = model_summarizer(self._settings, policy.model, policy, os.getpid())
+        return [model, ExtractiveSummarizer()]
+
+    @property
+    def batching(self) -> Batching:
+        return Batching(
+            self.notes, LazyBatches(self._settings, os.getpid()), deadline_s=self.deadline_s
+        )
+
+    def say(self, turns: int) -> None:
+        """Push turns of some 50 tokens, and have them counted."""
+        for at in range(self._said, self._said + turns):
+            text = (
+                f"Parcel {at}: Anna in Bern wants number {at * 17} brought to street {at * 7} "
+                f"on day {at % 28 + 1}, never to the shop in room {at % 9}, said #W{at}."
+            )
+            self.client.push("s", {"role": "assistant" if at % 2 else "user", "content": text})
+        self._said += turns
+        self.pipeline.estimate(self.ref)
+
+    def say_until(self, tokens: int) -> None:
+        """Push until the session has more than so many tokens."""
+        while self.client.info("s").usage.total <= tokens:
+            self.say(1)
+
+    def summarize(self) -> Outcome:
+        return self.pipeline.summarize(self.ref)
+
+    def hand_in(self) -> None:
+        """Come to await a batch."""
+        self.client.open("s", PATIENT)
+        self.say_until(2_000)
+        assert self.summarize().outcome == "batched"
+
+    @property
+    def awaits(self) -> bool:
+        return bool(self.raw.exists(self.keys.batch))
+
+    @property
+    def live(self) -> int:
+        return sum(each.path == LIVE for each in self.endpoint.requests)
+
+    @property
+    def record(self) -> Compaction:
+        """The newest compaction's."""
+        entries: list[tuple[bytes, dict[bytes, bytes]]] = self.raw.xrange(self.keys.compactions)  # type: ignore[assignment]
+        return Compaction.model_validate_json(entries[-1][1][b"record"])
+
+
+@pytest.fixture
+def endpoint() -> Iterator[FakeEndpoint]:
+    with FakeEndpoint(key=KEY, batch_s=3600.0) as running:
+        yield running
+
+
+@pytest.fixture
+def patient(
+    client: ContextClient, redis_client: redis.Redis, endpoint: FakeEndpoint, namespace: str
+) -> Patient:
+    return Patient(client, redis_client, endpoint, namespace)
+
+
+def test_turns_pushed_meanwhile_are_kept_and_the_batch_still_counts(patient: Patient) -> None:
+    patient.hand_in()
+    planned = patient.client.info("s").counted_seq
+    patient.say(5)
+    assert patient.summarize().outcome == "batched"
+
+    patient.endpoint.batches.takes_s = 0.0
+    outcome = patient.summarize()
+
+    context = patient.client.read("s")
+    assert (outcome.outcome, outcome.strategy) == ("committed", "rolling")
+    assert patient.live == 0
+    assert patient.record.last_seq == planned
+    assert context.last_seq == planned + 5
+    assert all(f"Parcel {at}:" in str(context.messages) for at in range(planned, planned + 5))
+    assert not patient.awaits
+    assert patient.endpoint.batches.files == {}
+
+
+def test_turns_nobody_has_counted_do_not_change_the_plan(patient: Patient) -> None:
+    patient.client.open("s", PATIENT)
+    patient.say_until(2_000)
+    stages = patient.pipeline
+    stages.estimate = lambda ref: Outcome(outcome="estimated", session=ref.session)  # type: ignore[method-assign]
+    patient.client.push("s", {"role": "user", "content": "One more thing."})
+    assert stages.summarize(patient.ref).outcome == "batched"
+
+    patient.endpoint.batches.takes_s = 0.0
+
+    assert patient.summarize().outcome == "committed"
+    assert patient.live == 0
+    assert patient.client.read("s").messages[-1]["content"] == "One more thing."
+
+
+def test_it_costs_half(patient: Patient) -> None:
+    patient.hand_in()
+    patient.endpoint.batches.takes_s = 0.0
+    patient.summarize()
+
+    record = patient.record
+    whole = (record.prompt_tokens * 0.15 + record.completion_tokens * 0.6) / 1e6
+    assert record.model == "gpt-4o-mini"
+    assert record.cost_usd == pytest.approx(whole / 2)
+
+
+def test_a_job_that_may_not_ask_a_model_hands_the_session_on(patient: Patient) -> None:
+    patient.hand_in()
+    asked = len(patient.endpoint.requests)
+
+    outcome = patient.pipeline.compact(patient.ref)
+
+    assert outcome.outcome == "needs-summary"
+    assert patient.hints.sent[-1][0] == jobs.SUMMARIZE
+    assert len(patient.endpoint.requests) == asked
+
+
+@pytest.mark.parametrize(
+    "fault", ["failed", "expired", "cancelled", "no-output", "garbage", "429", "500"]
+)
+def test_where_a_batch_fails_the_model_is_asked_live(patient: Patient, fault: BatchFault) -> None:
+    patient.endpoint.fail_next_batches(fault)
+    patient.hand_in()
+    patient.endpoint.batches.takes_s = 0.0
+
+    assert patient.summarize().outcome == "committed"
+
+    assert patient.live == 1
+    assert patient.record.model == "gpt-4o-mini"
+    assert len(patient.endpoint.batches.statuses) == 1
+    assert patient.endpoint.batches.files == {}
+    assert not patient.awaits
+
+
+@pytest.mark.parametrize("faults", [["401"], ["404"], ["500"], ["reset"], ["ok", "400"]])
+def test_where_none_can_be_handed_in_the_model_is_asked_live(
+    patient: Patient, faults: list[Fault]
+) -> None:
+    patient.client.open("s", PATIENT)
+    patient.say_until(2_000)
+    patient.endpoint.fail_next(*faults)
+
+    outcome = patient.summarize()
+
+    assert outcome.outcome == "committed"
+    assert patient.live == 1
+    assert not patient.awaits
+
+
+def test_an_answer_that_is_not_good_is_followed_by_one_live_request(patient: Patient) -> None:
+    patient.endpoint.fail_next_batches("refusal")
+    patient.hand_in()
+    patient.endpoint.batches.takes_s = 0.0
+
+    assert patient.summarize().outcome == "committed"
+
+    assert patient.live == 1
+    assert patient.record.model == "gpt-4o-mini"
+
+
+def test_an_answer_that_is_not_good_enough_is_not_asked_for_again_at_once(
+    patient: Patient,
+) -> None:
+    patient.client.open("s", PATIENT.model_copy(update={"quality_threshold": 1.0}))
+    patient.say_until(2_000)
+    assert patient.summarize().outcome == "batched"
+    patient.say(2)
+    patient.endpoint.batches.takes_s = 0.0
+
+    assert patient.summarize().outcome == "below-quality"
+
+    assert patient.client.info("s").due_in_s is None
+    patient.say(1)
+    assert patient.client.info("s").due_in_s is None
+    assert not patient.awaits
+
+
+def test_after_two_answers_that_are_not_good_another_summarizer_writes(patient: Patient) -> None:
+    patient.endpoint.fail_next_batches("refusal")
+    patient.hand_in()
+    patient.endpoint.batches.takes_s = 0.0
+    patient.endpoint.fail_next("ok", "ok", "empty")  # the look, the file, the live answer
+
+    assert patient.summarize().outcome == "committed"
+
+    assert patient.live == 1
+    assert patient.record.model == "extractive"
+    assert not patient.awaits
+
+
+@pytest.mark.parametrize("fault", ["429", "503", "reset", "malformed", "not-openai"])
+def test_an_endpoint_that_is_down_is_asked_again_later(patient: Patient, fault: Fault) -> None:
+    patient.hand_in()
+    patient.endpoint.fail_next(fault)
+
+    assert patient.summarize().outcome == "batched"
+    patient.endpoint.batches.takes_s = 0.0
+
+    assert patient.summarize().outcome == "committed"
+    assert patient.live == 0
+
+
+def test_an_urgent_session_does_not_wait(patient: Patient) -> None:
+    patient.hand_in()
+    patient.hints.sent.clear()
+
+    patient.say_until(3_000)
+
+    assert [task for task, _ in patient.hints.sent] == [jobs.COMPACT]
+    assert patient.summarize().outcome == "committed"
+    assert patient.live == 1
+    assert patient.endpoint.batches.statuses == ["cancelled"]
+    assert patient.endpoint.batches.files == {}
+
+
+def test_an_urgent_session_takes_a_batch_that_is_done(patient: Patient) -> None:
+    patient.hand_in()
+    patient.say_until(3_000)
+    patient.endpoint.batches.takes_s = 0.0
+
+    assert patient.summarize().outcome == "committed"
+
+    assert patient.live == 0
+
+
+def test_a_batch_is_given_up_at_its_deadline(patient: Patient) -> None:
+    patient.hand_in()
+    patient.deadline_s = 0.0
+
+    assert patient.summarize().outcome == "committed"
+
+    assert patient.live == 1
+    assert patient.endpoint.batches.statuses == ["cancelled"]
+
+
+def test_a_session_that_leaps_over_its_limit_is_summarized_live(patient: Patient) -> None:
+    patient.client.open("s", PATIENT)
+    patient.say_until(2_600)
+
+    assert patient.summarize().outcome == "committed"
+
+    assert patient.live == 1
+    assert patient.endpoint.batches.statuses == []
+
+
+def test_what_counts_ask_for_does_not_wait(patient: Patient) -> None:
+    patient.client.open("s", PATIENT.model_copy(update={"max_interactions": 3}))
+    patient.say(12)
+
+    assert patient.summarize().outcome == "committed"
+
+    assert patient.endpoint.batches.statuses == []
+
+
+@pytest.mark.parametrize("changed", [{"batch": False}, {"model": "gpt-4.1-mini"}])
+def test_a_batch_made_under_another_policy_is_cancelled(
+    patient: Patient, changed: dict[str, object]
+) -> None:
+    patient.hand_in()
+    patient.client.open("s", PATIENT.model_copy(update=changed))
+    patient.pipeline.estimate(patient.ref)
+
+    assert patient.summarize().outcome == "committed"
+
+    assert patient.live == 1
+    assert patient.record.model == changed.get("model", "gpt-4o-mini")
+    assert patient.endpoint.batches.statuses == ["cancelled"]
+    assert not patient.awaits
+
+
+def test_a_policy_without_a_model_ends_the_batch_of_the_one_before(patient: Patient) -> None:
+    patient.hand_in()
+    patient.client.open("s", Policy(max_tokens=100_000))
+    patient.pipeline.estimate(patient.ref)
+
+    assert patient.summarize().outcome == "skipped"
+
+    assert patient.endpoint.batches.statuses == ["cancelled"]
+    assert not patient.awaits
+
+
+def test_a_cleared_session_is_due_so_that_its_batch_is_ended(patient: Patient) -> None:
+    patient.hand_in()
+
+    patient.client.clear("s")
+    assert patient.client.info("s").due_in_s is not None
+    assert patient.summarize().outcome == "skipped"
+
+    assert patient.endpoint.batches.statuses == ["cancelled"]
+    assert patient.endpoint.batches.files == {}
+    assert not patient.awaits
+    assert patient.client.info("s").due_in_s is None
+
+
+def test_forgetting_a_session_leaves_its_batch_to_be_ended(patient: Patient) -> None:
+    patient.hand_in()
+
+    patient.client.forget("s")
+    assert not patient.awaits
+    assert patient.raw.exists(patient.keys.abandoned)
+    patient.pipeline.forgotten(patient.ref)
+    assert patient.hints.sent[-1][0] == jobs.SUMMARIZE
+    assert patient.summarize().outcome == "unknown"
+
+    assert patient.endpoint.batches.statuses == ["cancelled"]
+    assert patient.endpoint.batches.files == {}
+    assert not patient.raw.exists(patient.keys.abandoned)
+
+
+def test_forgetting_a_session_without_a_batch_asks_nobody(patient: Patient) -> None:
+    patient.client.open("s", PATIENT)
+    patient.say(3)
+    patient.client.forget("s")
+    patient.hints.sent.clear()
+
+    patient.pipeline.forgotten(patient.ref)
+
+    assert patient.hints.sent == []
+
+
+def test_a_compaction_somebody_asks_for_does_not_wait(patient: Patient) -> None:
+    patient.hand_in()
+
+    done = patient.pipeline.force(patient.ref, template="")
+
+    assert done.turns_summarized > 0
+    assert patient.live == 1
+    assert patient.endpoint.batches.statuses == ["cancelled"]
+    assert not patient.awaits
+
+
+def test_a_worker_that_died_after_its_commit_leaves_a_note_that_does_no_harm(
+    patient: Patient,
+) -> None:
+    patient.hand_in()
+    note: bytes = patient.raw.get(patient.keys.batch)  # type: ignore[assignment]
+    patient.endpoint.batches.takes_s = 0.0
+    patient.summarize()
+    patient.raw.set(patient.keys.batch, note, px=60_000)
+    patient.say(3)
+
+    assert patient.summarize().outcome == "skipped"
+
+    assert patient.client.info("s").version == 1
+    assert not patient.awaits
+
+
+def test_a_batch_of_a_session_forgotten_meanwhile_is_not_remembered(patient: Patient) -> None:
+    patient.client.open("s", PATIENT)
+    patient.say_until(2_000)
+    snapshot = RedisSessions(patient.raw).snapshot(patient.ref)
+    assert snapshot is not None
+    awaited = Awaited(batch="b", file="f", nonce="n", model="m", digest="d").of(snapshot)
+    patient.client.forget("s")
+
+    assert not patient.notes.note(patient.ref, awaited)
+    assert patient.notes.noted(patient.ref) is None
+
+
+def test_a_session_awaits_one_batch_at_a_time(patient: Patient) -> None:
+    patient.hand_in()
+    noted = patient.notes.noted(patient.ref)
+    assert noted is not None
+    other = noted.awaited.model_copy(update={"batch": "another"})
+
+    assert not patient.notes.note(patient.ref, other)
+    patient.notes.drop(patient.ref, type(noted)(other, b"another note", 0.0))
+
+    assert patient.awaits
+    assert 0 <= noted.age_s < 60
+
+
+def test_of_two_workers_that_hand_in_at_once_one_takes_it_back(patient: Patient) -> None:
+    patient.client.open("s", PATIENT)
+    patient.say_until(2_000)
+    snapshot = RedisSessions(patient.raw).snapshot(patient.ref)
+    assert snapshot is not None
+    counter = counter_for(PATIENT.encoding)
+    planned = plan(snapshot, counting(counter))
+    assert planned is not None
+
+    first, second = (patient.batching.begin(patient.ref, planned, counter) for _ in range(2))
+
+    assert first is not None
+    assert second is None
+    assert patient.endpoint.batches.statuses == ["in_progress", "cancelled"]
+    assert len(patient.endpoint.batches.files) == 1
+
+
+@pytest.mark.parametrize("note", ["{", '{"batch": 7}', "{}"])
+def test_a_note_that_cannot_be_read_is_dropped(patient: Patient, note: str) -> None:
+    patient.hand_in()
+    patient.raw.set(patient.keys.batch, note, px=60_000)
+
+    assert patient.summarize().outcome == "committed"
+
+    assert not patient.awaits
+
+
+def test_what_is_remembered_says_nothing_and_expires(patient: Patient) -> None:
+    patient.hand_in()
+
+    note: bytes = patient.raw.get(patient.keys.batch)  # type: ignore[assignment]
+    left: int = patient.raw.pttl(patient.keys.batch)
+
+    assert b"Anna" not in note
+    assert KEY.encode() not in note
+    assert 0 < left <= 2 * 24 * 3600 * 1000
+
+
+@pytest.mark.parametrize(
+    ("age_s", "pause_s"), [(0.0, 30.0), (29.0, 30.0), (90.0, 90.0), (7_200.0, 600.0)]
+)
+def test_the_pauses_between_looks_grow(
+    patient: Patient,
+    age_s: float,
+    pause_s: float,
+    redis_client: redis.Redis,
+    due_in: Callable[[], float],
+) -> None:
+    patient.hand_in()
+    redis_client.pexpire(patient.keys.batch, int((2 * 24 * 3600 - age_s) * 1000))
+
+    assert patient.summarize().outcome == "batched"
+
+    assert due_in() == pytest.approx(pause_s, abs=2.0)
+
+
+@pytest.fixture
+def due_in(patient: Patient) -> Callable[[], float]:
+    """Seconds until the session is due."""
+
+    def seconds() -> float:
+        found = patient.client.info("s").due_in_s
+        assert found is not None
+        return found
+
+    return seconds
