@@ -251,6 +251,29 @@ def test_a_value_is_kept_with_the_label_it_hung_on() -> None:
     assert "1 result: paypal_1234567: source=paypal" in summary
 
 
+def test_in_a_talk_an_answer_outlives_the_question_and_the_praise_around_it() -> None:
+    talk = [
+        user(1, "Which band plays at weddings nowadays?"),
+        assistant(2, "Nine fiddlers came down from Valley."),
+        user(3, "Which lovely dances your valley has!"),
+    ]
+
+    summary = extract(talk, budget_tokens=8, count=words)
+
+    assert summary == "2 assistant: Nine fiddlers came down from Valley."
+
+
+def test_a_talk_is_kept_the_more_if_it_is_of_oneself() -> None:
+    remarks = [
+        assistant(n, f"You polished story{n} wonderfully yesterday evening.") for n in range(5)
+    ]
+    records = [*remarks, user(7, "We polished story7 wonderfully yesterday evening."), *remarks]
+
+    summary = extract(records, budget_tokens=9, count=words)
+
+    assert summary == "7 user: We polished story7 wonderfully yesterday evening."
+
+
 # --- compaction of a summary ------------------------------------------------------------------
 
 

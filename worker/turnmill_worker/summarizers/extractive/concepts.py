@@ -3,11 +3,17 @@
 from __future__ import annotations
 
 import math
-from collections import Counter
+import operator
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from turnmill_worker.summarizers.extractive.factors import (
+    TOGETHER,
+    field_factors,
+    is_talk,
+    place_factors,
+)
 from turnmill_worker.summarizers.extractive.tokens import (
     CAPS,
     CODE,
@@ -30,7 +36,6 @@ DECAY: Final = {
 turn, the same word is another fact (`patterns` catch repeated sentences). An identifier is needed
 once."""
 
-_LONG_MESSAGE: Final = 3
 _LONGEST_VALUE: Final = 60
 
 
@@ -53,9 +58,6 @@ class Weights:
     repeated: float = 0.3
     oldest: float = 0.9
     newest: float = 1.1
-    lead: float = 1.25
-    header: float = 1.25
-    settled: float = 1.1
 
 
 WEIGHTS = Weights()
@@ -69,6 +71,8 @@ class Worth:
     weights: tuple[float, ...]
     decays: tuple[float, ...]
     factors: tuple[float, ...]
+    together: float
+    """What a unit's worth is multiplied by once its line is opened."""
     patterns: tuple[int, ...]
     """Units of one pattern differ in identifiers at most; -1 for what is too short to tell."""
 
@@ -82,6 +86,7 @@ class _Sightings:
     last_at: float = 0.0
     by_user: bool = False
     in_call: bool = False
+    outside_results: bool = False
 
 
 class _Index:
@@ -104,6 +109,7 @@ class _Index:
                 seen.lines += 1
                 seen.by_user = seen.by_user or source is Source.USER
                 seen.in_call = seen.in_call or source is Source.CALL
+                seen.outside_results = seen.outside_results or source is not Source.RESULT
             seen.last_at = at
         return noted
 
@@ -127,11 +133,15 @@ def appraise(lines: Sequence[Line], units: Sequence[Unit], texts: Sequence[str])
         _weight(kind, seen, len(lines))
         for (kind, _), seen in zip(index.numbers, index.sightings, strict=True)
     )
+    used = [seen.outside_results for seen in index.sightings]
+    places = place_factors(lines, units)
+    fields = field_factors(lines, units, by_unit, used)
     return Worth(
         by_unit=tuple(by_unit),
         weights=weights,
         decays=tuple(DECAY[kind] for kind, _ in index.numbers),
-        factors=_factors(lines, units),
+        factors=tuple(map(operator.mul, places, fields)),
+        together=TOGETHER if is_talk(lines) else 1.0,
         patterns=tuple(pattern_of),
     )
 
@@ -166,25 +176,3 @@ def _weight(kind: str, seen: _Sightings, lines: int) -> float:
     used += w.repeated * math.log(seen.lines)
     # Squared, so that age costs little until it is recent turns it is compared with.
     return base * used * (w.oldest + w.newest * seen.last_at**2)
-
-
-def _factors(lines: Sequence[Line], units: Sequence[Unit]) -> tuple[float, ...]:
-    """What each unit's place multiplies its worth by.
-
-    People open a longer message with its point; one-line system messages date or place the turns
-    below them; and what an earlier compaction kept has been found worth keeping before.
-    """
-    sizes = Counter(unit.line for unit in units)
-    factors: list[float] = []
-    before = -1
-    for unit in units:
-        line = lines[unit.line]
-        opens, before = unit.line != before, unit.line
-        long = sizes[unit.line] >= _LONG_MESSAGE and unit.is_prose
-        factor = WEIGHTS.settled if line.settled else 1.0
-        if line.source is Source.SYSTEM and sizes[unit.line] == 1:
-            factor *= WEIGHTS.header
-        elif line.source is Source.USER and opens and long:
-            factor *= WEIGHTS.lead
-        factors.append(factor)
-    return tuple(factors)

@@ -13,7 +13,6 @@ from turnmill_worker.summarizers.extractive.units import Unit
 COST_POWER: Final = 0.85
 """Below 1, so that a long unit full of facts is not beaten by every scrap of one fact."""
 
-
 REPEATED: Final = 0.5
 """What a sentence is worth each time one like it, numbers aside, is already kept."""
 
@@ -145,6 +144,8 @@ class Selection:
         left = self._left
         gain = sum([left[concept] for concept in self._worth.by_unit[position]])
         gain *= self._worth.factors[position]
+        if self._line_open[self._units[position].line]:
+            gain *= self._worth.together
         return gain / math.pow(max(1, self._cost(position)), COST_POWER)
 
     def _take(self, position: int) -> list[int]:

@@ -1,0 +1,33 @@
+"""What a field's values are worth, by whether anybody passed such values on."""
+
+from __future__ import annotations
+
+from turnmill_worker.summarizers.extractive.factors import field_factors
+from turnmill_worker.summarizers.extractive.units import Line, Source, Unit
+
+CALL = Line(1, Source.CALL, "book")
+RESULT = Line(2, Source.RESULT, "book")
+
+
+def field(line: int, key: str, value: str) -> Unit:
+    return Unit(line, line, "", f"{key}={value}", len(key) + 1)
+
+
+def test_a_field_whose_values_were_passed_on_counts_for_more_than_one_nobody_asked_for() -> None:
+    units = [field(0, "flight", "HAT1"), field(1, "flight", "HAT1"), field(1, "seat", "S9")]
+
+    said, passed_on, ignored = field_factors(
+        [CALL, RESULT], units, by_unit=[[0], [0], [1]], used=[True, False]
+    )
+
+    assert said == 1.0
+    assert passed_on > ignored
+
+
+def test_a_field_met_once_says_less_than_one_met_often() -> None:
+    units = [field(1, "seat", "S9")] + [field(1, "gate", f"G{n}") for n in range(20)]
+    by_unit = [[n] for n in range(21)]
+
+    met_once, met_often, *_ = field_factors([CALL, RESULT], units, by_unit, used=[False] * 21)
+
+    assert met_once > met_often
