@@ -146,13 +146,24 @@ def test_calls_under_way_when_it_opened_neither_close_nor_reopen_it(gate: Gate) 
     assert gate.fields()["openings"] == "1"
 
 
-def test_whoever_lets_nobody_in_is_left_alone_at_once_for_a_minute(gate: Gate) -> None:
+def test_whoever_lets_nobody_in_is_soon_left_alone_for_a_minute(gate: Gate) -> None:
+    gate.call(SHUT)
+    gate.call(SHUT)
     gate.call(SHUT)
 
     assert gate.wait_s() == pytest.approx(60, abs=1)
     gate.pass_time(61)
     gate.call(SHUT)
     assert gate.wait_s() == pytest.approx(60, abs=1)
+
+
+def test_refusals_with_an_answer_between_them_are_hiccups(gate: Gate) -> None:
+    for _ in range(2):
+        gate.call(SHUT)
+        gate.call(SHUT)
+        gate.call()
+
+    gate.one.admit(tokens=1, within_s=60)
 
 
 # Pauses

@@ -120,19 +120,19 @@ def test_a_session_with_room_waits_for_a_model_that_fails_for_now(
     assert KEY not in worker.output()
 
 
-def test_an_endpoint_that_refuses_everybody_is_asked_once_for_all_sessions(
+def test_an_endpoint_that_refuses_everybody_is_soon_left_alone(
     client: ContextClient, worker: WorkerProcess, endpoint: FakeEndpoint
 ) -> None:
     refusals: list[Fault] = ["401"] * 50
     endpoint.fail_next(*refusals)
-    for session in "abcd":
+    for session in "abcdef":
         client.open(session, ASKING)
         talk(client, session)
 
-    for session in "abcd":
+    for session in "abcdef":
         committed(client, session)
 
-    assert len(endpoint.requests) == 1
+    assert len(endpoint.requests) == 3
     assert "CircuitOpen" in worker.output()
 
 

@@ -28,12 +28,15 @@ log = structlog.get_logger()
 MOST_FAILURES: Final = 5
 """Failures in a row that open a breaker."""
 
+MOST_REFUSALS: Final = 3
+"""As many, where nobody is let in: nothing helps before somebody acts, but one may be a hiccup."""
+
 OPEN_MS: Final = 30_000
 LONGEST_OPEN_MS: Final = 300_000
 """How long it stays open: doubled each time a probe fails."""
 
 SHUT_MS: Final = 60_000
-"""How long when nobody is let in: nothing helps before somebody acts."""
+"""How long when nobody is let in."""
 
 PAUSE_MS: Final = 1_000
 LONGEST_PAUSE_MS: Final = 60_000
@@ -137,6 +140,7 @@ class RedisGate:
             error=type(error).__name__,
             retry_after_ms=-1 if wait_s is None else int(wait_s * 1000),
             most_failures=MOST_FAILURES,
+            most_refusals=MOST_REFUSALS,
             open_ms=OPEN_MS,
             longest_open_ms=LONGEST_OPEN_MS,
             shut_ms=SHUT_MS,

@@ -1,6 +1,6 @@
--- A call failed: too many in a row open the breaker, as does one that says nobody is let in; 429 makes a pause.
+-- A call failed: too many in a row open the breaker, fewer when they say that nobody is let in; 429 makes a pause.
 -- KEYS: gate
--- ARGV: round:number, estimated:number, kind, error, retry_after_ms:number, most_failures:number, open_ms:number, longest_open_ms:number, shut_ms:number, pause_ms:number, longest_pause_ms:number
+-- ARGV: round:number, estimated:number, kind, error, retry_after_ms:number, most_failures:number, most_refusals:number, open_ms:number, longest_open_ms:number, shut_ms:number, pause_ms:number, longest_pause_ms:number
 -- kind: failed, limited (429) or shut (key, model or quota); retry_after_ms is -1 when the endpoint did not say
 -- returns: ms the breaker was opened for, else 0
 local seen = redis.call('HMGET', gate, 'round', 'open_until', 'blocked_until', 'pause_ms', 'openings', 'tokens_left')
@@ -31,14 +31,15 @@ end
 local was_open = seen[2]
 if kind == 'limited' then
   -- It works, and has too much to do.
-  redis.call('HDEL', gate, 'failures', 'openings', 'open_until', 'probe_until')
+  redis.call('HDEL', gate, 'failures', 'refusals', 'openings', 'open_until', 'probe_until')
   if was_open then
     redis.call('HINCRBY', gate, 'round', 1)
   end
   return 0
 end
 local failures = redis.call('HINCRBY', gate, 'failures', 1)
-if kind == 'failed' and not was_open and failures < most_failures then
+local refusals = kind == 'shut' and redis.call('HINCRBY', gate, 'refusals', 1) or 0
+if not was_open and failures < most_failures and refusals < most_refusals then
   return 0
 end
 local length = shut_ms
