@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, NamedTuple
 
 from turnmill_worker.summarizers.extractive.lexicon import STOP
 from turnmill_worker.summarizers.extractive.tokens import CAPS, CODE, kind_of
@@ -34,8 +34,7 @@ _LONGEST: Final = 160
 """Characters of a command or error line; its beginning says what it is."""
 
 
-@dataclass(frozen=True, slots=True)
-class Mention:
+class Mention(NamedTuple):
     """One statement of a value.
 
     Attributes:
@@ -102,9 +101,10 @@ def _of_pair(unit: Unit, line: Line, owner: _Owner) -> Iterator[Mention]:
     if key in _SHELL and line.source is Source.CALL:
         yield Mention("command", value[:_LONGEST], line.name, seq, line.source)
         return
-    found = _patterns(value)
-    is_money = _MONEY_KEYS.search(key) is not None
-    if len(value) > 1 and _BARE_NUMBER.fullmatch(value) and (is_money or not found):
+    is_number = len(value) > 1 and _BARE_NUMBER.fullmatch(value) is not None
+    is_money = is_number and _MONEY_KEYS.search(key) is not None
+    found = [] if is_money else _patterns(value)
+    if is_number and not found:
         found = [("money" if is_money else "number", value, 0)]
     for kind, text, _ in found:
         settled = owner.is_identifier and not own and len(found) == 1
@@ -196,6 +196,7 @@ _VALUE = re.compile(
     rf"|(?P<number>(?<![\w.,-])-?\d[\d,]*(?:\.\d+)?\s?{_UNIT}|(?<![\w.#-])\d+\.\d+(?![\w.]))"
     r"|(?P<token>[#@]?\w+(?:[-_.:]\w+)*)",
 )
+_MARKS: Final = frozenset("_@#")
 _ORDINAL = re.compile(r"\d+(?:st|nd|rd|th)", re.IGNORECASE)
 _CAMEL = re.compile(r"[a-z]+[A-Z]\w*|(?:[A-Z][a-z0-9]+){2,}")
 _MOST_NAME_WORDS: Final = 6
@@ -203,6 +204,8 @@ _MOST_NAME_WORDS: Final = 6
 
 def _patterns(text: str) -> list[tuple[Kind, str, int]]:
     """The values in a text with their kind and place, left to right."""
+    if text.isalpha():
+        return [("id", text, 0)] if _is_identifier(text) else []
     found: list[tuple[Kind, str, int]] = []
     for match in _VALUE.finditer(text):
         group, value, at = str(match.lastgroup), match[0], match.start()
@@ -223,10 +226,12 @@ def _patterns(text: str) -> list[tuple[Kind, str, int]]:
 
 
 def _is_identifier(token: str) -> bool:
+    if token.isalpha() and token.islower():
+        return False
     kind = kind_of(token)
     if kind == CAPS or _CAMEL.fullmatch(token):
         return True
     if kind != CODE or _ORDINAL.fullmatch(token):
         return False
     # Abbreviations and domains of prose ("e.g", "U.S") have dots and neither digit nor underscore.
-    return any(c.isdigit() or c in "_@#" for c in token) and len(token) > 1
+    return len(token) > 1 and (any(map(str.isdigit, token)) or not _MARKS.isdisjoint(token))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from functools import lru_cache
 from typing import Final
 
 from turnmill_worker.summarizers.extractive.lexicon import NUMBER_WORDS, STOP
@@ -32,62 +32,90 @@ _ENDS: Final = frozenset(".!?:")
 _UNSPACED = re.compile("[\u0e00-\u0eff\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]")
 
 
+_Token = tuple[Concept | None, Concept | None, tuple[Concept, ...]]
+"""One token's identifier, or its name if its capital says it is one, and its words."""
+
+_LONGEST_WORD: Final = 24
+
+
 class Reader:
     """Reads texts of one conversation; remembers tokens, since conversations repeat them."""
 
     def __init__(self) -> None:
-        self._known: dict[str, tuple[str, str, tuple[str, ...]]] = {}
+        self._known: dict[str, _Token] = {}
+        self._fields: dict[str, dict[Concept, None]] = {}
 
-    def read(self, text: str, *, prose: bool) -> Iterator[Concept]:
+    def read(self, text: str, *, prose: bool, pairs: bool = True) -> list[Concept]:
         """The `(kind, value)` concepts of `text`. Only prose tells names by their capital."""
         known = self._known
+        found: list[Concept] = []
         before = ""
-        opens = True
+        end = -1
         for match in _TOKEN.finditer(text):
             token = match[0]
-            found = known.get(token)
-            if found is None:
-                found = known[token] = _analyse(token)
-            kind, value, roots = found
-            if kind in IDENTIFIERS:
-                yield (kind, value)
+            read = known.get(token)
+            if read is None:
+                read = known[token] = _read(token)
+            identifier, name, words = read
+            if identifier is not None:
+                found.append(identifier)
                 before = ""
             else:
-                if kind == NAME and prose and not opens:
-                    yield (NAME, value)
-                for root in roots:
-                    yield (WORD, root)
-                    if before:
-                        yield (PAIR, f"{before} {root}")
-                    before = root
-            opens = text[match.end() : match.end() + 1] in _ENDS
+                # A sentence's first word has a capital whatever it is.
+                if name is not None and prose and end >= 0 and text[end : end + 1] not in _ENDS:
+                    found.append(name)
+                for word in words:
+                    found.append(word)
+                    if pairs:
+                        root = word[1]
+                        if before:
+                            found.append((PAIR, f"{before} {root}"))
+                        before = root
+            end = match.end()
+        return found
+
+    def fields(self, text: str) -> dict[Concept, None]:
+        """The words and identifiers of a field's name, each once; remembered."""
+        found = self._fields.get(text)
+        if found is None:
+            found = self._fields[text] = dict.fromkeys(self.read(text, prose=False, pairs=False))
+        return found
 
 
-def _analyse(token: str) -> tuple[str, str, tuple[str, ...]]:
-    """A token's kind, the value that identifies it, and the roots of its words."""
+def _read(token: str) -> _Token:
+    return _word(token) if len(token) <= _LONGEST_WORD and token.isalpha() else _analyse(token)
+
+
+def _analyse(token: str) -> _Token:
     low = token.lower()
     if _UNSPACED.match(token):
         pairs = (low[at : at + 2] for at in range(max(1, len(low) - 1)))
-        return WORD, low, tuple(dict.fromkeys(pairs))
+        return None, None, tuple((WORD, pair) for pair in dict.fromkeys(pairs))
     kind = kind_of(token)
     if kind in IDENTIFIERS:
-        return kind, low.lstrip("$€£").rstrip("%"), ()
+        return (kind, low.lstrip("$€£").rstrip("%")), None, ()
     if low in STOP:
-        return WORD, low, ()
+        return None, None, ()
     parts = (low,) if low.isalpha() else _PART.findall(low)
-    roots = tuple(NUMBER_WORDS.get(part) or stem(part) for part in parts if part not in STOP)
-    return kind, low, roots
+    roots = (NUMBER_WORDS.get(part) or stem(part) for part in parts if part not in STOP)
+    name = (NAME, low) if kind == NAME else None
+    return None, name, tuple((WORD, root) for root in roots)
+
+
+# Plain words only: those are what conversations share, and identifiers are forgotten at once.
+_word = lru_cache(maxsize=1 << 14)(_analyse)
 
 
 def kind_of(token: str) -> str:
     """What sort of thing a token is: an identifier, a name or a plain word."""
-    if token.isdigit() and len(token) == 1:
-        return WORD
-    if any(character.isdigit() for character in token):
-        letters = any(character.isalpha() for character in token)
-        return CODE if letters or len(token) >= _DIGITS_OF_A_CODE else NUMBER
-    if "_" in token or "@" in token[1:] or "/" in token or "." in token:
-        return CODE
+    if not token.isalpha():
+        if token.isdigit() and len(token) == 1:
+            return WORD
+        if any(map(str.isdigit, token)):
+            letters = any(map(str.isalpha, token))
+            return CODE if letters or len(token) >= _DIGITS_OF_A_CODE else NUMBER
+        if "_" in token or "@" in token[1:] or "/" in token or "." in token:
+            return CODE
     if token.isupper() and 1 < len(token) <= _LONGEST_ACRONYM and token.lower() not in STOP:
         return CAPS
     return NAME if token[:1].isupper() else WORD

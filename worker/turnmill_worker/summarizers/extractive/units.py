@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from turnmill_worker.summarizers.extractive.flatten import Flat, flatten, parse_json
 from turnmill_worker.summarizers.extractive.text import one_line, sentences
@@ -41,8 +41,7 @@ class Line:
     """Carried over from the previous summary: already in telegraph style."""
 
 
-@dataclass(frozen=True, slots=True)
-class Unit:
+class Unit(NamedTuple):
     """The least that is kept or lost: a sentence, or one `key=value`.
 
     `line` and `group` are positions; `label` opens the group wherever one of its units is kept.
