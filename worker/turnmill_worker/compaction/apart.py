@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from functools import partial
+from functools import lru_cache, partial
 from typing import Any, Final
 
 from turnmill.contract.memories import is_memories
 from turnmill.contract.names import Seq
 from turnmill_worker.compaction.ledger import Count as CountText
-from turnmill_worker.compaction.ledger import Fact, beside, ledger, ledger_text
+from turnmill_worker.compaction.ledger import Fact, beside, ledger, ledger_text, ranking
 from turnmill_worker.compaction.rolling import summary_budget
 from turnmill_worker.compaction.snapshot import Count, Plan, SummaryRequest, records
 
@@ -23,7 +23,6 @@ __all__ = [
     "reserve",
     "shown_beside",
     "text_count",
-    "tokens_needed",
     "told_apart",
     "up_to",
     "with_facts",
@@ -44,7 +43,8 @@ def with_facts(plan: Plan, count: Count) -> Plan:
     snapshot = plan.snapshot
     if not snapshot.policy.ledger_ratio:
         return plan
-    text = text_count(count)
+    # A fact is counted when the ledger is chosen and again when the prompt is written.
+    text = lru_cache(maxsize=_MOST_STORED_TOKENS)(text_count(count))
     facts = snapshot.facts
     if plan.covered:
         facts = facts_after(facts, records(plan.covered), summary_budget(snapshot), text)
@@ -70,23 +70,21 @@ def reserve(
 ) -> SummaryRequest:
     """The request with up to ``most_tokens`` of its budget set apart for the facts."""
     most = min(most_tokens, request.budget_tokens - _LEAST_TOKENS)
-    apart = max(min(most, count(ledger_text(facts))), 0)
+    whole = count(ledger_text(facts))
+    apart = max(min(most, whole), 0)
     return replace(
         request,
         budget_tokens=request.budget_tokens - apart,
         facts=facts,
         ledger_tokens=apart,
+        ranked=ranking(facts, count) if whole > apart > 0 else (),
     )
 
 
 def told_apart(request: SummaryRequest, count: CountText) -> tuple[str, ...]:
     """The values that are shown for certain where the text does not state them."""
-    return tuple(fact.text for fact in beside("", request.facts, request.ledger_tokens, count))
-
-
-def tokens_needed(text: str, request: SummaryRequest, count: CountText) -> int:
-    """Tokens of the facts that have to be shown beside this text."""
-    return count(ledger_text(beside(text, request.facts, request.ledger_tokens, count)))
+    shown = beside("", request.facts, request.ledger_tokens, count, request.ranked)
+    return tuple(fact.text for fact in shown)
 
 
 def shown_beside(text: str, facts: Sequence[Fact], most_tokens: int, count: CountText) -> str:

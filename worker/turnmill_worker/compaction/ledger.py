@@ -10,7 +10,6 @@ import itertools
 import math
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import accumulate, groupby
@@ -30,7 +29,7 @@ from turnmill_worker.compaction.facts import (
 from turnmill_worker.compaction.verbatim import VALUE_AT, Kind, Mention, mentions
 from turnmill_worker.summarizers.extractive.units import Source
 
-__all__ = ["Fact", "beside", "ledger", "ledger_text"]
+__all__ = ["Beside", "Fact", "beside", "ledger", "ledger_text", "ranking"]
 
 Count = Callable[[str], int]
 
@@ -76,18 +75,60 @@ def ledger(
     Their ``ledger_text`` has at most ``budget_tokens``. While all fit, none is ever dropped; with
     nothing new, ``previous`` comes back as it was.
     """
-    return tuple(_fitted(_merged(previous, records), budget_tokens, count))
+    return beside("", _merged(previous, records), budget_tokens, count)
 
 
-def beside(prose: str, facts: Sequence[Fact], budget_tokens: int, count: Count) -> tuple[Fact, ...]:
+def beside(
+    prose: str,
+    facts: Sequence[Fact],
+    budget_tokens: int,
+    count: Count,
+    ranked: Sequence[int] = (),
+) -> tuple[Fact, ...]:
     """The facts worth showing next to a prose: those it does not state, as many as fit.
 
     What is not shown stays in the ledger: the next prose may drop what this one states. A fact
     shown beside no prose at all is shown beside any prose of the same facts that omits it.
+    ``ranked`` is what ``ranking`` gives for these facts, where that is known.
     """
-    said = prose.lower()
-    stated = {at for at, fact in enumerate(facts) if said and _states(said, fact.text.lower())}
-    return tuple(_fitted(facts, budget_tokens, count, stated))
+    return Beside(prose, facts, count, ranked).within(budget_tokens)
+
+
+class Beside:
+    """The facts a prose does not state, to be shown within one budget or another."""
+
+    def __init__(
+        self, prose: str, facts: Sequence[Fact], count: Count, ranked: Sequence[int] = ()
+    ) -> None:
+        said = prose.lower()
+        self._facts = facts
+        self._left = [
+            at for at, fact in enumerate(facts) if not (said and _states(said, fact.text.lower()))
+        ]
+        self._count = count
+        self._ranked = ranked
+        self._tokens = 0
+
+    def within(self, budget: int) -> tuple[Fact, ...]:
+        """The best of them, as many as the budget holds; by exact count."""
+        left, facts = self._left, self._facts
+        if not left or budget <= 0:
+            return ()
+        # Not counted when there are more facts than tokens: counting could only waste time.
+        if len(left) <= budget and self._all_tokens() <= budget:
+            return tuple(facts[at] for at in left)
+        # Ranked among all, so that what a prose states does not change the order of the others.
+        self._ranked = self._ranked or ranking(facts, self._count)
+        wanted = frozenset(left)
+        order = [at for at in self._ranked if at in wanted]
+        kept = order[: _most_that_fit(facts, order, budget, self._count)]
+        return tuple(facts[at] for at in sorted(kept))
+
+    def _all_tokens(self) -> int:
+        self._tokens = self._tokens or self._count(
+            ledger_text(self._facts[at] for at in self._left)
+        )
+        return self._tokens
 
 
 def ledger_text(facts: Iterable[Fact]) -> str:
@@ -220,22 +261,6 @@ _TOKENS_PER_CHAR: Final = 0.35
 _GUESSES: Final = 4
 
 
-def _fitted(
-    facts: Sequence[Fact], budget: int, count: Count, stated: AbstractSet[int] = frozenset()
-) -> Sequence[Fact]:
-    """The best facts but those at ``stated``, as many as the budget holds; by exact count."""
-    wanted = [fact for at, fact in enumerate(facts) if at not in stated]
-    if not wanted or budget <= 0:
-        return ()
-    # Not counted when there are more facts than tokens: counting could only waste time.
-    if len(wanted) <= budget and count(ledger_text(wanted)) <= budget:
-        return wanted
-    # Ranked among all, so that what a prose states does not change the order of the others.
-    order = [at for at in _ranked(facts, count) if at not in stated]
-    kept = order[: _most_that_fit(facts, order, budget, count)]
-    return [facts[at] for at in sorted(kept)]
-
-
 def _most_that_fit(facts: Sequence[Fact], order: Sequence[int], budget: int, count: Count) -> int:
     """How many of the first facts in order fit; by exact count."""
     sizes = list(accumulate(len(facts[at].label) + len(facts[at].text) + 2 for at in order))
@@ -257,8 +282,10 @@ def _most_that_fit(facts: Sequence[Fact], order: Sequence[int], budget: int, cou
     return low
 
 
-def _ranked(facts: Sequence[Fact], count: Count) -> list[int]:
+def ranking(facts: Sequence[Fact], count: Count) -> tuple[int, ...]:
     """The facts' positions, those worth most for their tokens first."""
+    if not facts:
+        return ()
     newest = max(fact.last_seq for fact in facts) or 1
     ratios = []
     before = -1
@@ -268,7 +295,7 @@ def _ranked(facts: Sequence[Fact], count: Count) -> list[int]:
             tokens += _OPENING_TOKENS
             before = fact.seq
         ratios.append(-_weight(fact, newest) / math.pow(tokens, _COST_POWER))
-    return sorted(range(len(facts)), key=ratios.__getitem__)
+    return tuple(sorted(range(len(facts)), key=ratios.__getitem__))
 
 
 def _weight(fact: Fact, newest: int) -> float:

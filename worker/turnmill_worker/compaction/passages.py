@@ -11,7 +11,7 @@ from turnmill.contract.context import JsonMessage
 from turnmill.contract.names import Seq
 from turnmill_worker.summarizers.extractive.previous import add_previous
 from turnmill_worker.summarizers.extractive.telegraph import is_guarded
-from turnmill_worker.summarizers.extractive.tokens import CODE, NAME, Concept, Reader
+from turnmill_worker.summarizers.extractive.tokens import Concept, Reader
 from turnmill_worker.summarizers.extractive.units import Source, Unit, Units, add_records
 
 __all__ = ["Passage", "read_head", "read_records"]
@@ -19,7 +19,6 @@ __all__ = ["Passage", "read_head", "read_records"]
 _LONGEST_PASSAGE: Final = 48
 """Concepts; in a longer one, that some meet again says nothing."""
 
-_MARKS: Final = "#@/~"
 _WORDS = re.compile(r"[a-z'’]+")
 # What a rendered head says of itself; `contract.render` writes it.
 _FRAME = re.compile(
@@ -102,14 +101,17 @@ def _note(
     """Adds a unit's concepts to its passage's."""
     if not unit.is_prose:
         keys.update(reader.fields(f"{unit.label} {unit.text[: unit.body_at - 1]}"))
-    name_next = False
-    for concept in reader.read(unit.text[unit.body_at :], prose=unit.is_prose, pairs=False):
-        kind, value = concept
-        if kind == NAME:
+        for token in reader.bare(unit.text[unit.body_at :]):
+            for concept in token.bare:
+                stated[concept] = None
+        return
+    opens, name_next = True, False
+    for token, ended in reader.tokens(unit.text):
+        if token.name is not None and not opens:
             name_next = True
-            continue
-        said = (CODE, value.lstrip(_MARKS)) if kind == CODE and value[0] in _MARKS else concept
-        stated[said] = None
-        if name_next:
-            named.add(said)
-        name_next = False
+        for concept in token.bare:
+            stated[concept] = None
+            if name_next:
+                named.add(concept)
+                name_next = False
+        opens = bool(ended)

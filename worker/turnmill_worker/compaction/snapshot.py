@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from turnmill.contract.context import (
     Elision,
@@ -224,6 +224,7 @@ class SummaryRequest:
             it.
         ledger_tokens: set apart for these. The text may have more than its budget by as many of
             them as the facts it does not state leave.
+        ranked: positions of the facts, those worth most first; ``()`` while nobody has ranked them.
     """
 
     previous: str
@@ -237,6 +238,7 @@ class SummaryRequest:
     material: tuple[tuple[str, str], ...] = ()
     facts: tuple[Fact, ...] = ()
     ledger_tokens: int = 0
+    ranked: tuple[int, ...] = field(default=(), compare=False, repr=False)
 
     @property
     def whole_tokens(self) -> int:

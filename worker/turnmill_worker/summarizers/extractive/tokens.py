@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from functools import lru_cache
-from typing import Final
+from itertools import chain
+from typing import Final, NamedTuple
 
 from turnmill_worker.summarizers.extractive.lexicon import NUMBER_WORDS, STOP
 
@@ -26,80 +28,103 @@ _DIGITS_OF_A_CODE: Final = 5
 
 # Linear: the separators and \w share no character, so no run can be read in two ways.
 _TOKEN = re.compile(r"[#$€£@/~]?\w+(?:[.,:/@+'’&%-]\w+)*%?")
+_ENDED = re.compile(rf"({_TOKEN.pattern})(?=([.!?:]?))")
 _PART = re.compile(r"[^\W_]+")
-_ENDS: Final = frozenset(".!?:")
 # Scripts written without spaces: there, two neighbouring characters serve as a word.
 _UNSPACED = re.compile("[\u0e00-\u0eff\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]")
 
 
-_Token = tuple[Concept | None, Concept | None, tuple[Concept, ...]]
-"""One token's identifier, or its name if its capital says it is one, and its words."""
-
 _LONGEST_WORD: Final = 24
+
+
+class Token(NamedTuple):
+    """What one token says.
+
+    Attributes:
+        concepts: its identifier, or its words.
+        bare: the same, without the mark some write before an identifier.
+        name: what it is called by, if its capital says it is a name.
+        is_identifier: words on both of its sides are no neighbours.
+    """
+
+    concepts: tuple[Concept, ...]
+    bare: tuple[Concept, ...]
+    name: Concept | None = None
+    is_identifier: bool = False
 
 
 class Reader:
     """Reads texts of one conversation; remembers tokens, since conversations repeat them."""
 
     def __init__(self) -> None:
-        self._known: dict[str, _Token] = {}
+        self._known: dict[str, Token] = {}
         self._fields: dict[str, dict[Concept, None]] = {}
 
-    def read(self, text: str, *, prose: bool, pairs: bool = True) -> list[Concept]:
+    def read(self, text: str, *, prose: bool) -> list[Concept]:
         """The `(kind, value)` concepts of `text`. Only prose tells names by their capital."""
-        known = self._known
         found: list[Concept] = []
         before = ""
-        end = -1
-        for match in _TOKEN.finditer(text):
-            token = match[0]
-            read = known.get(token)
-            if read is None:
-                read = known[token] = _read(token)
-            identifier, name, words = read
-            if identifier is not None:
-                found.append(identifier)
+        opens = True
+        for token, ended in self.tokens(text):
+            if token.is_identifier:
+                found += token.concepts
                 before = ""
             else:
-                # A sentence's first word has a capital whatever it is.
-                if name is not None and prose and end >= 0 and text[end : end + 1] not in _ENDS:
-                    found.append(name)
-                for word in words:
+                if token.name is not None and prose and not opens:
+                    found.append(token.name)
+                for word in token.concepts:
                     found.append(word)
-                    if pairs:
-                        root = word[1]
-                        if before:
-                            found.append((PAIR, f"{before} {root}"))
-                        before = root
-            end = match.end()
+                    root = word[1]
+                    if before:
+                        found.append((PAIR, f"{before} {root}"))
+                    before = root
+            opens = bool(ended)
         return found
+
+    def tokens(self, text: str) -> list[tuple[Token, str]]:
+        """The tokens of `text`, each with the mark behind it that ends a sentence, or ``""``."""
+        known, note = self._known, self._note
+        return [(known.get(token) or note(token), end) for token, end in _ENDED.findall(text)]
+
+    def bare(self, text: str) -> list[Token]:
+        """The tokens of `text`."""
+        known, note = self._known, self._note
+        return [known.get(token) or note(token) for token in _TOKEN.findall(text)]
 
     def fields(self, text: str) -> dict[Concept, None]:
         """The words and identifiers of a field's name, each once; remembered."""
         found = self._fields.get(text)
         if found is None:
-            found = self._fields[text] = dict.fromkeys(self.read(text, prose=False, pairs=False))
+            read = chain.from_iterable(token.concepts for token in self.bare(text))
+            found = self._fields[text] = dict.fromkeys(read)
+        return found
+
+    def _note(self, token: str) -> Token:
+        plain = len(token) <= _LONGEST_WORD and token.isalpha()
+        found = self._known[token] = _word(token) if plain else _analyse(token)
         return found
 
 
-def _read(token: str) -> _Token:
-    return _word(token) if len(token) <= _LONGEST_WORD and token.isalpha() else _analyse(token)
-
-
-def _analyse(token: str) -> _Token:
+def _analyse(token: str) -> Token:
     low = token.lower()
     if _UNSPACED.match(token):
         pairs = (low[at : at + 2] for at in range(max(1, len(low) - 1)))
-        return None, None, tuple((WORD, pair) for pair in dict.fromkeys(pairs))
+        return _words(dict.fromkeys(pairs))
     kind = kind_of(token)
     if kind in IDENTIFIERS:
-        return (kind, low.lstrip("$€£").rstrip("%")), None, ()
+        value = low.lstrip("$€£").rstrip("%")
+        bare = value.lstrip("#@/~") if kind == CODE else value
+        return Token(((kind, value),), ((kind, bare),), is_identifier=True)
     if low in STOP:
-        return None, None, ()
+        return _words(())
     parts = (low,) if low.isalpha() else _PART.findall(low)
     roots = (NUMBER_WORDS.get(part) or stem(part) for part in parts if part not in STOP)
-    name = (NAME, low) if kind == NAME else None
-    return None, name, tuple((WORD, root) for root in roots)
+    return _words(roots, (NAME, low) if kind == NAME else None)
+
+
+def _words(roots: Iterable[str], name: Concept | None = None) -> Token:
+    concepts = tuple([(WORD, root) for root in roots])
+    return Token(concepts, concepts, name)
 
 
 # Plain words only: those are what conversations share, and identifiers are forgotten at once.
