@@ -284,7 +284,8 @@ def _quality(before: Snapshot, plan: Plan, context: StoredContext) -> Quality | 
     kept = [turn for turn in plan.snapshot.turns if turn.seq > context.watermark]
     tracker = CallTracker()
     shown = [tracker.repair(turn.shown) for turn in kept]
-    covered = [*records(plan.covered), *_shortened(before, kept)]
+    shortened = _shortened(before, kept)
+    covered = [*records(plan.covered), *shortened]
     older = 0
     if not plan.covered:
         older = max(len(kept) - before.policy.recent_turns_to_keep, 0)
@@ -303,6 +304,7 @@ def _quality(before: Snapshot, plan: Plan, context: StoredContext) -> Quality | 
         turns=before.counted_seq,
         compactions=before.compactions,
         weights=before.policy.quality_weights,
+        read=None if shortened else plan.read,
     )
 
 

@@ -17,6 +17,7 @@ from turnmill_worker.compaction.ledger import Count as CountText
 from turnmill_worker.compaction.ledger import Fact, beside, ledger, ledger_text, ranking
 from turnmill_worker.compaction.rolling import summary_budget
 from turnmill_worker.compaction.snapshot import Count, Plan, SummaryRequest, records
+from turnmill_worker.summarizers.extractive.units import Units, read_units
 
 __all__ = [
     "facts_after",
@@ -45,13 +46,21 @@ def with_facts(plan: Plan, count: Count) -> Plan:
         return plan
     # A fact is counted when the ledger is chosen and again when the prompt is written.
     text = lru_cache(maxsize=_MOST_STORED_TOKENS)(text_count(count))
-    facts = snapshot.facts
+    facts, request, read = snapshot.facts, plan.request, None
     if plan.covered:
-        facts = facts_after(facts, records(plan.covered), summary_budget(snapshot), text)
-    request = plan.request
+        said = records(plan.covered)
+        read = read_units(told(said))
+        facts = facts_after(facts, said, summary_budget(snapshot), text, read)
+        if request is not None and request.records == said:
+            request = replace(request, read=read)
     if request is not None and plan.ledger_tokens:
         request = reserve(request, facts, plan.ledger_tokens, text)
-    return replace(plan, facts=facts, request=request)
+    return replace(plan, facts=facts, request=request, read=read)
+
+
+def told(said: Sequence[tuple[Seq, dict[str, Any]]]) -> list[tuple[Seq, dict[str, Any]]]:
+    """The messages that are part of the conversation: memories an agent was shown are not."""
+    return [record for record in said if not is_memories(record[1])]
 
 
 def facts_after(
@@ -59,10 +68,14 @@ def facts_after(
     said: Sequence[tuple[Seq, dict[str, Any]]],
     budget_tokens: int,
     count: CountText,
+    read: Units | None = None,
 ) -> tuple[Fact, ...]:
-    """The ledger once these messages are covered, beside summaries of so many tokens."""
-    own = [record for record in said if not is_memories(record[1])]
-    return ledger(known, own, min(_STORED * budget_tokens, _MOST_STORED_TOKENS), count)
+    """The ledger once these messages are covered, beside summaries of so many tokens.
+
+    ``read`` are the messages as units, without memories, where somebody has read them.
+    """
+    most = min(_STORED * budget_tokens, _MOST_STORED_TOKENS)
+    return ledger(known, told(said), most, count, read)
 
 
 def reserve(

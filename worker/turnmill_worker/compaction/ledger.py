@@ -27,7 +27,7 @@ from turnmill_worker.compaction.facts import (
     USED_IN_CALL,
 )
 from turnmill_worker.compaction.verbatim import VALUE_AT, Kind, Mention, mentions
-from turnmill_worker.summarizers.extractive.units import Source
+from turnmill_worker.summarizers.extractive.units import Source, Units, read_units
 
 __all__ = ["Beside", "Fact", "beside", "ledger", "ledger_text", "ranking"]
 
@@ -69,13 +69,16 @@ def ledger(
     records: Sequence[tuple[int, Mapping[str, Any]]],
     budget_tokens: int,
     count: Count,
+    read: Units | None = None,
 ) -> tuple[Fact, ...]:
     """The facts of ``previous`` and ``records`` most likely to be used, in conversation order.
 
     Their ``ledger_text`` has at most ``budget_tokens``. While all fit, none is ever dropped; with
-    nothing new, ``previous`` comes back as it was.
+    nothing new, ``previous`` comes back as it was. ``read`` are the records' units, where somebody
+    has read them.
     """
-    return beside("", _merged(previous, records), budget_tokens, count)
+    read = read_units(records) if read is None else read
+    return beside("", _merged(previous, read), budget_tokens, count)
 
 
 def beside(
@@ -121,7 +124,7 @@ class Beside:
         self._ranked = self._ranked or ranking(facts, self._count)
         wanted = frozenset(left)
         order = [at for at in self._ranked if at in wanted]
-        kept = order[: _most_that_fit(facts, order, budget, self._count)]
+        kept = order[: _most_that_fit(facts, order, budget, self._count, self._tokens)]
         return tuple(facts[at] for at in sorted(kept))
 
     def _all_tokens(self) -> int:
@@ -142,13 +145,11 @@ def ledger_text(facts: Iterable[Fact]) -> str:
 # --- merging ----------------------------------------------------------------------------------
 
 
-def _merged(
-    previous: Sequence[Fact], records: Sequence[tuple[int, Mapping[str, Any]]]
-) -> list[Fact]:
+def _merged(previous: Sequence[Fact], read: Units) -> list[Fact]:
     """Facts known and new, each value once, in the order they were first stated."""
     known = {_key(fact.text): _Noted.of(fact) for fact in previous}
     holds = {fact.label: _key(fact.text) for fact in previous if fact.replaces and not fact.until}
-    for mention in mentions(records):
+    for mention in mentions(read):
         key = _key(mention.text)
         noted = known.get(key)
         if noted is None:
@@ -261,10 +262,12 @@ _TOKENS_PER_CHAR: Final = 0.35
 _GUESSES: Final = 4
 
 
-def _most_that_fit(facts: Sequence[Fact], order: Sequence[int], budget: int, count: Count) -> int:
-    """How many of the first facts in order fit; by exact count."""
+def _most_that_fit(
+    facts: Sequence[Fact], order: Sequence[int], budget: int, count: Count, tokens: int
+) -> int:
+    """How many of the first facts in order fit, by exact count; ``tokens`` of all, or 0."""
     sizes = list(accumulate(len(facts[at].label) + len(facts[at].text) + 2 for at in order))
-    tokens_per_char = _TOKENS_PER_CHAR
+    tokens_per_char = tokens / sizes[-1] if tokens else _TOKENS_PER_CHAR
     low, high = 0, min(len(order), budget)
     for tried in itertools.count():
         if low >= high:

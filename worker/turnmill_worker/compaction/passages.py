@@ -12,9 +12,9 @@ from turnmill.contract.names import Seq
 from turnmill_worker.summarizers.extractive.previous import add_previous
 from turnmill_worker.summarizers.extractive.telegraph import is_guarded
 from turnmill_worker.summarizers.extractive.tokens import Concept, Reader
-from turnmill_worker.summarizers.extractive.units import Source, Unit, Units, add_records
+from turnmill_worker.summarizers.extractive.units import Source, Unit, Units, read_units
 
-__all__ = ["Passage", "read_head", "read_records"]
+__all__ = ["Passage", "passages_of", "read_head", "read_records"]
 
 _LONGEST_PASSAGE: Final = 48
 """Concepts; in a longer one, that some meet again says nothing."""
@@ -55,9 +55,7 @@ class Passage:
 
 def read_records(reader: Reader, records: Sequence[tuple[int, JsonMessage]]) -> list[Passage]:
     """The passages of messages as they were pushed."""
-    found = Units([], [])
-    add_records(found, records)
-    return list(_passages(reader, found))
+    return list(passages_of(reader, read_units(records)))
 
 
 def read_head(reader: Reader, messages: Iterable[JsonMessage]) -> list[Passage]:
@@ -68,13 +66,14 @@ def read_head(reader: Reader, messages: Iterable[JsonMessage]) -> list[Passage]:
         if message.get("role") == "user" and isinstance(content, str):
             found = Units([], [])
             add_previous(found, _FRAME.sub("", content))
-            read.extend(_passages(reader, found))
+            read.extend(passages_of(reader, found))
         else:
             read.extend(read_records(reader, [(Seq(0), message)]))
     return read
 
 
-def _passages(reader: Reader, found: Units) -> Iterator[Passage]:
+def passages_of(reader: Reader, found: Units) -> Iterator[Passage]:
+    """The passages of units."""
     stated: dict[Concept, None] = {}
     keys: dict[Concept, None] = {}
     named: set[Concept] = set()

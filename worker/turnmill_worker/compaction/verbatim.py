@@ -7,15 +7,15 @@ gone, no unit is longer than a few hundred characters, and reading stays linear 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
 from itertools import groupby
-from typing import Any, Final, Literal, NamedTuple
+from typing import Final, Literal, NamedTuple
 
 from turnmill_worker.summarizers.extractive.lexicon import STOP
 from turnmill_worker.summarizers.extractive.tokens import CAPS, CODE, kind_of
-from turnmill_worker.summarizers.extractive.units import Line, Source, Unit, Units, add_records
+from turnmill_worker.summarizers.extractive.units import Line, Source, Unit, Units
 
 __all__ = ["KINDS", "VALUE_AT", "Kind", "Mention", "mentions"]
 
@@ -53,10 +53,8 @@ class Mention(NamedTuple):
     replaces: bool = False
 
 
-def mentions(records: Sequence[tuple[int, Mapping[str, Any]]]) -> Iterator[Mention]:
+def mentions(found: Units) -> Iterator[Mention]:
     """Every value worth keeping word for word, in conversation order."""
-    found = Units([], [])
-    add_records(found, records)
     for _, members in groupby(found.units, key=lambda unit: unit.group):
         own = list(members)
         line = found.lines[own[0].line]
@@ -208,9 +206,7 @@ _TIMES: Final = (
     rf"|\b{_MONTH} \d{{4}}\b|\b\d{{1,2}}/\d{{1,2}}/\d{{2,4}}\b"
     r"|\b\d{1,2}:\d\d(?::\d\d)?(?:\s?[ap]\.?m\b)?|\b\d{1,2}\s?[ap]m\b)"
 )
-_NAMES: Final = (
-    r"(?P<name>“[^”]{2,60}”|\"[^\"]{2,60}\"|`[^`]{2,60}`|(?<![\w])'[^']{2,60}'(?!\w))"
-)
+_NAMES: Final = r"(?P<name>“[^”]{2,60}”|\"[^\"]{2,60}\"|`[^`]{2,60}`|(?<![\w])'[^']{2,60}'(?!\w))"
 _AMOUNTS: Final = (
     r"(?P<phone>\+\d[\d ().-]{6,18}\d|\(\d{3}\) ?\d{3}-\d{4}|\b\d{3}-\d{3}-\d{4}\b)"
     rf"|(?P<number>(?<![\w.,-])-?\d[\d,]*(?:\.\d+)?\s?{_UNIT}|(?<![\w.#-])\d+\.\d+(?![\w.]))"
@@ -221,7 +217,7 @@ _LOCATING = frozenset("@/\\")
 _SINGLE = re.compile(r"[0-9]+|[#@]?[A-Za-z_]\w*(?:[-:]\w+)*")
 _DOTTED = re.compile(r"\.[a-z]")
 _DIGITS = frozenset("0123456789")
-_QUOTES = frozenset("“\"`")
+_QUOTES = frozenset('“"`')
 _OPENING_QUOTE = re.compile(r"(?<!\w)'")
 
 

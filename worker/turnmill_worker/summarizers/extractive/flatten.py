@@ -70,8 +70,9 @@ def _of_object(node: dict[str, Any]) -> tuple[list[tuple[str, str]], list[tuple[
 
 def _clashing(node: dict[str, Any]) -> set[str]:
     """The keys that two small children share, or one shares with the object itself."""
-    small = [child for key, child in node.items() if isinstance(child, dict)
-             and _is_inline(key, child)]
+    small = [
+        child for key, child in node.items() if isinstance(child, dict) and _is_inline(key, child)
+    ]
     if not small:
         return set()
     met = Counter(chain(node, *small))

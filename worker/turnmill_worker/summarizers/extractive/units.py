@@ -91,9 +91,26 @@ class Units:
                 self.units.append(unit)
             self.groups += 1
 
+    def add_all(self, other: Units) -> None:
+        """Adds the lines and units of another, behind those that are here."""
+        lines, groups = len(self.lines), self.groups
+        self.lines += other.lines
+        self.units += [
+            Unit(unit.line + lines, unit.group + groups, unit.label, unit.text, unit.body_at)
+            for unit in other.units
+        ]
+        self.groups += other.groups
+
     def _open(self, line: Line) -> None:
         self.lines.append(line)
         self.groups += 1
+
+
+def read_units(records: Sequence[tuple[int, Mapping[str, Any]]]) -> Units:
+    """The units of these messages: to be looked at by many, and changed by none."""
+    found = Units([], [])
+    add_records(found, records)
+    return found
 
 
 def add_records(into: Units, records: Sequence[tuple[int, Mapping[str, Any]]]) -> None:
