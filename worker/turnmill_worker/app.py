@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import logging
 from importlib import resources
 from typing import Any
@@ -68,6 +69,10 @@ def _load_before_fork(**_: Any) -> None:
     for script in resources.files(lua).iterdir():
         if script.name.endswith(".lua"):
             load_script(lua.__name__, script.name.removesuffix(".lua"))
+    # What is loaded by now stays: looking through it for garbage would take longer than a job, and
+    # would copy it in every forked process.
+    gc.collect()
+    gc.freeze()
 
 
 @signals.worker_ready.connect

@@ -110,7 +110,8 @@ def quality_of(before: Snapshot, plan: Plan, context: StoredContext) -> Quality 
     kept = [turn for turn in plan.snapshot.turns if turn.seq > context.watermark]
     tracker = CallTracker()
     shown = [tracker.repair(turn.shown) for turn in kept]
-    covered = [*records(plan.covered), *_shortened(before, kept)]
+    shortened = _shortened(before, kept)
+    covered = [*records(plan.covered), *shortened]
     older = 0
     if not plan.covered:
         older = max(len(kept) - before.policy.recent_turns_to_keep, 0)
@@ -129,6 +130,7 @@ def quality_of(before: Snapshot, plan: Plan, context: StoredContext) -> Quality 
         turns=before.counted_seq,
         compactions=before.compactions,
         weights=before.policy.quality_weights,
+        read=None if shortened else plan.read,
     )
 
 

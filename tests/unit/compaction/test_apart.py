@@ -19,7 +19,6 @@ from turnmill_worker.compaction.apart import (
     facts_after,
     reserve,
     shown_beside,
-    tokens_needed,
     told_apart,
     up_to,
     with_facts,
@@ -121,7 +120,7 @@ def test_what_a_model_is_told_is_kept_is_shown_unless_its_text_says_it(
     text = " ".join(f"#W{at * 7919:07}" for at in named)
     told = told_apart(asked, COUNTER.count)
 
-    needed = tokens_needed(text, asked, COUNTER.count)
+    needed = COUNTER.count(shown_beside(text, asked.facts, asked.ledger_tokens, COUNTER.count))
     shown = shown_beside(text, asked.facts, asked.ledger_tokens, COUNTER.count)
 
     assert needed <= asked.ledger_tokens
@@ -143,7 +142,8 @@ def test_the_extractive_summarizer_leaves_room_for_what_it_does_not_state(
     text = ExtractiveSummarizer().summarize(asked, COUNTER).text
 
     left = asked.whole_tokens - COUNTER.count(text)
-    assert tokens_needed(text, asked, COUNTER.count) <= left
+    shown = shown_beside(text, asked.facts, asked.ledger_tokens, COUNTER.count)
+    assert COUNTER.count(shown) <= left
 
 
 # what is shown

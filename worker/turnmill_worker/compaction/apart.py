@@ -8,22 +8,22 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from functools import partial
+from functools import lru_cache, partial
 from typing import Any, Final
 
 from turnmill.contract.memories import is_memories
 from turnmill.contract.names import Seq
 from turnmill_worker.compaction.ledger import Count as CountText
-from turnmill_worker.compaction.ledger import Fact, beside, ledger, ledger_text
+from turnmill_worker.compaction.ledger import Fact, beside, ledger, ledger_text, ranking
 from turnmill_worker.compaction.rolling import summary_budget
 from turnmill_worker.compaction.snapshot import Count, Plan, SummaryRequest, records
+from turnmill_worker.summarizers.extractive.units import Units, read_units
 
 __all__ = [
     "facts_after",
     "reserve",
     "shown_beside",
     "text_count",
-    "tokens_needed",
     "told_apart",
     "up_to",
     "with_facts",
@@ -44,14 +44,23 @@ def with_facts(plan: Plan, count: Count) -> Plan:
     snapshot = plan.snapshot
     if not snapshot.policy.ledger_ratio:
         return plan
-    text = text_count(count)
-    facts = snapshot.facts
+    # A fact is counted when the ledger is chosen and again when the prompt is written.
+    text = lru_cache(maxsize=_MOST_STORED_TOKENS)(text_count(count))
+    facts, request, read = snapshot.facts, plan.request, None
     if plan.covered:
-        facts = facts_after(facts, records(plan.covered), summary_budget(snapshot), text)
-    request = plan.request
+        said = records(plan.covered)
+        read = read_units(told(said))
+        facts = facts_after(facts, said, summary_budget(snapshot), text, read)
+        if request is not None and request.records == said:
+            request = replace(request, read=read)
     if request is not None and plan.ledger_tokens:
         request = reserve(request, facts, plan.ledger_tokens, text)
-    return replace(plan, facts=facts, request=request)
+    return replace(plan, facts=facts, request=request, read=read)
+
+
+def told(said: Sequence[tuple[Seq, dict[str, Any]]]) -> list[tuple[Seq, dict[str, Any]]]:
+    """The messages that are part of the conversation: memories an agent was shown are not."""
+    return [record for record in said if not is_memories(record[1])]
 
 
 def facts_after(
@@ -59,10 +68,14 @@ def facts_after(
     said: Sequence[tuple[Seq, dict[str, Any]]],
     budget_tokens: int,
     count: CountText,
+    read: Units | None = None,
 ) -> tuple[Fact, ...]:
-    """The ledger once these messages are covered, beside summaries of so many tokens."""
-    own = [record for record in said if not is_memories(record[1])]
-    return ledger(known, own, min(_STORED * budget_tokens, _MOST_STORED_TOKENS), count)
+    """The ledger once these messages are covered, beside summaries of so many tokens.
+
+    ``read`` are the messages as units, without memories, where somebody has read them.
+    """
+    most = min(_STORED * budget_tokens, _MOST_STORED_TOKENS)
+    return ledger(known, told(said), most, count, read)
 
 
 def reserve(
@@ -70,23 +83,21 @@ def reserve(
 ) -> SummaryRequest:
     """The request with up to ``most_tokens`` of its budget set apart for the facts."""
     most = min(most_tokens, request.budget_tokens - _LEAST_TOKENS)
-    apart = max(min(most, count(ledger_text(facts))), 0)
+    whole = count(ledger_text(facts))
+    apart = max(min(most, whole), 0)
     return replace(
         request,
         budget_tokens=request.budget_tokens - apart,
         facts=facts,
         ledger_tokens=apart,
+        ranked=ranking(facts, count) if whole > apart > 0 else (),
     )
 
 
 def told_apart(request: SummaryRequest, count: CountText) -> tuple[str, ...]:
     """The values that are shown for certain where the text does not state them."""
-    return tuple(fact.text for fact in beside("", request.facts, request.ledger_tokens, count))
-
-
-def tokens_needed(text: str, request: SummaryRequest, count: CountText) -> int:
-    """Tokens of the facts that have to be shown beside this text."""
-    return count(ledger_text(beside(text, request.facts, request.ledger_tokens, count)))
+    shown = beside("", request.facts, request.ledger_tokens, count, request.ranked)
+    return tuple(fact.text for fact in shown)
 
 
 def shown_beside(text: str, facts: Sequence[Fact], most_tokens: int, count: CountText) -> str:

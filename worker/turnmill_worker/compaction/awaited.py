@@ -75,4 +75,6 @@ def as_of(snapshot: Snapshot, seq: Seq) -> Snapshot:
 
 def digest(request: SummaryRequest) -> str:
     """The same for two requests exactly if they are the same."""
-    return hashlib.sha256(encode_json(asdict(request))).hexdigest()
+    asked = asdict(replace(request, read=None, ranked=()))
+    del asked["read"], asked["ranked"]  # they follow from the others
+    return hashlib.sha256(encode_json(asked)).hexdigest()

@@ -128,19 +128,27 @@ class Facts:
 
     def _note(self, at: int, passage: Passage, seen: list[_Sightings]) -> tuple[int, ...]:
         numbers = []
-        for concept in passage.concepts:
-            number = self._numbers.setdefault(concept, len(seen))
+        by_user, in_call = passage.source is Source.USER, passage.source is Source.CALL
+        elsewhere = passage.source is not Source.RESULT
+        known, named, stated = self._numbers, passage.named, len(passage.stated)
+        for place, concept in enumerate(passage.concepts):
+            number = known.setdefault(concept, len(seen))
             if number == len(seen):
                 seen.append(_Sightings([]))
-            seen[number].places.append(at)
+            each = seen[number]
+            each.places.append(at)
             numbers.append(number)
-        for concept in passage.stated:
-            each = seen[self._numbers[concept]]
+            if place >= stated:
+                continue
             each.stated = True
-            each.named = each.named or concept in passage.named
-            each.by_user = each.by_user or passage.source is Source.USER
-            each.in_call = each.in_call or passage.source is Source.CALL
-            each.only_in_results = each.only_in_results and passage.source is Source.RESULT
+            if concept in named:
+                each.named = True
+            if by_user:
+                each.by_user = True
+            if in_call:
+                each.in_call = True
+            if elsewhere:
+                each.only_in_results = False
         return tuple(numbers)
 
     def _overlaps(self, numbers: Iterable[int]) -> _Overlaps:

@@ -6,11 +6,15 @@ deterministic and linear: the same facts and records give the same ledger in any
 
 from __future__ import annotations
 
+import itertools
 import math
+from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from collections.abc import Set as AbstractSet
-from itertools import groupby
-from typing import Any, Final
+from dataclasses import dataclass
+from functools import lru_cache
+from itertools import accumulate, groupby
+from operator import attrgetter
+from typing import Any, Final, Self
 
 from pydantic import BaseModel, ConfigDict
 
@@ -23,9 +27,9 @@ from turnmill_worker.compaction.facts import (
     USED_IN_CALL,
 )
 from turnmill_worker.compaction.verbatim import VALUE_AT, Kind, Mention, mentions
-from turnmill_worker.summarizers.extractive.units import Source
+from turnmill_worker.summarizers.extractive.units import Source, Units, read_units
 
-__all__ = ["Fact", "beside", "ledger", "ledger_text"]
+__all__ = ["Beside", "Fact", "beside", "ledger", "ledger_text", "ranking"]
 
 Count = Callable[[str], int]
 
@@ -65,87 +69,170 @@ def ledger(
     records: Sequence[tuple[int, Mapping[str, Any]]],
     budget_tokens: int,
     count: Count,
+    read: Units | None = None,
 ) -> tuple[Fact, ...]:
     """The facts of ``previous`` and ``records`` most likely to be used, in conversation order.
 
     Their ``ledger_text`` has at most ``budget_tokens``. While all fit, none is ever dropped; with
-    nothing new, ``previous`` comes back as it was.
+    nothing new, ``previous`` comes back as it was. ``read`` are the records' units, where somebody
+    has read them.
     """
-    return tuple(_fitted(_merged(previous, records), budget_tokens, count))
+    read = read_units(records) if read is None else read
+    return beside("", _merged(previous, read), budget_tokens, count)
 
 
-def beside(prose: str, facts: Sequence[Fact], budget_tokens: int, count: Count) -> tuple[Fact, ...]:
+def beside(
+    prose: str,
+    facts: Sequence[Fact],
+    budget_tokens: int,
+    count: Count,
+    ranked: Sequence[int] = (),
+) -> tuple[Fact, ...]:
     """The facts worth showing next to a prose: those it does not state, as many as fit.
 
     What is not shown stays in the ledger: the next prose may drop what this one states. A fact
     shown beside no prose at all is shown beside any prose of the same facts that omits it.
+    ``ranked`` is what ``ranking`` gives for these facts, where that is known.
     """
-    said = prose.lower()
-    stated = {at for at, fact in enumerate(facts) if _states(said, fact.text.lower())}
-    return tuple(_fitted(facts, budget_tokens, count, stated))
+    return Beside(prose, facts, count, ranked).within(budget_tokens)
+
+
+class Beside:
+    """The facts a prose does not state, to be shown within one budget or another."""
+
+    def __init__(
+        self, prose: str, facts: Sequence[Fact], count: Count, ranked: Sequence[int] = ()
+    ) -> None:
+        said = prose.lower()
+        self._facts = facts
+        self._left = [
+            at for at, fact in enumerate(facts) if not (said and _states(said, fact.text.lower()))
+        ]
+        self._count = count
+        self._ranked = ranked
+        self._tokens = 0
+
+    def within(self, budget: int) -> tuple[Fact, ...]:
+        """The best of them, as many as the budget holds; by exact count."""
+        left, facts = self._left, self._facts
+        if not left or budget <= 0:
+            return ()
+        # Not counted when there are more facts than tokens: counting could only waste time.
+        if len(left) <= budget and self._all_tokens() <= budget:
+            return tuple(facts[at] for at in left)
+        # Ranked among all, so that what a prose states does not change the order of the others.
+        self._ranked = self._ranked or ranking(facts, self._count)
+        wanted = frozenset(left)
+        order = [at for at in self._ranked if at in wanted]
+        kept = order[: _most_that_fit(facts, order, budget, self._count, self._tokens)]
+        return tuple(facts[at] for at in sorted(kept))
+
+    def _all_tokens(self) -> int:
+        self._tokens = self._tokens or self._count(
+            ledger_text(self._facts[at] for at in self._left)
+        )
+        return self._tokens
 
 
 def ledger_text(facts: Iterable[Fact]) -> str:
     """The facts as lines ``seq speaker: label value, …``; ``""`` without any."""
     return "\n".join(
-        f"{seq} {speaker}: {'; '.join(_entries(list(own)))}"
-        for (seq, speaker), own in groupby(facts, key=lambda f: (f.seq, _speaker(f)))
+        f"{seq} {speaker}: {'; '.join(_entries(own))}"
+        for (seq, speaker), own in groupby(facts, key=lambda f: (f.seq, _speaker(f.by)))
     )
 
 
 # --- merging ----------------------------------------------------------------------------------
 
 
-def _merged(
-    previous: Sequence[Fact], records: Sequence[tuple[int, Mapping[str, Any]]]
-) -> list[Fact]:
+def _merged(previous: Sequence[Fact], read: Units) -> list[Fact]:
     """Facts known and new, each value once, in the order they were first stated."""
-    known = {_key(fact.text): fact for fact in previous}
+    known = {_key(fact.text): _Noted.of(fact) for fact in previous}
     holds = {fact.label: _key(fact.text) for fact in previous if fact.replaces and not fact.until}
-    for mention in mentions(records):
+    for mention in mentions(read):
         key = _key(mention.text)
-        fact = known.get(key)
-        known[key] = _first(mention) if fact is None else _again(fact, mention)
+        noted = known.get(key)
+        if noted is None:
+            known[key] = _Noted.first(mention)
+        else:
+            noted.again(mention)
         if mention.replaces:
             older = holds.get(mention.label, key)
             if older != key and known[older].last_seq < mention.seq:
-                known[older] = known[older].model_copy(update={"until": mention.seq})
+                known[older].until = mention.seq
+                known[older].fact = None
             holds[mention.label] = key
-    return sorted(known.values(), key=lambda fact: fact.seq)
+    facts = [noted.as_fact() for noted in known.values()]
+    return sorted(facts, key=attrgetter("seq"))
 
 
 def _key(text: str) -> str:
     return text.lower().lstrip("#@$€£")
 
 
-def _first(mention: Mention) -> Fact:
-    return Fact(
-        kind=mention.kind,
-        text=mention.text,
-        label=mention.label[:_LONGEST_LABEL],
-        seq=mention.seq,
-        last_seq=mention.seq,
-        by=(mention.source.value,),
-        replaces=mention.replaces,
-    )
+@dataclass(slots=True)
+class _Noted:
+    """A fact while messages are read: a value that many mention is not made anew each time."""
 
+    kind: Kind
+    text: str
+    label: str
+    seq: int
+    last_seq: int
+    uses: int
+    by: tuple[str, ...]
+    replaces: bool
+    until: int
+    fact: Fact | None
+    """What it was made from, while nothing has changed."""
 
-def _again(fact: Fact, mention: Mention) -> Fact:
-    """The fact, mentioned once more; a value stated anew for its own label holds again."""
-    by = fact.by
-    if mention.source.value not in by:
-        by = tuple(sorted({*by, mention.source.value}))
-    new = mention.seq > fact.last_seq
-    if not new and by == fact.by:
-        return fact
-    return fact.model_copy(
-        update={
-            "last_seq": max(fact.last_seq, mention.seq),
-            "uses": fact.uses + new,
-            "by": by,
-            "until": 0 if mention.label == fact.label else fact.until,
-        }
-    )
+    @classmethod
+    def of(cls, fact: Fact) -> Self:
+        return cls(
+            fact.kind,
+            fact.text,
+            fact.label,
+            fact.seq,
+            fact.last_seq,
+            fact.uses,
+            fact.by,
+            fact.replaces,
+            fact.until,
+            fact,
+        )
+
+    @classmethod
+    def first(cls, mention: Mention) -> Self:
+        label, seq, by = mention.label[:_LONGEST_LABEL], mention.seq, (mention.source.value,)
+        return cls(mention.kind, mention.text, label, seq, seq, 1, by, mention.replaces, 0, None)
+
+    def again(self, mention: Mention) -> None:
+        """It is mentioned once more; a value stated anew for its own label holds again."""
+        new = mention.seq > self.last_seq
+        by = mention.source.value
+        if not new and by in self.by:
+            return
+        if by not in self.by:
+            self.by = tuple(sorted({*self.by, by}))
+        if new:
+            self.last_seq = mention.seq
+            self.uses += 1
+        if mention.label == self.label:
+            self.until = 0
+        self.fact = None
+
+    def as_fact(self) -> Fact:
+        return self.fact or Fact(
+            kind=self.kind,
+            text=self.text,
+            label=self.label,
+            seq=self.seq,
+            last_seq=self.last_seq,
+            uses=self.uses,
+            by=self.by,
+            replaces=self.replaces,
+            until=self.until,
+        )
 
 
 def _states(prose: str, value: str) -> bool:
@@ -170,73 +257,86 @@ _REPLACED: Final = 0.25
 _UNLABELLED: Final = 0.5
 _COST_POWER: Final = 0.85
 _OPENING_TOKENS: Final = 4
+_RESULT: Final = (Source.RESULT.value,)
+_TOKENS_PER_CHAR: Final = 0.35
+_GUESSES: Final = 4
 
 
-def _fitted(
-    facts: Sequence[Fact], budget: int, count: Count, stated: AbstractSet[int] = frozenset()
-) -> Sequence[Fact]:
-    """The best facts but those at ``stated``, as many as the budget holds; by exact count."""
-    wanted = [fact for at, fact in enumerate(facts) if at not in stated]
-    if not wanted or budget <= 0:
-        return ()
-    # Not counted when there are more facts than tokens: counting could only waste time.
-    if len(wanted) <= budget and count(ledger_text(wanted)) <= budget:
-        return wanted
-    # Ranked among all, so that what a prose states does not change the order of the others.
-    order = [at for at in _ranked(facts, count) if at not in stated]
+def _most_that_fit(
+    facts: Sequence[Fact], order: Sequence[int], budget: int, count: Count, tokens: int
+) -> int:
+    """How many of the first facts in order fit, by exact count; ``tokens`` of all, or 0."""
+    sizes = list(accumulate(len(facts[at].label) + len(facts[at].text) + 2 for at in order))
+    tokens_per_char = tokens / sizes[-1] if tokens else _TOKENS_PER_CHAR
     low, high = 0, min(len(order), budget)
-    while low < high:
+    for tried in itertools.count():
+        if low >= high:
+            break
+        # A text's tokens go with its length, so a guess is near; halving bounds bad luck.
         middle = (low + high + 1) // 2
-        if count(ledger_text(facts[at] for at in sorted(order[:middle]))) <= budget:
-            low = middle
+        guess = bisect_right(sizes, budget / tokens_per_char) if tried < _GUESSES else middle
+        at = min(max(guess, low + 1), high)
+        tokens = count(ledger_text(facts[one] for one in sorted(order[:at])))
+        tokens_per_char = max(tokens, 1) / sizes[at - 1]
+        if tokens <= budget:
+            low = at
         else:
-            high = middle - 1
-    return [facts[at] for at in sorted(order[:low])]
+            high = at - 1
+    return low
 
 
-def _ranked(facts: Sequence[Fact], count: Count) -> list[int]:
+def ranking(facts: Sequence[Fact], count: Count) -> tuple[int, ...]:
     """The facts' positions, those worth most for their tokens first."""
+    if not facts:
+        return ()
     newest = max(fact.last_seq for fact in facts) or 1
-    opened = [at == 0 or fact.seq != facts[at - 1].seq for at, fact in enumerate(facts)]
-    ratios = [
-        _weight(fact, newest)
-        / math.pow(count(f"; {_entry(fact)}") + _OPENING_TOKENS * opens, _COST_POWER)
-        for fact, opens in zip(facts, opened, strict=True)
-    ]
-    return sorted(range(len(facts)), key=lambda at: (-ratios[at], at))
+    ratios = []
+    before = -1
+    for fact in facts:
+        tokens = count(f"; {_entry(fact)}")
+        if fact.seq != before:
+            tokens += _OPENING_TOKENS
+            before = fact.seq
+        ratios.append(-_weight(fact, newest) / math.pow(tokens, _COST_POWER))
+    return tuple(sorted(range(len(facts)), key=ratios.__getitem__))
 
 
 def _weight(fact: Fact, newest: int) -> float:
-    weight = _BASE[fact.kind]
-    weight *= 1.0 + SAID_BY_USER * (Source.USER.value in fact.by)
-    weight *= 1.0 + USED_IN_CALL * (Source.CALL.value in fact.by)
-    weight *= 1.0 + REPEATED * math.log(fact.uses)
-    weight *= ONLY_IN_RESULTS if fact.by == (Source.RESULT.value,) else 1.0
+    weight = _standing(fact.kind, fact.by) * (1.0 + REPEATED * math.log(fact.uses))
+    weight *= ONLY_IN_RESULTS if fact.by == _RESULT else 1.0
     weight *= _REPLACED if fact.until else 1.0
     weight *= 1.0 if fact.label or fact.kind in {"command", "error"} else _UNLABELLED
     return weight * (OLDEST + NEWEST * (fact.last_seq / newest) ** 2)
 
 
+@lru_cache(maxsize=256)
+def _standing(kind: Kind, by: tuple[str, ...]) -> float:
+    """What a fact is worth for its kind and for who uses it."""
+    weight = _BASE[kind] * (1.0 + SAID_BY_USER * (Source.USER.value in by))
+    return weight * (1.0 + USED_IN_CALL * (Source.CALL.value in by))
+
+
 # --- rendering --------------------------------------------------------------------------------
 
 
-def _speaker(fact: Fact) -> str:
-    """Whose words the fact is first known by: the user's count most."""
-    said = (s for s in ("user", "call", "result", "assistant", "system") if s in fact.by)
+@lru_cache(maxsize=64)
+def _speaker(by: tuple[str, ...]) -> str:
+    """Whose words a fact is first known by: the user's count most."""
+    said = (s for s in ("user", "call", "result", "assistant", "system") if s in by)
     return next(said, "earlier")
 
 
-def _entries(facts: Sequence[Fact]) -> Iterator[str]:
+def _entries(facts: Iterable[Fact]) -> Iterator[str]:
     """The facts of one line; values under one label follow it together, an owner is named once."""
     owner = ""
-    for label, own in groupby(facts, key=lambda fact: fact.label):
-        values = [_value(fact) for fact in own]
+    for label, own in groupby(facts, key=attrgetter("label")):
+        values = ", ".join(map(_value, own))
         head, mark, key = label.partition(": ")
         if mark and head == owner:
-            yield f"{key} {', '.join(values)}"
+            yield f"{key} {values}"
             continue
         owner = head if mark else ""
-        yield _placed(label, ", ".join(values))
+        yield _placed(label, values)
 
 
 def _entry(fact: Fact) -> str:

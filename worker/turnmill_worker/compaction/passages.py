@@ -11,10 +11,10 @@ from turnmill.contract.context import JsonMessage
 from turnmill.contract.names import Seq
 from turnmill_worker.summarizers.extractive.previous import add_previous
 from turnmill_worker.summarizers.extractive.telegraph import is_guarded
-from turnmill_worker.summarizers.extractive.tokens import CODE, NAME, PAIR, Concept, Reader
-from turnmill_worker.summarizers.extractive.units import Source, Unit, Units, add_records
+from turnmill_worker.summarizers.extractive.tokens import Concept, Reader
+from turnmill_worker.summarizers.extractive.units import Source, Unit, Units, read_units
 
-__all__ = ["Passage", "read_head", "read_records"]
+__all__ = ["Passage", "passages_of", "read_head", "read_records"]
 
 _LONGEST_PASSAGE: Final = 48
 """Concepts; in a longer one, that some meet again says nothing."""
@@ -55,9 +55,7 @@ class Passage:
 
 def read_records(reader: Reader, records: Sequence[tuple[int, JsonMessage]]) -> list[Passage]:
     """The passages of messages as they were pushed."""
-    found = Units([], [])
-    add_records(found, records)
-    return list(_passages(reader, found))
+    return list(passages_of(reader, read_units(records)))
 
 
 def read_head(reader: Reader, messages: Iterable[JsonMessage]) -> list[Passage]:
@@ -68,13 +66,14 @@ def read_head(reader: Reader, messages: Iterable[JsonMessage]) -> list[Passage]:
         if message.get("role") == "user" and isinstance(content, str):
             found = Units([], [])
             add_previous(found, _FRAME.sub("", content))
-            read.extend(_passages(reader, found))
+            read.extend(passages_of(reader, found))
         else:
             read.extend(read_records(reader, [(Seq(0), message)]))
     return read
 
 
-def _passages(reader: Reader, found: Units) -> Iterator[Passage]:
+def passages_of(reader: Reader, found: Units) -> Iterator[Passage]:
+    """The passages of units."""
     stated: dict[Concept, None] = {}
     keys: dict[Concept, None] = {}
     named: set[Concept] = set()
@@ -100,19 +99,18 @@ def _note(
 ) -> None:
     """Adds a unit's concepts to its passage's."""
     if not unit.is_prose:
-        for concept in _concepts(reader, f"{unit.label} {unit.text[: unit.body_at - 1]}"):
-            keys[concept] = None
-    name_next = False
-    for kind, value in reader.read(unit.text[unit.body_at :], prose=unit.is_prose):
-        if kind == NAME:
+        keys.update(reader.fields(f"{unit.label} {unit.text[: unit.body_at - 1]}"))
+        for token in reader.bare(unit.text[unit.body_at :]):
+            for concept in token.bare:
+                stated[concept] = None
+        return
+    opens, name_next = True, False
+    for token, ended in reader.tokens(unit.text):
+        if token.name is not None and not opens:
             name_next = True
-        elif kind != PAIR:
-            concept = (kind, value.lstrip("#@/~") if kind == CODE else value)
+        for concept in token.bare:
             stated[concept] = None
             if name_next:
                 named.add(concept)
-            name_next = False
-
-
-def _concepts(reader: Reader, text: str) -> Iterator[Concept]:
-    return (found for found in reader.read(text, prose=False) if found[0] not in {NAME, PAIR})
+                name_next = False
+        opens = bool(ended)

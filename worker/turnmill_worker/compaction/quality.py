@@ -17,8 +17,9 @@ from turnmill.contract.legality import CallTracker, violations
 from turnmill.contract.names import Seq
 from turnmill.contract.quality import QualityWeights
 from turnmill_worker.compaction.facts import Facts
-from turnmill_worker.compaction.passages import read_head, read_records
+from turnmill_worker.compaction.passages import passages_of, read_head, read_records
 from turnmill_worker.summarizers.extractive.tokens import Reader
+from turnmill_worker.summarizers.extractive.units import Units, read_units
 
 __all__ = ["Quality", "score"]
 
@@ -53,6 +54,7 @@ def score(  # noqa: PLR0913 - all a compaction takes and leaves, each by its nam
     turns: int,
     compactions: int,
     weights: QualityWeights,
+    read: Units | None = None,
 ) -> Quality:
     """How much of ``covered`` and ``previous`` can still be read in ``head`` and ``tail``.
 
@@ -69,8 +71,9 @@ def score(  # noqa: PLR0913 - all a compaction takes and leaves, each by its nam
         turns: of the session so far.
         compactions: of the session so far.
         weights: of the parts.
+        read: ``covered`` as units, where somebody has read it.
     """
-    survival = _Survival(covered, previous, head, tail)
+    survival = _Survival(read_units(covered) if read is None else read, previous, head, tail)
     parts = {
         "facts": _eased(survival.of_everything()),
         "relevance": _eased(survival.of_what_matters_now()),
@@ -88,14 +91,14 @@ class _Survival:
 
     def __init__(
         self,
-        covered: Sequence[tuple[Seq, JsonMessage]],
+        covered: Units,
         previous: Sequence[JsonMessage],
         head: Sequence[JsonMessage],
         tail: Sequence[JsonMessage],
     ) -> None:
         reader = Reader()
         older = read_head(reader, _changed(previous, head))
-        facts = Facts([*older, *read_records(reader, covered)])
+        facts = Facts([*older, *passages_of(reader, covered)])
         in_tail = facts.held(read_records(reader, _unplaced(tail)))
         after = in_tail.joined(facts.held(read_head(reader, head)))
         self._facts, self._older = facts, len(older)

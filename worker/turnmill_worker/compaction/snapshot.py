@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from turnmill.contract.context import (
     Elision,
@@ -18,6 +18,7 @@ from turnmill.contract.names import Namespace, Seq, SessionId, Version
 from turnmill.contract.policy import Limits, Policy
 from turnmill_worker.compaction.ledger import Fact
 from turnmill_worker.compaction.tally import Tally, images, interactions
+from turnmill_worker.summarizers.extractive.units import Units
 
 __all__ = [
     "Count",
@@ -224,6 +225,8 @@ class SummaryRequest:
             it.
         ledger_tokens: set apart for these. The text may have more than its budget by as many of
             them as the facts it does not state leave.
+        read: the records without memories, as units; None while nobody has read them.
+        ranked: positions of the facts, those worth most first; ``()`` while nobody has ranked them.
     """
 
     previous: str
@@ -237,6 +240,8 @@ class SummaryRequest:
     material: tuple[tuple[str, str], ...] = ()
     facts: tuple[Fact, ...] = ()
     ledger_tokens: int = 0
+    read: Units | None = field(default=None, compare=False, repr=False)
+    ranked: tuple[int, ...] = field(default=(), compare=False, repr=False)
 
     @property
     def whole_tokens(self) -> int:
@@ -262,6 +267,8 @@ class Plan:
         forced: it need not save tokens: a count, or somebody, asked for it.
         ledger_tokens: most tokens of the facts shown, beside what a summary leaves; 0 shows none.
         facts: the ledger after it.
+        read: the records of ``covered`` without memories, as units; None while nobody has read
+            them.
     """
 
     strategy: str
@@ -277,6 +284,7 @@ class Plan:
     replaced: int = 0
     ledger_tokens: int = 0
     facts: tuple[Fact, ...] = ()
+    read: Units | None = field(default=None, compare=False, repr=False)
 
     @property
     def requests(self) -> tuple[SummaryRequest, ...]:

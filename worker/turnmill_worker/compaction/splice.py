@@ -8,7 +8,8 @@ from turnmill.contract.context import PinnedTurn, StoredContext
 from turnmill.contract.legality import CallTracker, violations
 from turnmill.contract.names import Version
 from turnmill.contract.render import render_head
-from turnmill_worker.compaction.apart import shown_beside, text_count, tokens_needed
+from turnmill_worker.compaction.apart import text_count
+from turnmill_worker.compaction.ledger import Beside, ledger_text
 from turnmill_worker.compaction.snapshot import Count, Plan, SummaryRequest, previous_text
 from turnmill_worker.errors import SummaryRejected
 
@@ -85,9 +86,12 @@ def _ledger(plan: Plan, draft: StoredContext, count: Count) -> str:
     most = plan.ledger_tokens if request is None else request.whole_tokens - text(prose)
     framed = draft.model_copy(update={"ledger": "…"})
     left = _most(plan) - _total(plan, count(render_head(framed))) - _SLACK_TOKENS
-    if request is not None and tokens_needed(prose, request, text) > min(most, left):
-        raise SummaryRejected("no room for the facts kept word for word")
-    return shown_beside(prose, plan.facts, min(most, left), text)
+    facts = Beside(prose, plan.facts, text, () if request is None else request.ranked)
+    if request is not None:
+        needed = text(ledger_text(facts.within(request.ledger_tokens)))
+        if needed > min(most, left):
+            raise SummaryRejected("no room for the facts kept word for word")
+    return ledger_text(facts.within(min(most, left)))
 
 
 def _most(plan: Plan) -> int:

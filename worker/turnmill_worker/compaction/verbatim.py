@@ -7,14 +7,15 @@ gone, no unit is longer than a few hundred characters, and reading stays linear 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import cache
 from itertools import groupby
-from typing import Any, Final, Literal
+from typing import Final, Literal, NamedTuple
 
 from turnmill_worker.summarizers.extractive.lexicon import STOP
 from turnmill_worker.summarizers.extractive.tokens import CAPS, CODE, kind_of
-from turnmill_worker.summarizers.extractive.units import Line, Source, Unit, Units, add_records
+from turnmill_worker.summarizers.extractive.units import Line, Source, Unit, Units
 
 __all__ = ["KINDS", "VALUE_AT", "Kind", "Mention", "mentions"]
 
@@ -34,8 +35,7 @@ _LONGEST: Final = 160
 """Characters of a command or error line; its beginning says what it is."""
 
 
-@dataclass(frozen=True, slots=True)
-class Mention:
+class Mention(NamedTuple):
     """One statement of a value.
 
     Attributes:
@@ -53,10 +53,8 @@ class Mention:
     replaces: bool = False
 
 
-def mentions(records: Sequence[tuple[int, Mapping[str, Any]]]) -> Iterator[Mention]:
+def mentions(found: Units) -> Iterator[Mention]:
     """Every value worth keeping word for word, in conversation order."""
-    found = Units([], [])
-    add_records(found, records)
     for _, members in groupby(found.units, key=lambda unit: unit.group):
         own = list(members)
         line = found.lines[own[0].line]
@@ -102,13 +100,15 @@ def _of_pair(unit: Unit, line: Line, owner: _Owner) -> Iterator[Mention]:
     if key in _SHELL and line.source is Source.CALL:
         yield Mention("command", value[:_LONGEST], line.name, seq, line.source)
         return
-    found = _patterns(value)
-    is_money = _MONEY_KEYS.search(key) is not None
-    if len(value) > 1 and _BARE_NUMBER.fullmatch(value) and (is_money or not found):
+    is_number = len(value) > 1 and _BARE_NUMBER.fullmatch(value) is not None
+    is_money = is_number and _MONEY_KEYS.search(key) is not None
+    settled = is_number and (is_money or ("." in value and value[0] != "-"))
+    found = [] if settled else _patterns(value)
+    if is_number and not found:
         found = [("money" if is_money else "number", value, 0)]
     for kind, text, _ in found:
-        settled = owner.is_identifier and not own and len(found) == 1
-        yield Mention(kind, text, label, seq, line.source, settled)
+        replaces = owner.is_identifier and not own and len(found) == 1
+        yield Mention(kind, text, label, seq, line.source, replaces)
 
 
 # --- sentences --------------------------------------------------------------------------------
@@ -123,6 +123,9 @@ _ERROR = re.compile(
     r"|\b(?:exit (?:code|status)|errno) -?\d|\bHTTP [45]\d\d\b",
     re.IGNORECASE,
 )
+_ERROR_WORDS: Final = (
+    *("error", "exception", "warning", "fatal", "panic", "failed", "exit ", "errno", "http "),
+)
 _WORD = re.compile(r"[^\W_][\w'’-]*")
 _VALUES: Final[tuple[Kind, ...]] = ("number", "money", "date")
 
@@ -132,14 +135,22 @@ def _of_prose(text: str, line: Line) -> Iterator[Mention]:
     if _COMMAND.match(text) and not text.endswith((".", "?", "!")):
         yield Mention("command", text[:_LONGEST], "", seq, line.source)
         return
-    if (error := _ERROR.search(text)) and line.source is not Source.USER:
+    if line.source is not Source.USER and (error := _error(text)):
         start = max(0, error.start() - _LONGEST // 2)
         yield Mention("error", text[start : start + _LONGEST], "", seq, line.source)
     found = _patterns(text)
+    if not found:
+        return
     words = _content_words(text, [(at, at + len(value)) for _, value, at in found])
     for kind, value, at in found:
         label, company = _nearest(words, at)
         yield Mention(kind, value, label, seq, line.source, kind in _VALUES and company > 1)
+
+
+def _error(text: str) -> re.Match[str] | None:
+    # Other letters have cases of their own, which only the expression knows.
+    low = text.lower() if text.isascii() else ""
+    return None if low and not any(map(low.__contains__, _ERROR_WORDS)) else _ERROR.search(text)
 
 
 def _content_words(text: str, taken: Sequence[tuple[int, int]]) -> list[tuple[int, str]]:
@@ -176,26 +187,65 @@ _UNIT: Final = (
     r"|[kMG]?Hz|[kM]?W|rpm|px|x|times|people|guests|nights|bags|items|rows|lines|requests"
     r"|[Pp]ercent|points?)\b)"
 )
-# One alternative per kind, the most specific first: the first that fits wins.
-_VALUE = re.compile(
+# The most specific kind first: the first that fits wins. Kinds that cannot fit, for want of a
+# character they begin or end with, are left out: trying all at every character takes far longer.
+_LOCATIONS: Final = (
     r"(?P<url>\b(?:https?|ftp|file|s3|redis|postgres(?:ql)?)://[^\s\"'<>)\]},;`]+)"
     r"|(?P<email>\b[\w.+-]{1,64}@[\w-]+(?:\.[\w-]+)+)"
     r"|(?P<path>(?<![\w/])(?:~/|\.{1,2}/|/)?(?:[\w.+-]+/){1,32}[\w.+-]*\w"
     r"|(?<![\w/])~?/[\w.+-]+|\b[A-Z]:\\[^\s\"'<>|]+"
     r"|\b[\w-]+\.(?:py|pyi|js|ts|tsx|jsx|json|ya?ml|toml|md|rst|txt|cfg|ini|sh|sql|c|h|cc|cpp|hpp"
     r"|go|rs|java|rb|php|html|css|csv|log|lock|xml|env|ipynb|png|jpe?g|pdf|zip|gz|service|conf)\b)"
-    r"|(?P<money>[$€£¥]\s?\d[\d,]*(?:\.\d+)?[kKMB]?\b"
+)
+_TIMES: Final = (
+    r"(?P<money>[$€£¥]\s?\d[\d,]*(?:\.\d+)?[kKMB]?\b"
     r"|\b\d[\d,]*(?:\.\d+)?\s?(?:USD|EUR|GBP|CHF|JPY|dollars?|euros?|cents)\b)"
     rf"|(?P<date>\b\d{{4}}-\d\d-\d\d(?:[T ]\d\d:\d\d(?::\d\d(?:\.\d+)?)?(?:Z|[+-]\d\d:?\d\d)?)?"
     rf"|\b{_MONTH}\.? \d{{1,2}}(?:st|nd|rd|th)?(?:,? \d{{4}})?\b"
     rf"|\b\d{{1,2}} {_MONTH}\.?(?:,? \d{{4}})?\b"
     rf"|\b{_MONTH} \d{{4}}\b|\b\d{{1,2}}/\d{{1,2}}/\d{{2,4}}\b"
     r"|\b\d{1,2}:\d\d(?::\d\d)?(?:\s?[ap]\.?m\b)?|\b\d{1,2}\s?[ap]m\b)"
-    r"|(?P<name>“[^”]{2,60}”|\"[^\"]{2,60}\"|`[^`]{2,60}`|(?<![\w])'[^']{2,60}'(?!\w))"
-    r"|(?P<phone>\+\d[\d ().-]{6,18}\d|\(\d{3}\) ?\d{3}-\d{4}|\b\d{3}-\d{3}-\d{4}\b)"
-    rf"|(?P<number>(?<![\w.,-])-?\d[\d,]*(?:\.\d+)?\s?{_UNIT}|(?<![\w.#-])\d+\.\d+(?![\w.]))"
-    r"|(?P<token>[#@]?\w+(?:[-_.:]\w+)*)",
 )
+_NAMES: Final = r"(?P<name>“[^”]{2,60}”|\"[^\"]{2,60}\"|`[^`]{2,60}`|(?<![\w])'[^']{2,60}'(?!\w))"
+_AMOUNTS: Final = (
+    r"(?P<phone>\+\d[\d ().-]{6,18}\d|\(\d{3}\) ?\d{3}-\d{4}|\b\d{3}-\d{3}-\d{4}\b)"
+    rf"|(?P<number>(?<![\w.,-])-?\d[\d,]*(?:\.\d+)?\s?{_UNIT}|(?<![\w.#-])\d+\.\d+(?![\w.]))"
+)
+_TOKEN: Final = r"(?P<token>[#@]?\w+(?:[-_.:]\w+)*)"
+_LOCATING = frozenset("@/\\")
+# A text that is one token: nothing else fits where it begins, and nothing is left behind it.
+_SINGLE = re.compile(r"[0-9]+|[#@]?[A-Za-z_]\w*(?:[-:]\w+)*")
+_DOTTED = re.compile(r"\.[a-z]")
+_DIGITS = frozenset("0123456789")
+_QUOTES = frozenset('“"`')
+_OPENING_QUOTE = re.compile(r"(?<!\w)'")
+
+
+def _value_in(text: str) -> re.Pattern[str]:
+    """What finds the values of this text."""
+    held = frozenset(text)
+    return _values(
+        locations=not held.isdisjoint(_LOCATING) or ("." in held and bool(_DOTTED.search(text))),
+        # Other scripts have digits, too.
+        amounts=not held.isdisjoint(_DIGITS) or not text.isascii(),
+        names=not held.isdisjoint(_QUOTES) or ("'" in held and bool(_OPENING_QUOTE.search(text))),
+    )
+
+
+@cache
+def _values(*, locations: bool, amounts: bool, names: bool) -> re.Pattern[str]:
+    parts = (
+        (_LOCATIONS, locations),
+        (_TIMES, amounts),
+        (_NAMES, names),
+        (_AMOUNTS, amounts),
+        (_TOKEN, True),
+    )
+    return re.compile("|".join(part for part, may in parts if may))
+
+
+_ONLY_TOKENS: Final = _values(locations=False, amounts=False, names=False)
+_MARKS: Final = frozenset("_@#")
 _ORDINAL = re.compile(r"\d+(?:st|nd|rd|th)", re.IGNORECASE)
 _CAMEL = re.compile(r"[a-z]+[A-Z]\w*|(?:[A-Z][a-z0-9]+){2,}")
 _MOST_NAME_WORDS: Final = 6
@@ -203,8 +253,13 @@ _MOST_NAME_WORDS: Final = 6
 
 def _patterns(text: str) -> list[tuple[Kind, str, int]]:
     """The values in a text with their kind and place, left to right."""
+    if _SINGLE.fullmatch(text):
+        return [("id", text, 0)] if _is_identifier(text) else []
     found: list[tuple[Kind, str, int]] = []
-    for match in _VALUE.finditer(text):
+    finder = _value_in(text)
+    if finder is _ONLY_TOKENS and not any(map(_is_identifier, finder.findall(text))):
+        return found
+    for match in finder.finditer(text):
         group, value, at = str(match.lastgroup), match[0], match.start()
         if group == "token":
             if _is_identifier(value):
@@ -223,10 +278,12 @@ def _patterns(text: str) -> list[tuple[Kind, str, int]]:
 
 
 def _is_identifier(token: str) -> bool:
+    if token.isalpha() and token.islower():
+        return False
     kind = kind_of(token)
     if kind == CAPS or _CAMEL.fullmatch(token):
         return True
     if kind != CODE or _ORDINAL.fullmatch(token):
         return False
     # Abbreviations and domains of prose ("e.g", "U.S") have dots and neither digit nor underscore.
-    return any(c.isdigit() or c in "_@#" for c in token) and len(token) > 1
+    return len(token) > 1 and (any(map(str.isdigit, token)) or not _MARKS.isdisjoint(token))

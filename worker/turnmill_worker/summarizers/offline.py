@@ -21,5 +21,6 @@ class ExtractiveSummarizer:
             previous=request.previous,
             budget_tokens=request.budget_tokens,
             count=counter.count,
+            read=request.read,
         )
         return Summary(text=text, model="extractive")

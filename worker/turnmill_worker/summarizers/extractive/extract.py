@@ -17,7 +17,7 @@ from turnmill_worker.summarizers.extractive.units import (
     Source,
     Unit,
     Units,
-    add_records,
+    read_units,
 )
 
 Count = Callable[[str], int]
@@ -29,15 +29,17 @@ def extract(
     previous: str = "",
     budget_tokens: int,
     count: Count,
+    read: Units | None = None,
 ) -> str:
     """What of `previous` and `records` is most likely to be needed, in at most `budget_tokens`.
 
     `records` are `(seq, OpenAI chat message)` in conversation order; `previous` is a summary this
-    function made of the turns before them. Never raises on any content. Pure and deterministic.
+    function made of the turns before them; `read` are the records' units, where somebody has read
+    them. Never raises on any content. Pure and deterministic.
     """
     found = Units([], [])
     add_previous(found, previous)
-    add_records(found, records)
+    found.add_all(read_units(records) if read is None else read)
     lines, units = found.lines, found.units
     if not units or budget_tokens <= 0:
         return ""

@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import Any, Final
+from itertools import chain
+from typing import Any, Final, NamedTuple
 
 from turnmill_worker.summarizers.extractive.text import capped, one_line
 
@@ -14,8 +14,7 @@ _LIST_RUN: Final = 8
 """List elements that share one unit: enough to keep short lists whole, few enough to choose."""
 
 
-@dataclass(frozen=True, slots=True)
-class Flat:
+class Flat(NamedTuple):
     """One JSON object: where it hung, and its `(key, value)` pairs, values already one line."""
 
     label: str
@@ -71,10 +70,12 @@ def _of_object(node: dict[str, Any]) -> tuple[list[tuple[str, str]], list[tuple[
 
 def _clashing(node: dict[str, Any]) -> set[str]:
     """The keys that two small children share, or one shares with the object itself."""
-    met = Counter(node.keys())
-    for key, child in node.items():
-        if isinstance(child, dict) and _is_inline(key, child):
-            met.update(child.keys())
+    small = [
+        child for key, child in node.items() if isinstance(child, dict) and _is_inline(key, child)
+    ]
+    if not small:
+        return set()
+    met = Counter(chain(node, *small))
     return {key for key, times in met.items() if times > 1}
 
 
@@ -82,7 +83,7 @@ def _is_inline(key: str, child: Any) -> bool:
     """Whether a child reads as part of its parent: scalars only, and no identifier for a key."""
     if isinstance(child, list):
         return not any(isinstance(value, dict | list) for value in child)
-    if len(child) > _LIST_RUN or any(character.isdigit() for character in key):
+    if len(child) > _LIST_RUN or any(map(str.isdigit, key)):
         return False
     return not any(isinstance(value, dict | list) for value in child.values())
 
@@ -94,10 +95,14 @@ def _runs(key: str, values: list[str]) -> Iterator[tuple[str, str]]:
 
 
 def _pair(key: str, value: str) -> Iterator[tuple[str, str]]:
-    return ((key[:64], piece) for piece in capped(value))
+    short = key[:64]
+    return ((short, piece) for piece in capped(value))
 
 
 def _scalar(value: Any) -> str:
     if value is None:
         return ""
-    return one_line(value) if isinstance(value, str) else json.dumps(value)
+    if isinstance(value, str):
+        return one_line(value)
+    # What `json.dumps` writes, at a tenth of its time.
+    return str(value) if type(value) is int else json.dumps(value)

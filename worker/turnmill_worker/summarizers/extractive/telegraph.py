@@ -35,7 +35,7 @@ def is_english(texts: Sequence[str]) -> bool:
 
 def is_guarded(words: Sequence[str]) -> bool:
     """Whether a negation, condition or exception is among these lower-case words."""
-    return not GUARDS.isdisjoint(words) or any("n't" in word for word in words)
+    return not GUARDS.isdisjoint(words) or "n't" in " ".join(words)
 
 
 def _retracts(tokens: Sequence[str], words: Sequence[str]) -> bool:

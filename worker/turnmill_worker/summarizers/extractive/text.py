@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Final
 
 from turnmill_worker.summarizers.extractive.lexicon import RETRACTIONS
@@ -21,7 +21,8 @@ _DATA_URL = re.compile(r"data:([a-z]{1,16})/[\w.+-]{1,64};base64,[A-Za-z0-9+/=_-
 _BREAK: Final = r"\s,;:\"{}\[\]<>|。、，；"
 # No language goes this far without a break: it is base64, a hash dump or noise. Tried only where
 # a run begins, or every character of a shorter run would start a search of its own.
-_RUN = re.compile(rf"(?<![^{_BREAK}])[^{_BREAK}]{{1024,}}")
+_LEAST_RUN: Final = 1024
+_RUN = re.compile(rf"(?<![^{_BREAK}])[^{_BREAK}]{{{_LEAST_RUN},}}")
 _SENTENCE = re.compile(r"(?<=[.!?…])\s+(?=[^\sa-z])|(?<=[。！？])")
 _ABBREVIATIONS: Final = ("Mr.", "Mrs.", "Ms.", "Dr.", "St.", "No.", "vs.", "Prof.", "e.g.", "i.e.")
 _BREAKS = re.compile(r"[\s,;:{}()\[\]<>|]")
@@ -32,6 +33,8 @@ _WORD = re.compile(r"[A-Za-z']+")
 
 def clean(text: str) -> str:
     """`text` without what could forge a line, break the tokenizer or bury the rest in base64."""
+    if len(text) < _LEAST_RUN and text.isprintable() and ";base64," not in text:
+        return text
     if ";base64," in text:
         text = _DATA_URL.sub(lambda url: f"[{url[1]}]", text)
     text = _SURROGATE.sub("\ufffd", _UNPRINTABLE.sub(" ", text.replace("\r", "\n")))
@@ -77,8 +80,15 @@ def _belongs(piece: str, before: str) -> bool:
     return before.endswith(_ABBREVIATIONS) or not _SPOKEN.search(piece)
 
 
-def capped(text: str) -> Iterator[str]:
+def capped(text: str) -> Iterable[str]:
     """`text` in pieces of at most `UNIT_CHARS`, cut at white space or punctuation if it can be."""
+    if len(text) > UNIT_CHARS:
+        return _cut(text)
+    whole = text.strip()
+    return (whole,) if whole else ()
+
+
+def _cut(text: str) -> Iterator[str]:
     start = 0
     while len(text) - start > UNIT_CHARS:
         breaks = [m.end() for m in _BREAKS.finditer(text, start + 200, start + UNIT_CHARS)]

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
-from typing import Final
+from collections.abc import Iterable
+from functools import lru_cache
+from itertools import chain
+from typing import Final, NamedTuple
 
 from turnmill_worker.summarizers.extractive.lexicon import NUMBER_WORDS, STOP
 
@@ -26,68 +28,119 @@ _DIGITS_OF_A_CODE: Final = 5
 
 # Linear: the separators and \w share no character, so no run can be read in two ways.
 _TOKEN = re.compile(r"[#$€£@/~]?\w+(?:[.,:/@+'’&%-]\w+)*%?")
+_ENDED = re.compile(rf"({_TOKEN.pattern})(?=([.!?:]?))")
 _PART = re.compile(r"[^\W_]+")
-_ENDS: Final = frozenset(".!?:")
 # Scripts written without spaces: there, two neighbouring characters serve as a word.
 _UNSPACED = re.compile("[\u0e00-\u0eff\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]")
+
+
+_LONGEST_WORD: Final = 24
+
+
+class Token(NamedTuple):
+    """What one token says.
+
+    Attributes:
+        concepts: its identifier, or its words.
+        bare: the same, without the mark some write before an identifier.
+        name: what it is called by, if its capital says it is a name.
+        is_identifier: words on both of its sides are no neighbours.
+    """
+
+    concepts: tuple[Concept, ...]
+    bare: tuple[Concept, ...]
+    name: Concept | None = None
+    is_identifier: bool = False
 
 
 class Reader:
     """Reads texts of one conversation; remembers tokens, since conversations repeat them."""
 
     def __init__(self) -> None:
-        self._known: dict[str, tuple[str, str, tuple[str, ...]]] = {}
+        self._known: dict[str, Token] = {}
+        self._fields: dict[str, dict[Concept, None]] = {}
 
-    def read(self, text: str, *, prose: bool) -> Iterator[Concept]:
+    def read(self, text: str, *, prose: bool) -> list[Concept]:
         """The `(kind, value)` concepts of `text`. Only prose tells names by their capital."""
-        known = self._known
+        found: list[Concept] = []
         before = ""
         opens = True
-        for match in _TOKEN.finditer(text):
-            token = match[0]
-            found = known.get(token)
-            if found is None:
-                found = known[token] = _analyse(token)
-            kind, value, roots = found
-            if kind in IDENTIFIERS:
-                yield (kind, value)
+        for token, ended in self.tokens(text):
+            if token.is_identifier:
+                found += token.concepts
                 before = ""
             else:
-                if kind == NAME and prose and not opens:
-                    yield (NAME, value)
-                for root in roots:
-                    yield (WORD, root)
+                if token.name is not None and prose and not opens:
+                    found.append(token.name)
+                for word in token.concepts:
+                    found.append(word)
+                    root = word[1]
                     if before:
-                        yield (PAIR, f"{before} {root}")
+                        found.append((PAIR, f"{before} {root}"))
                     before = root
-            opens = text[match.end() : match.end() + 1] in _ENDS
+            opens = bool(ended)
+        return found
+
+    def tokens(self, text: str) -> list[tuple[Token, str]]:
+        """The tokens of `text`, each with the mark behind it that ends a sentence, or ``""``."""
+        known, note = self._known, self._note
+        return [(known.get(token) or note(token), end) for token, end in _ENDED.findall(text)]
+
+    def bare(self, text: str) -> list[Token]:
+        """The tokens of `text`."""
+        known, note = self._known, self._note
+        return [known.get(token) or note(token) for token in _TOKEN.findall(text)]
+
+    def fields(self, text: str) -> dict[Concept, None]:
+        """The words and identifiers of a field's name, each once; remembered."""
+        found = self._fields.get(text)
+        if found is None:
+            read = chain.from_iterable(token.concepts for token in self.bare(text))
+            found = self._fields[text] = dict.fromkeys(read)
+        return found
+
+    def _note(self, token: str) -> Token:
+        plain = len(token) <= _LONGEST_WORD and token.isalpha()
+        found = self._known[token] = _word(token) if plain else _analyse(token)
+        return found
 
 
-def _analyse(token: str) -> tuple[str, str, tuple[str, ...]]:
-    """A token's kind, the value that identifies it, and the roots of its words."""
+def _analyse(token: str) -> Token:
     low = token.lower()
     if _UNSPACED.match(token):
         pairs = (low[at : at + 2] for at in range(max(1, len(low) - 1)))
-        return WORD, low, tuple(dict.fromkeys(pairs))
+        return _words(dict.fromkeys(pairs))
     kind = kind_of(token)
     if kind in IDENTIFIERS:
-        return kind, low.lstrip("$€£").rstrip("%"), ()
+        value = low.lstrip("$€£").rstrip("%")
+        bare = value.lstrip("#@/~") if kind == CODE else value
+        return Token(((kind, value),), ((kind, bare),), is_identifier=True)
     if low in STOP:
-        return WORD, low, ()
+        return _words(())
     parts = (low,) if low.isalpha() else _PART.findall(low)
-    roots = tuple(NUMBER_WORDS.get(part) or stem(part) for part in parts if part not in STOP)
-    return kind, low, roots
+    roots = (NUMBER_WORDS.get(part) or stem(part) for part in parts if part not in STOP)
+    return _words(roots, (NAME, low) if kind == NAME else None)
+
+
+def _words(roots: Iterable[str], name: Concept | None = None) -> Token:
+    concepts = tuple([(WORD, root) for root in roots])
+    return Token(concepts, concepts, name)
+
+
+# Plain words only: those are what conversations share, and identifiers are forgotten at once.
+_word = lru_cache(maxsize=1 << 14)(_analyse)
 
 
 def kind_of(token: str) -> str:
     """What sort of thing a token is: an identifier, a name or a plain word."""
-    if token.isdigit() and len(token) == 1:
-        return WORD
-    if any(character.isdigit() for character in token):
-        letters = any(character.isalpha() for character in token)
-        return CODE if letters or len(token) >= _DIGITS_OF_A_CODE else NUMBER
-    if "_" in token or "@" in token[1:] or "/" in token or "." in token:
-        return CODE
+    if not token.isalpha():
+        if token.isdigit() and len(token) == 1:
+            return WORD
+        if any(map(str.isdigit, token)):
+            letters = any(map(str.isalpha, token))
+            return CODE if letters or len(token) >= _DIGITS_OF_A_CODE else NUMBER
+        if "_" in token or "@" in token[1:] or "/" in token or "." in token:
+            return CODE
     if token.isupper() and 1 < len(token) <= _LONGEST_ACRONYM and token.lower() not in STOP:
         return CAPS
     return NAME if token[:1].isupper() else WORD

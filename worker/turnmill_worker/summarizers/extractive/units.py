@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from turnmill_worker.summarizers.extractive.flatten import Flat, flatten, parse_json
 from turnmill_worker.summarizers.extractive.text import one_line, sentences
@@ -41,8 +41,7 @@ class Line:
     """Carried over from the previous summary: already in telegraph style."""
 
 
-@dataclass(frozen=True, slots=True)
-class Unit:
+class Unit(NamedTuple):
     """The least that is kept or lost: a sentence, or one `key=value`.
 
     `line` and `group` are positions; `label` opens the group wherever one of its units is kept.
@@ -92,9 +91,26 @@ class Units:
                 self.units.append(unit)
             self.groups += 1
 
+    def add_all(self, other: Units) -> None:
+        """Adds the lines and units of another, behind those that are here."""
+        lines, groups = len(self.lines), self.groups
+        self.lines += other.lines
+        self.units += [
+            Unit(unit.line + lines, unit.group + groups, unit.label, unit.text, unit.body_at)
+            for unit in other.units
+        ]
+        self.groups += other.groups
+
     def _open(self, line: Line) -> None:
         self.lines.append(line)
         self.groups += 1
+
+
+def read_units(records: Sequence[tuple[int, Mapping[str, Any]]]) -> Units:
+    """The units of these messages: to be looked at by many, and changed by none."""
+    found = Units([], [])
+    add_records(found, records)
+    return found
 
 
 def add_records(into: Units, records: Sequence[tuple[int, Mapping[str, Any]]]) -> None:
