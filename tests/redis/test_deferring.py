@@ -347,3 +347,72 @@ def test_what_was_refused_for_its_quality_is_paid_for_too(
     assert summarize(Model()).outcome == "committed"
     [record] = records(redis_client, worker)
     assert record["prompt_tokens"] == 2_000
+
+
+# Nothing is asked over and over
+
+
+@pytest.mark.usefixtures("over_soft")
+def test_a_policy_that_changed_while_the_model_failed_is_tried_at_once(
+    summarize: Summarize, client: ContextClient, worker: Worker
+) -> None:
+    def remedy() -> None:
+        client.open("s", ASKING.model_copy(update={"model": "another"}))
+        worker.pipeline.estimate(worker.ref("s"))
+
+    summarize(Model(DOWN, meanwhile=remedy))
+
+    assert worker.hints.sent[-1] == (jobs.COMPACT, worker.ref("s"))
+    assert summarize(Model()).outcome == "committed"
+
+
+@pytest.mark.usefixtures("over_soft")
+def test_a_prompt_that_changes_with_every_step_does_not_keep_a_summary_from_being_written(
+    summarize: Summarize, client: ContextClient, worker: Worker
+) -> None:
+    steps = iter(range(100))
+
+    def step() -> None:
+        client.open("s", None, f"It is {next(steps)} o'clock.")
+        worker.pipeline.estimate(worker.ref("s"))
+
+    model, outcomes = Model(meanwhile=step), []
+    while "committed" not in outcomes and len(outcomes) < 20:
+        outcomes.append(summarize(model).outcome)
+
+    assert outcomes == ["stale"] * 3 + ["committed"]
+    assert model.asked == 3
+
+
+def test_what_was_not_good_enough_is_not_asked_again_for_turns_that_came_meanwhile(
+    summarize: Summarize, client: ContextClient, worker: Worker
+) -> None:
+    strict: dict[str, Any] = {"quality_threshold": 1.0, "strategies": ("rolling",)}
+    client.open("s", ASKING.model_copy(update=strict))
+    push_all(client, "s", chat(52))
+    worker.pipeline.estimate(worker.ref("s"))
+    worker.hints.sent.clear()
+
+    def step() -> None:
+        client.push("s", {"role": "user", "content": "Go on."})
+        worker.pipeline.estimate(worker.ref("s"))
+
+    assert summarize(Model(meanwhile=step)).outcome == "below-quality"
+
+    assert client.info("s").due_in_s is None
+    assert worker.hints.sent == []
+
+
+@pytest.mark.usefixtures("over_soft")
+def test_an_outage_moves_down_the_ladder_where_nobody_else_can_write_either(
+    summarize: Summarize, client: ContextClient, worker: Worker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refused(*_: object) -> Summary:
+        raise SummaryRejected("no room")
+
+    monkeypatch.setattr(ExtractiveSummarizer, "summarize", refused)
+    push_until_urgent(client, worker)
+
+    outcome = summarize(failing(DOWN))
+
+    assert (outcome.outcome, outcome.strategy) == ("committed", "window")

@@ -60,6 +60,9 @@ BATCHES = 8
 RETRY_AFTER_S = 5.0
 """When a summarizer's passing failure is tried again."""
 
+MOST_STALE = 3
+"""Summaries written for nothing, because settings changed meanwhile, before no model is asked."""
+
 POSTPONE_S = 60.0
 """When a session whose job met a defect is looked at again."""
 
@@ -183,6 +186,9 @@ class Pipeline:
 
     def summarize(self, ref: SessionRef) -> Outcome:
         """Bring the session to its target, asking the policy's summarizer when the plan does."""
+        if self._batching is not None:
+            # Here, because a session of the name of a forgotten one may have begun since.
+            self._batching.forget(ref)
         return self._compact(ref, summarize=True)
 
     def _compact(self, ref: SessionRef, *, summarize: bool) -> Outcome:
@@ -210,8 +216,12 @@ class Pipeline:
             return self._decide(ref, lease, snapshot, asked, batching, summarize=summarize)
 
     def _refused(self, ref: SessionRef, refusal: Refusal, *, summarize: bool) -> Outcome:
-        if refusal == "unknown" and summarize and self._batching is not None:
-            self._batching.forget(ref)
+        if refusal == "unknown" and self._batching is not None:
+            # Its keys expired while it awaited a batch; a forgotten one left no note.
+            if summarize:
+                self._batching.end(ref)
+            elif self._batching.awaits(ref):
+                self._await_turn(ref, room=0.0)
         return Outcome(outcome=refusal, session=ref.session)
 
     def forgotten(self, ref: SessionRef) -> None:
@@ -309,6 +319,9 @@ class Pipeline:
         """The first rung whose result is good enough to commit; a rejected one is gone below."""
         count = counting(counter)
         tried = self._tried(ref, snapshot) if summarize else Tried()
+        if tried.stale >= MOST_STALE:
+            # Its prompt may change with every step: what no model writes is there before the next.
+            writer, batching = Writer(lambda p: self._summarizers(p)[-1:], self._templates), None
         wasted = tried.spent
         rejected: list[str] = []
         poor: list[Draft] = []
@@ -429,7 +442,7 @@ class Pipeline:
             detail=draft.detail,
         )
         if not committed.version:
-            lease.retry(after_s=0, spent=draft.spent)
+            lease.retry(after_s=0, spent=draft.spent, stale=bool(draft.plan.requests))
             self._hints.send(jobs.COMPACT, ref)
             return Outcome(outcome="stale", session=ref.session, strategy=record.strategy)
         self._hints.send(jobs.ARCHIVE, ref)

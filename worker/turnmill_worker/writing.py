@@ -153,6 +153,8 @@ class Writer:
             wasted = sum((draft.spent for draft in drafts if draft is not chosen), wasted)
             return replace(chosen, wasted=wasted), _kinds(errors)
         failure = next((e for e in errors if isinstance(e, Transient)), errors[-1])
+        if isinstance(errors[-1], SummaryRejected) and not patient:
+            failure = errors[-1]  # nobody waits any more: the next rung may do without a model
         if isinstance(failure, SummaryRejected):
             failure.spent = wasted
         raise failure
