@@ -416,3 +416,28 @@ def test_an_outage_moves_down_the_ladder_where_nobody_else_can_write_either(
     outcome = summarize(failing(DOWN))
 
     assert (outcome.outcome, outcome.strategy) == ("committed", "window")
+
+
+@pytest.mark.usefixtures("over_soft")
+def test_what_every_rung_refused_is_not_asked_again_for_turns_that_came_meanwhile(
+    summarize: Summarize, client: ContextClient, worker: Worker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refused(*_: object) -> Summary:
+        raise SummaryRejected("no good")
+
+    monkeypatch.setattr(ExtractiveSummarizer, "summarize", refused)
+    client.open("s", ASKING.model_copy(update={"strategies": ("rolling",)}))
+    worker.pipeline.estimate(worker.ref("s"))
+
+    def step() -> None:
+        client.push("s", {"role": "user", "content": "Go on."})
+        worker.pipeline.estimate(worker.ref("s"))
+
+    model = Model(*[SummaryRejected("no good")] * 9, meanwhile=step)
+    assert summarize(model).outcome == "no-plan"
+
+    assert client.info("s").due_in_s is None
+    push_until_urgent(client, worker)
+    due_in_s = client.info("s").due_in_s
+    assert due_in_s is not None
+    assert due_in_s <= 0
