@@ -376,7 +376,8 @@ def test_a_prompt_that_changes_with_every_step_does_not_keep_a_summary_from_bein
         client.open("s", None, f"It is {next(steps)} o'clock.")
         worker.pipeline.estimate(worker.ref("s"))
 
-    model, outcomes = Model(meanwhile=step), []
+    model = Model(meanwhile=step)
+    outcomes: list[str] = []
     while "committed" not in outcomes and len(outcomes) < 20:
         outcomes.append(summarize(model).outcome)
 

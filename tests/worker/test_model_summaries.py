@@ -74,6 +74,21 @@ def test_a_model_writes_the_summary_and_its_cost_is_recorded(
     assert KEY not in worker.output()
 
 
+@pytest.mark.usefixtures("worker")
+def test_a_policy_says_which_model_is_asked_and_how(
+    client: ContextClient, endpoint: FakeEndpoint
+) -> None:
+    own = {"model": "gpt-4.1-mini", "temperature": 0.2, "max_output_tokens": 777}
+    client.open("s", ASKING.model_copy(update=own))
+
+    talk(client, "s")
+    committed(client, "s")
+
+    body = endpoint.requests[0].body
+    assert (body["model"], body["temperature"]) == ("gpt-4.1-mini", 0.2)
+    assert body["max_completion_tokens"] == 777
+
+
 @pytest.mark.parametrize("fault", ["401", "404", "429", "500", "reset", "malformed", "refusal"])
 def test_where_the_model_fails_the_extractive_summarizer_stands_in(
     client: ContextClient, worker: WorkerProcess, endpoint: FakeEndpoint, fault: Fault

@@ -70,18 +70,19 @@ class Sweeper:
     def run(self) -> int:
         """Hint what was missed in every namespace; returns how many hints were sent."""
         self._passes += 1
+        now_ms = self._now_ms()
         names = [Namespace(name.decode()) for name in sorted(self._redis.smembers(NAMESPACES))]
         if self._passes % EXPIRY_EVERY == 0:
             for name in names:
                 self._drop_expired(name)
-        missed = [self._missed(name) for name in names]
+        missed = [self._missed(name, now_ms) for name in names]
         backlog = [ref for stale, _ in missed for ref in stale]
         due = [ref for _, ripe in missed for ref in ripe]
         # A session handed on to a summarizer is due again too, until that job takes its lease.
         sent = self._estimates.send(backlog, (jobs.ESTIMATE,))
         sent += self._compacts.send(due, (jobs.COMPACT, jobs.SUMMARIZE))
         if self._passes % ARCHIVE_EVERY == 0:
-            left = [self._unarchived(name) for name in names]
+            left = [self._unarchived(name, now_ms) for name in names]
             kept = [ref for late, _ in left for ref in late if self._archive]
             sent += self._archives.send(kept, (jobs.ARCHIVE,))
             sent += self._forgets.send([ref for _, gone in left for ref in gone], (jobs.FORGET,))
@@ -89,9 +90,15 @@ class Sweeper:
             log.info("swept", backlog=len(backlog), due=len(due), hints=sent)
         return sent
 
-    def _unarchived(self, namespace: Namespace) -> tuple[list[SessionRef], list[SessionRef]]:
+    def _now_ms(self) -> int:
+        """By Redis' clock, as the lists' scores are: workers' clocks differ."""
+        seconds, micros = self._redis.time()
+        return int(seconds * 1000 + micros // 1000)
+
+    def _unarchived(
+        self, namespace: Namespace, now_ms: int
+    ) -> tuple[list[SessionRef], list[SessionRef]]:
         """Sessions whose turns wait too long for the archive, and sessions to forget there."""
-        now_ms = int(time.time() * 1000)
         stale_ms = now_ms - int(self._stale_after_s * 1000)
         with self._redis.pipeline(transaction=False) as pipe:
             for shard in range(SHARDS):
@@ -102,9 +109,10 @@ class Sweeper:
         gone = [[each.partition(b":")[2] for each in reply] for reply in replies[1::2]]
         return _refs(namespace, replies[0::2]), _refs(namespace, gone)
 
-    def _missed(self, namespace: Namespace) -> tuple[list[SessionRef], list[SessionRef]]:
+    def _missed(
+        self, namespace: Namespace, now_ms: int
+    ) -> tuple[list[SessionRef], list[SessionRef]]:
         """Sessions waiting too long in the backlog, and sessions whose time to compact came."""
-        now_ms = int(time.time() * 1000)
         stale_ms = now_ms - int(self._stale_after_s * 1000)
         with self._redis.pipeline(transaction=False) as pipe:
             for shard in range(SHARDS):
@@ -138,11 +146,11 @@ class Sweeper:
             return _refs(namespace, pipe.execute())
 
     def _owes_nothing(self, namespace: Namespace) -> bool:
-        """Whether no session is still to be forgotten in the archive."""
+        """Whether no session is still to be forgotten: in the archive, or where batches are."""
         with self._redis.pipeline(transaction=False) as pipe:
             for shard in range(SHARDS):
                 pipe.exists(shard_keys(namespace, shard).forgotten)
-            return not (self._archive and any(pipe.execute()))
+            return not any(pipe.execute())
 
 
 def _refs(namespace: Namespace, replies: Sequence[Sequence[bytes]]) -> list[SessionRef]:

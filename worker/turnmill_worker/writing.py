@@ -3,29 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
-from turnmill.contract.codec import encode_json
-from turnmill.contract.context import JsonMessage, StoredContext
+from turnmill.contract.context import JsonMessage
 from turnmill.contract.errors import InvalidTemplate, Transient, UnknownTemplate
-from turnmill.contract.legality import CallTracker
-from turnmill.contract.memories import is_memories
-from turnmill.contract.names import Seq
-from turnmill.contract.outcomes import Compaction
-from turnmill.contract.render import render_head
 from turnmill.contract.shorten import shorten
 from turnmill_worker.compaction.apart import with_facts
-from turnmill_worker.compaction.quality import Quality, score
 from turnmill_worker.compaction.readable import readable
 from turnmill_worker.compaction.snapshot import (
     Count,
-    LoggedTurn,
     Plan,
     Snapshot,
-    SummaryRequest,
-    records,
 )
 from turnmill_worker.compaction.splice import splice
+from turnmill_worker.drafts import NEAR, Draft, cost_of, quality_of
 from turnmill_worker.errors import (
     CircuitOpen,
     SummarizerFailed,
@@ -33,79 +24,16 @@ from turnmill_worker.errors import (
     SummaryDeferred,
     SummaryRejected,
 )
+from turnmill_worker.filling import detail_of, filled
 from turnmill_worker.ports import Counter, Summarizer, Summarizers, Templates
 from turnmill_worker.spending import NOTHING, Spent
-from turnmill_worker.templates.answers import parse_output, sections_found
-from turnmill_worker.templates.template import Template, render
+from turnmill_worker.templates.template import Template
 from turnmill_worker.values import Summary
 
-__all__ = ["Draft", "Writer"]
+__all__ = ["Writer"]
 
 
 Failure = SummaryRejected | SummarizerFailed | Transient
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Draft:
-    """A context ready to be committed.
-
-    Attributes:
-        before: the snapshot the plan was made from.
-        quality: None when nothing was covered or shortened.
-        detail: JSON about the managed view, or ``b""``.
-        wasted: by tries that led to nothing; the record counts it in.
-    """
-
-    before: Snapshot
-    plan: Plan
-    context: StoredContext
-    summaries: tuple[Summary, ...]
-    quality: Quality | None
-    detail: bytes
-    wasted: Spent = NOTHING
-
-    @property
-    def spent(self) -> Spent:
-        """All it cost."""
-        return sum((_cost(summary) for summary in self.summaries), self.wasted)
-
-    @property
-    def score(self) -> float:
-        """The quality's, or 1."""
-        return 1.0 if self.quality is None else self.quality.score
-
-    @property
-    def is_good_enough(self) -> bool:
-        """Whether it reaches the policy's threshold."""
-        return self.score >= self.before.policy.quality_threshold
-
-    @property
-    def record(self) -> Compaction:
-        """The compaction, as it is recorded and announced."""
-        before, plan, context = self.before, self.plan, self.context
-        covered = [turn for group in plan.covered for turn in group.turns]
-        after = plan.snapshot.usage
-        kept = sum(t.tokens for t in plan.snapshot.turns if t.seq > context.watermark)
-        return Compaction(
-            session=before.session,
-            version=context.version,
-            strategy=plan.strategy,
-            from_watermark=before.stored.watermark,
-            watermark=context.watermark,
-            turns=len(covered),
-            elided=len(context.elisions),
-            tokens_before=before.usage.total,
-            tokens_after=replace(after, summary=context.tokens, tail=kept).total,
-            last_seq=before.counted_seq,
-            quality=None if self.quality is None else round(self.quality.score, 4),
-            quality_parts={}
-            if self.quality is None
-            else {name: round(part, 4) for name, part in self.quality.parts.items()},
-            model=next((summary.model for summary in self.summaries), ""),
-            prompt_tokens=self.spent.prompt_tokens,
-            completion_tokens=self.spent.completion_tokens,
-            cost_usd=self.spent.cost_usd,
-        )
 
 
 class Writer:
@@ -114,6 +42,10 @@ class Writer:
     def __init__(self, summarizers: Summarizers, templates: Templates) -> None:
         self._summarizers = summarizers
         self._templates = templates
+
+    def hasty(self) -> Writer:
+        """A writer that asks no model."""
+        return Writer(lambda policy: self._summarizers(policy)[-1:], self._templates)
 
     def best(
         self,
@@ -124,7 +56,7 @@ class Writer:
         *,
         patient: bool = False,
     ) -> tuple[Draft, tuple[str, ...]]:
-        """The first summarizer's draft that is good enough, else the best there is.
+        """The first summarizer's draft that is good enough, or comes near the best there is.
 
         And the kinds of errors of those that failed on the way.
 
@@ -149,9 +81,10 @@ class Writer:
                 break
         wasted = _wasted(errors)
         if drafts:
-            chosen = max(drafts, key=lambda draft: draft.score)
+            best = max(draft.score for draft in drafts)
+            chosen = next(draft for draft in drafts if draft.score >= NEAR * best)
             wasted = sum((draft.spent for draft in drafts if draft is not chosen), wasted)
-            return replace(chosen, wasted=wasted), _kinds(errors)
+            return replace(chosen, rival=best, wasted=wasted), _kinds(errors)
         failure = next((e for e in errors if isinstance(e, Transient)), errors[-1])
         if isinstance(errors[-1], SummaryRejected) and not patient:
             failure = errors[-1]  # nobody waits any more: the next rung may do without a model
@@ -169,17 +102,23 @@ class Writer:
     ) -> Draft:
         """The context this plan leads to, with texts by this summarizer."""
         template = self._template(plan)
-        requests = [_filled(request, template, snapshot) for request in plan.requests]
-        summaries = tuple(summarizer.summarize(request, counter) for request in requests)
-        context = splice(plan, _texts(plan, summaries, count), count)
+        requests = [filled(request, template, snapshot) for request in plan.requests]
+        summaries: tuple[Summary, ...] = ()
+        try:
+            for request in requests:
+                summaries += (summarizer.summarize(request, counter),)
+            context = splice(plan, _texts(plan, summaries, count), count)
+        except (SummaryRejected, SummarizerFailed, SummarizerUnavailable) as error:
+            error.spent = sum(map(cost_of, summaries), error.spent)
+            raise
         goal = plan.snapshot.aim
-        detail = _detail(template, requests, summaries, snapshot, goal) if template else b""
+        detail = detail_of(template, requests, summaries, snapshot, goal) if template else b""
         return Draft(
             before=snapshot,
             plan=plan,
             context=context,
             summaries=summaries,
-            quality=_quality(snapshot, plan, context),
+            quality=quality_of(snapshot, plan, context),
             detail=detail,
         )
 
@@ -221,14 +160,6 @@ def _wasted(errors: Sequence[Failure]) -> Spent:
     return sum((error.spent for error in errors if isinstance(error, told)), NOTHING)
 
 
-def _cost(summary: Summary) -> Spent:
-    return Spent(
-        prompt_tokens=summary.prompt_tokens,
-        completion_tokens=summary.completion_tokens,
-        cost_usd=summary.cost_usd,
-    )
-
-
 def _texts(plan: Plan, summaries: Sequence[Summary], count: Count) -> list[str]:
     """The answers to the plan's requests; an event nobody had a word for quotes its turns."""
     texts = [summary.text for summary in summaries]
@@ -239,111 +170,3 @@ def _texts(plan: Plan, summaries: Sequence[Summary], count: Count) -> list[str]:
             for message in shorten([quoted], request.budget_tokens, count) or ():
                 texts[at] = message["content"]
     return texts
-
-
-def _filled(
-    request: SummaryRequest, template: Template | None, snapshot: Snapshot
-) -> SummaryRequest:
-    """The request with the template's text and, apart from it, what people and tools wrote.
-
-    Nothing of that is in the text: it becomes a system message.
-    """
-    if template is None or not request.template:
-        return request
-    names = {"recent_turns": "conversation", "previous_summary": "summary so far"}
-    shown = {
-        name: (names.get(name, name.replace("_", " ")), value)
-        for name, value in _values(request, snapshot).items()
-        if value and name in template.placeholders
-    }
-    pointers = {name: f'(given below, marked "{called}")' for name, (called, _) in shown.items()}
-    return replace(
-        request,
-        instructions=render(template, pointers).text,
-        material=tuple(given for name, given in shown.items() if name not in names),
-    )
-
-
-def _values(request: SummaryRequest, snapshot: Snapshot) -> dict[str, str]:
-    """What the placeholders stand for."""
-    return {
-        "recent_turns": readable(request.records),
-        "previous_summary": request.previous,
-        "system_prompt": snapshot.system,
-        "session": snapshot.session,
-        "memories": request.memories,
-        "reflections": request.reflections,
-        "latest_input": request.latest_input,
-    }
-
-
-def _quality(before: Snapshot, plan: Plan, context: StoredContext) -> Quality | None:
-    """The score of what the plan covers or shortens; None when it does neither.
-
-    Where it only shortens, all but the newest turns stand for what is covered: a stub is read
-    between turns that are whole.
-    """
-    kept = [turn for turn in plan.snapshot.turns if turn.seq > context.watermark]
-    tracker = CallTracker()
-    shown = [tracker.repair(turn.shown) for turn in kept]
-    covered = [*records(plan.covered), *_shortened(before, kept)]
-    older = 0
-    if not plan.covered:
-        older = max(len(kept) - before.policy.recent_turns_to_keep, 0)
-        covered = [(t.seq, message) for t in kept[:older] for message in t.original]
-    # Memories come from elsewhere: a summary does not keep them.
-    covered = [record for record in covered if not is_memories(record[1])]
-    if not covered:
-        return None
-    return score(
-        covered=covered,
-        previous=render_head(before.stored),
-        head=[*render_head(context), *(m for own in shown[:older] for m in own)],
-        tail=[message for own in shown[older:] for message in own],
-        kept_turns=len(kept),
-        wanted_turns=before.policy.recent_turns_to_keep,
-        turns=before.counted_seq,
-        compactions=before.compactions,
-        weights=before.policy.quality_weights,
-    )
-
-
-def _shortened(before: Snapshot, kept: Sequence[LoggedTurn]) -> list[tuple[Seq, JsonMessage]]:
-    """The originals of kept messages that this plan is the first to shorten."""
-    known = {turn.seq: turn.shown for turn in before.turns}
-    return [
-        (turn.seq, original)
-        for turn in kept
-        for original, was, shown in zip(turn.original, known[turn.seq], turn.shown, strict=True)
-        if shown is not was
-    ]
-
-
-def _detail(
-    template: Template,
-    requests: Sequence[SummaryRequest],
-    summaries: Sequence[Summary],
-    snapshot: Snapshot,
-    goal: int,
-) -> bytes:
-    """What the archive keeps about a managed view."""
-    request, summary = requests[0], summaries[0]
-    return encode_json(
-        {
-            "template": template.name,
-            "source": template.source,
-            "sha256": template.sha256,
-            "model": summary.model,
-            "raw_output": summary.text,
-            "parsed_output": parse_output(template, summary.text),
-            "input": render(template, _values(request, snapshot)).text,
-            "sections": list(sections_found(template, summary.text)),
-            "budget": {
-                "summary_tokens": request.budget_tokens,
-                "recent_turns": len({seq for seq, _ in request.records}),
-                "history_tokens": snapshot.history_tokens,
-                "context_tokens": snapshot.usage.total,
-                "goal_tokens": goal,
-            },
-        }
-    )

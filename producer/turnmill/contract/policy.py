@@ -89,6 +89,7 @@ class Policy(BaseModel):
         model: the endpoint's name for the model; the workers' own when empty.
         fallback_model: asked when ``model`` fails, before ``extractive``; none when empty.
         temperature: of the model; its default when None.
+        max_output_tokens: most tokens of one answer of the model, its reasoning included.
         batch: a model's summaries are asked for in batches, at half the price, while the session
             is far from its limits: each may take a day. For sessions that grow slowly, with a
             ``soft_ratio`` that leaves the time.
@@ -141,6 +142,7 @@ class Policy(BaseModel):
     model: str = Field(default="", max_length=200)
     fallback_model: str = Field(default="", max_length=200)
     temperature: float | None = Field(default=None, ge=0, le=2)
+    max_output_tokens: int = Field(default=4096, ge=64, le=1_000_000)
     batch: bool = False
     model_timeout_s: float = Field(default=60.0, gt=0, le=600)
     model_attempts: int = Field(default=3, ge=0, le=20)

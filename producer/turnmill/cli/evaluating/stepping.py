@@ -17,9 +17,10 @@ from turnmill_worker.compaction.demands import demands
 from turnmill_worker.compaction.snapshot import Count, LoggedTurn, Snapshot
 from turnmill_worker.compaction.strategies import plan as plan_compaction
 from turnmill_worker.decide import Skip, decide
+from turnmill_worker.drafts import Draft
 from turnmill_worker.errors import SummaryRejected
 from turnmill_worker.templates.loader import TemplateLoader
-from turnmill_worker.writing import Draft, Writer
+from turnmill_worker.writing import Writer
 
 __all__ = ["POLICIES", "Stepping"]
 

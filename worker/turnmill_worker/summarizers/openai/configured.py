@@ -37,6 +37,7 @@ def options_of(settings: Settings, model: str, policy: Policy) -> ModelOptions:
     return ModelOptions(
         model=model,
         temperature=policy.temperature,
+        max_output_tokens=policy.max_output_tokens,
         timeout_s=policy.model_timeout_s,
         window_tokens=settings.model_window_tokens,
         api=settings.model_api,
