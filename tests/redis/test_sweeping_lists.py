@@ -7,11 +7,14 @@ import time
 import pytest
 import redis
 
+from tests.processes import wait_until
+from tests.properties.stepping import SentHints
 from tests.redis.conftest import Worker
 from turnmill import ContextClient, Policy
 from turnmill.contract import jobs
-from turnmill.contract.keys import NAMESPACES
-from turnmill_worker.sweep import ARCHIVE_EVERY, EXPIRY_EVERY, Sweeper
+from turnmill.contract.keys import NAMESPACES, SWEEP_LEASE
+from turnmill.embedded import EmbeddedRedis
+from turnmill_worker.sweep import ARCHIVE_EVERY, EXPIRY_EVERY, Sweeper, SweepThread
 
 SMALL = Policy(max_tokens=512)
 LONG = {"role": "user", "content": "word " * 60}
@@ -60,3 +63,19 @@ def test_a_namespace_stays_listed_until_its_sessions_are_forgotten(
     for _ in range(EXPIRY_EVERY):
         sweeper.run()
     assert not redis_client.sismember(NAMESPACES, client.namespace)
+
+
+def test_long_passes_are_followed_by_long_pauses_in_which_nobody_else_sweeps(
+    own_server: EmbeddedRedis,
+) -> None:
+    with redis.Redis.from_url(own_server.url) as server:
+        server.sadd(NAMESPACES, *(f"n{at}" for at in range(200)))
+        sweeper = Sweeper(server, SentHints(), stale_after_s=2.0)
+        thread = SweepThread(sweeper, server, interval_s=0.01)
+        thread.start()
+        try:
+            wait_until(lambda: server.pttl(SWEEP_LEASE) > 100, what="a pause")
+        finally:
+            thread.stop()
+
+        assert not server.exists(SWEEP_LEASE)
