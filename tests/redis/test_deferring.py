@@ -168,6 +168,16 @@ def test_the_endpoints_own_wish_is_honoured_of_two_the_sooner(summarize: Summari
 
 
 @pytest.mark.usefixtures("over_soft")
+@pytest.mark.parametrize("wish_s", [86_400.0, 1e306])
+def test_an_endpoint_does_not_keep_sessions_waiting_for_longer_than_the_longest_pause(
+    summarize: Summarize, wish_s: float
+) -> None:
+    outcome = summarize(Model(RateLimited("429", retry_after_s=wish_s)))
+
+    assert (outcome.outcome, outcome.retry_s) == ("deferred", 300.0)
+
+
+@pytest.mark.usefixtures("over_soft")
 @pytest.mark.parametrize(
     "models",
     [
@@ -405,16 +415,22 @@ def test_what_was_not_good_enough_is_not_asked_again_for_turns_that_came_meanwhi
 
 
 @pytest.mark.usefixtures("over_soft")
+@pytest.mark.parametrize("error", [DOWN, CircuitOpen("open")])
 def test_an_outage_moves_down_the_ladder_where_nobody_else_can_write_either(
-    summarize: Summarize, client: ContextClient, worker: Worker, monkeypatch: pytest.MonkeyPatch
+    summarize: Summarize,
+    client: ContextClient,
+    worker: Worker,
+    monkeypatch: pytest.MonkeyPatch,
+    error: Exception,
 ) -> None:
     def refused(*_: object) -> Summary:
         raise SummaryRejected("no room")
 
     monkeypatch.setattr(ExtractiveSummarizer, "summarize", refused)
-    push_until_urgent(client, worker)
+    if error is DOWN:  # else it is waited for
+        push_until_urgent(client, worker)
 
-    outcome = summarize(failing(DOWN))
+    outcome = summarize(failing(error))
 
     assert (outcome.outcome, outcome.strategy) == ("committed", "window")
 
@@ -442,3 +458,22 @@ def test_what_every_rung_refused_is_not_asked_again_for_turns_that_came_meanwhil
     due_in_s = client.info("s").due_in_s
     assert due_in_s is not None
     assert due_in_s <= 0
+
+
+@pytest.mark.usefixtures("over_soft")
+def test_a_prompt_that_changes_with_every_step_does_not_end_the_pause(
+    summarize: Summarize, client: ContextClient, worker: Worker
+) -> None:
+    steps = iter(range(100))
+
+    def step() -> None:
+        client.open("s", None, f"It is {next(steps)} o'clock.")
+        worker.pipeline.estimate(worker.ref("s"))
+
+    model = failing(DOWN)
+    model.meanwhile = step
+    assert summarize(model).retry_s == 5.0
+    step()
+
+    assert summarize(model).outcome == "deferred"
+    assert model.asked == 1

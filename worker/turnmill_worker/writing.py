@@ -86,8 +86,8 @@ class Writer:
             wasted = sum((draft.spent for draft in drafts if draft is not chosen), wasted)
             return replace(chosen, rival=best, wasted=wasted), _kinds(errors)
         failure = next((e for e in errors if isinstance(e, Transient)), errors[-1])
-        if isinstance(errors[-1], SummaryRejected) and not patient:
-            failure = errors[-1]  # nobody waits any more: the next rung may do without a model
+        if isinstance(errors[-1], SummaryRejected):
+            failure = errors[-1]  # who comes last is asked when waiting is over: try the next rung
         if isinstance(failure, SummaryRejected):
             failure.spent = wasted
         raise failure

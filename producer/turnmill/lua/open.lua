@@ -58,13 +58,19 @@ if created then
 end
 if new_policy or new_system then
   -- Counts may rest on another encoding now, and the limits may have moved: look at it again.
-  redis.call('HINCRBY', meta, 'settings', 1)
-  redis.call('HDEL', meta, 'counted_settings', 'put_off', 'model_failures', 'error')
+  local settings = redis.call('HINCRBY', meta, 'settings', 1)
+  redis.call('HDEL', meta, 'counted_settings', 'put_off', 'error')
   if redis.call('HDEL', meta, 'parked_at') == 1 then
     redis.call('ZREM', parked, session)
   end
-  -- This may be the remedy it waits for.
-  if redis.call('HDEL', meta, 'deferred', 'failures') > 0 then
+  local waited = redis.call('HDEL', meta, 'failures')
+  -- A policy may be the remedy it waits for; prompts change with every step of some agents.
+  if new_policy then
+    redis.call('HSET', meta, 'policy_at', settings)
+    redis.call('HDEL', meta, 'model_failures')
+    waited = waited + redis.call('HDEL', meta, 'deferred')
+  end
+  if waited > 0 then
     redis.call('ZREM', due, session)
   end
   -- Nobody wants a summary that was asked for under other settings: for a worker to see, and to end it.

@@ -9,7 +9,7 @@ end
 redis.call('DEL', lease)
 local time = redis.call('TIME')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
-local seen = redis.call('HMGET', meta, 'epoch', 'counted_seq', 'settings', 'system_tokens', 'context_tokens', 'tail_tokens')
+local seen = redis.call('HMGET', meta, 'epoch', 'counted_seq', 'settings', 'system_tokens', 'context_tokens', 'tail_tokens', 'policy_at')
 if not seen[1] then
   redis.call('ZREM', due, session)
   return 0
@@ -21,15 +21,15 @@ if stale == 1 then
   redis.call('HINCRBY', meta, 'stale', 1)
 end
 local is_small = (tonumber(seen[4]) or 0) + (tonumber(seen[5]) or 0) + (tonumber(seen[6]) or 0) <= below
--- New settings may be the remedy: they neither wait nor count what failed before.
-local is_new = settings ~= '' and (seen[3] or '0') ~= settings
-if waits == 1 and not is_new then
+-- Another policy may be the remedy: it neither waits nor counts what failed before.
+local is_remedied = (tonumber(seen[7]) or 0) > (tonumber(settings) or 0)
+if waits == 1 and not is_remedied then
   redis.call('HINCRBY', meta, 'model_failures', 1)
   if is_small then
     redis.call('HSET', meta, 'deferred', 1)
   end
 end
-if waits == 1 and (is_new or not is_small) then
+if waits == 1 and (is_remedied or not is_small) then
   redis.call('ZADD', due, now, session)
   return 1
 end
@@ -38,7 +38,7 @@ if again_ms >= 0 then
   return 0
 end
 -- What was not good enough is no better for a few turns that came meanwhile.
-if is_new or ((seen[2] or '0') ~= counted_seq and not (put_off > 0 and is_small)) then
+if (seen[3] or '0') ~= settings or ((seen[2] or '0') ~= counted_seq and not (put_off > 0 and is_small)) then
   redis.call('ZADD', due, now, session)
   return 1
 end
