@@ -16,9 +16,18 @@ from turnmill.contract import jobs
 from turnmill.contract.errors import NoCheckpoint, Transient, TurnmillError, UnknownSession
 from turnmill.contract.outcomes import Outcome
 from turnmill_worker.archiving import Archiving
+from turnmill_worker.batching import BatchEndpoint, Batching, BatchNotes
 from turnmill_worker.exporting import Exporting
 from turnmill_worker.pipeline import Pipeline
-from turnmill_worker.ports import Archive, Hints, Outgoing, Sessions, States, Summarizer
+from turnmill_worker.ports import (
+    Archive,
+    Hints,
+    Outgoing,
+    Sessions,
+    States,
+    Summarizer,
+    Waiting,
+)
 from turnmill_worker.rollback import Rollback
 from turnmill_worker.templates.loader import TemplateLoader
 from turnmill_worker.tokens import counter_for
@@ -55,6 +64,10 @@ class Outside:
     archive: Archive
     hints: SentHints
     summarizer: Summarizer
+    model: Summarizer
+    waiting: Waiting
+    notes: BatchNotes
+    batches: BatchEndpoint
 
 
 class _Killed(BaseException):
@@ -187,16 +200,31 @@ def _stages(
         sessions=cast("Sessions", _SteppedSessions(outside.sessions, wait)),
         hints=hints,
         counters=counter_for,
-        summarizers=lambda _policy: [outside.summarizer],
+        summarizers=lambda policy: (
+            [outside.summarizer]
+            if policy.summarizer == "extractive"
+            else [outside.model, outside.summarizer]
+        ),
+        waiting=cast("Waiting", _Stepped(outside.waiting, wait)),
+        batching=Batching(
+            cast("BatchNotes", _Stepped(outside.notes, wait)),
+            cast("BatchEndpoint", _Stepped(outside.batches, wait)),
+        ),
     )
     archiving = Archiving(outgoing, archive, hints)
     rollback = Rollback(states, archive, counter_for)
+
+    def forget(ref: SessionRef) -> Outcome:
+        outcome = archiving.forget(ref)
+        pipeline.forgotten(ref)
+        return outcome
+
     return {
         jobs.ESTIMATE: pipeline.estimate,
         jobs.COMPACT: pipeline.compact,
-        jobs.SUMMARIZE: pipeline.summarize,
+        jobs.SUMMARIZE: lambda ref: pipeline.summarize(pipeline.chosen(ref)),
         jobs.ARCHIVE: archiving.archive,
-        jobs.FORGET: archiving.forget,
+        jobs.FORGET: forget,
         jobs.FORCE: lambda ref: pipeline.force(ref, template=str(asked or "")),
         jobs.ROLLBACK: lambda ref: rollback.rollback(ref, asked),
         jobs.EXPORT: Exporting(states, outgoing, archive).trajectory,

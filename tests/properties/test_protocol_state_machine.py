@@ -34,13 +34,14 @@ from hypothesis.stateful import (
 )
 
 from tests.pictures import data_url, picture, png
+from tests.properties.models import AnyBatches, AnySummarizer, WatchedNotes
 from tests.properties.stepping import Outside, SentHints, SteppedJob
 from tests.properties.strategies import SYSTEM_PROMPTS, GivenTurn, policies, turns
 from turnmill import ContextClient, Policy, SilentWaker, SystemPromptTooLarge, UnknownSession
 from turnmill.contract import jobs
 from turnmill.contract.blobs import join_images
 from turnmill.contract.context import JsonMessage, Pushed, StoredContext, TailTurn
-from turnmill.contract.errors import ArchiveUnavailable, NoCheckpoint, Transient
+from turnmill.contract.errors import ArchiveUnavailable, NoCheckpoint
 from turnmill.contract.keys import NAMESPACES, policies_key, session_keys, shard_keys, shard_of
 from turnmill.contract.legality import CallTracker, repair, violations
 from turnmill.contract.names import Namespace, Seq, SessionId
@@ -50,20 +51,20 @@ from turnmill.contract.turns import encode_turn, to_turn
 from turnmill.embedded import EmbeddedRedis
 from turnmill.pictures import take_pictures
 from turnmill_worker.archive.store import SqlArchive
-from turnmill_worker.compaction.snapshot import SummaryRequest
+from turnmill_worker.compaction.snapshot import Snapshot
 from turnmill_worker.compaction.tally import images, interactions
 from turnmill_worker.counting import counting
-from turnmill_worker.errors import SummaryRejected
 from turnmill_worker.exporting import Exporting
-from turnmill_worker.ports import Counter
 from turnmill_worker.records import Removed
+from turnmill_worker.spending import Spent
+from turnmill_worker.store.leases import RedisLease
 from turnmill_worker.store.outgoing import RedisOutgoing
 from turnmill_worker.store.sessions import RedisSessions
 from turnmill_worker.store.states import RedisStates
-from turnmill_worker.summarizers.offline import ExtractiveSummarizer
+from turnmill_worker.store.waiting import RedisWaiting
 from turnmill_worker.sweep import ARCHIVE_EVERY, Sweeper
 from turnmill_worker.tokens import count_messages, counter_for
-from turnmill_worker.values import Past, Recorded, Restored, SessionRef, Summary
+from turnmill_worker.values import Past, Recorded, Restored, SessionRef
 
 EXAMPLES = int(os.environ.get("TURNMILL_PROTOCOL_EXAMPLES", "15"))
 STEPS = 40
@@ -97,7 +98,7 @@ asked_for: list[dict[str, Any]] = [
     {"strategies": ("managed",), "recent_runs": 3, "passthrough_runs": 1},
 ]
 any_policy = st.builds(
-    lambda policy, asked, encoding, threshold, interval, keep: _any_policy(
+    lambda policy, asked, encoding, threshold, interval, keep, who, attempts, park: _any_policy(
         policy,
         {
             **asked,
@@ -105,6 +106,9 @@ any_policy = st.builds(
             "quality_threshold": threshold,
             "checkpoint_interval": interval,
             "keep_checkpoints": keep,
+            **dict(zip(("summarizer", "batch"), who, strict=True)),
+            "model_attempts": attempts,
+            "park_after": park,
         },
     ),
     policies((512, 1024)),
@@ -113,6 +117,9 @@ any_policy = st.builds(
     st.sampled_from([0.0, 0.0, 0.6]),
     st.sampled_from([0, 2, 3]),
     st.sampled_from([0, 2, 5]),
+    st.sampled_from([("extractive", False), ("openai", False), ("openai", True)]),
+    st.sampled_from([0, 1, 3]),
+    st.sampled_from([1, 3, 5]),
 )
 
 
@@ -189,26 +196,6 @@ class Session:
         return len(gone)
 
 
-class AnySummarizer:
-    """The other end of the ``Summarizer`` port: good, bad or down, as the test says."""
-
-    mood = "good"
-
-    def summarize(self, request: SummaryRequest, counter: Counter) -> Summary:
-        """An extract, or one of the ways to fail."""
-        match self.mood:
-            case "down":
-                raise Transient("no model answers")
-            case "refusing":
-                raise SummaryRejected("refused")
-            case "silent":
-                return Summary(text=" \n", model="any")
-            case "chatty":
-                return Summary(text="word " * 4 * request.budget_tokens, model="any")
-            case _:
-                return ExtractiveSummarizer().summarize(request, counter)
-
-
 class AnyArchive:
     """The archive, when its database is up."""
 
@@ -223,9 +210,23 @@ class AnyArchive:
 
 
 class WatchedSessions(RedisSessions):
-    """Sessions that tell the model how many tokens were counted."""
+    """Sessions that tell the model how many tokens were counted, and when there was no plan."""
 
     counted: Callable[[SessionRef, int], None]
+    given_up: Callable[[SessionRef, Snapshot], None]
+
+    def lease(self, ref: SessionRef, *, forced: bool = False) -> RedisLease:
+        """The lease, which tells."""
+        lease = super().lease(ref, forced=forced)
+        release = lease.release
+
+        def told(seen: Snapshot, *, spent: Spent | None = None) -> bool:
+            again = release(seen, spent=spent)
+            self.given_up(ref, seen)
+            return again
+
+        lease.release = told  # type: ignore[method-assign]
+        return lease
 
     def record_counts(self, ref: SessionRef, seen: Any, **counts: Any) -> Recorded:
         """Store them, and tell."""
@@ -265,11 +266,17 @@ class Protocol(RuleBasedStateMachine):
         self.archive = AnyArchive(archive)
         sessions = WatchedSessions(self.redis, lease_s=LEASE_S, archive=self.archive)
         sessions.counted = self._counted
+        sessions.given_up = self._given_up
+        self.sessions = sessions
         states = WatchedStates(self.redis)
         states.restored = self._restored
         self.states = states
         self.hints = SentHints()
         self.summarizer = AnySummarizer()
+        self.language_model = AnySummarizer()
+        self.batches = AnyBatches()
+        self.notes = WatchedNotes(self.redis)
+        self.given_ups: set[tuple[str, str, str, int]] = set()
         self.outside = Outside(
             sessions=sessions,
             states=states,
@@ -277,6 +284,10 @@ class Protocol(RuleBasedStateMachine):
             archive=self.archive,
             hints=self.hints,
             summarizer=self.summarizer,
+            model=self.language_model,
+            waiting=RedisWaiting(self.redis),
+            notes=self.notes,
+            batches=self.batches,
         )
         self.sweeper = Sweeper(self.redis, self.hints, stale_after_s=0)
         self.model: dict[str, Session] = {}
@@ -542,6 +553,29 @@ class Protocol(RuleBasedStateMachine):
     def change_mood(self, mood: str) -> None:
         self.summarizer.mood = mood
 
+    @rule(mood=st.sampled_from(["good", "down", "busy", "open", "misconfigured", "refusing"]))
+    def change_model(self, mood: str) -> None:
+        self.language_model.mood = mood
+
+    @rule(mood=st.sampled_from(["good", "slow", "down", "misconfigured"]))
+    def change_batches(self, mood: str) -> None:
+        self.batches.mood = mood
+
+    @precondition(lambda self: self.model)
+    @rule(data=st.data(), times=st.integers(1, 3))
+    def fail(self, data: st.DataObject, times: int) -> None:
+        name = data.draw(st.sampled_from(sorted(self.model)))
+        for _ in range(times):
+            self.sessions.failed(_ref(name), "KeyError")
+
+    @precondition(lambda self: self.model)
+    @rule(data=st.data())
+    def retry(self, data: st.DataObject) -> None:
+        name = data.draw(st.sampled_from(sorted(self.model)))
+        is_parked = self._is_parked(name)
+
+        assert self.client.retry(name) == is_parked
+
     # what goes wrong
 
     @rule(is_up=st.booleans())
@@ -573,7 +607,7 @@ class Protocol(RuleBasedStateMachine):
 
     @rule()
     def come_to_rest(self) -> None:
-        self.summarizer.mood = "good"
+        self.summarizer.mood = self.language_model.mood = self.batches.mood = "good"
         self.archive.is_up = True
         for job in list(self.jobs):
             self._finish(job)
@@ -589,6 +623,10 @@ class Protocol(RuleBasedStateMachine):
             assert self.redis.zrange(keys.unarchived, 0, -1) == []
             assert self.redis.zrange(keys.forgotten, 0, -1) == []
             assert {each.decode() for each in self._members(keys.due)} <= poor
+            assert not {*self._members(keys.due)} & {*self._members(keys.parked)}
+        parked = [name for name in self.model if self._is_parked(name)]
+        if not parked:  # such a one awaits what it awaits until it is retried
+            assert not self.batches.kept & self.notes.ever
         for name in NAMES:
             self._check_the_archive_has_no_more_than_it_should(name)
         for name in self.model:
@@ -616,7 +654,7 @@ class Protocol(RuleBasedStateMachine):
                 job = self.jobs[-1]
                 self._finish(job)
                 if job.outcome == "below-quality":
-                    poor.add(job.ref.session)
+                    poor.add(job.result.session)
                 elif job.outcome != "needs-summary":
                     idle = 0
             if idle > ARCHIVE_EVERY:
@@ -638,7 +676,7 @@ class Protocol(RuleBasedStateMachine):
     def _check_nothing_is_left_to_do(self, name: str) -> None:
         info = self.client.info(name)
         assert info.counted_seq == info.last_seq
-        if info.usage.total > info.limits.soft:
+        if info.usage.total > info.limits.soft and not self._is_parked(name):
             self._start(jobs.SUMMARIZE, _ref(name))
             job = self.jobs[-1]
             self._finish(job)
@@ -795,6 +833,32 @@ class Protocol(RuleBasedStateMachine):
             info = self.client.info(name)
             waiting = self.redis.zscore(keys.backlog, name) is not None
             assert waiting or info.counted_seq == info.last_seq
+            if waiting or info.usage.total <= info.limits.soft:
+                continue
+            state = (name, self._epoch(name), str(info.settings), info.counted_seq)
+            put_off: Any = self.redis.hget(keys.meta, "put_off")
+            assert (
+                self.redis.zscore(keys.due, name) is not None
+                or self._is_parked(name)
+                or state in self.given_ups
+                or info.usage.total < int(put_off or 0)
+            )
+
+    @invariant()
+    def a_parked_session_is_listed_as_one(self) -> None:
+        for name in NAMES:
+            keys = session_keys(NAMESPACE, SessionId(name))
+            listed = self.redis.zscore(keys.parked, name) is not None
+            assert listed == self._is_parked(name)
+
+    @invariant()
+    def the_ledger_has_facts_of_covered_turns_of_the_conversation_alone(self) -> None:
+        for name, session in self.model.items():
+            snapshot = self.sessions.snapshot(_ref(name))
+            assert snapshot is not None
+            covered = {seq for seq in session.kept() if seq <= snapshot.stored.watermark}
+            assert all(fact.seq in covered for fact in snapshot.facts)
+            assert all(fact.last_seq <= snapshot.stored.watermark for fact in snapshot.facts)
 
     @invariant()
     def every_key_is_in_the_table_and_only_lists_live_for_ever(self) -> None:
@@ -802,12 +866,13 @@ class Protocol(RuleBasedStateMachine):
         for name in NAMES:
             shard = shard_keys(NAMESPACE, shard_of(SessionId(name)))
             permanent |= {shard.backlog, shard.due, shard.index}
-            permanent |= {shard.unarchived, shard.forgotten}
+            permanent |= {shard.unarchived, shard.forgotten, shard.parked}
         owned = {key for n in self.model for key in session_keys(NAMESPACE, SessionId(n)).owned}
         found: Any = self.redis.keys("*")
         for raw in found:
             key = raw.decode()
-            assert key in permanent or key in owned or ":blob:" in key
+            shared = any(mark in key for mark in (":blob:", ":abandoned", "{summarize}"))
+            assert key in permanent or key in owned or shared
             assert key in permanent or self.redis.pttl(key) > 0
 
     # helpers
@@ -869,6 +934,14 @@ class Protocol(RuleBasedStateMachine):
         session.named = [saved for saved in session.named if stays(saved)]
         session.history_tokens += sum(n.tokens for t, n in state.turns if t.seq > counted)
         self.restorations[ref.session, version] = (state, gone)
+
+    def _given_up(self, ref: SessionRef, seen: Snapshot) -> None:
+        """Nothing can be planned for a session as it was then."""
+        self.given_ups.add((ref.session, seen.epoch, seen.settings, seen.counted_seq))
+
+    def _is_parked(self, name: str) -> bool:
+        keys = session_keys(NAMESPACE, SessionId(name))
+        return bool(self.redis.hexists(keys.meta, "parked_at"))
 
     def _let_time_pass(self) -> None:
         for name in NAMES:

@@ -28,6 +28,7 @@ from turnmill_worker.store.sessions import RedisSessions
 from turnmill_worker.summarizers.lazy import LazyBatches
 from turnmill_worker.summarizers.offline import ExtractiveSummarizer
 from turnmill_worker.summarizers.openai.configured import model_summarizer
+from turnmill_worker.sweep import EXPIRY_EVERY, Sweeper
 from turnmill_worker.templates.loader import TemplateLoader
 from turnmill_worker.tokens import counter_for
 from turnmill_worker.values import SessionRef
@@ -520,3 +521,46 @@ def due_in(patient: Patient) -> Callable[[], float]:
         return found
 
     return seconds
+
+
+@pytest.mark.parametrize("changed", [{"batch": False}, {"max_tokens": 2_400}])
+def test_a_changed_policy_has_the_session_looked_at_before_its_next_look(
+    patient: Patient, changed: dict[str, object]
+) -> None:
+    patient.hand_in()
+
+    patient.client.open("s", PATIENT.model_copy(update=changed))
+
+    due_in_s = patient.client.info("s").due_in_s
+    assert due_in_s is not None
+    assert due_in_s <= 0
+
+
+def test_a_batch_is_ended_though_a_session_of_the_same_name_began_since(patient: Patient) -> None:
+    patient.hand_in()
+    patient.client.forget("s")
+    patient.client.open("s", PATIENT)
+
+    patient.pipeline.forgotten(patient.ref)
+    assert patient.hints.sent[-1][0] == jobs.SUMMARIZE
+    patient.summarize()
+
+    assert patient.endpoint.batches.statuses == ["cancelled"]
+    assert patient.endpoint.batches.files == {}
+
+
+def test_the_batch_of_a_session_that_expired_is_ended(patient: Patient) -> None:
+    patient.hand_in()
+    patient.raw.delete(patient.keys.meta, patient.keys.log, patient.keys.counts)
+    sweeper = Sweeper(patient.raw, patient.hints, stale_after_s=0)
+
+    for _ in range(2 * EXPIRY_EVERY):
+        sweeper.run()
+    assert (jobs.COMPACT, patient.ref) in patient.hints.sent
+    assert patient.pipeline.compact(patient.ref).outcome == "unknown"
+    assert patient.hints.sent[-1] == (jobs.SUMMARIZE, patient.ref)
+    assert patient.summarize().outcome == "unknown"
+
+    assert patient.endpoint.batches.statuses == ["cancelled"]
+    assert patient.endpoint.batches.files == {}
+    assert not patient.awaits

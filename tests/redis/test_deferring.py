@@ -168,6 +168,16 @@ def test_the_endpoints_own_wish_is_honoured_of_two_the_sooner(summarize: Summari
 
 
 @pytest.mark.usefixtures("over_soft")
+@pytest.mark.parametrize("wish_s", [86_400.0, 1e306])
+def test_an_endpoint_does_not_keep_sessions_waiting_for_longer_than_the_longest_pause(
+    summarize: Summarize, wish_s: float
+) -> None:
+    outcome = summarize(Model(RateLimited("429", retry_after_s=wish_s)))
+
+    assert (outcome.outcome, outcome.retry_s) == ("deferred", 300.0)
+
+
+@pytest.mark.usefixtures("over_soft")
 @pytest.mark.parametrize(
     "models",
     [
@@ -347,3 +357,123 @@ def test_what_was_refused_for_its_quality_is_paid_for_too(
     assert summarize(Model()).outcome == "committed"
     [record] = records(redis_client, worker)
     assert record["prompt_tokens"] == 2_000
+
+
+# Nothing is asked over and over
+
+
+@pytest.mark.usefixtures("over_soft")
+def test_a_policy_that_changed_while_the_model_failed_is_tried_at_once(
+    summarize: Summarize, client: ContextClient, worker: Worker
+) -> None:
+    def remedy() -> None:
+        client.open("s", ASKING.model_copy(update={"model": "another"}))
+        worker.pipeline.estimate(worker.ref("s"))
+
+    summarize(Model(DOWN, meanwhile=remedy))
+
+    assert worker.hints.sent[-1] == (jobs.COMPACT, worker.ref("s"))
+    assert summarize(Model()).outcome == "committed"
+
+
+@pytest.mark.usefixtures("over_soft")
+def test_a_prompt_that_changes_with_every_step_does_not_keep_a_summary_from_being_written(
+    summarize: Summarize, client: ContextClient, worker: Worker
+) -> None:
+    steps = iter(range(100))
+
+    def step() -> None:
+        client.open("s", None, f"It is {next(steps)} o'clock.")
+        worker.pipeline.estimate(worker.ref("s"))
+
+    model = Model(meanwhile=step)
+    outcomes: list[str] = []
+    while "committed" not in outcomes and len(outcomes) < 20:
+        outcomes.append(summarize(model).outcome)
+
+    assert outcomes == ["stale"] * 3 + ["committed"]
+    assert model.asked == 3
+
+
+def test_what_was_not_good_enough_is_not_asked_again_for_turns_that_came_meanwhile(
+    summarize: Summarize, client: ContextClient, worker: Worker
+) -> None:
+    strict: dict[str, Any] = {"quality_threshold": 1.0, "strategies": ("rolling",)}
+    client.open("s", ASKING.model_copy(update=strict))
+    push_all(client, "s", chat(52))
+    worker.pipeline.estimate(worker.ref("s"))
+    worker.hints.sent.clear()
+
+    def step() -> None:
+        client.push("s", {"role": "user", "content": "Go on."})
+        worker.pipeline.estimate(worker.ref("s"))
+
+    assert summarize(Model(meanwhile=step)).outcome == "below-quality"
+
+    assert client.info("s").due_in_s is None
+    assert worker.hints.sent == []
+
+
+@pytest.mark.usefixtures("over_soft")
+@pytest.mark.parametrize("error", [DOWN, CircuitOpen("open")])
+def test_an_outage_moves_down_the_ladder_where_nobody_else_can_write_either(
+    summarize: Summarize,
+    client: ContextClient,
+    worker: Worker,
+    monkeypatch: pytest.MonkeyPatch,
+    error: Exception,
+) -> None:
+    def refused(*_: object) -> Summary:
+        raise SummaryRejected("no room")
+
+    monkeypatch.setattr(ExtractiveSummarizer, "summarize", refused)
+    if error is DOWN:  # else it is waited for
+        push_until_urgent(client, worker)
+
+    outcome = summarize(failing(error))
+
+    assert (outcome.outcome, outcome.strategy) == ("committed", "window")
+
+
+@pytest.mark.usefixtures("over_soft")
+def test_what_every_rung_refused_is_not_asked_again_for_turns_that_came_meanwhile(
+    summarize: Summarize, client: ContextClient, worker: Worker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refused(*_: object) -> Summary:
+        raise SummaryRejected("no good")
+
+    monkeypatch.setattr(ExtractiveSummarizer, "summarize", refused)
+    client.open("s", ASKING.model_copy(update={"strategies": ("rolling",)}))
+    worker.pipeline.estimate(worker.ref("s"))
+
+    def step() -> None:
+        client.push("s", {"role": "user", "content": "Go on."})
+        worker.pipeline.estimate(worker.ref("s"))
+
+    model = Model(*[SummaryRejected("no good")] * 9, meanwhile=step)
+    assert summarize(model).outcome == "no-plan"
+
+    assert client.info("s").due_in_s is None
+    push_until_urgent(client, worker)
+    due_in_s = client.info("s").due_in_s
+    assert due_in_s is not None
+    assert due_in_s <= 0
+
+
+@pytest.mark.usefixtures("over_soft")
+def test_a_prompt_that_changes_with_every_step_does_not_end_the_pause(
+    summarize: Summarize, client: ContextClient, worker: Worker
+) -> None:
+    steps = iter(range(100))
+
+    def step() -> None:
+        client.open("s", None, f"It is {next(steps)} o'clock.")
+        worker.pipeline.estimate(worker.ref("s"))
+
+    model = failing(DOWN)
+    model.meanwhile = step
+    assert summarize(model).retry_s == 5.0
+    step()
+
+    assert summarize(model).outcome == "deferred"
+    assert model.asked == 1

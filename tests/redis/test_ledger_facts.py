@@ -9,7 +9,7 @@ import pytest
 import redis
 
 from tests.processes import wait_until
-from tests.redis.conftest import Surface, Worker
+from tests.redis.conftest import Connect, Surface, Worker
 from tests.worker.harness import Monitor
 from turnmill import ContextClient, Policy
 from turnmill.embedded import EmbeddedRedis
@@ -66,14 +66,15 @@ def test_the_facts_an_agent_reads_are_in_its_context(either: Surface, full: str)
     assert [seq for seq in range(1, watermark + 1) if order(seq) not in head["content"]] == []
 
 
-def test_reads_do_not_fetch_the_facts(
-    client: ContextClient, worker: Worker, redis_server: EmbeddedRedis
-) -> None:
+def test_reads_do_not_fetch_the_facts(connect: Connect, own_server: EmbeddedRedis) -> None:
+    # A server of its own: what jobs of other tests' workers ask for is overheard as well.
+    client = connect(own_server.url)
     client.open("s", SMALL)
     client.push_many([("s", turn) for turn in turns(1, 16)])
-    assert worker.work("s") == "committed"
+    with redis.Redis.from_url(own_server.url) as raw:
+        assert Worker(raw, client.namespace).work("s") == "committed"
 
-    with Monitor(redis_server.url) as monitor:
+    with Monitor(own_server.url) as monitor:
         client.read("s")
         client.info("s")
         wait_until(lambda: client.info("s") and ":context" in monitor.text(), what="overheard")

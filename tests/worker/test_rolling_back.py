@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import threading
 from collections import Counter
 from collections.abc import Callable, Iterable
 from pathlib import Path
+from signal import SIGCONT, SIGSTOP
 from typing import Any
 
 import pytest
@@ -109,17 +111,22 @@ def test_a_compaction_under_way_is_refused_after_a_rollback(
     store: EmbeddedRedis,
     new_worker: Callable[..., WorkerProcess],
 ) -> None:
-    new_worker("compacting", queues="estimate,summarize")
-    new_worker("rolling", queues="compact")
+    # Without sweeps nobody but the job that writes the summary has the lease by then.
+    quiet = {"TURNMILL_SWEEP_INTERVAL_S": "3600"}
+    new_worker("rolling", queues="estimate,compact", env=quiet)
     client.open("s", ROLLING)
     client.push("s", {"role": "user", "content": "Before."})
     client.checkpoint("s", name="here")
     with Events(store.url) as events:
         push_all(client, "s", long_turns())
         wait_until(lambda: "needs-summary" in events.outcomes("s"))
+        compacting = new_worker("compacting", queues="summarize", env=quiet)
         wait_until(lambda: server.exists(keys_of(client, "s").lease))
-
-        result = client.rollback("s", timeout_s=30)
+        os.kill(compacting.pid, SIGSTOP)
+        try:
+            result = client.rollback("s", timeout_s=30)
+        finally:
+            os.kill(compacting.pid, SIGCONT)
 
         wait_until(lambda: "stale" in events.outcomes("s"), within_s=60)
     assert result.version == 1

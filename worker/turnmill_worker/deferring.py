@@ -22,6 +22,9 @@ def may_wait(snapshot: Snapshot, tried: Tried) -> bool:
 
 
 def pause_s(times: int, *, at_least_s: float | None = None, chance: float) -> float:
-    """Seconds until the next try after ``times`` earlier ones; ``chance`` in 0..1 spreads them."""
-    pause = min(FIRST_PAUSE_S * 2.0**times, LONGEST_PAUSE_S)
-    return max(pause, at_least_s or 0.0) * (1 + JITTER * chance)
+    """Seconds until the next try after ``times`` earlier ones; ``chance`` in 0..1 spreads them.
+
+    An endpoint that wishes for longer than the longest pause is not believed, as by its gate.
+    """
+    pause = min(max(FIRST_PAUSE_S * 2.0**times, at_least_s or 0.0), LONGEST_PAUSE_S)
+    return pause * (1 + JITTER * chance)

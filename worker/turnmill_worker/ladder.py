@@ -26,6 +26,9 @@ __all__ = ["RETRY_AFTER_S", "Ladder", "Means", "await_turn"]
 RETRY_AFTER_S = 5.0
 """When a summarizer's passing failure is tried again."""
 
+MOST_STALE = 3
+"""Summaries written for nothing, because the session changed meanwhile, before none is asked."""
+
 HANDOVER_S = 5.0
 """When the sweep doubts that a summary job handed on was ever received."""
 
@@ -93,6 +96,7 @@ class Ladder:
         count = counting(self._counter)
         tried = self.tried() if summarize else Tried()
         self._wasted = tried.spent
+        batching = self._unless_late(tried, batching)
         while True:
             below = self._rejected[-1] if self._rejected else ""
             plan = plan_compaction(self._snapshot, count, below=below)
@@ -125,6 +129,16 @@ class Ladder:
             self._rejected.append(plan.strategy)
             self._poor.append(draft)
 
+    def _unless_late(self, tried: Tried, batching: Batching | None) -> Batching | None:
+        """The same, and None after too many summaries for nothing: then no model is asked either.
+
+        A prompt may change with every step: what no model writes is there before the next.
+        """
+        if tried.stale < MOST_STALE or self._writer is not self._means.writer:
+            return batching
+        self._writer = self._writer.hasty()
+        return None
+
     def tried(self) -> Tried:
         """What came of asking models before; nobody looks where none is asked."""
         if self._snapshot.policy.summarizer == "extractive":
@@ -155,7 +169,8 @@ class Ladder:
             detail=draft.detail,
         )
         if not committed.version:
-            self._lease.retry(after_s=0, spent=draft.spent)
+            stale = bool(draft.plan.requests)
+            self._lease.retry(after_s=0, spent=draft.spent, stale=stale)
             self._hint_again()
             return self._outcome("stale", strategy=record.strategy)
         self._means.hints.send(jobs.ARCHIVE, self._ref)
@@ -205,18 +220,20 @@ class Ladder:
         to that, the best of what was written is better than nothing.
         """
         rejected = tuple(self._rejected)
-        if not self._poor:
-            return self.give_up("no-plan", rejected=rejected or None)
-        best = max(self._poor, key=lambda draft: draft.score)
+        if not rejected:
+            return self.give_up("no-plan")
+        best = max(self._poor, key=lambda draft: draft.score, default=None)
         now, limits = self._now.usage.total, self._now.limits
-        if now > limits.urgent:
+        if best is not None and now > limits.urgent:
             return self.commit(best)
         # What is not good enough now is no better a turn later: wait for a step's worth of them.
         step = max(int(limits.room * self._now.policy.min_progress_ratio), 1)
         spent = sum((each.spent for each in self._poor), self._wasted)
-        again = min(now + step, limits.urgent + 1)
+        again = min(now + step, max(limits.urgent, now) + 1)
         if self._lease.put_off(self._now, until_tokens=again, spent=spent):
             self._hint_again()
+        if best is None:
+            return self._outcome("no-plan", rejected=rejected)
         return self._outcome(
             "below-quality", strategy=best.plan.strategy, quality=best.score, rejected=rejected
         )

@@ -104,6 +104,9 @@ class Pipeline:
 
     def summarize(self, ref: SessionRef) -> Outcome:
         """Bring the session to its target, asking the policy's summarizer when the plan does."""
+        if self._batching is not None:
+            # Here, because a session of the name of a forgotten one may have begun since.
+            self._batching.forget(ref)
         return self._compact(ref, summarize=True)
 
     def _compact(self, ref: SessionRef, *, summarize: bool) -> Outcome:
@@ -131,8 +134,12 @@ class Pipeline:
             return self._decide(ref, lease, snapshot, asked, batching, summarize=summarize)
 
     def _refused(self, ref: SessionRef, refusal: Refusal, *, summarize: bool) -> Outcome:
-        if refusal == "unknown" and summarize and self._batching is not None:
-            self._batching.forget(ref)
+        if refusal == "unknown" and self._batching is not None:
+            # Its keys expired while it awaited a batch; a forgotten one left no note.
+            if summarize:
+                self._batching.end(ref)
+            elif self._batching.awaits(ref):
+                await_turn(self._means, ref, room=0.0)
         return Outcome(outcome=refusal, session=ref.session)
 
     def forgotten(self, ref: SessionRef) -> None:

@@ -94,8 +94,11 @@ class Lease(Protocol):
     def put_off(self, seen: Snapshot, *, until_tokens: int, spent: Spent | None = None) -> bool:
         """As ``release``; and the session is not due again below so many tokens."""
 
-    def retry(self, *, after_s: float, spent: Spent | None = None) -> None:
-        """Give it up; the session is due again after that many seconds."""
+    def retry(self, *, after_s: float, spent: Spent | None = None, stale: bool = False) -> None:
+        """Give it up; the session is due again after that many seconds.
+
+        ``stale`` says that a summary was written for nothing, which is counted.
+        """
 
     def defer(self, seen: Snapshot, *, after_s: float, spent: Spent) -> bool:
         """As ``retry``, waiting for a model; True when there is no room to, and it is due at once.

@@ -42,6 +42,10 @@ EXPIRY_CHECKS = 32
 """Sessions per shard whose expiry is looked at then, at random: all have their turn."""
 
 
+REST = 3
+"""Times a pass took that the next one waits at least: a quarter of a core is enough for it."""
+
+
 class SweepHints(Protocol):
     """What a sweep needs to publish."""
 
@@ -70,18 +74,19 @@ class Sweeper:
     def run(self) -> int:
         """Hint what was missed in every namespace; returns how many hints were sent."""
         self._passes += 1
+        now_ms = self._now_ms()
         names = [Namespace(name.decode()) for name in sorted(self._redis.smembers(NAMESPACES))]
         if self._passes % EXPIRY_EVERY == 0:
             for name in names:
                 self._drop_expired(name)
-        missed = [self._missed(name) for name in names]
+        missed = [self._missed(name, now_ms) for name in names]
         backlog = [ref for stale, _ in missed for ref in stale]
         due = [ref for _, ripe in missed for ref in ripe]
         # A session handed on to a summarizer is due again too, until that job takes its lease.
         sent = self._estimates.send(backlog, (jobs.ESTIMATE,))
         sent += self._compacts.send(due, (jobs.COMPACT, jobs.SUMMARIZE))
         if self._passes % ARCHIVE_EVERY == 0:
-            left = [self._unarchived(name) for name in names]
+            left = [self._unarchived(name, now_ms) for name in names]
             kept = [ref for late, _ in left for ref in late if self._archive]
             sent += self._archives.send(kept, (jobs.ARCHIVE,))
             sent += self._forgets.send([ref for _, gone in left for ref in gone], (jobs.FORGET,))
@@ -89,9 +94,15 @@ class Sweeper:
             log.info("swept", backlog=len(backlog), due=len(due), hints=sent)
         return sent
 
-    def _unarchived(self, namespace: Namespace) -> tuple[list[SessionRef], list[SessionRef]]:
+    def _now_ms(self) -> int:
+        """By Redis' clock, as the lists' scores are: workers' clocks differ."""
+        seconds, micros = self._redis.time()
+        return int(seconds * 1000 + micros // 1000)
+
+    def _unarchived(
+        self, namespace: Namespace, now_ms: int
+    ) -> tuple[list[SessionRef], list[SessionRef]]:
         """Sessions whose turns wait too long for the archive, and sessions to forget there."""
-        now_ms = int(time.time() * 1000)
         stale_ms = now_ms - int(self._stale_after_s * 1000)
         with self._redis.pipeline(transaction=False) as pipe:
             for shard in range(SHARDS):
@@ -102,9 +113,10 @@ class Sweeper:
         gone = [[each.partition(b":")[2] for each in reply] for reply in replies[1::2]]
         return _refs(namespace, replies[0::2]), _refs(namespace, gone)
 
-    def _missed(self, namespace: Namespace) -> tuple[list[SessionRef], list[SessionRef]]:
+    def _missed(
+        self, namespace: Namespace, now_ms: int
+    ) -> tuple[list[SessionRef], list[SessionRef]]:
         """Sessions waiting too long in the backlog, and sessions whose time to compact came."""
-        now_ms = int(time.time() * 1000)
         stale_ms = now_ms - int(self._stale_after_s * 1000)
         with self._redis.pipeline(transaction=False) as pipe:
             for shard in range(SHARDS):
@@ -138,11 +150,11 @@ class Sweeper:
             return _refs(namespace, pipe.execute())
 
     def _owes_nothing(self, namespace: Namespace) -> bool:
-        """Whether no session is still to be forgotten in the archive."""
+        """Whether no session is still to be forgotten: in the archive, or where batches are."""
         with self._redis.pipeline(transaction=False) as pipe:
             for shard in range(SHARDS):
                 pipe.exists(shard_keys(namespace, shard).forgotten)
-            return not (self._archive and any(pipe.execute()))
+            return not any(pipe.execute())
 
 
 def _refs(namespace: Namespace, replies: Sequence[Sequence[bytes]]) -> list[SessionRef]:
@@ -184,12 +196,16 @@ class _Repeater:
 
 
 class SweepThread:
-    """Sweeps every ``interval_s``, as long as no other worker does."""
+    """Sweeps every ``interval_s``, as long as no other worker does.
+
+    A pass costs some 130 commands per namespace: with very many of them it pauses for longer.
+    """
 
     def __init__(self, sweeper: Sweeper, client: Any, *, interval_s: float) -> None:
         self._sweeper = sweeper
         self._redis = client
         self._interval_s = interval_s
+        self._pause_s = interval_s
         self._owner = uuid.uuid4().hex.encode()
         self._ended = threading.Event()
         self._thread = threading.Thread(target=self._run, name="turnmill-sweep", daemon=True)
@@ -204,19 +220,29 @@ class SweepThread:
         self._thread.join(timeout=5)
 
     def _run(self) -> None:
-        while not self._ended.wait(self._interval_s):
+        while not self._ended.wait(self._pause_s):
             try:
                 if self._is_mine():
+                    began = time.monotonic()
                     self._sweeper.run()
+                    self._rest(time.monotonic() - began)
+                else:
+                    self._pause_s = self._interval_s
             except Exception as error:  # noqa: BLE001 - Redis or the broker is down; try again
                 log.warning("sweep failed", error=type(error).__name__)
         with suppress(redis.RedisError):
             if self._redis.get(SWEEP_LEASE) == self._owner:
                 self._redis.delete(SWEEP_LEASE)
 
+    def _rest(self, took_s: float) -> None:
+        """Pause until the next pass; nobody else begins one meanwhile."""
+        self._pause_s = max(self._interval_s, REST * took_s)
+        if self._redis.get(SWEEP_LEASE) == self._owner:
+            self._redis.pexpire(SWEEP_LEASE, int(self._pause_s * 3000))
+
     def _is_mine(self) -> bool:
         # The same worker sweeps as long as it lives, because it remembers what it has hinted.
-        hold_ms = int(self._interval_s * 3000)
+        hold_ms = int(self._pause_s * 3000)
         if self._redis.set(SWEEP_LEASE, self._owner, nx=True, px=hold_ms):
             return True
         if self._redis.get(SWEEP_LEASE) != self._owner:

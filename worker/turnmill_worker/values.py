@@ -142,10 +142,12 @@ class Tried:
 
     Attributes:
         deferrals: how often it was put off because they failed.
+        stale: how often a summary came too late, because the session had changed meanwhile.
         spent: for nothing.
     """
 
     deferrals: int = 0
+    stale: int = 0
     spent: Spent = NOTHING
 
 

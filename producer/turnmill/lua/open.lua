@@ -1,5 +1,5 @@
 -- Create the session, or change its policy or system prompt; an empty policy means "as it was".
--- KEYS: meta, log, ids, counts, context, facts, covered, commits, compactions, checkpoints, named, backlog, due, parked, index, blob
+-- KEYS: meta, log, ids, counts, context, facts, covered, commits, compactions, checkpoints, named, batch, backlog, due, parked, index, blob
 -- ARGV: session, policy, policy_name, hard:number, ttl_ms:number, checkpoint_every:number, keep_checkpoints:number, has_system:number, system, system_tokens:number, is_final:number, min_room:number
 -- returns: 1 created, 2 changed, 3 unchanged, then 1 when a hint is needed; or 0, system tokens, hard limit: nothing was changed, because the prompt leaves no room, or may not by a bound that is not final
 local seen = redis.call('HMGET', meta, 'epoch', 'policy', 'system', 'hard', 'system_tokens', 'ttl_ms')
@@ -58,14 +58,24 @@ if created then
 end
 if new_policy or new_system then
   -- Counts may rest on another encoding now, and the limits may have moved: look at it again.
-  redis.call('HINCRBY', meta, 'settings', 1)
-  redis.call('HDEL', meta, 'counted_settings', 'put_off', 'model_failures', 'error')
+  local settings = redis.call('HINCRBY', meta, 'settings', 1)
+  redis.call('HDEL', meta, 'counted_settings', 'put_off', 'error')
   if redis.call('HDEL', meta, 'parked_at') == 1 then
     redis.call('ZREM', parked, session)
   end
-  -- This may be the remedy it waits for.
-  if redis.call('HDEL', meta, 'deferred', 'failures') > 0 then
+  local waited = redis.call('HDEL', meta, 'failures')
+  -- A policy may be the remedy it waits for; prompts change with every step of some agents.
+  if new_policy then
+    redis.call('HSET', meta, 'policy_at', settings)
+    redis.call('HDEL', meta, 'model_failures')
+    waited = waited + redis.call('HDEL', meta, 'deferred')
+  end
+  if waited > 0 then
     redis.call('ZREM', due, session)
+  end
+  -- Nobody wants a summary that was asked for under other settings: for a worker to see, and to end it.
+  if redis.call('EXISTS', batch) == 1 then
+    redis.call('ZADD', due, now, session)
   end
   return {created and 1 or 2, redis.call('ZADD', backlog, 'NX', now, session)}
 end

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
+import redis
 from pydantic import ValidationError
 
 from turnmill.client import run_script
+from turnmill.commands import translate
 from turnmill.contract.keys import session_keys
 from turnmill.contract.scripts import load_script
 from turnmill_worker.batching import Noted
@@ -49,7 +51,10 @@ class RedisBatchNotes:
 
     def abandons(self, ref: SessionRef) -> bool:
         """Whether there is one that a forgotten session of this one's shard awaited."""
-        return bool(self._redis.exists(session_keys(ref.namespace, ref.session).abandoned))
+        try:
+            return bool(self._redis.exists(session_keys(ref.namespace, ref.session).abandoned))
+        except redis.RedisError as error:
+            raise translate(error) from error
 
     def abandoned(self, ref: SessionRef) -> Awaited | None:
         """One that a forgotten session awaited, of the sessions in this one's shard; only once."""

@@ -101,16 +101,18 @@ class RedisLease:
 
     def put_off(self, seen: Snapshot, *, until_tokens: int, spent: Spent | None = None) -> bool:
         """As ``release``; and the session is not due again below so many tokens."""
-        return self._release(seen, put_off=until_tokens, spent=spent)
+        below = until_tokens - Usage.REPLY - 1
+        return self._release(seen, put_off=until_tokens, spent=spent, below=below)
 
-    def retry(self, *, after_s: float, spent: Spent | None = None) -> None:
+    def retry(self, *, after_s: float, spent: Spent | None = None, stale: bool = False) -> None:
         """Give it up; the session is due again after that many seconds."""
-        self._release(again_ms=int(after_s * 1000), spent=spent)
+        self._release(again_ms=int(after_s * 1000), spent=spent, stale=stale)
 
     def defer(self, seen: Snapshot, *, after_s: float, spent: Spent) -> bool:
         """As ``retry``, waiting for a model; True when there is no room to: it is due at once."""
         below = max(seen.limits.urgent - Usage.REPLY, 0)
-        return self._release(again_ms=int(after_s * 1000), spent=spent, deferred_below=below)
+        again_ms = int(after_s * 1000)
+        return self._release(seen, again_ms=again_ms, spent=spent, waits=True, below=below)
 
     def _release(
         self,
@@ -119,7 +121,9 @@ class RedisLease:
         again_ms: int = -1,
         put_off: int = 0,
         spent: Spent | None = None,
-        deferred_below: int = -1,
+        stale: bool = False,
+        waits: bool = False,
+        below: int = -1,
     ) -> bool:
         self._ended.set()
         reply = self._run(
@@ -132,7 +136,9 @@ class RedisLease:
             again_ms=again_ms,
             put_off=put_off,
             spent="" if spent in (None, NOTHING) else json.dumps(asdict(spent)),
-            deferred_below=deferred_below,
+            stale=int(stale),
+            waits=int(waits),
+            below=below,
         )
         return bool(reply)
 

@@ -224,11 +224,13 @@ class RedisSessions:
     def tried(self, ref: SessionRef) -> Tried:
         """What came of asking models since the last commit."""
         try:
-            deferrals, spent = self._redis.hmget(_keys(ref).meta, "model_failures", "spent")
+            deferrals, stale, spent = self._redis.hmget(
+                _keys(ref).meta, "model_failures", "stale", "spent"
+            )
         except redis.RedisError as error:
             raise translate(error) from error
         known = Spent(**json.loads(spent)) if spent else NOTHING
-        return Tried(deferrals=int(deferrals or 0), spent=known)
+        return Tried(deferrals=int(deferrals or 0), stale=int(stale or 0), spent=known)
 
     def commit(
         self,

@@ -1,7 +1,7 @@
 -- Give up a lease: the session leaves the due list, or is due again after a while, or with more tokens.
 -- KEYS: meta, lease, due
--- ARGV: session, owner, counted_seq, settings, again_ms:number, put_off:number, spent, deferred_below:number
--- spent: on models since the last commit, or nothing new; deferred_below: tokens up to which it waits for its model, or -1
+-- ARGV: session, owner, counted_seq, settings, again_ms:number, put_off:number, spent, stale:number, waits:number, below:number
+-- spent: on models since the last commit, or nothing new; stale: 1 when a summary was written for nothing; waits: 1 when it waits for its model; below: tokens up to which it may wait, or is put off
 -- returns: 1 when it is due at once: turns were counted or settings changed since, or it has no room left to wait; else 0
 if redis.call('GET', lease) ~= owner then
   return 0
@@ -9,30 +9,41 @@ end
 redis.call('DEL', lease)
 local time = redis.call('TIME')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
-local known = redis.call('EXISTS', meta) == 1
-if spent ~= '' and known then
+local seen = redis.call('HMGET', meta, 'epoch', 'counted_seq', 'settings', 'system_tokens', 'context_tokens', 'tail_tokens', 'policy_at')
+if not seen[1] then
+  redis.call('ZREM', due, session)
+  return 0
+end
+if spent ~= '' then
   redis.call('HSET', meta, 'spent', spent)
 end
-if deferred_below >= 0 and known then
+if stale == 1 then
+  redis.call('HINCRBY', meta, 'stale', 1)
+end
+local is_small = (tonumber(seen[4]) or 0) + (tonumber(seen[5]) or 0) + (tonumber(seen[6]) or 0) <= below
+-- Another policy may be the remedy: it neither waits nor counts what failed before.
+local is_remedied = (tonumber(seen[7]) or 0) > (tonumber(settings) or 0)
+if waits == 1 and not is_remedied then
   redis.call('HINCRBY', meta, 'model_failures', 1)
-  local size = redis.call('HMGET', meta, 'system_tokens', 'context_tokens', 'tail_tokens')
-  if (tonumber(size[1]) or 0) + (tonumber(size[2]) or 0) + (tonumber(size[3]) or 0) > deferred_below then
-    redis.call('ZADD', due, now, session)
-    return 1
+  if is_small then
+    redis.call('HSET', meta, 'deferred', 1)
   end
-  redis.call('HSET', meta, 'deferred', 1)
+end
+if waits == 1 and (is_remedied or not is_small) then
+  redis.call('ZADD', due, now, session)
+  return 1
 end
 if again_ms >= 0 then
   redis.call('ZADD', due, now + again_ms, session)
   return 0
 end
-local seen = redis.call('HMGET', meta, 'epoch', 'counted_seq', 'settings')
-if seen[1] and ((seen[2] or '0') ~= counted_seq or (seen[3] or '0') ~= settings) then
+-- What was not good enough is no better for a few turns that came meanwhile.
+if (seen[3] or '0') ~= settings or ((seen[2] or '0') ~= counted_seq and not (put_off > 0 and is_small)) then
   redis.call('ZADD', due, now, session)
   return 1
 end
 redis.call('ZREM', due, session)
-if put_off > 0 and seen[1] then
+if put_off > 0 then
   redis.call('HSET', meta, 'put_off', put_off)
 end
 return 0

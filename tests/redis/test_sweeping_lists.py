@@ -1,0 +1,81 @@
+"""What a sweep finds, by Redis' clock alone, and what it leaves listed."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+import redis
+
+from tests.processes import wait_until
+from tests.properties.stepping import SentHints
+from tests.redis.conftest import Worker
+from turnmill import ContextClient, Policy
+from turnmill.contract import jobs
+from turnmill.contract.keys import NAMESPACES, SWEEP_LEASE
+from turnmill.embedded import EmbeddedRedis
+from turnmill_worker.sweep import ARCHIVE_EVERY, EXPIRY_EVERY, Sweeper, SweepThread
+
+SMALL = Policy(max_tokens=512)
+LONG = {"role": "user", "content": "word " * 60}
+
+
+@pytest.mark.parametrize("skew_s", [-3600.0, 3600.0])
+def test_a_workers_clock_may_be_wrong(
+    client: ContextClient,
+    worker: Worker,
+    redis_client: redis.Redis,
+    monkeypatch: pytest.MonkeyPatch,
+    skew_s: float,
+) -> None:
+    client.open("waits", SMALL)
+    client.push_many([("waits", LONG)] * 12)
+    worker.pipeline.estimate(worker.ref("waits"))
+    redis_client.zincrby(worker.keys("waits").due, 60_000, "waits")
+    client.push("missed", LONG)
+    redis_client.zincrby(worker.keys("missed").backlog, -60_000, "missed")
+    wrong = time.time() + skew_s
+    monkeypatch.setattr(time, "time", lambda: wrong)
+    worker.hints.sent.clear()
+
+    Sweeper(redis_client, worker.hints, stale_after_s=2.0).run()
+
+    assert (jobs.ESTIMATE, worker.ref("missed")) in worker.hints.sent
+    assert (jobs.COMPACT, worker.ref("waits")) not in worker.hints.sent
+
+
+@pytest.mark.parametrize("archive", [True, False])
+def test_a_namespace_stays_listed_until_its_sessions_are_forgotten(
+    client: ContextClient, worker: Worker, redis_client: redis.Redis, *, archive: bool
+) -> None:
+    client.push("s", LONG)
+    client.forget("s")
+    sweeper = Sweeper(redis_client, worker.hints, stale_after_s=0, archive=archive)
+
+    for _ in range(EXPIRY_EVERY):
+        sweeper.run()
+    worker.hints.sent.clear()
+    for _ in range(ARCHIVE_EVERY):
+        sweeper.run()
+
+    assert (jobs.FORGET, worker.ref("s")) in worker.hints.sent
+    redis_client.delete(worker.keys("s").forgotten)
+    for _ in range(EXPIRY_EVERY):
+        sweeper.run()
+    assert not redis_client.sismember(NAMESPACES, client.namespace)
+
+
+def test_long_passes_are_followed_by_long_pauses_in_which_nobody_else_sweeps(
+    own_server: EmbeddedRedis,
+) -> None:
+    with redis.Redis.from_url(own_server.url) as server:
+        server.sadd(NAMESPACES, *(f"n{at}" for at in range(200)))
+        sweeper = Sweeper(server, SentHints(), stale_after_s=2.0)
+        thread = SweepThread(sweeper, server, interval_s=0.01)
+        thread.start()
+        try:
+            wait_until(lambda: server.pttl(SWEEP_LEASE) > 100, what="a pause")
+        finally:
+            thread.stop()
+
+        assert not server.exists(SWEEP_LEASE)
