@@ -211,7 +211,7 @@ _AMOUNTS: Final = (
     r"(?P<phone>\+\d[\d ().-]{6,18}\d|\(\d{3}\) ?\d{3}-\d{4}|\b\d{3}-\d{3}-\d{4}\b)"
     rf"|(?P<number>(?<![\w.,-])-?\d[\d,]*(?:\.\d+)?\s?{_UNIT}|(?<![\w.#-])\d+\.\d+(?![\w.]))"
 )
-_TOKEN: Final = r"(?P<token>[#@]?\w+(?:[-_.:]\w+)*)"
+_OTHERS: Final = r"(?P<token>[#@]?\w+(?:[-_.:]\w+)*)"
 _LOCATING = frozenset("@/\\")
 # A text that is one token: nothing else fits where it begins, and nothing is left behind it.
 _SINGLE = re.compile(r"[0-9]+|[#@]?[A-Za-z_]\w*(?:[-:]\w+)*")
@@ -239,7 +239,7 @@ def _values(*, locations: bool, amounts: bool, names: bool) -> re.Pattern[str]:
         (_TIMES, amounts),
         (_NAMES, names),
         (_AMOUNTS, amounts),
-        (_TOKEN, True),
+        (_OTHERS, True),
     )
     return re.compile("|".join(part for part, may in parts if may))
 
