@@ -323,8 +323,18 @@ class Protocol(RuleBasedStateMachine):
         assert (pushed.seq, pushed.duplicate) == (seq, False)
         self._save_automatically(name, pushed, policy, alone=True)
 
+    @rule(name=names, turns_many=st.integers(4, 14), words=st.sampled_from([30, 60]))
+    def fill(self, name: str, turns_many: int, words: int) -> None:
+        """So much that there is something to compact, and have a job begin with it."""
+        said = f"Parcel #W{self.pushes:05} goes to street {self.pushes * 7}. " + "word " * words
+        self._push_all(name, [GivenTurn(({"role": "user", "content": said},))] * turns_many)
+        self.work_off(name)
+
     @rule(name=names, many=st.lists(any_turn, min_size=2, max_size=8))
     def push_many(self, name: str, many: list[GivenTurn]) -> None:
+        self._push_all(name, many)
+
+    def _push_all(self, name: str, many: Sequence[GivenTurn]) -> None:
         ids = [f"turn-{self.pushes + at}" for at in range(1, len(many) + 1)]
         self.pushes += len(many)
         pairs = zip(ids, many, strict=True)

@@ -63,7 +63,7 @@ class Writer:
         Raises:
             SummaryDeferred: all models fail for now; only to who is ``patient``.
             SummaryRejected: none wrote anything that can be committed.
-            Transient: all failed, and one of them for a reason that may pass.
+            Transient: all failed, the last one too for a reason that may pass.
         """
         plan = with_facts(plan, count)
         drafts: list[Draft] = []
