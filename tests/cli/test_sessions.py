@@ -125,7 +125,6 @@ def test_info_is_the_session_in_numbers(
     assert "secret" not in table.stdout + json.dumps(found)
 
 
-@pytest.mark.parametrize("command", ["read", "info"])
 def test_info_names_who_is_asked_for_summaries(
     turnmill: Callable[..., Ran], client: ContextClient
 ) -> None:
@@ -138,6 +137,7 @@ def test_info_names_who_is_asked_for_summaries(
     assert "openai (big, then small)" in " ".join(turnmill("info", "named").stdout.split())
 
 
+@pytest.mark.parametrize("command", ["read", "info"])
 def test_an_unknown_session_is_one_line_and_exit_code_1(
     turnmill: Callable[..., Ran], command: str
 ) -> None:
