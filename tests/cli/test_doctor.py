@@ -150,6 +150,17 @@ def test_without_redis_and_broker_both_are_problems(turnmill: Callable[..., Ran]
     assert "hunter2" not in ran.stdout
 
 
+def test_a_broker_whose_driver_is_not_installed_is_told_from_one_that_is_down(
+    turnmill: Callable[..., Ran],
+) -> None:
+    ran = turnmill("doctor", "--json", "--broker-url", "mongodb://me:hunter2@127.0.0.1/x")
+
+    assert ran.exit_code == 1
+    assert "no module pymongo" in found(ran)["broker"]["found"]
+    assert "pip" in found(ran)["broker"]["advice"]
+    assert "hunter2" not in ran.stdout
+
+
 def test_a_script_redis_refuses_is_named(
     turnmill: Callable[..., Ran], own_redis: EmbeddedRedis
 ) -> None:

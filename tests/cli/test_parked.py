@@ -17,6 +17,7 @@ from turnmill.contract.names import Namespace, SessionId
 from turnmill_worker.errors import RateLimited, SummarizerFailed, SummarizerUnavailable
 from turnmill_worker.store.gates import RedisGate
 from turnmill_worker.store.sessions import RedisSessions
+from turnmill_worker.summarizers.openai.errors import EndpointRefused
 from turnmill_worker.values import SessionRef
 
 
@@ -85,6 +86,17 @@ def test_an_unknown_session_cannot_be_retried(turnmill: Callable[..., Ran]) -> N
     assert ran.stderr.startswith("UnknownSession: ")
 
 
+def test_an_unknown_name_does_not_keep_the_others_waiting(
+    turnmill: Callable[..., Ran], client: ContextClient, stuck: list[str]
+) -> None:
+    ran = turnmill("retry", "nobody", *stuck)
+
+    assert ran.exit_code == 1
+    assert "nobody" in ran.stderr
+    assert "2 sessions will be compacted again" in ran.stdout
+    assert client.parked() == []
+
+
 def test_the_doctor_counts_parked_sessions(turnmill: Callable[..., Ran], stuck: list[str]) -> None:
     assert stuck
     found = checks(turnmill("doctor", "--json"))
@@ -147,3 +159,24 @@ def test_the_doctor_knows_what_is_wrong_with_a_model(
     assert "until the next call probes it" in said()
     made.admit(tokens=1, within_s=60)
     assert "breaker probing after SummarizerFailed" in said()
+
+
+@pytest.mark.parametrize(
+    ("error", "advice"),
+    [
+        (EndpointRefused(), "TURNMILL_MODEL_KEY"),
+        (RateLimited(retry_after_s=50), "TURNMILL_MODEL_REQUESTS_PER_MINUTE"),
+        (SummarizerUnavailable(retry_after_s=50), "is the endpoint up?"),
+    ],
+)
+def test_the_doctors_advice_is_about_the_failure(
+    turnmill: Callable[..., Ran],
+    gate: tuple[str, RedisGate, str],
+    error: SummarizerFailed | SummarizerUnavailable,
+    advice: str,
+) -> None:
+    model, made, _ = gate
+
+    made.failed(made.admit(tokens=1, within_s=60), error, estimated=1)
+
+    assert advice in checks(turnmill("doctor", "--json"))[f"model {model}"]["advice"]

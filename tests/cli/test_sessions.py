@@ -125,6 +125,18 @@ def test_info_is_the_session_in_numbers(
     assert "secret" not in table.stdout + json.dumps(found)
 
 
+def test_info_names_who_is_asked_for_summaries(
+    turnmill: Callable[..., Ran], client: ContextClient
+) -> None:
+    client.open("plain", Policy())
+    client.open("any", Policy(summarizer="openai"))
+    client.open("named", Policy(summarizer="openai", model="big", fallback_model="small"))
+
+    assert "summarizer extractive," in " ".join(turnmill("info", "plain").stdout.split())
+    assert "openai (the workers' model)" in " ".join(turnmill("info", "any").stdout.split())
+    assert "openai (big, then small)" in " ".join(turnmill("info", "named").stdout.split())
+
+
 @pytest.mark.parametrize("command", ["read", "info"])
 def test_an_unknown_session_is_one_line_and_exit_code_1(
     turnmill: Callable[..., Ran], command: str

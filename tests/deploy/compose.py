@@ -43,8 +43,14 @@ class Healthcheck(BaseModel):
                 raise ValueError(other)
 
 
+class EnvFile(BaseModel):
+    path: str
+    required: bool
+
+
 class Service(BaseModel):
     command: tuple[str, ...]
+    env_file: tuple[EnvFile, ...] = ()
     environment: dict[str, str | None]
     healthcheck: Healthcheck
     image: str

@@ -93,6 +93,23 @@ def test_the_broker_is_the_state_store_unless_named() -> None:
     )
 
 
+def test_a_model_is_set_up_in_the_file_that_every_worker_reads() -> None:
+    # `environment` comes before `env_file`, and a name without a value there is absent for good.
+    model = re.compile(r"TURNMILL_(?:MODEL|BATCH|REDACTOR|EMBEDDINGS)")
+
+    for name, service in load(GIVEN).workers().items():
+        assert [(each.path, each.required) for each in service.env_file] == [("worker.env", False)]
+        assert not [variable for variable in service.environment if model.match(variable)], name
+
+
+def test_what_the_compose_file_passes_on_is_listed_at_its_top() -> None:
+    top = PATH.read_text().partition("name: turnmill")[0]
+
+    for name, service in load(GIVEN).services.items():
+        passed = {variable for variable, value in service.environment.items() if value is None}
+        assert not [variable for variable in passed if f"#   {variable} " not in top], name
+
+
 def test_every_worker_shares_the_volume_that_the_image_keeps_the_archive_in() -> None:
     dockerfile = (REPOSITORY / "deploy" / "Dockerfile").read_text()
     [data_dir] = re.findall(r"TURNMILL_DATA_DIR=(\S+)", dockerfile)

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from turnmill import ContextClient, SilentWaker
+from turnmill import ContextClient, Policy, SilentWaker
 from turnmill.embedded import EmbeddedRedis
 
 README = Path(__file__).parents[2] / "README.md"
@@ -89,3 +89,16 @@ def test_the_example_of_the_readme_has_twelve_lines() -> None:
 
     assert found is not None
     assert len([line for line in found[1].splitlines() if line]) <= 12
+
+
+def test_every_policy_that_the_documents_name_can_be_made() -> None:
+    files = [README, *(README.parent / "docs").glob("*.md")]
+    found = [
+        call
+        for file in files
+        for call in re.findall(r"\bPolicy(?:\.\w+)?\((?:\w+=[^()…]*)?\)", file.read_text())
+    ]
+
+    assert len(found) > 10
+    for call in found:
+        assert eval(call, {"Policy": Policy}) is not None, call  # noqa: S307 - our own words

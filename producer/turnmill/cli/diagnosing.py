@@ -154,6 +154,12 @@ def _broker(target: Target) -> Iterator[Check]:
             waiting = broker.waiting()
             yield Check("broker", "ok", f"{count(sum(waiting.values()), 'task')} waiting")
             consumers = broker.consumers()
+    except ModuleNotFoundError as error:
+        found = f"cannot be asked from here: Python has no module {error.name}"
+        yield Check(
+            "broker", "problem", found, "install it with pip, or use another kind of broker"
+        )
+        return
     except Exception as error:  # noqa: BLE001 - any broker's any failure
         advice = "start it, or correct --broker-url / TURNMILL_BROKER_URL"
         # Not its message: it may hold the URL with its password.

@@ -17,6 +17,18 @@ __all__ = ["examine_health"]
 
 _MINUTE_S = 60
 
+_DOWN = (
+    "is the endpoint up? It is probed by itself; until it answers, the fallback model or the "
+    "extractive summarizer stands in"
+)
+_ADVICE = {
+    "EndpointRefused": "correct TURNMILL_MODEL_KEY, the model's name or the quota, and restart the "
+    "workers of summarize; the fallback model or the extractive summarizer stands in",
+    "RateLimited": "sessions wait while they have room; if it lasts, set "
+    "TURNMILL_MODEL_REQUESTS_PER_MINUTE and …_TOKENS_PER_MINUTE below the endpoint's limits",
+}
+"""What to do about a model, by its last failure's kind."""
+
 
 def examine_health(target: Target) -> Iterator[Check]:
     """How many sessions are parked, and how each model known is doing."""
@@ -75,6 +87,6 @@ def _model(fields: Mapping[str, str], now_s: float) -> Check:
         last = f"; last failure {failure} {-left_s('error_at'):,.0f} s ago" if failure else ""
         found = f"{fields['place']}: breaker closed{last}{used}"
         return Check(f"model {fields['model']}", "ok", found)
-    advice = "the extractive summarizer stands in: check the endpoint, its key, model and limits"
+    advice = _ADVICE.get(failure, _DOWN)
     found = f"{fields['place']}: {state}{used}"
     return Check(f"model {fields['model']}", "warning", found, advice)

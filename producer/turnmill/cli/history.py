@@ -84,7 +84,8 @@ def _print(steps: Sequence[Step]) -> None:
             f"{when(each.at_ms)}  {record.version:>4}  {record.strategy:<10}  {tokens:<18}  "
             f"{quality:>7}"
         )
-        for line in (_covered(record), *map(receipt_line, receipts)):
+        lines = (_covered(record), _billed(record), *map(receipt_line, receipts))
+        for line in filter(None, lines):
             print_line(f"{'':<27}{line}", "dim")
     print_line(_sum(steps), "dim")
 
@@ -104,11 +105,20 @@ def _covered(record: Compaction) -> str:
         parts.append(f"back to turn {record.last_seq:,}")
     if record.model:
         parts.append(f"by {record.model}")
-    if record.prompt_tokens or record.completion_tokens:
-        parts.append(f"{record.prompt_tokens:,} + {record.completion_tokens:,} tokens billed")
-    if record.cost_usd is not None and record.prompt_tokens:
-        parts.append(f"${record.cost_usd:.4f}")
     return ", ".join(parts) or "nothing covered"
+
+
+def _billed(record: Compaction) -> str:
+    """What models took for it, also those that wrote nothing good enough; empty where none did."""
+    if not record.prompt_tokens and not _unpriced(record):
+        return ""
+    price = "price not known" if record.cost_usd is None else f"${record.cost_usd:.4f}"
+    return f"{record.prompt_tokens:,} + {record.completion_tokens:,} tokens billed, {price}"
+
+
+def _unpriced(record: Compaction) -> bool:
+    # A rollback has no price because nobody was asked.
+    return record.cost_usd is None and record.strategy != "rollback"
 
 
 def receipt_line(receipt: Receipt) -> str:
@@ -127,4 +137,6 @@ def _sum(steps: Sequence[Step]) -> str:
     costs = [r.cost_usd for r in records if r.cost_usd is not None]
     text = f"{count(len(records), 'compaction')}, {count(saved, 'token')} freed"
     text += f", {count(back, 'rollback')}" if back else ""
-    return text + (f", ${sum(costs):.4f}" if any(costs) else "")
+    text += f", ${sum(costs):.4f}" if any(costs) else ""
+    unknown = sum(map(_unpriced, records))
+    return text + (f", {count(unknown, 'compaction')} of unknown price" if unknown else "")

@@ -18,6 +18,7 @@ from turnmill.cli.options import (
 )
 from turnmill.cli.output import clean, count, print_json, stdout
 from turnmill.contract.context import ContextInfo
+from turnmill.contract.policy import Policy
 
 __all__ = ["as_dict", "register"]
 
@@ -77,7 +78,7 @@ def _print_table(found: ContextInfo, checkpoints: int) -> None:
         "limits": f"hard {limits.hard:,}, soft {limits.soft:,}, target {limits.target:,}",
         "state": _state(found),
         "policy": f"{_name(found)}: {' → '.join(policy.strategies)}, "
-        f"summarizer {policy.summarizer}, {policy.encoding}, "
+        f"summarizer {_summarizer(policy)}, {policy.encoding}, "
         f"keeps {count(policy.recent_turns_to_keep, 'recent turn')}",
     }
     table = Table.grid(padding=(0, 2))
@@ -86,6 +87,18 @@ def _print_table(found: ContextInfo, checkpoints: int) -> None:
     for name, value in rows.items():
         table.add_row(name, value)
     stdout().print(table, markup=False)
+
+
+def _summarizer(policy: Policy) -> str:
+    """Who is asked for summaries, in order; an empty model is the workers' own."""
+    if policy.summarizer != "openai":
+        return policy.summarizer
+    words = [clean(policy.model) or "the workers' model"]
+    if policy.fallback_model:
+        words.append(f"then {clean(policy.fallback_model)}")
+    if policy.batch:
+        words.append("in batches while there is time")
+    return f"{policy.summarizer} ({', '.join(words)})"
 
 
 def _name(found: ContextInfo) -> str:

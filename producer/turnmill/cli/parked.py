@@ -16,6 +16,7 @@ from turnmill.cli.options import (
     Target,
 )
 from turnmill.cli.output import clean, count, print_json, print_line, stdout, when
+from turnmill.contract.errors import UnknownSession
 from turnmill.contract.results import ParkedSession
 
 __all__ = ["register"]
@@ -54,18 +55,24 @@ def retry(
     broker_url: BrokerUrl = "",
     namespace: NamespaceName = "default",
 ) -> None:
-    """Have parked sessions compacted again, once what they failed of is mended."""
+    """Have parked sessions compacted again, once the cause of their failures is mended."""
     if bool(sessions) == everyone:
         raise typer.BadParameter("name sessions, or say --all", param_hint="SESSION…")
     with Target(redis_url, broker_url, namespace).client(hints=True) as client:
         names = [each.session for each in client.parked()] if everyone else sessions or []
-        tried = 0
+        tried, unknown = 0, []
         for name in names:
-            if client.retry(name):
-                tried += 1
-            elif not everyone:
-                print_line(f"{name} is not parked", "yellow")
+            try:
+                if client.retry(name):
+                    tried += 1
+                elif not everyone:
+                    print_line(f"{name} is not parked", "yellow")
+            except UnknownSession as error:
+                # The others of a list should not have to wait for a typing error's correction.
+                unknown.append(error)
     print_line(f"{count(tried, 'session')} will be compacted again")
+    if unknown and not everyone:
+        raise unknown[0]
 
 
 def _print_table(found: Sequence[ParkedSession]) -> None:

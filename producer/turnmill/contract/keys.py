@@ -2,7 +2,7 @@
 
 All keys of a session carry the hash tag ``{<namespace>/<shard>}`` and so lie in one cluster slot,
 together with their shard's backlog, due list and index: one script can update them at once. An
-ACL for one namespace is ``~turnmill:{<namespace>/*``.
+ACL for the agents of one namespace is ``~turnmill:{<namespace>/* ~turnmill:namespaces``.
 
 ========================  ======  =================================================  =========
 key, after the tag        type    what                                               lifetime

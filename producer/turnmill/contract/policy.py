@@ -92,7 +92,7 @@ class Policy(BaseModel):
         max_output_tokens: most tokens of one answer of the model, its reasoning included.
         batch: a model's summaries are asked for in batches, at half the price, while the session
             is far from its limits: each may take a day. For sessions that grow slowly, with a
-            ``soft_ratio`` that leaves the time.
+            ``soft_ratio`` that leaves the time, and a ``target_ratio`` below it.
         model_timeout_s: how long one call of the model may take, its last byte included.
         model_attempts: how often a session that has room left waits for a model that fails for a
             passing reason before ``extractive`` stands in; 0: it stands in at once.

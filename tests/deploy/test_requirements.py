@@ -1,0 +1,99 @@
+"""What pyproject.toml asks for is enough: nothing works only because a tool brought it along."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import tomllib
+from importlib.metadata import PackageNotFoundError, packages_distributions, requires
+
+import pytest
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+
+from tests.deploy.compose import REPOSITORY
+
+OURS = {"turnmill", "turnmill-worker"}
+
+WITHOUT = """
+import sys
+missing = frozenset(sys.argv[1].split(","))
+class Finder:
+    def find_spec(self, name, path=None, target=None):
+        if name.partition(".")[0] in missing:
+            raise ModuleNotFoundError(f"No module named {name!r}", name=name)
+sys.meta_path.insert(0, Finder())
+for module in sys.argv[2:]:
+    __import__(module)
+"""
+
+
+def _asked_for(*extras: str) -> set[str]:
+    """The distributions that installing turnmill with these extras brings along."""
+    project = tomllib.loads((REPOSITORY / "pyproject.toml").read_text())["project"]
+    options: dict[str, list[str]] = project["optional-dependencies"]
+    wanted = [(Requirement(text), "") for text in project["dependencies"]]
+    wanted += [(Requirement(f"turnmill[{','.join(extras)}]"), "")] if extras else []
+    found: set[str] = set()
+    done: set[tuple[str, str]] = set()
+    while wanted:
+        asked, extra = wanted.pop()
+        name = canonicalize_name(asked.name)
+        if asked.marker is not None and not asked.marker.evaluate({"extra": extra}):
+            continue
+        for own in ("", *asked.extras):
+            if (name, own) in done:
+                continue
+            done.add((name, own))
+            if name == "turnmill":
+                wanted += [(Requirement(text), "") for text in options.get(own, [])]
+                continue
+            found.add(name)
+            wanted += [(Requirement(text), own) for text in _required(name)]
+    return found
+
+
+def _required(name: str) -> list[str]:
+    try:
+        return requires(name) or []
+    except PackageNotFoundError:  # for another system or Python
+        return []
+
+
+@pytest.mark.parametrize(
+    ("extras", "modules"),
+    [
+        ((), ("turnmill", "turnmill.wake", "celery.app.amqp", "kombu.transport.redis")),
+        (("cli",), ("turnmill.cli.app", "turnmill.cli.doctor", "turnmill.testing")),
+        (
+            ("worker",),
+            (
+                "turnmill_worker.tasks",
+                "turnmill_worker.wiring",
+                "turnmill_worker.archive.lazy",
+                "turnmill_worker.summarizers.openai.configured",
+                "kombu.transport.redis",
+            ),
+        ),
+        (("flower",), ("flower.command", "kombu.transport.redis")),
+    ],
+)
+def test_an_installation_has_what_it_imports(
+    extras: tuple[str, ...], modules: tuple[str, ...]
+) -> None:
+    asked = _asked_for(*extras)
+    missing = [
+        module
+        for module, owners in packages_distributions().items()
+        if not {canonicalize_name(owner) for owner in owners} & (asked | OURS)
+    ]
+    assert "pytest" in missing
+
+    done = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", WITHOUT, ",".join(missing), *modules],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+    assert done.returncode == 0, done.stderr
