@@ -156,7 +156,9 @@ def _broker(target: Target) -> Iterator[Check]:
             consumers = broker.consumers()
     except ModuleNotFoundError as error:
         found = f"cannot be asked from here: Python has no module {error.name}"
-        yield Check("broker", "problem", found, "install it with pip, or use another kind of broker")
+        yield Check(
+            "broker", "problem", found, "install it with pip, or use another kind of broker"
+        )
         return
     except Exception as error:  # noqa: BLE001 - any broker's any failure
         advice = "start it, or correct --broker-url / TURNMILL_BROKER_URL"
