@@ -125,7 +125,7 @@ def test_the_doctor_knows_a_model_that_answers(
 ) -> None:
     model, made, _ = gate
     round_ = made.admit(tokens=100, within_s=60)
-    made.failed(round_, SummarizerUnavailable(), estimated=100)
+    made.failed(round_, SummarizerUnavailable(f"{model}: HTTP 503"), estimated=100)
     round_ = made.admit(tokens=100, within_s=60)
     made.answered(round_, estimated=100, used=1_234)
 
@@ -134,7 +134,7 @@ def test_the_doctor_knows_a_model_that_answers(
     found = checks(ran)[f"model {model}"]
     assert found["status"] == "ok"
     assert found["found"].startswith(
-        "models.example/v1: breaker closed; last failure SummarizerUnavailable"
+        "models.example/v1: breaker closed; last failure SummarizerUnavailable (HTTP 503)"
     )
     assert "2 requests and 1,234 tokens" in found["found"]
     assert "hunter2" not in ran.stdout
@@ -153,7 +153,8 @@ def test_the_doctor_knows_what_is_wrong_with_a_model(
     made.failed(made.admit(tokens=1, within_s=60), RateLimited(retry_after_s=50), estimated=1)
     assert "pauses for" in said()
     redis_client.hdel(key, "blocked_until")
-    made.failed(made.admit(tokens=1, within_s=60), SummarizerFailed(), estimated=1)
+    for round_ in [made.admit(tokens=1, within_s=60) for _ in range(3)]:
+        made.failed(round_, SummarizerFailed(), estimated=1)
     assert "breaker open for" in said()
     redis_client.hset(key, "open_until", 1)
     assert "until the next call probes it" in said()
@@ -177,6 +178,7 @@ def test_the_doctors_advice_is_about_the_failure(
 ) -> None:
     model, made, _ = gate
 
-    made.failed(made.admit(tokens=1, within_s=60), error, estimated=1)
+    for round_ in [made.admit(tokens=1, within_s=60) for _ in range(3)]:
+        made.failed(round_, error, estimated=1)
 
     assert advice in checks(turnmill("doctor", "--json"))[f"model {model}"]["advice"]

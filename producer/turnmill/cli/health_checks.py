@@ -74,7 +74,8 @@ def _model(fields: Mapping[str, str], now_s: float) -> Check:
     if int(fields.get("minute", 0)) == int(now_s // _MINUTE_S):
         requests, tokens = int(fields["requests"]), max(int(fields["tokens"]), 0)
         used = f"; {count(requests, 'request')} and {count(tokens, 'token')} in this minute"
-    failure = fields.get("error", "")
+    kind = fields.get("error", "")
+    failure = f"{kind} ({fields['why']})" if fields.get("why") else kind
     if left_s("open_until") > 0:
         state = f"breaker open for {left_s('open_until'):.0f} s more after {failure}"
     elif left_s("probe_until") > 0:
@@ -87,6 +88,6 @@ def _model(fields: Mapping[str, str], now_s: float) -> Check:
         last = f"; last failure {failure} {-left_s('error_at'):,.0f} s ago" if failure else ""
         found = f"{fields['place']}: breaker closed{last}{used}"
         return Check(f"model {fields['model']}", "ok", found)
-    advice = _ADVICE.get(failure, _DOWN)
+    advice = _ADVICE.get(kind, _DOWN)
     found = f"{fields['place']}: {state}{used}"
     return Check(f"model {fields['model']}", "warning", found, advice)

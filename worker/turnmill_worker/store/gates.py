@@ -45,6 +45,8 @@ LONGEST_PAUSE_MS: Final = 60_000
 PROBE_MARGIN_MS: Final = 5_000
 """What a probe's right outlasts its time limit by."""
 
+MOST_WHY_CHARS: Final = 200
+
 TTL_MS: Final = 24 * 3600 * 1000
 SEEN_EVERY_S: Final = 600.0
 
@@ -132,12 +134,17 @@ class RedisGate:
     ) -> None:
         """Count a failure of the endpoint."""
         wait_s = error.retry_after_s if isinstance(error, SummarizerUnavailable) else None
+        # Our own words: the model, a status, numbers; never what an endpoint said.
+        why = str(error).removeprefix(f"{self._model}: ")[:MOST_WHY_CHARS]
+        name = type(error).__name__
+        log.warning("model call failed", model=self._model, error=name, why=why)
         opened_ms = self._tell(
             "unanswered",
             round_,
             estimated=estimated,
             kind=_kind(error),
-            error=type(error).__name__,
+            error=name,
+            why=why,
             retry_after_ms=-1 if wait_s is None else int(wait_s * 1000),
             most_failures=MOST_FAILURES,
             most_refusals=MOST_REFUSALS,
@@ -148,7 +155,6 @@ class RedisGate:
             longest_pause_ms=LONGEST_PAUSE_MS,
         )
         if opened_ms:
-            name = type(error).__name__
             log.warning("breaker open", model=self._model, error=name, for_s=opened_ms / 1000)
 
     def _tell(self, script: str, round_: int | None, **args: str | int) -> int:

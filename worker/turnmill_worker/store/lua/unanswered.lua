@@ -1,6 +1,6 @@
 -- A call failed: too many in a row open the breaker, fewer when they say that nobody is let in; 429 makes a pause.
 -- KEYS: gate
--- ARGV: round:number, estimated:number, kind, error, retry_after_ms:number, most_failures:number, most_refusals:number, open_ms:number, longest_open_ms:number, shut_ms:number, pause_ms:number, longest_pause_ms:number
+-- ARGV: round:number, estimated:number, kind, error, why, retry_after_ms:number, most_failures:number, most_refusals:number, open_ms:number, longest_open_ms:number, shut_ms:number, pause_ms:number, longest_pause_ms:number
 -- kind: failed, limited (429) or shut (key, model or quota); retry_after_ms is -1 when the endpoint did not say
 -- returns: ms the breaker was opened for, else 0
 local seen = redis.call('HMGET', gate, 'round', 'open_until', 'blocked_until', 'pause_ms', 'openings', 'tokens_left')
@@ -9,7 +9,7 @@ if not seen[1] then
 end
 local time = redis.call('TIME')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
-redis.call('HSET', gate, 'error', error, 'error_at', now)
+redis.call('HSET', gate, 'error', error, 'why', why, 'error_at', now)
 redis.call('HINCRBY', gate, 'tokens', 0 - estimated)
 if seen[6] then
   redis.call('HINCRBYFLOAT', gate, 'tokens_left', estimated)
