@@ -12,7 +12,7 @@ import socket
 import subprocess
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, Self
 from urllib.parse import urlsplit
@@ -214,8 +214,9 @@ class Monitor:
         self._thread = threading.Thread(target=self._gather, daemon=True)
 
     def _gather(self) -> None:
-        while chunk := self._socket.recv(65536):
-            self._chunks.append(chunk)
+        with suppress(ConnectionError):  # Redis may have more to say when nobody listens any more
+            while chunk := self._socket.recv(65536):
+                self._chunks.append(chunk)
 
     def text(self) -> str:
         """All commands so far, and behind them the bodies of Celery messages, decoded."""
