@@ -13,7 +13,15 @@ from typer.testing import CliRunner
 from tests.cli.commands import Ran
 from tests.processes import WorkerProcess, emptied
 from turnmill.cli.app import app
+from turnmill.cli.output import stderr, stdout
 from turnmill.embedded import EmbeddedRedis
+
+
+@pytest.fixture(autouse=True)
+def _new_consoles() -> None:
+    """A process prints to one console, as wide as COLUMNS said at first; tests differ in it."""
+    stdout.cache_clear()
+    stderr.cache_clear()
 
 
 @pytest.fixture

@@ -450,8 +450,9 @@ def test_what_every_rung_refused_is_not_asked_again_for_turns_that_came_meanwhil
         client.push("s", {"role": "user", "content": "Go on."})
         worker.pipeline.estimate(worker.ref("s"))
 
-    model = Model(*[SummaryRejected("no good")] * 9, meanwhile=step)
-    assert summarize(model).outcome == "no-plan"
+    paid = SummaryRejected("no good")
+    paid.spent = PAID
+    assert summarize(Model(*[paid] * 9, meanwhile=step)).outcome == "no-plan"
 
     assert client.info("s").due_in_s is None
     push_until_urgent(client, worker)

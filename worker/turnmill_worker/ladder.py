@@ -84,7 +84,7 @@ class Ladder:
         self._writer = writer or means.writer
         self._poor: list[Draft] = []
         self._rejected: list[str] = []
-        self._wasted = NOTHING
+        self._known = self._wasted = NOTHING
 
     def climb(self, *, summarize: bool, batching: Batching | None = None) -> Outcome:
         """The first rung whose result is good enough to commit; a rejected one is gone below.
@@ -95,7 +95,7 @@ class Ladder:
         """
         count = counting(self._counter)
         tried = self.tried() if summarize else Tried()
-        self._wasted = tried.spent
+        self._known = self._wasted = tried.spent
         batching = self._unless_late(tried, batching)
         while True:
             below = self._rejected[-1] if self._rejected else ""
@@ -220,8 +220,9 @@ class Ladder:
         to that, the best of what was written is better than nothing.
         """
         rejected = tuple(self._rejected)
-        if not rejected:
-            return self.give_up("no-plan")
+        if not self._poor and self._wasted == self._known:
+            # It cost nothing: the next turn may as well try again.
+            return self.give_up("no-plan", rejected=rejected or None)
         best = max(self._poor, key=lambda draft: draft.score, default=None)
         now, limits = self._now.usage.total, self._now.limits
         if best is not None and now > limits.urgent:
