@@ -41,7 +41,6 @@ def test_every_pool_keeps_many_sessions_small(
             assert client.info(session).version > 0
         assert events.failures() == []
     assert "Traceback" not in worker.output()
-    assert worker.stop() == 0
 
 
 FORK = """
