@@ -221,10 +221,13 @@ class _Handler(BaseHTTPRequestHandler):
     def _serve(self, body: dict[str, Any]) -> None:
         endpoint = self.server.endpoint
         key = (self.headers.get("Authorization") or "").removeprefix("Bearer ")
+        begun = time.monotonic()
         with endpoint.load.one():
             outcome = endpoint.answer(self.command, self.path.partition("?")[0], body, key)
             hangs = outcome.fault == "timeout"
-            endpoint.closing.wait(endpoint.hang_s if hangs else endpoint.latency_s)
+            # What writing the answer takes is part of the latency: a model has one, not a fake.
+            left_s = endpoint.latency_s - (time.monotonic() - begun)
+            endpoint.closing.wait(endpoint.hang_s if hangs else max(left_s, 0.0))
         if hangs:
             self.close_connection = True
             return
