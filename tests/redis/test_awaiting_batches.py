@@ -10,6 +10,7 @@ import redis
 from pydantic import SecretStr
 
 from tests.properties.stepping import SentHints
+from tests.worker.harness import PATIENT
 from turnmill import ContextClient, Policy
 from turnmill.contract import jobs
 from turnmill.contract.keys import SessionKeys, session_keys
@@ -34,18 +35,6 @@ from turnmill_worker.tokens import counter_for
 from turnmill_worker.values import SessionRef
 
 KEY = "sk-for-tests-only-0123456789"
-PATIENT = Policy(
-    max_tokens=4_000,
-    soft_ratio=0.5,
-    target_ratio=0.3,
-    summary_ratio=0.15,
-    summarizer="openai",
-    model="gpt-4o-mini",
-    strategies=("rolling", "window"),
-    quality_threshold=0.0,
-    batch=True,
-)
-"""Soft limit 2,000 tokens; a batch may begin up to 2,500, and is awaited up to 3,000."""
 
 LIVE = "/v1/chat/completions"
 

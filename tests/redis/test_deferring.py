@@ -105,6 +105,17 @@ def push_until_urgent(client: ContextClient, worker: Worker) -> None:
     assert info.limits.urgent < info.usage.total
 
 
+def clock(client: ContextClient, worker: Worker) -> Callable[[], None]:
+    """What an agent does with each step whose system prompt tells the time."""
+    hours = iter(range(100))
+
+    def step() -> None:
+        client.open("s", None, f"It is {next(hours)} o'clock.")
+        worker.pipeline.estimate(worker.ref("s"))
+
+    return step
+
+
 def wake(redis_client: redis.Redis, worker: Worker) -> None:
     """As if its pause were over."""
     redis_client.zadd(worker.keys("s").due, {"s": 1})
@@ -380,13 +391,7 @@ def test_a_policy_that_changed_while_the_model_failed_is_tried_at_once(
 def test_a_prompt_that_changes_with_every_step_does_not_keep_a_summary_from_being_written(
     summarize: Summarize, client: ContextClient, worker: Worker
 ) -> None:
-    steps = iter(range(100))
-
-    def step() -> None:
-        client.open("s", None, f"It is {next(steps)} o'clock.")
-        worker.pipeline.estimate(worker.ref("s"))
-
-    model = Model(meanwhile=step)
+    model = Model(meanwhile=clock(client, worker))
     outcomes: list[str] = []
     while "committed" not in outcomes and len(outcomes) < 20:
         outcomes.append(summarize(model).outcome)
@@ -465,12 +470,7 @@ def test_what_every_rung_refused_is_not_asked_again_for_turns_that_came_meanwhil
 def test_a_prompt_that_changes_with_every_step_does_not_end_the_pause(
     summarize: Summarize, client: ContextClient, worker: Worker
 ) -> None:
-    steps = iter(range(100))
-
-    def step() -> None:
-        client.open("s", None, f"It is {next(steps)} o'clock.")
-        worker.pipeline.estimate(worker.ref("s"))
-
+    step = clock(client, worker)
     model = failing(DOWN)
     model.meanwhile = step
     assert summarize(model).retry_s == 5.0

@@ -27,6 +27,7 @@ from turnmill.contract.keys import SessionKeys, session_keys
 from turnmill.contract.names import Namespace, SessionId
 
 __all__ = [
+    "PATIENT",
     "ROLLING",
     "SMALL",
     "Events",
@@ -55,6 +56,19 @@ SMALL = Policy(max_tokens=2_000, quality_threshold=0.0)
 
 ROLLING = Policy(max_tokens=2_000, strategies=("rolling", "window"), quality_threshold=0.0)
 """As ``SMALL``, but the first rung needs a summarizer."""
+
+PATIENT = Policy(
+    max_tokens=4_000,
+    soft_ratio=0.5,
+    target_ratio=0.3,
+    summary_ratio=0.15,
+    summarizer="openai",
+    model="gpt-4o-mini",
+    strategies=("rolling", "window"),
+    quality_threshold=0.0,
+    batch=True,
+)
+"""Soft limit 2,000 tokens; a batch may begin up to 2,500, and is awaited up to 3,000."""
 
 
 # Conversations

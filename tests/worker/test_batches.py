@@ -8,26 +8,14 @@ import pytest
 import redis
 
 from tests.processes import WorkerProcess, wait_until
-from tests.worker.harness import Events, keys_of, stored
-from turnmill import ContextClient, Policy
+from tests.worker.harness import PATIENT, Events, keys_of, stored
+from turnmill import ContextClient
 from turnmill.embedded import EmbeddedRedis
 from turnmill.testing import FakeEndpoint
 
 pytestmark = pytest.mark.worker
 
 KEY = "sk-for-tests-only-0123456789"
-PATIENT = Policy(
-    max_tokens=4_000,
-    soft_ratio=0.5,
-    target_ratio=0.3,
-    summary_ratio=0.15,
-    summarizer="openai",
-    model="gpt-4o-mini",
-    strategies=("rolling", "window"),
-    quality_threshold=0.0,
-    batch=True,
-)
-"""Soft limit 2,000 tokens; a batch may begin up to 2,500, and is awaited up to 3,000."""
 
 Message = dict[str, object]
 

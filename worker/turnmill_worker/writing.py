@@ -85,12 +85,12 @@ class Writer:
             chosen = next(draft for draft in drafts if draft.score >= NEAR * best)
             wasted = sum((draft.spent for draft in drafts if draft is not chosen), wasted)
             return replace(chosen, rival=best, wasted=wasted), _kinds(errors)
-        failure = next((e for e in errors if isinstance(e, Transient)), errors[-1])
-        if isinstance(errors[-1], SummaryRejected):
-            failure = errors[-1]  # who comes last is asked when waiting is over: try the next rung
-        if isinstance(failure, SummaryRejected):
-            failure.spent = wasted
-        raise failure
+        last = errors[-1]
+        if isinstance(last, SummaryRejected):
+            # Who comes last is asked when waiting is over: try the next rung.
+            last.spent = wasted
+            raise last
+        raise next((e for e in errors if isinstance(e, Transient)), last)
 
     def _draft(
         self,
