@@ -17,7 +17,7 @@ from turnmill_worker.compaction.ledger import Count as CountText
 from turnmill_worker.compaction.ledger import Fact, beside, ledger, ledger_text, ranking
 from turnmill_worker.compaction.rolling import summary_budget
 from turnmill_worker.compaction.snapshot import Count, Plan, SummaryRequest, records
-from turnmill_worker.summarizers.extractive.units import Units, read_units
+from turnmill_worker.reading.units import Units, read_units
 
 __all__ = [
     "facts_after",

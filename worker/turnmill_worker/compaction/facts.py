@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from typing import Final
 
 from turnmill_worker.compaction.passages import Passage
-from turnmill_worker.summarizers.extractive.tokens import CAPS, CODE, NUMBER, WORD, Concept
-from turnmill_worker.summarizers.extractive.units import Source
+from turnmill_worker.reading.tokens import CAPS, CODE, NUMBER, WORD, Concept
+from turnmill_worker.reading.units import Source
 
 __all__ = [
     "NEWEST",

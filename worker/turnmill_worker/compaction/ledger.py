@@ -25,7 +25,7 @@ from turnmill_worker.compaction.facts import (
 )
 from turnmill_worker.compaction.noted import Fact, merged
 from turnmill_worker.compaction.verbatim import VALUE_AT, Kind
-from turnmill_worker.summarizers.extractive.units import Source, Units, read_units
+from turnmill_worker.reading.units import Source, Units, read_units
 
 __all__ = ["Beside", "Fact", "beside", "ledger", "ledger_text", "ranking"]
 

@@ -10,7 +10,7 @@ from typing import Final, Self
 from pydantic import BaseModel, ConfigDict
 
 from turnmill_worker.compaction.verbatim import Kind, Mention, mentions
-from turnmill_worker.summarizers.extractive.units import Units
+from turnmill_worker.reading.units import Units
 
 __all__ = ["Fact", "merged"]
 

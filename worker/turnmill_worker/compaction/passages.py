@@ -9,10 +9,10 @@ from typing import Final
 
 from turnmill.contract.context import JsonMessage
 from turnmill.contract.names import Seq
-from turnmill_worker.summarizers.extractive.previous import add_previous
-from turnmill_worker.summarizers.extractive.telegraph import is_guarded
-from turnmill_worker.summarizers.extractive.tokens import Concept, Reader
-from turnmill_worker.summarizers.extractive.units import Source, Unit, Units, read_units
+from turnmill_worker.reading.previous import add_previous
+from turnmill_worker.reading.text import is_guarded
+from turnmill_worker.reading.tokens import Concept, Reader
+from turnmill_worker.reading.units import Source, Unit, Units, read_units
 
 __all__ = ["Passage", "passages_of", "read_head", "read_records"]
 

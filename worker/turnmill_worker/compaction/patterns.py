@@ -6,7 +6,7 @@ import re
 from functools import cache
 from typing import Final, Literal
 
-from turnmill_worker.summarizers.extractive.tokens import CAPS, CODE, kind_of
+from turnmill_worker.reading.tokens import CAPS, CODE, kind_of
 
 __all__ = ["KINDS", "Kind", "values_in"]
 

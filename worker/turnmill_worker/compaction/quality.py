@@ -18,8 +18,8 @@ from turnmill.contract.names import Seq
 from turnmill.contract.quality import QualityWeights
 from turnmill_worker.compaction.facts import Facts
 from turnmill_worker.compaction.passages import passages_of, read_head, read_records
-from turnmill_worker.summarizers.extractive.tokens import Reader
-from turnmill_worker.summarizers.extractive.units import Units, read_units
+from turnmill_worker.reading.tokens import Reader
+from turnmill_worker.reading.units import Units, read_units
 
 __all__ = ["Quality", "score"]
 

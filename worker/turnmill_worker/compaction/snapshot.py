@@ -18,7 +18,7 @@ from turnmill.contract.names import Namespace, Seq, SessionId, Version
 from turnmill.contract.policy import Limits, Policy
 from turnmill_worker.compaction.ledger import Fact
 from turnmill_worker.compaction.tally import Tally, images, interactions
-from turnmill_worker.summarizers.extractive.units import Units
+from turnmill_worker.reading.units import Units
 
 __all__ = [
     "Count",

@@ -13,9 +13,9 @@ from itertools import groupby
 from typing import Final, NamedTuple
 
 from turnmill_worker.compaction.patterns import KINDS, Kind, values_in
-from turnmill_worker.summarizers.extractive.lexicon import STOP
-from turnmill_worker.summarizers.extractive.tokens import CODE, kind_of
-from turnmill_worker.summarizers.extractive.units import Line, Source, Unit, Units
+from turnmill_worker.reading.lexicon import STOP
+from turnmill_worker.reading.tokens import CODE, kind_of
+from turnmill_worker.reading.units import Line, Source, Unit, Units
 
 __all__ = ["KINDS", "VALUE_AT", "Kind", "Mention", "mentions"]
 

@@ -9,8 +9,8 @@ from collections.abc import Iterator
 from typing import Final
 
 from turnmill_worker.grounding.irregular import BASE_FORM
-from turnmill_worker.summarizers.extractive.lexicon import NUMBER_WORDS, STOP
-from turnmill_worker.summarizers.extractive.tokens import IDENTIFIERS, kind_of, stem
+from turnmill_worker.reading.lexicon import NUMBER_WORDS, STOP
+from turnmill_worker.reading.tokens import IDENTIFIERS, kind_of, stem
 
 __all__ = ["asks", "query_terms", "terms"]
 

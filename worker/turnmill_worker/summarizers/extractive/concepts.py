@@ -8,13 +8,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from turnmill_worker.summarizers.extractive.factors import (
-    TOGETHER,
-    field_factors,
-    is_talk,
-    place_factors,
-)
-from turnmill_worker.summarizers.extractive.tokens import (
+from turnmill_worker.reading.tokens import (
     CAPS,
     CODE,
     NAME,
@@ -24,7 +18,13 @@ from turnmill_worker.summarizers.extractive.tokens import (
     Concept,
     Reader,
 )
-from turnmill_worker.summarizers.extractive.units import Line, Source, Unit
+from turnmill_worker.reading.units import Line, Source, Unit
+from turnmill_worker.summarizers.extractive.factors import (
+    TOGETHER,
+    field_factors,
+    is_talk,
+    place_factors,
+)
 
 VALUE: Final = "value"
 KEY: Final = "key"

@@ -7,18 +7,18 @@ from collections.abc import Set as AbstractSet
 from itertools import groupby
 from typing import Any, Final
 
-from turnmill_worker.summarizers.extractive.concepts import appraise
-from turnmill_worker.summarizers.extractive.previous import add_previous
-from turnmill_worker.summarizers.extractive.render import is_told, opening, render
-from turnmill_worker.summarizers.extractive.select import Selection
-from turnmill_worker.summarizers.extractive.telegraph import is_english, telegraph
-from turnmill_worker.summarizers.extractive.units import (
+from turnmill_worker.reading.previous import add_previous
+from turnmill_worker.reading.units import (
     Line,
     Source,
     Unit,
     Units,
     read_units,
 )
+from turnmill_worker.summarizers.extractive.concepts import appraise
+from turnmill_worker.summarizers.extractive.render import is_told, opening, render
+from turnmill_worker.summarizers.extractive.select import Selection
+from turnmill_worker.summarizers.extractive.telegraph import is_english, telegraph
 
 Count = Callable[[str], int]
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from itertools import groupby
 from typing import Final
 
-from turnmill_worker.summarizers.extractive.units import Line, Source, Unit
+from turnmill_worker.reading.units import Line, Source, Unit
 
 SETTLED: Final = 1.1
 """What an earlier compaction kept has been found worth keeping before."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from turnmill_worker.summarizers.extractive.units import GROUP_MARK, Line, Source, Unit
+from turnmill_worker.reading.units import GROUP_MARK, Line, Source, Unit
 
 
 def opening(line: Line, *, named: bool = False) -> str:

@@ -6,16 +6,16 @@ import re
 from collections.abc import Sequence
 from typing import Final
 
-from turnmill_worker.summarizers.extractive.lexicon import (
+from turnmill_worker.reading.lexicon import (
     DROPPED,
     ENGLISH,
-    GUARDS,
     HAVE,
     PARTICIPLES,
     RETRACTIONS,
     SHORTER,
     STOP_PHRASES,
 )
+from turnmill_worker.reading.text import is_guarded
 
 _EDGES: Final = '.,!?;:"()[]*…~-'
 _BRACKETS: Final = frozenset('()[]"“”*')
@@ -31,11 +31,6 @@ def is_english(texts: Sequence[str]) -> bool:
     words = _WORDS.findall(" ".join(texts).lower().replace("’", "'"))
     hits = sum(word in ENGLISH for word in words)
     return hits >= 1 and hits * 12 >= len(words)
-
-
-def is_guarded(words: Sequence[str]) -> bool:
-    """Whether a negation, condition or exception is among these lower-case words."""
-    return not GUARDS.isdisjoint(words) or "n't" in " ".join(words)
 
 
 def _retracts(tokens: Sequence[str], words: Sequence[str]) -> bool:

@@ -8,7 +8,7 @@ from functools import lru_cache
 from itertools import chain
 from typing import Final, NamedTuple
 
-from turnmill_worker.summarizers.extractive.lexicon import NUMBER_WORDS, STOP
+from turnmill_worker.reading.lexicon import NUMBER_WORDS, STOP
 
 WORD: Final = "word"
 PAIR: Final = "pair"

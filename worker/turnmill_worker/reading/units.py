@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Any, Final, NamedTuple
 
-from turnmill_worker.summarizers.extractive.flatten import Flat, flatten, parse_json
-from turnmill_worker.summarizers.extractive.text import one_line, sentences
+from turnmill_worker.reading.flatten import Flat, flatten, parse_json
+from turnmill_worker.reading.text import one_line, sentences
 
 GROUP_MARK: Final = "; "
 """Stands between the groups of a line."""

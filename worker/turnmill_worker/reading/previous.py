@@ -6,9 +6,9 @@ import re
 from collections.abc import Iterator
 from typing import Final
 
-from turnmill_worker.summarizers.extractive.flatten import Flat
-from turnmill_worker.summarizers.extractive.text import clean, sentences
-from turnmill_worker.summarizers.extractive.units import GROUP_MARK, Line, Source, Units
+from turnmill_worker.reading.flatten import Flat
+from turnmill_worker.reading.text import clean, sentences
+from turnmill_worker.reading.units import GROUP_MARK, Line, Source, Units
 
 _OPENING = re.compile(r"(?:(\d{1,18}) )?([\w.-]{1,64})(?: ([\w.-]{1,64}))?: ?")
 _PAIR_START = re.compile(r" (?=[^\s=]{1,64}=)")

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
-from turnmill_worker.summarizers.extractive.lexicon import RETRACTIONS
+from turnmill_worker.reading.lexicon import GUARDS, RETRACTIONS
 
 UNIT_CHARS: Final = 400
 """A unit longer than this is cut, so that one run of text cannot fill or miss the budget whole."""
@@ -98,3 +98,8 @@ def _cut(text: str) -> Iterator[str]:
         start = end
     if rest := text[start:].strip():
         yield rest
+
+
+def is_guarded(words: Sequence[str]) -> bool:
+    """Whether a negation, condition or exception is among these lower-case words."""
+    return not GUARDS.isdisjoint(words) or "n't" in " ".join(words)
