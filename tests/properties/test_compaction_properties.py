@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import time
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import NamedTuple
@@ -11,6 +10,7 @@ from typing import NamedTuple
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
+from tests.effort import assert_linear
 from tests.properties.strategies import GivenTurn, conversations, legal_conversations, policies
 from turnmill.contract.context import EMPTY, JsonMessage, StoredContext
 from turnmill.contract.legality import CallTracker, violations
@@ -357,14 +357,8 @@ def test_planning_takes_time_in_proportion_to_the_turns() -> None:
             )
         )
 
-    def seconds(turns: int) -> float:
+    def planned(turns: int) -> None:
         snapshot = snapshot_of([turn(n) for n in range(turns)], Policy(max_tokens=turns * 60))
-        started = time.process_time()
         assert plan(snapshot, COUNT) is not None
-        return time.process_time() - started
 
-    seconds(250)  # the vocabulary is loaded once
-
-    once, four_times = min(seconds(250) for _ in range(3)), min(seconds(1000) for _ in range(3))
-
-    assert four_times < 10 * once
+    assert_linear(planned, size=250)

@@ -15,7 +15,7 @@ from turnmill import Policy, StoreFull, StoreUnavailable
 from turnmill.embedded import EmbeddedRedis, free_port
 
 HI = {"role": "user", "content": "hi"}
-TIMEOUT_S = 0.6
+TIMEOUT_S = 1.0
 
 EVERY_CALL: list[Callable[[Surface], Any]] = [
     lambda client: client.open("s", Policy()),

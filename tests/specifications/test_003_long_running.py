@@ -159,7 +159,7 @@ def test_process_turn_does_not_wait_when_no_worker_is_there(tmp_path: Path) -> N
 
         assert result.seq == 1
         assert result.grounding_used == ()
-        assert time.monotonic() - began < 2.5
+        assert time.monotonic() - began < 4.5
 
 
 def test_process_turn_without_a_broker_still_takes_the_turn(

@@ -15,13 +15,13 @@ from tests.processes import WorkerProcess, wait_until
 from tests.worker.harness import SMALL, chat, push_all, settled, stored
 from turnmill import AsyncContextClient, ContextClient
 from turnmill.embedded import EmbeddedRedis, free_port
+from turnmill.wake import CeleryWaker
 
 pytestmark = pytest.mark.worker
 
 PUSHES = 300
-BOUND_S = 0.1
-HICCUPS = 3
-"""Pushes that may take longer, because the machine is shared: a waker that waits holds up many."""
+WAITS_S = 5.0
+"""How long a waker waits for its broker: longer than all pushes together take."""
 
 
 @pytest.fixture(params=["down", "black hole"])
@@ -39,16 +39,16 @@ def dead_broker(request: pytest.FixtureRequest) -> Iterator[str]:
 def test_a_push_stays_fast_and_never_fails_without_a_broker(
     dead_broker: str, store: EmbeddedRedis, namespace: str
 ) -> None:
-    took = []
-    with ContextClient(store.url, namespace=namespace, broker=dead_broker) as client:
+    waker = CeleryWaker(dead_broker, timeout_s=WAITS_S)
+    with ContextClient(store.url, namespace=namespace, broker=waker) as client:
+        start = time.perf_counter()
         for at in range(PUSHES):
-            start = time.perf_counter()
             client.push(f"s{at}", {"role": "user", "content": "Hello?"})
-            took.append(time.perf_counter() - start)
+        took = time.perf_counter() - start
 
         wait_until(lambda: client.hints.dropped == PUSHES, what="all hints given up and counted")
         assert client.hints.published == 0
-    assert sorted(took)[-HICCUPS - 1] < BOUND_S
+    assert took < WAITS_S
 
 
 async def test_the_event_loop_goes_on_without_a_broker(
@@ -63,14 +63,15 @@ async def test_the_event_loop_goes_on_without_a_broker(
             pauses.append(time.perf_counter() - before)
 
     ticker = asyncio.create_task(tick())
-    async with AsyncContextClient(store.url, namespace=namespace, broker=dead_broker) as client:
+    waker = CeleryWaker(dead_broker, timeout_s=WAITS_S)
+    async with AsyncContextClient(store.url, namespace=namespace, broker=waker) as client:
         await asyncio.gather(
             *(client.push(f"s{n}", {"role": "user", "content": "Hello?"}) for n in range(PUSHES))
         )
         await asyncio.to_thread(wait_until, lambda: client.hints.dropped == PUSHES)
     ticker.cancel()
 
-    assert sorted(pauses)[-HICCUPS - 1] < BOUND_S
+    assert max(pauses) < WAITS_S
 
 
 def test_closing_a_client_does_not_wait_for_a_dead_broker(

@@ -158,7 +158,7 @@ def test_with_no_workers_an_input_is_pushed_all_the_same(
 
         result = agent.process_turn(QUESTION)
 
-        assert time.monotonic() - started < 2.0
+        assert time.monotonic() - started < 4.5
         assert agent.messages() == [{"role": "user", "content": QUESTION}]
         assert result.grounding_used == ()
 

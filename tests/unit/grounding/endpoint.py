@@ -37,6 +37,21 @@ class Endpoint:
     delay_s: float = 0.0
     requests: list[dict[str, Any]] = field(default_factory=list)
     keys: list[str] = field(default_factory=list)
+    peak: int = 0
+    _busy: int = 0
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+
+    @contextlib.contextmanager
+    def busy(self) -> Iterator[None]:
+        """While a request is served: ``peak`` is the most there were at a time."""
+        with self._lock:
+            self._busy += 1
+            self.peak = max(self.peak, self._busy)
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._busy -= 1
 
     def answer(self, request: dict[str, Any]) -> bytes:
         """The response's body; vectors last first, since order is the index's business."""
@@ -62,7 +77,8 @@ def serving() -> Iterator[Endpoint]:
             request = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
             endpoint.requests.append({"path": self.path, **request})
             endpoint.keys.append(self.headers["Authorization"])
-            time.sleep(endpoint.delay_s)
+            with endpoint.busy():
+                time.sleep(endpoint.delay_s)
             body = endpoint.answer(request)
             with contextlib.suppress(ConnectionError):
                 self.send_response(endpoint.status)

@@ -6,7 +6,6 @@ import dataclasses
 import os
 import subprocess
 import sys
-import time
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -15,6 +14,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.effort import assert_linear
 from turnmill import contract
 from turnmill.contract.names import SessionId
 from turnmill_worker.grounding import Found, MemoryIndex, scoring
@@ -317,15 +317,8 @@ def test_results_are_the_same_in_every_process() -> None:
     ],
 )
 def test_indexing_and_searching_hostile_text_is_linear(unit: str) -> None:
-    def took(length: int) -> float:
+    def search(length: int) -> None:
         text = (unit * length)[:length]
-        started = time.process_time()
         MemoryIndex([note("a", text), note("b", "kayak")]).search(text, 5)
-        return time.process_time() - started
 
-    took(1_000)
-    small = min(took(20_000) for _ in range(3))
-    large = min(took(200_000) for _ in range(2))
-
-    # Ten times the text; quadratic work would be a hundred times as long.
-    assert large < 40 * small + 0.01
+    assert_linear(search, size=20_000, factor=10)

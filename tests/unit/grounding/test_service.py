@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -306,10 +305,9 @@ def test_a_slow_endpoint_keeps_nobody_else_waiting(
     for namespace in (SHOP, OTHER):
         pushed(archive, namespace, "Ann likes tea.")
     endpoint.delay_s = 1.0
-    started = time.monotonic()
 
     with ThreadPoolExecutor() as pool:
         asked = [pool.submit(texts, hybrid, "tea", name) for name in (SHOP, OTHER, SHOP)]
         assert all(each.result(timeout=30) == ["Ann likes tea."] for each in asked)
 
-    assert time.monotonic() - started < 2.5, "three requests, at the same time"
+    assert endpoint.peak == 3

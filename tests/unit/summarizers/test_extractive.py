@@ -6,12 +6,12 @@ import json
 import os
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Mapping
 from typing import Any
 
 import pytest
 
+from tests.effort import assert_linear
 from turnmill_worker.summarizers.extractive import extract
 from turnmill_worker.summarizers.extractive.telegraph import telegraph
 
@@ -399,17 +399,10 @@ GROWING: Mapping[str, Callable[[int], str]] = {
 
 @pytest.mark.parametrize("name", GROWING)
 def test_time_grows_about_linearly(name: str) -> None:
-    def seconds(size: int) -> float:
-        content = GROWING[name](size)
-        started = time.process_time()
-        extract([user(1, content)], budget_tokens=500, count=characters)
-        return time.process_time() - started
+    def summarize(size: int) -> None:
+        extract([user(1, GROWING[name](size))], budget_tokens=500, count=characters)
 
-    small = min(seconds(1_500) for _ in range(3))
-    large = min(seconds(6_000) for _ in range(2))
-
-    # Linear is 4, quadratic is 16; the constant forgives a busy machine.
-    assert large <= 9 * small + 0.05
+    assert_linear(summarize, size=1_500)
 
 
 ALIKE: Mapping[str, Callable[[int], str]] = {
@@ -422,20 +415,14 @@ ALIKE: Mapping[str, Callable[[int], str]] = {
 @pytest.mark.parametrize("name", ALIKE)
 @pytest.mark.parametrize("place", ["one message", "a message each"])
 def test_time_grows_about_linearly_with_like_sentences_kept(name: str, place: str) -> None:
-    def seconds(size: int) -> float:
+    def summarize(size: int) -> None:
         said = [ALIKE[name](n) for n in range(size)]
         whole = " ".join(said)
         messages = [whole] if place == "one message" else said
         records = [user(at, text) for at, text in enumerate(messages, 1)]
-        started = time.process_time()
         extract(records, budget_tokens=len(whole) // 5, count=characters)
-        return time.process_time() - started
 
-    small = min(seconds(500) for _ in range(3))
-    large = min(seconds(2_000) for _ in range(2))
-
-    # Linear is 4, quadratic is 16; the constant forgives a busy machine.
-    assert large <= 9 * small + 0.05
+    assert_linear(summarize, size=500)
 
 
 # --- the same bytes everywhere ----------------------------------------------------------------

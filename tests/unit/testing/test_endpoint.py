@@ -260,15 +260,13 @@ def test_it_recovers_when_told(client: openai.OpenAI, endpoint: FakeEndpoint) ->
 
 def test_requests_are_served_at_a_time_and_counted() -> None:
     with (
-        FakeEndpoint(latency_s=0.3) as endpoint,
+        FakeEndpoint(latency_s=1.0) as endpoint,
         openai.OpenAI(api_key="k", base_url=endpoint.base_url) as client,
         ThreadPoolExecutor(24) as pool,
     ):
-        start = time.perf_counter()
         list(pool.map(lambda _: ask(client), range(24)))
 
         assert endpoint.peak > 12
-        assert time.perf_counter() - start < 24 * 0.3 / 3
 
 
 def test_it_closes_at_once_with_requests_hanging() -> None:

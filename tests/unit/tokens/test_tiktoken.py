@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.benchmarks import hostile_text
+from tests.effort import assert_linear
 from turnmill_worker.tokens.bpe import BpeCounter
 from turnmill_worker.tokens.tiktoken import TiktokenCounter, _load, cache_dir, seed_cache
 
@@ -86,13 +87,13 @@ def test_a_cache_that_is_switched_off_stays_off(monkeypatch: pytest.MonkeyPatch)
 
 
 def test_a_download_that_hangs_is_abandoned(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tiktoken, "get_encoding", lambda _: time.sleep(2))
+    monkeypatch.setattr(tiktoken, "get_encoding", lambda _: time.sleep(60))
     began = time.monotonic()
 
     with pytest.raises(TimeoutError, match="o200k_base within"):
         _load("o200k_base", 0.05)
 
-    assert time.monotonic() - began < 1
+    assert time.monotonic() - began < 30
 
 
 def test_a_download_that_fails_says_why(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -146,9 +147,5 @@ def test_whitespace_that_overflows_tiktoken_is_counted_all_the_same(
 def test_a_hostile_megabyte_is_counted_in_linear_time(kind: str) -> None:
     text = HOSTILE_MEGABYTES.get(kind, kind * MEGABYTE)
     counter = BpeCounter("o200k_base")
-    began = time.perf_counter()
 
-    counter.count(text)
-
-    # Some 30 ms here; anything quadratic would take hours.
-    assert time.perf_counter() - began < 2
+    assert_linear(lambda size: counter.count(text[:size]), size=MEGABYTE // 4)

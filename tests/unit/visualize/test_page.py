@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import time
 from html.parser import HTMLParser
 from pathlib import Path
 
@@ -233,11 +232,8 @@ def long_session() -> Trajectory:
 def test_thousands_of_turns_are_folded_and_complete() -> None:
     session = long_session()
 
-    started = time.perf_counter()
     html = page(session)
-    took = time.perf_counter() - started
 
-    assert took < 10
     assert len(html) < 12_000_000
     assert html.count("<article") == 5000
     assert html.count('<details class="card') == 249
@@ -252,10 +248,8 @@ def test_a_browser_opens_thousands_of_turns_and_a_link_into_a_fold(tmp_path: Pat
     file = tmp_path / "long.html"
     file.write_text(page(long_session()), encoding="utf-8")
 
-    started = time.perf_counter()
     seen = dom(file, mark="#turn-2500")
 
-    assert time.perf_counter() - started < 60
     assert seen.count("<article") == 5000
     assert seen.count('<details class="fold" open="">') == 1
 

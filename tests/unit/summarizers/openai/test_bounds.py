@@ -27,6 +27,9 @@ from turnmill_worker.summarizers.openai.answers import from_chat
 from turnmill_worker.summarizers.openai.bounds import bounded_client
 from turnmill_worker.summarizers.openai.client import Prompt
 
+GIVEN_UP_S = 15.0
+"""A call with half a second to go ends long before; one that nobody ends, never."""
+
 Serve = Callable[[socket.socket, threading.Event], None]
 
 
@@ -89,7 +92,7 @@ def test_a_call_ends_in_time_whatever_trickles_in(serve: Serve) -> None:
         told, took_s = ask(url)
 
     assert told == f"{MODEL}: no answer within 0.5 s"
-    assert took_s < 3
+    assert took_s < GIVEN_UP_S
 
 
 def test_a_body_that_drips_ends_with_the_call(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -98,7 +101,7 @@ def test_a_body_that_drips_ends_with_the_call(monkeypatch: pytest.MonkeyPatch) -
         told, took_s = ask(endpoint.base_url)
 
     assert told == f"{MODEL}: no answer within 0.5 s"
-    assert took_s < 3
+    assert took_s < GIVEN_UP_S
 
 
 def test_headers_without_end_are_given_up() -> None:
@@ -176,7 +179,7 @@ def test_proxies_are_bounded_too(monkeypatch: pytest.MonkeyPatch) -> None:
         told, took_s = ask("http://model.example/v1")
 
     assert told == f"{MODEL}: no answer within 0.5 s"
-    assert took_s < 3
+    assert took_s < GIVEN_UP_S
 
 
 def test_a_library_that_cannot_be_bounded_is_not_used() -> None:

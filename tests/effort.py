@@ -1,0 +1,29 @@
+"""What work costs, in processor seconds: a busy machine makes all else a matter of luck."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+__all__ = ["assert_linear", "least_cpu_s"]
+
+_FORGIVEN_S = 0.05
+"""What a busy machine's caches may add."""
+
+
+def least_cpu_s(work: Callable[[], object], *, times: int = 3) -> float:
+    """Processor seconds of the quickest of some runs."""
+    took = []
+    for _ in range(times):
+        started = time.process_time()
+        work()
+        took.append(time.process_time() - started)
+    return min(took)
+
+
+def assert_linear(work: Callable[[int], object], *, size: int, factor: int = 4) -> None:
+    """Fail where ``factor`` times the size takes nearer to factor² than to factor times as long."""
+    work(size // 2)  # what is loaded or compiled once
+    small = least_cpu_s(lambda: work(size))
+    large = least_cpu_s(lambda: work(size * factor), times=2)
+    assert large <= factor**1.6 * small + _FORGIVEN_S, f"{size}: {small:.4f} s, x{factor}: {large}"
