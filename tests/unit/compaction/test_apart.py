@@ -24,7 +24,7 @@ from turnmill_worker.compaction.apart import (
     with_facts,
 )
 from turnmill_worker.compaction.ledger import Fact
-from turnmill_worker.compaction.quality import score
+from turnmill_worker.compaction.quality import Scorer
 from turnmill_worker.compaction.snapshot import LoggedTurn, Plan, Snapshot, SummaryRequest
 from turnmill_worker.compaction.splice import splice
 from turnmill_worker.compaction.strategies import plan
@@ -257,17 +257,17 @@ def test_the_ledger_stands_before_events_not_among_them() -> None:
 
 def test_a_fact_in_the_ledger_counts_as_kept_and_its_marks_as_nothing() -> None:
     def scored(context: StoredContext) -> float:
-        return score(
+        scorer = Scorer(
             covered=[(Seq(1), ORDER)],
             previous=[],
-            head=render_head(context),
             tail=[],
             kept_turns=3,
             wanted_turns=3,
             turns=4,
             compactions=0,
             weights=QualityWeights(),
-        ).score
+        )
+        return scorer.score(render_head(context)).score
 
     prose = StoredContext(summary="Somebody wants something.")
     beside = prose.model_copy(
