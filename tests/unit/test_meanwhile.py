@@ -50,3 +50,29 @@ def test_an_error_comes_back_where_the_result_is_needed() -> None:
 
     with pytest.raises(LookupError, match="no result"):
         work()
+
+
+def test_of_many_threads_one_is_at_it_and_the_others_go_on() -> None:
+    begun, may_end = threading.Event(), threading.Event()
+    done: list[str] = []
+
+    def slow() -> None:
+        begun.set()
+        assert may_end.wait(10)
+        done.append("slow")
+
+    def wait_for_a_model() -> None:
+        with meanwhile(slow):
+            waiting_begins()
+
+    other = threading.Thread(target=wait_for_a_model)
+    other.start()
+    assert begun.wait(10)
+    with meanwhile(lambda: done.append("mine")):
+        waiting_begins()
+        assert done == []
+        may_end.set()
+        other.join(10)
+        waiting_begins()
+
+    assert done == ["slow", "mine"]
