@@ -68,7 +68,7 @@ class Writer:
             SummaryRejected: none wrote anything that can be committed.
             Transient: all failed, the last one too for a reason that may pass.
         """
-        plan = with_facts(plan, count)
+        plan = with_facts(plan, counter.count)
         drafts: list[Draft] = []
         errors: list[Failure] = []
         summarizers = self._summarizers(snapshot.policy)
