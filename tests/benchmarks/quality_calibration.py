@@ -27,7 +27,7 @@ from turnmill.contract.legality import CallTracker
 from turnmill.contract.names import Namespace, Seq, SessionId
 from turnmill.contract.policy import Policy
 from turnmill.contract.render import render_head
-from turnmill_worker.compaction.quality import Quality, score
+from turnmill_worker.compaction.quality import Quality, Scorer
 from turnmill_worker.compaction.snapshot import LoggedTurn, Plan, Snapshot
 from turnmill_worker.compaction.splice import splice
 from turnmill_worker.compaction.strategies import plan
@@ -68,17 +68,17 @@ class Done:
         older = [] if self.plan.covered else kept[: -policy.recent_turns_to_keep or None]
         lost = {t.seq for group in self.plan.covered if not group.pinned for t in group.turns}
         lost |= {*older, *(seq for seq in kept if after[seq] != before[seq])}
-        return score(
+        return Scorer(
             covered=[(t.seq, m) for t in self.before.turns if t.seq in lost for m in t.original],
             previous=render_head(self.before.stored),
-            head=[*render_head(context), *(m for seq in older for m in after[seq])],
             tail=[message for seq in kept[len(older) :] for message in after[seq]],
             kept_turns=len(kept),
             wanted_turns=policy.recent_turns_to_keep,
             turns=self.turns,
             compactions=self.compactions,
             weights=WEIGHTS,
-        )
+            behind=[m for seq in older for m in after[seq]],
+        ).score(render_head(context))
 
 
 def _legal(turns: Sequence[LoggedTurn]) -> dict[Seq, Sequence[JsonMessage]]:
@@ -118,7 +118,7 @@ def _compacted(snapshot: Snapshot) -> tuple[Plan, StoredContext] | None:
     below = ""
     while (made := plan(snapshot, COUNT, below=below)) is not None:
         try:
-            return made, splice(made, _summary(made), COUNT)
+            return made, splice(made, [_summary(made)] if made.request else [], COUNT)
         except SummaryRejected:
             below = made.strategy
     return None
@@ -228,17 +228,16 @@ def _timed(
     head = render_head(EMPTY.model_copy(update={"summary": summary}))
 
     def scored() -> object:
-        return score(
+        return Scorer(
             covered=covered,
             previous=[],
-            head=head,
             tail=tail,
             kept_turns=3,
             wanted_turns=3,
             turns=9,
             compactions=1,
             weights=WEIGHTS,
-        )
+        ).score(head)
 
     theirs = _best(lambda: extract(covered, budget_tokens=budget, count=COUNTER.count))
     ours = _best(scored)

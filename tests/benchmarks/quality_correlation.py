@@ -27,7 +27,7 @@ from turnmill.contract.context import EMPTY, JsonMessage, Receipt
 from turnmill.contract.names import Seq
 from turnmill.contract.quality import QualityWeights
 from turnmill.contract.render import render_head
-from turnmill_worker.compaction.quality import Quality, score
+from turnmill_worker.compaction.quality import Quality, Scorer
 
 NAMES = ["tau", "sgd", "coding", "locomo", "bfcl_memory"]
 BOILERPLATE = "The conversation continued."
@@ -167,17 +167,16 @@ def rows(name: str, conversations: Sequence[Mapping[str, Any]]) -> list[Row]:
             stored = EMPTY.model_copy(
                 update={"summary": text, "receipts": () if text else (receipt,)}
             )
-            quality = score(
+            quality = Scorer(
                 covered=case.covered,
                 previous=[],
-                head=render_head(stored),
                 tail=case.tail,
                 kept_turns=3,
                 wanted_turns=3,
                 turns=len(case.covered) + 3,
                 compactions=1,
                 weights=WEIGHTS,
-            )
+            ).score(render_head(stored))
             metrics = _metrics(name, case, text)
             measured.append(Row(at, way, budget, count(text) / tokens, quality, metrics))
     return measured

@@ -77,7 +77,7 @@ def compact(snapshot: Snapshot) -> Done | None:
     """What the pipeline commits, down the ladder; None when it gives up."""
     below = ""
     while (found := plan(snapshot, COUNT, below=below)) is not None:
-        found = with_facts(found, COUNT)
+        found = with_facts(found, COUNTER.count)
         try:
             context = splice(found, texts_for(found), COUNT)
         except SummaryRejected:

@@ -90,3 +90,11 @@ def test_more_in_a_message_never_costs_less(
 @given(any_texts)
 def test_the_heuristic_is_never_below_the_plain_estimate(text: str) -> None:
     assert HEURISTIC.count(text) >= estimate_tokens(text)
+
+
+@given(any_texts)
+def test_no_token_is_less_than_a_byte(text: str) -> None:
+    """Prompts rely on it: what has fewer bytes than there is room need not be counted."""
+    size = len(text.encode("utf-8", "surrogatepass"))
+
+    assert max(each.count(text) for each in (O200K, CL100K, HEURISTIC)) <= size

@@ -16,7 +16,34 @@ from turnmill_worker.ports import Counter
 from turnmill_worker.tokens import count_message
 from turnmill_worker.values import CountedTurn, Uncounted
 
-__all__ = ["count_turns", "counting", "system_tokens", "tally_after", "usage_after"]
+__all__ = [
+    "CountedOnce",
+    "count_turns",
+    "counting",
+    "system_tokens",
+    "tally_after",
+    "usage_after",
+]
+
+
+class CountedOnce:
+    """A counter for one job, in which plan, prompt and context show the same texts."""
+
+    def __init__(self, counter: Counter) -> None:
+        self._counter = counter
+        self._known: dict[str, int] = {}
+
+    @property
+    def basis(self) -> str:
+        """The counter's."""
+        return self._counter.basis
+
+    def count(self, text: str) -> int:
+        """Tokens of the text, as the counter says."""
+        tokens = self._known.get(text)
+        if tokens is None:
+            tokens = self._known[text] = self._counter.count(text)
+        return tokens
 
 
 def counting(counter: Counter) -> Count:

@@ -12,12 +12,12 @@ from turnmill.contract.memories import is_memories
 from turnmill.contract.names import Seq
 from turnmill.contract.outcomes import Compaction
 from turnmill.contract.render import render_head
-from turnmill_worker.compaction.quality import Quality, score
+from turnmill_worker.compaction.quality import Quality, Scorer
 from turnmill_worker.compaction.snapshot import LoggedTurn, Plan, Snapshot, records
 from turnmill_worker.spending import NOTHING, Spent
 from turnmill_worker.values import Summary
 
-__all__ = ["NEAR", "Draft", "cost_of", "quality_of"]
+__all__ = ["NEAR", "Draft", "cost_of", "scorer_of"]
 
 NEAR: Final = 0.75
 """Share of the best score that is enough for a summarizer tried before the one that reached it.
@@ -101,13 +101,13 @@ def cost_of(summary: Summary) -> Spent:
     )
 
 
-def quality_of(before: Snapshot, plan: Plan, context: StoredContext) -> Quality | None:
-    """The score of what the plan covers or shortens; None when it does neither.
+def scorer_of(before: Snapshot, plan: Plan) -> Scorer | None:
+    """What scores the contexts this plan may lead to; None when it covers and shortens nothing.
 
     Where it only shortens, all but the newest turns stand for what is covered: a stub is read
     between turns that are whole.
     """
-    kept = [turn for turn in plan.snapshot.turns if turn.seq > context.watermark]
+    kept = [turn for turn in plan.snapshot.turns if turn.seq > plan.cut]
     tracker = CallTracker()
     shown = [tracker.repair(turn.shown) for turn in kept]
     shortened = _shortened(before, kept)
@@ -120,17 +120,31 @@ def quality_of(before: Snapshot, plan: Plan, context: StoredContext) -> Quality 
     covered = [record for record in covered if not is_memories(record[1])]
     if not covered:
         return None
-    return score(
+    return Scorer(
         covered=covered,
         previous=render_head(before.stored),
-        head=[*render_head(context), *(m for own in shown[:older] for m in own)],
         tail=[message for own in shown[older:] for message in own],
         kept_turns=len(kept),
         wanted_turns=before.policy.recent_turns_to_keep,
         turns=before.counted_seq,
         compactions=before.compactions,
         weights=before.policy.quality_weights,
+        behind=[message for own in shown[:older] for message in own],
+        known=render_head(_known(plan)),
         read=None if shortened else plan.read,
+    )
+
+
+def _known(plan: Plan) -> StoredContext:
+    """The plan's context, as far as it is known before its summaries are written."""
+    return plan.snapshot.stored.model_copy(
+        update={
+            "summary": "…" if plan.request else plan.summary,
+            "watermark": plan.cut,
+            "receipts": plan.receipts,
+            "events": plan.events,
+            "managed": False,
+        }
     )
 
 

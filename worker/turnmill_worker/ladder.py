@@ -197,7 +197,7 @@ class Ladder:
     def _batched(self, plan: Plan, batching: Batching) -> Outcome | None:
         """The plan's summary is awaited from a batch now; None when it has to be asked live."""
         # With what a live request would say of facts: the answer is asked for by its request.
-        plan = with_facts(plan, counting(self._counter))
+        plan = with_facts(plan, self._counter.count)
         later = batching.begin(self._ref, plan, self._counter)
         if later is None:
             return None

@@ -19,7 +19,7 @@ from turnmill_worker.compaction.awaited import as_of
 from turnmill_worker.compaction.demands import demands
 from turnmill_worker.compaction.force import force as force_plan
 from turnmill_worker.compaction.snapshot import LoggedTurn, Snapshot, previous_text
-from turnmill_worker.counting import counting
+from turnmill_worker.counting import CountedOnce, counting
 from turnmill_worker.decide import Compact, Skip, decide
 from turnmill_worker.errors import SummaryRejected
 from turnmill_worker.estimating import Estimating
@@ -192,7 +192,8 @@ class Pipeline:
         return Ladder(self._means, ref, lease, snapshot, self._counter(snapshot))
 
     def _counter(self, snapshot: Snapshot) -> Counter:
-        return self._counters(snapshot.policy.encoding, snapshot.policy.image_formula)
+        policy = snapshot.policy
+        return CountedOnce(self._counters(policy.encoding, policy.image_formula))
 
     def _earlier(self, ref: SessionRef, snapshot: Snapshot) -> tuple[LoggedTurn, ...]:
         """The covered turns no receipt names: what a managed view may look back at."""

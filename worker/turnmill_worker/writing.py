@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import cache, partial
 
 from turnmill.contract.context import JsonMessage
 from turnmill.contract.errors import InvalidTemplate, Transient, UnknownTemplate
+from turnmill.contract.render import render_head
 from turnmill.contract.shorten import shorten
 from turnmill_worker.compaction.apart import with_facts
 from turnmill_worker.compaction.readable import readable
@@ -16,7 +18,7 @@ from turnmill_worker.compaction.snapshot import (
     Snapshot,
 )
 from turnmill_worker.compaction.splice import splice
-from turnmill_worker.drafts import NEAR, Draft, cost_of, quality_of
+from turnmill_worker.drafts import NEAR, Draft, cost_of, scorer_of
 from turnmill_worker.errors import (
     CircuitOpen,
     SummarizerFailed,
@@ -25,6 +27,7 @@ from turnmill_worker.errors import (
     SummaryRejected,
 )
 from turnmill_worker.filling import detail_of, filled
+from turnmill_worker.meanwhile import meanwhile
 from turnmill_worker.ports import Counter, Summarizer, Summarizers, Templates
 from turnmill_worker.spending import NOTHING, Spent
 from turnmill_worker.templates.template import Template
@@ -65,7 +68,7 @@ class Writer:
             SummaryRejected: none wrote anything that can be committed.
             Transient: all failed, the last one too for a reason that may pass.
         """
-        plan = with_facts(plan, count)
+        plan = with_facts(plan, counter.count)
         drafts: list[Draft] = []
         errors: list[Failure] = []
         summarizers = self._summarizers(snapshot.policy)
@@ -104,21 +107,24 @@ class Writer:
         template = self._template(plan)
         requests = [filled(request, template, snapshot) for request in plan.requests]
         summaries: tuple[Summary, ...] = ()
+        scorer = cache(partial(scorer_of, snapshot, plan))
         try:
-            for request in requests:
-                summaries += (summarizer.summarize(request, counter),)
+            with meanwhile(scorer):
+                for request in requests:
+                    summaries += (summarizer.summarize(request, counter),)
             context = splice(plan, _texts(plan, summaries, count), count)
         except (SummaryRejected, SummarizerFailed, SummarizerUnavailable) as error:
             error.spent = sum(map(cost_of, summaries), error.spent)
             raise
         goal = plan.snapshot.aim
         detail = detail_of(template, requests, summaries, snapshot, goal) if template else b""
+        made = scorer()
         return Draft(
             before=snapshot,
             plan=plan,
             context=context,
             summaries=summaries,
-            quality=quality_of(snapshot, plan, context),
+            quality=None if made is None else made.score(render_head(context)),
             detail=detail,
         )
 

@@ -24,7 +24,7 @@ from turnmill_worker.compaction.apart import (
     with_facts,
 )
 from turnmill_worker.compaction.ledger import Fact
-from turnmill_worker.compaction.quality import score
+from turnmill_worker.compaction.quality import Scorer
 from turnmill_worker.compaction.snapshot import LoggedTurn, Plan, Snapshot, SummaryRequest
 from turnmill_worker.compaction.splice import splice
 from turnmill_worker.compaction.strategies import plan
@@ -64,7 +64,7 @@ def planned(*strategies: str, **fields: Any) -> Plan:
     policy = Policy(max_tokens=1024, strategies=strategies, **fields)
     found = plan(snapshot_of([ORDER, *[CHATTER] * 9], policy), COUNT)
     assert found is not None
-    return with_facts(found, COUNT)
+    return with_facts(found, COUNTER.count)
 
 
 def known(*texts: str) -> tuple[Fact, ...]:
@@ -180,7 +180,7 @@ def test_where_the_window_has_no_room_for_facts_the_receipt_stands_alone() -> No
     found = plan(snapshot_of([ORDER, CHATTER, CHATTER, CHATTER, CHATTER, big], policy), COUNT)
     assert found is not None
 
-    context = splice(with_facts(found, COUNT), [], COUNT)
+    context = splice(with_facts(found, COUNTER.count), [], COUNT)
 
     assert context.receipts
     assert context.watermark == 5
@@ -200,7 +200,7 @@ def test_events_that_are_only_appended_to_have_no_facts_before_them() -> None:
     policy = Policy.iterations(max_tokens=1024, keep_recent_iterations=1, quality_threshold=0)
     found = plan(snapshot_of([ORDER, CHATTER] * 8, policy), COUNT)
     assert found is not None
-    found = with_facts(found, COUNT)
+    found = with_facts(found, COUNTER.count)
 
     context = splice(found, ["Something was cancelled."] * len(found.requests), COUNT)
 
@@ -219,7 +219,7 @@ def test_facts_shown_stay_as_they_are_while_nothing_is_covered() -> None:
     policy = Policy(max_tokens=1800, strategies=("elide",))
     found = plan(snapshot_of(messages, policy, stored=stored, facts=facts), COUNT)
     assert found is not None
-    found = with_facts(found, COUNT)
+    found = with_facts(found, COUNTER.count)
 
     context = splice(found, [], COUNT)
 
@@ -257,17 +257,17 @@ def test_the_ledger_stands_before_events_not_among_them() -> None:
 
 def test_a_fact_in_the_ledger_counts_as_kept_and_its_marks_as_nothing() -> None:
     def scored(context: StoredContext) -> float:
-        return score(
+        scorer = Scorer(
             covered=[(Seq(1), ORDER)],
             previous=[],
-            head=render_head(context),
             tail=[],
             kept_turns=3,
             wanted_turns=3,
             turns=4,
             compactions=0,
             weights=QualityWeights(),
-        ).score
+        )
+        return scorer.score(render_head(context)).score
 
     prose = StoredContext(summary="Somebody wants something.")
     beside = prose.model_copy(

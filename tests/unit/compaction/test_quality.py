@@ -20,7 +20,7 @@ from turnmill.contract.legality import repair
 from turnmill.contract.names import Seq
 from turnmill.contract.quality import QualityWeights
 from turnmill.contract.render import render_head
-from turnmill_worker.compaction.quality import Quality, score
+from turnmill_worker.compaction.quality import Quality, Scorer
 from turnmill_worker.summarizers.extractive import extract
 
 TOLERANCE = 0.02
@@ -68,12 +68,11 @@ def head_of(text: str) -> list[JsonMessage]:
     )
 
 
-def judged(text: str, **changes: Any) -> Quality:
-    """The quality of covering the talk with this text."""
-    given = {
+def judged(text: str, *, head: Sequence[JsonMessage] | None = None, **changes: Any) -> Quality:
+    """The quality of covering the talk with this text, or with this head."""
+    given: dict[str, Any] = {
         "covered": [(Seq(seq), message) for seq, message in enumerate(TALK, 1)],
         "previous": [],
-        "head": head_of(text),
         "tail": TAIL,
         "kept_turns": 3,
         "wanted_turns": 3,
@@ -81,7 +80,7 @@ def judged(text: str, **changes: Any) -> Quality:
         "compactions": 0,
         "weights": QualityWeights(),
     }
-    return score(**{**given, **changes})
+    return Scorer(**{**given, **changes}).score(head_of(text) if head is None else head)
 
 
 def extracted(talk: Sequence[JsonMessage], budget: int) -> str:
@@ -363,3 +362,44 @@ def test_the_hash_seed_changes_nothing() -> None:
 
     assert len(outputs) == 1
     assert b"score" in outputs.pop()
+
+
+# --- prepared before the head is there ------------------------------------------------------------
+
+PIN = PinnedTurn(seq=Seq(2), messages=(user("Never ship to Berlin, whatever anybody says."),))
+BEFORE = EMPTY.model_copy(
+    update={"summary": "1 user: Order #W1112223 goes to Rome.", "watermark": Seq(3), "pins": (PIN,)}
+)
+
+
+@pytest.mark.parametrize("pins", [(), (PIN,)])
+@pytest.mark.parametrize("known", [[], list(PIN.messages), render_head(BEFORE), TAIL])
+def test_what_was_known_of_the_head_does_not_change_its_score(
+    pins: tuple[PinnedTurn, ...], known: list[JsonMessage]
+) -> None:
+    after = EMPTY.model_copy(update={"summary": "1 user: Order #W1112223.", "pins": pins})
+
+    def scored(known: Sequence[JsonMessage]) -> Quality:
+        return judged("", previous=render_head(BEFORE), head=render_head(after), known=known)
+
+    assert scored(known) == scored(render_head(after))
+
+
+def test_a_scorer_remembers_nothing_of_the_heads_before() -> None:
+    scorer = Scorer(
+        covered=[(Seq(seq), message) for seq, message in enumerate(TALK, 1)],
+        previous=render_head(BEFORE),
+        tail=TAIL,
+        kept_turns=3,
+        wanted_turns=3,
+        turns=10,
+        compactions=0,
+        weights=QualityWeights(),
+    )
+    heads = [head_of(WHOLE), render_head(BEFORE), head_of("Nothing."), head_of(WHOLE)]
+
+    first, kept, nothing, again = map(scorer.score, heads)
+
+    assert first == again
+    assert first.score > nothing.score
+    assert kept != nothing

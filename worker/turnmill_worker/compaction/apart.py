@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from functools import lru_cache, partial
+from functools import partial
 from typing import Any, Final
 
 from turnmill.contract.memories import is_memories
@@ -39,22 +39,20 @@ _LEAST_TOKENS: Final = 32
 """A summary shorter than this says nothing: the ledger leaves it as much."""
 
 
-def with_facts(plan: Plan, count: Count) -> Plan:
+def with_facts(plan: Plan, count: CountText) -> Plan:
     """The plan with the ledger after it, and with room for that in its request."""
     snapshot = plan.snapshot
     if not snapshot.policy.ledger_ratio:
         return plan
-    # A fact is counted when the ledger is chosen and again when the prompt is written.
-    text = lru_cache(maxsize=_MOST_STORED_TOKENS)(text_count(count))
     facts, request, read = snapshot.facts, plan.request, None
     if plan.covered:
         said = records(plan.covered)
         read = read_units(told(said))
-        facts = facts_after(facts, said, summary_budget(snapshot), text, read)
+        facts = facts_after(facts, said, summary_budget(snapshot), count, read)
         if request is not None and request.records == said:
             request = replace(request, read=read)
     if request is not None and plan.ledger_tokens:
-        request = reserve(request, facts, plan.ledger_tokens, text)
+        request = reserve(request, facts, plan.ledger_tokens, count)
     return replace(plan, facts=facts, request=request, read=read)
 
 

@@ -117,7 +117,7 @@ def values_in(text: str) -> list[tuple[Kind, str, int]]:
 
 
 def _is_identifier(token: str) -> bool:
-    if token.isalpha() and token.islower():
+    if token.isalpha() and (token.islower() or token.istitle()):
         return False
     kind = kind_of(token)
     if kind == CAPS or _CAMEL.fullmatch(token):

@@ -21,7 +21,7 @@ from turnmill_worker.compaction.passages import passages_of, read_head, read_rec
 from turnmill_worker.reading.tokens import Reader
 from turnmill_worker.reading.units import Units, read_units
 
-__all__ = ["Quality", "score"]
+__all__ = ["Quality", "Scorer"]
 
 _NOT_AT_STAKE: Final = 0.1
 """What a fact counts that the tail states too: no summary could have lost it."""
@@ -43,71 +43,102 @@ class Quality:
     parts: dict[str, float]
 
 
-def score(  # noqa: PLR0913 - all a compaction takes and leaves, each by its name
-    *,
-    covered: Sequence[tuple[Seq, JsonMessage]],
-    previous: Sequence[JsonMessage],
-    head: Sequence[JsonMessage],
-    tail: Sequence[JsonMessage],
-    kept_turns: int,
-    wanted_turns: int,
-    turns: int,
-    compactions: int,
-    weights: QualityWeights,
-    read: Units | None = None,
-) -> Quality:
-    """How much of ``covered`` and ``previous`` can still be read in ``head`` and ``tail``.
+class Scorer:
+    """Scores heads that may stand for the same turns and the same older head."""
 
-    Linear in their length, for any content.
+    def __init__(  # noqa: PLR0913 - all a compaction takes and leaves, each by its name
+        self,
+        *,
+        covered: Sequence[tuple[Seq, JsonMessage]],
+        previous: Sequence[JsonMessage],
+        tail: Sequence[JsonMessage],
+        kept_turns: int,
+        wanted_turns: int,
+        turns: int,
+        compactions: int,
+        weights: QualityWeights,
+        behind: Sequence[JsonMessage] = (),
+        known: Sequence[JsonMessage] = (),
+        read: Units | None = None,
+    ) -> None:
+        """A scorer, for which all but the heads has been read.
 
-    Args:
-        covered: original messages of the turns it covers, without pinned ones, by seq; for
-            elisions, the originals of what is read shorter now.
-        previous: the rendered head before: older summary, receipts and pins.
-        head: the rendered head after.
-        tail: the messages kept after the cut, as read.
-        kept_turns: turns in ``tail``.
-        wanted_turns: newest turns the policy wants kept word for word.
-        turns: of the session so far.
-        compactions: of the session so far.
-        weights: of the parts.
-        read: ``covered`` as units, where somebody has read it.
-    """
-    survival = _Survival(read_units(covered) if read is None else read, previous, head, tail)
-    parts = {
-        "facts": _eased(survival.of_everything()),
-        "relevance": _eased(survival.of_what_matters_now()),
-        "freshness": min(1.0, kept_turns / wanted_turns) if wanted_turns > 0 else 1.0,
-        "session": 1.0 - min(1.0, compactions / turns) if turns > 0 else 1.0,
-    }
-    valid = 1.0 if _is_valid([*previous, *(m for _, m in covered)], head, tail) else 0.0
-    by_part = weights.model_dump()
-    mean = sum(by_part[name] * part for name, part in parts.items()) / sum(by_part.values())
-    return Quality(score=min(1.0, valid * mean), parts={**parts, "validity": valid})
+        Args:
+            covered: original messages of the turns it covers, without pinned ones, by seq; for
+                elisions, the originals of what is read shorter now.
+            previous: the rendered head before: older summary, receipts and pins.
+            tail: the messages kept after the cut, as read.
+            kept_turns: turns in ``tail``.
+            wanted_turns: newest turns the policy wants kept word for word.
+            turns: of the session so far.
+            compactions: of the session so far.
+            weights: of the parts.
+            behind: what stands between head and tail for the originals of ``covered``.
+            known: what the heads will have of ``previous``, word for word. It saves time to know.
+            read: ``covered`` as units, where somebody has read it.
+        """
+        self._before = [*previous, *(message for _, message in covered)]
+        self._previous = previous
+        self._behind = behind
+        self._tail = tail
+        self._freshness = min(1.0, kept_turns / wanted_turns) if wanted_turns > 0 else 1.0
+        self._session = 1.0 - min(1.0, compactions / turns) if turns > 0 else 1.0
+        self._weights = weights.model_dump()
+        self._covered = read_units(covered) if read is None else read
+        self._stake = self._at_stake(_changed(previous, known))
+
+    def score(self, head: Sequence[JsonMessage]) -> Quality:
+        """How much of ``covered`` and ``previous`` can still be read in this head and the tail.
+
+        Linear in their length, for any content.
+        """
+        head = [*head, *self._behind]
+        lost = _changed(self._previous, head)
+        if lost != self._stake.lost:
+            self._stake = self._at_stake(lost)
+        survival = _Survival(self._stake, head)
+        parts = {
+            "facts": _eased(survival.of_everything()),
+            "relevance": _eased(survival.of_what_matters_now()),
+            "freshness": self._freshness,
+            "session": self._session,
+        }
+        valid = 1.0 if _is_valid(self._before, head, self._tail) else 0.0
+        weights = self._weights
+        mean = sum(weights[name] * part for name, part in parts.items()) / sum(weights.values())
+        return Quality(score=min(1.0, valid * mean), parts={**parts, "validity": valid})
+
+    def _at_stake(self, lost: Sequence[JsonMessage]) -> _AtStake:
+        return _AtStake(self._covered, lost, self._tail)
+
+
+class _AtStake:
+    """What a head may lose, and what the tail holds of it."""
+
+    def __init__(
+        self, covered: Units, lost: Sequence[JsonMessage], tail: Sequence[JsonMessage]
+    ) -> None:
+        self.lost = lost
+        self.reader = Reader()
+        older = read_head(self.reader, lost)
+        self.facts = Facts([*older, *passages_of(self.reader, covered)])
+        self.older = len(older)
+        self.in_tail = self.facts.held(read_records(self.reader, _unplaced(tail)))
+        said = [message for message in tail if message.get("role") == "user"] or list(tail)
+        newest = read_records(self.reader, _unplaced(said[-_NEWEST_MESSAGES:]))
+        self.asked = {number for passage in newest for number in self.facts.numbers(passage)}
 
 
 class _Survival:
     """Weights of facts at stake, and of those that survive."""
 
-    def __init__(
-        self,
-        covered: Units,
-        previous: Sequence[JsonMessage],
-        head: Sequence[JsonMessage],
-        tail: Sequence[JsonMessage],
-    ) -> None:
-        reader = Reader()
-        older = read_head(reader, _changed(previous, head))
-        facts = Facts([*older, *passages_of(reader, covered)])
-        in_tail = facts.held(read_records(reader, _unplaced(tail)))
-        after = in_tail.joined(facts.held(read_head(reader, head)))
-        self._facts, self._older = facts, len(older)
+    def __init__(self, stake: _AtStake, head: Sequence[JsonMessage]) -> None:
+        facts, in_tail = stake.facts, stake.in_tail
+        after = in_tail.joined(facts.held(read_head(stake.reader, head)))
+        self._facts, self._older, self._asked = facts, stake.older, stake.asked
         self._by_fact = _at_stake(facts.weights, in_tail.facts, after.facts)
         self._by_passage = _at_stake(facts.passage_weights, in_tail.passages, after.passages)
         self._by_guard = _at_stake(facts.guard_weights, in_tail.guards, after.guards)
-        said = [message for message in tail if message.get("role") == "user"] or list(tail)
-        newest = read_records(reader, _unplaced(said[-_NEWEST_MESSAGES:]))
-        self._asked = {number for passage in newest for number in facts.numbers(passage)}
 
     def of_everything(self) -> float:
         """The share of facts, passages and guards that survives, by weight.

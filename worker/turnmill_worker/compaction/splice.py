@@ -87,11 +87,12 @@ def _ledger(plan: Plan, draft: StoredContext, count: Count) -> str:
     framed = draft.model_copy(update={"ledger": "…"})
     left = _most(plan) - _total(plan, count(render_head(framed))) - _SLACK_TOKENS
     facts = Beside(prose, plan.facts, text, () if request is None else request.ranked)
-    if request is not None:
+    room = min(most, left)
+    if request is not None and room < request.ledger_tokens:
         needed = text(ledger_text(facts.within(request.ledger_tokens)))
-        if needed > min(most, left):
+        if needed > room:
             raise SummaryRejected("no room for the facts kept word for word")
-    return ledger_text(facts.within(min(most, left)))
+    return ledger_text(facts.within(room))
 
 
 def _most(plan: Plan) -> int:

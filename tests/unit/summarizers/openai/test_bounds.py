@@ -17,6 +17,7 @@ from pydantic import SecretStr
 
 from tests.unit.summarizers.openai.talks import COUNTER, KEY, MODEL, connected, request
 from turnmill.testing import FakeEndpoint
+from turnmill_worker.meanwhile import meanwhile
 from turnmill_worker.summarizers.openai import (
     ModelEndpoint,
     ModelOptions,
@@ -64,6 +65,28 @@ def ask(url: str, *, timeout_s: float = 0.5) -> tuple[str, float]:
         endpoint.ask(Prompt("Summarize.", "Anna likes tea."), options)
     assert caught.value.__context__ is None
     return str(caught.value), time.perf_counter() - start
+
+
+def test_what_is_to_be_done_meanwhile_is_done_between_request_and_answer() -> None:
+    has_left, is_done = threading.Event(), threading.Event()
+    order: list[bool] = []
+
+    def serve(connection: socket.socket, _: threading.Event) -> None:
+        connection.recv(1 << 16)
+        has_left.set()
+        order.append(is_done.wait(5))
+        connection.sendall(b"HTTP/1.1 503 Service Unavailable\r\nContent-Length: 0\r\n\r\n")
+
+    def work() -> None:
+        order.append(has_left.wait(5))
+        is_done.set()
+        raise LookupError("not the endpoint's fault")
+
+    with raw_server(serve) as url, meanwhile(work):
+        told, _ = ask(url, timeout_s=20)
+
+    assert order == [True, True]
+    assert "503" in told
 
 
 def headers_by_and_by(connection: socket.socket, done: threading.Event) -> None:

@@ -8,7 +8,7 @@ from tests.unit.summarizers.openai.talks import COUNTER
 from turnmill_worker.summarizers.openai.answers import Answer
 from turnmill_worker.summarizers.openai.attribution import Said, claims
 from turnmill_worker.summarizers.openai.checks import Accepted, Checker, Fault
-from turnmill_worker.summarizers.openai.language import is_foreign, languages, script_of
+from turnmill_worker.summarizers.openai.language import Spoken, languages, script_of
 from turnmill_worker.summarizers.openai.sections import SECTIONS, parse, rendered, unwrapped
 
 USER = [
@@ -22,7 +22,7 @@ def checker(user: list[str] | None = None, previous: str = "", last_seq: int = 9
     said = USER if user is None else user
     return Checker(
         said=Said(said, previous),
-        spoken=[*said, previous],
+        spoken=Spoken([*said, previous]),
         last_seq=last_seq,
         count=COUNTER.count,
         nonce=NONCE,
@@ -245,7 +245,7 @@ CHINESE = (
 def test_a_summary_is_in_the_conversations_language(
     text: str, conversation: list[str], *, foreign: bool
 ) -> None:
-    assert is_foreign(text, conversation) is foreign
+    assert Spoken(conversation).is_foreign(text) is foreign
 
 
 def test_code_is_in_no_language() -> None:

@@ -56,6 +56,19 @@ def test_all_of_every_message_is_in_one_chunk(texts: list[tuple[str, str]], limi
     assert all(COUNTER.count(chunk) <= limit for chunk in found)
 
 
+def test_what_fits_by_its_bytes_is_one_part_and_is_not_counted() -> None:
+    records = numbered((user("Please look up order #W7710442."), assistant("It was sent.")))
+    entries = [entry_of(seq, message, None) for seq, message in records]
+
+    def count(text: str) -> int:
+        raise AssertionError(text)
+
+    found = chunks(records, entries, 10_000, Marks(NONCE).entry, count)
+
+    assert found == cut(records, 120)
+    assert chunks([], [], 10_000, Marks(NONCE).entry, count) == []
+
+
 def test_a_call_stays_with_its_results() -> None:
     talk = [
         message

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from turnmill_worker.meanwhile import meanwhile
 from turnmill_worker.summarizers.openai.answers import Answer
 from turnmill_worker.summarizers.openai.checks import Accepted, Checker, Fault, Kind
 from turnmill_worker.summarizers.openai.client import ModelOptions, Prompt
@@ -120,7 +121,8 @@ class Asker:
             SummarizerUnavailable, SummarizerMisconfigured: the endpoint does not answer.
         """
         limit = self._limit(question)
-        answer = answered or self._endpoint.ask(self._prompt(question, limit), self._options)
+        with meanwhile(checker):
+            answer = answered or self._endpoint.ask(self._prompt(question, limit), self._options)
         first = self._judged(question, answer, checker)
         if isinstance(first, Accepted):
             return first.text

@@ -18,6 +18,7 @@ from typing import Any, Final
 import httpcore2
 import httpx2
 
+from turnmill_worker.meanwhile import waiting_begins
 from turnmill_worker.summarizers.openai.errors import SummarizerMisconfigured
 
 __all__ = ["MOST_BYTES", "Call", "bounded_client", "one_call"]
@@ -125,6 +126,7 @@ class _Stream(httpcore2.NetworkStream):
         self._inner = inner
 
     def read(self, max_bytes: int, timeout: float | None = None) -> bytes:
+        waiting_begins()
         received = self._inner.read(max_bytes, _left_s(timeout, httpcore2.ReadTimeout))
         call = _CALL.get()
         if call is not None:

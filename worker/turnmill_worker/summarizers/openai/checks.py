@@ -9,7 +9,7 @@ from typing import Final, Literal
 
 from turnmill_worker.summarizers.openai.answers import Answer
 from turnmill_worker.summarizers.openai.attribution import Said, claims
-from turnmill_worker.summarizers.openai.language import is_foreign
+from turnmill_worker.summarizers.openai.language import Spoken
 from turnmill_worker.summarizers.openai.sections import (
     SECTIONS,
     WHERE,
@@ -76,14 +76,14 @@ class Checker:
 
     Attributes:
         said: what the user said.
-        spoken: texts of user and assistant, and the previous summary: the language to keep.
+        spoken: by user and assistant, and in the previous summary: the language to keep.
         last_seq: the newest message there is.
         count: tokens of a text.
         nonce: the code of the request's marks.
     """
 
     said: Said
-    spoken: Sequence[str] = field(repr=False)
+    spoken: Spoken = field(repr=False)
     last_seq: int
     count: Callable[[str], int]
     nonce: str
@@ -151,7 +151,7 @@ class Checker:
         )
 
     def _foreign(self, bodies: Sequence[str]) -> Fault | None:
-        if is_foreign("\n".join(bodies), self.spoken):
+        if self.spoken.is_foreign("\n".join(bodies)):
             return Fault("foreign", "not in the conversation's language")
         return None
 

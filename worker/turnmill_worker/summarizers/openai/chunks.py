@@ -32,6 +32,10 @@ def chunks(
     A turn, and a call with its results, stay together unless they alone are over the limit; then
     they are cut between messages, and a message over the limit is cut into numbered parts.
     """
+    whole = "\n".join(map(show, entries))
+    # No token is less than a byte: what has no more of these is one part, and need not be counted.
+    if entries and len(whole.encode("utf-8", "surrogatepass")) < limit:
+        return [whole]
     return packed(_units(records, entries, limit, show, count), limit)
 
 

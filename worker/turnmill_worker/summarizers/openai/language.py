@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from typing import Final
 
-__all__ = ["is_foreign", "languages", "script_of"]
+__all__ = ["Spoken", "languages", "script_of"]
 
-_SCRIPTS: Final = (
-    ("latin", re.compile(r"[A-Za-zÀ-ɏḀ-ỿ]")),
+_SCRIPTS: Final = (  # beside ASCII
+    ("latin", re.compile(r"[À-ɏḀ-ỿ]")),
     ("greek", re.compile(r"[Ͱ-Ͽἀ-῿]")),
     ("cyrillic", re.compile(r"[Ѐ-ԯ]")),
     ("hebrew", re.compile(r"[֐-׿]")),
@@ -39,6 +39,7 @@ _SETS = {language: frozenset(words.split()) for language, words in _SMALL.items(
 _ALL_SMALL = frozenset().union(*_SETS.values())
 _WORD = re.compile(r"[^\W\d_]+")
 
+_ASCII = re.compile(r"[\x00-\x7f]+")
 _NO_LETTERS: Final = bytes(code for code in range(128) if not chr(code).isalpha())
 
 _LEAST_LETTERS: Final = 40
@@ -55,19 +56,24 @@ _MOST_CHARS: Final = 20_000
 """Read of each text: enough to know its language."""
 
 
-def is_foreign(summary: str, conversation: Sequence[str]) -> bool:
-    """Whether the summary is in another script or language than everything in the conversation."""
-    spoken = [text for text in conversation if text]
-    script = script_of(spoken)
-    if script and not _uses(summary, script):
-        return True
-    own = languages([summary])
-    whole = languages(spoken)
-    if not own or own & whole:
-        return False
-    # Somebody may speak another language than most of the conversation is in.
-    known = whole.union(*(languages([text]) for text in spoken))
-    return bool(known) and not own & known
+class Spoken:
+    """What is spoken in a conversation, to tell which summaries are in another language."""
+
+    def __init__(self, conversation: Iterable[str]) -> None:
+        self._texts = [text for text in conversation if text]
+        self._script = script_of(self._texts)
+        self._languages = languages(self._texts)
+
+    def is_foreign(self, summary: str) -> bool:
+        """Whether it is in another script or language than everything in the conversation."""
+        if self._script and not _uses(summary, self._script):
+            return True
+        own = languages([summary])
+        if not own or own & self._languages:
+            return False
+        # Somebody may speak another language than most of the conversation is in.
+        known = self._languages.union(*(languages([text]) for text in self._texts))
+        return bool(known) and not own & known
 
 
 def script_of(texts: Iterable[str]) -> str:
@@ -113,9 +119,10 @@ def _letters(texts: Iterable[str]) -> Counter[str]:
     found: Counter[str] = Counter()
     for text in texts:
         head = text[:_MOST_CHARS]
-        if head.isascii():
-            found["latin"] += len(head.encode().translate(None, _NO_LETTERS))
-            continue
-        for name, letters in _SCRIPTS:
-            found[name] += len(letters.findall(head))
+        plain = head.encode("ascii", "ignore")
+        found["latin"] += len(plain.translate(None, _NO_LETTERS))
+        if len(plain) < len(head):
+            others = _ASCII.sub("", head)
+            for name, letters in _SCRIPTS:
+                found[name] += len(letters.findall(others))
     return found

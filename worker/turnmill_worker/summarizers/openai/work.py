@@ -19,6 +19,7 @@ from turnmill_worker.summarizers.openai.client import ModelOptions, Prompt
 from turnmill_worker.summarizers.openai.entries import cleaned, entry_of, told
 from turnmill_worker.summarizers.openai.errors import SummarizerMisconfigured, UnusableSummary
 from turnmill_worker.summarizers.openai.gated import Endpoint
+from turnmill_worker.summarizers.openai.language import Spoken
 from turnmill_worker.summarizers.openai.prices import Prices
 from turnmill_worker.summarizers.openai.prompting import (
     Block,
@@ -78,7 +79,7 @@ class Work:
         self.asker = Asker(setup.endpoint, setup.options, setup.prices, self.marks)
 
     def checker(self) -> Checker:
-        """What checks the answers; made when the first is there, for a failed call needs none."""
+        """What checks the answers; made while the first is waited for, or when it is there."""
         # Not a cached_property: Python 3.11 shares the lock of one among all threads.
         self._checker = self._checker or self._make_checker()
         return self._checker
@@ -90,7 +91,7 @@ class Work:
             user.append(cleaned(self.request.latest_input, self.setup.redactor))
         return Checker(
             said=Said(user, self.previous),
-            spoken=[*spoken, self.previous],
+            spoken=Spoken([*spoken, self.previous]),
             last_seq=max([*(seq for seq, _ in self.records), *seqs_in(self.previous)], default=0),
             count=self.count,
             nonce=self.marks.nonce,

@@ -1,0 +1,40 @@
+"""Texts that a job shows in several places are counted once."""
+
+from __future__ import annotations
+
+from turnmill_worker.counting import CountedOnce, counting
+
+
+class Words:
+    """Counts words, and notes what it was asked."""
+
+    basis = "words/1"
+
+    def __init__(self) -> None:
+        self.asked: list[str] = []
+
+    def count(self, text: str) -> int:
+        self.asked.append(text)
+        return len(text.split())
+
+
+def test_a_text_is_counted_once_however_often_it_is_shown() -> None:
+    words = Words()
+    counter = CountedOnce(words)
+
+    counts = [counter.count(text) for text in ("one two", "", "one two", "")]
+
+    assert counts == [2, 0, 2, 0]
+    assert words.asked == ["one two", ""]
+    assert counter.basis == "words/1"
+
+
+def test_a_message_counts_as_its_text_does_elsewhere() -> None:
+    words = Words()
+    counter = CountedOnce(words)
+    counter.count("three more words")
+
+    tokens = counting(counter)([{"role": "user", "content": "three more words"}])
+
+    assert tokens == counting(Words())([{"role": "user", "content": "three more words"}])
+    assert words.asked.count("three more words") == 1
