@@ -6,17 +6,10 @@ from collections.abc import Sequence
 from typing import Any
 
 from turnmill.commands.calls import Base, Call, Command
-from turnmill.contract.errors import (
-    InvalidInput,
-)
-from turnmill.contract.names import (
-    Seq,
-    Version,
-)
+from turnmill.contract.errors import InvalidInput
+from turnmill.contract.names import Seq, Version, template_name
 from turnmill.contract.results import Checkpoint
-from turnmill.view import (
-    DEFAULT_POLICY,
-)
+from turnmill.view import DEFAULT_POLICY
 
 __all__ = ["Remembering"]
 
@@ -93,16 +86,38 @@ class Remembering(Base):
         return reply
 
     @staticmethod
+    def rollback(to: str | int | None) -> dict[str, Any]:
+        """The wish for an earlier state.
+
+        Raises:
+            InvalidInput: neither a checkpoint's id nor a version.
+        """
+        if isinstance(to, bool) or not isinstance(to, str | int | None):
+            kind = type(to).__name__
+            raise InvalidInput(f"to: must be a checkpoint's id, a version or None, got {kind}")
+        return {"to": to}
+
+    @staticmethod
+    def summarize(template: str) -> dict[str, Any]:
+        """The wish for a summary, in the policy's own way where no template is named.
+
+        Raises:
+            InvalidName: no template can have this name.
+        """
+        return {"template": template_name(template) if template != "" else ""}
+
+    @staticmethod
     def ground(query: str, k: int) -> dict[str, Any]:
         """The question for memories.
 
         Raises:
-            InvalidInput: not text, or too many asked for.
+            InvalidInput: not text, or not a number of memories that can be asked for.
         """
         if not isinstance(query, str):
             raise InvalidInput(f"query: must be a str, got {type(query).__name__}")
-        if not 1 <= k <= MAX_MEMORIES:
-            raise InvalidInput(f"k {k} must be in 1..{MAX_MEMORIES}")
+        if isinstance(k, bool) or not isinstance(k, int) or not 1 <= k <= MAX_MEMORIES:
+            got = k if isinstance(k, int) else f"of type {type(k).__name__}"
+            raise InvalidInput(f"k {got} must be in 1..{MAX_MEMORIES}")
         return {"query": query, "k": k}
 
     @staticmethod
