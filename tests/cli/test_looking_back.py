@@ -11,7 +11,7 @@ import pytest
 from tests.cli.commands import Ran
 from tests.cli.talking import settled, talk
 from tests.processes import wait_until
-from turnmill import ContextClient, Trajectory
+from turnmill import ContextClient, Policy, Trajectory
 
 pytestmark = pytest.mark.worker
 
