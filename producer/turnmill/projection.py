@@ -3,7 +3,8 @@
 Promise 3: a read never exceeds the hard limit, whether or not a worker has ever run. Oldest turns
 go first, never splitting a tool call from its results; pinned turns stay. A turn of more than half
 the room is shortened inside. Where the newest turns alone are too large they are shortened further;
-then answered calls of their batch go, and only then is a conversation reduced to its receipt.
+then answered calls of their batch go, then pins, and only then is a conversation reduced to its
+receipt.
 
 The cut moves in steps: replaying the log from the watermark, it jumps to the target each time the
 hard limit is crossed, so between two jumps every read is a byte-identical prefix of the next.
@@ -146,12 +147,14 @@ class _Squeeze:
     def fit(
         self, pinned: list[TailTurn], newest: list[TailTurn], dropped: list[TailTurn]
     ) -> Projected:
-        """The first of: pins whole; pins shortened too; answered calls gone; only a receipt."""
+        """The first of: pins whole; pins shortened too; answered calls gone; pins gone; receipt."""
         budget = self._limits.hard - self._fixed
         turns = [*pinned, *newest]
         body = self._beside_pins(pinned, newest, budget) or self._step(_messages(turns), budget)
         if body is None:
             body, gone = self._thin(turns, budget)
+            if pinned and not body:  # too many even without their texts: what is newest counts
+                return self.fit([], newest, [*dropped, *pinned])
             dropped = [*dropped, *gone]
         tokens = self._fixed + (self._count(body) if body else 0)
         receipt = _receipt(dropped) if dropped else _shortening(newest, budget)

@@ -47,7 +47,9 @@ def in_one_batch(steps: int) -> list[list[dict[str, Any]]]:
     return [[calls(0, steps)], *([result(number)] for number in range(steps - 1))]
 
 
-def projected(turns: Sequence[Sequence[JsonMessage]]) -> tuple[Projected, int]:
+def projected(
+    turns: Sequence[Sequence[JsonMessage]], *, pinned: bool = False
+) -> tuple[Projected, int]:
     """The turns cut to the limit, and how many messages were counted on the way."""
     looked_at = 0
 
@@ -57,7 +59,7 @@ def projected(turns: Sequence[Sequence[JsonMessage]]) -> tuple[Projected, int]:
         return bound(messages)
 
     tail = [
-        TailTurn(seq=Seq(seq), messages=tuple(turn), tokens=bound(turn), exact=False)
+        TailTurn(seq=Seq(seq), messages=tuple(turn), tokens=bound(turn), exact=False, pinned=pinned)
         for seq, turn in enumerate(turns, 1)
     ]
     cut = project("", StoredContext(), tail, POLICY.limits(0), count, fixed_tokens=3)
@@ -85,3 +87,19 @@ def test_the_newest_answered_calls_stay_with_the_call_still_awaited(steps: int) 
     answered = [m["tool_call_id"] for m in cut.messages if m["role"] == "tool"]
     assert answered == asked[:-1]
     assert violations(cut.messages) == []
+
+
+@pytest.mark.parametrize("pins", [20, 60, 120, 800])
+def test_of_more_pins_than_fit_the_newest_turn_stays_and_a_receipt_names_the_others(
+    pins: int,
+) -> None:
+    said = [[{"role": "user", "content": f"Fact {n}: {RESULT}"}] for n in range(pins)]
+
+    cut, _ = projected([*said, [{"role": "user", "content": "And now?"}]], pinned=True)
+
+    assert bound(cut.messages) <= cut.tokens <= POLICY.hard_limit
+    assert cut.messages[-1]["content"] == "And now?"
+    assert cut.receipt is not None
+    dropped = cut.receipt.turns
+    assert dropped in (0, pins)
+    assert len(cut.messages) == (pins - dropped) + bool(dropped) + 1
