@@ -380,6 +380,7 @@ class ContextClient:
         """Have the namespace remember a text; returns the memory's id once it is stored.
 
         Raises:
+            InvalidInput: not text, blank, or more than 100,000 characters.
             NotAnswered: no worker was done in time; says whether one is at it.
         """
         return str(self._ask(jobs.REMEMBER, "", self._commands.remember(text), timeout_s))

@@ -73,6 +73,7 @@ def test_a_time_nobody_can_wait_is_refused(either: Surface, time: Any) -> None:
         (lambda client: client.summarize("s", template=None, wait=False), "template name: got"),
         (lambda client: client.ground("what?", "5"), r"k of type str must be in 1\.\.100"),
         (lambda client: client.ground("what?", 2.5), r"k of type float must be in 1\.\.100"),
+        (lambda client: client.remember("x" * 100_001), "100001 characters; a memory has at most"),
     ],
 )
 def test_what_no_worker_could_answer_is_refused_at_once(

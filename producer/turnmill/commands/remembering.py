@@ -15,6 +15,7 @@ __all__ = ["Remembering"]
 
 MAX_CHECKPOINT_CHARS = 200
 MAX_MEMORIES = 100
+MAX_MEMORY_CHARS = 100_000
 
 
 class Remembering(Base):
@@ -125,10 +126,14 @@ class Remembering(Base):
         """The wish that a text be remembered.
 
         Raises:
-            InvalidInput: not text, or nothing in it.
+            InvalidInput: not text, nothing in it, or more than a memory can be.
         """
         if not isinstance(text, str) or not text.strip():
             raise InvalidInput("text: must be a str that is not blank")
+        if len(text) > MAX_MEMORY_CHARS:
+            raise InvalidInput(
+                f"text: {len(text)} characters; a memory has at most {MAX_MEMORY_CHARS}"
+            )
         return {"text": text}
 
 
