@@ -13,7 +13,7 @@ import redis
 import redis.asyncio
 from redis.asyncio.retry import Retry
 
-from turnmill.asking import Ask, ask
+from turnmill.asking import Ask, ask, look_s
 from turnmill.client import ATTEMPTS, MAX_CONNECTIONS, backoff, connection_options, waker_for
 from turnmill.commands import DEFAULT_NAME, Call, Command, Commands, PushCall, translate
 from turnmill.contract import jobs
@@ -286,7 +286,7 @@ class AsyncContextClient:
             NotAnswered: no worker was done in time; says whether one is at it.
             UnknownSession: never opened nor pushed to, forgotten, or expired.
         """
-        answer = await self._ask(jobs.ROLLBACK, session, {"to": to}, timeout_s)
+        answer = await self._ask(jobs.ROLLBACK, session, self._commands.rollback(to), timeout_s)
         return RollbackResult.model_validate(answer)
 
     @overload
@@ -307,11 +307,12 @@ class AsyncContextClient:
 
         Raises:
             UnknownTemplate: no such template where the worker looks.
+            InvalidName: no template can have this name.
             SessionBusy: another worker is compacting it, and takes long.
             NotAnswered: no worker was done in time; says whether one is at it.
             UnknownSession: never opened nor pushed to, forgotten, or expired.
         """
-        body = {"template": template}
+        body = self._commands.summarize(template)
         if not wait:
             await self._put(ask(jobs.FORCE, self._namespace, session, body, timeout_s=timeout_s))
             return None
@@ -346,6 +347,7 @@ class AsyncContextClient:
         """Have the namespace remember a text; returns the memory's id once it is stored.
 
         Raises:
+            InvalidInput: not text, blank, or more than 100,000 characters.
             NotAnswered: no worker was done in time; says whether one is at it.
         """
         return str(await self._ask(jobs.REMEMBER, "", self._commands.remember(text), timeout_s))
@@ -427,7 +429,8 @@ class AsyncContextClient:
 
     async def _ask(self, task: str, session: str, body: object, timeout_s: float) -> Any:
         """What a worker answers."""
-        asked = ask(task, self._namespace, session, body, timeout_s=timeout_s)
+        wait = look_s(self._redis)
+        asked = ask(task, self._namespace, session, body, timeout_s=timeout_s, look_s=wait)
         await self._put(asked)
         while not asked.is_over():
             reply = await self._plain(asked.look)

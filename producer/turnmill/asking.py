@@ -15,15 +15,21 @@ from typing import Any
 from turnmill.commands import Command
 from turnmill.contract import errors
 from turnmill.contract.codec import decode_json, encode_json
-from turnmill.contract.errors import NotAnswered, TurnmillError
-from turnmill.contract.jobs import QUEUE_OF
+from turnmill.contract.errors import InvalidInput, NotAnswered, TurnmillError
+from turnmill.contract.jobs import GROUND, QUEUE_OF, REMEMBER
 from turnmill.contract.keys import AskKeys, ask_keys
-from turnmill.contract.names import Namespace, SessionId
+from turnmill.contract.names import Namespace, SessionId, session_id
 
-__all__ = ["LOOK_S", "Ask", "ask"]
+__all__ = ["LONGEST_S", "LOOK_S", "Ask", "ask", "look_s"]
 
 LOOK_S = 0.4
-"""Seconds of one blocking look at the answer: less than the sockets' time-out."""
+"""Seconds of one blocking look at the answer, where the sockets wait much longer."""
+
+ABOUT_NAMESPACES = frozenset({GROUND, REMEMBER})
+"""The tasks that are about no session."""
+
+LONGEST_S = 24 * 3600.0
+"""The longest anybody may wait for an answer."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,6 +39,7 @@ class Ask:
     Attributes:
         task: the Celery task that answers it.
         session: whose it is about; ``""`` for one about the namespace.
+        look_s: of one blocking look at the answer.
     """
 
     task: str
@@ -41,6 +48,7 @@ class Ask:
     id: str
     body: bytes
     timeout_s: float
+    look_s: float
     asked_at: float
 
     @property
@@ -58,7 +66,7 @@ class Ask:
         """Waits a moment for the answer, and no longer than there is time."""
         left = self.timeout_s - (time.monotonic() - self.asked_at)
         # 0 would wait for ever.
-        return ("BLPOP", self.keys.answer, f"{min(max(left, 0.01), LOOK_S):.3f}")
+        return ("BLPOP", self.keys.answer, f"{min(max(left, 0.01), self.look_s):.3f}")
 
     @property
     def withdraw(self) -> Command:
@@ -97,15 +105,40 @@ class Ask:
 
 
 def ask(
-    task: str, namespace: Namespace, session: SessionId | str, body: object, *, timeout_s: float
+    task: str,
+    namespace: Namespace,
+    session: str,
+    body: object,
+    *,
+    timeout_s: float,
+    look_s: float = LOOK_S,
 ) -> Ask:
-    """A question ready to be asked."""
+    """A question ready to be asked.
+
+    Raises:
+        InvalidName: no session can have this name.
+        InvalidInput: ``timeout_s`` is no time anybody can wait.
+    """
+    is_number = isinstance(timeout_s, int | float) and not isinstance(timeout_s, bool)
+    if not is_number or not 0 <= timeout_s <= LONGEST_S:
+        got = timeout_s if is_number else f"a value of type {type(timeout_s).__name__}"
+        raise InvalidInput(f"timeout_s: got {got}; allowed are 0 to {LONGEST_S:g} seconds")
     return Ask(
         task=task,
         namespace=namespace,
-        session=SessionId(session),
+        session=SessionId("") if task in ABOUT_NAMESPACES else session_id(session),
         id=os.urandom(12).hex(),
         body=encode_json(body),
         timeout_s=timeout_s,
+        look_s=look_s,
         asked_at=time.monotonic(),
     )
+
+
+def look_s(client: Any) -> float:
+    """Seconds a client of redis-py can block before its socket gives up, with room to spare.
+
+    Redis ends a block up to 0.1 s late: it looks at its clock ten times a second.
+    """
+    waits = client.get_connection_kwargs().get("socket_timeout")
+    return min(LOOK_S, waits / 4) if waits else LOOK_S

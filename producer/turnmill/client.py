@@ -12,7 +12,7 @@ import redis
 from redis.backoff import ExponentialBackoff
 from redis.retry import Retry
 
-from turnmill.asking import Ask, ask
+from turnmill.asking import Ask, ask, look_s
 from turnmill.commands import DEFAULT_NAME, Call, Command, Commands, PushCall, translate
 from turnmill.contract import jobs
 from turnmill.contract.blobs import inline_images
@@ -321,7 +321,7 @@ class ContextClient:
             NotAnswered: no worker was done in time; says whether one is at it.
             UnknownSession: never opened nor pushed to, forgotten, or expired.
         """
-        answer = self._ask(jobs.ROLLBACK, session, {"to": to}, timeout_s)
+        answer = self._ask(jobs.ROLLBACK, session, self._commands.rollback(to), timeout_s)
         return RollbackResult.model_validate(answer)
 
     @overload
@@ -342,11 +342,12 @@ class ContextClient:
 
         Raises:
             UnknownTemplate: no such template where the worker looks.
+            InvalidName: no template can have this name.
             SessionBusy: another worker is compacting it, and takes long.
             NotAnswered: no worker was done in time; says whether one is at it.
             UnknownSession: never opened nor pushed to, forgotten, or expired.
         """
-        body = {"template": template}
+        body = self._commands.summarize(template)
         if not wait:
             self._put(ask(jobs.FORCE, self._namespace, session, body, timeout_s=timeout_s))
             return None
@@ -379,6 +380,7 @@ class ContextClient:
         """Have the namespace remember a text; returns the memory's id once it is stored.
 
         Raises:
+            InvalidInput: not text, blank, or more than 100,000 characters.
             NotAnswered: no worker was done in time; says whether one is at it.
         """
         return str(self._ask(jobs.REMEMBER, "", self._commands.remember(text), timeout_s))
@@ -460,7 +462,8 @@ class ContextClient:
 
     def _ask(self, task: str, session: str, body: object, timeout_s: float) -> Any:
         """What a worker answers."""
-        asked = ask(task, self._namespace, session, body, timeout_s=timeout_s)
+        wait = look_s(self._redis)
+        asked = ask(task, self._namespace, session, body, timeout_s=timeout_s, look_s=wait)
         self._put(asked)
         while not asked.is_over():
             reply = self._plain(asked.look)

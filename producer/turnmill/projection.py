@@ -3,7 +3,8 @@
 Promise 3: a read never exceeds the hard limit, whether or not a worker has ever run. Oldest turns
 go first, never splitting a tool call from its results; pinned turns stay. A turn of more than half
 the room is shortened inside. Where the newest turns alone are too large they are shortened further;
-then answered calls of their batch go, and only then is a conversation reduced to its receipt.
+then answered calls of their batch go, then pins, and only then is a conversation reduced to its
+receipt.
 
 The cut moves in steps: replaying the log from the watermark, it jumps to the target each time the
 hard limit is crossed, so between two jumps every read is a byte-identical prefix of the next.
@@ -11,6 +12,7 @@ hard limit is crossed, so between two jumps every read is a byte-identical prefi
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
@@ -145,12 +147,14 @@ class _Squeeze:
     def fit(
         self, pinned: list[TailTurn], newest: list[TailTurn], dropped: list[TailTurn]
     ) -> Projected:
-        """The first of: pins whole; pins shortened too; answered calls gone; only a receipt."""
+        """The first of: pins whole; pins shortened too; answered calls gone; pins gone; receipt."""
         budget = self._limits.hard - self._fixed
         turns = [*pinned, *newest]
         body = self._beside_pins(pinned, newest, budget) or self._step(_messages(turns), budget)
         if body is None:
             body, gone = self._thin(turns, budget)
+            if pinned and not body:  # too many even without their texts: what is newest counts
+                return self.fit([], newest, [*dropped, *pinned])
             dropped = [*dropped, *gone]
         tokens = self._fixed + (self._count(body) if body else 0)
         receipt = _receipt(dropped) if dropped else _shortening(newest, budget)
@@ -168,56 +172,73 @@ class _Squeeze:
     def _step(self, messages: Sequence[JsonMessage], budget: int) -> list[JsonMessage] | None:
         """The messages in ``budget`` tokens; each time they cross it they are cut to half of it.
 
-        Replayed from the first message, so that what is shown changes only at a crossing.
+        Replayed from the first message, so that what is shown changes only at a crossing. Where
+        half is too little for them, every message is a crossing, and all of ``budget`` is taken.
         """
-        shown: list[JsonMessage] = []
-        total = 0
+        crossed = total = 0
         for at, message in enumerate(messages, 1):
-            shown.append(message)
             total += self._count([message])
             if total > budget:
-                cut = shorten(messages[:at], budget // 2, self._count)
-                cut = cut or shorten(messages[:at], budget, self._count)
-                if cut is None:
-                    return None
-                shown, total = cut, self._count(cut)
-        return shown
+                crossed, total = at, budget // 2
+        cut = shorten(messages[:crossed], budget // 2, self._count) if crossed else []
+        if cut is None:
+            return shorten(messages, budget, self._count)
+        return [*cut, *messages[crossed:]]
 
     def _thin(
         self, turns: Sequence[TailTurn], budget: int
     ) -> tuple[list[JsonMessage], list[TailTurn]]:
         """The messages without their oldest answered calls, and the turns that lost something."""
-        left = [(turn, message) for turn in turns for message in turn.messages]
-        fitted: list[JsonMessage] | None = None
-        while left and fitted is None:
-            left = _without_oldest_call(left)
-            fitted = shorten([message for _, message in left], budget, self._count)
+        placed = [(turn, message) for turn in turns for message in turn.messages]
+
+        def fitted(calls: int) -> list[JsonMessage] | None:
+            left = [message for _, message in _without_oldest_calls(placed, calls)]
+            return shorten(left, budget, self._count)
+
+        answered = sum(message["role"] == "tool" for _, message in placed)
+        # The fewest that must go: without one more, even empty texts would not fit.
+        fewest = bisect_left(
+            range(answered + 1), x=True, lo=1, key=lambda calls: fitted(calls) is not None
+        )
+        left = _without_oldest_calls(placed, fewest)
         whole = {id(message) for _, message in left}
         gone = [turn for turn in turns if not all(id(m) in whole for m in turn.messages)]
-        return fitted or [], gone
+        return fitted(fewest) or [], gone
 
 
 _Placed = tuple[TailTurn, JsonMessage]
 """A message and the turn it belongs to."""
 
 
-def _without_oldest_call(placed: Sequence[_Placed]) -> list[_Placed]:
-    """The messages without the first call that has a result; without any when none has one."""
-    messages = [message for _, message in placed]
-    result = next((at for at, message in enumerate(messages) if message["role"] == "tool"), None)
-    if result is None:
+def _without_oldest_calls(placed: Sequence[_Placed], calls: int) -> list[_Placed]:
+    """The messages without the first ``calls`` that have a result; none when there are fewer."""
+    results: set[int] = set()
+    leaving: dict[int, list[str]] = {}
+    caller = 0
+    for at, (_, message) in enumerate(placed):
+        if message.get("tool_calls"):
+            caller = at
+        elif message["role"] == "tool" and len(results) < calls:
+            results.add(at)
+            leaving.setdefault(caller, []).append(message["tool_call_id"])
+    if len(results) < calls:
         return []
-    caller = max(at for at in range(result) if messages[at].get("tool_calls"))
-    calls = list(messages[caller]["tool_calls"])
-    calls.remove(next(call for call in calls if call["id"] == messages[result]["tool_call_id"]))
-    turn = placed[caller][0]
-    said = [{**messages[caller], "tool_calls": calls}] if calls else _said(messages[caller])
     return [
-        *placed[:caller],
-        *((turn, message) for message in said),
-        *placed[caller + 1 : result],
-        *placed[result + 1 :],
+        (turn, left)
+        for at, (turn, message) in enumerate(placed)
+        if at not in results
+        for left in _without_calls(message, leaving.get(at, ()))
     ]
+
+
+def _without_calls(message: JsonMessage, ids: Sequence[str]) -> list[JsonMessage]:
+    """The message without these of its calls; nothing where that leaves nothing of it."""
+    if not ids:
+        return [message]
+    calls = list(message["tool_calls"])
+    for call_id in ids:
+        calls.remove(next(call for call in calls if call["id"] == call_id))
+    return [{**message, "tool_calls": calls}] if calls else _said(message)
 
 
 def _said(caller: JsonMessage) -> list[JsonMessage]:

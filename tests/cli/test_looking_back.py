@@ -11,7 +11,7 @@ import pytest
 from tests.cli.commands import Ran
 from tests.cli.talking import settled, talk
 from tests.processes import wait_until
-from turnmill import ContextClient, Trajectory
+from turnmill import ContextClient, Policy, Trajectory
 
 pytestmark = pytest.mark.worker
 
@@ -58,7 +58,7 @@ def test_an_export_loads_back_even_with_half_a_character_in_it(
     ran = served("export", "s")
 
     assert ran.exit_code == 0
-    assert Trajectory.model_validate_json(ran.stdout).question.startswith("héllo ")
+    assert Trajectory.model_validate_json(ran.stdout).question == "héllo ?"
 
 
 def test_a_file_that_cannot_be_written_is_one_line(
@@ -81,6 +81,20 @@ def test_history_tells_when_what_and_how_well(talked: Callable[..., Ran]) -> Non
         assert f"{row['tokens_before']:,} → {row['tokens_after']:,}" in table.stdout
     assert "by extractive" in table.stdout
     assert "tokens freed" in table.stdout
+
+
+def test_history_says_of_views_that_they_added_tokens(
+    served: Callable[..., Ran], client: ContextClient
+) -> None:
+    client.open("s", Policy.managed(recent_runs=2, passthrough_runs=1, max_tokens=4096))
+    for word in ("one", "two", "three"):
+        client.manager("s").add_interaction(word, "ok")
+    wait_until(lambda: client.info("s").version == 1)
+
+    told = served("history", "s").stdout
+
+    assert "tokens added" in told
+    assert "-" not in told.splitlines()[-1]
 
 
 def test_history_fits_into_80_columns(

@@ -100,7 +100,7 @@ def test_a_field_takes_json_and_plain_words(
         (("policies", "show", "nope"), 1, "UnknownPolicy: no policy 'nope'"),
         (("policies", "set", "a", "--policy", "nope"), 1, "UnknownPolicy: no policy 'nope'"),
         (("open", "s", "--policy", "nope"), 1, "UnknownPolicy: no policy 'nope'"),
-        (("policies", "set", "a", "--set", "nope=1"), 1, "InvalidPolicy: policy: nope"),
+        (("policies", "set", "a", "--set", "nope=1"), 1, "InvalidPolicy: policy: no field 'nope'"),
         (("policies", "set", "a b"), 1, "Invalid"),
         (("policies", "set", "a", "--set", "max_tokens"), 2, "FIELD=VALUE"),
         (("policies", "set", "a", "--preset", "managed", "--policy", "b"), 2, "--preset"),

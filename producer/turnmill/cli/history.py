@@ -135,7 +135,9 @@ def _sum(steps: Sequence[Step]) -> str:
     back = len(steps) - len(records)
     saved = sum(r.tokens_before - r.tokens_after for r in records if r.tokens_before)
     costs = [r.cost_usd for r in records if r.cost_usd is not None]
-    text = f"{count(len(records), 'compaction')}, {count(saved, 'token')} freed"
+    # A managed view may say more than the turns it was made of took.
+    text = f"{count(len(records), 'compaction')}, "
+    text += f"{count(abs(saved), 'token')} {'freed' if saved >= 0 else 'added'}"
     text += f", {count(back, 'rollback')}" if back else ""
     text += f", ${sum(costs):.4f}" if any(costs) else ""
     unknown = sum(map(_unpriced, records))

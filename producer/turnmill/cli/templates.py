@@ -11,6 +11,7 @@ import typer
 from turnmill.cli.options import JsonFlag
 from turnmill.cli.output import clean, count, print_json, print_note, stdout
 from turnmill.contract.errors import InvalidInput
+from turnmill.contract.names import template_name
 
 if TYPE_CHECKING:
     from turnmill_worker.templates import Listed, Template, TemplateLoader
@@ -153,7 +154,7 @@ def _folder(source: str) -> str:
 
 def _report(file: Path) -> dict[str, Any]:
     """What is wrong with a file, and what an author should look at."""
-    from turnmill_worker.templates import read_template, template_name, warnings  # noqa: PLC0415
+    from turnmill_worker.templates import read_template, warnings  # noqa: PLC0415
 
     report: dict[str, Any] = {"file": str(file), "error": "", "warnings": [], "template": None}
     try:

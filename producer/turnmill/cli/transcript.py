@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -63,7 +62,7 @@ def export(
 ) -> None:
     """Print the same as JSON: `turnmill visualize` and `Trajectory` read it back."""
     found = whole(Target(redis_url, broker_url, namespace), session, timeout)
-    _give(json.dumps(found.model_dump(mode="json"), ensure_ascii=False), found, output)
+    _give(found.model_dump_json(), found, output)
 
 
 def whole(target: Target, session: str, timeout_s: float) -> Trajectory:

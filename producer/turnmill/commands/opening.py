@@ -7,23 +7,17 @@ from typing import Any
 
 from turnmill.commands.calls import LUA, Base, Call, Command
 from turnmill.contract.errors import (
+    InvalidPolicy,
     InvalidTurn,
     SystemPromptTooLarge,
     UnknownPolicy,
 )
-from turnmill.contract.keys import (
-    policies_key,
-)
-from turnmill.contract.names import (
-    policy_name,
-)
+from turnmill.contract.keys import policies_key
+from turnmill.contract.names import policy_name
 from turnmill.contract.policy import MIN_ROOM_TOKENS, Policy
 from turnmill.contract.render import system_message
 from turnmill.contract.scripts import load_script
-from turnmill.view import (
-    DEFAULT_POLICY,
-    bound,
-)
+from turnmill.view import DEFAULT_POLICY, bound
 
 __all__ = ["DEFAULT_NAME", "Opening"]
 
@@ -49,6 +43,8 @@ class Opening(Base):
         name, keys = self._keys(session)
         if system_prompt is not None and not isinstance(system_prompt, str):
             raise InvalidTurn(f"system_prompt: must be a str, got {type(system_prompt).__name__}")
+        if policy is not None:
+            _check_policy(policy)
         chosen = policy or DEFAULT_POLICY
         tokens = bound([system_message(system_prompt)]) if system_prompt else 0
         words = load_script(LUA, "open").call(
@@ -115,6 +111,7 @@ class Opening(Base):
 
     def put_policy(self, name: str, policy: Policy) -> Command:
         """Give the namespace a policy under a name."""
+        _check_policy(policy)
         body = policy.model_dump_json()
         return ("HSET", policies_key(self.namespace), policy_name(name), body)
 
@@ -133,3 +130,11 @@ class Opening(Base):
     def policy_followed(self, session: str) -> Command:
         """Whether the session has a policy, and of what name."""
         return ("HMGET", self._keys(session)[1].meta, "policy", "policy_name")
+
+
+def _check_policy(policy: object) -> None:
+    """Raise InvalidPolicy when it is none, before anything is sent."""
+    if not isinstance(policy, Policy):
+        raise InvalidPolicy(
+            f"policy: must be a Policy, got {type(policy).__name__}; Policy(**fields) makes one"
+        )

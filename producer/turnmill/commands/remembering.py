@@ -6,22 +6,16 @@ from collections.abc import Sequence
 from typing import Any
 
 from turnmill.commands.calls import Base, Call, Command
-from turnmill.contract.errors import (
-    InvalidInput,
-)
-from turnmill.contract.names import (
-    Seq,
-    Version,
-)
+from turnmill.contract.errors import InvalidInput
+from turnmill.contract.names import Seq, Version, template_name
 from turnmill.contract.results import Checkpoint
-from turnmill.view import (
-    DEFAULT_POLICY,
-)
+from turnmill.view import DEFAULT_POLICY
 
 __all__ = ["Remembering"]
 
 MAX_CHECKPOINT_CHARS = 200
 MAX_MEMORIES = 100
+MAX_MEMORY_CHARS = 100_000
 
 
 class Remembering(Base):
@@ -93,16 +87,38 @@ class Remembering(Base):
         return reply
 
     @staticmethod
+    def rollback(to: str | int | None) -> dict[str, Any]:
+        """The wish for an earlier state.
+
+        Raises:
+            InvalidInput: neither a checkpoint's id nor a version.
+        """
+        if isinstance(to, bool) or not isinstance(to, str | int | None):
+            kind = type(to).__name__
+            raise InvalidInput(f"to: must be a checkpoint's id, a version or None, got {kind}")
+        return {"to": to}
+
+    @staticmethod
+    def summarize(template: str) -> dict[str, Any]:
+        """The wish for a summary, in the policy's own way where no template is named.
+
+        Raises:
+            InvalidName: no template can have this name.
+        """
+        return {"template": template_name(template) if template != "" else ""}
+
+    @staticmethod
     def ground(query: str, k: int) -> dict[str, Any]:
         """The question for memories.
 
         Raises:
-            InvalidInput: not text, or too many asked for.
+            InvalidInput: not text, or not a number of memories that can be asked for.
         """
         if not isinstance(query, str):
             raise InvalidInput(f"query: must be a str, got {type(query).__name__}")
-        if not 1 <= k <= MAX_MEMORIES:
-            raise InvalidInput(f"k {k} must be in 1..{MAX_MEMORIES}")
+        if isinstance(k, bool) or not isinstance(k, int) or not 1 <= k <= MAX_MEMORIES:
+            got = k if isinstance(k, int) else f"of type {type(k).__name__}"
+            raise InvalidInput(f"k {got} must be in 1..{MAX_MEMORIES}")
         return {"query": query, "k": k}
 
     @staticmethod
@@ -110,10 +126,14 @@ class Remembering(Base):
         """The wish that a text be remembered.
 
         Raises:
-            InvalidInput: not text, or nothing in it.
+            InvalidInput: not text, nothing in it, or more than a memory can be.
         """
         if not isinstance(text, str) or not text.strip():
             raise InvalidInput("text: must be a str that is not blank")
+        if len(text) > MAX_MEMORY_CHARS:
+            raise InvalidInput(
+                f"text: {len(text)} characters; a memory has at most {MAX_MEMORY_CHARS}"
+            )
         return {"text": text}
 
 

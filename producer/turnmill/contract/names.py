@@ -16,6 +16,7 @@ __all__ = [
     "namespace",
     "policy_name",
     "session_id",
+    "template_name",
 ]
 
 SessionId = NewType("SessionId", str)
@@ -75,6 +76,20 @@ def policy_name(value: object) -> str:
     if not isinstance(value, str) or not _NAMESPACE.match(value):
         raise InvalidName(
             f"policy name: got {_kind(value)}; allowed are 1 to 64 ASCII letters, digits and "
+            "_.- with a letter or digit first"
+        )
+    return value
+
+
+def template_name(value: object) -> str:
+    """The name of a template, checked.
+
+    Raises:
+        InvalidName: not 1-64 ASCII letters, digits or ``_ . -``, starting with a letter or digit.
+    """
+    if not isinstance(value, str) or not re.fullmatch(TEMPLATE_NAME, value):
+        raise InvalidName(
+            f"template name: got {_kind(value)}; allowed are 1 to 64 ASCII letters, digits and "
             "_.- with a letter or digit first"
         )
     return value

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
@@ -37,8 +38,13 @@ _NEEDS = {
     "recent_runs": "managed",
     "passthrough_runs": "managed",
     "token_threshold": "managed",
+    "template": "managed",
+    "keep_recent_iterations": "iterations",
 }
-"""Fields that say nothing without a strategy."""
+"""Fields that say nothing without a strategy, unless they are as they are by default."""
+
+_FOR_A_MODEL = ("model", "fallback_model", "batch")
+"""Fields that say nothing where no model is asked."""
 
 
 class Limits(BaseModel):
@@ -168,6 +174,9 @@ class Policy(BaseModel):
     if not TYPE_CHECKING:  # type checkers see the fields instead
 
         def __init__(self, **fields: Any) -> None:
+            unknown = next((name for name in fields if name not in Policy.model_fields), None)
+            if unknown is not None:
+                raise InvalidPolicy(f"policy: {_no_field(unknown)}")
             try:
                 super().__init__(**fields)
             except ValidationError as error:
@@ -195,8 +204,12 @@ class Policy(BaseModel):
             raise ValueError(f"encoding must be one of {', '.join(ENCODINGS)}")
         if self.image_formula not in FORMULAS:
             raise ValueError(f"image_formula must be one of {', '.join(FORMULAS)}")
-        if self.batch and self.summarizer != "openai":
-            raise ValueError(f"batch needs summarizer='openai', not {self.summarizer!r}")
+        for field in _FOR_A_MODEL:
+            if getattr(self, field) and self.summarizer != "openai":
+                raise ValueError(
+                    f"{field}={getattr(self, field)!r} needs summarizer='openai', "
+                    f"not {self.summarizer!r}"
+                )
         return self
 
     @model_validator(mode="after")
@@ -204,9 +217,11 @@ class Policy(BaseModel):
         if len(set(self.strategies)) != len(self.strategies):
             raise ValueError("strategies must not name one twice")
         for field, strategy in _NEEDS.items():
-            if getattr(self, field) is not None and strategy not in self.strategies:
+            value = getattr(self, field)
+            is_default = value == type(self).model_fields[field].default
+            if not is_default and strategy not in self.strategies:
                 raise ValueError(
-                    f"{field}={getattr(self, field)} needs {strategy!r} in strategies, "
+                    f"{field}={value} needs {strategy!r} in strategies, "
                     f"which are {', '.join(self.strategies)}"
                 )
         if {"iterations", "rolling"} <= set(self.strategies):
@@ -302,3 +317,10 @@ class Policy(BaseModel):
         if not isinstance(fields, dict):
             raise InvalidPolicy(f"policy: must be a JSON object, got {type(fields).__name__}")
         return cls(**fields)
+
+
+def _no_field(name: str) -> str:
+    """What to say about a field that is none: the one it was meant to be, or all there are."""
+    close = get_close_matches(name, Policy.model_fields, n=1)
+    meant = f"did you mean {close[0]}?" if close else f"fields are {', '.join(Policy.model_fields)}"
+    return f"no field {name!r}; {meant}"

@@ -8,9 +8,11 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict
+from pydantic_core import PydanticSerializationError
 
 from turnmill.contract.context import JsonMessage, StoredContext
 from turnmill.contract.names import Namespace, Seq, SessionId
@@ -91,3 +93,13 @@ class Trajectory(BaseModel):
     final_answer: str | None = None
     compactions: tuple[CommittedContext, ...] = ()
     context: tuple[JsonMessage, ...] = ()
+
+    def model_dump_json(self, **options: Any) -> str:
+        """As any model's; a lone surrogate, which JSON cannot say, becomes a question mark."""
+        try:
+            return super().model_dump_json(**options)
+        except PydanticSerializationError:
+            indent = options.pop("indent", None)
+            fields = self.model_dump(mode="json", **options)
+            text = json.dumps(fields, ensure_ascii=False, indent=indent)
+            return text.encode("utf-8", "replace").decode()

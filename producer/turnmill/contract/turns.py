@@ -277,9 +277,7 @@ def explain(error: ValidationError, *, names_are_content: bool = True) -> str:
     # A wrong item also empties its list, and a wrong part is no string either: say the cause only.
     causes = [item for item in found if item["type"] not in ("too_short", "string_type")] or found
     return "; ".join(
-        f"{_path(item['loc'], names_are_content)}: "
-        f"{item['msg'].removeprefix('Value error, ')}{_got(item)}"
-        for item in causes[:5]
+        f"{_path(item['loc'], names_are_content)}{_said(item)}{_got(item)}" for item in causes[:5]
     )
 
 
@@ -294,13 +292,20 @@ def _path(loc: tuple[int | str, ...], names_are_content: bool) -> str:  # noqa: 
             break
         else:
             text += f".{part}"
-    return text.lstrip(".") or "value"
+    return f"{text.lstrip('.') or 'value'}: " if loc else ""
 
 
 _PATH_PARTS = 8
 _FIELD_NAMES = frozenset(
     {name for model in (Turn, Message, Part, ToolCall, Function) for name in model.model_fields}
 )
+
+
+def _said(item: Any) -> str:
+    if item["type"] == "tuple_type":  # as JSON and callers call it; of a union, what else it may be
+        is_content = any(str(part).startswith("tuple[") for part in item["loc"])
+        return "must be text or a list of parts" if is_content else "must be a list"
+    return str(item["msg"].removeprefix("Value error, "))
 
 
 def _got(item: Any) -> str:

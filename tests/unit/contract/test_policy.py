@@ -26,7 +26,18 @@ from turnmill import InvalidPolicy, Policy
         ({"strategies": ("window", "window")}, "strategies must not name one twice"),
         ({"strategies": ("magic",)}, r"strategies.*'rolling' or 'window'"),
         ({"encoding": "nobody_base"}, "encoding"),
-        ({"max_tokenz": 9000}, "Extra inputs"),
+        ({"strategies": "window"}, "strategies: must be a list"),
+        ({"max_tokenz": 9000}, "no field 'max_tokenz'; did you mean max_tokens"),
+        ({"xyz": 1}, "no field 'xyz'; fields are max_tokens, .*ttl_s"),
+        ({"model": "gpt-4o"}, "model='gpt-4o' needs summarizer='openai', not 'extractive'"),
+        ({"fallback_model": "small"}, "fallback_model='small' needs summarizer='openai'"),
+        ({"batch": True}, "batch=True needs summarizer='openai'"),
+        ({"template": "coding"}, "template=coding needs 'managed' in strategies, which are images"),
+        (
+            {"keep_recent_iterations": 5},
+            "keep_recent_iterations=5 needs 'iterations' in strategies",
+        ),
+        ({"max_interactions": 3, "strategies": ("rolling",)}, "max_interactions=3 needs 'window'"),
     ],
 )
 def test_a_refusal_names_what_disagrees(fields: dict[str, Any], says: str) -> None:

@@ -43,7 +43,7 @@ def test_a_turn_stays_as_it_is() -> None:
         ({**HI, "tool_calls": [{"id": "1", "type": "custom"}]}, "tool_calls are for role assist"),
         ({"role": "assistant", "tool_calls": [{"id": "1"}]}, "needs function.name and function.a"),
         ({"role": "assistant", "tool_calls": [{"id": ""}]}, r"tool_calls\[0\].id: .*at least 1"),
-        ({"role": "user", "content": 7}, "content"),
+        ({"role": "user", "content": 7}, "content: must be text or a list of parts .got int"),
         ({"role": "user", "content": [{"type": "text"}]}, "a part of type text needs text"),
         ({"messages": [HI], "turn_id": ""}, "turn_id: .*at least 1 character"),
         ({"messages": [HI], "turn_id": "x" * 201}, "turn_id: .*at most 200 .*length 201"),

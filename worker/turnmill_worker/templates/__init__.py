@@ -14,7 +14,6 @@ from turnmill_worker.templates.loader import (
     built_in_templates,
     read_template,
     template_dirs,
-    template_name,
 )
 from turnmill_worker.templates.template import (
     BUILT_IN,
@@ -37,6 +36,5 @@ __all__ = [
     "render",
     "sections_found",
     "template_dirs",
-    "template_name",
     "warnings",
 ]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 import stat
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -13,6 +12,7 @@ from importlib import resources
 from pathlib import Path
 
 from turnmill.contract.errors import InvalidName, InvalidTemplate, UnknownTemplate
+from turnmill.contract.names import template_name
 from turnmill_worker.templates.parsing import MAX_BYTES, parse_template
 from turnmill_worker.templates.template import BUILT_IN, Template
 
@@ -22,13 +22,9 @@ __all__ = [
     "built_in_templates",
     "read_template",
     "template_dirs",
-    "template_name",
 ]
 
 SUFFIX = ".md"
-
-# No separator and no leading dot: a name never leaves its folder.
-_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}\Z")
 
 _Stamp = tuple[int, int, int]
 
@@ -126,20 +122,6 @@ class TemplateLoader:
         template = read_template(path)
         self._cache[path] = (stamp, template)
         return template
-
-
-def template_name(value: str) -> str:
-    """The template's name, checked.
-
-    Raises:
-        InvalidName: not 1-64 ASCII letters, digits or ``_ . -``, starting with a letter or digit.
-    """
-    if not _NAME.match(value):
-        raise InvalidName(
-            f"template name: got {len(value)} characters, too many or not all allowed; allowed are "
-            "1 to 64 ASCII letters, digits and _.- with a letter or digit first"
-        )
-    return value
 
 
 def template_dirs(value: str) -> tuple[Path, ...]:
