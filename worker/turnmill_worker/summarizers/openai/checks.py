@@ -8,7 +8,8 @@ from dataclasses import dataclass, field
 from typing import Final, Literal
 
 from turnmill_worker.summarizers.openai.answers import Answer
-from turnmill_worker.summarizers.openai.attribution import Said, claims
+from turnmill_worker.summarizers.openai.attribution import LEAST_GOAL_SUPPORT, Said
+from turnmill_worker.summarizers.openai.claims import claims, goals
 from turnmill_worker.summarizers.openai.language import is_foreign
 from turnmill_worker.summarizers.openai.sections import (
     SECTIONS,
@@ -156,10 +157,12 @@ class Checker:
         return None
 
     def _invented(self, parsed: Parsed) -> Fault | None:
-        lines = claims(parsed)
-        invented = self.said.unsupported(lines)
+        demands, wishes = claims(parsed), goals(parsed)
+        invented = self.said.unsupported(demands)
+        invented += self.said.unsupported(wishes, LEAST_GOAL_SUPPORT)
         if invented:
-            detail = f"{invented} of {len(lines)} demands of the user are in no message of theirs"
+            total = len(demands) + len(wishes)
+            detail = f"{invented} of {total} demands of the user are in no message of theirs"
             return Fault("invented", detail)
         return None
 
