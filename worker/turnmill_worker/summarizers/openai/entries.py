@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
+from functools import partial
 from typing import Any
 
 from turnmill.contract.context import JsonMessage
@@ -14,11 +15,26 @@ from turnmill_worker.summarizers.openai.redaction import Redactor
 
 __all__ = ["cleaned", "entry_of", "told"]
 
-# Pictures inside text: a data URL, or what the bytes of PNG, JPEG, GIF and WebP begin with.
-_DATA_URL = re.compile(
-    r"data:[\w.+-]{1,64}/[\w.+-]{1,64}(?:;[\w.=+-]{1,64}){0,4},[A-Za-z0-9+/=_-]{64,}"
+# Pictures inside text: a data URL, or what the bytes of PNG, JPEG, GIF, WebP, TIFF, BMP, AVIF, HEIC
+# and SVG begin with; in one run, or in lines, as MIME has them; JSON may have escaped both.
+# Possessive: nothing is kept to go back to.
+_RUN = r"(?:[A-Za-z0-9+/=_%-]++|\\/)++"
+_BREAK = r"(?:\\r|\\n|\r|\n){1,4}+[ \t]{0,16}+"
+_LINES = (
+    rf"(?:{_BREAK}(?=(?:[A-Za-z0-9+/=_-]|\\/){{60}}){_RUN})*+"
+    rf"(?:{_BREAK}(?:[A-Za-z0-9+/_-]|\\/){{0,80}}=)?=?"
 )
-_BARE = re.compile(r"(?<![A-Za-z0-9+/])(?:iVBORw0KGgo|/9j/4|R0lGOD|UklGR)[A-Za-z0-9+/=]{256,}")
+_DATA_URL = re.compile(
+    r"\bdata:[\w.+-]{1,64}\\?/[\w.+-]{1,64}(?:;[\w.=+-]{1,64}){0,4},"
+    rf"(?:{_BREAK})?{_RUN}{_LINES}",
+    re.IGNORECASE,
+)
+_BARE = re.compile(
+    r"(?:(?<![A-Za-z0-9+/])|(?<=\\n))(?:iVBORw0KGgo|\\?[/_]9j\\?[/_]|R0lGOD|UklGR|SUkqA|TU0AK"
+    rf"|Qk[A-Za-z0-9+/]{{6}}AAAA|AAAA[A-Za-z0-9+/]GZ0eX|PHN2Zy){_RUN}{_LINES}"
+)
+_LEAST_URL_CHARS = 80
+_LEAST_BARE_CHARS = 256
 _PICTURES = ("image_url", "input_image", "image")
 
 
@@ -41,8 +57,13 @@ def entry_of(seq: Seq, message: JsonMessage, redactor: Redactor | None) -> Entry
 
 def cleaned(text: str, redactor: Redactor | None) -> str:
     """A text as it may leave: redacted, without base64, and unable to pass for a mark."""
-    short = _BARE.sub("[image]", _DATA_URL.sub("[image]", text))
+    short = _DATA_URL.sub(partial(_image, least=_LEAST_URL_CHARS), text)
+    short = _BARE.sub(partial(_image, least=_LEAST_BARE_CHARS), short)
     return neutral(short if redactor is None else redactor(short))
+
+
+def _image(found: re.Match[str], *, least: int) -> str:
+    return "[image]" if len(found[0]) >= least else found[0]
 
 
 def _lines(message: JsonMessage) -> Iterator[str]:
