@@ -28,7 +28,7 @@ from turnmill_worker.hints import CeleryHints
 from turnmill_worker.pipeline import Pipeline
 from turnmill_worker.ports import Summarizer
 from turnmill_worker.rollback import Rollback
-from turnmill_worker.settings import Settings
+from turnmill_worker.settings import Settings, load_settings
 from turnmill_worker.store.batches import RedisBatchNotes
 from turnmill_worker.store.gates import RedisGates
 from turnmill_worker.store.outgoing import RedisOutgoing
@@ -56,8 +56,8 @@ GATE_TIMEOUT_S = 2.0
 
 @lru_cache(maxsize=1)
 def settings() -> Settings:
-    """The process's settings."""
-    return Settings()
+    """The process's settings; errors as of ``load_settings``."""
+    return load_settings()
 
 
 def connect() -> redis.Redis:
