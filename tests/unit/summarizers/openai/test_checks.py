@@ -113,6 +113,48 @@ def test_a_number_within_a_line_is_no_message() -> None:
     assert fault_of(GOOD.replace("the wishes", "order #8384507844")) == "accepted"
 
 
+REFUSALS = [
+    "I must respectfully decline to write this.",
+    "I'm not able to do this.",
+    "This request violates the content policy.",
+    "Es tut mir leid, aber dabei kann ich nicht helfen.",
+    "Je suis désolé, mais je ne peux pas vous aider.",
+    "Lo siento, pero no puedo ayudar con eso.",
+    "Mi dispiace, ma non posso aiutarti.",
+    "Desculpe, mas não posso ajudar com isso.",
+    "Het spijt me, maar ik kan hier niet mee helpen.",
+    "К сожалению, я не могу помочь.",
+    "很抱歉，我无法协助处理该请求。",
+    "申し訳ありませんが、お手伝いできません。",
+    "죄송하지만 도와드릴 수 없습니다.",
+]
+
+
+@pytest.mark.parametrize("text", REFUSALS)
+def test_a_refusal_is_one_in_any_language_and_place(text: str) -> None:
+    said = [text, "*", *USER]  # the conversation may be in that language
+    free = checker(said).check(answer(text), "", 400, sectioned=False)
+    one = checker(said).check(answer(summary(state=f"- {text}")), "", 400)
+
+    assert isinstance(free, Fault)
+    assert free.kind == "refused"
+    assert isinstance(one, Fault)
+    assert one.kind == "refused"
+
+
+def test_next_to_nothing_is_no_summary_of_a_long_talk() -> None:
+    text, long = summary(state="- It went on."), [*USER, "And then it went on and on. " * 400]
+
+    for hollow, sectioned in ((text, True), ("It went on.", False)):
+        found = checker(long).check(answer(hollow), "", 400, sectioned=sectioned)
+
+        assert isinstance(found, Fault)
+        assert found.kind == "empty"
+    assert checker().check(answer(text), "", 400) == Accepted(text), "little was said"
+    short = checker(long).check(answer("It went on."), "", 30, sectioned=False)
+    assert short == Accepted("It went on."), "little may be said"
+
+
 @pytest.mark.parametrize("finish", ["length", "tool_calls", "unknown", "weird words"])
 def test_an_answer_that_did_not_end_is_no_summary(finish: str) -> None:
     found = checker().check(answer(GOOD, finish), "", 400)
