@@ -25,14 +25,14 @@ _DEMANDS: Final = (
     r"|authori|approv|allow|confirm|agree|consent|permi|grant|command|decid|would like|expects"
     r"|direct(?:ed|s)\b|gave (?:an? |the )?(?:order|permission)|forb[ai]d"
     # German
-    r"|verlang|forder|wünsch|will\b|wollte|möchte|bitte|bat\b|gebeten|sagt|besteh|beauftrag|erlaub"
+    r"|verlang|forder|wünsch|will\b|wollte|möchte|bittet?\b|bat\b|gebeten|sagt|besteh|beauftrag|erlaub"
     r"|anwies|angewiesen|angeordnet|genehmig|bestätig|zugestimmt|stimmt"
     # French, Spanish, Italian, Portuguese
-    r"|veut|voul|souhait|exig|dit\b|ordonn|accept|pid[ei]|pidi|quier|quer[eií]|solicit|dese[aó]|orden"
-    r"|autori[zs]|dijo|dice\b|acept|chied|chiest|vuole|volev|richie|desider|ordin|dett[oa]\b|conferm"
-    r"|ped[ei]|disse|desej|aceit"
+    r"|veut|voul|souhait|exig|dit\b|ordonn|accept|pid(?:e|en|ió)\b|quier|quer[eií]|solicit|dese[aó]|orden(?:ó|a|ado)\b"
+    r"|autori[zs]|dijo|dice\b|acept|chied|chiest|vuole|volev|richie|desider|ordin(?:a|ò|ato)\b|dett[oa]\b|conferm"
+    r"|ped(?:e|iu|ido)\b|disse|desej|aceit"
     # Dutch, Russian
-    r"|wil\b|wilde|vraag|vroeg|gevraagd|eist|verzoe|verzocht|zei\b|zegt|bevestig|opdracht"
+    r"|wil\b|wilde\b|vraag|vroeg|gevraagd|eist|verzoe|verzocht|zei\b|zegt|bevestig|opdracht"
     r"|прос|попрос|хочет|хотел|треб|потреб|вел[еи]|приказ|разреш|соглас|подтверд|сказал|наста"
 )
 _NAMED: Final = r"(?:用户|用戶|使用者|ユーザー?|利用者|사용자)"
