@@ -25,14 +25,17 @@ _LINES = (
     rf"(?:{_BREAK}(?:[A-Za-z0-9+/_-]|\\/){{0,80}}=)?=?"
 )
 _DATA_URL = re.compile(
-    r"\bdata:[\w.+-]{1,64}\\?/[\w.+-]{1,64}(?:;[\w.=+-]{1,64}){0,4},"
-    rf"(?:{_BREAK})?{_RUN}{_LINES}",
-    re.IGNORECASE,
+    r"[dD][aA][tT][aA]:[\w.+-]{1,64}\\?/[\w.+-]{1,64}(?:;[\w.=+-]{1,64}){0,4},"
+    rf"(?:{_BREAK})?{_RUN}{_LINES}"
 )
 _BARE = re.compile(
-    r"(?:(?<![A-Za-z0-9+/])|(?<=\\n))(?:iVBORw0KGgo|\\?[/_]9j\\?[/_]|R0lGOD|UklGR|SUkqA|TU0AK"
+    r"(?:iVBORw0KGgo|\\?[/_]9j\\?[/_]|R0lGOD|UklGR|SUkqA|TU0AK"
     rf"|Qk[A-Za-z0-9+/]{{6}}AAAA|AAAA[A-Za-z0-9+/]GZ0eX|PHN2Zy){_RUN}{_LINES}"
 )
+_WITHIN = re.compile(r"(?<!\\n)(?<=[A-Za-z0-9+/])")
+"""Behind what is part of the same run, so that no picture begins there; looked for only then, for
+at the head of the pattern it would be looked for at every character."""
+
 _LEAST_URL_CHARS = 80
 _LEAST_BARE_CHARS = 256
 _PICTURES = ("image_url", "input_image", "image")
@@ -58,8 +61,14 @@ def entry_of(seq: Seq, message: JsonMessage, redactor: Redactor | None) -> Entry
 def cleaned(text: str, redactor: Redactor | None) -> str:
     """A text as it may leave: redacted, without base64, and unable to pass for a mark."""
     short = _DATA_URL.sub(partial(_image, least=_LEAST_URL_CHARS), text)
-    short = _BARE.sub(partial(_image, least=_LEAST_BARE_CHARS), short)
+    short = _BARE.sub(_bare_image, short)
     return neutral(short if redactor is None else redactor(short))
+
+
+def _bare_image(found: re.Match[str]) -> str:
+    if _WITHIN.match(found.string, found.start()):
+        return found[0]
+    return _image(found, least=_LEAST_BARE_CHARS)
 
 
 def _image(found: re.Match[str], *, least: int) -> str:
