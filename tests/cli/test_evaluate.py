@@ -30,7 +30,6 @@ from turnmill.cli.evaluating.metrics import (
     score_tools,
     tools_means,
 )
-from turnmill.cli.evaluating.prices import PRICES
 from turnmill.cli.evaluating.probes import KINDS, PLANTED, plant, probe
 from turnmill.cli.evaluating.survival import DataSet, OverBudget, load, survival
 from turnmill.cli.evaluating.wording import kept_by_seq, stems
@@ -38,10 +37,13 @@ from turnmill.testing import FakeEndpoint, Fault
 from turnmill_worker.compaction.snapshot import SummaryRequest
 from turnmill_worker.ports import Counter
 from turnmill_worker.summarizers.offline import ExtractiveSummarizer
+from turnmill_worker.summarizers.openai.prices import Price
 from turnmill_worker.tokens import counter_for
 from turnmill_worker.values import Summary
 
 counter = counter_for("o200k_base", "gpt-4o")
+
+PRICE = Price(input=2.5, cached_input=1.25, output=10)
 
 TALK = [
     {"role": "user", "content": "Return order #W1234567 of the blue shirt please"},
@@ -257,7 +259,7 @@ def test_where_nothing_is_compacted_nothing_is_saved() -> None:
     messages = chat_of(4)
     size = [4 + counter.count(m["role"]) - 1 + counter.count(m["content"]) for m in messages]
 
-    found = economy([("", messages)], "rolling", 8192, writing(), PRICES["gpt-4o"])
+    found = economy([("", messages)], "rolling", 8192, writing(), PRICE)
 
     assert (found.calls, found.compactions, found.saved) == (2, 0, 0.0)
     assert found.tokens == found.full_tokens == size[0] + sum(size[:3])
@@ -266,7 +268,7 @@ def test_where_nothing_is_compacted_nothing_is_saved() -> None:
 
 @pytest.mark.parametrize("strategy", ["rolling", "iterations", "window"])
 def test_compaction_saves_tokens_and_a_cache_saves_money(strategy: str) -> None:
-    found = economy([("Be kind.", chat_of(400))], strategy, 2500, writing(), PRICES["gpt-4o"])
+    found = economy([("Be kind.", chat_of(400))], strategy, 2500, writing(), PRICE)
 
     assert found.compactions > 0
     assert 0.5 < found.saved < 1
@@ -401,7 +403,8 @@ def test_prices_of_one_s_own_replace_the_table_s(
     run: Callable[..., Ran], asked: Path, tmp_path: Path
 ) -> None:
     prices = tmp_path / "prices.json"
-    prices.write_text(json.dumps({"mine": {"input": 10, "cached_input": 1, "output": 30}}))
+    own = {"mine": {"input": 10, "cached_input": 1, "output": 30}}
+    prices.write_text(json.dumps({"usd_per_million_tokens": own}))
 
     done = run(
         *(str(asked), "--model", "mine", "--prices", str(prices), "--no-probes", "--json"),
@@ -475,6 +478,19 @@ def test_a_model_is_evaluated_like_any_other_and_what_it_cost_is_told(
     assert (found["requests"], found["refused"], found["unpriced"]) == (4, 0, 0)
     assert len(endpoint.requests) == 4
     assert found["cost_usd"] > 0
+
+
+def test_a_setting_that_is_wrong_is_named(
+    run: Callable[..., Ran], long_talk: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TURNMILL_MODEL_TOKENS_PER_MINUTE", "-7")
+
+    done = run(*SHORT, str(long_talk))
+
+    assert done.exit_code == 1
+    assert done.stderr.replace("\n", " ").strip() == (
+        "TURNMILL_MODEL_TOKENS_PER_MINUTE: Input should be greater than or equal to 0"
+    )
 
 
 def test_with_costs_a_model_writes_for_the_pipelines_own_stages(

@@ -175,6 +175,12 @@ def test_everybody_waits_as_long_as_a_429_asks(gate: Gate) -> None:
     assert gate.wait_s(RateLimited) == pytest.approx(12.5, abs=1)
 
 
+def test_a_429_that_asks_for_no_time_makes_a_pause_all_the_same(gate: Gate) -> None:
+    gate.call(RateLimited("429", retry_after_s=0.0))
+
+    assert gate.wait_s(RateLimited) == pytest.approx(1, abs=0.5)
+
+
 def test_everybody_waits_as_long_as_a_503_asks_and_it_counts_as_a_failure(gate: Gate) -> None:
     gate.call(SummarizerUnavailable("503", retry_after_s=7))
 

@@ -185,5 +185,27 @@ def test_memories_are_found_without_the_embeddings_endpoint(
     assert [memory.text for memory in degraded.memories] == [ANSWER]
 
 
+def test_what_workers_embed_is_redacted_and_not_sent_by_a_redactor_nobody_knows(
+    new_worker: Callable[..., WorkerProcess],
+    new_server: Callable[..., EmbeddedRedis],
+    tmp_path: Path,
+    namespace: str,
+) -> None:
+    url = new_server().url
+    with serving() as endpoint, ContextClient(url, namespace=namespace) as client:
+        env = {"TURNMILL_REDIS_URL": url, "TURNMILL_EMBEDDINGS_URL": endpoint.url}
+        env |= {"TURNMILL_REDACTOR": "built-in", **_with_archive(tmp_path)}
+        redacting = new_worker("redacting", env=env)
+        client.remember("Zebedee is zebedee@kayaks.example.")
+        client.ground("Who is zebedee@kayaks.example?", timeout_s=20)
+        redacting.stop()
+        new_worker("mistaken", env={**env, "TURNMILL_REDACTOR": "mistyped"})
+        degraded = client.ground("Who is zebedee@kayaks.example?", timeout_s=20)
+
+    assert _inputs(endpoint) == [["Who is [redacted email]?", "Zebedee is [redacted email]."]]
+    assert "no redactor 'mistyped'" in degraded.degraded
+    assert [memory.text for memory in degraded.memories] == ["Zebedee is zebedee@kayaks.example."]
+
+
 def _inputs(endpoint: Endpoint) -> list[list[str]]:
     return [request["input"] for request in endpoint.requests]

@@ -14,6 +14,7 @@ from kombu import Exchange, Queue
 from turnmill.contract import jobs
 from turnmill.contract.scripts import load_script
 from turnmill_worker import tasks, wiring
+from turnmill_worker.errors import InvalidSettings
 from turnmill_worker.store import lua
 from turnmill_worker.sweep import SweepThread
 from turnmill_worker.tokens import counter_for
@@ -55,7 +56,11 @@ def make_app() -> Celery:
     return made
 
 
-app = make_app()
+try:
+    app = make_app()
+except InvalidSettings as error:
+    # Celery would show where in pydantic it was found instead of what it is.
+    raise SystemExit(str(error)) from None
 _sweep: list[SweepThread] = []
 
 

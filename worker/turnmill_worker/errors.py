@@ -5,6 +5,7 @@
     TurnmillError
     ├── SummaryRejected              a text that must not be committed
     ├── SummarizerFailed             not before somebody changes a setting
+    ├── InvalidSettings              a variable of the environment
     ├── InternalError                a defect in turnmill
     └── Transient
         └── SummarizerUnavailable    the same request may succeed later
@@ -21,6 +22,7 @@ from turnmill_worker.spending import Spent
 __all__ = [
     "CircuitOpen",
     "InternalError",
+    "InvalidSettings",
     "RateLimited",
     "SummarizerFailed",
     "SummarizerUnavailable",
@@ -37,6 +39,10 @@ class SummaryRejected(TurnmillError):
     """
 
     spent = Spent()
+
+
+class InvalidSettings(TurnmillError):
+    """A variable of the environment has a value it must not have."""
 
 
 class InternalError(TurnmillError):

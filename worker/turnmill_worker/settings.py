@@ -5,10 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Literal
 
-from pydantic import Field, SecretStr
+from pydantic import Field, SecretStr, ValidationError
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
-__all__ = ["Settings"]
+from turnmill_worker.errors import InvalidSettings
+
+__all__ = ["Settings", "load_settings"]
 
 
 class Settings(BaseSettings):
@@ -35,7 +37,7 @@ class Settings(BaseSettings):
         model_window_tokens: what the model reads at once; longer input is summarized in parts.
         model_requests_per_minute, model_tokens_per_minute: what all workers together may ask of
             one model at one endpoint; no limit when 0.
-        model_prices: a file of prices in place of turnmill's own table.
+        model_prices: a file of prices that come before turnmill's own table.
         batch_first_look_s: when a batch of ``Policy(batch=True)`` is looked for first.
         batch_longest_pause_s: between two looks; each pause is as long as all before it together.
         batch_deadline_s: when a batch is given up, and the summary asked for live.
@@ -83,3 +85,19 @@ class Settings(BaseSettings):
         if self.archive_url == "none":
             return ""
         return self.archive_url or f"sqlite:///{self.data_dir.expanduser().absolute()}/archive.db"
+
+
+def load_settings() -> Settings:
+    """The environment's.
+
+    Raises:
+        InvalidSettings: a variable has a value it must not have; names it, never the value.
+    """
+    try:
+        return Settings()
+    except ValidationError as error:
+        found = (
+            f"TURNMILL_{problem['loc'][0]}".upper() + f": {problem['msg']}"
+            for problem in error.errors()
+        )
+        raise InvalidSettings("; ".join(found)) from None

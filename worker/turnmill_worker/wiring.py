@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
@@ -27,7 +28,7 @@ from turnmill_worker.hints import CeleryHints
 from turnmill_worker.pipeline import Pipeline
 from turnmill_worker.ports import Summarizer
 from turnmill_worker.rollback import Rollback
-from turnmill_worker.settings import Settings
+from turnmill_worker.settings import Settings, load_settings
 from turnmill_worker.store.batches import RedisBatchNotes
 from turnmill_worker.store.gates import RedisGates
 from turnmill_worker.store.outgoing import RedisOutgoing
@@ -55,8 +56,8 @@ GATE_TIMEOUT_S = 2.0
 
 @lru_cache(maxsize=1)
 def settings() -> Settings:
-    """The process's settings."""
-    return Settings()
+    """The process's settings; errors as of ``load_settings``."""
+    return load_settings()
 
 
 def connect() -> redis.Redis:
@@ -151,8 +152,23 @@ def _hybrid() -> HybridSearch | None:
             base_url=settings().embeddings_url,
             model=settings().embeddings_model,
             api_key=settings().embeddings_key or SecretStr("none"),
+            redactor=_redacted if settings().redactor else None,
         )
     )
+
+
+def _redacted(text: str) -> str:
+    """The text as it may leave; ``SummarizerFailed`` where nobody can say so."""
+    redactor = _redactor(settings().redactor)
+    return redactor(text) if redactor else text
+
+
+@lru_cache(maxsize=1)
+def _redactor(name: str) -> Callable[[str], str] | None:
+    # On the first text, not at start: a name that is wrong must not end what needs no redactor.
+    from turnmill_worker.summarizers.openai.redaction import load_redactor  # noqa: PLC0415
+
+    return load_redactor(name)
 
 
 def sweeper(app: Celery, client: Any) -> Sweeper:

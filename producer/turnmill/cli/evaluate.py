@@ -28,9 +28,13 @@ def _extractive() -> Summarizer:
 def _openai() -> Summarizer:
     """The model a worker would ask with the same environment."""
     from turnmill.cli.evaluating.asking import model_of  # noqa: PLC0415
-    from turnmill_worker.settings import Settings  # noqa: PLC0415
+    from turnmill_worker.errors import InvalidSettings  # noqa: PLC0415
+    from turnmill_worker.settings import load_settings  # noqa: PLC0415
 
-    return model_of(Settings())
+    try:
+        return model_of(load_settings())
+    except InvalidSettings as error:
+        raise CommandFailed(str(error)) from None
 
 
 SUMMARIZERS: Mapping[str, Callable[[], Summarizer]] = {
@@ -73,7 +77,12 @@ Values = Annotated[
 MaxTokens = Annotated[int, typer.Option(min=512, help="The hard limit costs are computed for.")]
 Model = Annotated[str, typer.Option(help="Whose prices costs are computed with.")]
 Prices = Annotated[
-    Path | None, typer.Option(metavar="FILE", help="JSON that overrides the table of prices.")
+    Path | None,
+    typer.Option(
+        metavar="FILE",
+        envvar="TURNMILL_MODEL_PRICES",
+        help="JSON with prices that come before the table's.",
+    ),
 ]
 NoProbes = Annotated[bool, typer.Option("--no-probes", help="Plant no facts.")]
 NoCosts = Annotated[bool, typer.Option("--no-costs", help="Compute no costs.")]

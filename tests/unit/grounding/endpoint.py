@@ -33,6 +33,7 @@ class Endpoint:
     url: str
     embedding: Embedding = by_topic
     status: int = 200
+    location: str = ""
     body: bytes | None = None
     delay_s: float = 0.0
     requests: list[dict[str, Any]] = field(default_factory=list)
@@ -83,6 +84,8 @@ def serving() -> Iterator[Endpoint]:
             with contextlib.suppress(ConnectionError):
                 self.send_response(endpoint.status)
                 self.send_header("Content-Type", "application/json")
+                if endpoint.location:
+                    self.send_header("Location", endpoint.location)
                 self.send_header("Content-Length", str(len(body)))
                 self.end_headers()
                 self.wfile.write(body)

@@ -18,6 +18,7 @@ from turnmill_worker.grounding import (
 )
 from turnmill_worker.grounding import hybrid as hybrid_module
 from turnmill_worker.records import Memory
+from turnmill_worker.summarizers.openai.redaction import redact, safely
 
 KEY = "sk-very-secret"
 
@@ -60,6 +61,32 @@ def test_many_texts_are_sent_in_batches_and_long_ones_cut(endpoint: Endpoint) ->
 
     assert len(vectors) == 3
     assert [request["input"] for request in endpoint.requests] == [["cat", "tea"], ["x" * 10]]
+
+
+def test_texts_are_redacted_before_they_are_cut_and_leave(endpoint: Endpoint) -> None:
+    with connected(endpoint, longest=30, redactor=redact) as embedder:
+        embedder.embed(["tea for somebody.long@example.com"])
+
+    assert [request["input"] for request in endpoint.requests] == [["tea for [redacted email]"]]
+
+
+def test_a_redactor_that_fails_lets_no_text_leave(endpoint: Endpoint) -> None:
+    with (
+        connected(endpoint, redactor=safely(lambda text: text[999], "mine")) as embedder,
+        pytest.raises(EmbeddingsUnavailable, match="redactor 'mine': IndexError"),
+    ):
+        embedder.embed(["tea"])
+
+    assert endpoint.requests == []
+
+
+def test_an_endpoint_cannot_send_texts_on(endpoint: Endpoint, embedder: OpenAiEmbedder) -> None:
+    with serving() as elsewhere:
+        endpoint.status, endpoint.location = 307, f"{elsewhere.url}/embeddings"
+        with pytest.raises(EmbeddingsUnavailable):
+            embedder.embed(["tea"])
+
+    assert elsewhere.requests == []
 
 
 def test_no_texts_need_no_request(endpoint: Endpoint, embedder: OpenAiEmbedder) -> None:
@@ -215,3 +242,4 @@ def test_missing_vectors_can_be_tried_again(endpoint: Endpoint, embedder: OpenAi
         embedder.embed(["tea"])
 
     assert isinstance(caught.value, Transient)
+    assert caught.value.__suppress_context__, "what it was sent is in the package's own error"

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Protocol, Self
 
 import openai
 from pydantic import SecretStr
 
 from turnmill.contract.errors import Transient
+from turnmill_worker.errors import SummarizerFailed
 
 __all__ = ["Embedder", "EmbeddingsUnavailable", "OpenAiEmbedder", "Vector"]
 
@@ -43,6 +44,7 @@ class OpenAiEmbedder:
         timeout_s: float = 2.0,
         batch: int = 64,
         longest: int = 8_000,
+        redactor: Callable[[str], str] | None = None,
     ) -> None:
         """An embedder; nothing is sent yet.
 
@@ -53,6 +55,7 @@ class OpenAiEmbedder:
             timeout_s: for one request of one batch; a question waits no longer than a few.
             batch: texts per request.
             longest: characters of a text that are sent: endpoints refuse texts over their window.
+            redactor: what is applied to every text before it leaves; when it fails, none does.
         """
         self._client = openai.OpenAI(
             api_key=api_key.get_secret_value(),
@@ -60,7 +63,10 @@ class OpenAiEmbedder:
             timeout=timeout_s,
             # Nobody is helped by a second try while an agent waits: BM25 has answered already.
             max_retries=0,
+            # Texts go where the operator said, and nowhere they are sent on to.
+            http_client=openai.DefaultHttpxClient(follow_redirects=False),
         )
+        self._redactor = redactor
         self._model = model
         self._batch = batch
         self._longest = longest
@@ -80,11 +86,17 @@ class OpenAiEmbedder:
         vectors: list[Vector] = []
         for start in range(0, len(texts), self._batch):
             # Endpoints refuse empty texts.
-            cut = [text[: self._longest] or " " for text in texts[start : start + self._batch]]
-            vectors.extend(self._request(cut))
+            clean = map(self._redacted, texts[start : start + self._batch])
+            vectors.extend(self._request([text[: self._longest] or " " for text in clean]))
         if len({len(vector) for vector in vectors}) > 1:
             raise EmbeddingsUnavailable(f"{self._model} answered vectors of different lengths")
         return vectors
+
+    def _redacted(self, text: str) -> str:
+        try:
+            return text if self._redactor is None else self._redactor(text)
+        except SummarizerFailed as error:
+            raise EmbeddingsUnavailable(str(error)) from None
 
     def _request(self, texts: list[str]) -> list[Vector]:
         try:
@@ -95,11 +107,11 @@ class OpenAiEmbedder:
             ]
         except openai.OpenAIError as error:
             # Only the kind: an endpoint's message may repeat what it was sent.
-            raise EmbeddingsUnavailable(f"{self._model}: {type(error).__name__}") from error
-        except (AttributeError, KeyError, TypeError, ValueError) as error:
+            raise EmbeddingsUnavailable(f"{self._model}: {type(error).__name__}") from None
+        except (AttributeError, KeyError, TypeError, ValueError):
             raise EmbeddingsUnavailable(
                 f"{self._model} answered no vectors for {len(texts)} texts"
-            ) from error
+            ) from None
         if not all(vector and all(map(math.isfinite, vector)) for vector in vectors):
             raise EmbeddingsUnavailable(f"{self._model} answered vectors that are not finite")
         return vectors

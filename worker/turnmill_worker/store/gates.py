@@ -133,7 +133,9 @@ class RedisGate:
         self, round_: int | None, error: SummarizerUnavailable | SummarizerFailed, *, estimated: int
     ) -> None:
         """Count a failure of the endpoint."""
-        wait_s = error.retry_after_s if isinstance(error, SummarizerUnavailable) else None
+        # "At once", or a date that is past by our clock, is no answer to how long.
+        asked_s = error.retry_after_s if isinstance(error, SummarizerUnavailable) else None
+        wait_s = asked_s or None
         # Our own words: the model, a status, numbers; never what an endpoint said.
         why = str(error).removeprefix(f"{self._model}: ")[:MOST_WHY_CHARS]
         name = type(error).__name__

@@ -8,11 +8,11 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from turnmill.cli.evaluating.methods import Writing
-from turnmill.cli.evaluating.prices import Price
 from turnmill.cli.evaluating.stepping import POLICIES, Stepping, usable
 from turnmill.cli.evaluating.survival import DataSet
 from turnmill.contract.context import JsonMessage
 from turnmill.contract.policy import Policy
+from turnmill_worker.summarizers.openai.prices import Price
 
 __all__ = ["Economy", "economy", "joined"]
 

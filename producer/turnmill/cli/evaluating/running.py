@@ -10,7 +10,6 @@ from turnmill.cli.evaluating.economy import economy, joined
 from turnmill.cli.evaluating.entities import VALUES
 from turnmill.cli.evaluating.methods import METHODS, Writing, method
 from turnmill.cli.evaluating.metrics import Mean
-from turnmill.cli.evaluating.prices import PRICES_VERSION, Price, load_prices, price_of
 from turnmill.cli.evaluating.probes import host, probe
 from turnmill.cli.evaluating.report import Evaluation
 from turnmill.cli.evaluating.stepping import POLICIES
@@ -18,7 +17,9 @@ from turnmill.cli.evaluating.survival import DataSet, load, survival
 from turnmill.cli.output import CommandFailed
 from turnmill.cli.performing import progress
 from turnmill_worker.counting import counting
+from turnmill_worker.errors import SummarizerFailed
 from turnmill_worker.ports import Summarizer
+from turnmill_worker.summarizers.openai.prices import Price, load_prices
 from turnmill_worker.tokens import counter_for
 
 __all__ = ["Wanted", "run"]
@@ -66,10 +67,21 @@ class Wanted:
         """The middle budget."""
         return sorted(self.budgets)[len(self.budgets) // 2]
 
-    @property
-    def price(self) -> Price:
-        """Of the model."""
-        return price_of(self.model, load_prices(self.prices))
+    def price(self) -> tuple[Price, str]:
+        """Of the model, and the version of the table.
+
+        Raises:
+            CommandFailed: it is not known, or the file cannot be read.
+        """
+        try:
+            table = load_prices(self.prices)
+        except SummarizerFailed as error:
+            raise CommandFailed(str(error)) from None
+        price = table.of(self.model)
+        if price is None:
+            known = ", ".join(sorted({*table.by_model, *table.own}))
+            raise CommandFailed(f"no price for {self.model!r}: known are {known}")
+        return price, table.version
 
 
 def run(wanted: Wanted, summarizer: Summarizer) -> Evaluation:
@@ -81,7 +93,7 @@ def run(wanted: Wanted, summarizer: Summarizer) -> Evaluation:
     """
     counter = counter_for("o200k_base", "gpt-4o")
     writing = Writing(summarizer, counter, ledger=wanted.ledger)
-    price = wanted.price
+    price, version = wanted.price()
     found = Evaluation(
         budgets=wanted.budgets,
         probe_budget=wanted.probe_budget,
@@ -89,7 +101,7 @@ def run(wanted: Wanted, summarizer: Summarizer) -> Evaluation:
         ledger=wanted.ledger,
         rounds=wanted.rounds,
         model=wanted.model,
-        prices=PRICES_VERSION if wanted.prices is None else wanted.prices.name,
+        prices=version,
         basis=counter.basis,
     )
     sets = [load(path, values=wanted.values, limit=wanted.limit) for path in wanted.files]

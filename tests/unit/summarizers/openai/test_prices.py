@@ -64,6 +64,20 @@ def test_a_file_overrides_and_adds(tmp_path: Path) -> None:
     assert prices.of("gpt-4o-mini") is not None
 
 
+def test_a_price_of_one_s_own_holds_whatever_name_the_endpoint_answers_with(tmp_path: Path) -> None:
+    file = tmp_path / "prices.json"
+    file.write_text('{"usd_per_million_tokens": {"fast": {"input": 1, "output": 2}}}')
+
+    prices = load_prices(file)
+
+    assert prices.spent(answer("gpt-4o-2024-08-06"), "fast").cost_usd == pytest.approx(1.2)
+    assert prices.spent(answer("fast"), "gpt-4o").cost_usd == pytest.approx(1.2)
+    assert (
+        prices.spent(answer("gpt-4o"), "gpt-4o").cost_usd
+        == load_prices().spent(answer("gpt-4o"), "gpt-4o").cost_usd
+    )
+
+
 @pytest.mark.parametrize(
     "text", ["", "[]", '{"usd_per_million_tokens": {"a": {"input": -1, "output": 1}}}', "{}"]
 )

@@ -2,6 +2,12 @@
 
 from __future__ import annotations
 
+import base64
+import json
+import random
+import re
+import struct
+
 import pytest
 
 from tests.unit.summarizers.openai.talks import COUNTER, connected, request, user
@@ -121,6 +127,40 @@ def test_calls_refusals_and_unknown_parts_are_readable() -> None:
 
     assert entry.text == "[input_audio]\nrefuses: I will not.\ncalls grep(needle)"
     assert entry.name == "helper"
+
+
+SIZE = struct.pack("<I", 9_000)
+PICTURES = {
+    "png": b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR",
+    "jpeg": b"\xff\xd8\xff\xdb",
+    "gif": b"GIF89a",
+    "webp": b"RIFF" + SIZE + b"WEBP",
+    "bmp": b"BM" + SIZE + bytes(4),
+    "tiff": b"II*\0",
+    "tiff, the other end first": b"MM\0*",
+    "avif": b"\0\0\0 ftypavif",
+    "svg": b"<svg xmlns='http://www.w3.org/2000/svg'>",
+}
+
+
+@pytest.mark.parametrize("begin", PICTURES.values(), ids=PICTURES)
+def test_no_picture_in_a_text_leaves_however_it_is_written(begin: bytes) -> None:
+    picture = (begin + random.Random(4).randbytes(3_001))[:3_001]
+    plain = base64.b64encode(picture).decode()
+    lines = base64.encodebytes(picture).decode()
+    written = [plain, lines, base64.urlsafe_b64encode(picture).decode()]
+    written += [json.dumps(text).replace("/", "\\/") for text in (plain, lines)]
+
+    for text in [*written, *(f"DATA:image/x;base64,{text.strip(chr(34))}" for text in written)]:
+        short = cleaned(f"See {text} and /srv/photos.", None)
+
+        assert re.fullmatch(r'See "?\[image\](\\n|\n)?"? and /srv/photos\.', short), short
+
+
+def test_what_stands_below_a_picture_stays() -> None:
+    lines = base64.encodebytes(PICTURES["png"] + bytes(3_000)).decode()
+
+    assert cleaned(f"{lines}2024-05-21\nHAT136", None) == "[image]\n2024-05-21\nHAT136"
 
 
 def test_base64_that_is_no_picture_stays() -> None:

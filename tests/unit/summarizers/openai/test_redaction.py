@@ -22,6 +22,7 @@ SECRETS = {
     "AIzaSyA-abcdefghijklmnopqrstuvwxyz01234": "key",
     "eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxMjM0In0.c2lnbmF0dXJl": "token",
     "anna.lind+shop@mail.example.co.uk": "email",
+    "jürgen@müller.example": "email",
     "4111111111111111": "card",
     "5500-0000-0000-0004": "card",
     "3782 822463 10005": "card",
@@ -42,6 +43,14 @@ def test_a_secret_is_replaced_by_its_kind(secret: str, kind: str) -> None:
         ('{"password": "hunter2!x"}', '{"password": "[redacted secret]"}'),
         ("export API_KEY=abcdef123456", "export API_KEY=[redacted secret]"),
         ("client_secret: 'xyzzy-plugh'", "client_secret: '[redacted secret]'"),
+        ("aws_secret_access_key=wJalrXUt/bPx", "aws_secret_access_key=[redacted secret]"),
+        ("api_key=sk-proj-abcdefghijklmnopqrst", "api_key=[redacted key]"),
+        ('password = "it\'s so long"', 'password = "[redacted secret]"'),
+        ("GITHUB_TOKEN=abcdef123456", "GITHUB_TOKEN=[redacted secret]"),
+        ('{"password": "to be or not"}', '{"password": "[redacted secret]"}'),
+        (r"{\"password\": \"hunter\"}", r"{\"password\": \"[redacted secret]\"}"),
+        ("Authorization: Basic dXNlcjpwYXNz", "Authorization: Basic [redacted secret]"),
+        ("postgres://u:p4ss@host/db", "postgres://[redacted secret]@host/db"),
     ],
 )
 def test_what_is_labelled_a_secret_goes_and_its_label_stays(text: str, made: str) -> None:
@@ -63,6 +72,10 @@ def test_a_private_key_goes_whole() -> None:
         "2026-11-21 04:05:06.123456",
         "password reset was asked for",
         "the bearer of this letter",
+        "max_tokens: 128000, tokens=4096000",
+        "basic understanding of it",
+        "https://host:8080/path?a=b@c",
+        "我的邮箱",
         "skip-this-directory-please",
         "1234567890123456789012345",
     ],
@@ -71,7 +84,10 @@ def test_what_only_looks_alike_stays(text: str) -> None:
     assert redact(text) == text
 
 
-@pytest.mark.parametrize("unit", ["a", "1", "sk-", "a@", "a.", "eyJ", "password=", "-----BEGIN "])
+@pytest.mark.parametrize(
+    "unit",
+    ["a", "1", "sk-", "a@", "a.", "eyJ", "password=", "-----BEGIN ", "://a:", "a_", "token_"],
+)
 def test_hostile_text_takes_linear_time(unit: str) -> None:
     assert_linear(lambda size: redact(unit * (size // len(unit))), size=50_000)
 

@@ -12,23 +12,26 @@ swapped for other users' and 21 to 23 % with half of them swapped (the prompt as
 own words); but all invented demands, 80 to 96 % of sentences of tools told as the user's, and
 62 to 71 % of what users of other sessions said. What the assistant said passes more often (24 to
 60 % are thrown away), for much of it repeats the user. At 0.4 the swapped ones are 5 to 9 % and
-13 to 19 %, and the last three rates 2 to 18 points lower.
+13 to 19 %, and the last three rates 2 to 18 points lower. At 0.3, which is for goals, thrown away
+are 95 % of invented demands and more, and 3 to 7 % and 6 to 12 % of the swapped ones.
 """
 
 from __future__ import annotations
 
-import re
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from itertools import chain
 from typing import Final
 
 from turnmill_worker.grounding.words import query_terms
-from turnmill_worker.summarizers.openai.sections import CONSTRAINTS, Parsed, lines_of
+from turnmill_worker.summarizers.openai.claims import demanded
 
-__all__ = ["LEAST_SUPPORT", "Said", "claims"]
+__all__ = ["LEAST_GOAL_SUPPORT", "LEAST_SUPPORT", "Said"]
 
 LEAST_SUPPORT: Final = 0.5
+
+LEAST_GOAL_SUPPORT: Final = 0.3
+"""Of a line under Goal: there a model says in words of its own what many messages come to."""
 
 _PASSAGE_TERMS: Final = 60
 _SAYS = (
@@ -37,11 +40,6 @@ _SAYS = (
     "allowed authorized approved confirmed confirms agreed agrees must should needs need us"
 )
 _SAYING = frozenset(query_terms(_SAYS))
-_ATTRIBUTED = re.compile(
-    r"\buser(?:'s|s)?\b.{0,40}?\b(?:ask|want|said|says|told|tell|instruct|require|request|insist"
-    r"|demand|order(?:ed|s)\b|prefer|authori|approv|allow|confirm|agree|consent|permi|grant)",
-    re.IGNORECASE,
-)
 
 
 class Said:
@@ -57,7 +55,7 @@ class Said:
 
     def support(self, line: str) -> float:
         """The line's support, from 0 to 1; 1 for a line without terms."""
-        wanted = frozenset(query_terms(line)) - _SAYING
+        wanted = frozenset(query_terms(demanded(line))) - _SAYING
         if not wanted:
             return 1.0
         hits: defaultdict[int, int] = defaultdict(int)
@@ -71,18 +69,9 @@ class Said:
         more = max((len(rest & self._passages[place]) for place in hits), default=0)
         return (hits[best] + more) / len(wanted)
 
-    def unsupported(self, lines: Sequence[str]) -> int:
+    def unsupported(self, lines: Sequence[str], least: float = LEAST_SUPPORT) -> int:
         """How many of the lines the user did not say."""
-        return sum(self.support(line) < LEAST_SUPPORT for line in lines)
-
-
-def claims(parsed: Parsed) -> list[str]:
-    """The lines that say what the user demands: all constraints, and others that say so."""
-    found = lines_of(parsed.bodies.get(CONSTRAINTS, ""))
-    for title, body in parsed.bodies.items():
-        if title != CONSTRAINTS:
-            found += [line for line in lines_of(body) if _ATTRIBUTED.search(line)]
-    return found
+        return sum(self.support(line) < least for line in lines)
 
 
 def _passages(text: str) -> Iterable[frozenset[str]]:

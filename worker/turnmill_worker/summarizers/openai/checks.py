@@ -8,7 +8,8 @@ from dataclasses import dataclass, field
 from typing import Final, Literal
 
 from turnmill_worker.summarizers.openai.answers import Answer
-from turnmill_worker.summarizers.openai.attribution import Said, claims
+from turnmill_worker.summarizers.openai.attribution import LEAST_GOAL_SUPPORT, Said
+from turnmill_worker.summarizers.openai.claims import claims, goals
 from turnmill_worker.summarizers.openai.language import Spoken
 from turnmill_worker.summarizers.openai.sections import (
     SECTIONS,
@@ -40,7 +41,15 @@ _FINISHED: Final = frozenset({"stop", "eos", "eos_token", "end_turn", "completed
 _REFUSAL = re.compile(
     r"\W*(?:i['’]?m sorry|i am sorry|sorry,|i apologi[sz]e|unfortunately, i|as an ai\b"
     r"|i (?:can(?:not|['’]t)|am unable|['’]?m unable|won['’]t|will not|must decline)\b"
-    r".{0,60}\b(?:help|assist|comply|summari[sz]e|provide|fulfil|do that|request))",
+    r".{0,60}\b(?:help|assist|comply|summari[sz]e|provide|fulfil|do that|request)"
+    r"|i (?:must|have to) (?:respectfully |politely )?decline"
+    r"|i(?: am|['’]m) not (?:able|comfortable)"
+    r"|this (?:request|content) (?:violates|cannot be|is not allowed)"
+    r"|(?:es )?tut mir (?:sehr )?leid|leider kann ich|ich kann (?:dabei|das|dies\w*) nicht"
+    r"|(?:je suis )?désolée?\b|je ne peux pas|lo siento|no puedo|mi dispiace|non posso"
+    r"|desculpe|lamento\b|sinto muito|não posso|het spijt me|ik kan (?:dit|dat|u|je) .{0,20}niet"
+    r"|извините|простите|к сожалению, я|я не могу"
+    r"|(?:非常|很)?抱歉|[对對]不起|我(?:无法|無法|不能)|申し訳|죄송)",
     re.IGNORECASE,
 )
 _ERROR_TEXT = re.compile(
@@ -53,6 +62,11 @@ _RANGE = re.compile(r"\s*(?:[-*•]\s*)?#(\d{1,12})(?:\s{0,3}(?:[-–—]|to)\s{
 _ECHO_WORDS: Final = 40
 _ECHO_SHARE: Final = 0.7
 _LEAST_ECHOES: Final = 3
+
+_LEAST_TOKENS: Final = 32
+_CHARS_PER_LEAST: Final = 200
+_BUDGET_PER_LEAST: Final = 8
+"""An answer has at least 32 tokens, or fewer where little was said, or little may be."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,6 +143,7 @@ class Checker:
         return (
             self._size(whole, budget)
             or _refusing(parsed)
+            or self._hollow("\n".join(_said_in(parsed)), budget)
             or self._foreign([body for body in parsed.bodies.values() if lines_of(body)])
             or self._invented(parsed)
             or self._unknown(parsed)
@@ -139,6 +154,7 @@ class Checker:
         found = Parsed(bodies={"": text})
         return (
             self._size(text, budget)
+            or self._hollow(text, budget)
             or self._foreign([text])
             or self._invented(found)
             or Accepted(text)
@@ -150,16 +166,27 @@ class Checker:
             Fault("over-budget", f"{tokens} tokens, allowed {budget}") if tokens > budget else None
         )
 
+    def _hollow(self, text: str, budget: int) -> Fault | None:
+        """Next to nothing; with the ledger beside it, such a text would have a good score."""
+        said = self.spoken.characters // _CHARS_PER_LEAST
+        least = min(_LEAST_TOKENS, said, budget // _BUDGET_PER_LEAST)
+        tokens = self.count(text)
+        return (
+            Fault("empty", f"{tokens} tokens for a whole conversation") if tokens < least else None
+        )
+
     def _foreign(self, bodies: Sequence[str]) -> Fault | None:
         if self.spoken.is_foreign("\n".join(bodies)):
             return Fault("foreign", "not in the conversation's language")
         return None
 
     def _invented(self, parsed: Parsed) -> Fault | None:
-        lines = claims(parsed)
-        invented = self.said.unsupported(lines)
+        demands, wishes = claims(parsed), goals(parsed)
+        invented = self.said.unsupported(demands)
+        invented += self.said.unsupported(wishes, LEAST_GOAL_SUPPORT)
         if invented:
-            detail = f"{invented} of {len(lines)} demands of the user are in no message of theirs"
+            total = len(demands) + len(wishes)
+            detail = f"{invented} of {total} demands of the user are in no message of theirs"
             return Fault("invented", detail)
         return None
 
@@ -190,6 +217,10 @@ def seqs_in(text: str) -> list[int]:
     """The numbers of messages that lines begin with, such as ``- #12–#18: the exchange``."""
     ranges = filter(None, map(_RANGE.match, text.split("\n")))
     return [int(seq) for found in ranges for seq in found.groups() if seq]
+
+
+def _said_in(parsed: Parsed) -> list[str]:
+    return [body for title, body in parsed.bodies.items() if title != WHERE and lines_of(body)]
 
 
 def _refusing(parsed: Parsed) -> Fault | None:

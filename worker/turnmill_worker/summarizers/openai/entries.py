@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
+from functools import partial
 from typing import Any
 
 from turnmill.contract.context import JsonMessage
@@ -14,11 +15,29 @@ from turnmill_worker.summarizers.openai.redaction import Redactor
 
 __all__ = ["cleaned", "entry_of", "told"]
 
-# Pictures inside text: a data URL, or what the bytes of PNG, JPEG, GIF and WebP begin with.
-_DATA_URL = re.compile(
-    r"data:[\w.+-]{1,64}/[\w.+-]{1,64}(?:;[\w.=+-]{1,64}){0,4},[A-Za-z0-9+/=_-]{64,}"
+# Pictures inside text: a data URL, or what the bytes of PNG, JPEG, GIF, WebP, TIFF, BMP, AVIF, HEIC
+# and SVG begin with; in one run, or in lines, as MIME has them; JSON may have escaped both.
+# Possessive: nothing is kept to go back to.
+_RUN = r"(?:[A-Za-z0-9+/=_%-]++|\\/)++"
+_BREAK = r"(?:\\r|\\n|\r|\n){1,4}+[ \t]{0,16}+"
+_LINES = (
+    rf"(?:{_BREAK}(?=(?:[A-Za-z0-9+/=_-]|\\/){{60}}){_RUN})*+"
+    rf"(?:{_BREAK}(?:[A-Za-z0-9+/_-]|\\/){{0,80}}=)?=?"
 )
-_BARE = re.compile(r"(?<![A-Za-z0-9+/])(?:iVBORw0KGgo|/9j/4|R0lGOD|UklGR)[A-Za-z0-9+/=]{256,}")
+_DATA_URL = re.compile(
+    r"[dD][aA][tT][aA]:[\w.+-]{1,64}\\?/[\w.+-]{1,64}(?:;[\w.=+-]{1,64}){0,4},"
+    rf"(?:{_BREAK})?{_RUN}{_LINES}"
+)
+_BARE = re.compile(
+    r"(?:iVBORw0KGgo|\\?[/_]9j\\?[/_]|R0lGOD|UklGR|SUkqA|TU0AK"
+    rf"|Qk[A-Za-z0-9+/]{{6}}AAAA|AAAA[A-Za-z0-9+/]GZ0eX|PHN2Zy){_RUN}{_LINES}"
+)
+_WITHIN = re.compile(r"(?<!\\n)(?<=[A-Za-z0-9+/])")
+"""Behind what is part of the same run, so that no picture begins there; looked for only then, for
+at the head of the pattern it would be looked for at every character."""
+
+_LEAST_URL_CHARS = 80
+_LEAST_BARE_CHARS = 256
 _PICTURES = ("image_url", "input_image", "image")
 
 
@@ -41,8 +60,19 @@ def entry_of(seq: Seq, message: JsonMessage, redactor: Redactor | None) -> Entry
 
 def cleaned(text: str, redactor: Redactor | None) -> str:
     """A text as it may leave: redacted, without base64, and unable to pass for a mark."""
-    short = _BARE.sub("[image]", _DATA_URL.sub("[image]", text))
+    short = _DATA_URL.sub(partial(_image, least=_LEAST_URL_CHARS), text)
+    short = _BARE.sub(_bare_image, short)
     return neutral(short if redactor is None else redactor(short))
+
+
+def _bare_image(found: re.Match[str]) -> str:
+    if _WITHIN.match(found.string, found.start()):
+        return found[0]
+    return _image(found, least=_LEAST_BARE_CHARS)
+
+
+def _image(found: re.Match[str], *, least: int) -> str:
+    return "[image]" if len(found[0]) >= least else found[0]
 
 
 def _lines(message: JsonMessage) -> Iterator[str]:

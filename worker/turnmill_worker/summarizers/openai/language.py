@@ -64,6 +64,11 @@ class Spoken:
         self._script = script_of(self._texts)
         self._languages = languages(self._texts)
 
+    @property
+    def characters(self) -> int:
+        """How much is spoken."""
+        return sum(map(len, self._texts))
+
     def is_foreign(self, summary: str) -> bool:
         """Whether it is in another script or language than everything in the conversation."""
         if self._script and not _uses(summary, self._script):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from importlib import resources
 from pathlib import Path
 
@@ -34,6 +34,13 @@ class Price(BaseModel):
     cached_input: float | None = Field(default=None, ge=0, allow_inf_nan=False)
     batch_share: float = Field(default=0.5, ge=0, le=1)
 
+    def cost(self, tokens: int, *, cached: int = 0, written: int = 0) -> float:
+        """Dollars for so many tokens read, of them so many ``cached``, and so many written."""
+        cached = min(cached, tokens)
+        cached_price = self.input if self.cached_input is None else self.cached_input
+        fresh = (tokens - cached) * self.input + cached * cached_price
+        return (fresh + written * self.output) / _MILLION
+
 
 class _Table(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -49,14 +56,16 @@ class Prices:
 
     Attributes:
         version: of the table, a date; with ``+`` and the file's own where one overrides it.
+        own: the file's, which come before all of the table.
     """
 
     version: str
     by_model: Mapping[str, Price]
+    own: Mapping[str, Price] = field(default_factory=dict)
 
     def spent(self, answer: Answer, asked: str) -> Spent:
         """What an answer cost; ``asked`` is the model's name where the endpoint gives another."""
-        price = self.of(answer.model) or self.of(asked)
+        price = self.of(answer.model, asked)
         return Spent(
             calls=1,
             prompt_tokens=answer.prompt_tokens,
@@ -64,9 +73,13 @@ class Prices:
             cost_usd=None if price is None or not answer.has_usage else _cost(price, answer),
         )
 
-    def of(self, model: str) -> Price | None:
-        """The model's price, or None when it is not known."""
-        return self.by_model.get(model) or self.by_model.get(_DATED.sub("", model))
+    def of(self, *names: str) -> Price | None:
+        """The price of the model that goes by these names, or None when it is not known."""
+        every = [spelled for name in names for spelled in (name, _DATED.sub("", name))]
+        known = (
+            table[name] for table in (self.own, self.by_model) for name in every if name in table
+        )
+        return next(known, None)
 
 
 def load_prices(override: Path | None = None) -> Prices:
@@ -86,13 +99,12 @@ def load_prices(override: Path | None = None) -> Prices:
             f"prices {override}: {type(error).__name__}; the file needs usd_per_million_tokens: "
             '{"<model>": {"input": …, "output": …, "cached_input": …}}'
         ) from None
-    merged = {**table.usd_per_million_tokens, **given.usd_per_million_tokens}
-    return Prices(f"{table.version}+{given.version or override.name}", merged)
+    version = f"{table.version}+{given.version or override.name}"
+    return Prices(version, table.usd_per_million_tokens, given.usd_per_million_tokens)
 
 
 def _cost(price: Price, answer: Answer) -> float:
-    cached = min(answer.cached_tokens, answer.prompt_tokens)
-    cached_price = price.input if price.cached_input is None else price.cached_input
-    total = (answer.prompt_tokens - cached) * price.input + cached * cached_price
-    share = price.batch_share if answer.batched else 1.0
-    return share * (total + answer.completion_tokens * price.output) / _MILLION
+    whole = price.cost(
+        answer.prompt_tokens, cached=answer.cached_tokens, written=answer.completion_tokens
+    )
+    return whole * (price.batch_share if answer.batched else 1.0)

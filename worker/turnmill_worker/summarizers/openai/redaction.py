@@ -22,6 +22,12 @@ GROUP: Final = "turnmill.redactors"
 
 BUILT_IN: Final = "built-in"
 
+_LETTERS = "A-Za-z\u00c0-\u024f\u0400-\u052f"
+_LABEL = (
+    r"(?<![A-Za-z0-9])(?:[A-Za-z0-9]{1,24}[_-]){0,4}(?:(?:api|access|private|auth)[_-]?key|secret"
+    r"|passwd|password|passphrase|passwort|token)(?![A-Za-z0-9])"
+)
+
 # Every repetition is bounded or ends where it cannot begin: hostile text costs linear time.
 _RULES: Final[tuple[tuple[str, re.Pattern[str]], ...]] = (
     (
@@ -48,17 +54,33 @@ _RULES: Final[tuple[tuple[str, re.Pattern[str]], ...]] = (
         ),
     ),
     ("token", re.compile(r"(?i)(?<=\bbearer )[A-Za-z0-9._~+/=-]{8,4096}")),
+    ("secret", re.compile(r"(?<=://)[^\s/@:\"']{0,128}:[^\s/@\"']{1,256}(?=@)")),
     (
         "secret",
         re.compile(
-            r"(?i)(?<![A-Za-z0-9])((?:api[_-]?key|secret|passwd|password|access[_-]?token"
-            r"|auth[_-]?token|client[_-]?secret)[\"']?\s{0,3}[:=]\s{0,3}[\"']?)([^\s\"',;}{]{6,256})"
+            r"(?i)(\bauthorization\\{0,2}[\"']?\s{0,3}[:=]\s{0,3}\\{0,2}[\"']?"
+            r"(?:basic|digest|token)\s{1,3})[A-Za-z0-9._~+/=-]{8,4096}"
+        ),
+    ),
+    (
+        "secret",
+        re.compile(
+            # Between quotes, whatever is there.
+            rf"(?i)({_LABEL}\\{{0,2}}[\"']?\s{{0,3}}[:=]\s{{0,3}}\\{{0,2}}[\"'])(?!\[redacted )"
+            r"(?:(?<=\")[^\"\\\n]{1,256}|(?<=')[^'\\\n]{1,256})"
+        ),
+    ),
+    (
+        "secret",
+        re.compile(
+            rf"(?i)({_LABEL}\s{{0,3}}[:=]\s{{0,3}})(?!\[redacted )[^\s\"',;}}{{\\]{{6,256}}"
         ),
     ),
     (
         "email",
         re.compile(
-            r"(?<![A-Za-z0-9._%+-])[A-Za-z0-9._%+-]{1,64}@(?:[A-Za-z0-9-]{1,63}\.){1,8}[A-Za-z]{2,24}(?![A-Za-z0-9-])"
+            rf"(?<![{_LETTERS}0-9._%+-])[{_LETTERS}0-9._%+-]{{1,64}}@"
+            rf"(?:[{_LETTERS}0-9-]{{1,63}}\.){{1,8}}[{_LETTERS}]{{2,24}}(?![{_LETTERS}0-9-])"
         ),
     ),
 )

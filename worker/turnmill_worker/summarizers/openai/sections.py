@@ -9,6 +9,7 @@ from typing import Final
 
 __all__ = [
     "CONSTRAINTS",
+    "GOAL",
     "SECTIONS",
     "WHERE",
     "Parsed",
@@ -19,9 +20,10 @@ __all__ = [
 ]
 
 CONSTRAINTS: Final = "Constraints"
+GOAL: Final = "Goal"
 WHERE: Final = "Where to look"
 SECTIONS: Final = (
-    "Goal",
+    GOAL,
     CONSTRAINTS,
     "Decisions and why",
     "Artifacts and identifiers",
