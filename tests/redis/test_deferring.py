@@ -156,6 +156,7 @@ def test_each_pause_is_longer_and_after_three_the_extractive_summarizer_stands_i
     assert [o.retry_s for o in outcomes] == [5.0, 10.0, 20.0, None]
     assert outcomes[-1].outcome == "committed"
     assert outcomes[-1].failed == ("SummarizerUnavailable",)
+    assert records(redis_client, worker)[0]["failed"] == ["SummarizerUnavailable"]
     assert redis_client.hmget(worker.keys("s").meta, "model_failures", "deferred", "spent") == [
         None,
         None,
@@ -389,7 +390,7 @@ def test_a_policy_that_changed_while_the_model_failed_is_tried_at_once(
 
 @pytest.mark.usefixtures("over_soft")
 def test_a_prompt_that_changes_with_every_step_does_not_keep_a_summary_from_being_written(
-    summarize: Summarize, client: ContextClient, worker: Worker
+    summarize: Summarize, client: ContextClient, worker: Worker, redis_client: redis.Redis
 ) -> None:
     model = Model(meanwhile=clock(client, worker))
     outcomes: list[str] = []
@@ -398,6 +399,7 @@ def test_a_prompt_that_changes_with_every_step_does_not_keep_a_summary_from_bein
 
     assert outcomes == ["stale"] * 3 + ["committed"]
     assert model.asked == 3
+    assert records(redis_client, worker)[0]["failed"] == ["stale"]
 
 
 def test_what_was_not_good_enough_is_not_asked_again_for_turns_that_came_meanwhile(

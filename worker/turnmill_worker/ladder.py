@@ -110,7 +110,7 @@ class Ladder:
                     return batched
             try:
                 patient = may_wait(self._now, tried)
-                draft, failed = self._writer.best(
+                draft = self._writer.best(
                     self._snapshot, plan, self._counter, count, patient=patient
                 )
             except SummaryRejected as error:
@@ -124,8 +124,7 @@ class Ladder:
                 self._lease.retry(after_s=RETRY_AFTER_S)
                 raise
             if draft.is_good_enough:
-                done = self.commit(draft)
-                return done.model_copy(update={"failed": failed or None})
+                return self.commit(draft)
             self._rejected.append(plan.strategy)
             self._poor.append(draft)
 
@@ -186,6 +185,7 @@ class Ladder:
             version=record.version,
             quality=record.quality,
             rejected=tuple(r for r in self._rejected if r != record.strategy) or None,
+            failed=record.failed or None,
         )
 
     def give_up(self, outcome: str, **more: object) -> Outcome:

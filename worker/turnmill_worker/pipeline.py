@@ -230,7 +230,7 @@ class Pipeline:
             ladder = self._ladder(ref, lease, snapshot)
             tried = ladder.tried()
             try:
-                draft, _ = self._writer.best(snapshot, plan, counter, count)
+                draft = self._writer.best(snapshot, plan, counter, count)
             except SummaryRejected as error:
                 # Whether the ladder has work is for the next to say.
                 lease.retry(after_s=0, spent=tried.spent + error.spent)
