@@ -308,7 +308,10 @@ class Waiting(Protocol):
     """The sessions that wait for a summary, over all namespaces."""
 
     def add(self, ref: SessionRef, *, room: float) -> None:
-        """Have the session wait; ``room`` is the share of it that is left, least comes first."""
+        """Have the session wait; ``room`` is the share of it that is left, least comes first.
+
+        Who has waited for long comes before who has less room.
+        """
 
     def take(self) -> SessionRef | None:
         """Whose turn it is: namespaces take turns; None when nobody waits."""
