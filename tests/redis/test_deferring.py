@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import redis
 
-from tests.redis.conftest import Worker
+from tests.redis.conftest import Surface, Worker
 from tests.worker.harness import chat, push_all
 from turnmill import ContextClient, Policy
 from turnmill.contract import jobs
@@ -142,6 +142,16 @@ def test_a_failure_that_passes_is_waited_for(
     )
     assert client.info("s").version == 0
     assert client.info("s").due_in_s == pytest.approx(5, abs=1)
+
+
+@pytest.mark.usefixtures("over_soft")
+def test_both_clients_tell_what_it_waits_for(summarize: Summarize, either: Surface) -> None:
+    summarize(failing(DOWN))
+
+    wait = either.info("s").wait
+
+    assert (wait.on, wait.failed, wait.tries) == ("model", ("SummarizerUnavailable",), 1)
+    assert 0 <= wait.for_s < 30
 
 
 @pytest.mark.usefixtures("over_soft")

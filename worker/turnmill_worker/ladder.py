@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 
 from turnmill.contract import jobs
 from turnmill.contract.errors import Transient
+from turnmill.contract.info import Waits
 from turnmill.contract.outcomes import Outcome
 from turnmill_worker.batching import Batching
 from turnmill_worker.compaction.apart import with_facts
@@ -144,9 +145,9 @@ class Ladder:
             return Tried()
         return self._means.sessions.tried(self._ref)
 
-    def hand_on(self, strategy: str | None = None) -> Outcome:
+    def hand_on(self, strategy: str | None = None, *, waits: Waits = "turn") -> Outcome:
         """Leave the session to a job that may ask a model."""
-        self._lease.retry(after_s=HANDOVER_S)
+        self._lease.retry(after_s=HANDOVER_S, waits=waits)
         limits = self._now.limits
         left = limits.hard - self._now.usage.total
         await_turn(self._means, self._ref, room=left / max(limits.room, 1))
@@ -201,14 +202,14 @@ class Ladder:
         later = batching.begin(self._ref, plan, self._counter)
         if later is None:
             return None
-        self._lease.retry(after_s=later.after_s)
+        self._lease.retry(after_s=later.after_s, waits="batch")
         return self._outcome("batched", strategy=plan.strategy)
 
     def _defer(self, error: SummaryDeferred, times: int) -> Outcome:
         """Wait for the models, unless turns that came meanwhile leave no room to."""
         spent = sum((each.spent for each in self._poor), self._wasted)
         after_s = pause_s(times, at_least_s=error.retry_after_s, chance=self._means.chance())
-        if self._lease.defer(self._now, after_s=after_s, spent=spent):
+        if self._lease.defer(self._now, after_s=after_s, spent=spent, failed=error.failed):
             after_s = 0.0
             self._hint_again()
         return self._outcome("deferred", failed=error.failed, retry_s=round(after_s, 1))

@@ -171,7 +171,7 @@ class Pipeline:
         """What a summary awaited from a batch leads to."""
         match found:
             case Later(after_s):
-                lease.retry(after_s=after_s)
+                lease.retry(after_s=after_s, waits="batch")
                 return Outcome(outcome="batched", session=ref.session)
             case Written(planned, summarizer):
                 others = self._summarizers(snapshot.policy)[1:]
@@ -186,7 +186,7 @@ class Pipeline:
                     self._batching.end(ref)
                 return outcome
             case _:
-                return self._ladder(ref, lease, snapshot).hand_on()
+                return self._ladder(ref, lease, snapshot).hand_on(waits="batch")
 
     def _ladder(self, ref: SessionRef, lease: Lease, snapshot: Snapshot) -> Ladder:
         return Ladder(self._means, ref, lease, snapshot, self._counter(snapshot))

@@ -7,6 +7,7 @@ from types import TracebackType
 from typing import Literal, Protocol
 
 from turnmill.contract.context import StoredContext
+from turnmill.contract.info import Waits
 from turnmill.contract.names import Namespace, SessionId
 from turnmill.contract.outcomes import Compaction
 from turnmill.contract.policy import Policy
@@ -94,16 +95,26 @@ class Lease(Protocol):
     def put_off(self, seen: Snapshot, *, until_tokens: int, spent: Spent | None = None) -> bool:
         """As ``release``; and the session is not due again below so many tokens."""
 
-    def retry(self, *, after_s: float, spent: Spent | None = None, stale: bool = False) -> None:
+    def retry(
+        self,
+        *,
+        after_s: float,
+        spent: Spent | None = None,
+        stale: bool = False,
+        waits: Waits | None = None,
+    ) -> None:
         """Give it up; the session is due again after that many seconds.
 
-        ``stale`` says that a summary was written for nothing, which is counted.
+        ``stale`` says that a summary was written for nothing, which is counted; ``waits`` what the
+        next one waits for, which ``info`` tells.
         """
 
-    def defer(self, seen: Snapshot, *, after_s: float, spent: Spent) -> bool:
+    def defer(
+        self, seen: Snapshot, *, after_s: float, spent: Spent, failed: Sequence[str] = ()
+    ) -> bool:
         """As ``retry``, waiting for a model; True when there is no room to, and it is due at once.
 
-        Until then no lease is given, unless the session becomes urgent.
+        Until then no lease is given, unless the session becomes urgent. ``failed`` says why.
         """
 
 
