@@ -38,7 +38,9 @@ key, after the tag        type    what                                          
 An endpoint that writes summaries has a hash of its own tag, ``turnmill:{endpoint/<hash>}:gate``:
 its circuit breaker and its budgets, shared by all workers (a day after the last call). The hash is
 of the URL, without its user and password, and the model. ``turnmill:endpoints`` (zset by last-seen
-ms, its entries a day) says which there are.
+ms, its entries a day) says which there are. ``turnmill:summarizers`` (zset by last-seen ms, its
+entries a minute) holds the workers of the queue ``summarize``: JSON of ``node`` and, where they
+cannot ask a model, ``problem``.
 
 Sessions that wait for a summary are in keys of one tag, ``turnmill:{summarize}:``, which live a
 day after the last was added: ``waiting:<namespace>`` (zset by the ms since when they wait, moved by
@@ -65,6 +67,7 @@ __all__ = [
     "ENDPOINTS",
     "NAMESPACES",
     "SHARDS",
+    "SUMMARIZERS",
     "SWEEP_LEASE",
     "WAITING",
     "AskKeys",
@@ -88,6 +91,7 @@ SHARDS = 64
 NAMESPACES = "turnmill:namespaces"
 SWEEP_LEASE = "turnmill:sweep"
 ENDPOINTS = "turnmill:endpoints"
+SUMMARIZERS = "turnmill:summarizers"
 
 
 @dataclass(frozen=True, slots=True)

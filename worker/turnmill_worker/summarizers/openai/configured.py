@@ -10,13 +10,14 @@ from turnmill_worker.ports import Counter, Gates
 from turnmill_worker.settings import Settings
 from turnmill_worker.summarizers.openai.batching import OpenAiBatches
 from turnmill_worker.summarizers.openai.client import ModelEndpoint, ModelOptions, read_key
+from turnmill_worker.summarizers.openai.errors import SummarizerMisconfigured
 from turnmill_worker.summarizers.openai.gated import GatedEndpoint
 from turnmill_worker.summarizers.openai.prices import load_prices
 from turnmill_worker.summarizers.openai.redaction import load_redactor
 from turnmill_worker.summarizers.openai.summarizer import OpenAiSummarizer
 from turnmill_worker.values import Summary
 
-__all__ = ["ConfiguredSummarizer", "model_batches", "model_summarizer", "options_of"]
+__all__ = ["ConfiguredSummarizer", "model_batches", "model_summarizer", "options_of", "problem_of"]
 
 
 def model_summarizer(
@@ -52,6 +53,15 @@ def options_of(settings: Settings, model: str, policy: Policy) -> ModelOptions:
         window_tokens=settings.model_window_tokens,
         api=settings.model_api,
     )
+
+
+def problem_of(settings: Settings, pid: int) -> str:
+    """Why no model can be asked with these settings, or ``""``; asks nobody."""
+    try:
+        _summarizer(settings, options_of(settings, settings.model, Policy()), pid, None)
+    except SummarizerMisconfigured as error:
+        return str(error)
+    return ""
 
 
 class ConfiguredSummarizer:
