@@ -9,13 +9,16 @@ import pytest
 import redis
 from pydantic import SecretStr
 
+from tests.processes import wait_until
 from tests.properties.stepping import SentHints
-from tests.worker.harness import PATIENT
+from tests.worker.harness import PATIENT, Monitor
 from turnmill import ContextClient, Policy
 from turnmill.contract import jobs
 from turnmill.contract.keys import SessionKeys, session_keys
 from turnmill.contract.names import Namespace, SessionId
 from turnmill.contract.outcomes import Compaction, Outcome
+from turnmill.contract.scripts import load_script
+from turnmill.embedded import EmbeddedRedis
 from turnmill.testing import BatchFault, FakeEndpoint, Fault
 from turnmill_worker.batching import Batching
 from turnmill_worker.compaction.awaited import Awaited
@@ -24,6 +27,7 @@ from turnmill_worker.counting import counting
 from turnmill_worker.pipeline import Pipeline
 from turnmill_worker.ports import Summarizer
 from turnmill_worker.settings import Settings
+from turnmill_worker.store import lua
 from turnmill_worker.store.batches import RedisBatchNotes
 from turnmill_worker.store.sessions import RedisSessions
 from turnmill_worker.summarizers.lazy import LazyBatches
@@ -459,6 +463,21 @@ def test_of_two_workers_that_hand_in_at_once_one_takes_it_back(patient: Patient)
     assert second is None
     assert patient.endpoint.batches.statuses == ["in_progress", "cancelled"]
     assert len(patient.endpoint.batches.files) == 1
+
+
+def test_where_no_policy_batches_no_job_looks_for_batches(
+    patient: Patient, redis_server: EmbeddedRedis
+) -> None:
+    patient.client.open("s", PATIENT.model_copy(update={"batch": False}))
+    patient.say_until(2_000)
+    scripts = [load_script(lua.__name__, name).sha for name in ("noted_batch", "abandoned_batch")]
+
+    with Monitor(redis_server.url) as monitor:
+        assert patient.pipeline.compact(patient.ref).outcome == "needs-summary"
+        assert patient.summarize().outcome == "committed"
+        wait_until(lambda: load_script(lua.__name__, "commit").sha in monitor.text())
+
+        assert [sha for sha in scripts if sha in monitor.text()] == []
 
 
 @pytest.mark.parametrize("note", ["{", '{"batch": 7}', "{}"])

@@ -352,6 +352,23 @@ def test_what_failed_tries_cost_is_recorded_with_the_next_commit(
     assert record["cost_usd"] == 4.5
 
 
+def test_what_failed_tries_cost_is_recorded_also_where_the_next_commit_asks_nobody(
+    summarize: Summarize,
+    client: ContextClient,
+    worker: Worker,
+    redis_client: redis.Redis,
+    over_soft: str,
+) -> None:
+    summarize(failing(DOWN))
+    client.open(over_soft, ASKING.model_copy(update={"strategies": ("window",)}))
+    worker.pipeline.estimate(worker.ref(over_soft))
+
+    assert worker.pipeline.compact(worker.ref(over_soft)).outcome == "committed"
+
+    [record] = records(redis_client, worker)
+    assert (record["prompt_tokens"], record["cost_usd"]) == (100, 0.5)
+
+
 @pytest.mark.usefixtures("over_soft")
 def test_a_cost_nobody_knows_stays_unknown(
     summarize: Summarize, redis_client: redis.Redis, worker: Worker

@@ -18,8 +18,8 @@ from turnmill_worker.deferring import may_wait, pause_s
 from turnmill_worker.drafts import Draft
 from turnmill_worker.errors import SummaryDeferred, SummaryRejected
 from turnmill_worker.ports import Counter, Hints, Lease, Sessions, Waiting
-from turnmill_worker.spending import NOTHING, Spent
-from turnmill_worker.values import SessionRef, Tried
+from turnmill_worker.spending import Tried
+from turnmill_worker.values import SessionRef
 from turnmill_worker.writing import Writer
 
 __all__ = ["RETRY_AFTER_S", "Ladder", "Means", "await_turn"]
@@ -85,7 +85,7 @@ class Ladder:
         self._writer = writer or means.writer
         self._poor: list[Draft] = []
         self._rejected: list[str] = []
-        self._known = self._wasted = NOTHING
+        self._known = self._wasted = snapshot.tried.spent
 
     def climb(self, *, summarize: bool, batching: Batching | None = None) -> Outcome:
         """The first rung whose result is good enough to commit; a rejected one is gone below.
@@ -95,8 +95,7 @@ class Ladder:
             batching: where a summary may be awaited from a batch.
         """
         count = counting(self._counter)
-        tried = self.tried() if summarize else Tried()
-        self._known = self._wasted = tried.spent
+        tried = self._snapshot.tried
         batching = self._unless_late(tried, batching)
         while True:
             below = self._rejected[-1] if self._rejected else ""
@@ -134,16 +133,11 @@ class Ladder:
 
         A prompt may change with every step: what no model writes is there before the next.
         """
-        if tried.stale < MOST_STALE or self._writer is not self._means.writer:
+        asks_none = self._snapshot.policy.summarizer == "extractive"
+        if asks_none or tried.stale < MOST_STALE or self._writer is not self._means.writer:
             return batching
         self._writer = self._writer.hasty()
         return None
-
-    def tried(self) -> Tried:
-        """What came of asking models before; nobody looks where none is asked."""
-        if self._snapshot.policy.summarizer == "extractive":
-            return Tried()
-        return self._means.sessions.tried(self._ref)
 
     def hand_on(self, strategy: str | None = None, *, waits: Waits = "turn") -> Outcome:
         """Leave the session to a job that may ask a model."""
@@ -153,10 +147,10 @@ class Ladder:
         await_turn(self._means, self._ref, room=left / max(limits.room, 1))
         return self._outcome("needs-summary", strategy=strategy)
 
-    def commit(self, draft: Draft, *, wasted: Spent = NOTHING) -> Outcome:
+    def commit(self, draft: Draft) -> Outcome:
         """Write the draft's context, if nobody else committed meanwhile."""
         others = sum((each.spent for each in self._poor if each is not draft), self._wasted)
-        draft = replace(draft, wasted=draft.wasted + others + wasted)
+        draft = replace(draft, wasted=draft.wasted + others)
         record = draft.record
         committed = self._means.sessions.commit(
             self._ref,

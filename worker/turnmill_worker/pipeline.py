@@ -25,11 +25,11 @@ from turnmill_worker.errors import SummaryRejected
 from turnmill_worker.estimating import Estimating
 from turnmill_worker.ladder import RETRY_AFTER_S, Ladder, Means, await_turn
 from turnmill_worker.ports import (
+    Claim,
     Counter,
     Counters,
     Hints,
     Lease,
-    Refusal,
     Sessions,
     Summarizers,
     Templates,
@@ -104,16 +104,16 @@ class Pipeline:
 
     def summarize(self, ref: SessionRef) -> Outcome:
         """Bring the session to its target, asking the policy's summarizer when the plan does."""
-        if self._batching is not None:
-            # Here, because a session of the name of a forgotten one may have begun since.
-            self._batching.forget(ref)
         return self._compact(ref, summarize=True)
 
     def _compact(self, ref: SessionRef, *, summarize: bool) -> Outcome:
         claim = self._sessions.lease(ref)
         with claim as lease:
+            if self._batching is not None and claim.abandons and summarize:
+                # Here, because a session of the name of a forgotten one may have begun since.
+                self._batching.forget(ref)
             if lease is None:
-                return self._refused(ref, claim.refusal, summarize=summarize)
+                return self._refused(ref, claim, summarize=summarize)
             snapshot = self._sessions.snapshot(ref)
             if snapshot is None:
                 return Outcome(outcome="unknown", session=ref.session)
@@ -123,24 +123,25 @@ class Pipeline:
                 snapshot = self._sessions.snapshot(ref) or snapshot
             asked = demands(snapshot.policy, snapshot.tally)
             batching = self._batching
-            if batching is not None:
+            if batching is not None and claim.awaits:
                 found = batching.look(ref, snapshot, asked, ask=summarize)
                 if found is not None and found != "given-up":
                     return self._awaited(ref, lease, snapshot, found)
-                if found == "given-up" or not batching.suits(snapshot, asked):
-                    batching = None
+                batching = None
+            elif batching is not None and not batching.suits(snapshot, asked):
+                batching = None
             if "managed" in asked:
                 snapshot = replace(snapshot, earlier=self._earlier(ref, snapshot))
             return self._decide(ref, lease, snapshot, asked, batching, summarize=summarize)
 
-    def _refused(self, ref: SessionRef, refusal: Refusal, *, summarize: bool) -> Outcome:
-        if refusal == "unknown" and self._batching is not None:
+    def _refused(self, ref: SessionRef, claim: Claim, *, summarize: bool) -> Outcome:
+        if claim.refusal == "unknown" and claim.awaits and self._batching is not None:
             # Its keys expired while it awaited a batch; a forgotten one left no note.
             if summarize:
                 self._batching.end(ref)
-            elif self._batching.awaits(ref):
+            else:
                 await_turn(self._means, ref, room=0.0)
-        return Outcome(outcome=refusal, session=ref.session)
+        return Outcome(outcome=claim.refusal, session=ref.session)
 
     def forgotten(self, ref: SessionRef) -> None:
         """Have the batches ended that forgotten sessions awaited, by a job that may ask a model."""
@@ -212,14 +213,15 @@ class Pipeline:
             InvalidName, UnknownTemplate, InvalidTemplate: the template cannot be used.
         """
         self._writer.check(template)
-        with self._sessions.lease(ref, forced=True) as lease:
+        claim = self._sessions.lease(ref, forced=True)
+        with claim as lease:
             self.estimate(ref)
             snapshot = self._sessions.snapshot(ref)
             if snapshot is None:
                 raise UnknownSession(f"no session {ref.session!r} in namespace {ref.namespace!r}")
             if lease is None:
                 raise SessionBusy(f"another worker is compacting {ref.session!r}; try again")
-            if self._batching is not None:
+            if self._batching is not None and claim.awaits:
                 self._batching.end(ref)
             counter = self._counter(snapshot)
             count = counting(counter)
@@ -228,17 +230,16 @@ class Pipeline:
                 lease.retry(after_s=0)  # whether the ladder has work is for the next to say
                 return _nothing_done(snapshot, "no turns beside the newest")
             ladder = self._ladder(ref, lease, snapshot)
-            tried = ladder.tried()
             try:
                 draft = self._writer.best(snapshot, plan, counter, count)
             except SummaryRejected as error:
                 # Whether the ladder has work is for the next to say.
-                lease.retry(after_s=0, spent=tried.spent + error.spent)
+                lease.retry(after_s=0, spent=snapshot.tried.spent + error.spent)
                 return _nothing_done(snapshot, f"the summary was refused: {error}")
             except Transient:
                 lease.retry(after_s=RETRY_AFTER_S)
                 raise
-            outcome = ladder.commit(draft, wasted=tried.spent)
+            outcome = ladder.commit(draft)
             if outcome.outcome != "committed":
                 raise SessionBusy(f"{ref.session!r} changed meanwhile; try again")
             return SummarizationResult(

@@ -36,7 +36,6 @@ from turnmill_worker.values import (
     Restored,
     SessionRef,
     Summary,
-    Tried,
     Uncounted,
 )
 
@@ -129,6 +128,14 @@ class Claim(Protocol):
     def refusal(self) -> Refusal:
         """Why there was none."""
 
+    @property
+    def awaits(self) -> bool:
+        """Whether the session awaits a batch, of use or not; known once it was asked for."""
+
+    @property
+    def abandons(self) -> bool:
+        """Whether forgotten sessions of its shard awaited some that are to be ended."""
+
     def __enter__(self) -> Lease | None:
         """The lease, or None."""
 
@@ -187,9 +194,6 @@ class Sessions(Protocol):
 
     def lease(self, ref: SessionRef, *, forced: bool = False) -> Claim:
         """The right to compact the session; ``forced`` also while it waits or is parked."""
-
-    def tried(self, ref: SessionRef) -> Tried:
-        """What came of asking models since the last commit."""
 
     def commit(
         self,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-__all__ = ["NOTHING", "Spent"]
+__all__ = ["NOTHING", "NOT_TRIED", "Spent", "Tried"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,3 +33,21 @@ class Spent:
 
 
 NOTHING: Final = Spent()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tried:
+    """What came of asking models since the session's last commit.
+
+    Attributes:
+        deferrals: how often it was put off because they failed.
+        stale: how often a summary came too late, because the session had changed meanwhile.
+        spent: for nothing.
+    """
+
+    deferrals: int = 0
+    stale: int = 0
+    spent: Spent = NOTHING
+
+
+NOT_TRIED: Final = Tried()

@@ -151,7 +151,7 @@ def announcement(node: str) -> Announcement:
     """What a worker of the queue ``summarize`` says of itself, in its log now and in Redis."""
     problem = _model_problem()
     if problem:
-        log.warning("no model", why=problem, summaries="extractive")
+        log.info("no model", why=problem, summaries="extractive")
     else:
         log.info("model", place=place_of(settings().model_url), model=settings().model)
     return Announcement(connect(), node, problem=problem)

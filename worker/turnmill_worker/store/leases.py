@@ -53,6 +53,7 @@ class RedisLease:
         patience_s: float = 0.0,
     ) -> None:
         self.refusal: Refusal = "leased"
+        self.awaits = self.abandons = False
         self._forced = forced
         self._patience_s = patience_s
         self.owner = uuid.uuid4().hex
@@ -74,16 +75,16 @@ class RedisLease:
 
     def _claim(self) -> int:
         """1 when it is ours now, or a refusal."""
-        return int(
-            self._run(
-                "claim",
-                self._keys,
-                session=self._session,
-                owner=self.owner,
-                lease_ms=self._lease_ms,
-                forced=int(self._forced),
-            )
+        taken, awaits, abandons = self._run(
+            "claim",
+            self._keys,
+            session=self._session,
+            owner=self.owner,
+            lease_ms=self._lease_ms,
+            forced=int(self._forced),
         )
+        self.awaits, self.abandons = bool(awaits), bool(abandons)
+        return int(taken)
 
     def __exit__(
         self,
