@@ -14,7 +14,7 @@ from dataclasses import replace
 from turnmill.contract.errors import SessionBusy, Transient, UnknownSession
 from turnmill.contract.outcomes import Outcome
 from turnmill.contract.results import SummarizationResult
-from turnmill_worker.batching import Batching, Later, Look, Written
+from turnmill_worker.batching import Batching, GivenUp, Later, Look, Written
 from turnmill_worker.compaction.awaited import as_of
 from turnmill_worker.compaction.demands import demands
 from turnmill_worker.compaction.force import force as force_plan
@@ -124,9 +124,11 @@ class Pipeline:
             asked = demands(snapshot.policy, snapshot.tally)
             batching = self._batching
             if batching is not None and claim.awaits:
-                found = batching.look(ref, snapshot, asked, ask=summarize)
-                if found is not None and found != "given-up":
-                    return self._awaited(ref, lease, snapshot, found)
+                match batching.look(ref, snapshot, asked, ask=summarize):
+                    case GivenUp(spent):
+                        snapshot = replace(snapshot, tried=snapshot.tried.plus(spent))
+                    case Later() | Written() | "elsewhere" as found:
+                        return self._awaited(ref, lease, snapshot, found)
                 batching = None
             elif batching is not None and not batching.suits(snapshot, asked):
                 batching = None
@@ -222,7 +224,8 @@ class Pipeline:
             if lease is None:
                 raise SessionBusy(f"another worker is compacting {ref.session!r}; try again")
             if self._batching is not None and claim.awaits:
-                self._batching.end(ref)
+                spent = self._batching.give_up(ref)
+                snapshot = replace(snapshot, tried=snapshot.tried.plus(spent))
             counter = self._counter(snapshot)
             count = counting(counter)
             plan = force_plan(snapshot, count, template=template)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 __all__ = ["NOTHING", "NOT_TRIED", "Spent", "Tried"]
@@ -48,6 +48,10 @@ class Tried:
     deferrals: int = 0
     stale: int = 0
     spent: Spent = NOTHING
+
+    def plus(self, spent: Spent) -> Tried:
+        """The same, with more spent."""
+        return replace(self, spent=self.spent + spent)
 
 
 NOT_TRIED: Final = Tried()

@@ -11,6 +11,7 @@ from turnmill_worker.compaction.snapshot import SummaryRequest
 from turnmill_worker.errors import SummarizerFailed
 from turnmill_worker.ports import Counter, Gates, Summarizer
 from turnmill_worker.settings import Settings
+from turnmill_worker.spending import NOTHING, Spent
 
 if TYPE_CHECKING:
     from turnmill_worker.summarizers.openai.batching import OpenAiBatches
@@ -37,9 +38,15 @@ class LazyBatches:
         """See ``OpenAiBatches.poll``."""
         return self._of(policy, awaited.model).poll(awaited)
 
+    def cost(self, awaited: Awaited) -> Spent:
+        """See ``OpenAiBatches.cost``."""
+        with suppress(SummarizerFailed):  # where there is no key any more
+            return self._of(Policy(), awaited.model).cost(awaited)
+        return NOTHING
+
     def discard(self, awaited: Awaited) -> None:
         """See ``OpenAiBatches.discard``."""
-        with suppress(SummarizerFailed):  # where there is no key any more
+        with suppress(SummarizerFailed):
             self._of(Policy(), awaited.model).discard(awaited)
 
     def _of(self, policy: Policy, model: str) -> OpenAiBatches:
