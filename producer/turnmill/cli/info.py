@@ -126,7 +126,7 @@ def _wait(found: ContextInfo, wait: Wait) -> str:
     """What a session that is due waits for, and until when."""
     due = found.due_in_s or 0.0
     again = f"in {due:.0f} s" if due > 0 else "now"
-    since = "" if wait.for_s is None else f"; has waited {wait.for_s:,.0f} s for its summary"
+    since = "" if wait.for_s is None else f"; has waited {wait.for_s:,.0f} s"
     match wait.on:
         case "worker":
             return f"a worker is compacting it{since}"
@@ -135,6 +135,6 @@ def _wait(found: ContextInfo, wait: Wait) -> str:
         case "batch":
             return f"awaits its summary from a batch, looked for {again}{since}"
         case "model":
-            failed = clean(", ".join(wait.failed)) or "an error"
-            tries = f"{wait.tries} of {found.policy.model_attempts} tries"
-            return f"deferred, its model failed ({failed}; {tries}): tried again {again}{since}"
+            failed = clean(", ".join(dict.fromkeys(wait.failed))) or "its model failed"
+            tries = f"try {wait.tries} of {found.policy.model_attempts}"
+            return f"deferred ({failed}, {tries}), tried again {again}{since}"
