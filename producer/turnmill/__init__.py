@@ -14,7 +14,6 @@ from turnmill.aio import AsyncContextClient
 from turnmill.client import ContextClient
 from turnmill.contract.context import (
     Context,
-    ContextInfo,
     Pushed,
     Receipt,
     StoredContext,
@@ -44,6 +43,7 @@ from turnmill.contract.errors import (
     UnknownSession,
     UnknownTemplate,
 )
+from turnmill.contract.info import ContextInfo, Wait
 from turnmill.contract.outcomes import Compaction
 from turnmill.contract.policy import Limits, Policy
 from turnmill.contract.quality import QualityWeights
@@ -69,7 +69,7 @@ __all__ = [  # noqa: RUF022 - grouped, as a reader looks for them
     "AsyncContextClient", "AsyncContextManager", "ContextClient", "ContextManager",
     # values
     "Context", "ContextInfo", "Limits", "Message", "Policy", "Pushed", "QualityWeights", "Receipt",
-    "SummaryEvent", "Turn", "Usage",
+    "SummaryEvent", "Turn", "Usage", "Wait",
     # what methods of a handle return
     "Checkpoint", "Forgotten", "GroundedContext", "GroundedMemory", "ParkedSession",
     "RollbackResult",

@@ -16,8 +16,9 @@ from turnmill.asking import Ask, ask, look_s
 from turnmill.commands import DEFAULT_NAME, Call, Command, Commands, PushCall, translate
 from turnmill.contract import jobs
 from turnmill.contract.blobs import inline_images
-from turnmill.contract.context import Context, ContextInfo, Pushed
+from turnmill.contract.context import Context, Pushed
 from turnmill.contract.errors import SystemPromptTooLarge, TurnmillError, UnknownSession
+from turnmill.contract.info import ContextInfo
 from turnmill.contract.names import Namespace, SessionId
 from turnmill.contract.policy import Policy
 from turnmill.contract.results import (

@@ -8,8 +8,9 @@ from __future__ import annotations
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, overload
 
-from turnmill.contract.context import Context, ContextInfo, JsonMessage, Pushed
+from turnmill.contract.context import Context, JsonMessage, Pushed
 from turnmill.contract.errors import InvalidInput, Transient, UnknownSession
+from turnmill.contract.info import ContextInfo
 from turnmill.contract.memories import memories_message
 from turnmill.contract.policy import Policy
 from turnmill.contract.render import context_injection

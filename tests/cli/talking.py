@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from tests.processes import wait_until
 from turnmill import ContextClient, Policy
 
 __all__ = ["settled", "talk"]
 
 
-def talk(client: ContextClient, session: str, turns: int, *, first: int = 1) -> None:
+def talk(client: ContextClient, session: str, turns: int, *, first: int = 1, **policy: Any) -> None:
     """Questions about orders, with their answers; a policy that compacts after a few."""
     if first == 1:
-        client.open(session, Policy(max_tokens=1000, checkpoint_interval=0), "Be brief.")
+        chosen = Policy(max_tokens=1000, checkpoint_interval=0, **policy)
+        client.open(session, chosen, "Be brief.")
     for at in range(first, first + turns):
         order = f"#W{at * 7919}"
         client.push(

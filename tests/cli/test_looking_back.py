@@ -97,6 +97,18 @@ def test_history_says_of_views_that_they_added_tokens(
     assert "-" not in told.splitlines()[-1]
 
 
+def test_history_tells_why_a_model_did_not_write(
+    served: Callable[..., Ran], client: ContextClient
+) -> None:
+    talk(client, "s", 20, summarizer="openai")
+    settled(client, "s")
+
+    [row, *_] = json.loads(served("history", "s", "--json").stdout)
+
+    assert (row["model"], row["failed"]) == ("extractive", ["SummarizerMisconfigured"])
+    assert "failed before: SummarizerMisconfigured\n" in served("history", "s").stdout
+
+
 def test_history_fits_into_80_columns(
     talked: Callable[..., Ran], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -15,6 +15,7 @@ from turnmill_worker.errors import (
     SummaryRejected,
 )
 from turnmill_worker.ports import Counter, Summarizer
+from turnmill_worker.spending import Spent
 from turnmill_worker.store.batches import RedisBatchNotes
 from turnmill_worker.summarizers.offline import ExtractiveSummarizer
 from turnmill_worker.values import SessionRef, Summary
@@ -73,6 +74,10 @@ class AnyBatches:
         assert awaited.batch in self.kept, "a batch that was ended is asked for"
         _fail(self.mood)
         return AnySummarizer() if self.mood == "good" else None
+
+    def cost(self, _awaited: Awaited) -> Spent:
+        """That of one call."""
+        return Spent(calls=1, prompt_tokens=1, completion_tokens=1, cost_usd=0.01)
 
     def discard(self, awaited: Awaited) -> None:
         """Keep it no longer."""

@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Callable, Iterator
+from dataclasses import asdict
 
 import pytest
 import redis
 from pydantic import SecretStr
 
+from tests.processes import wait_until
 from tests.properties.stepping import SentHints
-from tests.worker.harness import PATIENT
+from tests.worker.harness import PATIENT, Monitor
 from turnmill import ContextClient, Policy
 from turnmill.contract import jobs
 from turnmill.contract.keys import SessionKeys, session_keys
 from turnmill.contract.names import Namespace, SessionId
 from turnmill.contract.outcomes import Compaction, Outcome
+from turnmill.contract.scripts import load_script
+from turnmill.embedded import EmbeddedRedis
 from turnmill.testing import BatchFault, FakeEndpoint, Fault
 from turnmill_worker.batching import Batching
 from turnmill_worker.compaction.awaited import Awaited
@@ -24,10 +29,13 @@ from turnmill_worker.counting import counting
 from turnmill_worker.pipeline import Pipeline
 from turnmill_worker.ports import Summarizer
 from turnmill_worker.settings import Settings
+from turnmill_worker.spending import Spent
+from turnmill_worker.store import lua
 from turnmill_worker.store.batches import RedisBatchNotes
 from turnmill_worker.store.sessions import RedisSessions
 from turnmill_worker.summarizers.lazy import LazyBatches
 from turnmill_worker.summarizers.offline import ExtractiveSummarizer
+from turnmill_worker.summarizers.openai import configured
 from turnmill_worker.summarizers.openai.configured import model_summarizer
 from turnmill_worker.sweep import EXPIRY_EVERY, Sweeper
 from turnmill_worker.templates.loader import TemplateLoader
@@ -55,6 +63,10 @@ class Patient:
         self._settings = Settings(model_url=endpoint.base_url, model_key=SecretStr(KEY))
         self._said = 0
 
+    def close(self) -> None:
+        """Leave no connection to the endpoint: a process keeps one pool, and here are many."""
+        configured._endpoint(self._settings, os.getpid()).close()
+
     @property
     def keys(self) -> SessionKeys:
         return session_keys(self.ref.namespace, self.ref.session)
@@ -75,10 +87,12 @@ class Patient:
         return [model, ExtractiveSummarizer()]
 
     @property
+    def batches(self) -> LazyBatches:
+        return LazyBatches(self._settings, os.getpid())
+
+    @property
     def batching(self) -> Batching:
-        return Batching(
-            self.notes, LazyBatches(self._settings, os.getpid()), deadline_s=self.deadline_s
-        )
+        return Batching(self.notes, self.batches, deadline_s=self.deadline_s)
 
     def say(self, turns: int) -> None:
         """Push turns of some 50 tokens, and have them counted."""
@@ -129,8 +143,10 @@ def endpoint() -> Iterator[FakeEndpoint]:
 @pytest.fixture
 def patient(
     client: ContextClient, redis_client: redis.Redis, endpoint: FakeEndpoint, namespace: str
-) -> Patient:
-    return Patient(client, redis_client, endpoint, namespace)
+) -> Iterator[Patient]:
+    made = Patient(client, redis_client, endpoint, namespace)
+    yield made
+    made.close()
 
 
 def test_turns_pushed_meanwhile_are_kept_and_the_batch_still_counts(patient: Patient) -> None:
@@ -403,6 +419,118 @@ def test_a_compaction_somebody_asks_for_does_not_wait(patient: Patient) -> None:
     assert not patient.awaits
 
 
+def batch_cost(patient: Patient) -> Spent:
+    """What the endpoint says of the batch that is done by now."""
+    patient.endpoint.batches.takes_s = 0.0
+    noted = patient.notes.noted(patient.ref)
+    assert noted is not None
+    spent = patient.batches.cost(noted.awaited)
+    assert spent.prompt_tokens > 0
+    return spent
+
+
+def live_cost(patient: Patient) -> int:
+    """Prompt tokens of the one live request."""
+    [asked] = [each for each in patient.endpoint.requests if each.path == LIVE]
+    return len(asked.prompt) // 4
+
+
+@pytest.mark.parametrize("tells_usage", [True, False])
+def test_what_a_batch_that_is_given_up_has_cost_is_recorded(
+    patient: Patient, *, tells_usage: bool
+) -> None:
+    patient.endpoint.batches.tells_usage = tells_usage
+    patient.hand_in()
+    wasted = batch_cost(patient)
+    patient.client.open("s", PATIENT.model_copy(update={"max_output_tokens": 900}))
+    patient.pipeline.estimate(patient.ref)
+
+    assert patient.summarize().outcome == "committed"
+
+    record = patient.record
+    assert record.prompt_tokens == live_cost(patient) + wasted.prompt_tokens
+    live = (record.prompt_tokens - wasted.prompt_tokens) * 0.15
+    live += (record.completion_tokens - wasted.completion_tokens) * 0.6
+    assert record.cost_usd == pytest.approx(live / 1e6 + (wasted.cost_usd or 0.0))
+    assert patient.raw.hget(patient.keys.meta, "spent") is None
+
+
+def test_a_batch_cancelled_under_way_costs_nothing_anybody_knows_of(patient: Patient) -> None:
+    patient.hand_in()
+    patient.say_until(3_000)
+
+    assert patient.summarize().outcome == "committed"
+
+    assert patient.endpoint.batches.statuses == ["cancelled"]
+    assert patient.record.prompt_tokens == live_cost(patient)
+
+
+def test_it_is_recorded_with_the_next_compaction_when_none_is_due_now(patient: Patient) -> None:
+    patient.hand_in()
+    wasted = batch_cost(patient)
+    patient.client.open("s", Policy(max_tokens=100_000))
+    patient.pipeline.estimate(patient.ref)
+    assert patient.summarize().outcome == "skipped"
+
+    patient.client.open("s", Policy(max_tokens=2_000, strategies=("window",)))
+    patient.pipeline.estimate(patient.ref)
+    assert patient.pipeline.compact(patient.ref).outcome == "committed"
+
+    record = patient.record
+    assert (record.prompt_tokens, record.cost_usd) == (wasted.prompt_tokens, wasted.cost_usd)
+
+
+def test_it_is_recorded_with_the_compaction_somebody_asks_for(patient: Patient) -> None:
+    patient.hand_in()
+    wasted = batch_cost(patient)
+
+    patient.pipeline.force(patient.ref, template="")
+
+    assert patient.record.prompt_tokens == live_cost(patient) + wasted.prompt_tokens
+
+
+def test_what_a_batch_that_was_used_cost_is_recorded_once(patient: Patient) -> None:
+    patient.hand_in()
+    cost = batch_cost(patient)
+
+    assert patient.summarize().outcome == "committed"
+
+    assert patient.record.prompt_tokens == cost.prompt_tokens
+    assert patient.raw.hget(patient.keys.meta, "spent") is None
+
+
+@pytest.mark.parametrize("before", [0.5, None])
+@pytest.mark.parametrize("cost", [0.25, None])
+def test_of_two_who_give_a_batch_up_one_counts_it(
+    patient: Patient, before: float | None, cost: float | None
+) -> None:
+    patient.hand_in()
+    noted = patient.notes.noted(patient.ref)
+    assert noted is not None
+    earlier = Spent(calls=1, prompt_tokens=10, completion_tokens=1, cost_usd=before)
+    patient.raw.hset(patient.keys.meta, "spent", json.dumps(asdict(earlier)))
+    spent = Spent(calls=1, prompt_tokens=7, completion_tokens=3, cost_usd=cost)
+
+    assert [patient.notes.drop(patient.ref, noted, spent) for _ in range(2)] == [True, False]
+
+    snapshot = RedisSessions(patient.raw).snapshot(patient.ref)
+    assert snapshot is not None
+    assert snapshot.tried.spent == earlier + spent
+
+
+def test_a_session_that_is_gone_is_not_brought_back_by_what_its_batch_cost(
+    patient: Patient,
+) -> None:
+    patient.hand_in()
+    noted = patient.notes.noted(patient.ref)
+    assert noted is not None
+    patient.raw.delete(patient.keys.meta)
+
+    assert patient.notes.drop(patient.ref, noted, Spent(calls=1, prompt_tokens=7))
+
+    assert not patient.raw.exists(patient.keys.meta)
+
+
 def test_a_worker_that_died_after_its_commit_leaves_a_note_that_does_no_harm(
     patient: Patient,
 ) -> None:
@@ -459,6 +587,21 @@ def test_of_two_workers_that_hand_in_at_once_one_takes_it_back(patient: Patient)
     assert second is None
     assert patient.endpoint.batches.statuses == ["in_progress", "cancelled"]
     assert len(patient.endpoint.batches.files) == 1
+
+
+def test_where_no_policy_batches_no_job_looks_for_batches(
+    patient: Patient, redis_server: EmbeddedRedis
+) -> None:
+    patient.client.open("s", PATIENT.model_copy(update={"batch": False}))
+    patient.say_until(2_000)
+    scripts = [load_script(lua.__name__, name).sha for name in ("noted_batch", "abandoned_batch")]
+
+    with Monitor(redis_server.url) as monitor:
+        assert patient.pipeline.compact(patient.ref).outcome == "needs-summary"
+        assert patient.summarize().outcome == "committed"
+        wait_until(lambda: load_script(lua.__name__, "commit").sha in monitor.text())
+
+        assert [sha for sha in scripts if sha in monitor.text()] == []
 
 
 @pytest.mark.parametrize("note", ["{", '{"batch": 7}', "{}"])

@@ -69,6 +69,7 @@ def test_a_terse_summary_is_taken_where_the_wordy_one_is_good_enough(
     record = committed(client, worker, redis_client, "s", Terse(0.6))
 
     assert record["model"] == "terse"
+    assert "failed" not in record
     assert 0.75 * wordy <= record["quality"] < wordy - 0.01
 
 
@@ -80,3 +81,4 @@ def test_one_that_says_nothing_is_not(
     record = committed(client, worker, redis_client, "s", Boilerplate())
 
     assert record["model"] == "extractive"
+    assert record["failed"] == ["below-quality"]

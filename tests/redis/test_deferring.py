@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import redis
 
-from tests.redis.conftest import Worker
+from tests.redis.conftest import Surface, Worker
 from tests.worker.harness import chat, push_all
 from turnmill import ContextClient, Policy
 from turnmill.contract import jobs
@@ -145,6 +145,16 @@ def test_a_failure_that_passes_is_waited_for(
 
 
 @pytest.mark.usefixtures("over_soft")
+def test_both_clients_tell_what_it_waits_for(summarize: Summarize, either: Surface) -> None:
+    summarize(failing(DOWN))
+
+    wait = either.info("s").wait
+
+    assert (wait.on, wait.failed, wait.tries) == ("model", ("SummarizerUnavailable",), 1)
+    assert 0 <= wait.for_s < 30
+
+
+@pytest.mark.usefixtures("over_soft")
 def test_each_pause_is_longer_and_after_three_the_extractive_summarizer_stands_in(
     summarize: Summarize, redis_client: redis.Redis, worker: Worker
 ) -> None:
@@ -156,6 +166,7 @@ def test_each_pause_is_longer_and_after_three_the_extractive_summarizer_stands_i
     assert [o.retry_s for o in outcomes] == [5.0, 10.0, 20.0, None]
     assert outcomes[-1].outcome == "committed"
     assert outcomes[-1].failed == ("SummarizerUnavailable",)
+    assert records(redis_client, worker)[0]["failed"] == ["SummarizerUnavailable"]
     assert redis_client.hmget(worker.keys("s").meta, "model_failures", "deferred", "spent") == [
         None,
         None,
@@ -341,6 +352,23 @@ def test_what_failed_tries_cost_is_recorded_with_the_next_commit(
     assert record["cost_usd"] == 4.5
 
 
+def test_what_failed_tries_cost_is_recorded_also_where_the_next_commit_asks_nobody(
+    summarize: Summarize,
+    client: ContextClient,
+    worker: Worker,
+    redis_client: redis.Redis,
+    over_soft: str,
+) -> None:
+    summarize(failing(DOWN))
+    client.open(over_soft, ASKING.model_copy(update={"strategies": ("window",)}))
+    worker.pipeline.estimate(worker.ref(over_soft))
+
+    assert worker.pipeline.compact(worker.ref(over_soft)).outcome == "committed"
+
+    [record] = records(redis_client, worker)
+    assert (record["prompt_tokens"], record["cost_usd"]) == (100, 0.5)
+
+
 @pytest.mark.usefixtures("over_soft")
 def test_a_cost_nobody_knows_stays_unknown(
     summarize: Summarize, redis_client: redis.Redis, worker: Worker
@@ -389,7 +417,7 @@ def test_a_policy_that_changed_while_the_model_failed_is_tried_at_once(
 
 @pytest.mark.usefixtures("over_soft")
 def test_a_prompt_that_changes_with_every_step_does_not_keep_a_summary_from_being_written(
-    summarize: Summarize, client: ContextClient, worker: Worker
+    summarize: Summarize, client: ContextClient, worker: Worker, redis_client: redis.Redis
 ) -> None:
     model = Model(meanwhile=clock(client, worker))
     outcomes: list[str] = []
@@ -398,6 +426,7 @@ def test_a_prompt_that_changes_with_every_step_does_not_keep_a_summary_from_bein
 
     assert outcomes == ["stale"] * 3 + ["committed"]
     assert model.asked == 3
+    assert records(redis_client, worker)[0]["failed"] == ["stale"]
 
 
 def test_what_was_not_good_enough_is_not_asked_again_for_turns_that_came_meanwhile(

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import itertools
 from collections import Counter
 from collections.abc import Iterable, Iterator
 
 import pytest
 import redis
 
+from tests.processes import wait_until
 from turnmill.contract.keys import WAITING
 from turnmill.contract.names import Namespace, SessionId
 from turnmill.embedded import EmbeddedRedis
@@ -61,6 +63,31 @@ def test_who_waits_already_says_only_how_much_room_is_left_now(waiting: RedisWai
     waiting.add(ref("ns", "a"), room=0.01)
 
     assert [waiting.take() for _ in range(3)] == [ref("ns", "a"), ref("ns", "b"), None]
+
+
+def test_who_has_waited_comes_before_all_that_come_later(server: redis.Redis) -> None:
+    waiting = RedisWaiting(server, ageing_s=0.02)
+    waiting.add(ref("ns", "patient"), room=1.0)
+    newcomers = itertools.count()
+
+    def taken_at_last() -> bool:
+        """With an endless row of sessions that have no room at all."""
+        waiting.add(ref("ns", next(newcomers)), room=-5.0)
+        waiting.add(ref("ns", "patient"), room=1.0)  # as the sweep has it do, every few seconds
+        return waiting.take() == ref("ns", "patient")
+
+    wait_until(taken_at_last, within_s=10)
+
+
+def test_who_had_a_turn_begins_to_wait_anew(server: redis.Redis, waiting: RedisWaiting) -> None:
+    server.hset(f"{WAITING.since}ns", "roomy", 0)  # since 1970
+    add_all(waiting, "ns", ["other"])
+    waiting.add(ref("ns", "roomy"), room=0.2)
+    assert waiting.take() == ref("ns", "roomy")
+
+    waiting.add(ref("ns", "roomy"), room=0.2)
+
+    assert waiting.take() == ref("ns", "other")
 
 
 def test_namespaces_take_turns_however_many_sessions_they_have(waiting: RedisWaiting) -> None:

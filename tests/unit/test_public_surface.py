@@ -20,7 +20,8 @@ TWINS = [(ContextClient, AsyncContextClient), (ContextManager, AsyncContextManag
 PUBLIC = set(
     """
     AsyncContextClient AsyncContextManager ContextClient ContextManager
-    Context ContextInfo Limits Message Policy Pushed QualityWeights Receipt SummaryEvent Turn Usage
+    Context ContextInfo Limits Message Policy Pushed QualityWeights Receipt
+    SummaryEvent Turn Usage Wait
     Checkpoint Forgotten GroundedContext GroundedMemory ParkedSession RollbackResult
     SummarizationResult TurnResult
     CommittedContext Compaction StoredContext Trajectory TrajectoryTurn

@@ -120,6 +120,7 @@ def test_a_batch_writes_the_summary_while_the_agent_goes_on(
         talk.go_on(4)
         wait_until(lambda: events.outcomes("s").count("batched") > 2, what="looked for")
         assert version(client) == 0
+        wait_until(lambda: (wait := client.info("s").wait) and wait.on == "batch")
 
         endpoint.batches.takes_s = 0.0
         wait_until(lambda: version(client) == 1, what="committed")

@@ -30,8 +30,7 @@ LIMITED = ("RateLimited",)
 NEEDS_A_SETTING = ("SummarizerMisconfigured",)
 REFUSED = ("EndpointRefused",)
 OPEN = ["CircuitOpen"]
-TEXT_REFUSED = None
-"""A refused text is no failure of the endpoint: the outcome names none."""
+TEXT_REFUSED = ("UnusableSummary",)
 
 OUTCOMES: dict[Fault, tuple[str, tuple[str, ...] | None, int]] = {
     "ok": ("the model", None, 1),
@@ -187,6 +186,7 @@ def test_nothing_bad_is_committed_and_the_model_is_back_when_its_endpoint_is(
     agent.settle()
 
     during = agent.records()
+    assert during[0].failed == (failed or ())
     assert {record.model for record in during} == {
         agent.model if writer == "the model" else "extractive"
     }

@@ -112,6 +112,7 @@ def test_a_session_with_room_waits_for_a_model_that_fails_for_now(
     client.open("s", ASKING.model_copy(update={"max_tokens": 1_900}))
 
     talk(client, "s")
+    wait_until(lambda: (wait := client.info("s").wait) and wait.on == "model", what="deferred")
     committed(client, "s")
 
     assert models(client, "s")[0] == "gpt-4o-mini"

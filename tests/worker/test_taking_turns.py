@@ -114,6 +114,7 @@ def test_the_session_closest_to_its_hard_limit_comes_first(
         turns = [60, 76, 64, 72, 56, 68]
         fill(client, [(f"s{at}", number) for at, number in enumerate(turns)])
         wait_for(server, "one", len(turns))
+        wait_until(lambda: (wait := client.info("s0").wait) and wait.on == "turn")
 
         start("summarize")
         wait_until(lambda: all(client.info(f"s{at}").version for at in range(len(turns))))

@@ -14,6 +14,7 @@ from kombu import Exchange, Queue
 from turnmill.contract import jobs
 from turnmill.contract.scripts import load_script
 from turnmill_worker import tasks, wiring
+from turnmill_worker.announcing import Announcement
 from turnmill_worker.errors import InvalidSettings
 from turnmill_worker.store import lua
 from turnmill_worker.sweep import SweepThread
@@ -61,7 +62,7 @@ try:
 except InvalidSettings as error:
     # Celery would show where in pydantic it was found instead of what it is.
     raise SystemExit(str(error)) from None
-_sweep: list[SweepThread] = []
+_threads: list[SweepThread | Announcement] = []
 
 
 @signals.worker_init.connect
@@ -81,16 +82,18 @@ def _load_before_fork(**_: Any) -> None:
 
 
 @signals.worker_ready.connect
-def _start_sweep(**_: Any) -> None:
-    thread = wiring.sweep_thread(app)
-    _sweep.append(thread)
-    thread.start()
+def _start_threads(sender: Any, **_: Any) -> None:
+    _threads.append(wiring.sweep_thread(app))
+    if jobs.QUEUE_OF[jobs.SUMMARIZE] in app.amqp.queues.consume_from:
+        _threads.append(wiring.announcement(sender.hostname))
+    for thread in _threads:
+        thread.start()
 
 
 @signals.worker_shutting_down.connect
-def _stop_sweep(**_: Any) -> None:
-    while _sweep:
-        _sweep.pop().stop()
+def _stop_threads(**_: Any) -> None:
+    while _threads:
+        _threads.pop().stop()
 
 
 @signals.after_setup_logger.connect

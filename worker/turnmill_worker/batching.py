@@ -20,9 +20,19 @@ from turnmill_worker.compaction.awaited import Awaited, as_of
 from turnmill_worker.compaction.snapshot import Plan, Snapshot, SummaryRequest
 from turnmill_worker.errors import SummarizerFailed, SummaryRejected
 from turnmill_worker.ports import Counter, Summarizer
+from turnmill_worker.spending import NOTHING, Spent
 from turnmill_worker.values import SessionRef
 
-__all__ = ["BatchEndpoint", "BatchNotes", "Batching", "Later", "Look", "Noted", "Written"]
+__all__ = [
+    "BatchEndpoint",
+    "BatchNotes",
+    "Batching",
+    "GivenUp",
+    "Later",
+    "Look",
+    "Noted",
+    "Written",
+]
 
 
 log = structlog.get_logger()
@@ -62,9 +72,20 @@ class Written:
     summarizer: Summarizer
 
 
-Look = Later | Written | Literal["elsewhere", "given-up"]
+@dataclass(frozen=True, slots=True)
+class GivenUp:
+    """There will be no answer, or it would come too late: ask live.
+
+    Attributes:
+        spent: on it for nothing, as far as the endpoint tells; the next commit counts it.
+    """
+
+    spent: Spent
+
+
+Look = Later | Written | GivenUp | Literal["elsewhere"]
 """What has become of a batch; ``elsewhere`` - it has to be looked for by a job that may ask the
-endpoint; ``given-up`` - there will be no answer, or it would come too late: ask live."""
+endpoint."""
 
 
 class BatchEndpoint(Protocol):
@@ -86,6 +107,9 @@ class BatchEndpoint(Protocol):
             SummarizerFailed: there will be no answer.
         """
 
+    def cost(self, awaited: Awaited) -> Spent:
+        """What it has cost by now, as far as the endpoint can be asked and tells."""
+
     def discard(self, awaited: Awaited) -> None:
         """End it, and remove what the endpoint keeps of it, as far as the endpoint can be asked."""
 
@@ -99,8 +123,8 @@ class BatchNotes(Protocol):
     def noted(self, ref: SessionRef) -> Noted | None:
         """What is awaited, and for how long by now."""
 
-    def drop(self, ref: SessionRef, noted: Noted) -> None:
-        """No longer remember it."""
+    def drop(self, ref: SessionRef, noted: Noted, spent: Spent = NOTHING) -> bool:
+        """No longer remember it; ``spent`` on it counts for the next commit. False: it was gone."""
 
     def abandons(self, ref: SessionRef) -> bool:
         """Whether there is one that a forgotten session of this one's shard awaited."""
@@ -189,8 +213,7 @@ class Batching:
                 found = None
             except SummarizerFailed as error:
                 log.warning("batch-failed", session=ref.session, error=type(error).__name__)
-                self._end(ref, noted)
-                return "given-up"
+                return GivenUp(self._give_up(ref, noted))
             if found is not None:
                 return Written(as_of(snapshot, noted.awaited.counted_seq), found)
             hurried = snapshot.usage.total > snapshot.limits.urgent or asked
@@ -198,11 +221,15 @@ class Batching:
                 pause = max(noted.age_s, self._first_look_s)
                 return Later(min(pause, self._longest_pause_s))
         log.info("batch-given-up", session=ref.session, age_s=int(noted.age_s))
-        self._end(ref, noted)
-        return "given-up"
+        return GivenUp(self._give_up(ref, noted))
+
+    def give_up(self, ref: SessionRef) -> Spent:
+        """End what the session awaits, if anything: it wants something else; what it has cost."""
+        noted = self._notes.noted(ref)
+        return NOTHING if noted is None else self._give_up(ref, noted)
 
     def end(self, ref: SessionRef) -> None:
-        """End what the session awaits, if anything: it has that, or wants something else."""
+        """End what the session awaits, if anything: it has that, or is no more."""
         noted = self._notes.noted(ref)
         if noted is not None:
             self._end(ref, noted)
@@ -212,11 +239,18 @@ class Batching:
         return self._notes.abandons(ref)
 
     def forget(self, ref: SessionRef) -> None:
-        """End what sessions forgotten by now awaited; those of one shard."""
+        """End what sessions forgotten by now awaited; those of one shard.
+
+        What those have cost is recorded nowhere: there is no compaction to record it with.
+        """
         while (awaited := self._notes.abandoned(ref)) is not None:
             self._endpoint.discard(awaited)
 
-    def _end(self, ref: SessionRef, noted: Noted) -> None:
+    def _give_up(self, ref: SessionRef, noted: Noted) -> Spent:
+        spent = self._endpoint.cost(noted.awaited)
+        return spent if self._end(ref, noted, spent) else NOTHING
+
+    def _end(self, ref: SessionRef, noted: Noted, spent: Spent = NOTHING) -> bool:
         # Dropped last: should this worker die before, the next one ends it.
         self._endpoint.discard(noted.awaited)
-        self._notes.drop(ref, noted)
+        return self._notes.drop(ref, noted, spent)

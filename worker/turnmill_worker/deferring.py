@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from turnmill_worker.compaction.snapshot import Snapshot
-from turnmill_worker.values import Tried
+from turnmill_worker.spending import Tried
 
 __all__ = ["may_wait", "pause_s"]
 

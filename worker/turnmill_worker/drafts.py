@@ -37,6 +37,7 @@ class Draft:
         detail: JSON about the managed view, or ``b""``.
         rival: the best score any summarizer reached for the same plan, or 0.
         wasted: by tries that led to nothing; the record counts it in.
+        failed: why those tried before did not write it; see ``Compaction.failed``.
     """
 
     before: Snapshot
@@ -47,6 +48,7 @@ class Draft:
     detail: bytes
     rival: float = 0.0
     wasted: Spent = NOTHING
+    failed: tuple[str, ...] = ()
 
     @property
     def spent(self) -> Spent:
@@ -89,6 +91,7 @@ class Draft:
             prompt_tokens=self.spent.prompt_tokens,
             completion_tokens=self.spent.completion_tokens,
             cost_usd=self.spent.cost_usd,
+            failed=self.failed,
         )
 
 

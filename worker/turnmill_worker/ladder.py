@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 
 from turnmill.contract import jobs
 from turnmill.contract.errors import Transient
+from turnmill.contract.info import Waits
 from turnmill.contract.outcomes import Outcome
 from turnmill_worker.batching import Batching
 from turnmill_worker.compaction.apart import with_facts
@@ -17,8 +18,8 @@ from turnmill_worker.deferring import may_wait, pause_s
 from turnmill_worker.drafts import Draft
 from turnmill_worker.errors import SummaryDeferred, SummaryRejected
 from turnmill_worker.ports import Counter, Hints, Lease, Sessions, Waiting
-from turnmill_worker.spending import NOTHING, Spent
-from turnmill_worker.values import SessionRef, Tried
+from turnmill_worker.spending import Tried
+from turnmill_worker.values import SessionRef
 from turnmill_worker.writing import Writer
 
 __all__ = ["RETRY_AFTER_S", "Ladder", "Means", "await_turn"]
@@ -84,7 +85,7 @@ class Ladder:
         self._writer = writer or means.writer
         self._poor: list[Draft] = []
         self._rejected: list[str] = []
-        self._known = self._wasted = NOTHING
+        self._known = self._wasted = snapshot.tried.spent
 
     def climb(self, *, summarize: bool, batching: Batching | None = None) -> Outcome:
         """The first rung whose result is good enough to commit; a rejected one is gone below.
@@ -94,8 +95,7 @@ class Ladder:
             batching: where a summary may be awaited from a batch.
         """
         count = counting(self._counter)
-        tried = self.tried() if summarize else Tried()
-        self._known = self._wasted = tried.spent
+        tried = self._snapshot.tried
         batching = self._unless_late(tried, batching)
         while True:
             below = self._rejected[-1] if self._rejected else ""
@@ -110,7 +110,7 @@ class Ladder:
                     return batched
             try:
                 patient = may_wait(self._now, tried)
-                draft, failed = self._writer.best(
+                draft = self._writer.best(
                     self._snapshot, plan, self._counter, count, patient=patient
                 )
             except SummaryRejected as error:
@@ -124,8 +124,7 @@ class Ladder:
                 self._lease.retry(after_s=RETRY_AFTER_S)
                 raise
             if draft.is_good_enough:
-                done = self.commit(draft)
-                return done.model_copy(update={"failed": failed or None})
+                return self.commit(draft)
             self._rejected.append(plan.strategy)
             self._poor.append(draft)
 
@@ -134,29 +133,24 @@ class Ladder:
 
         A prompt may change with every step: what no model writes is there before the next.
         """
-        if tried.stale < MOST_STALE or self._writer is not self._means.writer:
+        asks_none = self._snapshot.policy.summarizer == "extractive"
+        if asks_none or tried.stale < MOST_STALE or self._writer is not self._means.writer:
             return batching
         self._writer = self._writer.hasty()
         return None
 
-    def tried(self) -> Tried:
-        """What came of asking models before; nobody looks where none is asked."""
-        if self._snapshot.policy.summarizer == "extractive":
-            return Tried()
-        return self._means.sessions.tried(self._ref)
-
-    def hand_on(self, strategy: str | None = None) -> Outcome:
+    def hand_on(self, strategy: str | None = None, *, waits: Waits = "turn") -> Outcome:
         """Leave the session to a job that may ask a model."""
-        self._lease.retry(after_s=HANDOVER_S)
+        self._lease.retry(after_s=HANDOVER_S, waits=waits)
         limits = self._now.limits
         left = limits.hard - self._now.usage.total
         await_turn(self._means, self._ref, room=left / max(limits.room, 1))
         return self._outcome("needs-summary", strategy=strategy)
 
-    def commit(self, draft: Draft, *, wasted: Spent = NOTHING) -> Outcome:
+    def commit(self, draft: Draft) -> Outcome:
         """Write the draft's context, if nobody else committed meanwhile."""
         others = sum((each.spent for each in self._poor if each is not draft), self._wasted)
-        draft = replace(draft, wasted=draft.wasted + others + wasted)
+        draft = replace(draft, wasted=draft.wasted + others)
         record = draft.record
         committed = self._means.sessions.commit(
             self._ref,
@@ -186,6 +180,7 @@ class Ladder:
             version=record.version,
             quality=record.quality,
             rejected=tuple(r for r in self._rejected if r != record.strategy) or None,
+            failed=record.failed or None,
         )
 
     def give_up(self, outcome: str, **more: object) -> Outcome:
@@ -201,14 +196,14 @@ class Ladder:
         later = batching.begin(self._ref, plan, self._counter)
         if later is None:
             return None
-        self._lease.retry(after_s=later.after_s)
+        self._lease.retry(after_s=later.after_s, waits="batch")
         return self._outcome("batched", strategy=plan.strategy)
 
     def _defer(self, error: SummaryDeferred, times: int) -> Outcome:
         """Wait for the models, unless turns that came meanwhile leave no room to."""
         spent = sum((each.spent for each in self._poor), self._wasted)
         after_s = pause_s(times, at_least_s=error.retry_after_s, chance=self._means.chance())
-        if self._lease.defer(self._now, after_s=after_s, spent=spent):
+        if self._lease.defer(self._now, after_s=after_s, spent=spent, failed=error.failed):
             after_s = 0.0
             self._hint_again()
         return self._outcome("deferred", failed=error.failed, retry_s=round(after_s, 1))

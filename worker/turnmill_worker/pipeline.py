@@ -14,7 +14,7 @@ from dataclasses import replace
 from turnmill.contract.errors import SessionBusy, Transient, UnknownSession
 from turnmill.contract.outcomes import Outcome
 from turnmill.contract.results import SummarizationResult
-from turnmill_worker.batching import Batching, Later, Look, Written
+from turnmill_worker.batching import Batching, GivenUp, Later, Look, Written
 from turnmill_worker.compaction.awaited import as_of
 from turnmill_worker.compaction.demands import demands
 from turnmill_worker.compaction.force import force as force_plan
@@ -25,11 +25,11 @@ from turnmill_worker.errors import SummaryRejected
 from turnmill_worker.estimating import Estimating
 from turnmill_worker.ladder import RETRY_AFTER_S, Ladder, Means, await_turn
 from turnmill_worker.ports import (
+    Claim,
     Counter,
     Counters,
     Hints,
     Lease,
-    Refusal,
     Sessions,
     Summarizers,
     Templates,
@@ -104,16 +104,16 @@ class Pipeline:
 
     def summarize(self, ref: SessionRef) -> Outcome:
         """Bring the session to its target, asking the policy's summarizer when the plan does."""
-        if self._batching is not None:
-            # Here, because a session of the name of a forgotten one may have begun since.
-            self._batching.forget(ref)
         return self._compact(ref, summarize=True)
 
     def _compact(self, ref: SessionRef, *, summarize: bool) -> Outcome:
         claim = self._sessions.lease(ref)
         with claim as lease:
+            if self._batching is not None and claim.abandons and summarize:
+                # Here, because a session of the name of a forgotten one may have begun since.
+                self._batching.forget(ref)
             if lease is None:
-                return self._refused(ref, claim.refusal, summarize=summarize)
+                return self._refused(ref, claim, summarize=summarize)
             snapshot = self._sessions.snapshot(ref)
             if snapshot is None:
                 return Outcome(outcome="unknown", session=ref.session)
@@ -123,24 +123,27 @@ class Pipeline:
                 snapshot = self._sessions.snapshot(ref) or snapshot
             asked = demands(snapshot.policy, snapshot.tally)
             batching = self._batching
-            if batching is not None:
-                found = batching.look(ref, snapshot, asked, ask=summarize)
-                if found is not None and found != "given-up":
-                    return self._awaited(ref, lease, snapshot, found)
-                if found == "given-up" or not batching.suits(snapshot, asked):
-                    batching = None
+            if batching is not None and claim.awaits:
+                match batching.look(ref, snapshot, asked, ask=summarize):
+                    case GivenUp(spent):
+                        snapshot = replace(snapshot, tried=snapshot.tried.plus(spent))
+                    case Later() | Written() | "elsewhere" as found:
+                        return self._awaited(ref, lease, snapshot, found)
+                batching = None
+            elif batching is not None and not batching.suits(snapshot, asked):
+                batching = None
             if "managed" in asked:
                 snapshot = replace(snapshot, earlier=self._earlier(ref, snapshot))
             return self._decide(ref, lease, snapshot, asked, batching, summarize=summarize)
 
-    def _refused(self, ref: SessionRef, refusal: Refusal, *, summarize: bool) -> Outcome:
-        if refusal == "unknown" and self._batching is not None:
+    def _refused(self, ref: SessionRef, claim: Claim, *, summarize: bool) -> Outcome:
+        if claim.refusal == "unknown" and claim.awaits and self._batching is not None:
             # Its keys expired while it awaited a batch; a forgotten one left no note.
             if summarize:
                 self._batching.end(ref)
-            elif self._batching.awaits(ref):
+            else:
                 await_turn(self._means, ref, room=0.0)
-        return Outcome(outcome=refusal, session=ref.session)
+        return Outcome(outcome=claim.refusal, session=ref.session)
 
     def forgotten(self, ref: SessionRef) -> None:
         """Have the batches ended that forgotten sessions awaited, by a job that may ask a model."""
@@ -171,7 +174,7 @@ class Pipeline:
         """What a summary awaited from a batch leads to."""
         match found:
             case Later(after_s):
-                lease.retry(after_s=after_s)
+                lease.retry(after_s=after_s, waits="batch")
                 return Outcome(outcome="batched", session=ref.session)
             case Written(planned, summarizer):
                 others = self._summarizers(snapshot.policy)[1:]
@@ -186,7 +189,7 @@ class Pipeline:
                     self._batching.end(ref)
                 return outcome
             case _:
-                return self._ladder(ref, lease, snapshot).hand_on()
+                return self._ladder(ref, lease, snapshot).hand_on(waits="batch")
 
     def _ladder(self, ref: SessionRef, lease: Lease, snapshot: Snapshot) -> Ladder:
         return Ladder(self._means, ref, lease, snapshot, self._counter(snapshot))
@@ -213,15 +216,17 @@ class Pipeline:
             InvalidName, UnknownTemplate, InvalidTemplate: the template cannot be used.
         """
         self._writer.check(template)
-        with self._sessions.lease(ref, forced=True) as lease:
+        claim = self._sessions.lease(ref, forced=True)
+        with claim as lease:
             self.estimate(ref)
             snapshot = self._sessions.snapshot(ref)
             if snapshot is None:
                 raise UnknownSession(f"no session {ref.session!r} in namespace {ref.namespace!r}")
             if lease is None:
                 raise SessionBusy(f"another worker is compacting {ref.session!r}; try again")
-            if self._batching is not None:
-                self._batching.end(ref)
+            if self._batching is not None and claim.awaits:
+                spent = self._batching.give_up(ref)
+                snapshot = replace(snapshot, tried=snapshot.tried.plus(spent))
             counter = self._counter(snapshot)
             count = counting(counter)
             plan = force_plan(snapshot, count, template=template)
@@ -229,17 +234,16 @@ class Pipeline:
                 lease.retry(after_s=0)  # whether the ladder has work is for the next to say
                 return _nothing_done(snapshot, "no turns beside the newest")
             ladder = self._ladder(ref, lease, snapshot)
-            tried = ladder.tried()
             try:
-                draft, _ = self._writer.best(snapshot, plan, counter, count)
+                draft = self._writer.best(snapshot, plan, counter, count)
             except SummaryRejected as error:
                 # Whether the ladder has work is for the next to say.
-                lease.retry(after_s=0, spent=tried.spent + error.spent)
+                lease.retry(after_s=0, spent=snapshot.tried.spent + error.spent)
                 return _nothing_done(snapshot, f"the summary was refused: {error}")
             except Transient:
                 lease.retry(after_s=RETRY_AFTER_S)
                 raise
-            outcome = ladder.commit(draft, wasted=tried.spent)
+            outcome = ladder.commit(draft)
             if outcome.outcome != "committed":
                 raise SessionBusy(f"{ref.session!r} changed meanwhile; try again")
             return SummarizationResult(

@@ -7,6 +7,7 @@ from types import TracebackType
 from typing import Literal, Protocol
 
 from turnmill.contract.context import StoredContext
+from turnmill.contract.info import Waits
 from turnmill.contract.names import Namespace, SessionId
 from turnmill.contract.outcomes import Compaction
 from turnmill.contract.policy import Policy
@@ -35,7 +36,6 @@ from turnmill_worker.values import (
     Restored,
     SessionRef,
     Summary,
-    Tried,
     Uncounted,
 )
 
@@ -94,16 +94,26 @@ class Lease(Protocol):
     def put_off(self, seen: Snapshot, *, until_tokens: int, spent: Spent | None = None) -> bool:
         """As ``release``; and the session is not due again below so many tokens."""
 
-    def retry(self, *, after_s: float, spent: Spent | None = None, stale: bool = False) -> None:
+    def retry(
+        self,
+        *,
+        after_s: float,
+        spent: Spent | None = None,
+        stale: bool = False,
+        waits: Waits | None = None,
+    ) -> None:
         """Give it up; the session is due again after that many seconds.
 
-        ``stale`` says that a summary was written for nothing, which is counted.
+        ``stale`` says that a summary was written for nothing, which is counted; ``waits`` what the
+        next one waits for, which ``info`` tells.
         """
 
-    def defer(self, seen: Snapshot, *, after_s: float, spent: Spent) -> bool:
+    def defer(
+        self, seen: Snapshot, *, after_s: float, spent: Spent, failed: Sequence[str] = ()
+    ) -> bool:
         """As ``retry``, waiting for a model; True when there is no room to, and it is due at once.
 
-        Until then no lease is given, unless the session becomes urgent.
+        Until then no lease is given, unless the session becomes urgent. ``failed`` says why.
         """
 
 
@@ -117,6 +127,14 @@ class Claim(Protocol):
     @property
     def refusal(self) -> Refusal:
         """Why there was none."""
+
+    @property
+    def awaits(self) -> bool:
+        """Whether the session awaits a batch, of use or not; known once it was asked for."""
+
+    @property
+    def abandons(self) -> bool:
+        """Whether forgotten sessions of its shard awaited some that are to be ended."""
 
     def __enter__(self) -> Lease | None:
         """The lease, or None."""
@@ -176,9 +194,6 @@ class Sessions(Protocol):
 
     def lease(self, ref: SessionRef, *, forced: bool = False) -> Claim:
         """The right to compact the session; ``forced`` also while it waits or is parked."""
-
-    def tried(self, ref: SessionRef) -> Tried:
-        """What came of asking models since the last commit."""
 
     def commit(
         self,
@@ -308,7 +323,10 @@ class Waiting(Protocol):
     """The sessions that wait for a summary, over all namespaces."""
 
     def add(self, ref: SessionRef, *, room: float) -> None:
-        """Have the session wait; ``room`` is the share of it that is left, least comes first."""
+        """Have the session wait; ``room`` is the share of it that is left, least comes first.
+
+        Who has waited for long comes before who has less room.
+        """
 
     def take(self) -> SessionRef | None:
         """Whose turn it is: namespaces take turns; None when nobody waits."""

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
-__all__ = ["NOTHING", "Spent"]
+__all__ = ["NOTHING", "NOT_TRIED", "Spent", "Tried"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,3 +33,25 @@ class Spent:
 
 
 NOTHING: Final = Spent()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tried:
+    """What came of asking models since the session's last commit.
+
+    Attributes:
+        deferrals: how often it was put off because they failed.
+        stale: how often a summary came too late, because the session had changed meanwhile.
+        spent: for nothing.
+    """
+
+    deferrals: int = 0
+    stale: int = 0
+    spent: Spent = NOTHING
+
+    def plus(self, spent: Spent) -> Tried:
+        """The same, with more spent."""
+        return replace(self, spent=self.spent + spent)
+
+
+NOT_TRIED: Final = Tried()

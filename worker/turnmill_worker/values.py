@@ -17,7 +17,6 @@ from turnmill_worker.records import (
     ArchivedTurn,
     Batch,
 )
-from turnmill_worker.spending import NOTHING, Spent
 
 __all__ = [
     "Committed",
@@ -31,7 +30,6 @@ __all__ = [
     "Restored",
     "SessionRef",
     "Summary",
-    "Tried",
     "Uncounted",
     "UncountedTurn",
     "as_archived",
@@ -134,21 +132,6 @@ class Summary:
     prompt_tokens: int = 0
     completion_tokens: int = 0
     cost_usd: float | None = 0.0
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Tried:
-    """What came of asking models since the session's last commit.
-
-    Attributes:
-        deferrals: how often it was put off because they failed.
-        stale: how often a summary came too late, because the session had changed meanwhile.
-        spent: for nothing.
-    """
-
-    deferrals: int = 0
-    stale: int = 0
-    spent: Spent = NOTHING
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -9,6 +9,7 @@ from functools import lru_cache
 from typing import Any
 
 import redis
+import structlog
 from celery import Celery
 from pydantic import SecretStr
 from redis.backoff import NoBackoff
@@ -16,6 +17,7 @@ from redis.retry import Retry
 
 from turnmill.client import connection_options
 from turnmill.contract.policy import Policy
+from turnmill_worker.announcing import Announcement
 from turnmill_worker.answering import Answering
 from turnmill_worker.archive.lazy import LazyArchive
 from turnmill_worker.archiving import Archiving
@@ -30,7 +32,7 @@ from turnmill_worker.ports import Summarizer
 from turnmill_worker.rollback import Rollback
 from turnmill_worker.settings import Settings, load_settings
 from turnmill_worker.store.batches import RedisBatchNotes
-from turnmill_worker.store.gates import RedisGates
+from turnmill_worker.store.gates import RedisGates, place_of
 from turnmill_worker.store.outgoing import RedisOutgoing
 from turnmill_worker.store.questions import RedisQuestions
 from turnmill_worker.store.sessions import RedisSessions
@@ -42,7 +44,9 @@ from turnmill_worker.sweep import Sweeper, SweepThread
 from turnmill_worker.templates.loader import TemplateLoader, template_dirs
 from turnmill_worker.tokens import counter_for
 
-__all__ = ["Parts", "connect", "parts", "settings", "sweep_thread", "sweeper"]
+__all__ = ["Parts", "announcement", "connect", "parts", "settings", "sweep_thread", "sweeper"]
+
+log = structlog.get_logger()
 
 TIMEOUT_S = 20.0
 """How long a worker waits for Redis: longer than an agent would."""
@@ -142,6 +146,24 @@ def _gates(_pid: int) -> RedisGates:
         requests_per_minute=settings().model_requests_per_minute,
         tokens_per_minute=settings().model_tokens_per_minute,
     )
+
+
+def announcement(node: str) -> Announcement:
+    """What a worker of the queue ``summarize`` says of itself, in its log now and in Redis."""
+    problem = _model_problem()
+    if problem:
+        log.info("no model", why=problem, summaries="extractive")
+    else:
+        log.info("model", place=place_of(settings().model_url), model=settings().model)
+    return Announcement(connect(), node, problem=problem)
+
+
+def _model_problem() -> str:
+    if not settings().model_key.get_secret_value() and settings().model_key_file is None:
+        return "TURNMILL_MODEL_KEY is not set"
+    from turnmill_worker.summarizers.openai.configured import problem_of  # noqa: PLC0415
+
+    return problem_of(settings(), os.getpid())
 
 
 def _hybrid() -> HybridSearch | None:

@@ -42,13 +42,19 @@ Failure = SummaryRejected | SummarizerFailed | Transient
 class Writer:
     """Writes drafts with the policy's summarizers and its templates."""
 
-    def __init__(self, summarizers: Summarizers, templates: Templates) -> None:
+    def __init__(
+        self, summarizers: Summarizers, templates: Templates, *, failed: tuple[str, ...] = ()
+    ) -> None:
+        """``failed`` says why others do not write; see ``Compaction.failed``."""
         self._summarizers = summarizers
         self._templates = templates
+        self._failed = failed
 
     def hasty(self) -> Writer:
-        """A writer that asks no model."""
-        return Writer(lambda policy: self._summarizers(policy)[-1:], self._templates)
+        """A writer that asks no model, because the session changes while one writes."""
+        return Writer(
+            lambda policy: self._summarizers(policy)[-1:], self._templates, failed=("stale",)
+        )
 
     def best(
         self,
@@ -58,10 +64,8 @@ class Writer:
         count: Count,
         *,
         patient: bool = False,
-    ) -> tuple[Draft, tuple[str, ...]]:
+    ) -> Draft:
         """The first summarizer's draft that is good enough, or comes near the best there is.
-
-        And the kinds of errors of those that failed on the way.
 
         Raises:
             SummaryDeferred: all models fail for now; only to who is ``patient``.
@@ -69,31 +73,20 @@ class Writer:
             Transient: all failed, the last one too for a reason that may pass.
         """
         plan = with_facts(plan, counter.count)
-        drafts: list[Draft] = []
-        errors: list[Failure] = []
+        tries: list[Draft | Failure] = []
         summarizers = self._summarizers(snapshot.policy)
         for at, summarizer in enumerate(summarizers, 1):
-            if patient and at == len(summarizers) and errors and not drafts:
-                _defer(errors)
+            if patient and at == len(summarizers):
+                _defer(tries)
             try:
-                drafts.append(self._draft(snapshot, plan, counter, count, summarizer))
+                draft = self._draft(snapshot, plan, counter, count, summarizer)
             except (SummaryRejected, SummarizerFailed, Transient) as error:
-                errors.append(error)
+                tries.append(error)
                 continue
-            if drafts[-1].is_good_enough or not plan.requests:
+            tries.append(draft)
+            if draft.is_good_enough or not plan.requests:
                 break
-        wasted = _wasted(errors)
-        if drafts:
-            best = max(draft.score for draft in drafts)
-            chosen = next(draft for draft in drafts if draft.score >= NEAR * best)
-            wasted = sum((draft.spent for draft in drafts if draft is not chosen), wasted)
-            return replace(chosen, rival=best, wasted=wasted), _kinds(errors)
-        last = errors[-1]
-        if isinstance(last, SummaryRejected):
-            # Who comes last is asked when waiting is over: try the next rung.
-            last.spent = wasted
-            raise last
-        raise next((e for e in errors if isinstance(e, Transient)), last)
+        return _chosen(tries)
 
     def _draft(
         self,
@@ -126,6 +119,7 @@ class Writer:
             summaries=summaries,
             quality=None if made is None else made.score(render_head(context)),
             detail=detail,
+            failed=self._failed if requests else (),
         )
 
     def check(self, template: str) -> None:
@@ -146,24 +140,45 @@ class Writer:
             raise SummaryRejected(str(error)) from error
 
 
-def _defer(errors: Sequence[Failure]) -> None:
+def _defer(tries: Sequence[Draft | Failure]) -> None:
     """Raise where each of them passes, and none says that it is no use to wait for it."""
-    if any(isinstance(e, CircuitOpen) or not isinstance(e, Transient) for e in errors):
+    if not tries or any(isinstance(t, CircuitOpen) or not isinstance(t, Transient) for t in tries):
         return
-    waits = [e.retry_after_s for e in errors if isinstance(e, SummarizerUnavailable)]
+    waits = [t.retry_after_s for t in tries if isinstance(t, SummarizerUnavailable)]
     known = [wait for wait in waits if wait is not None]
-    deferred = SummaryDeferred(_kinds(errors), retry_after_s=min(known, default=None))
-    deferred.spent = _wasted(errors)
+    deferred = SummaryDeferred(_why(tries), retry_after_s=min(known, default=None))
+    deferred.spent = _spent(tries)
     raise deferred
 
 
-def _kinds(errors: Sequence[Failure]) -> tuple[str, ...]:
-    return tuple(type(e).__name__ for e in errors if not isinstance(e, SummaryRejected))
+def _chosen(tries: Sequence[Draft | Failure]) -> Draft:
+    """The first draft that comes near the best one, with what came before it.
+
+    Raises:
+        SummaryRejected, SummarizerFailed, Transient: there is none.
+    """
+    best = max((t.score for t in tries if isinstance(t, Draft)), default=0.0)
+    for at, one in enumerate(tries):
+        if isinstance(one, Draft) and one.score >= NEAR * best:
+            wasted = _spent([*tries[:at], *tries[at + 1 :]])
+            failed = (*one.failed, *_why(tries[:at]))
+            return replace(one, rival=best, wasted=wasted, failed=failed)
+    errors = [t for t in tries if not isinstance(t, Draft)]
+    last = errors[-1]
+    if isinstance(last, SummaryRejected):
+        # Who comes last is asked when waiting is over: try the next rung.
+        last.spent = _spent(errors)
+        raise last
+    raise next((e for e in errors if isinstance(e, Transient)), last)
 
 
-def _wasted(errors: Sequence[Failure]) -> Spent:
-    told = (SummaryRejected, SummarizerFailed, SummarizerUnavailable)
-    return sum((error.spent for error in errors if isinstance(error, told)), NOTHING)
+def _why(tries: Sequence[Draft | Failure]) -> tuple[str, ...]:
+    return tuple("below-quality" if isinstance(t, Draft) else type(t).__name__ for t in tries)
+
+
+def _spent(tries: Sequence[Draft | Failure]) -> Spent:
+    told = (Draft, SummaryRejected, SummarizerFailed, SummarizerUnavailable)
+    return sum((one.spent for one in tries if isinstance(one, told)), NOTHING)
 
 
 def _texts(plan: Plan, summaries: Sequence[Summary], count: Count) -> list[str]:

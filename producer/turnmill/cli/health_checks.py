@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from turnmill.cli.diagnosing import Check
+from turnmill.cli.model_checks import examine_summaries
 from turnmill.cli.options import Target
 from turnmill.cli.output import count
 from turnmill.contract.errors import TurnmillError
@@ -31,10 +32,11 @@ _ADVICE = {
 
 
 def examine_health(target: Target) -> Iterator[Check]:
-    """How many sessions are parked, and how each model known is doing."""
+    """How many sessions are parked, who can ask a model, and how each model known is doing."""
     try:
         with target.redis() as client:
             yield _parked(client, target.checked_namespace())
+            yield examine_summaries(client, target.checked_namespace())
             yield from _models(client)
     except TurnmillError:
         return  # the checks of Redis have said so

@@ -84,7 +84,8 @@ def _print(steps: Sequence[Step]) -> None:
             f"{when(each.at_ms)}  {record.version:>4}  {record.strategy:<10}  {tokens:<18}  "
             f"{quality:>7}"
         )
-        lines = (_covered(record), _billed(record), *map(receipt_line, receipts))
+        failed = [f"failed before: {why}" for why in record.failed]
+        lines = (_covered(record), *failed, _billed(record), *map(receipt_line, receipts))
         for line in filter(None, lines):
             print_line(f"{'':<27}{line}", "dim")
     print_line(_sum(steps), "dim")

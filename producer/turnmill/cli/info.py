@@ -17,7 +17,7 @@ from turnmill.cli.options import (
     Target,
 )
 from turnmill.cli.output import clean, count, print_json, stdout
-from turnmill.contract.context import ContextInfo
+from turnmill.contract.info import ContextInfo, Wait
 from turnmill.contract.policy import Policy
 
 __all__ = ["as_dict", "register"]
@@ -110,7 +110,9 @@ def _state(found: ContextInfo) -> str:
     parts = [] if found.under_limit else ["over its hard limit: reads project"]
     if found.pending_for_s is not None:
         parts.append(f"waits {max(found.pending_for_s, 0):.1f} s to be counted")
-    if found.due_in_s is not None:
+    if found.wait is not None:
+        parts.append(_wait(found, found.wait))
+    elif found.due_in_s is not None:
         due = found.due_in_s
         parts.append(f"compaction due in {due:.1f} s" if due > 0 else "compaction due")
     if found.parked_for_s is not None:
@@ -118,3 +120,21 @@ def _state(found: ContextInfo) -> str:
     if found.failures:
         parts.append(f"{count(found.failures, 'compaction')} failed in a row")
     return "; ".join(parts) or "nothing to do"
+
+
+def _wait(found: ContextInfo, wait: Wait) -> str:
+    """What a session that is due waits for, and until when."""
+    due = found.due_in_s or 0.0
+    again = f"in {due:.0f} s" if due > 0 else "now"
+    since = "" if wait.for_s is None else f"; has waited {wait.for_s:,.0f} s"
+    match wait.on:
+        case "worker":
+            return f"a worker is compacting it{since}"
+        case "turn":
+            return f"waits for its turn in the queue summarize{since}"
+        case "batch":
+            return f"awaits its summary from a batch, looked for {again}{since}"
+        case "model":
+            failed = clean(", ".join(dict.fromkeys(wait.failed))) or "its model failed"
+            tries = f"try {wait.tries} of {found.policy.model_attempts}"
+            return f"deferred ({failed}, {tries}), tried again {again}{since}"

@@ -19,8 +19,8 @@ from turnmill.cli.options import (
 )
 from turnmill.cli.output import count, print_json, stdout
 from turnmill.commands import Commands
-from turnmill.contract.context import ContextInfo
 from turnmill.contract.errors import UnknownSession
+from turnmill.contract.info import ContextInfo
 from turnmill.contract.turns import DEFAULT_MAX_TURN_BYTES
 
 __all__ = ["register"]

@@ -3,23 +3,23 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
-from typing import Any
+from typing import Any, cast
 
 from turnmill.commands.calls import LUA, Base, Call, Command
 from turnmill.contract.blobs import refs_of
 from turnmill.contract.context import (
     EMPTY,
     Context,
-    ContextInfo,
     StoredContext,
 )
 from turnmill.contract.errors import (
     CorruptContext,
 )
 from turnmill.contract.images import ImageRef
+from turnmill.contract.info import ContextInfo, Wait, Waits
 from turnmill.contract.keys import (
     NAMESPACES,
     SHARDS,
@@ -106,7 +106,7 @@ class Reading(Base):
         """
         if reply is None:
             raise self._unknown(session)
-        flat, body, pending, pending_bytes, log, messages, covered, waiting, due = reply
+        flat, body, pending, pending_bytes, log, messages, covered, waiting, due, leased = reply
         meta = dict(zip(flat[::2], flat[1::2], strict=True))
         view = View.of([meta.get(name) for name in META_FIELDS])
         now_ms = time.time() * 1000
@@ -138,6 +138,7 @@ class Reading(Base):
             due_in_s=None if due is None else (float(due) - now_ms) / 1000,
             failures=to_int(meta.get(b"failures")),
             parked_for_s=_seconds_since(meta.get(b"parked_at"), now_ms),
+            wait=_wait(meta, now_ms, leased=bool(leased)),
         )
 
     def forget(self, session: str) -> Call:
@@ -162,6 +163,20 @@ class Reading(Base):
         """All sessions, the most recently pushed first."""
         found = [entry for reply in replies for entry in _scored(reply)]
         return [SessionId(name.decode()) for name, _ in sorted(found, key=lambda e: (-e[1], e[0]))]
+
+
+def _wait(meta: Mapping[bytes, bytes], now_ms: float, *, leased: bool) -> Wait | None:
+    """What keeps the session from being compacted, as workers noted it."""
+    on = "worker" if leased else meta.get(b"waits", b"").decode()
+    if not on:
+        return None
+    why = meta.get(b"waits_why", b"").decode()
+    return Wait(
+        on=cast("Waits", on),
+        for_s=_seconds_since(meta.get(b"waits_at"), now_ms),
+        failed=tuple(why.split(",")) if why else (),
+        tries=to_int(meta.get(b"model_failures")),
+    )
 
 
 def _seconds_since(at_ms: bytes | None, now_ms: float) -> float | None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, Self
@@ -11,14 +10,12 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 
 from turnmill.contract.codec import decode_json, encode_json
 from turnmill.contract.errors import CorruptContext
-from turnmill.contract.names import Namespace, Seq, SessionId, Version
-from turnmill.contract.policy import Limits, Policy
+from turnmill.contract.names import Seq, SessionId, Version
 from turnmill.contract.turns import explain
 
 __all__ = [
     "EMPTY",
     "Context",
-    "ContextInfo",
     "Elision",
     "JsonMessage",
     "PinnedTurn",
@@ -252,93 +249,3 @@ class Context:
     summary: str = field(default="", repr=False)
     events: tuple[SummaryEvent, ...] = field(default=(), repr=False)
     system_prompt: str = field(default="", repr=False)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ContextInfo:
-    """The state of a session in numbers, without its content.
-
-    Attributes:
-        session, namespace: whose it is.
-        version, watermark, last_seq: as in ``Context``.
-        counted_seq: highest seq a worker has counted.
-        usage: tokens by part.
-        basis: what they were counted with, such as ``o200k_base/2/gpt-4o``, or
-            ``heuristic/…`` where a worker had no vocabulary; ``""`` before the first count.
-        limits: the session's absolute limits.
-        policy: as stored, or the default.
-        pending_bytes: of the JSON of turns no worker has counted yet, pictures left out.
-        total_messages: in the context, were it not projected, its system prompt counted in; stubs
-            for calls that were never answered are not.
-        turns_in_log: turns not yet covered.
-        turns_covered: turns out of the log, and not in the archive yet.
-        compactions: commits ever made.
-        interactions: user requests after the watermark, each with what follows it.
-        images: pictures shown after the watermark.
-        history_tokens: of every turn counted since the session began or was cleared.
-        quality: the score of the last compaction, 0..1, or None before the first.
-        settings: raised by one with every change of policy or system prompt.
-        policy_name: of the namespace's policy it follows, or ``""``.
-        pending_for_s: seconds its oldest uncounted turn has waited, or None.
-        due_in_s: seconds until a compaction is due, negative when overdue, or None.
-        failures: compactions that failed in a row since the last commit.
-        parked_for_s: seconds since it was parked, or None.
-    """
-
-    session: SessionId
-    namespace: Namespace
-    version: Version
-    watermark: Seq
-    last_seq: Seq
-    counted_seq: Seq
-    usage: Usage
-    basis: str
-    limits: Limits
-    policy: Policy
-    pending_bytes: int
-    total_messages: int
-    turns_in_log: int
-    turns_covered: int
-    compactions: int
-    interactions: int
-    images: int
-    history_tokens: int
-    quality: float | None
-    settings: int
-    policy_name: str
-    pending_for_s: float | None
-    due_in_s: float | None
-    failures: int
-    parked_for_s: float | None
-
-    @property
-    def under_limit(self) -> bool:
-        """Whether a read needs no projection."""
-        return self.usage.total <= self.limits.hard
-
-    @property
-    def estimated_tokens(self) -> int:
-        """Of the whole context, were it not projected: as counted, else ⌈characters / 3.5⌉."""
-        return self.usage.total - self.usage.pending + math.ceil(self.pending_bytes / 3.5)
-
-    # As specification 001 names them.
-
-    @property
-    def total_tokens(self) -> int:
-        """Of the whole context."""
-        return self.usage.total
-
-    @property
-    def system_prompt_tokens(self) -> int:
-        """Of the system prompt."""
-        return self.usage.system
-
-    @property
-    def conversation_tokens(self) -> int:
-        """Of everything beside the system prompt."""
-        return self.usage.total - self.usage.system
-
-    @property
-    def conversation_interactions(self) -> int:
-        """User requests kept word for word."""
-        return self.interactions

@@ -38,12 +38,15 @@ key, after the tag        type    what                                          
 An endpoint that writes summaries has a hash of its own tag, ``turnmill:{endpoint/<hash>}:gate``:
 its circuit breaker and its budgets, shared by all workers (a day after the last call). The hash is
 of the URL, without its user and password, and the model. ``turnmill:endpoints`` (zset by last-seen
-ms, its entries a day) says which there are.
+ms, its entries a day) says which there are. ``turnmill:summarizers`` (zset by last-seen ms, its
+entries a minute) holds the workers of the queue ``summarize``: JSON of ``node`` and, where they
+cannot ask a model, ``problem``.
 
-Sessions that wait for a summary are in zsets of one tag, ``turnmill:{summarize}:``, which live a
-day after the last was added: ``waiting:<namespace>`` by the share of their room that is left; of
-namespaces, by their virtual time, ``order`` and, for those that wait for nothing now and have had
-more than their share, ``served``.
+Sessions that wait for a summary are in keys of one tag, ``turnmill:{summarize}:``, which live a
+day after the last was added: ``waiting:<namespace>`` (zset by the ms since when they wait, moved by
+the share of their room that is left), ``since:<namespace>`` (hash, those ms alone); of namespaces,
+zsets by their virtual time: ``order`` and, for those that wait for nothing now and have had more
+than their share, ``served``.
 
 A session's lifetime is its policy's ``ttl_s`` after the last push; the permanent lists lose an
 entry when its work is done, the session is forgotten, or the sweep finds it expired. Outside the
@@ -64,6 +67,7 @@ __all__ = [
     "ENDPOINTS",
     "NAMESPACES",
     "SHARDS",
+    "SUMMARIZERS",
     "SWEEP_LEASE",
     "WAITING",
     "AskKeys",
@@ -87,6 +91,7 @@ SHARDS = 64
 NAMESPACES = "turnmill:namespaces"
 SWEEP_LEASE = "turnmill:sweep"
 ENDPOINTS = "turnmill:endpoints"
+SUMMARIZERS = "turnmill:summarizers"
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,18 +126,20 @@ class EndpointKeys:
 class WaitingKeys:
     """The keys of the sessions that wait for a summary, all namespaces together.
 
-    ``waiting`` is what the key of a namespace begins with; its name follows.
+    ``waiting`` and ``since`` are what the keys of a namespace begin with; its name follows.
     """
 
     order: str
     served: str
     waiting: str
+    since: str
 
 
 WAITING = WaitingKeys(
     order="turnmill:{summarize}:order",
     served="turnmill:{summarize}:served",
     waiting="turnmill:{summarize}:waiting:",
+    since="turnmill:{summarize}:since:",
 )
 
 

@@ -35,8 +35,8 @@ class Outcome(BaseModel):
         turns: how many were counted or covered.
         elided: messages of turns still in the log that are read shortened.
         rejected: strategies whose result was refused on the way, cheapest first.
-        failed: kinds of errors of summarizers that another had to stand in for, or that it waits
-            for.
+        failed: why summarizers that another had to stand in for, or that it waits for, wrote
+            nothing; the words of ``Compaction.failed``.
         retry_s: seconds until a deferred session is tried again.
     """
 
@@ -88,6 +88,9 @@ class Compaction(BaseModel):
         model: what wrote its summaries: a model's name, or ``extractive``; empty without any.
         prompt_tokens, completion_tokens: billed by the model's endpoint, failed tries included.
         cost_usd: of those, by the price table; None when the model has no price there.
+        failed: why each summarizer tried before ``model`` did not write it: the kind of its error;
+            ``below-quality`` - its text kept much less; ``stale`` - the session had changed each
+            time a text was there.
     """
 
     model_config = _VALUE
@@ -108,3 +111,4 @@ class Compaction(BaseModel):
     prompt_tokens: int = 0
     completion_tokens: int = 0
     cost_usd: float | None = None
+    failed: tuple[str, ...] = ()

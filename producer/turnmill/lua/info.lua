@@ -1,7 +1,7 @@
 -- The numbers of a session, without its turns.
--- KEYS: meta, log, context, covered, backlog, due
+-- KEYS: meta, log, context, covered, backlog, due, lease
 -- ARGV: session
--- returns: meta as a flat list, context, bound of uncounted turns, their bytes, log length, uncounted messages, covered length, waiting-since, due-at; or nothing for an unknown session
+-- returns: meta as a flat list, context, bound of uncounted turns, their bytes, log length, uncounted messages, covered length, waiting-since, due-at, 1 when a worker compacts it; or nothing for an unknown session
 local fields = redis.call('HGETALL', meta)
 if #fields == 0 then
   return nil
@@ -18,4 +18,4 @@ for _, entry in ipairs(redis.call('XRANGE', log, string.format('%.0f', counted +
   messages = messages + found
 end
 return {fields, redis.call('GET', context), pending, bytes, redis.call('XLEN', log), messages, redis.call('XLEN', covered),
-  redis.call('ZSCORE', backlog, session), redis.call('ZSCORE', due, session)}
+  redis.call('ZSCORE', backlog, session), redis.call('ZSCORE', due, session), redis.call('EXISTS', lease)}

@@ -36,6 +36,7 @@ class _Batch:
     status: str = "in_progress"
     output: str | None = None
     error: str | None = None
+    usage: dict[str, int] | None = None
 
     @property
     def shape(self) -> dict[str, Any]:
@@ -49,6 +50,7 @@ class _Batch:
             "status": self.status,
             "output_file_id": self.output,
             "error_file_id": self.error,
+            "usage": self.usage,
         }
 
 
@@ -57,11 +59,13 @@ class Batches:
 
     Attributes:
         takes_s: how long a batch is under way; may be changed while it is.
+        tells_usage: with a batch that is done come the tokens it took, as from OpenAI's endpoint.
         files: contents by id, until they are deleted.
     """
 
     def __init__(self, takes_s: float) -> None:
         self.takes_s = takes_s
+        self.tells_usage = True
         self.files: dict[str, str] = {}
         self._batches: dict[str, _Batch] = {}
         self._next: deque[BatchFault] = deque()
@@ -142,6 +146,7 @@ class Batches:
             lines = self.files.get(batch.input, "").split("\n")
             done = [_line(json.loads(line), batch.fault) for line in lines if line]
             batch.output = self._stored("\n".join(json.dumps(line) for line in done))
+            batch.usage = _usage(done) if self.tells_usage else None
         return batch
 
 
@@ -162,6 +167,16 @@ def _line(request: dict[str, Any], fault: Any) -> dict[str, Any]:
         body = shapes.failure(status, "refused")
     response = {"status_code": status, "request_id": "req_fake", "body": body}
     return {"id": "1", "custom_id": request["custom_id"], "response": response, "error": None}
+
+
+def _usage(lines: list[dict[str, Any]]) -> dict[str, int]:
+    """What the answers took together, as a batch tells it: by the names of the Responses API."""
+    told = [line["response"]["body"].get("usage") or {} for line in lines]
+    sums = {
+        to: sum(each.get(to) or each.get(name) or 0 for each in told)
+        for to, name in (("input_tokens", "prompt_tokens"), ("output_tokens", "completion_tokens"))
+    }
+    return {**sums, "total_tokens": sum(sums.values())}
 
 
 def _file(name: str) -> dict[str, Any]:

@@ -185,7 +185,13 @@ def _cost(commit: CommittedContext) -> str:
     if not record.model:
         return "no model was asked"
     if record.model == "extractive":
-        return "written by extractive, offline, without a model"
+        return f"written by extractive, offline, without a model{_failed(commit)}"
     billed = f"{record.prompt_tokens:,} + {record.completion_tokens:,} tokens"
     dollars = "price unknown" if record.cost_usd is None else f"${record.cost_usd:.4f}"
-    return f"written by {brief(record.model)}, {billed}, {dollars}"
+    return f"written by {brief(record.model)}, {billed}, {dollars}{_failed(commit)}"
+
+
+def _failed(commit: CommittedContext) -> str:
+    """Why those tried before did not write it."""
+    failed = commit.record.failed
+    return f"; failed before: {', '.join(map(brief, failed))}" if failed else ""

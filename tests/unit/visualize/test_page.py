@@ -53,6 +53,14 @@ def test_a_compaction_says_what_it_removed_and_kept() -> None:
     assert "facts of the covered turns that can still be read 0.90" in told
 
 
+def test_a_compaction_says_who_wrote_it_and_why_no_other_did() -> None:
+    failed = ("EndpointRefused", "below-quality")
+
+    told = words(page(compacted(model="extractive", failed=failed)))
+
+    assert "without a model; failed before: EndpointRefused, below-quality" in told
+
+
 def test_pins_events_receipts_and_shortened_messages_are_listed() -> None:
     pin = PinnedTurn(seq=2, messages=({"role": "user", "content": "the pinned words"},))
     event = SummaryEvent(iteration=4, last_iteration=4, first_seq=1, last_seq=3, text="the event")

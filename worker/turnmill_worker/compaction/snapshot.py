@@ -19,6 +19,7 @@ from turnmill.contract.policy import Limits, Policy
 from turnmill_worker.compaction.ledger import Fact
 from turnmill_worker.compaction.tally import Tally, images, interactions
 from turnmill_worker.reading.units import Units
+from turnmill_worker.spending import NOT_TRIED, Tried
 
 __all__ = [
     "Count",
@@ -77,6 +78,7 @@ class Snapshot:
         goal: most tokens a compaction may leave; 0 stands for the policy's target.
         system: the system prompt's text, for a template that shows it.
         facts: the ledger so far, of turns up to the watermark.
+        tried: what came of asking models since the last commit.
     """
 
     namespace: Namespace
@@ -97,6 +99,7 @@ class Snapshot:
     goal: int = 0
     system: str = ""
     facts: tuple[Fact, ...] = ()
+    tried: Tried = NOT_TRIED
 
     @property
     def aim(self) -> int:

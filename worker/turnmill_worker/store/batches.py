@@ -13,6 +13,7 @@ from turnmill.contract.keys import session_keys
 from turnmill.contract.scripts import load_script
 from turnmill_worker.batching import Noted
 from turnmill_worker.compaction.awaited import Awaited
+from turnmill_worker.spending import NOTHING, Spent
 from turnmill_worker.store import lua
 from turnmill_worker.values import SessionRef
 
@@ -45,9 +46,18 @@ class RedisBatchNotes:
         # Its age by Redis' clock alone: workers' clocks differ.
         return Noted(_parsed(note), note, (_LIFETIME_MS - left_ms) / 1000)
 
-    def drop(self, ref: SessionRef, noted: Noted) -> None:
-        """No longer remember it."""
-        self._run("drop_batch", ref, note=noted.note)
+    def drop(self, ref: SessionRef, noted: Noted, spent: Spent = NOTHING) -> bool:
+        """No longer remember it; ``spent`` on it counts for the next commit. False: it was gone."""
+        done = self._run(
+            "drop_batch",
+            ref,
+            note=noted.note,
+            calls=spent.calls,
+            prompt_tokens=spent.prompt_tokens,
+            completion_tokens=spent.completion_tokens,
+            cost_usd="" if spent.cost_usd is None else repr(spent.cost_usd),
+        )
+        return bool(done)
 
     def abandons(self, ref: SessionRef) -> bool:
         """Whether there is one that a forgotten session of this one's shard awaited."""

@@ -9,7 +9,7 @@ import json
 import threading
 import time
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import asdict
 from types import TracebackType
@@ -17,6 +17,7 @@ from typing import Any, Final, Self
 
 from turnmill.contract.context import Usage
 from turnmill.contract.errors import TurnmillError
+from turnmill.contract.info import Waits
 from turnmill.contract.keys import SessionKeys
 from turnmill.contract.names import SessionId
 from turnmill_worker.compaction.snapshot import Snapshot
@@ -52,6 +53,7 @@ class RedisLease:
         patience_s: float = 0.0,
     ) -> None:
         self.refusal: Refusal = "leased"
+        self.awaits = self.abandons = False
         self._forced = forced
         self._patience_s = patience_s
         self.owner = uuid.uuid4().hex
@@ -73,16 +75,16 @@ class RedisLease:
 
     def _claim(self) -> int:
         """1 when it is ours now, or a refusal."""
-        return int(
-            self._run(
-                "claim",
-                self._keys,
-                session=self._session,
-                owner=self.owner,
-                lease_ms=self._lease_ms,
-                forced=int(self._forced),
-            )
+        taken, awaits, abandons = self._run(
+            "claim",
+            self._keys,
+            session=self._session,
+            owner=self.owner,
+            lease_ms=self._lease_ms,
+            forced=int(self._forced),
         )
+        self.awaits, self.abandons = bool(awaits), bool(abandons)
+        return int(taken)
 
     def __exit__(
         self,
@@ -104,15 +106,29 @@ class RedisLease:
         below = until_tokens - Usage.REPLY - 1
         return self._release(seen, put_off=until_tokens, spent=spent, below=below)
 
-    def retry(self, *, after_s: float, spent: Spent | None = None, stale: bool = False) -> None:
+    def retry(
+        self,
+        *,
+        after_s: float,
+        spent: Spent | None = None,
+        stale: bool = False,
+        waits: Waits | None = None,
+    ) -> None:
         """Give it up; the session is due again after that many seconds."""
-        self._release(again_ms=int(after_s * 1000), spent=spent, stale=stale)
+        self._release(again_ms=int(after_s * 1000), spent=spent, stale=stale, waits=waits)
 
-    def defer(self, seen: Snapshot, *, after_s: float, spent: Spent) -> bool:
+    def defer(
+        self, seen: Snapshot, *, after_s: float, spent: Spent, failed: Sequence[str] = ()
+    ) -> bool:
         """As ``retry``, waiting for a model; True when there is no room to: it is due at once."""
-        below = max(seen.limits.urgent - Usage.REPLY, 0)
-        again_ms = int(after_s * 1000)
-        return self._release(seen, again_ms=again_ms, spent=spent, waits=True, below=below)
+        return self._release(
+            seen,
+            again_ms=int(after_s * 1000),
+            spent=spent,
+            waits="model",
+            why=",".join(failed),
+            below=max(seen.limits.urgent - Usage.REPLY, 0),
+        )
 
     def _release(
         self,
@@ -122,7 +138,8 @@ class RedisLease:
         put_off: int = 0,
         spent: Spent | None = None,
         stale: bool = False,
-        waits: bool = False,
+        waits: Waits | None = None,
+        why: str = "",
         below: int = -1,
     ) -> bool:
         self._ended.set()
@@ -137,7 +154,8 @@ class RedisLease:
             put_off=put_off,
             spent="" if spent in (None, NOTHING) else json.dumps(asdict(spent)),
             stale=int(stale),
-            waits=int(waits),
+            waits=waits or "",
+            why=why,
             below=below,
         )
         return bool(reply)

@@ -26,7 +26,7 @@ from turnmill_worker.compaction.snapshot import LoggedTurn, Snapshot
 from turnmill_worker.compaction.tally import Tally, images, interactions
 from turnmill_worker.ports import Archive
 from turnmill_worker.records import ArchivedTurn
-from turnmill_worker.spending import NOTHING, Spent
+from turnmill_worker.spending import NOTHING, Spent, Tried
 from turnmill_worker.store import lua
 from turnmill_worker.store.leases import RedisLease
 from turnmill_worker.store.outgoing import left_entry
@@ -36,7 +36,6 @@ from turnmill_worker.values import (
     Failed,
     Recorded,
     SessionRef,
-    Tried,
     Uncounted,
     UncountedTurn,
     as_archived,
@@ -180,6 +179,7 @@ class RedisSessions:
             compactions=meta.compactions,
             system=meta.system,
             facts=up_to(_facts(known), stored.watermark),
+            tried=_tried(*fields[-3:]),
         )
 
     def covered(
@@ -220,17 +220,6 @@ class RedisSessions:
             # Who asked for it would only ask again.
             patience_s=self._patience_s if forced else 0.0,
         )
-
-    def tried(self, ref: SessionRef) -> Tried:
-        """What came of asking models since the last commit."""
-        try:
-            deferrals, stale, spent = self._redis.hmget(
-                _keys(ref).meta, "model_failures", "stale", "spent"
-            )
-        except redis.RedisError as error:
-            raise translate(error) from error
-        known = Spent(**json.loads(spent)) if spent else NOTHING
-        return Tried(deferrals=int(deferrals or 0), stale=int(stale or 0), spent=known)
 
     def commit(
         self,
@@ -327,6 +316,11 @@ def _facts(body: bytes | None) -> tuple[Fact, ...]:
         return ()
 
 
+def _tried(deferrals: bytes | None, stale: bytes | None, spent: bytes | None) -> Tried:
+    known = Spent(**json.loads(spent)) if spent else NOTHING
+    return Tried(deferrals=int(deferrals or 0), stale=int(stale or 0), spent=known)
+
+
 def _keys(ref: SessionRef) -> SessionKeys:
     return session_keys(ref.namespace, ref.session)
 
@@ -381,7 +375,7 @@ def _logged(entry: _Entry, tokens: int, elided: Mapping[int, JsonMessage]) -> Lo
 
 
 class _Meta:
-    """The meta fields both loading scripts return, in their order."""
+    """The meta fields both loading scripts return first, in their order."""
 
     def __init__(self, fields: Sequence[bytes | None]) -> None:
         text = [(field or b"").decode("utf-8", "replace") for field in fields]

@@ -13,6 +13,13 @@ from turnmill_worker.values import SessionRef
 
 __all__ = ["RedisWaiting"]
 
+AGEING_S: Final = 300.0
+"""How much sooner a session without room comes than one that has all of it.
+
+A share of room from -1 (twice its hard limit) to 1: who has waited for twice as long is before all
+that come later, whatever they have.
+"""
+
 TTL_MS: Final = 24 * 3600 * 1000
 """An entry that outlives its session is harmless; this bounds how many there are."""
 
@@ -20,14 +27,20 @@ TTL_MS: Final = 24 * 3600 * 1000
 class RedisWaiting:
     """The ``Waiting`` port over a redis-py client that does not decode responses."""
 
-    def __init__(self, client: Any) -> None:
+    def __init__(self, client: Any, *, ageing_s: float = AGEING_S) -> None:
         self._redis = client
+        self._ageing_ms = int(ageing_s * 1000)
 
     def add(self, ref: SessionRef, *, room: float) -> None:
         """Have the session wait, or say anew how much of its room is left."""
         script = load_script(lua.__name__, "enqueue")
         words = script.call(
-            WAITING, namespace=ref.namespace, session=ref.session, room=f"{room:.6f}", ttl_ms=TTL_MS
+            WAITING,
+            namespace=ref.namespace,
+            session=ref.session,
+            room=f"{room:.6f}",
+            ageing_ms=self._ageing_ms,
+            ttl_ms=TTL_MS,
         )
         run_script(self._redis, script, words)
 

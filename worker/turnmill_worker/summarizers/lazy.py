@@ -2,22 +2,28 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from turnmill.contract.policy import Policy
 from turnmill_worker.compaction.awaited import Awaited
 from turnmill_worker.compaction.snapshot import SummaryRequest
+from turnmill_worker.errors import SummarizerFailed
 from turnmill_worker.ports import Counter, Gates, Summarizer
 from turnmill_worker.settings import Settings
+from turnmill_worker.spending import NOTHING, Spent
 
 if TYPE_CHECKING:
-    from turnmill_worker.summarizers.openai.configured import ConfiguredBatches
+    from turnmill_worker.summarizers.openai.batching import OpenAiBatches
 
 __all__ = ["LazyBatches"]
 
 
 class LazyBatches:
-    """The ``BatchEndpoint`` port; ``pid`` is of the process whose connections it uses."""
+    """The ``BatchEndpoint`` port at the settings' endpoint, for whatever model a policy names.
+
+    ``pid`` is of the process whose connections it uses.
+    """
 
     def __init__(self, settings: Settings, pid: int, gates: Gates | None = None) -> None:
         self._settings = settings
@@ -26,17 +32,24 @@ class LazyBatches:
 
     def submit(self, policy: Policy, request: SummaryRequest, counter: Counter) -> Awaited | None:
         """See ``OpenAiBatches.submit``."""
-        return self._made().submit(policy, request, counter)
+        return self._of(policy, policy.model or self._settings.model).submit(request, counter)
 
     def poll(self, policy: Policy, awaited: Awaited) -> Summarizer | None:
         """See ``OpenAiBatches.poll``."""
-        return self._made().poll(policy, awaited)
+        return self._of(policy, awaited.model).poll(awaited)
+
+    def cost(self, awaited: Awaited) -> Spent:
+        """See ``OpenAiBatches.cost``."""
+        with suppress(SummarizerFailed):  # where there is no key any more
+            return self._of(Policy(), awaited.model).cost(awaited)
+        return NOTHING
 
     def discard(self, awaited: Awaited) -> None:
         """See ``OpenAiBatches.discard``."""
-        self._made().discard(awaited)
+        with suppress(SummarizerFailed):
+            self._of(Policy(), awaited.model).discard(awaited)
 
-    def _made(self) -> ConfiguredBatches:
-        from turnmill_worker.summarizers.openai.configured import ConfiguredBatches  # noqa: PLC0415
+    def _of(self, policy: Policy, model: str) -> OpenAiBatches:
+        from turnmill_worker.summarizers.openai.configured import model_batches  # noqa: PLC0415
 
-        return ConfiguredBatches(self._settings, self._pid, self._gates)
+        return model_batches(self._settings, model, policy, self._pid, self._gates)

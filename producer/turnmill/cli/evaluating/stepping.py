@@ -99,7 +99,7 @@ class Stepping:
             if plan.strategy in rejected:
                 break
             try:
-                draft, _ = self._writer.best(seen, plan, self._writing.counter, self._count)
+                draft = self._writer.best(seen, plan, self._writing.counter, self._count)
             except SummaryRejected as error:
                 self._writing.requests += 1
                 self._writing.refused += 1

@@ -10,12 +10,8 @@ from tests.unit.summarizers.openai.talks import COUNTER
 from turnmill_worker.summarizers.openai.answers import Answer
 from turnmill_worker.summarizers.openai.attribution import Said
 from turnmill_worker.summarizers.openai.checks import Accepted, Checker, Fault
-<<<<<<< HEAD
-from turnmill_worker.summarizers.openai.language import Spoken, languages, script_of
-=======
 from turnmill_worker.summarizers.openai.claims import claims, goals
-from turnmill_worker.summarizers.openai.language import is_foreign, languages, script_of
->>>>>>> audit4
+from turnmill_worker.summarizers.openai.language import Spoken, languages, script_of
 from turnmill_worker.summarizers.openai.sections import SECTIONS, parse, rendered, unwrapped
 
 USER = [

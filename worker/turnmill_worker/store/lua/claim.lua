@@ -1,27 +1,28 @@
 -- Take the right to compact a session, for a while; its due time moves to the end of that while.
--- KEYS: meta, lease, due, parked
+-- KEYS: meta, lease, due, parked, batch, abandoned
 -- ARGV: session, owner, lease_ms:number, forced:number
--- returns: 1 when taken, 0 when somebody has it, -1 when there is no such session, -2 when it waits for its model, -3 when it is parked; both only if it is not forced
+-- returns: 1 when taken, 0 when somebody has it, -1 when there is no such session, -2 when it waits for its model, -3 when it is parked; both only if it is not forced; then 1 when it awaits a batch, and 1 when forgotten sessions of its shard did
+local awaits, abandons = redis.call('EXISTS', batch), redis.call('EXISTS', abandoned)
 if redis.call('EXISTS', meta) == 0 then
   redis.call('ZREM', due, session)
   redis.call('ZREM', parked, session)
-  return -1
+  return {-1, awaits, abandons}
 end
 if forced == 0 and redis.call('HEXISTS', meta, 'parked_at') == 1 then
   redis.call('ZREM', due, session)
-  return -3
+  return {-3, awaits, abandons}
 end
 local time = redis.call('TIME')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
 -- A hint that comes late or twice must not ask a failing model ahead of time.
 if forced == 0 and redis.call('HEXISTS', meta, 'deferred') == 1
   and (tonumber(redis.call('ZSCORE', due, session)) or 0) > now then
-  return -2
+  return {-2, awaits, abandons}
 end
 if not redis.call('SET', lease, owner, 'NX', 'PX', lease_ms) then
-  return 0
+  return {0, awaits, abandons}
 end
 redis.call('HDEL', meta, 'deferred')
 -- Should this worker die, the sweep finds the session due as soon as the lease has run out.
 redis.call('ZADD', due, now + lease_ms, session)
-return 1
+return {1, awaits, abandons}

@@ -36,7 +36,8 @@ else
 end
 redis.call('HSET', meta, 'watermark', watermark, 'context_tokens', context_tokens, 'tail_tokens', tail)
 redis.call('HINCRBY', meta, 'compactions', 1)
-redis.call('HDEL', meta, 'put_off', 'model_failures', 'deferred', 'stale', 'spent', 'failures', 'error')
+redis.call('HDEL', meta, 'put_off', 'model_failures', 'deferred', 'stale', 'spent', 'failures', 'error',
+  'waits', 'waits_at', 'waits_why')
 if redis.call('HDEL', meta, 'parked_at') == 1 then
   redis.call('ZREM', parked, session)
 end

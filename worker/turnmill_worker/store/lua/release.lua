@@ -1,7 +1,7 @@
 -- Give up a lease: the session leaves the due list, or is due again after a while, or with more tokens.
 -- KEYS: meta, lease, due
--- ARGV: session, owner, counted_seq, settings, again_ms:number, put_off:number, spent, stale:number, waits:number, below:number
--- spent: on models since the last commit, or nothing new; stale: 1 when a summary was written for nothing; waits: 1 when it waits for its model; below: tokens up to which it may wait, or is put off
+-- ARGV: session, owner, counted_seq, settings, again_ms:number, put_off:number, spent, stale:number, waits, why, below:number
+-- spent: on models since the last commit, or nothing new; stale: 1 when a summary was written for nothing; waits: for its turn, model or batch, or nothing; why: its models wrote nothing, or nothing new; below: tokens up to which it may wait, or is put off
 -- returns: 1 when it is due at once: turns were counted or settings changed since, or it has no room left to wait; else 0
 if redis.call('GET', lease) ~= owner then
   return 0
@@ -21,15 +21,24 @@ if stale == 1 then
   redis.call('HINCRBY', meta, 'stale', 1)
 end
 local is_small = (tonumber(seen[4]) or 0) + (tonumber(seen[5]) or 0) + (tonumber(seen[6]) or 0) <= below
+if waits == '' then
+  redis.call('HDEL', meta, 'waits', 'waits_at', 'waits_why')
+else
+  redis.call('HSETNX', meta, 'waits_at', now)
+  redis.call('HSET', meta, 'waits', waits)
+end
+if why ~= '' then
+  redis.call('HSET', meta, 'waits_why', why)
+end
 -- Another policy may be the remedy: it neither waits nor counts what failed before.
 local is_remedied = (tonumber(seen[7]) or 0) > (tonumber(settings) or 0)
-if waits == 1 and not is_remedied then
+if waits == 'model' and not is_remedied then
   redis.call('HINCRBY', meta, 'model_failures', 1)
   if is_small then
     redis.call('HSET', meta, 'deferred', 1)
   end
 end
-if waits == 1 and (is_remedied or not is_small) then
+if waits == 'model' and (is_remedied or not is_small) then
   redis.call('ZADD', due, now, session)
   return 1
 end

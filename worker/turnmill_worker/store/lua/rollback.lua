@@ -40,7 +40,8 @@ redis.call('ZADD', ids, 0, '')
 
 local version = redis.call('HINCRBY', meta, 'version', 1)
 redis.call('SET', context, body)
-redis.call('HDEL', meta, 'put_off', 'model_failures', 'deferred', 'failures', 'error', 'parked_at')
+redis.call('HDEL', meta, 'put_off', 'model_failures', 'deferred', 'failures', 'error', 'parked_at',
+  'waits', 'waits_at', 'waits_why')
 redis.call('ZREM', parked, session)
 redis.call('HSET', meta, 'watermark', watermark, 'context_tokens', context_tokens, 'tail_tokens', tail_tokens,
   'counted_seq', seen[5] or '0', 'open_calls', open_calls, 'basis', basis, 'images', images,

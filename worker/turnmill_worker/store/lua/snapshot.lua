@@ -4,7 +4,8 @@
 -- returns: meta fields, context, facts, log entries, counts; or nothing for an unknown session
 local fields = redis.call('HMGET', meta, 'epoch', 'settings', 'policy', 'system', 'system_tokens',
   'basis', 'counted_seq', 'last_seq', 'context_tokens', 'tail_tokens', 'open_calls',
-  'images', 'images_before', 'interactions', 'history_tokens', 'compactions', 'put_off')
+  'images', 'images_before', 'interactions', 'history_tokens', 'compactions', 'put_off',
+  'model_failures', 'stale', 'spent')
 if not fields[1] then
   return nil
 end

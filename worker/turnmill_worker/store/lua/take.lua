@@ -1,14 +1,16 @@
--- The session to write the next summary for: namespaces take turns, and in each the one with the least room left comes first.
--- KEYS: order, served, waiting
+-- The session to write the next summary for: namespaces take turns, and in each comes first who has the least room left or has waited long.
+-- KEYS: order, served, waiting, since
 -- ARGV: ttl_ms:number
 -- returns: namespace, session; or nothing when none waits
 local first = redis.call('ZRANGE', order, 0, 0, 'WITHSCORES')
 while first[1] do
-  local own = waiting .. first[1]
+  local own, began = waiting .. first[1], since .. first[1]
   local found = redis.call('ZPOPMIN', own)
   if redis.call('EXISTS', own) == 1 then
+    redis.call('HDEL', began, found[1])
     redis.call('ZINCRBY', order, 1, first[1])
   else
+    redis.call('DEL', began)
     redis.call('ZREM', order, first[1])
     if found[1] then
       redis.call('ZADD', served, tonumber(first[2]) + 1, first[1])

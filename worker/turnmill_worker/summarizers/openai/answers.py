@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-__all__ = ["Answer", "from_chat", "from_response"]
+__all__ = ["Answer", "from_chat", "from_response", "from_usage"]
 
 _MOST_TOKENS: Final = 2**31
 """More is no number of tokens, and databases cannot store it."""
@@ -72,6 +72,24 @@ def from_response(response: Any) -> Answer:
         prompt_tokens=_number(usage, "input_tokens"),
         cached_tokens=_number(getattr(usage, "input_tokens_details", None), "cached_tokens"),
         completion_tokens=_number(usage, "output_tokens"),
+    )
+
+
+def from_usage(usage: Any, model: str) -> Answer | None:
+    """An answer of which only the usage is known, as batches tell it; None where it is nothing."""
+    prompt, completion = _number(usage, "input_tokens"), _number(usage, "output_tokens")
+    if not prompt + completion:
+        return None
+    details = getattr(usage, "input_tokens_details", None)
+    return Answer(
+        text="",
+        finish="unknown",
+        refused=False,
+        model=model,
+        has_usage=True,
+        prompt_tokens=prompt,
+        cached_tokens=_number(details, "cached_tokens"),
+        completion_tokens=completion,
     )
 
 

@@ -20,7 +20,8 @@ from openai.types.responses import Response
 from turnmill_worker.compaction.awaited import Awaited, digest
 from turnmill_worker.compaction.snapshot import SummaryRequest
 from turnmill_worker.ports import Counter
-from turnmill_worker.summarizers.openai.answers import Answer, from_chat, from_response
+from turnmill_worker.spending import NOTHING, Spent
+from turnmill_worker.summarizers.openai.answers import Answer, from_chat, from_response, from_usage
 from turnmill_worker.summarizers.openai.client import Api, ModelOptions, body_of
 from turnmill_worker.summarizers.openai.errors import (
     BatchFailed,
@@ -104,9 +105,23 @@ class OpenAiBatches:
         file_id = batch.output_file_id
         if not file_id:
             raise BatchFailed(f"{awaited.model}: the batch has no answer")
-        text = self._run(lambda client: client.files.content(file_id, timeout=self._timeout()).text)
-        answer = _answer_in(text, awaited, self._options.api)
-        return BatchedAnswer(self._setup, awaited, answer)
+        return BatchedAnswer(self._setup, awaited, self._answer(file_id, awaited))
+
+    def cost(self, awaited: Awaited) -> Spent:
+        """What the batch has cost by now, as far as the endpoint can be asked and tells.
+
+        By the usage it counts for the batch, else by that of the answer. Before there is either,
+        nothing: a batch that is cancelled under way may be billed nevertheless, and no call says
+        so. Nothing as well while the endpoint cannot be asked.
+        """
+        with suppress(SummarizerUnavailable, SummarizerMisconfigured, BatchFailed):
+            batch = self._run(lambda client: _retrieve(client, awaited.batch))
+            answer = from_usage(batch.usage, awaited.model)
+            if answer is None and batch.output_file_id:
+                answer = self._answer(batch.output_file_id, awaited)
+            if answer is not None:
+                return self._setup.prices.spent(replace(answer, batched=True), awaited.model)
+        return NOTHING
 
     def discard(self, awaited: Awaited) -> None:
         """End the batch if it is under way, and delete its files; what fails is left to expire."""
@@ -120,6 +135,10 @@ class OpenAiBatches:
             for file_id in filter(None, files):
                 with suppress(SummarizerMisconfigured):
                     self._delete(file_id)
+
+    def _answer(self, file_id: str, awaited: Awaited) -> Answer:
+        text = self._run(lambda client: client.files.content(file_id, timeout=self._timeout()).text)
+        return _answer_in(text, awaited, self._options.api)
 
     def _create(self, client: openai.OpenAI, file_id: str) -> str:
         batch = client.batches.create(

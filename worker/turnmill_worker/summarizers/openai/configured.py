@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from contextlib import suppress
 from functools import lru_cache
 
 from turnmill.contract.policy import Policy
-from turnmill_worker.compaction.awaited import Awaited
 from turnmill_worker.compaction.snapshot import SummaryRequest
 from turnmill_worker.ports import Counter, Gates
 from turnmill_worker.settings import Settings
-from turnmill_worker.summarizers.openai.batching import BatchedAnswer, OpenAiBatches
+from turnmill_worker.summarizers.openai.batching import OpenAiBatches
 from turnmill_worker.summarizers.openai.client import ModelEndpoint, ModelOptions, read_key
 from turnmill_worker.summarizers.openai.errors import SummarizerMisconfigured
 from turnmill_worker.summarizers.openai.gated import GatedEndpoint
@@ -19,7 +17,7 @@ from turnmill_worker.summarizers.openai.redaction import load_redactor
 from turnmill_worker.summarizers.openai.summarizer import OpenAiSummarizer
 from turnmill_worker.values import Summary
 
-__all__ = ["ConfiguredBatches", "ConfiguredSummarizer", "model_summarizer", "options_of"]
+__all__ = ["ConfiguredSummarizer", "model_batches", "model_summarizer", "options_of", "problem_of"]
 
 
 def model_summarizer(
@@ -32,6 +30,19 @@ def model_summarizer(
     return ConfiguredSummarizer(settings, options_of(settings, model, policy), pid, gates)
 
 
+def model_batches(
+    settings: Settings, model: str, policy: Policy, pid: int, gates: Gates | None = None
+) -> OpenAiBatches:
+    """Batches this model is asked in; see ``model_summarizer``.
+
+    Raises:
+        SummarizerMisconfigured: there is no key, or a setting cannot be used.
+    """
+    return OpenAiBatches(
+        _summarizer(settings, options_of(settings, model, policy), pid, gates).setup
+    )
+
+
 def options_of(settings: Settings, model: str, policy: Policy) -> ModelOptions:
     """How the model is asked under this policy."""
     return ModelOptions(
@@ -42,6 +53,15 @@ def options_of(settings: Settings, model: str, policy: Policy) -> ModelOptions:
         window_tokens=settings.model_window_tokens,
         api=settings.model_api,
     )
+
+
+def problem_of(settings: Settings, pid: int) -> str:
+    """Why no model can be asked with these settings, or ``""``; asks nobody."""
+    try:
+        _summarizer(settings, options_of(settings, settings.model, Policy()), pid, None)
+    except SummarizerMisconfigured as error:
+        return str(error)
+    return ""
 
 
 class ConfiguredSummarizer:
@@ -59,32 +79,6 @@ class ConfiguredSummarizer:
         """The model's summary; see ``OpenAiSummarizer.summarize``."""
         made = _summarizer(self._settings, self._options, self._pid, self._gates)
         return made.summarize(request, counter)
-
-
-class ConfiguredBatches:
-    """Batches at the settings' endpoint, of whatever model a policy names."""
-
-    def __init__(self, settings: Settings, pid: int, gates: Gates | None = None) -> None:
-        self._settings = settings
-        self._pid = pid
-        self._gates = gates
-
-    def submit(self, policy: Policy, request: SummaryRequest, counter: Counter) -> Awaited | None:
-        """See ``OpenAiBatches.submit``."""
-        return self._of(policy, policy.model or self._settings.model).submit(request, counter)
-
-    def poll(self, policy: Policy, awaited: Awaited) -> BatchedAnswer | None:
-        """See ``OpenAiBatches.poll``."""
-        return self._of(policy, awaited.model).poll(awaited)
-
-    def discard(self, awaited: Awaited) -> None:
-        """See ``OpenAiBatches.discard``."""
-        with suppress(SummarizerMisconfigured):  # where there is no key any more
-            self._of(Policy(), awaited.model).discard(awaited)
-
-    def _of(self, policy: Policy, model: str) -> OpenAiBatches:
-        options = options_of(self._settings, model, policy)
-        return OpenAiBatches(_summarizer(self._settings, options, self._pid, self._gates).setup)
 
 
 @lru_cache(maxsize=64)

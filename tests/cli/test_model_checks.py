@@ -1,0 +1,202 @@
+"""What `turnmill doctor` says when policies ask for a model that workers cannot ask."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+import redis
+
+from tests.cli.commands import Ran
+from tests.processes import WorkerProcess, wait_until
+from turnmill import ContextClient, Policy
+from turnmill.cli import diagnosing
+from turnmill.contract.keys import SUMMARIZERS, session_keys
+from turnmill.contract.names import Namespace, SessionId
+from turnmill.embedded import EmbeddedRedis
+from turnmill_worker.announcing import Announcement
+
+pytestmark = pytest.mark.worker
+
+KEY = "sk-for-tests-only-0123456789"
+ASKING = Policy(summarizer="openai")
+
+
+@pytest.fixture(autouse=True)
+def _brief(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(diagnosing, "BROKER_TIMEOUT_S", 0.3)
+
+
+@pytest.fixture(autouse=True)
+def own_server(
+    tmp_path: Path, turnmill: Callable[..., Ran], monkeypatch: pytest.MonkeyPatch
+) -> Iterator[EmbeddedRedis]:
+    """A server no other test's worker announces itself on."""
+    del turnmill  # it names another server
+    with EmbeddedRedis(tmp_path / "own", durable=False) as server:
+        monkeypatch.setenv("TURNMILL_REDIS_URL", server.url)
+        yield server
+
+
+@pytest.fixture
+def server(own_server: EmbeddedRedis) -> Iterator[redis.Redis]:
+    with redis.Redis.from_url(own_server.url) as made:
+        yield made
+
+
+@pytest.fixture
+def client(own_server: EmbeddedRedis, namespace: str) -> Iterator[ContextClient]:
+    with ContextClient(own_server.url, namespace=namespace) as made:
+        yield made
+
+
+Start = Callable[..., WorkerProcess]
+
+
+@pytest.fixture
+def start(own_server: EmbeddedRedis, tmp_path: Path) -> Iterator[Start]:
+    """Starts a worker, of summarize unless other queues are named."""
+    made: list[WorkerProcess] = []
+
+    def run(name: str, queues: str = "summarize", **env: str) -> WorkerProcess:
+        worker = WorkerProcess(own_server.url, tmp_path, name=name, queues=queues, env=env)
+        made.append(worker)
+        return worker.start()
+
+    yield run
+    for worker in made:
+        worker.__exit__()
+
+
+@pytest.fixture
+def summaries(turnmill: Callable[..., Ran]) -> Callable[[], dict[str, str]]:
+    """The check of this name."""
+
+    def look() -> dict[str, str]:
+        checks: list[dict[str, str]] = json.loads(turnmill("doctor", "--json").stdout)["checks"]
+        return next(check for check in checks if check["name"] == "summaries")
+
+    return look
+
+
+Summaries = Callable[[], dict[str, str]]
+
+
+def announced(server: redis.Redis, workers: int) -> None:
+    wait_until(lambda: server.zcard(SUMMARIZERS) == workers, what=f"{workers} announced")
+
+
+def test_a_worker_without_a_key_is_named_with_what_to_do(
+    client: ContextClient, server: redis.Redis, start: Start, summaries: Summaries
+) -> None:
+    client.open("asking", ASKING)
+    client.open("other", Policy())
+    keyless = start("keyless")
+    announced(server, 1)
+
+    check = summaries()
+
+    assert check["status"] == "warning"
+    assert check["found"].startswith(
+        f"1 of the 2 newest sessions of {client.namespace} asks for a model; "
+        "1 of 1 worker of summarize cannot ask one: keyless@"
+    )
+    assert "(TURNMILL_MODEL_KEY is not set)" in check["found"]
+    assert "set TURNMILL_MODEL_KEY" in check["advice"]
+    assert "event='no model' why='TURNMILL_MODEL_KEY is not set'" in keyless.output()
+
+
+def test_one_that_can_ask_stays_unnamed_and_a_bad_setting_is_told_without_the_key(
+    client: ContextClient, server: redis.Redis, start: Start, summaries: Summaries
+) -> None:
+    client.open("asking", ASKING)
+    able = start("able", TURNMILL_MODEL_KEY=KEY)
+    start("unable", TURNMILL_MODEL_KEY=KEY, TURNMILL_REDACTOR="no-such")
+    start("elsewhere", queues="estimate,compact,archive")
+    announced(server, 2)
+
+    check = summaries()
+
+    assert check["status"] == "warning"
+    assert "1 of 2 workers of summarize cannot ask one: unable@" in check["found"]
+    assert "no-such" in check["found"]
+    assert "able@" not in check["found"].replace("unable@", "")
+    assert KEY not in str(check) + able.output()
+    assert "event='model' place='api.openai.com/v1' model='gpt-5-mini'" in able.output()
+
+
+def test_all_is_well_where_all_can_ask_or_nobody_wants_it(
+    client: ContextClient, server: redis.Redis, start: Start, summaries: Summaries
+) -> None:
+    start("able", TURNMILL_MODEL_KEY=KEY)
+    announced(server, 1)
+    unasked = summaries()
+    client.open("asking", ASKING)
+    asked = summaries()
+
+    assert (unasked["status"], asked["status"]) == ("ok", "ok")
+    assert "no model is asked for" in unasked["found"]
+    assert asked["found"].endswith("asks for a model; 1 worker can ask one")
+
+
+def test_a_worker_that_left_is_not_counted(
+    client: ContextClient, server: redis.Redis, start: Start, summaries: Summaries
+) -> None:
+    client.open("asking", ASKING)
+    worker = start("keyless")
+    announced(server, 1)
+
+    worker.stop()
+
+    assert server.zcard(SUMMARIZERS) == 0
+    assert summaries()["status"] == "warning"
+    assert "no worker of summarize is there" in summaries()["found"]
+
+
+def test_a_worker_that_was_killed_is_forgotten_within_a_minute(
+    client: ContextClient, server: redis.Redis, summaries: Summaries
+) -> None:
+    client.open("asking", ASKING)
+    server.zadd(SUMMARIZERS, {'{"node": "dead@host", "problem": "no key"}': 1})
+    assert "dead@host" not in summaries()["found"]
+
+    Announcement(server, "here@host", problem="", every_s=60)._announce()
+
+    assert summaries()["status"] == "ok"
+    assert server.zrange(SUMMARIZERS, 0, -1) == [b'{"node":"here@host"}']
+    assert 0 < server.pttl(SUMMARIZERS) <= 60_000
+
+
+def test_a_policy_nobody_can_read_is_no_obstacle(
+    client: ContextClient, server: redis.Redis, summaries: Summaries
+) -> None:
+    for name, policy in (("list", "[]"), ("torn", "{")):
+        client.open(name, ASKING)
+        keys = session_keys(Namespace(client.namespace), SessionId(name))
+        server.hset(keys.meta, "policy", policy)
+
+    assert summaries()["status"] == "ok"
+
+
+def test_an_outage_of_redis_is_logged_once_and_outlived(
+    server: redis.Redis, capsys: pytest.CaptureFixture[str]
+) -> None:
+    announcement = Announcement(server, "here@host", problem="", every_s=0.01)
+    server.set(SUMMARIZERS, "of another type")
+    announcement.start()
+    wait_until(lambda: refused(server) > 10)
+
+    server.delete(SUMMARIZERS)
+
+    announced(server, 1)
+    announcement.stop()
+    assert server.zcard(SUMMARIZERS) == 0
+    assert capsys.readouterr().out.count("not announced") == 1
+
+
+def refused(server: redis.Redis) -> int:
+    """Commands that met a key of another type."""
+    errors = server.info("errorstats").get("errorstat_WRONGTYPE", {})
+    return int(errors.get("count", 0))

@@ -1,0 +1,203 @@
+"""What `turnmill info` says of a session that is due and is not compacted yet."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+import redis
+from pydantic import SecretStr
+
+from tests.cli.commands import Ran
+from tests.redis.conftest import Worker
+from turnmill import ContextClient, Policy
+from turnmill.testing import FakeEndpoint
+from turnmill_worker.batching import BatchEndpoint, Batching
+from turnmill_worker.errors import RateLimited
+from turnmill_worker.pipeline import Pipeline
+from turnmill_worker.ports import Summarizer
+from turnmill_worker.settings import Settings
+from turnmill_worker.store.batches import RedisBatchNotes
+from turnmill_worker.summarizers.lazy import LazyBatches
+from turnmill_worker.summarizers.offline import ExtractiveSummarizer
+from turnmill_worker.templates.loader import TemplateLoader
+from turnmill_worker.tokens import counter_for
+
+ASKING = Policy(
+    max_tokens=2_000,
+    soft_ratio=0.5,
+    target_ratio=0.3,
+    summarizer="openai",
+    strategies=("rolling", "window"),
+    quality_threshold=0.0,
+    batch=True,
+)
+
+
+class Busy:
+    """A model that has too much to do."""
+
+    def summarize(self, request: Any, counter: Any) -> Any:
+        del request, counter
+        raise RateLimited("429", retry_after_s=60)
+
+
+class Session:
+    """A session over its soft limit, a worker's jobs on it, and what is said of it."""
+
+    def __init__(
+        self, client: ContextClient, server: redis.Redis, turnmill: Callable[..., Ran]
+    ) -> None:
+        self.client = client
+        self._server = server
+        self._turnmill = turnmill
+        self.worker = Worker(server, client.namespace)
+        client.open("s", ASKING)
+        client.push_many(
+            [("s", {"role": "user", "content": f"word {at} " * 25}) for at in range(14)]
+        )
+        self.worker.pipeline.estimate(self.worker.ref("s"))
+        usage, limits = client.info("s").usage, client.info("s").limits
+        assert limits.soft < usage.total <= (limits.soft + limits.urgent) // 2
+
+    def pipeline(self, *models: Summarizer, batches: BatchEndpoint | None = None) -> Pipeline:
+        return Pipeline(
+            templates=TemplateLoader(),
+            sessions=self.worker.sessions,
+            hints=self.worker.hints,
+            counters=counter_for,
+            summarizers=lambda _policy: [*models, ExtractiveSummarizer()],
+            batching=Batching(RedisBatchNotes(self._server), batches) if batches else None,
+            chance=lambda: 0.0,
+        )
+
+    def wake(self) -> None:
+        """As if its time had come."""
+        self._server.zadd(self.worker.keys("s").due, {"s": 1})
+
+    @contextmanager
+    def at_work(self) -> Iterator[None]:
+        """A worker has its lease."""
+        with self.worker.sessions.lease(self.worker.ref("s")) as lease:
+            assert lease is not None
+            yield
+            lease.retry(after_s=0)
+
+    @property
+    def state(self) -> str:
+        """The line of `turnmill info`, on a terminal of 200 columns."""
+        lines = self._turnmill("info", "s").stdout.splitlines()
+        return next(line for line in lines if line.startswith("state")).split(None, 1)[1].strip()
+
+    @property
+    def wait(self) -> dict[str, Any] | None:
+        found: dict[str, Any] | None = json.loads(self._turnmill("info", "s", "--json").stdout)[
+            "wait"
+        ]
+        return found
+
+
+@pytest.fixture
+def session(
+    client: ContextClient, redis_client: redis.Redis, turnmill: Callable[..., Ran]
+) -> Session:
+    return Session(client, redis_client, turnmill)
+
+
+def test_a_session_that_waits_for_nothing_says_so(session: Session) -> None:
+    assert session.state == "compaction due"
+    assert session.wait is None
+
+
+def test_a_session_handed_on_waits_for_its_turn_from_then_on(session: Session) -> None:
+    session.pipeline().compact(session.worker.ref("s"))
+
+    assert session.state == "waits for its turn in the queue summarize; has waited 0 s"
+    first = session.client.info("s").wait
+    session.wake()
+    session.pipeline().compact(session.worker.ref("s"))  # handed on again by the sweep
+    second = session.client.info("s").wait
+    assert first is not None
+    assert second is not None
+    assert second.on == "turn"
+    assert (second.for_s or 0.0) > (first.for_s or 0.0)
+
+
+def test_a_session_whose_model_fails_says_why_and_until_when(session: Session) -> None:
+    session.pipeline(Busy()).summarize(session.worker.ref("s"))
+
+    assert session.state == (
+        "deferred (RateLimited, try 1 of 3), tried again in 60 s; has waited 0 s"
+    )
+    wait = session.wait
+    assert wait is not None
+    assert wait.pop("for_s") >= 0
+    assert wait == {"on": "model", "failed": ["RateLimited"], "tries": 1}
+
+
+def test_who_waits_for_its_turn_after_that_still_says_why_it_was_deferred(session: Session) -> None:
+    session.pipeline(Busy(), Busy()).summarize(session.worker.ref("s"))
+    session.wake()
+
+    session.pipeline(Busy()).compact(session.worker.ref("s"))
+
+    wait = session.wait
+    assert wait is not None
+    assert (wait["on"], wait["failed"]) == ("turn", ["RateLimited", "RateLimited"])
+
+
+def test_a_session_that_awaits_a_batch_says_when_it_is_looked_for(session: Session) -> None:
+    with FakeEndpoint(key="sk-for-tests-only", batch_s=3600.0) as endpoint:
+        key = SecretStr("sk-for-tests-only")
+        settings = Settings(model_url=endpoint.base_url, model_key=key)
+        pipeline = session.pipeline(batches=LazyBatches(settings, os.getpid()))
+        pipeline.summarize(session.worker.ref("s"))
+
+    state = "awaits its summary from a batch, looked for in 30 s; has waited 0 s"
+    assert session.state == state
+    session.wake()
+    pipeline.compact(session.worker.ref("s"))  # a job that only hands the look on
+    assert session.state.startswith("awaits its summary from a batch, looked for in 5 s")
+
+
+def test_a_session_that_is_being_compacted_says_so(session: Session) -> None:
+    with session.at_work():
+        assert session.state == "a worker is compacting it"
+        assert session.wait == {"on": "worker", "for_s": None, "failed": [], "tries": 0}
+
+    assert session.wait is None
+
+
+@pytest.mark.parametrize("end", ["commit", "clear", "policy"])
+def test_what_it_waited_for_is_past_when_it_is_compacted_or_needs_it_no_more(
+    session: Session, end: str
+) -> None:
+    session.pipeline(Busy()).summarize(session.worker.ref("s"))
+    session.wake()
+    if end == "clear":
+        session.client.clear("s")
+    elif end == "policy":
+        session.client.open("s", Policy(max_tokens=100_000))
+        session.worker.pipeline.estimate(session.worker.ref("s"))
+        session.pipeline().summarize(session.worker.ref("s"))
+    else:
+        session.pipeline().summarize(session.worker.ref("s"))
+
+    assert session.state == "nothing to do"
+    assert session.wait is None
+
+
+def test_the_longest_line_of_all_is_folded_at_80_columns(
+    session: Session, turnmill: Callable[..., Ran], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    session.pipeline(Busy(), Busy()).summarize(session.worker.ref("s"))
+    monkeypatch.setenv("COLUMNS", "80")
+
+    shown = turnmill("info", "s").stdout
+
+    assert "deferred (RateLimited, try 1 of 3), tried again in 60 s" in " ".join(shown.split())
+    assert max(map(len, shown.splitlines())) <= 80
