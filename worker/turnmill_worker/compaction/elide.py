@@ -28,9 +28,11 @@ def elide(snapshot: Snapshot, count: Count) -> Snapshot:
     stub_tokens = max(int(policy.elide_over_tokens * _STUB_SHARE), _MIN_STUB_TOKENS)
     made = []
     for turn, index, message in _candidates(snapshot):
-        if count([message]) > policy.elide_over_tokens:
-            elision = _elision(turn, index, message, stub_tokens, count)
-            made += [] if elision is None else [elision]
+        if count([message]) <= policy.elide_over_tokens:
+            continue
+        elision = _elision(turn, index, message, stub_tokens, count)
+        if elision is not None:
+            made.append(elision)
     return snapshot.with_elisions(made) if made else snapshot
 
 

@@ -41,7 +41,7 @@ _WRITING: Mapping[str, Callable[[Snapshot, Count], Plan | None]] = {
 _ENOUGH_SHARE: Final = 0.4
 """Of the way from target to soft limit, where shortening alone may end.
 
-It leaves a provider's cache half of the prompt, and a text for old turns none: it may be done
+It leaves half of the prompt as it was, where a summary made anew leaves nothing: it may happen
 somewhat more often.
 """
 
