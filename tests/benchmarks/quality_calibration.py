@@ -27,13 +27,15 @@ from turnmill.contract.legality import CallTracker
 from turnmill.contract.names import Namespace, Seq, SessionId
 from turnmill.contract.policy import Policy
 from turnmill.contract.render import render_head
+from turnmill_worker.compaction.apart import with_facts
 from turnmill_worker.compaction.quality import Quality, Scorer
-from turnmill_worker.compaction.snapshot import LoggedTurn, Plan, Snapshot
+from turnmill_worker.compaction.snapshot import LoggedTurn, Plan, Snapshot, SummaryRequest
 from turnmill_worker.compaction.splice import splice
 from turnmill_worker.compaction.strategies import plan
 from turnmill_worker.counting import counting
 from turnmill_worker.errors import SummaryRejected
 from turnmill_worker.summarizers.extractive import extract
+from turnmill_worker.summarizers.offline import ExtractiveSummarizer
 from turnmill_worker.tokens import counter_for
 
 COUNTER = counter_for("o200k_base")
@@ -111,27 +113,24 @@ def replayed(messages: Sequence[JsonMessage], policy: Policy) -> Iterator[Done]:
             done = Done(snapshot, made, context, seq, compactions)
             yield done
             compactions += 1
-            snapshot = replace(made.snapshot, stored=context, turns=tuple(done.kept))
+            snapshot = replace(snapshot, stored=context, turns=tuple(done.kept), facts=made.facts)
 
 
 def _compacted(snapshot: Snapshot) -> tuple[Plan, StoredContext] | None:
     below = ""
     while (made := plan(snapshot, COUNT, below=below)) is not None:
+        made = with_facts(made, COUNTER.count)
+        texts = [ExtractiveSummarizer().summarize(each, COUNTER).text for each in made.requests]
         try:
-            return made, splice(made, [_summary(made)] if made.request else [], COUNT)
+            return made, splice(made, texts, COUNT)
         except SummaryRejected:
             below = made.strategy
     return None
 
 
-def _summary(made: Plan, budget: int | None = None) -> str:
-    if made.request is None:
-        return ""
+def _summary(request: SummaryRequest, budget: int) -> str:
     return extract(
-        made.request.records,
-        previous=made.request.previous,
-        budget_tokens=made.request.budget_tokens if budget is None else budget,
-        count=COUNTER.count,
+        request.records, previous=request.previous, budget_tokens=budget, count=COUNTER.count
     )
 
 
@@ -182,19 +181,21 @@ def _judged(by_session: Sequence[Sequence[Done]]) -> Iterator[tuple[str, float]]
         strangers = by_session[(number + len(by_session) // 2) % len(by_session)]
         for at, each in enumerate(done):
             yield f"committed: {each.plan.strategy}", each.quality(each.context).score
-            if each.plan.request is None:
+            request = each.plan.request
+            if request is None:
                 continue
-            budget = each.plan.request.budget_tokens
+            budget = request.whole_tokens
+            older = each.before.stored
             instead = {
-                "extract, half of its budget": _summary(each.plan, budget // 2),
-                "extract, a tenth of its budget": _summary(each.plan, budget // 10),
-                "summary of another session": strangers[at % len(strangers)].context.summary,
-                "boilerplate": BOILERPLATE,
-                "window: nothing": "",
-                "window: older summary only": each.before.stored.summary,
+                "extract, half of its budget": (_summary(request, budget // 2), ""),
+                "extract, a tenth of its budget": (_summary(request, budget // 10), ""),
+                "summary of another session": (strangers[at % len(strangers)].context.summary, ""),
+                "boilerplate": (BOILERPLATE, ""),
+                "window: nothing": ("", ""),
+                "window: older head only": (older.summary, older.ledger),
             }
-            for label, text in instead.items():
-                context = each.context.model_copy(update={"summary": text})
+            for label, (text, facts) in instead.items():
+                context = each.context.model_copy(update={"summary": text, "ledger": facts})
                 yield label, each.quality(context).score
 
 

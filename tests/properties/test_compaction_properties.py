@@ -206,10 +206,14 @@ def test_a_legal_conversation_needs_no_repair_after_a_compaction(snapshot: Snaps
 
 @no_deadline
 @given(snapshots)
-def test_the_result_is_within_the_target(snapshot: Snapshot) -> None:
+def test_the_result_is_within_the_target_or_half_way_to_it_when_only_shortened(
+    snapshot: Snapshot,
+) -> None:
     done = compacted(snapshot)
 
-    assert done.after.usage.total <= snapshot.limits.target
+    limits = snapshot.limits
+    most = limits.target if done.plan.covered else (limits.target + limits.soft) // 2
+    assert done.after.usage.total <= most
 
 
 @no_deadline

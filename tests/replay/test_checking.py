@@ -33,7 +33,7 @@ PUSHED: list[JsonMessage] = [
     {"role": "assistant", "content": "over there"},
 ]
 SYSTEM: JsonMessage = {"role": "system", "content": "be brief"}
-SUMMARY: JsonMessage = {"role": "user", "content": "[Summary of the conversation up to turn 2] …"}
+SUMMARY: JsonMessage = {"role": "user", "content": "[Summary of the conversation so far] …"}
 
 
 def transcript() -> Transcript:

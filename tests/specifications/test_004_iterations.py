@@ -243,6 +243,21 @@ def test_where_the_recent_iterations_do_not_fit_the_oldest_of_them_is_summarized
     assert agent.messages()[-2:] == reports[1:]
 
 
+def test_where_even_the_newest_iteration_does_not_fit_its_older_part_is_summarized_not_dropped(
+    agents: ContextClient,
+) -> None:
+    agent = agents.manager("a", Policy.iterations(max_tokens=2000))
+    reports = [report(number) for number in range(1, 7)]
+    for message in reports:
+        agent.push({"messages": [message], "iteration": 7})
+        settle(agent)
+
+    events = agent.read().events
+    assert {event.iteration for event in events} == {7}
+    assert [event.first_seq for event in events[1:]] == [e.last_seq + 1 for e in events[:-1]]
+    assert agent.messages()[len(events) :] == reports[events[-1].last_seq :]
+
+
 def test_summarize_makes_events_of_old_iterations_when_asked_for(agents: ContextClient) -> None:
     agent = agents.manager("a", Policy.iterations())
     done = steps(agent, 6)

@@ -91,7 +91,7 @@ def test_a_context_before_and_after_a_compaction(client: ContextClient) -> None:
     system, summary, *tail = after.messages
     assert system["content"] == SYSTEM
     assert summary["role"] == "user"
-    assert summary["content"].startswith("[Summary of the conversation up to turn ")
+    assert summary["content"].startswith("[Summary of the conversation so far]")
     assert tail == [delivery(number) for number in range(after.watermark, 100)]
     assert after.tokens <= POLICY.max_tokens * POLICY.soft_ratio
 

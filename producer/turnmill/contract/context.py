@@ -81,12 +81,12 @@ class PinnedTurn(BaseModel):
 
 
 class SummaryEvent(BaseModel):
-    """What stands for one iteration of an agent loop, or for several folded into one.
+    """What stands for one iteration of an agent loop, for a part of one, or for several folded.
 
     Attributes:
         iteration: the agent's own step number, or the count of user requests.
         first_seq, last_seq: the turns it stands for, both included.
-        text: two or three sentences; longer when folded.
+        text: two or three sentences; longer for a long iteration, and when folded.
         last_iteration: the newest iteration in it.
     """
 

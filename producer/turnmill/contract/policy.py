@@ -81,7 +81,8 @@ class Policy(BaseModel):
         reserved_tokens: part of ``max_tokens`` kept free for tool schemas and the model's reply.
         soft_ratio: above this share of the room a compaction starts in the background.
         target_ratio: the share of the room a compaction aims for; less than ``soft_ratio``, so
-            that commits are rare and the provider's prompt cache keeps hitting.
+            that commits are rare and the provider's prompt cache keeps hitting. Shortening alone
+            may end two fifths of the way from here to ``soft_ratio``.
         summary_ratio: the share of the room a summary may take; less than ``target_ratio``.
         ledger_ratio: the share of the summary's tokens set apart for the ledger, the facts kept
             word for word beside it; they also get what the summary leaves. 0 turns it off.

@@ -15,7 +15,6 @@ from turnmill.contract.context import (
 __all__ = [
     "context_injection",
     "event_text",
-    "preamble",
     "receipt_message",
     "render",
     "render_head",
@@ -37,33 +36,33 @@ def system_message(system: str) -> JsonMessage:
 
 
 def render_head(stored: StoredContext, system: str = "") -> list[JsonMessage]:
-    """The system prompt, if given, and the messages standing for turns up to the watermark."""
+    """The system prompt, if given, and the messages standing for turns up to the watermark.
+
+    What changes least comes first, each kind in messages of its own: a commit that only adds an
+    event, a receipt or facts leaves all before them a byte-identical part of the prompt's prefix.
+    """
     messages: list[JsonMessage] = [system_message(system)] if system else []
-    summary = "" if stored.managed else stored.summary
     if stored.managed:
         # The one exception: specification 002 asks for a system message, word for word.
         content = f"Context summary (managed): {stored.summary}"
         messages.append({"role": "system", "content": content})
-    text = preamble(summary, stored.receipts, stored.watermark, stored.ledger)
-    if text:
-        # A summary quotes users and tools: it must never carry the weight of a system message.
-        messages.append({"role": "user", "content": text})
-    # A message each: an event once shown stays a byte-identical part of the prompt's prefix.
-    messages += [{"role": "user", "content": event_text(event)} for event in stored.events]
+    # A summary quotes users and tools: it must never carry the weight of a system message.
+    messages += [{"role": "user", "content": text} for text in _head_texts(stored)]
     for pin in stored.pins:
         messages += pin.messages
     return messages
 
 
-def preamble(summary: str, receipts: Sequence[Receipt], watermark: int, ledger: str = "") -> str:
-    """The text of the message that opens a compacted context, or ``""`` when there is none."""
-    parts = []
-    if summary:
-        parts.append(f"[Summary of the conversation up to turn {watermark}]\n{summary}\n[End]")
-    parts += [receipt_text(receipt) for receipt in receipts]
-    if ledger:
-        parts.append(f"[Facts kept word for word]\n{ledger}\n[End of facts]")
-    return "\n".join(parts)
+def _head_texts(stored: StoredContext) -> list[str]:
+    """The texts of the head's user messages before its pins."""
+    texts = []
+    if stored.summary and not stored.managed:
+        texts.append(f"[Summary of the conversation so far]\n{stored.summary}\n[End]")
+    texts += map(event_text, stored.events)
+    beside = [receipt_text(receipt) for receipt in stored.receipts]
+    if stored.ledger:
+        beside.append(f"[Facts kept word for word]\n{stored.ledger}\n[End of facts]")
+    return [*texts, "\n".join(beside)] if beside else texts
 
 
 def event_text(event: SummaryEvent) -> str:

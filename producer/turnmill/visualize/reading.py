@@ -8,7 +8,7 @@ from hashlib import sha256
 
 from turnmill.contract.codec import encode_json
 from turnmill.contract.context import JsonMessage
-from turnmill.contract.render import preamble, render_head, system_message
+from turnmill.contract.render import render_head, system_message
 from turnmill.contract.trajectory import Trajectory
 from turnmill.visualize.fates import Fates
 from turnmill.visualize.messages import Shown, Speaker
@@ -58,11 +58,10 @@ def _origins(trajectory: Trajectory, fates: Fates) -> dict[bytes, list[_Origin]]
     if trajectory.system_prompt:
         add(system_message(trajectory.system_prompt), ("System prompt", "", "system"))
     head = render_head(stored.model_copy(update={"pins": ()}))
-    stands = [f"Stands for {span(fates.first, stored.watermark)}"] if stored.managed else []
-    summary = "" if stored.managed else stored.summary
-    if preamble(summary, stored.receipts, stored.watermark, stored.ledger):
-        stands.append(f"Stands for {span(fates.first, stored.watermark)}")
-    stands += [f"Stands for {span(each.first_seq, each.last_seq)}" for each in stored.events]
+    whole = f"Stands for {span(fates.first, stored.watermark)}"
+    events = [f"Stands for {span(each.first_seq, each.last_seq)}" for each in stored.events]
+    beside = len(head) - len(events) - bool(stored.summary)
+    stands = [*([whole] if stored.summary else []), *events, *[whole] * beside]
     for message, words in zip(head, stands, strict=True):
         add(message, (words, link, "stands-for"))
     elided = {(each.seq, each.index): each.message for each in stored.elisions}

@@ -151,13 +151,14 @@ def test_the_extractive_summarizer_leaves_room_for_what_it_does_not_state(
 def test_a_fact_the_summary_does_not_state_stands_beside_it_in_a_user_message() -> None:
     context = splice(planned("rolling"), ["Kim wants something cancelled."], COUNT)
 
-    (head,) = render_head(context)
-    assert head["role"] == "user"
-    assert "[End]\n[Facts kept word for word]\n1 user: " in head["content"]
-    assert head["content"].endswith("\n[End of facts]")
+    summary, facts = render_head(context)
+    assert summary["content"].endswith("\n[End]")
+    assert facts["role"] == "user"
+    assert facts["content"].startswith("[Facts kept word for word]\n1 user: ")
+    assert facts["content"].endswith("\n[End of facts]")
     assert "#W7730021" in context.ledger
     assert "kim@mail.example" in context.ledger
-    assert context.tokens == COUNT([head])
+    assert context.tokens == COUNT([summary, facts])
 
 
 def test_a_fact_the_summary_states_is_not_said_twice() -> None:
@@ -243,13 +244,20 @@ def test_the_ledger_is_no_part_of_a_managed_view_s_system_message() -> None:
     assert "order #W1" in user["content"]
 
 
-def test_the_ledger_stands_before_events_not_among_them() -> None:
+def test_what_changes_least_stands_first_in_messages_of_its_own() -> None:
     event = SummaryEvent(iteration=1, last_iteration=1, first_seq=1, last_seq=2, text="looked")
 
-    ledger, shown = render_head(StoredContext(events=(event,), ledger="1 user: order #W1"))
+    receipt = Receipt(by="window", first_seq=3, last_seq=4, turns=2, tokens=9)
+    before = StoredContext(summary="Some prose.", events=(event,), watermark=Seq(2))
+    after = before.model_copy(
+        update={"watermark": Seq(4), "receipts": (receipt,), "ledger": "1 user: order #W1"}
+    )
 
-    assert "order #W1" in ledger["content"]
-    assert shown["content"].endswith("looked")
+    *head, beside = render_head(after)
+
+    assert head == render_head(before)
+    assert beside["content"].startswith("[Turns 3-4 left out to fit")
+    assert "order #W1" in beside["content"]
 
 
 # the quality score

@@ -97,7 +97,7 @@ def test_each_turn_says_what_became_of_it() -> None:
 
 def test_the_context_says_where_each_message_comes_from() -> None:
     session = compacted()
-    summary = "[Summary of the conversation up to turn 3]\nsummary 1\n[End]"
+    summary = "[Summary of the conversation so far]\nsummary 1\n[End]"
     read = (
         {"role": "system", "content": "Be brief."},
         {"role": "user", "content": summary},

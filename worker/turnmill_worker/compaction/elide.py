@@ -15,26 +15,24 @@ _STUB_SHARE = 0.2
 
 
 def elide(snapshot: Snapshot, count: Count) -> Snapshot:
-    """The snapshot with old tool results shortened, oldest first, until the target is reached.
+    """The snapshot above its target with all its old tool results shortened that are bulky.
 
-    The newest ``recent_turns_to_keep`` turns, pinned turns, open batches and what was elided
-    before stay as they are. Never lengthens anything; elided turns remain whole in the log, and a
-    later summary is made from the whole.
+    All at once: the prompt behind the first one is new to a provider's cache anyway, and the next
+    change is the later for each. The newest ``recent_turns_to_keep`` turns, pinned turns, open
+    batches and what was elided before stay as they are. Never lengthens anything; elided turns
+    remain whole in the log, and a later summary is made from the whole.
     """
     policy = snapshot.policy
-    excess = snapshot.usage.total - snapshot.aim
+    if snapshot.usage.total <= snapshot.aim:
+        return snapshot
     stub_tokens = max(int(policy.elide_over_tokens * _STUB_SHARE), _MIN_STUB_TOKENS)
     made = []
     for turn, index, message in _candidates(snapshot):
-        if excess <= 0:
-            break
-        tokens = count([message])
-        if tokens <= policy.elide_over_tokens:
+        if count([message]) <= policy.elide_over_tokens:
             continue
         elision = _elision(turn, index, message, stub_tokens, count)
         if elision is not None:
             made.append(elision)
-            excess -= elision.tokens_before - elision.tokens_after
     return snapshot.with_elisions(made) if made else snapshot
 
 

@@ -13,7 +13,8 @@ from dataclasses import dataclass, replace
 
 from turnmill.contract.context import SummaryEvent
 from turnmill.contract.render import event_text
-from turnmill_worker.compaction.rolling import summary_budget
+from turnmill_worker.compaction.boundaries import choose_cut
+from turnmill_worker.compaction.rolling import SHARES, rolling_budget, summary_budget
 from turnmill_worker.compaction.room import room_beside
 from turnmill_worker.compaction.snapshot import (
     Count,
@@ -30,6 +31,9 @@ __all__ = ["iterations"]
 _EVENT_TOKENS = 120
 """Two or three sentences."""
 
+_LONG_SHARE = 0.2
+"""An event of a long iteration may have this share of its tokens: a few sentences lose too much."""
+
 _EVENT_SHARE = 0.5
 """An event has at most this share of the tokens it stands for: less would not be worth it."""
 
@@ -44,24 +48,56 @@ def iterations(snapshot: Snapshot, count: Count) -> Plan | None:
     """Cover every iteration but the newest ones with an event each.
 
     An iteration is what carries one ``Turn.iteration``; without, a user's request and what follows.
-    Where that is too much, fewer stay. None when even the newest alone is, or there is no old one.
+    Where that is too much, fewer stay; where even the newest alone is, only its newer part does.
+    None when no part of it may leave, or there is no old one.
     """
     steps = _steps(snapshot, groups(snapshot))
     # An agent must find its last turn in its context.
     least = 0 if snapshot.pending_messages else 1
     most = max(snapshot.policy.keep_recent_iterations, least)
     # The policy says which iterations stay: no cut of its own could reach the target.
-    snapshot = replace(snapshot, goal=max(snapshot.aim, snapshot.limits.soft))
-    if snapshot.usage.total <= snapshot.goal:
-        least = most
-    plans = (_keeping(snapshot, steps, kept, count) for kept in range(most, least - 1, -1))
-    return next((plan for plan in plans if plan is not None), None)
+    roomy = replace(snapshot, goal=max(snapshot.aim, snapshot.limits.soft))
+    if snapshot.usage.total <= roomy.goal:
+        return _covering(roomy, _but_newest(steps, most), count)
+    kept = range(most, least - 1, -1)
+    plans = (_covering(roomy, _but_newest(steps, each), count) for each in kept)
+    whole = next((plan for plan in plans if plan is not None), None)
+    return whole or _covering(snapshot, _up_to_target(snapshot, steps, count), count)
 
 
-def _keeping(snapshot: Snapshot, steps: Sequence[_Step], kept: int, count: Count) -> Plan | None:
-    """The plan that keeps this many of the newest iterations."""
-    old = steps[: max(len(steps) - kept, 0)]
-    old = old[: next((at for at, (_, own) in enumerate(old) if not _is_closed(own)), len(old))]
+def _but_newest(steps: Sequence[_Step], kept: int) -> list[_Step]:
+    """The iterations before this many of the newest, as far as every call is answered."""
+    old = list(steps[: max(len(steps) - kept, 0)])
+    return old[: next((at for at, (_, own) in enumerate(old) if not _is_closed(own)), len(old))]
+
+
+def _up_to_target(snapshot: Snapshot, steps: Sequence[_Step], count: Count) -> list[_Step]:
+    """The oldest groups, iteration by iteration, whose leaving brings the session to its target.
+
+    Where the newest leave less room than the events may have, beside fewer tokens of those.
+    """
+    found = [group for _, own in steps for group in own]
+    whole, most = rolling_budget(snapshot, count), summary_budget(snapshot)
+    cuts = (
+        choose_cut(
+            found,
+            whole + most - int(most * share),
+            pending=bool(snapshot.pending_messages),
+            most_interactions=snapshot.policy.max_interactions,
+        )
+        for share in SHARES
+    )
+    at = next((at for at in cuts if at), 0)
+    old = []
+    for number, own in steps:
+        if at > 0:
+            old.append((number, own[:at]))
+        at -= len(own)
+    return old
+
+
+def _covering(snapshot: Snapshot, old: Sequence[_Step], count: Count) -> Plan | None:
+    """The plan that covers these iterations; None when their events have no room."""
     if not old:
         return None
     plan = Plan(
@@ -104,11 +140,16 @@ def _steps(snapshot: Snapshot, found: Sequence[Group]) -> list[_Step]:
     events = snapshot.stored.events
     steps: list[_Step] = []
     number = events[-1].last_iteration if events else 0
+    # Only the older part of an iteration may have been covered: what follows it has its number.
+    goes_on = bool(events) and events[-1].last_seq == snapshot.stored.watermark
     for group in found:
         explicit = next((t.iteration for t in group.turns if t.iteration is not None), None)
         begins = group.interactions > 0 if explicit is None else explicit != number
         if begins or not steps:
-            number = explicit if explicit is not None else number + 1
+            if explicit is not None:
+                number = explicit
+            elif begins or not goes_on:
+                number += 1
             steps.append((number, []))
         steps[-1][1].append(group)
     return steps
@@ -142,7 +183,8 @@ def _fresh(old: Sequence[_Step], count: Count, *, most: int) -> Iterator[_Entry]
             text="",
         )
         frame = _cost(event, count)
-        wanted = min(_EVENT_TOKENS, int(tokens * _EVENT_SHARE), most - frame)
+        few = max(_EVENT_TOKENS, int(tokens * _LONG_SHARE))
+        wanted = min(few, int(tokens * _EVENT_SHARE), most - frame)
         budget = max(wanted, _LEAST_TOKENS)
         request = SummaryRequest(previous="", records=said, budget_tokens=budget)
         yield _Entry(event, request, frame + budget)

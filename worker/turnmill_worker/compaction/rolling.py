@@ -15,9 +15,9 @@ from turnmill_worker.compaction.snapshot import (
     records,
 )
 
-__all__ = ["ledger_budget", "rolling", "rolling_budget", "summary_budget"]
+__all__ = ["SHARES", "ledger_budget", "rolling", "rolling_budget", "summary_budget"]
 
-_SHARES = (1.0, 0.5, 0.25)
+SHARES = (1.0, 0.5, 0.25)
 """Of the summary's budget, tried in turn."""
 
 _LEAST_TOKENS = 32
@@ -51,7 +51,7 @@ def rolling(snapshot: Snapshot, count: Count) -> Plan | None:
     """
     found = groups(snapshot)
     room = _beside_summary(snapshot, count)
-    for share in _SHARES:
+    for share in SHARES:
         tokens = int(summary_budget(snapshot) * share)
         at = choose_cut(
             found,

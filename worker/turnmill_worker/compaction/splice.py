@@ -77,7 +77,7 @@ def _ledger(plan: Plan, draft: StoredContext, count: Count) -> str:
     """What the context shows of the plan's facts."""
     snapshot, request = plan.snapshot, plan.request
     if not plan.covered or (request is None and not plan.ledger_tokens):
-        # Before events that are only ever appended to, a text must not change.
+        # No room was set apart for facts: those shown so far stay.
         return snapshot.stored.ledger
     if not plan.facts or not plan.ledger_tokens:
         return ""

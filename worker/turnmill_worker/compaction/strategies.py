@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from turnmill_worker.compaction.demands import INTERACTIONS, demands
 from turnmill_worker.compaction.elide import elide, fit_newest
@@ -38,17 +38,25 @@ _WRITING: Mapping[str, Callable[[Snapshot, Count], Plan | None]] = {
     "managed": managed,
 }
 
+_ENOUGH_SHARE: Final = 0.4
+"""Of the way from target to soft limit, where shortening alone may end.
+
+It leaves half of the prompt as it was, where a summary made anew leaves nothing: it may happen
+somewhat more often.
+"""
+
 
 def plan(snapshot: Snapshot, count: Count, *, below: str = "") -> Plan | None:
     """The first plan that brings the session to its goal, or None when nothing is worth doing.
 
-    The goal is the target when tokens are over the soft limit, and what the policy's counts ask
-    for (``demands``). Elisions that do not suffice alone are kept for the rungs after them.
-    ``below`` starts the ladder after the rung of that name: the one that failed.
+    The goal is the target when tokens are over the soft limit (shortening alone may end above it),
+    and what the policy's counts ask for (``demands``). Elisions that do not suffice alone are kept
+    for the rungs after them. ``below`` starts the ladder after the rung of that name: the one
+    that failed.
     """
     asked = demands(snapshot.policy, snapshot.tally)
     roomy = snapshot.usage.total <= snapshot.limits.soft
-    if not asked and snapshot.usage.total <= snapshot.limits.target:
+    if not asked and snapshot.usage.total <= _enough(snapshot):
         return None
     if asked and roomy:
         snapshot = replace(snapshot, goal=snapshot.limits.soft)
@@ -90,17 +98,24 @@ def _cover(snapshot: Snapshot, draft: Snapshot, name: str, count: Count) -> Plan
 
 
 def _elided(snapshot: Snapshot, draft: Snapshot) -> Plan | None:
-    if draft is snapshot or draft.usage.total > draft.aim:
+    enough = _enough(draft)
+    if draft is snapshot or draft.usage.total > enough:
         return None
     stored = draft.stored
     return Plan(
         strategy="images" if _only_pictures(snapshot, draft) else "elide",
-        snapshot=draft,
+        snapshot=replace(draft, goal=enough),
         summary=stored.summary,
         receipts=stored.receipts,
         events=stored.events,
         managed=stored.managed,
     )
+
+
+def _enough(snapshot: Snapshot) -> int:
+    """Most tokens that shortening alone may leave."""
+    limits = snapshot.limits
+    return max(snapshot.aim, limits.target + int(_ENOUGH_SHARE * (limits.soft - limits.target)))
 
 
 def _only_pictures(snapshot: Snapshot, draft: Snapshot) -> bool:

@@ -193,7 +193,8 @@ class Writing:
 
     def _event(self, number: int, own: Sequence[Record]) -> SummaryEvent:
         tokens = sum(self.counter.count(text_of(message)) + 4 for _, message in own)
-        budget = max(min(_EVENT_TOKENS, tokens // 2), _LEAST_TOKENS)
+        few = max(_EVENT_TOKENS, int(tokens * _LONG_SHARE))
+        budget = max(min(few, tokens // 2), _LEAST_TOKENS)
         return SummaryEvent(
             iteration=number,
             last_iteration=number,
@@ -205,6 +206,7 @@ class Writing:
 
 # As `turnmill_worker.compaction.iterations` has them.
 _EVENT_TOKENS: Final = 120
+_LONG_SHARE: Final = 0.2
 _LEAST_TOKENS: Final = 24
 
 
