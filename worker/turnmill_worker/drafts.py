@@ -140,9 +140,11 @@ def scorer_of(before: Snapshot, plan: Plan) -> Scorer | None:
 
 def _known(plan: Plan) -> StoredContext:
     """The plan's context, as far as it is known before its summaries are written."""
-    return plan.snapshot.stored.model_copy(
+    stored = plan.snapshot.stored
+    return stored.model_copy(
         update={
             "summary": "…" if plan.request else plan.summary,
+            "ledger": "…" if plan.request else stored.ledger,
             "watermark": plan.cut,
             "receipts": plan.receipts,
             "events": plan.events,
