@@ -14,6 +14,13 @@ own words); but all invented demands, 80 to 96 % of sentences of tools told as t
 60 % are thrown away), for much of it repeats the user. At 0.4 the swapped ones are 5 to 9 % and
 13 to 19 %, and the last three rates 2 to 18 points lower. At 0.3, which is for goals, thrown away
 are 95 % of invented demands and more, and 3 to 7 % and 6 to 12 % of the swapped ones.
+
+Outside Constraints and Goal, lines tell what happened, with reasons the user did not give, and of
+users that said "yes" to what the assistant proposed. So there only the clause with the demand needs
+that support, and the whole line less, and messages that the user answered support it, too. Of 49
+such lines that real models wrote of their users when they handed them over (tau), none are thrown
+away (of whole lines, without answered messages: 22 %); of the same lines about users of other
+sessions, who mostly wanted something alike, 51 % (90 %).
 """
 
 from __future__ import annotations
@@ -24,7 +31,7 @@ from itertools import chain
 from typing import Final
 
 from turnmill_worker.grounding.words import query_terms
-from turnmill_worker.summarizers.openai.claims import demanded
+from turnmill_worker.summarizers.openai.claims import clauses, demanded
 
 __all__ = ["LEAST_GOAL_SUPPORT", "LEAST_SUPPORT", "Said"]
 
@@ -32,6 +39,9 @@ LEAST_SUPPORT: Final = 0.5
 
 LEAST_GOAL_SUPPORT: Final = 0.3
 """Of a line under Goal: there a model says in words of its own what many messages come to."""
+
+LEAST_LINE_SUPPORT: Final = 0.25
+"""Of the whole of a line elsewhere, which may tell why, too, and what came of a demand."""
 
 _PASSAGE_TERMS: Final = 60
 _SAYS = (
@@ -43,25 +53,43 @@ _SAYING = frozenset(query_terms(_SAYS))
 
 
 class Said:
-    """What the user said, and what an earlier summary says, to look up who said a line."""
+    """What the user said, and what an earlier summary says, to look up who said a line.
 
-    def __init__(self, user: Iterable[str], previous: str = "") -> None:
+    Args:
+        user: the user's messages.
+        answered: messages the user answered: by a "yes", one agrees to what stands there.
+        previous: the earlier summary.
+    """
+
+    def __init__(
+        self, user: Iterable[str], previous: str = "", answered: Iterable[str] = ()
+    ) -> None:
         self._passages: list[frozenset[str]] = []
         self._where: defaultdict[str, list[int]] = defaultdict(list)
-        for passage in chain(*map(_passages, user), _passages_by_line(previous)):
+        self._add(chain(*map(_passages, user), _passages_by_line(previous)))
+        self._own = len(self._passages)
+        self._add(chain(*map(_passages, answered)))
+
+    def _add(self, passages: Iterable[frozenset[str]]) -> None:
+        for passage in passages:
             for term in passage:
                 self._where[term].append(len(self._passages))
             self._passages.append(passage)
 
-    def support(self, line: str) -> float:
-        """The line's support, from 0 to 1; 1 for a line without terms."""
+    def support(self, line: str, *, answered: bool = False) -> float:
+        """The line's support, from 0 to 1; 1 for a line without terms.
+
+        ``answered``: by what the user answered, too.
+        """
         wanted = frozenset(query_terms(demanded(line))) - _SAYING
         if not wanted:
             return 1.0
+        most = len(self._passages) if answered else self._own
         hits: defaultdict[int, int] = defaultdict(int)
         for term in wanted:
             for place in self._where.get(term, ()):
-                hits[place] += 1
+                if place < most:
+                    hits[place] += 1
         if not hits:
             return 0.0
         best = max(hits, key=lambda place: (hits[place], place))
@@ -72,6 +100,14 @@ class Said:
     def unsupported(self, lines: Sequence[str], least: float = LEAST_SUPPORT) -> int:
         """How many of the lines the user did not say."""
         return sum(self.support(line) < least for line in lines)
+
+    def invented(self, lines: Sequence[str]) -> int:
+        """How many of these lines tell a demand that the user neither made nor agreed to."""
+        return sum(
+            min(self.support(clause, answered=True) for clause in clauses(line)) < LEAST_SUPPORT
+            or self.support(line, answered=True) < LEAST_LINE_SUPPORT
+            for line in lines
+        )
 
 
 def _passages(text: str) -> Iterable[frozenset[str]]:

@@ -9,7 +9,7 @@ from typing import Final, Literal
 
 from turnmill_worker.summarizers.openai.answers import Answer
 from turnmill_worker.summarizers.openai.attribution import LEAST_GOAL_SUPPORT, Said
-from turnmill_worker.summarizers.openai.claims import claims, goals
+from turnmill_worker.summarizers.openai.claims import attributed, constraints, goals
 from turnmill_worker.summarizers.openai.language import Spoken
 from turnmill_worker.summarizers.openai.sections import (
     SECTIONS,
@@ -181,11 +181,11 @@ class Checker:
         return None
 
     def _invented(self, parsed: Parsed) -> Fault | None:
-        demands, wishes = claims(parsed), goals(parsed)
-        invented = self.said.unsupported(demands)
+        demands, wishes, told = constraints(parsed), goals(parsed), attributed(parsed)
+        invented = self.said.unsupported(demands) + self.said.invented(told)
         invented += self.said.unsupported(wishes, LEAST_GOAL_SUPPORT)
         if invented:
-            total = len(demands) + len(wishes)
+            total = len(demands) + len(wishes) + len(told)
             detail = f"{invented} of {total} demands of the user are in no message of theirs"
             return Fault("invented", detail)
         return None

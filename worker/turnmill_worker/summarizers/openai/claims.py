@@ -13,7 +13,7 @@ from typing import Final
 
 from turnmill_worker.summarizers.openai.sections import CONSTRAINTS, GOAL, Parsed, lines_of
 
-__all__ = ["claims", "demanded", "goals"]
+__all__ = ["attributed", "clauses", "constraints", "demanded", "goals"]
 
 _USER: Final = (
     r"(?:user|(?:be)?nutzer|anwender|utilisat(?:eur|rice)|usuari[oa]|usuári[oa]|utilizador|utente"
@@ -61,23 +61,51 @@ _PASSIVE: Final = re.compile(
 )
 """What somebody else asked, told or granted the user."""
 
+_CLAUSE_ENDS: Final = re.compile(
+    r"[.:](?=\s|$)|[;(。；（]|,\s|[，、]"
+    r"|\b(?:because|since|after|before|when|while|due to|although|though|which|who"
+    r"|weil|nachdem|parce que|car|après|porque|tras|perché|dopo|omdat|nadat|потому)\b",
+    re.IGNORECASE,
+)
+"""Where what is demanded ends, and what else is told about it begins."""
+
 _COLONS: Final = (":", "：")
 _CONTINUES: Final = re.compile(r"\s+(?![-*•]|\d{1,3}[.)])\S")
 
 
-def claims(parsed: Parsed) -> list[str]:
-    """The lines that say what the user demands: all constraints, and others that say so."""
-    found = lines_of(parsed.bodies.get(CONSTRAINTS, ""))
-    for title, body in parsed.bodies.items():
-        if title != CONSTRAINTS:
-            found += _attributed(body)
-    return found
+def constraints(parsed: Parsed) -> list[str]:
+    """What is a demand of the user by its heading."""
+    return lines_of(parsed.bodies.get(CONSTRAINTS, ""))
+
+
+def attributed(parsed: Parsed) -> list[str]:
+    """The lines elsewhere that say that the user demands something."""
+    return [
+        line
+        for title, body in parsed.bodies.items()
+        if title != CONSTRAINTS
+        for line in _attributed(body)
+    ]
 
 
 def goals(parsed: Parsed) -> list[str]:
     """What else is the user's wish by its heading."""
     lines = lines_of(parsed.bodies.get(GOAL, ""))
     return [line for line in lines if not _says_so(line)]
+
+
+def clauses(line: str) -> list[str]:
+    """What such a line says the user demands, without what it tells of why, and what came of it.
+
+    The whole line where its words do not come behind the user and a demand.
+    """
+    active = _PASSIVE.sub(" ", line)
+    found = [
+        active[word.end() : min(after, ends.start() if ends else after)]
+        for word, after in _demands(active)
+        for ends in (_CLAUSE_ENDS.search(active, word.end()),)
+    ]
+    return [clause for clause in found if len(clause.split()) > 1] or [line]
 
 
 def demanded(line: str) -> str:
@@ -97,13 +125,20 @@ def _attributed(body: str) -> Iterator[str]:
 
 def _says_so(line: str) -> bool:
     active = _PASSIVE.sub(" ", line)
+    return bool(_demands(active) or _OTHERWISE.search(active))
+
+
+def _demands(active: str) -> list[tuple[re.Match[str], int]]:
+    """The words that tell a demand of a user named before, and where the next of them begins."""
     named = -_REACH - 1
+    found = []
     for word in _WORDS.finditer(active):
         if word["user"]:
             named = word.end()
         elif word["demand"] and word.start() - named <= _REACH:
-            return True
-    return bool(_OTHERWISE.search(active))
+            found.append(word)
+    ends = (*(word.start() for word in found[1:]), len(active))
+    return list(zip(found, ends, strict=False))
 
 
 def _items(body: str) -> list[str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Final
 
 from turnmill.contract.names import Seq
@@ -90,7 +91,7 @@ class Work:
         if self.request.latest_input:
             user.append(cleaned(self.request.latest_input, self.setup.redactor))
         return Checker(
-            said=Said(user, self.previous),
+            said=Said(user, self.previous, _answered(self.entries)),
             spoken=Spoken([*spoken, self.previous]),
             last_seq=max([*(seq for seq, _ in self.records), *seqs_in(self.previous)], default=0),
             count=self.count,
@@ -182,6 +183,15 @@ class Work:
                 f"the conversation; at least {_LEAST_INPUT} are needed"
             )
         return room
+
+
+def _answered(entries: Sequence[Entry]) -> list[str]:
+    """What the assistant said right before the user did."""
+    return [
+        entry.text
+        for entry, after in pairwise(entries)
+        if entry.role == "assistant" and after.role == "user"
+    ]
 
 
 def _kept(values: Iterable[str], texts: Sequence[str]) -> str:
