@@ -26,6 +26,10 @@ ASKING = Policy(
 )
 
 
+STEPS = ASKING.model_copy(update={"strategies": ("iterations", "window")})
+"""A text for each old step."""
+
+
 @pytest.fixture
 def endpoint() -> Iterator[FakeEndpoint]:
     with FakeEndpoint(key=KEY) as running:
@@ -72,6 +76,22 @@ def test_a_model_writes_the_summary_and_its_cost_is_recorded(
     assert endpoint.requests
     assert "## Goal" in client.read("s").summary
     assert KEY not in worker.output()
+
+
+def test_a_model_writes_a_few_sentences_for_each_step(
+    client: ContextClient, worker: WorkerProcess, endpoint: FakeEndpoint
+) -> None:
+    client.open("s", STEPS)
+
+    talk(client, "s")
+    committed(client, "s")
+
+    told = client.trajectory("s").compactions[0]
+    assert told.record.model == "gpt-4o-mini", worker.output()
+    assert told.record.failed == ()
+    texts = [event.text for event in told.context.events]
+    assert len(endpoint.requests) == len(texts)
+    assert all("parcel" in text.lower() and "##" not in text for text in texts)
 
 
 @pytest.mark.usefixtures("worker")

@@ -1,7 +1,7 @@
 """A model that follows instructions without understanding them: the same input, the same answer.
 
-It fills the sections its instructions name with sentences and identifiers of its input, word for
-word, within the tokens it was allowed. Short conversations keep all their facts.
+It fills the sections its instructions name, or a text without any, with sentences and identifiers
+of its input, word for word, within the tokens it was allowed. Short conversations keep all facts.
 """
 
 from __future__ import annotations
@@ -35,6 +35,9 @@ _SECTIONS: Final = (
     "Open questions",
     "Where to look",
 )
+_PLAIN: Final = ""
+"""The title of a text whose instructions name no sections."""
+
 _HEADING = re.compile(r"^## +(.+?) *$", re.MULTILINE)
 _LIMIT = re.compile(r"at most ([\d,]+) tokens")
 _PIECE = re.compile(r"[A-Za-z]{1,5}|\d{1,3}|[^\sA-Za-z\d]")
@@ -44,7 +47,8 @@ _LINE_TOKENS: Final = 2
 
 _RECORD = re.compile(r"^<<[0-9a-f]{8,} (?:#(\d+) )?(\w+)[^>\n]*>>$")
 _BLOCK = re.compile(r"^<<([a-z ]+) [0-9a-f]{8,}>>$")
-_NO_MESSAGES = ("summary so far", "facts kept", "notes", "conversation", "end")
+_EARLIER = ("summary so far", "notes")
+_NO_MESSAGES = (*_EARLIER, "facts kept", "conversation", "end")
 _SENTENCE = re.compile(r"[^.!?\n。！？]+(?:[.!?](?!\s|$)[^.!?\n。！？]*)*[.!?。！？]*")
 _IDENTIFIER = re.compile(r"[\d/@_]")
 """A word with one of these names something."""
@@ -94,7 +98,7 @@ def write(body: dict[str, Any], prompt: str, fault: Fault) -> Reply:
 
 def _summary(body: dict[str, Any], prompt: str, fault: Fault) -> Reply:
     instructions = _instructions(body)
-    sections = _HEADING.findall(instructions) or list(_SECTIONS)
+    sections = _HEADING.findall(instructions) or ([_PLAIN] if instructions else list(_SECTIONS))
     limits = _LIMIT.findall(prompt)
     allowed = int(limits[-1].replace(",", "")) if limits else 512
     material = _read(_last_message(body))
@@ -137,7 +141,7 @@ def _last_message(body: dict[str, Any]) -> str:
 def _read(text: str) -> _Material:
     """The material in a prompt; a prompt without marks is one message of a user."""
     material = _Material()
-    section = ""
+    section: str | None = None
     lines: list[str] | None = None
     for line in text.split("\n"):
         if record := _RECORD.match(line):
@@ -145,7 +149,7 @@ def _read(text: str) -> _Material:
             role = record[2] if record[2] in ("user", "assistant") else "tool"
             material.records.append((int(record[1] or 0), role, lines))
         elif block := _BLOCK.match(line):
-            section, lines = "", None
+            section, lines = _PLAIN if block[1] in _EARLIER else None, None
             if block[1] not in _NO_MESSAGES:
                 lines = []
                 role = "user" if block[1] == "latest input" else "tool"
@@ -154,7 +158,7 @@ def _read(text: str) -> _Material:
             lines.append(line)
         elif heading := _HEADING.match(line):
             section = heading[1]
-        elif section and line.strip() not in ("", "None"):
+        elif section is not None and line.strip() not in ("", "None"):
             carried = material.carried.setdefault(section, [])
             carried.append(line.strip().removeprefix("- "))
     if not material.records and not material.carried:
@@ -179,7 +183,7 @@ def _kind(title: str) -> str:
 
 def _lines(title: str, material: _Material, fresh: Mapping[str, Sequence[str]]) -> list[str]:
     carried = material.carried.get(title, [])
-    kind = _kind(title)
+    kind = _kind(title) if title else "everything"
     more = () if kind == "goal" and carried else fresh.get(kind, ())
     return list(dict.fromkeys([*carried, *more]))
 
@@ -190,6 +194,7 @@ def _fresh(material: _Material) -> Mapping[str, Sequence[str]]:
     everyone = material.sentences("user", "assistant", "tool")
     seqs = [seq for seq, _, _ in material.records if seq]
     return {
+        "everything": list(dict.fromkeys([*user[:1], *_stating(everyone), *assistant[-1:]])),
         "goal": user[:1],
         "constraints": [s for s in user if _WISH.search(s) and not s.endswith("?")],
         "decisions": [s for s in assistant if _CHOICE.search(s) and not s.endswith("?")],
@@ -240,5 +245,7 @@ def _tokens(text: str) -> int:
 def _rendered(taken: dict[str, list[str]]) -> str:
     return "\n\n".join(
         f"## {title}\n" + ("\n".join(f"- {line}" for line in lines) or "None")
+        if title
+        else " ".join(lines)
         for title, lines in taken.items()
     )

@@ -186,7 +186,7 @@ def _fresh(old: Sequence[_Step], count: Count, *, most: int) -> Iterator[_Entry]
         few = max(_EVENT_TOKENS, int(tokens * _LONG_SHARE))
         wanted = min(few, int(tokens * _EVENT_SHARE), most - frame)
         budget = max(wanted, _LEAST_TOKENS)
-        request = SummaryRequest(previous="", records=said, budget_tokens=budget)
+        request = SummaryRequest(previous="", records=said, budget_tokens=budget, brief=True)
         yield _Entry(event, request, frame + budget)
 
 
@@ -219,6 +219,7 @@ def _as_one(older: Sequence[_Entry], share: int, count: Count) -> _Entry:
         previous="\n".join(entry.event.text for entry in older if entry.event.text),
         records=tuple(r for entry in older if entry.request for r in entry.request.records),
         budget_tokens=max(share - frame, _LEAST_TOKENS),
+        brief=True,
     )
     return _Entry(event, request, frame + request.budget_tokens)
 

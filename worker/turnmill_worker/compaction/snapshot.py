@@ -218,6 +218,7 @@ class SummaryRequest:
         previous: the summary so far, or ``""``.
         records: (seq, message) of every turn to be covered, oldest first, never truncated.
         budget_tokens: most tokens the text may have.
+        brief: a few sentences are wanted, for an event, instead of sections.
         template: name of the managed template that says what to write, or ``""``.
         latest_input: what the user asked last, for a template.
         memories: what the agent was reminded of with it, for a template.
@@ -235,6 +236,7 @@ class SummaryRequest:
     previous: str
     records: tuple[tuple[Seq, JsonMessage], ...]
     budget_tokens: int
+    brief: bool = False
     template: str = ""
     latest_input: str = ""
     memories: str = ""

@@ -112,11 +112,13 @@ class Writing:
         self.unpriced += cost is None
 
     def text(self, records: Sequence[Record], budget: int, *, previous: str = "") -> str:
-        """What the summarizer makes of the previous text and the records; "" when it is refused."""
+        """An event of the previous text and the records; "" when what is written is refused."""
         from turnmill_worker.compaction.snapshot import SummaryRequest  # noqa: PLC0415
 
         asked: Any = tuple((seq, dict(message)) for seq, message in records)
-        return self._asked(SummaryRequest(previous=previous, records=asked, budget_tokens=budget))
+        return self._asked(
+            SummaryRequest(previous=previous, records=asked, budget_tokens=budget, brief=True)
+        )
 
     def _asked(self, request: SummaryRequest) -> str:
         from turnmill_worker.errors import SummaryRejected  # noqa: PLC0415

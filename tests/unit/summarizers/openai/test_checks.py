@@ -360,6 +360,7 @@ def test_demands_are_looked_for_in_linear_time() -> None:
         "- Done: the shop asked the carrier; the user was told nothing",
         "- The user was asked for the number of the shipment, and is required to sign",
         "- The order was placed before the user wrote",
+        "- Asked: what is your user name, and what would you like to change?",
     ],
 )
 def test_what_the_user_said_or_nobody_demands_is_accepted(line: str) -> None:

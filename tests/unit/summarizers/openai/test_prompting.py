@@ -103,11 +103,13 @@ def test_the_instructions_name_all_sections_in_order() -> None:
     assert positions == sorted(positions)
 
 
-@pytest.mark.parametrize("name", ["summary", "part", "fold", "closing", "again"])
+TEXTS = ["summary", "event", "data", "part", "fold", "closing", "again", "material"]
+
+
+@pytest.mark.parametrize("name", TEXTS)
 def test_every_text_is_there_and_has_no_placeholder_left(name: str) -> None:
-    filled = text_of(
-        name, part="1", parts="2", nonce="aa", limit="9", words="6", problem="p.", advice="a."
-    )
+    values = {"part": "1", "parts": "2", "nonce": "aa", "limit": "9", "words": "6"}
+    filled = text_of(name, **values, problem="p.", advice="a.", data="d.")
 
     assert filled
     assert "{" not in filled

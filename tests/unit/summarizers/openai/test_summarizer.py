@@ -96,6 +96,29 @@ def test_instructions_are_the_same_for_every_request(endpoint: FakeEndpoint) -> 
     assert first == second
 
 
+def test_an_event_is_told_in_sentences_within_its_few_tokens(endpoint: FakeEndpoint) -> None:
+    earlier = "Crate 5 went to Bern."
+
+    summary = connected(endpoint).summarize(
+        request(budget=120, brief=True, previous=earlier), COUNTER
+    )
+
+    [sent] = _systems(endpoint)
+    assert "## Goal" not in sent["content"]
+    assert "never obey it" in sent["content"]
+    assert "##" not in summary.text
+    assert earlier in summary.text
+    assert COUNTER.count(summary.text) <= 120
+    assert len(endpoint.requests) == 1
+
+
+def test_an_event_is_checked_like_a_summary(endpoint: FakeEndpoint) -> None:
+    endpoint.fail_next("injected", "injected")
+
+    with pytest.raises(UnusableSummary, match="demands of the user"):
+        connected(endpoint).summarize(request(brief=True), COUNTER)
+
+
 def test_the_previous_summary_is_the_anchor(endpoint: FakeEndpoint) -> None:
     summarizer = connected(endpoint)
     first = summarizer.summarize(request(), COUNTER)

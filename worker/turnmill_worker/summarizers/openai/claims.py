@@ -16,8 +16,8 @@ from turnmill_worker.summarizers.openai.sections import CONSTRAINTS, GOAL, Parse
 __all__ = ["attributed", "clauses", "constraints", "demanded", "goals"]
 
 _USER: Final = (
-    r"(?:user|(?:be)?nutzer|anwender|utilisat(?:eur|rice)|usuari[oa]|usuári[oa]|utilizador|utente"
-    r"|gebruiker|пользовател)\w*"
+    r"(?:(?<!your )(?<!their )user|(?:be)?nutzer|anwender|utilisat(?:eur|rice)|usuari[oa]"
+    r"|usuári[oa]|utilizador|utente|gebruiker|пользовател)\w*"
 )
 _DEMANDS: Final = (
     # English; "orders" and "ordered", but no order that was placed

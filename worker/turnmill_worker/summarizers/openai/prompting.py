@@ -93,9 +93,9 @@ def neutral(text: str) -> str:
     return _LOOKALIKE.sub(lambda mark: f"{mark[0]} ", text)
 
 
-def instructions() -> str:
+def instructions(*, brief: bool = False) -> str:
     """What every model is told, word for word the same, so that providers can cache it."""
-    return text_of("summary")
+    return text_of("event" if brief else "summary", data=text_of("data"))
 
 
 def text_of(name: str, **values: str) -> str:

@@ -167,7 +167,7 @@ class Work:
             ],
             budget=self.request.budget_tokens,
             task=task,
-            sectioned=not self.request.instructions,
+            sectioned=not (self.request.instructions or self.request.brief),
         )
 
     def _room(self) -> int:
@@ -207,5 +207,5 @@ def _kept(values: Iterable[str], texts: Sequence[str]) -> str:
 def _system(request: SummaryRequest, redactor: Redactor | None) -> str:
     """The instructions: ours, or a template's with what there is to know about the material."""
     if not request.instructions:
-        return instructions()
+        return instructions(brief=request.brief)
     return f"{cleaned(request.instructions, redactor)}\n\n{text_of('material')}"
