@@ -15,6 +15,7 @@ from turnmill import (
     InvalidName,
     InvalidPolicy,
     NotAnswered,
+    Policy,
 )
 from turnmill.embedded import EmbeddedRedis
 
@@ -85,7 +86,7 @@ def test_what_no_worker_could_answer_is_refused_at_once(
         call(either)
 
 
-@pytest.mark.parametrize(
+STORED = pytest.mark.parametrize(
     "call",
     [
         lambda client, policy: client.open("new", policy),
@@ -93,6 +94,23 @@ def test_what_no_worker_could_answer_is_refused_at_once(
     ],
     ids=["open", "set_policy"],
 )
+
+
+@STORED
+@pytest.mark.parametrize(
+    ("changes", "says"), [({"soft_ratio": 5}, "soft_ratio"), ({"encoding": 5}, "encoding")]
+)
+def test_a_copy_that_nobody_checked_is_refused_before_reads_would_fail_on_it(
+    either: Surface, call: Callable[[Surface, Any], Any], changes: dict[str, Any], says: str
+) -> None:
+    with pytest.raises(InvalidPolicy, match=says):
+        call(either, Policy().model_copy(update=changes))
+
+    assert either.sessions() == []
+    assert either.policies() == {}
+
+
+@STORED
 @pytest.mark.parametrize("policy", [{"max_tokens": 4096}, 4096])
 def test_a_policy_that_is_none_is_refused_and_nothing_is_stored(
     either: Surface, call: Callable[[Surface, Any], Any], policy: Any

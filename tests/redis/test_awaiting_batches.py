@@ -66,6 +66,9 @@ class Patient:
     def close(self) -> None:
         """Leave no connection to the endpoint: a process keeps one pool, and here are many."""
         configured._endpoint(self._settings, os.getpid()).close()
+        # The next test's endpoint may get the same port, and so have the same settings.
+        configured._endpoint.cache_clear()
+        configured._summarizer.cache_clear()
 
     @property
     def keys(self) -> SessionKeys:

@@ -44,7 +44,7 @@ class Opening(Base):
         if system_prompt is not None and not isinstance(system_prompt, str):
             raise InvalidTurn(f"system_prompt: must be a str, got {type(system_prompt).__name__}")
         if policy is not None:
-            _check_policy(policy)
+            policy = _valid(policy)
         chosen = policy or DEFAULT_POLICY
         tokens = bound([system_message(system_prompt)]) if system_prompt else 0
         words = load_script(LUA, "open").call(
@@ -111,8 +111,7 @@ class Opening(Base):
 
     def put_policy(self, name: str, policy: Policy) -> Command:
         """Give the namespace a policy under a name."""
-        _check_policy(policy)
-        body = policy.model_dump_json()
+        body = _valid(policy).model_dump_json()
         return ("HSET", policies_key(self.namespace), policy_name(name), body)
 
     def list_policies(self) -> Command:
@@ -132,9 +131,14 @@ class Opening(Base):
         return ("HMGET", self._keys(session)[1].meta, "policy", "policy_name")
 
 
-def _check_policy(policy: object) -> None:
-    """Raise InvalidPolicy when it is none, before anything is sent."""
+def _valid(policy: object) -> Policy:
+    """The policy as every read will load it: ``model_copy(update=…)`` checks nothing.
+
+    Raises:
+        InvalidPolicy: it is none, or a field is wrong; nothing was sent.
+    """
     if not isinstance(policy, Policy):
         raise InvalidPolicy(
             f"policy: must be a Policy, got {type(policy).__name__}; Policy(**fields) makes one"
         )
+    return Policy(**policy.model_dump(warnings=False))

@@ -43,8 +43,8 @@ _NEEDS = {
 }
 """Fields that say nothing without a strategy, unless they are as they are by default."""
 
-_FOR_A_MODEL = ("model", "fallback_model", "batch")
-"""Fields that say nothing where no model is asked."""
+_FOR_A_MODEL = ("model", "fallback_model")
+"""Fields that say nothing where no model is asked; who says "extractive" is taken to know it."""
 
 
 class Limits(BaseModel):
@@ -205,7 +205,8 @@ class Policy(BaseModel):
             raise ValueError(f"encoding must be one of {', '.join(ENCODINGS)}")
         if self.image_formula not in FORMULAS:
             raise ValueError(f"image_formula must be one of {', '.join(FORMULAS)}")
-        for field in _FOR_A_MODEL:
+        unsaid = () if "summarizer" in self.model_fields_set else _FOR_A_MODEL
+        for field in ("batch", *unsaid):
             if getattr(self, field) and self.summarizer != "openai":
                 raise ValueError(
                     f"{field}={getattr(self, field)!r} needs summarizer='openai', "

@@ -45,6 +45,15 @@ def test_a_refusal_names_what_disagrees(fields: dict[str, Any], says: str) -> No
         Policy(**fields)
 
 
+def test_models_can_be_switched_off_where_they_are_named() -> None:
+    asking = Policy(summarizer="openai", model="gpt-4o", fallback_model="small")
+
+    off = asking.model_copy(update={"summarizer": "extractive"})
+
+    assert Policy.from_json(off.model_dump_json()) == off
+    assert Policy(summarizer="extractive", model="gpt-4o").model == "gpt-4o"
+
+
 def test_a_policy_that_is_not_json_is_refused() -> None:
     with pytest.raises(InvalidPolicy):
         Policy.from_json(b"{")
