@@ -54,6 +54,12 @@ def backoff(timeout_s: float) -> ExponentialBackoff:
     return ExponentialBackoff(cap=timeout_s / 20, base=timeout_s / 100)
 
 
+def redis_now_ms(client: Any) -> int:
+    """The time by Redis' clock, as scripts write it: those of clients and workers differ."""
+    seconds, micros = client.time()
+    return int(seconds * 1000 + micros // 1000)
+
+
 def run_script(client: Any, script: Script, words: Sequence[str | bytes | int]) -> Any:
     """The script's reply, sending its source where the server does not have it.
 

@@ -12,16 +12,15 @@ from typing import Any
 import redis
 import structlog
 
+from turnmill.client import redis_now_ms
 from turnmill.contract.codec import encode_json
-from turnmill.contract.keys import SUMMARIZERS
+from turnmill.contract.keys import SUMMARIZERS, SUMMARIZERS_MS
 
 __all__ = ["Announcement"]
 
 log = structlog.get_logger()
 
 EVERY_S = 15.0
-FORGOTTEN_MS = 60_000
-"""A worker that has said nothing for as long is not there any more."""
 
 
 class Announcement:
@@ -60,10 +59,9 @@ class Announcement:
                 return
 
     def _announce(self) -> None:
-        seconds, micros = self._redis.time()
-        now_ms = seconds * 1000 + micros // 1000
+        now = redis_now_ms(self._redis)
         with self._redis.pipeline(transaction=False) as pipe:
-            pipe.zadd(SUMMARIZERS, {self._entry: now_ms})
-            pipe.zremrangebyscore(SUMMARIZERS, "-inf", now_ms - FORGOTTEN_MS)
-            pipe.pexpire(SUMMARIZERS, FORGOTTEN_MS)
+            pipe.zadd(SUMMARIZERS, {self._entry: now})
+            pipe.zremrangebyscore(SUMMARIZERS, "-inf", now - SUMMARIZERS_MS)
+            pipe.pexpire(SUMMARIZERS, SUMMARIZERS_MS)
             pipe.execute()

@@ -8,7 +8,7 @@ from typing import Final
 
 from turnmill.contract.context import JsonMessage, StoredContext
 from turnmill.contract.legality import CallTracker
-from turnmill.contract.memories import is_memories
+from turnmill.contract.memories import without_memories
 from turnmill.contract.names import Seq
 from turnmill.contract.outcomes import Compaction
 from turnmill.contract.render import render_head
@@ -119,8 +119,7 @@ def scorer_of(before: Snapshot, plan: Plan) -> Scorer | None:
     if not plan.covered:
         older = max(len(kept) - before.policy.recent_turns_to_keep, 0)
         covered = [(t.seq, message) for t in kept[:older] for message in t.original]
-    # Memories come from elsewhere: a summary does not keep them.
-    covered = [record for record in covered if not is_memories(record[1])]
+    covered = without_memories(covered)  # a summary does not keep them
     if not covered:
         return None
     return Scorer(

@@ -18,7 +18,7 @@ from turnmill_worker.deferring import may_wait, pause_s
 from turnmill_worker.drafts import Draft
 from turnmill_worker.errors import SummaryDeferred, SummaryRejected
 from turnmill_worker.ports import Counter, Hints, Lease, Sessions, Waiting
-from turnmill_worker.spending import Tried
+from turnmill_worker.spending import Spent, Tried
 from turnmill_worker.values import SessionRef
 from turnmill_worker.writing import Writer
 
@@ -201,9 +201,8 @@ class Ladder:
 
     def _defer(self, error: SummaryDeferred, times: int) -> Outcome:
         """Wait for the models, unless turns that came meanwhile leave no room to."""
-        spent = sum((each.spent for each in self._poor), self._wasted)
         after_s = pause_s(times, at_least_s=error.retry_after_s, chance=self._means.chance())
-        if self._lease.defer(self._now, after_s=after_s, spent=spent, failed=error.failed):
+        if self._lease.defer(self._now, after_s=after_s, spent=self._spent, failed=error.failed):
             after_s = 0.0
             self._hint_again()
         return self._outcome("deferred", failed=error.failed, retry_s=round(after_s, 1))
@@ -224,15 +223,19 @@ class Ladder:
             return self.commit(best)
         # What is not good enough now is no better a turn later: wait for a step's worth of them.
         step = max(int(limits.room * self._now.policy.min_progress_ratio), 1)
-        spent = sum((each.spent for each in self._poor), self._wasted)
         again = min(now + step, max(limits.urgent, now) + 1)
-        if self._lease.put_off(self._now, until_tokens=again, spent=spent):
+        if self._lease.put_off(self._now, until_tokens=again, spent=self._spent):
             self._hint_again()
         if best is None:
             return self._outcome("no-plan", rejected=rejected)
         return self._outcome(
             "below-quality", strategy=best.plan.strategy, quality=best.score, rejected=rejected
         )
+
+    @property
+    def _spent(self) -> Spent:
+        """On all that was not committed."""
+        return sum((each.spent for each in self._poor), self._wasted)
 
     def _hint_again(self) -> None:
         self._means.hints.send(jobs.COMPACT, self._ref)

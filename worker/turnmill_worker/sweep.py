@@ -15,6 +15,7 @@ from typing import Any, Protocol
 import redis
 import structlog
 
+from turnmill.client import redis_now_ms
 from turnmill.contract import jobs
 from turnmill.contract.keys import NAMESPACES, SHARDS, SWEEP_LEASE, session_keys, shard_keys
 from turnmill.contract.names import Namespace, SessionId
@@ -74,7 +75,7 @@ class Sweeper:
     def run(self) -> int:
         """Hint what was missed in every namespace; returns how many hints were sent."""
         self._passes += 1
-        now_ms = self._now_ms()
+        now_ms = redis_now_ms(self._redis)
         names = [Namespace(name.decode()) for name in sorted(self._redis.smembers(NAMESPACES))]
         if self._passes % EXPIRY_EVERY == 0:
             for name in names:
@@ -93,11 +94,6 @@ class Sweeper:
         if sent:
             log.info("swept", backlog=len(backlog), due=len(due), hints=sent)
         return sent
-
-    def _now_ms(self) -> int:
-        """By Redis' clock, as the lists' scores are: workers' clocks differ."""
-        seconds, micros = self._redis.time()
-        return int(seconds * 1000 + micros // 1000)
 
     def _unarchived(
         self, namespace: Namespace, now_ms: int

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import cache, partial
 
@@ -11,6 +11,7 @@ from turnmill.contract.errors import InvalidTemplate, Transient, UnknownTemplate
 from turnmill.contract.render import render_head
 from turnmill.contract.shorten import shorten
 from turnmill_worker.compaction.apart import with_facts
+from turnmill_worker.compaction.quality import Scorer
 from turnmill_worker.compaction.readable import readable
 from turnmill_worker.compaction.snapshot import (
     Count,
@@ -73,13 +74,15 @@ class Writer:
             Transient: all failed, the last one too for a reason that may pass.
         """
         plan = with_facts(plan, counter.count)
+        # One for all who write: what they are measured by is the same.
+        scorer = cache(partial(scorer_of, snapshot, plan))
         tries: list[Draft | Failure] = []
         summarizers = self._summarizers(snapshot.policy)
         for at, summarizer in enumerate(summarizers, 1):
             if patient and at == len(summarizers):
                 _defer(tries)
             try:
-                draft = self._draft(snapshot, plan, counter, count, summarizer)
+                draft = self._draft(snapshot, plan, counter, count, summarizer, scorer)
             except (SummaryRejected, SummarizerFailed, Transient) as error:
                 tries.append(error)
                 continue
@@ -95,12 +98,12 @@ class Writer:
         counter: Counter,
         count: Count,
         summarizer: Summarizer,
+        scorer: Callable[[], Scorer | None],
     ) -> Draft:
         """The context this plan leads to, with texts by this summarizer."""
         template = self._template(plan)
         requests = [filled(request, template, snapshot) for request in plan.requests]
         summaries: tuple[Summary, ...] = ()
-        scorer = cache(partial(scorer_of, snapshot, plan))
         try:
             with meanwhile(scorer):
                 for request in requests:

@@ -8,17 +8,15 @@ from typing import Any
 
 from turnmill.cli.diagnosing import Check
 from turnmill.cli.output import count
+from turnmill.client import redis_now_ms
 from turnmill.contract.codec import decode_json
-from turnmill.contract.keys import SHARDS, SUMMARIZERS, session_keys, shard_keys
+from turnmill.contract.keys import SHARDS, SUMMARIZERS, SUMMARIZERS_MS, session_keys, shard_keys
 from turnmill.contract.names import Namespace, SessionId
 
 __all__ = ["examine_summaries"]
 
 NEWEST = 16
 """Sessions per shard whose policies are looked at: those that were pushed to last."""
-
-SILENT_MS = 60_000
-"""A worker that has not announced itself for as long is not there."""
 
 MOST_NAMED = 3
 
@@ -68,8 +66,7 @@ def _asks(policy: bytes | None) -> bool:
 
 
 def _workers(client: Any) -> list[dict[str, str]]:
-    seconds, micros = client.time()
-    since_ms = seconds * 1000 + micros // 1000 - SILENT_MS
+    since_ms = redis_now_ms(client) - SUMMARIZERS_MS
     return [json.loads(entry) for entry in client.zrangebyscore(SUMMARIZERS, since_ms, "+inf")]
 
 

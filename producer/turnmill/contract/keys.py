@@ -68,6 +68,7 @@ __all__ = [
     "NAMESPACES",
     "SHARDS",
     "SUMMARIZERS",
+    "SUMMARIZERS_MS",
     "SWEEP_LEASE",
     "WAITING",
     "AskKeys",
@@ -92,6 +93,8 @@ NAMESPACES = "turnmill:namespaces"
 SWEEP_LEASE = "turnmill:sweep"
 ENDPOINTS = "turnmill:endpoints"
 SUMMARIZERS = "turnmill:summarizers"
+SUMMARIZERS_MS = 60_000
+"""A worker that has not announced itself there for as long is gone."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Final
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, Final, TypeVar
 
 from turnmill.contract.context import JsonMessage
 from turnmill.contract.results import GroundedMemory
 
-__all__ = ["MEMORIES", "is_memories", "memories_message"]
+__all__ = ["MEMORIES", "is_memories", "memories_message", "without_memories"]
+
+Record = TypeVar("Record", bound=tuple[int, Mapping[str, Any]])
 
 MEMORIES: Final = "memories"
 """The name of such a message: what it holds never becomes a memory or part of a summary."""
@@ -62,3 +64,8 @@ def _line(memory: GroundedMemory) -> str:
 def _plain(text: str) -> str:
     """The text on one line, without invisible characters and without our brackets."""
     return _FRAME.sub("(", " ".join(_INVISIBLE.sub("", text).split()))
+
+
+def without_memories(records: Iterable[Record]) -> list[Record]:
+    """Those of the (seq, message) that are of the conversation: memories are from elsewhere."""
+    return [record for record in records if not is_memories(record[1])]

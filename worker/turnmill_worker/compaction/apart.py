@@ -11,7 +11,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Any, Final
 
-from turnmill.contract.memories import is_memories
+from turnmill.contract.memories import without_memories
 from turnmill.contract.names import Seq
 from turnmill_worker.compaction.ledger import Count as CountText
 from turnmill_worker.compaction.ledger import Fact, beside, ledger, ledger_text, ranking
@@ -47,18 +47,13 @@ def with_facts(plan: Plan, count: CountText) -> Plan:
     facts, request, read = snapshot.facts, plan.request, None
     if plan.covered:
         said = records(plan.covered)
-        read = read_units(told(said))
+        read = read_units(without_memories(said))
         facts = facts_after(facts, said, summary_budget(snapshot), count, read)
         if request is not None and request.records == said:
             request = replace(request, read=read)
     if request is not None and plan.ledger_tokens:
         request = reserve(request, facts, plan.ledger_tokens, count)
     return replace(plan, facts=facts, request=request, read=read)
-
-
-def told(said: Sequence[tuple[Seq, dict[str, Any]]]) -> list[tuple[Seq, dict[str, Any]]]:
-    """The messages that are part of the conversation: memories an agent was shown are not."""
-    return [record for record in said if not is_memories(record[1])]
 
 
 def facts_after(
@@ -73,7 +68,7 @@ def facts_after(
     ``read`` are the messages as units, without memories, where somebody has read them.
     """
     most = min(_STORED * budget_tokens, _MOST_STORED_TOKENS)
-    return ledger(known, told(said), most, count, read)
+    return ledger(known, without_memories(said), most, count, read)
 
 
 def reserve(

@@ -26,7 +26,7 @@ from turnmill_worker.compaction.snapshot import (
     records,
 )
 
-__all__ = ["iterations"]
+__all__ = ["event_tokens", "iterations"]
 
 _EVENT_TOKENS = 120
 """Two or three sentences."""
@@ -183,11 +183,15 @@ def _fresh(old: Sequence[_Step], count: Count, *, most: int) -> Iterator[_Entry]
             text="",
         )
         frame = _cost(event, count)
-        few = max(_EVENT_TOKENS, int(tokens * _LONG_SHARE))
-        wanted = min(few, int(tokens * _EVENT_SHARE), most - frame)
-        budget = max(wanted, _LEAST_TOKENS)
+        budget = max(min(event_tokens(tokens), most - frame), _LEAST_TOKENS)
         request = SummaryRequest(previous="", records=said, budget_tokens=budget, brief=True)
         yield _Entry(event, request, frame + budget)
+
+
+def event_tokens(tokens: int) -> int:
+    """Most tokens of the event of an iteration of so many tokens."""
+    few = max(_EVENT_TOKENS, int(tokens * _LONG_SHARE))
+    return min(few, int(tokens * _EVENT_SHARE))
 
 
 def _fold(entries: Sequence[_Entry], share: int, count: Count) -> list[_Entry]:

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import groupby
 from typing import Any, Literal
 
-from turnmill.client import run_script
+from turnmill.client import redis_now_ms, run_script
 from turnmill.contract.keys import SHARDS, SessionKeys, session_keys, shard_keys, shard_of
 from turnmill.contract.names import Namespace, Seq, SessionId, Version
 from turnmill.contract.scripts import load_script
@@ -82,9 +82,8 @@ class RedisOutgoing:
         """The archive has none of it; unless ``settled``, look again when late drains are over."""
         key = shard_keys(ref.namespace, shard_of(ref.session)).forgotten
         member = f"{at_us}:{ref.session}"
-        seconds, micros = self._redis.time()
-        at_ms, now_ms = at_us // 1000, seconds * 1000 + micros // 1000
-        if settled or now_ms - at_ms > self._late_drain_ms:
+        at_ms = at_us // 1000
+        if settled or redis_now_ms(self._redis) - at_ms > self._late_drain_ms:
             self._redis.zrem(key, member)
         else:
             self._redis.zadd(key, {member: at_ms + self._late_drain_ms + 1}, xx=True)

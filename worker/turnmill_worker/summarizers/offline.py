@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from turnmill.contract.memories import is_memories
+from turnmill.contract.memories import without_memories
 from turnmill_worker.compaction.snapshot import SummaryRequest
 from turnmill_worker.ports import Counter
 from turnmill_worker.summarizers.extractive import extract
@@ -17,7 +17,7 @@ class ExtractiveSummarizer:
     def summarize(self, request: SummaryRequest, counter: Counter) -> Summary:
         """The most telling parts of the previous summary and the records, within the budget."""
         text = extract(
-            [record for record in request.records if not is_memories(record[1])],
+            without_memories(request.records),
             previous=request.previous,
             budget_tokens=request.budget_tokens,
             count=counter.count,

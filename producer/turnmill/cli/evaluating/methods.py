@@ -194,9 +194,10 @@ class Writing:
         return text if room > 0 and count(text) <= budget else "\n".join(texts[at:])
 
     def _event(self, number: int, own: Sequence[Record]) -> SummaryEvent:
+        from turnmill_worker.compaction.iterations import event_tokens  # noqa: PLC0415
+
         tokens = sum(self.counter.count(text_of(message)) + 4 for _, message in own)
-        few = max(_EVENT_TOKENS, int(tokens * _LONG_SHARE))
-        budget = max(min(few, tokens // 2), _LEAST_TOKENS)
+        budget = max(event_tokens(tokens), _LEAST_TOKENS)
         return SummaryEvent(
             iteration=number,
             last_iteration=number,
@@ -206,9 +207,6 @@ class Writing:
         )
 
 
-# As `turnmill_worker.compaction.iterations` has them.
-_EVENT_TOKENS: Final = 120
-_LONG_SHARE: Final = 0.2
 _LEAST_TOKENS: Final = 24
 
 

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from functools import partial
 from typing import Any
 
 from turnmill.contract.context import JsonMessage
-from turnmill.contract.memories import is_memories
 from turnmill.contract.names import Seq
 from turnmill_worker.summarizers.openai.prompting import Entry, neutral
 from turnmill_worker.summarizers.openai.redaction import Redactor
 
-__all__ = ["cleaned", "entry_of", "told"]
+__all__ = ["cleaned", "entry_of"]
 
 # Pictures inside text: a data URL, or what the bytes of PNG, JPEG, GIF, WebP, TIFF, BMP, AVIF, HEIC
 # and SVG begin with; in one run, or in lines, as MIME has them; JSON may have escaped both.
@@ -39,11 +38,6 @@ at the head of the pattern it would be looked for at every character."""
 _LEAST_URL_CHARS = 80
 _LEAST_BARE_CHARS = 256
 _PICTURES = ("image_url", "input_image", "image")
-
-
-def told(records: Sequence[tuple[Seq, JsonMessage]]) -> list[tuple[Seq, JsonMessage]]:
-    """The records that are part of the conversation: memories an agent was shown are not."""
-    return [(seq, message) for seq, message in records if not is_memories(message)]
 
 
 def entry_of(seq: Seq, message: JsonMessage, redactor: Redactor | None) -> Entry:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Final
 
+from turnmill.contract.memories import without_memories
 from turnmill.contract.names import Seq
 from turnmill_worker.compaction.apart import told_apart
 from turnmill_worker.compaction.snapshot import SummaryRequest
@@ -17,7 +18,7 @@ from turnmill_worker.summarizers.openai.attribution import Said
 from turnmill_worker.summarizers.openai.checks import Checker, seqs_in
 from turnmill_worker.summarizers.openai.chunks import chunks, packed
 from turnmill_worker.summarizers.openai.client import ModelOptions, Prompt
-from turnmill_worker.summarizers.openai.entries import cleaned, entry_of, told
+from turnmill_worker.summarizers.openai.entries import cleaned, entry_of
 from turnmill_worker.summarizers.openai.errors import SummarizerMisconfigured, UnusableSummary
 from turnmill_worker.summarizers.openai.gated import Endpoint
 from turnmill_worker.summarizers.openai.language import Spoken
@@ -65,7 +66,7 @@ class Work:
         self.setup = setup
         self.request = request
         self.count = counter.count
-        self.records = told(request.records)
+        self.records = without_memories(request.records)
         self.entries = [entry_of(seq, message, setup.redactor) for seq, message in self.records]
         self.previous = cleaned(request.previous, setup.redactor)
         self.system = _system(request, setup.redactor)
