@@ -39,7 +39,7 @@ format: setup  ## Rewrite the code the way check wants it
 	$(BIN)/ruff check --fix .
 
 bench: setup  ## Run the benchmarks (ratios within one run; see docs/benchmarks.md)
-	$(BIN)/python -m tests.benchmarks
+	$(BIN)/python -m benchmarks
 
 clean:  ## Remove the virtual environment and build products
 	rm -rf $(VENV) build dist .coverage .coverage.* .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

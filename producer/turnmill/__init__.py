@@ -10,8 +10,10 @@
     messages = client.read("agent-7").messages
 """
 
-from turnmill.aio import AsyncContextClient
-from turnmill.client import ContextClient
+from turnmill._async.client import AsyncContextClient
+from turnmill._async.session import AsyncContextManager
+from turnmill._sync.client import ContextClient
+from turnmill._sync.session import ContextManager
 from turnmill.contract.context import (
     Context,
     Pushed,
@@ -59,8 +61,6 @@ from turnmill.contract.results import (
 )
 from turnmill.contract.trajectory import CommittedContext, Trajectory, TrajectoryTurn
 from turnmill.contract.turns import Message, Turn
-from turnmill.manager import ContextManager
-from turnmill.managing import AsyncContextManager
 from turnmill.wake import CeleryWaker, HintCounts, SilentWaker, Waker
 
 # fmt: off

@@ -14,7 +14,7 @@ from turnmill.contract.codec import decode_json, encode_json
 from turnmill.contract.context import Context, JsonMessage, StoredContext, TailTurn, Usage
 from turnmill.contract.errors import CorruptContext
 from turnmill.contract.estimate import bound_turn
-from turnmill.contract.images import DEFAULT_FORMULA, FORMULAS, ImageFormula
+from turnmill.contract.images.cost import DEFAULT_FORMULA, FORMULAS, ImageFormula
 from turnmill.contract.legality import CallTracker
 from turnmill.contract.names import Seq, SessionId
 from turnmill.contract.policy import Policy

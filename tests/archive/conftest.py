@@ -13,7 +13,7 @@ import pytest
 from tests.archive.postgres import Postgres, postgres_bin
 from turnmill.contract.names import Namespace, SessionId
 from turnmill_worker.archive import SqlArchive
-from turnmill_worker.values import SessionRef
+from turnmill_worker.ports.values import SessionRef
 
 MakeUrl = Callable[[], str]
 

@@ -26,8 +26,8 @@ from turnmill_worker.archive import (
     SqlArchive,
     engine,
 )
-from turnmill_worker.records import Batch, Memory
-from turnmill_worker.values import SessionRef
+from turnmill_worker.ports.records import Batch, Memory
+from turnmill_worker.ports.values import SessionRef
 
 SECRET = "the launch code is 0000"  # noqa: S105 - what must not be quoted
 SAID = turn(1, {"role": "user", "content": SECRET}, blobs=(picture(b"x").sha256,))

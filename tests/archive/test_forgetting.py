@@ -11,8 +11,8 @@ from tests.archive.records import EPOCH, LATER, compaction, picture, session, tu
 from turnmill.contract.names import Namespace
 from turnmill_worker.archive import SqlArchive
 from turnmill_worker.archive.schema import METADATA
-from turnmill_worker.records import Batch, Memory, Removed
-from turnmill_worker.values import SessionRef
+from turnmill_worker.ports.records import Batch, Memory, Removed
+from turnmill_worker.ports.values import SessionRef
 
 SHOP = Namespace("shop")
 MINE, SHARED = picture(b"mine" * 300), picture(b"shared" * 300)

@@ -7,8 +7,8 @@ import pytest
 from tests.archive.records import EPOCH, LATER, compaction, session, turn
 from turnmill.contract.names import Namespace, Seq
 from turnmill_worker.archive import SqlArchive
-from turnmill_worker.records import Batch, Memory
-from turnmill_worker.values import SessionRef
+from turnmill_worker.ports.records import Batch, Memory
+from turnmill_worker.ports.values import SessionRef
 
 SHOP = Namespace("shop")
 BASE = f"agent-7:{EPOCH}"

@@ -16,8 +16,8 @@ from turnmill_worker.archive import ArchiveFailed, ArchiveTooNew, SqlArchive
 from turnmill_worker.archive.engine import make_engine
 from turnmill_worker.archive.migrate import MIGRATIONS, VERSION_TABLE, migrate, revisions
 from turnmill_worker.archive.schema import METADATA
-from turnmill_worker.records import Batch
-from turnmill_worker.values import SessionRef
+from turnmill_worker.ports.records import Batch
+from turnmill_worker.ports.values import SessionRef
 
 NEXT = """
 import sqlalchemy as sa

@@ -11,8 +11,8 @@ from tests.archive.records import EPOCH, LATER, compaction, picture, session, tu
 from turnmill.contract.codec import decode_json, encode_json
 from turnmill.contract.names import Namespace, Seq
 from turnmill_worker.archive import ManagedView, SqlArchive
-from turnmill_worker.records import ArchivedTurn, Batch, Memory
-from turnmill_worker.values import SessionRef
+from turnmill_worker.ports.records import ArchivedTurn, Batch, Memory
+from turnmill_worker.ports.values import SessionRef
 
 SHOP = Namespace("shop")
 DETAIL = {

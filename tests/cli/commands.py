@@ -61,7 +61,7 @@ class UpProcess:
     @property
     def command(self) -> list[str]:
         """What is run."""
-        words = [sys.executable, "-m", "turnmill.cli", "up", "--data-dir", str(self.folder)]
+        words = [sys.executable, "-m", "turnmill_cli", "up", "--data-dir", str(self.folder)]
         if "--redis-url" not in self._options:
             words += ["--port", str(self.port)]
         if "--no-flower" not in self._options:

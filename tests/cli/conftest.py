@@ -12,9 +12,9 @@ from typer.testing import CliRunner
 
 from tests.cli.commands import Ran
 from tests.processes import WorkerProcess, emptied
-from turnmill.cli.app import app
-from turnmill.cli.output import stderr, stdout
 from turnmill.embedded import EmbeddedRedis
+from turnmill_cli.app import app
+from turnmill_cli.output import stderr, stdout
 
 
 @pytest.fixture(autouse=True)
@@ -51,7 +51,7 @@ def turnmill_process(turnmill: Callable[..., Ran]) -> Callable[..., Ran]:
 
     def run(*words: str, stdin: str = "") -> Ran:
         done = subprocess.run(
-            [sys.executable, "-m", "turnmill.cli", *words],
+            [sys.executable, "-m", "turnmill_cli", *words],
             input=stdin,
             capture_output=True,
             text=True,

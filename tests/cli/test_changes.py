@@ -2,8 +2,6 @@ from __future__ import annotations
 
 import pytest
 
-from turnmill.cli.changes import changes
-from turnmill.cli.diff import _ranges
 from turnmill.contract.context import (
     EMPTY,
     Elision,
@@ -13,6 +11,8 @@ from turnmill.contract.context import (
     SummaryEvent,
 )
 from turnmill.contract.names import Version
+from turnmill_cli.diff.changes import changes
+from turnmill_cli.diff.command import _ranges
 
 RECEIPT = Receipt(by="window", first_seq=1, last_seq=9, turns=7, tokens=1200)
 EVENT = SummaryEvent(iteration=2, last_iteration=4, first_seq=3, last_seq=8, text="looked\ntwice")

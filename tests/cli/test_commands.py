@@ -11,12 +11,12 @@ from collections.abc import Callable
 
 import pytest
 
-import turnmill.cli
+import turnmill_cli
 from tests.cli.commands import Ran
 from tests.processes import wait_until
-from turnmill.cli.app import PANELS
-from turnmill.cli.output import safe_url
 from turnmill.embedded import EmbeddedRedis, free_port
+from turnmill_cli.app import PANELS
+from turnmill_cli.output import safe_url
 
 
 def test_help_names_every_command(turnmill_process: Callable[..., Ran]) -> None:
@@ -64,21 +64,21 @@ def test_every_command_stands_under_a_heading(turnmill: Callable[..., Ran]) -> N
 
 
 def test_without_typer_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delitem(sys.modules, "turnmill.cli.app", raising=False)
+    monkeypatch.delitem(sys.modules, "turnmill_cli.app", raising=False)
     monkeypatch.setitem(sys.modules, "typer", None)
 
     with pytest.raises(SystemExit, match=r"pip install 'turnmill\[cli\]'"):
-        turnmill.cli.main()
+        turnmill_cli.main()
 
 
 def test_another_missing_module_is_not_blamed_on_the_extra(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.delitem(sys.modules, "turnmill.cli.app", raising=False)
+    monkeypatch.delitem(sys.modules, "turnmill_cli.app", raising=False)
     monkeypatch.setitem(sys.modules, "turnmill.contract.errors", None)
 
     with pytest.raises(ModuleNotFoundError):
-        turnmill.cli.main()
+        turnmill_cli.main()
 
 
 def test_wrong_usage_is_exit_code_2(turnmill: Callable[..., Ran]) -> None:
@@ -122,7 +122,7 @@ def test_a_url_is_shown_without_its_password(url: str, shown: str) -> None:
 
 
 def test_ctrl_c_is_exit_code_130_without_a_traceback(redis_server: EmbeddedRedis) -> None:
-    command = [sys.executable, "-m", "turnmill.cli", "push", "s", "--redis-url", redis_server.url]
+    command = [sys.executable, "-m", "turnmill_cli", "push", "s", "--redis-url", redis_server.url]
     line = b'{"role": "user", "content": "x"}\n'
     with subprocess.Popen(
         [*command, "--namespace", f"ctrl-c-{os.getpid()}-{time.monotonic_ns()}"],

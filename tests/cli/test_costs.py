@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from turnmill.cli.history import _print
 from turnmill.contract.context import StoredContext
 from turnmill.contract.outcomes import Compaction
 from turnmill.contract.trajectory import CommittedContext
+from turnmill_cli.commands.history import _print
 
 
 def _step(strategy: str = "rolling", **fields: object) -> CommittedContext:

@@ -16,13 +16,15 @@ from typer.testing import CliRunner
 
 from tests.cli.commands import Ran
 from tests.realdata import DATA_DIR, requires_data
-from turnmill.cli import evaluate
-from turnmill.cli.app import _Commands
-from turnmill.cli.evaluating import asking, wording
-from turnmill.cli.evaluating.economy import economy
-from turnmill.cli.evaluating.entities import VALUES
-from turnmill.cli.evaluating.methods import METHODS, Writing, method, portions
-from turnmill.cli.evaluating.metrics import (
+from turnmill.testing import FakeEndpoint, Fault
+from turnmill_cli.app import _Commands
+from turnmill_cli.evaluate import command as evaluate
+from turnmill_cli.evaluate import model as asking
+from turnmill_cli.evaluate import wording
+from turnmill_cli.evaluate.economy import economy
+from turnmill_cli.evaluate.entities import VALUES
+from turnmill_cli.evaluate.methods import METHODS, Writing, method, portions
+from turnmill_cli.evaluate.metrics import (
     chat_means,
     halves,
     needed_in,
@@ -30,16 +32,15 @@ from turnmill.cli.evaluating.metrics import (
     score_tools,
     tools_means,
 )
-from turnmill.cli.evaluating.probes import KINDS, PLANTED, plant, probe
-from turnmill.cli.evaluating.survival import DataSet, OverBudget, load, survival
-from turnmill.cli.evaluating.wording import kept_by_seq, stems
-from turnmill.testing import FakeEndpoint, Fault
-from turnmill_worker.compaction.snapshot import SummaryRequest
-from turnmill_worker.ports import Counter
-from turnmill_worker.summarizers.offline import ExtractiveSummarizer
+from turnmill_cli.evaluate.probes import KINDS, PLANTED, plant, probe
+from turnmill_cli.evaluate.survival import DataSet, OverBudget, load, survival
+from turnmill_cli.evaluate.wording import kept_by_seq, stems
+from turnmill_worker.compaction.plan import SummaryRequest
+from turnmill_worker.ports.counters import Counter
+from turnmill_worker.ports.values import Summary
+from turnmill_worker.summarizers.extractive.summarizer import ExtractiveSummarizer
 from turnmill_worker.summarizers.openai.prices import Price
 from turnmill_worker.tokens import counter_for
-from turnmill_worker.values import Summary
 
 counter = counter_for("o200k_base", "gpt-4o")
 

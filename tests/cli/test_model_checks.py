@@ -12,11 +12,11 @@ import redis
 from tests.cli.commands import Ran
 from tests.processes import WorkerProcess, wait_until
 from turnmill import ContextClient, Policy
-from turnmill.cli import diagnosing
 from turnmill.contract.keys import SUMMARIZERS, session_keys
 from turnmill.contract.names import Namespace, SessionId
 from turnmill.embedded import EmbeddedRedis
-from turnmill_worker.announcing import Announcement
+from turnmill_cli.doctor import checks as diagnosing
+from turnmill_worker.background.presence import Announcement
 
 pytestmark = pytest.mark.worker
 

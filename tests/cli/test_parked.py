@@ -12,14 +12,18 @@ import redis
 from tests.cli.commands import Ran
 from tests.processes import wait_until
 from turnmill import ContextClient
-from turnmill.cli import diagnosing
 from turnmill.contract.keys import ENDPOINTS, endpoint_hash, endpoint_keys
 from turnmill.contract.names import Namespace, SessionId
-from turnmill_worker.errors import RateLimited, SummarizerFailed, SummarizerUnavailable
-from turnmill_worker.store.gates import RedisGate
+from turnmill_cli.doctor import checks as diagnosing
+from turnmill_worker.errors import (
+    EndpointRefused,
+    RateLimited,
+    SummarizerFailed,
+    SummarizerUnavailable,
+)
+from turnmill_worker.ports.values import SessionRef
+from turnmill_worker.store.model_gates import RedisGate
 from turnmill_worker.store.sessions import RedisSessions
-from turnmill_worker.summarizers.openai.errors import EndpointRefused
-from turnmill_worker.values import SessionRef
 
 
 @pytest.fixture(autouse=True)

@@ -13,17 +13,18 @@ import pytest
 import redis
 
 from tests.processes import wait_until
-from turnmill.cli.brokers import BrokerView
-from turnmill.cli.output import CommandFailed
-from turnmill.cli.running import specs, tether
-from turnmill.cli.running.children import Child, ChildSpec, end
-from turnmill.cli.running.flowerconfig import sentence
-from turnmill.cli.running.lock import locked
-from turnmill.cli.running.signals import StopSignals
-from turnmill.cli.running.status import StatusReader
-from turnmill.cli.running.supervisor import PAUSES_S, Supervisor
 from turnmill.contract.names import Namespace
 from turnmill.embedded import EmbeddedRedis, free_port
+from turnmill_cli.broker import BrokerView
+from turnmill_cli.local import processes as specs
+from turnmill_cli.local import tether
+from turnmill_cli.local.children import Child, ChildSpec, end
+from turnmill_cli.local.flowerconfig import sentence
+from turnmill_cli.local.lock import locked
+from turnmill_cli.local.status import StatusReader
+from turnmill_cli.local.stop_signals import StopSignals
+from turnmill_cli.local.supervisor import PAUSES_S, Supervisor
+from turnmill_cli.output import CommandFailed
 
 STUBBORN = """
 import signal, time

@@ -14,7 +14,7 @@ import pytest
 from typer.testing import CliRunner
 
 from tests.cli.commands import Ran
-from turnmill.cli.app import app
+from turnmill_cli.app import app
 from turnmill_worker.templates import built_in_templates
 
 
@@ -46,7 +46,7 @@ def on_terminal() -> Callable[..., str]:
 
     def run(*words: str) -> str:
         ours, theirs = pty.openpty()
-        command = [sys.executable, "-m", "turnmill.cli", *words]
+        command = [sys.executable, "-m", "turnmill_cli", *words]
         subprocess.run(command, stdout=theirs, check=True, timeout=60)
         os.close(theirs)
         printed = os.read(ours, 65_536).decode()

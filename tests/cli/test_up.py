@@ -44,7 +44,7 @@ def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[UpProcess]:
 
 
 def turnmill_doctor(up: UpProcess) -> dict[str, str]:
-    words = [sys.executable, "-m", "turnmill.cli", "doctor", "--json", "--redis-url", up.redis_url]
+    words = [sys.executable, "-m", "turnmill_cli", "doctor", "--json", "--redis-url", up.redis_url]
     done = subprocess.run(words, capture_output=True, timeout=60, check=False)
     return {check["name"]: check["status"] for check in json.loads(done.stdout)["checks"]}
 

@@ -16,14 +16,14 @@ from tests.cli.commands import Ran
 from tests.redis.conftest import Worker
 from turnmill import ContextClient, Policy
 from turnmill.testing import FakeEndpoint
-from turnmill_worker.batching import BatchEndpoint, Batching
 from turnmill_worker.errors import RateLimited
-from turnmill_worker.pipeline import Pipeline
-from turnmill_worker.ports import Summarizer
+from turnmill_worker.pipeline.batch import BatchEndpoint, Batching
+from turnmill_worker.pipeline.stages import Pipeline
+from turnmill_worker.ports.models import Summarizer
 from turnmill_worker.settings import Settings
-from turnmill_worker.store.batches import RedisBatchNotes
+from turnmill_worker.store.batch_notes import RedisBatchNotes
+from turnmill_worker.summarizers.extractive.summarizer import ExtractiveSummarizer
 from turnmill_worker.summarizers.lazy import LazyBatches
-from turnmill_worker.summarizers.offline import ExtractiveSummarizer
 from turnmill_worker.templates.loader import TemplateLoader
 from turnmill_worker.tokens import counter_for
 

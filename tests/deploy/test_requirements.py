@@ -64,14 +64,14 @@ def _required(name: str) -> list[str]:
     ("extras", "modules"),
     [
         ((), ("turnmill", "turnmill.wake", "celery.app.amqp", "kombu.transport.redis")),
-        (("cli",), ("turnmill.cli.app", "turnmill.cli.doctor", "turnmill.testing")),
+        (("cli",), ("turnmill_cli.app", "turnmill_cli.doctor.command", "turnmill.testing")),
         (
             ("worker",),
             (
                 "turnmill_worker.tasks",
                 "turnmill_worker.wiring",
                 "turnmill_worker.archive.lazy",
-                "turnmill_worker.summarizers.openai.configured",
+                "turnmill_worker.summarizers.openai.factory",
                 "kombu.transport.redis",
             ),
         ),

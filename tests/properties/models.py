@@ -6,19 +6,20 @@ from collections.abc import Callable
 
 from turnmill.contract.errors import Transient
 from turnmill.contract.policy import Policy
-from turnmill_worker.compaction.awaited import Awaited, digest
-from turnmill_worker.compaction.snapshot import SummaryRequest
+from turnmill_worker.compaction.plan import SummaryRequest
 from turnmill_worker.errors import (
     CircuitOpen,
     SummarizerFailed,
     SummarizerUnavailable,
     SummaryRejected,
 )
-from turnmill_worker.ports import Counter, Summarizer
+from turnmill_worker.ports.awaited import Awaited, digest
+from turnmill_worker.ports.counters import Counter
+from turnmill_worker.ports.models import Summarizer
+from turnmill_worker.ports.values import SessionRef, Summary
 from turnmill_worker.spending import Spent
-from turnmill_worker.store.batches import RedisBatchNotes
-from turnmill_worker.summarizers.offline import ExtractiveSummarizer
-from turnmill_worker.values import SessionRef, Summary
+from turnmill_worker.store.batch_notes import RedisBatchNotes
+from turnmill_worker.summarizers.extractive.summarizer import ExtractiveSummarizer
 
 __all__ = ["AnyBatches", "AnySummarizer", "WatchedNotes"]
 

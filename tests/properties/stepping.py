@@ -15,23 +15,18 @@ from typing import Any, Self, cast
 from turnmill.contract import jobs
 from turnmill.contract.errors import NoCheckpoint, Transient, TurnmillError, UnknownSession
 from turnmill.contract.outcomes import Outcome
-from turnmill_worker.archiving import Archiving
-from turnmill_worker.batching import BatchEndpoint, Batching, BatchNotes
-from turnmill_worker.exporting import Exporting
-from turnmill_worker.pipeline import Pipeline
-from turnmill_worker.ports import (
-    Archive,
-    Hints,
-    Outgoing,
-    Sessions,
-    States,
-    Summarizer,
-    Waiting,
-)
-from turnmill_worker.rollback import Rollback
+from turnmill_worker.pipeline.archive import Archiving
+from turnmill_worker.pipeline.batch import BatchEndpoint, Batching, BatchNotes
+from turnmill_worker.pipeline.stages import Pipeline
+from turnmill_worker.ports.archive import Archive, Outgoing
+from turnmill_worker.ports.models import Summarizer
+from turnmill_worker.ports.queues import Hints, Waiting
+from turnmill_worker.ports.sessions import Sessions, States
+from turnmill_worker.ports.values import SessionRef
+from turnmill_worker.requests.export import Exporting
+from turnmill_worker.requests.rollback import Rollback
 from turnmill_worker.templates.loader import TemplateLoader
 from turnmill_worker.tokens import counter_for
-from turnmill_worker.values import SessionRef
 
 __all__ = ["Outside", "SentHints", "SteppedJob"]
 

@@ -39,9 +39,9 @@ from tests.properties.stepping import Outside, SentHints, SteppedJob
 from tests.properties.strategies import SYSTEM_PROMPTS, GivenTurn, policies, turns
 from turnmill import ContextClient, Policy, SilentWaker, SystemPromptTooLarge, UnknownSession
 from turnmill.contract import jobs
-from turnmill.contract.blobs import join_images
 from turnmill.contract.context import JsonMessage, Pushed, StoredContext, TailTurn
 from turnmill.contract.errors import ArchiveUnavailable, NoCheckpoint
+from turnmill.contract.images.references import join_images
 from turnmill.contract.keys import NAMESPACES, policies_key, session_keys, shard_keys, shard_of
 from turnmill.contract.legality import CallTracker, repair, violations
 from turnmill.contract.names import Namespace, Seq, SessionId
@@ -49,22 +49,22 @@ from turnmill.contract.render import render, render_head
 from turnmill.contract.trajectory import TurnState
 from turnmill.contract.turns import encode_turn, to_turn
 from turnmill.embedded import EmbeddedRedis
-from turnmill.pictures import take_pictures
+from turnmill.images import take_pictures
 from turnmill_worker.archive.store import SqlArchive
+from turnmill_worker.background.sweep import ARCHIVE_EVERY, Sweeper
 from turnmill_worker.compaction.snapshot import Snapshot
 from turnmill_worker.compaction.tally import images, interactions
-from turnmill_worker.counting import counting
-from turnmill_worker.exporting import Exporting
-from turnmill_worker.records import Removed
+from turnmill_worker.pipeline.count import counting
+from turnmill_worker.ports.records import Removed
+from turnmill_worker.ports.values import Past, Recorded, Restored, SessionRef
+from turnmill_worker.requests.export import Exporting
 from turnmill_worker.spending import Spent
+from turnmill_worker.store.earlier_states import RedisStates
 from turnmill_worker.store.leases import RedisLease
 from turnmill_worker.store.outgoing import RedisOutgoing
 from turnmill_worker.store.sessions import RedisSessions
-from turnmill_worker.store.states import RedisStates
-from turnmill_worker.store.waiting import RedisWaiting
-from turnmill_worker.sweep import ARCHIVE_EVERY, Sweeper
+from turnmill_worker.store.waiting_list import RedisWaiting
 from turnmill_worker.tokens import count_messages, counter_for
-from turnmill_worker.values import Past, Recorded, Restored, SessionRef
 
 EXAMPLES = int(os.environ.get("TURNMILL_PROTOCOL_EXAMPLES", "15"))
 STEPS = 40

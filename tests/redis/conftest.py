@@ -16,12 +16,12 @@ from turnmill import AsyncContextClient, ContextClient, SilentWaker
 from turnmill.contract.keys import SessionKeys, session_keys
 from turnmill.contract.names import Namespace, SessionId
 from turnmill.embedded import EmbeddedRedis
-from turnmill_worker.pipeline import Pipeline
+from turnmill_worker.pipeline.stages import Pipeline
+from turnmill_worker.ports.values import SessionRef
 from turnmill_worker.store.sessions import RedisSessions
-from turnmill_worker.summarizers.offline import ExtractiveSummarizer
+from turnmill_worker.summarizers.extractive.summarizer import ExtractiveSummarizer
 from turnmill_worker.templates.loader import TemplateLoader
 from turnmill_worker.tokens import counter_for
-from turnmill_worker.values import SessionRef
 
 
 class Surface:

@@ -22,25 +22,25 @@ from turnmill.contract.outcomes import Compaction, Outcome
 from turnmill.contract.scripts import load_script
 from turnmill.embedded import EmbeddedRedis
 from turnmill.testing import BatchFault, FakeEndpoint, Fault
-from turnmill_worker.batching import Batching
-from turnmill_worker.compaction.awaited import Awaited
-from turnmill_worker.compaction.strategies import plan
-from turnmill_worker.counting import counting
-from turnmill_worker.pipeline import Pipeline
-from turnmill_worker.ports import Summarizer
+from turnmill_worker.background.sweep import EXPIRY_EVERY, Sweeper
+from turnmill_worker.compaction.strategies.rungs import plan
+from turnmill_worker.pipeline.batch import Batching
+from turnmill_worker.pipeline.count import counting
+from turnmill_worker.pipeline.stages import Pipeline
+from turnmill_worker.ports.awaited import Awaited
+from turnmill_worker.ports.models import Summarizer
+from turnmill_worker.ports.values import SessionRef
 from turnmill_worker.settings import Settings
 from turnmill_worker.spending import Spent
 from turnmill_worker.store import lua
-from turnmill_worker.store.batches import RedisBatchNotes
+from turnmill_worker.store.batch_notes import RedisBatchNotes
 from turnmill_worker.store.sessions import RedisSessions
+from turnmill_worker.summarizers.extractive.summarizer import ExtractiveSummarizer
 from turnmill_worker.summarizers.lazy import LazyBatches
-from turnmill_worker.summarizers.offline import ExtractiveSummarizer
-from turnmill_worker.summarizers.openai import configured
-from turnmill_worker.summarizers.openai.configured import model_summarizer
-from turnmill_worker.sweep import EXPIRY_EVERY, Sweeper
+from turnmill_worker.summarizers.openai import factory as configured
+from turnmill_worker.summarizers.openai.factory import model_summarizer
 from turnmill_worker.templates.loader import TemplateLoader
 from turnmill_worker.tokens import counter_for
-from turnmill_worker.values import SessionRef
 
 KEY = "sk-for-tests-only-0123456789"
 

@@ -8,10 +8,10 @@ import redis
 from tests.redis.conftest import Surface, Worker
 from turnmill import InvalidInput, Policy, UnknownSession
 from turnmill.contract.names import Seq
-from turnmill_worker.rollback import Rollback
-from turnmill_worker.store.states import RedisStates
+from turnmill_worker.ports.values import CountedTurn
+from turnmill_worker.requests.rollback import Rollback
+from turnmill_worker.store.earlier_states import RedisStates
 from turnmill_worker.tokens import counter_for
-from turnmill_worker.values import CountedTurn
 
 SHORT = {"role": "user", "content": "word"}
 LONG = {"role": "user", "content": "word " * 60}

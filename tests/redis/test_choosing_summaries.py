@@ -11,12 +11,12 @@ import redis
 from tests.redis.conftest import Worker
 from tests.worker.harness import chat
 from turnmill import ContextClient, Policy
-from turnmill_worker.pipeline import Pipeline
-from turnmill_worker.ports import Summarizer
-from turnmill_worker.summarizers.offline import ExtractiveSummarizer
+from turnmill_worker.pipeline.stages import Pipeline
+from turnmill_worker.ports.models import Summarizer
+from turnmill_worker.ports.values import Summary
+from turnmill_worker.summarizers.extractive.summarizer import ExtractiveSummarizer
 from turnmill_worker.templates.loader import TemplateLoader
 from turnmill_worker.tokens import counter_for
-from turnmill_worker.values import Summary
 
 ROLLING = Policy(max_tokens=2_000, strategies=("rolling", "window"), quality_threshold=0.0)
 

@@ -11,8 +11,8 @@ import redis
 from tests.pictures import png, showing
 from tests.redis.conftest import Surface, Worker
 from turnmill import Policy, UnknownSession
+from turnmill_worker.ports.values import Mark
 from turnmill_worker.store.outgoing import RedisOutgoing
-from turnmill_worker.values import Mark
 
 LONG = {"role": "user", "content": "word " * 60}
 SMALL = Policy(max_tokens=512, ttl_s=60, checkpoint_interval=2)

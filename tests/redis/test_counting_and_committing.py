@@ -11,13 +11,13 @@ from tests.redis.conftest import Worker
 from turnmill import ContextClient, Policy
 from turnmill.contract import jobs
 from turnmill.contract.legality import CallTracker
+from turnmill_worker.background.sweep import Sweeper
 from turnmill_worker.compaction.snapshot import Snapshot
-from turnmill_worker.counting import counting
-from turnmill_worker.summarizers.offline import ExtractiveSummarizer
-from turnmill_worker.sweep import Sweeper
+from turnmill_worker.pipeline.count import counting
+from turnmill_worker.ports.values import CountedTurn
+from turnmill_worker.summarizers.extractive.summarizer import ExtractiveSummarizer
 from turnmill_worker.templates.loader import TemplateLoader
 from turnmill_worker.tokens import counter_for
-from turnmill_worker.values import CountedTurn
 
 LONG = {"role": "user", "content": "word " * 60}
 SMALL = Policy(max_tokens=512)

@@ -22,13 +22,13 @@ from turnmill_worker.errors import (
     SummarizerUnavailable,
     SummaryRejected,
 )
-from turnmill_worker.pipeline import Pipeline
-from turnmill_worker.ports import Summarizer
+from turnmill_worker.pipeline.stages import Pipeline
+from turnmill_worker.ports.models import Summarizer
+from turnmill_worker.ports.values import Summary
 from turnmill_worker.spending import Spent
-from turnmill_worker.summarizers.offline import ExtractiveSummarizer
+from turnmill_worker.summarizers.extractive.summarizer import ExtractiveSummarizer
 from turnmill_worker.templates.loader import TemplateLoader
 from turnmill_worker.tokens import counter_for
-from turnmill_worker.values import Summary
 
 LONG = {"role": "user", "content": "word " * 60}
 ASKING = Policy(

@@ -23,8 +23,8 @@ from turnmill import (
     TurnTooLarge,
 )
 from turnmill.commands import Commands
-from turnmill.contract.blobs import UNAVAILABLE
 from turnmill.contract.codec import encode_json
+from turnmill.contract.images.references import UNAVAILABLE
 from turnmill.embedded import EmbeddedRedis
 
 LARGE = Policy(max_tokens=1_000_000)

@@ -13,8 +13,8 @@ from tests.redis.conftest import Connect, Surface, Worker
 from tests.worker.harness import Monitor
 from turnmill import ContextClient, Policy
 from turnmill.embedded import EmbeddedRedis
-from turnmill_worker.rollback import Rollback
-from turnmill_worker.store.states import RedisStates
+from turnmill_worker.requests.rollback import Rollback
+from turnmill_worker.store.earlier_states import RedisStates
 from turnmill_worker.tokens import counter_for
 
 SMALL = Policy(max_tokens=1024, ttl_s=60, strategies=("rolling", "window"), quality_threshold=0)

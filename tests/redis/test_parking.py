@@ -19,7 +19,7 @@ from turnmill import (
 )
 from turnmill.contract import jobs
 from turnmill_worker import tasks
-from turnmill_worker.sweep import Sweeper
+from turnmill_worker.background.sweep import Sweeper
 
 LONG = {"role": "user", "content": "word " * 60}
 SMALL = Policy(max_tokens=512, park_after=3)

@@ -14,7 +14,7 @@ from turnmill import ContextClient, Policy
 from turnmill.contract import jobs
 from turnmill.contract.keys import NAMESPACES, SWEEP_LEASE
 from turnmill.embedded import EmbeddedRedis
-from turnmill_worker.sweep import ARCHIVE_EVERY, EXPIRY_EVERY, Sweeper, SweepThread
+from turnmill_worker.background.sweep import ARCHIVE_EVERY, EXPIRY_EVERY, Sweeper, SweepThread
 
 SMALL = Policy(max_tokens=512)
 LONG = {"role": "user", "content": "word " * 60}

@@ -13,8 +13,8 @@ from tests.processes import wait_until
 from turnmill.contract.keys import WAITING
 from turnmill.contract.names import Namespace, SessionId
 from turnmill.embedded import EmbeddedRedis
-from turnmill_worker.store.waiting import RedisWaiting
-from turnmill_worker.values import SessionRef
+from turnmill_worker.ports.values import SessionRef
+from turnmill_worker.store.waiting_list import RedisWaiting
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 COMMAND = (
-    "import typer; from turnmill.cli import demo, replay; "
+    "import typer; from turnmill_cli import demo, replay; "
     "app = typer.Typer(); replay.register(app); demo.register(app); app()"
 )
 """The two commands alone: they must not need the others."""

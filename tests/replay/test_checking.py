@@ -5,8 +5,10 @@ from dataclasses import replace
 import pytest
 
 from turnmill import Context, Receipt
-from turnmill.cli.aftermath import _untold
-from turnmill.cli.checking import (
+from turnmill.contract.context import JsonMessage
+from turnmill.contract.names import Seq, SessionId, Version
+from turnmill.contract.render import receipt_message
+from turnmill_cli.replay.promises import (
     Checked,
     Fault,
     TokenCache,
@@ -15,9 +17,7 @@ from turnmill.cli.checking import (
     check_store,
     fingerprint,
 )
-from turnmill.contract.context import JsonMessage
-from turnmill.contract.names import Seq, SessionId, Version
-from turnmill.contract.render import receipt_message
+from turnmill_cli.replay.settling import _untold
 
 CALL: JsonMessage = {
     "role": "assistant",

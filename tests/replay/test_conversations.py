@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from turnmill.cli.conversations import BadInput, Conversation, load, shape
+from turnmill_cli.conversations import BadInput, Conversation, load, shape
 
 HELLO = {"role": "user", "content": "hello"}
 SECRET = "the password is swordfish"  # noqa: S105 - it must not be quoted

@@ -6,11 +6,11 @@ import pytest
 
 from tests.replay.commands import run
 from turnmill import Context
-from turnmill.cli.demo_agents import ScriptedAgent
-from turnmill.cli.demo_tools import run_tool
 from turnmill.contract.context import JsonMessage
 from turnmill.contract.legality import violations
 from turnmill.contract.names import Seq, SessionId, Version
+from turnmill_cli.demo.agents import ScriptedAgent
+from turnmill_cli.demo.tools import run_tool
 
 
 def work(agent: ScriptedAgent, *, forgets: bool = False) -> list[JsonMessage]:

@@ -27,11 +27,11 @@ from turnmill import (
     Policy,
     Trajectory,
 )
-from turnmill.cli.app import app
-from turnmill.contract.images import FORMULAS, image_tokens
+from turnmill.contract.images.cost import FORMULAS, image_tokens
 from turnmill.contract.keys import session_keys
 from turnmill.contract.names import Namespace, SessionId
 from turnmill.embedded import EmbeddedRedis
+from turnmill_cli.app import app
 
 ROOMY = 200_000
 """Tokens no test here comes near: what happens, happens because of the pictures' number."""

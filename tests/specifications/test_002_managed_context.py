@@ -32,7 +32,7 @@ from turnmill.contract.legality import violations
 from turnmill.contract.names import Namespace, SessionId
 from turnmill.embedded import EmbeddedRedis
 from turnmill_worker.archive import SqlArchive
-from turnmill_worker.values import SessionRef
+from turnmill_worker.ports.values import SessionRef
 
 MANAGED = "Context summary (managed): "
 

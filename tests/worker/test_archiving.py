@@ -20,8 +20,8 @@ from turnmill.contract.names import Namespace, SessionId
 from turnmill.contract.trajectory import Trajectory
 from turnmill.embedded import EmbeddedRedis
 from turnmill_worker.archive.store import SqlArchive
-from turnmill_worker.records import Removed
-from turnmill_worker.values import SessionRef
+from turnmill_worker.ports.records import Removed
+from turnmill_worker.ports.values import SessionRef
 
 pytestmark = pytest.mark.worker
 

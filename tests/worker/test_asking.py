@@ -22,12 +22,12 @@ from turnmill import (
     UnknownSession,
     UnknownTemplate,
 )
-from turnmill.asking import ask
 from turnmill.contract import jobs
 from turnmill.contract.codec import decode_json
 from turnmill.contract.keys import ask_keys
 from turnmill.contract.names import Namespace
 from turnmill.embedded import EmbeddedRedis
+from turnmill.requests import ask
 
 pytestmark = pytest.mark.worker
 

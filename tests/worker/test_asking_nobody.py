@@ -13,10 +13,10 @@ from turnmill import (
     ContextClient,
     NotAnswered,
 )
-from turnmill.asking import ask
 from turnmill.contract import jobs
 from turnmill.contract.names import Namespace
 from turnmill.embedded import EmbeddedRedis
+from turnmill.requests import ask
 
 pytestmark = pytest.mark.worker
 

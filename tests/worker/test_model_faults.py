@@ -18,7 +18,7 @@ from turnmill.contract.outcomes import Compaction
 from turnmill.embedded import EmbeddedRedis
 from turnmill.testing import FAULTS, FakeEndpoint, Fault
 from turnmill.testing.model import INJECTED, write
-from turnmill_worker.counting import counting
+from turnmill_worker.pipeline.count import counting
 from turnmill_worker.tokens import counter_for
 
 pytestmark = pytest.mark.worker

@@ -3,31 +3,50 @@
 ::
 
     TurnmillError
-    ├── SummaryRejected              a text that must not be committed
-    ├── SummarizerFailed             not before somebody changes a setting
+    ├── InvalidInput
+    │   └── InvalidArchiveUrl        names no database turnmill can use
     ├── InvalidSettings              a variable of the environment
     ├── InternalError                a defect in turnmill
+    ├── ArchiveFailed                the database refused, and will again
+    ├── ArchiveTooNew                a newer turnmill wrote it
+    ├── SummaryRejected              a text that must not be committed
+    │   └── UnusableSummary          a model answered twice, and neither text is fit
+    ├── SummarizerFailed             not before somebody changes a setting
+    │   ├── BatchFailed              a batch ended without an answer
+    │   └── SummarizerMisconfigured  key, model or quota
+    │       └── EndpointRefused      refuses whatever it is asked
     └── Transient
         └── SummarizerUnavailable    the same request may succeed later
             ├── SummaryDeferred      all models fail for now, and there is time to wait
             ├── RateLimited          asked too often: by our limits, or the endpoint says so
             └── CircuitOpen          not asked: the endpoint fails, and is left alone for a while
+
+Messages about a model name it, the kind of failure and numbers. An endpoint's own words are left
+out, for they may repeat what it was sent, and the errors of the ``openai`` package are not chained,
+for they hold requests and answers.
 """
 
 from __future__ import annotations
 
-from turnmill.contract.errors import Transient, TurnmillError
+from turnmill.contract.errors import InvalidInput, Transient, TurnmillError
 from turnmill_worker.spending import Spent
 
 __all__ = [
+    "ArchiveFailed",
+    "ArchiveTooNew",
+    "BatchFailed",
     "CircuitOpen",
+    "EndpointRefused",
     "InternalError",
+    "InvalidArchiveUrl",
     "InvalidSettings",
     "RateLimited",
     "SummarizerFailed",
+    "SummarizerMisconfigured",
     "SummarizerUnavailable",
     "SummaryDeferred",
     "SummaryRejected",
+    "UnusableSummary",
 ]
 
 
@@ -91,3 +110,49 @@ class SummaryDeferred(SummarizerUnavailable):
     def __init__(self, failed: tuple[str, ...] = (), *, retry_after_s: float | None = None) -> None:
         super().__init__(", ".join(failed), retry_after_s=retry_after_s)
         self.failed = failed
+
+
+class SummarizerMisconfigured(SummarizerFailed):
+    """No request like this will succeed before somebody changes a setting: key, model, quota.
+
+    Attributes:
+        spent: by calls before this one.
+    """
+
+    def __init__(self, message: str = "") -> None:
+        super().__init__(message)
+        self.spent = Spent()
+
+
+class EndpointRefused(SummarizerMisconfigured):
+    """It refuses whatever it is asked: the key, the model's name, or the quota is at fault."""
+
+
+class BatchFailed(SummarizerFailed):
+    """A batch has come to an end without an answer: it failed, expired or was cancelled."""
+
+
+class UnusableSummary(SummaryRejected):
+    """The model answered twice, to two different prompts, and neither text may be committed.
+
+    Attributes:
+        kinds: what was wrong with the first and with the second.
+        spent: by all calls.
+    """
+
+    def __init__(self, message: str = "", *, kinds: tuple[str, ...] = ()) -> None:
+        super().__init__(message)
+        self.kinds = kinds
+        self.spent = Spent()
+
+
+class ArchiveFailed(TurnmillError):
+    """The archive's database refused, and will again: damaged, read-only, or no permission."""
+
+
+class ArchiveTooNew(TurnmillError):
+    """A newer turnmill has written this archive; nothing was changed."""
+
+
+class InvalidArchiveUrl(InvalidInput):
+    """The archive's URL names no database turnmill can use."""

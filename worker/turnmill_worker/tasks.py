@@ -22,7 +22,7 @@ from turnmill.contract.names import SessionId, namespace, session_id
 from turnmill.contract.outcomes import Outcome
 from turnmill_worker import wiring
 from turnmill_worker.errors import InternalError
-from turnmill_worker.values import SessionRef
+from turnmill_worker.ports.values import SessionRef
 from turnmill_worker.wiring import Parts
 
 __all__ = ["register"]

@@ -15,32 +15,32 @@ from pydantic import SecretStr
 from redis.backoff import NoBackoff
 from redis.retry import Retry
 
-from turnmill.client import connection_options
 from turnmill.contract.policy import Policy
-from turnmill_worker.announcing import Announcement
-from turnmill_worker.answering import Answering
+from turnmill.transport import connection_options
 from turnmill_worker.archive.lazy import LazyArchive
-from turnmill_worker.archiving import Archiving
-from turnmill_worker.batching import Batching
-from turnmill_worker.exporting import Exporting
+from turnmill_worker.background.hints import CeleryHints
+from turnmill_worker.background.presence import Announcement
+from turnmill_worker.background.sweep import Sweeper, SweepThread
 from turnmill_worker.grounding.embeddings import OpenAiEmbedder
 from turnmill_worker.grounding.hybrid import HybridSearch
 from turnmill_worker.grounding.service import GroundingService
-from turnmill_worker.hints import CeleryHints
-from turnmill_worker.pipeline import Pipeline
-from turnmill_worker.ports import Summarizer
-from turnmill_worker.rollback import Rollback
+from turnmill_worker.pipeline.archive import Archiving
+from turnmill_worker.pipeline.batch import Batching
+from turnmill_worker.pipeline.stages import Pipeline
+from turnmill_worker.ports.models import Summarizer
+from turnmill_worker.requests.dispatch import Answering
+from turnmill_worker.requests.export import Exporting
+from turnmill_worker.requests.rollback import Rollback
 from turnmill_worker.settings import Settings, load_settings
-from turnmill_worker.store.batches import RedisBatchNotes
-from turnmill_worker.store.gates import RedisGates, place_of
+from turnmill_worker.store.batch_notes import RedisBatchNotes
+from turnmill_worker.store.earlier_states import RedisStates
+from turnmill_worker.store.model_gates import RedisGates, place_of
 from turnmill_worker.store.outgoing import RedisOutgoing
 from turnmill_worker.store.questions import RedisQuestions
 from turnmill_worker.store.sessions import RedisSessions
-from turnmill_worker.store.states import RedisStates
-from turnmill_worker.store.waiting import RedisWaiting
+from turnmill_worker.store.waiting_list import RedisWaiting
+from turnmill_worker.summarizers.extractive.summarizer import ExtractiveSummarizer
 from turnmill_worker.summarizers.lazy import LazyBatches
-from turnmill_worker.summarizers.offline import ExtractiveSummarizer
-from turnmill_worker.sweep import Sweeper, SweepThread
 from turnmill_worker.templates.loader import TemplateLoader, template_dirs
 from turnmill_worker.tokens import counter_for
 
@@ -129,7 +129,7 @@ def summarizers_of(policy: Policy) -> list[Summarizer]:
         return last
     names = dict.fromkeys(n for n in (policy.model or settings().model, policy.fallback_model) if n)
     # Imported on use: it takes half a second that workers without a model need not spend.
-    from turnmill_worker.summarizers.openai.configured import model_summarizer  # noqa: PLC0415
+    from turnmill_worker.summarizers.openai.factory import model_summarizer  # noqa: PLC0415
 
     pid = os.getpid()
     gates = _gates(pid)
@@ -161,7 +161,7 @@ def announcement(node: str) -> Announcement:
 def _model_problem() -> str:
     if not settings().model_key.get_secret_value() and settings().model_key_file is None:
         return "TURNMILL_MODEL_KEY is not set"
-    from turnmill_worker.summarizers.openai.configured import problem_of  # noqa: PLC0415
+    from turnmill_worker.summarizers.openai.factory import problem_of  # noqa: PLC0415
 
     return problem_of(settings(), os.getpid())
 

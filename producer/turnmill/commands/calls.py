@@ -27,7 +27,7 @@ from turnmill.contract.names import (
 )
 from turnmill.contract.scripts import Script, load_script
 from turnmill.contract.turns import DEFAULT_MAX_TURN_BYTES
-from turnmill.pictures import DEFAULT_MAX_IMAGE_BYTES
+from turnmill.images import DEFAULT_MAX_IMAGE_BYTES
 
 __all__ = ["LUA", "Base", "Call", "Command", "translate"]
 

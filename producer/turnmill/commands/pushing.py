@@ -24,7 +24,7 @@ from turnmill.contract.names import (
 )
 from turnmill.contract.scripts import load_script
 from turnmill.contract.turns import TurnLike, encode_turn, to_turn
-from turnmill.pictures import Picture, take_pictures
+from turnmill.images import Picture, take_pictures
 from turnmill.view import (
     DEFAULT_POLICY,
 )

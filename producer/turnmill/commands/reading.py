@@ -9,7 +9,6 @@ from dataclasses import replace
 from typing import Any, cast
 
 from turnmill.commands.calls import LUA, Base, Call, Command
-from turnmill.contract.blobs import refs_of
 from turnmill.contract.context import (
     EMPTY,
     Context,
@@ -18,7 +17,8 @@ from turnmill.contract.context import (
 from turnmill.contract.errors import (
     CorruptContext,
 )
-from turnmill.contract.images import ImageRef
+from turnmill.contract.images.cost import ImageRef
+from turnmill.contract.images.references import refs_of
 from turnmill.contract.info import ContextInfo, Wait, Waits
 from turnmill.contract.keys import (
     NAMESPACES,

@@ -41,7 +41,7 @@ from typing import Any, Final
 from zlib import adler32
 
 from turnmill.contract.codec import decode_json, encode_json
-from turnmill.contract.images import DEFAULT_FORMULA, FORMULAS, ImageFormula, part_tokens
+from turnmill.contract.images.cost import DEFAULT_FORMULA, FORMULAS, ImageFormula, part_tokens
 
 _SLACK: Final = 6
 _MARGIN: Final = 1.2

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal, Self
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from turnmill.contract.errors import InvalidPolicy
-from turnmill.contract.images import DEFAULT_FORMULA, FORMULAS
+from turnmill.contract.images.cost import DEFAULT_FORMULA, FORMULAS
 from turnmill.contract.names import TEMPLATE_NAME
 from turnmill.contract.quality import QualityWeights
 from turnmill.contract.turns import explain

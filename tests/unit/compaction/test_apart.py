@@ -15,7 +15,7 @@ from turnmill.contract.context import EMPTY, JsonMessage, Receipt, StoredContext
 from turnmill.contract.names import Namespace, Seq, SessionId, Version
 from turnmill.contract.quality import QualityWeights
 from turnmill.contract.render import render_head
-from turnmill_worker.compaction.apart import (
+from turnmill_worker.compaction.ledger.beside import (
     facts_after,
     reserve,
     shown_beside,
@@ -23,14 +23,15 @@ from turnmill_worker.compaction.apart import (
     up_to,
     with_facts,
 )
-from turnmill_worker.compaction.ledger import Fact
-from turnmill_worker.compaction.quality import Scorer
-from turnmill_worker.compaction.snapshot import LoggedTurn, Plan, Snapshot, SummaryRequest
+from turnmill_worker.compaction.ledger.selection import Fact
+from turnmill_worker.compaction.plan import Plan, SummaryRequest
+from turnmill_worker.compaction.quality.score import Scorer
+from turnmill_worker.compaction.snapshot import LoggedTurn, Snapshot
 from turnmill_worker.compaction.splice import splice
-from turnmill_worker.compaction.strategies import plan
-from turnmill_worker.counting import counting
+from turnmill_worker.compaction.strategies.rungs import plan
 from turnmill_worker.errors import SummaryRejected
-from turnmill_worker.summarizers.offline import ExtractiveSummarizer
+from turnmill_worker.pipeline.count import counting
+from turnmill_worker.summarizers.extractive.summarizer import ExtractiveSummarizer
 from turnmill_worker.tokens import counter_for
 
 COUNTER = counter_for()

@@ -12,8 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.realdata import requires_data, sessions
-from turnmill_worker.compaction.ledger import Fact, beside, ledger, ledger_text
-from turnmill_worker.compaction.verbatim import KINDS
+from turnmill_worker.compaction.ledger.mentions import KINDS
+from turnmill_worker.compaction.ledger.selection import Fact, beside, ledger, ledger_text
 from turnmill_worker.tokens import counter_for
 
 count = counter_for("o200k_base", "gpt-4o").count

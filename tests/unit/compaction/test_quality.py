@@ -20,7 +20,7 @@ from turnmill.contract.legality import repair
 from turnmill.contract.names import Seq
 from turnmill.contract.quality import QualityWeights
 from turnmill.contract.render import render_head
-from turnmill_worker.compaction.quality import Quality, Scorer
+from turnmill_worker.compaction.quality.score import Quality, Scorer
 from turnmill_worker.summarizers.extractive import extract
 
 TOLERANCE = 0.02

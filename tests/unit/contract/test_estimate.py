@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from tests.benchmarks import hostile_text
+from benchmarks import hostile_text
 from tests.realdata import names, requires_data, sessions
 from turnmill.contract.estimate import bound_tokens, bound_turn, estimate_tokens
-from turnmill.contract.images import FORMULAS
+from turnmill.contract.images.cost import FORMULAS
 from turnmill_worker.tokens import count_messages, counter_for
 
 COUNTERS = (counter_for("o200k_base"), counter_for("cl100k_base"))

@@ -17,7 +17,7 @@ from turnmill_worker.grounding import (
     OpenAiEmbedder,
 )
 from turnmill_worker.grounding import hybrid as hybrid_module
-from turnmill_worker.records import Memory
+from turnmill_worker.ports.records import Memory
 from turnmill_worker.summarizers.openai.redaction import redact, safely
 
 KEY = "sk-very-secret"

@@ -18,7 +18,7 @@ from tests.effort import assert_linear
 from turnmill import contract
 from turnmill.contract.names import SessionId
 from turnmill_worker.grounding import Found, MemoryIndex, scoring
-from turnmill_worker.records import Memory
+from turnmill_worker.ports.records import Memory
 
 
 def note(memory_id: str, text: str, **more: Any) -> Memory:
@@ -273,7 +273,7 @@ def test_rare_terms_nominate_what_common_ones_rank(monkeypatch: pytest.MonkeyPat
 _SCRIPT = """
 import sys
 from turnmill_worker.grounding import MemoryIndex
-from turnmill_worker.records import Memory
+from turnmill_worker.ports.records import Memory
 texts = ["red kayak at the lake", "the lake, a red tent", "kayak trip #W12", "東京 trip", "red red"]
 memories = [Memory(id=str(n), kind="turn", text=t, session="s", position=n, speaker="user")
             for n, t in enumerate(texts * 40)]

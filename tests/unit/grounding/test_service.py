@@ -18,8 +18,8 @@ from turnmill.contract.names import Namespace, Seq
 from turnmill_worker.archive import SqlArchive
 from turnmill_worker.grounding import HybridSearch, OpenAiEmbedder
 from turnmill_worker.grounding.service import GroundingService
-from turnmill_worker.records import Batch, Memory
-from turnmill_worker.values import SessionRef
+from turnmill_worker.ports.records import Batch, Memory
+from turnmill_worker.ports.values import SessionRef
 
 SHOP = Namespace("shop")
 OTHER = Namespace("other")

@@ -11,7 +11,7 @@ from tests.effort import assert_linear
 from turnmill.contract.errors import InvalidTemplate
 from turnmill_worker.templates import Template, warnings
 from turnmill_worker.templates.markdown import outline
-from turnmill_worker.templates.parsing import MAX_BYTES, parse_template
+from turnmill_worker.templates.parser import MAX_BYTES, parse_template
 
 
 def parsed(text: str | bytes) -> Template:

@@ -17,11 +17,11 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
-from turnmill.cli import fake_llm
 from turnmill.contract.errors import InvalidInput
 from turnmill.testing import FAULTS, FakeEndpoint, Fault
 from turnmill.testing.faults import Faults
 from turnmill.testing.model import INJECTED
+from turnmill_cli.commands import fake_llm
 
 SAID = "Please move meeting 4411 to Friday. Never invite Bob. Can you book room 7?"
 

@@ -9,9 +9,9 @@ import pytest
 
 from turnmill.contract.errors import InvalidInput, UnknownEncoding
 from turnmill_worker.tokens import TokenCounter, counter_for
-from turnmill_worker.tokens import counter as counter_module
+from turnmill_worker.tokens import counters as counter_module
 from turnmill_worker.tokens.bpe import BpeCounter
-from turnmill_worker.tokens.counter import PicturePricing
+from turnmill_worker.tokens.counters import PicturePricing
 from turnmill_worker.tokens.heuristic import HeuristicCounter
 from turnmill_worker.tokens.tiktoken import TiktokenCounter
 

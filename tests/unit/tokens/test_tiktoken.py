@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.benchmarks import hostile_text
+from benchmarks import hostile_text
 from tests.effort import assert_linear
 from turnmill_worker.tokens.bpe import BpeCounter
 from turnmill_worker.tokens.tiktoken import TiktokenCounter, _load, cache_dir, seed_cache

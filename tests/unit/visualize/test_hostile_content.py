@@ -17,8 +17,8 @@ from tests.unit.visualize.browser import dom, requires_chromium
 from tests.unit.visualize.sessions import commit, drawn, turn
 from turnmill.contract.context import Elision, SummaryEvent
 from turnmill.contract.trajectory import Trajectory
-from turnmill.visualize import page
-from turnmill.visualize.texts import laid_out, text, visible
+from turnmill_cli.visualize import page
+from turnmill_cli.visualize.safe_text import laid_out, text, visible
 
 RUN = "document.title='owned'"
 UNSEEN = re.compile(

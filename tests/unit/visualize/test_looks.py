@@ -8,7 +8,7 @@ from itertools import product
 
 import pytest
 
-CSS = (files("turnmill.visualize") / "page.css").read_text(encoding="utf-8")
+CSS = (files("turnmill_cli.visualize") / "page.css").read_text(encoding="utf-8")
 SCHEMES = re.findall(r":root \{(.*?)\}", CSS, re.DOTALL)
 GROUNDS = ("page", "card", "code")
 TEXTS = ("ink", "soft-ink", "line", "hard", "soft", "compaction", "rollback", "cleared")

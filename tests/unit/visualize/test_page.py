@@ -13,7 +13,7 @@ from tests.unit.visualize.browser import dom, requires_chromium
 from tests.unit.visualize.sessions import commit, drawn, turn
 from turnmill.contract.context import Elision, PinnedTurn, Receipt, SummaryEvent
 from turnmill.contract.trajectory import Trajectory
-from turnmill.visualize import page
+from turnmill_cli.visualize import page
 
 
 def words(html: str) -> str:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from tests.unit.visualize.sessions import SYSTEM_TOKENS, commit, drawn, turn
 from turnmill.contract.context import Elision
 from turnmill.contract.trajectory import Trajectory
-from turnmill.visualize.fates import fates
-from turnmill.visualize.sawtooth import Drop, sawtooth
-from turnmill.visualize.weights import Point, weights
+from turnmill_cli.visualize.sawtooth import Drop, sawtooth
+from turnmill_cli.visualize.turn_fates import fates
+from turnmill_cli.visualize.turn_tokens import Point, weights
 
 
 def levels(trajectory: Trajectory) -> list[tuple[int, int]]:

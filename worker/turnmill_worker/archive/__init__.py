@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-from turnmill_worker.archive.errors import (
-    ArchiveFailed,
-    ArchiveTooNew,
-    ArchiveUnavailable,
-    InvalidArchiveUrl,
-)
+from turnmill.contract.errors import ArchiveUnavailable
 from turnmill_worker.archive.store import SqlArchive
 from turnmill_worker.archive.values import ArchivedSession, ManagedView
+from turnmill_worker.errors import ArchiveFailed, ArchiveTooNew, InvalidArchiveUrl
 
 __all__ = [
     "ArchiveFailed",

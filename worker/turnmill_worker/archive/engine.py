@@ -9,7 +9,7 @@ from typing import Any
 
 from sqlalchemy import URL, Connection, Engine, create_engine, event, exc, make_url
 
-from turnmill_worker.archive.errors import InvalidArchiveUrl
+from turnmill_worker.errors import InvalidArchiveUrl
 
 __all__ = ["WRITES", "make_engine"]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from typing import TYPE_CHECKING, Any
 
-from turnmill_worker.archive.errors import ArchiveUnavailable
+from turnmill.contract.errors import ArchiveUnavailable
 from turnmill_worker.archive.store import SqlArchive
 
 __all__ = ["LazyArchive"]

@@ -7,8 +7,8 @@ from typing import Any, NamedTuple
 
 from turnmill.contract.codec import decode_json
 from turnmill.contract.memories import is_memories
-from turnmill_worker.records import ArchivedCompaction, ArchivedTurn, Memory
-from turnmill_worker.values import SessionRef
+from turnmill_worker.ports.records import ArchivedCompaction, ArchivedTurn, Memory
+from turnmill_worker.ports.values import SessionRef
 
 __all__ = ["MAX_TEXT", "Made", "of_events", "of_summary", "of_turns"]
 

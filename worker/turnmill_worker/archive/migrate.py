@@ -13,7 +13,8 @@ from pathlib import Path
 from sqlalchemy import Connection, Engine, inspect, text
 
 from turnmill_worker.archive.engine import WRITES
-from turnmill_worker.archive.errors import ArchiveTooNew, typed
+from turnmill_worker.archive.error_translation import typed
+from turnmill_worker.errors import ArchiveTooNew
 
 __all__ = ["MIGRATIONS", "VERSION_TABLE", "migrate", "revisions"]
 

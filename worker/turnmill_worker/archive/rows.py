@@ -14,8 +14,8 @@ from turnmill.contract.names import Namespace, Seq, SessionId, Version
 from turnmill_worker.archive.memories import Made
 from turnmill_worker.archive.schema import namespaces
 from turnmill_worker.archive.values import ManagedView
-from turnmill_worker.records import ArchivedCompaction, ArchivedTurn, Memory
-from turnmill_worker.values import SessionRef
+from turnmill_worker.ports.records import ArchivedCompaction, ArchivedTurn, Memory
+from turnmill_worker.ports.values import SessionRef
 
 __all__ = [
     "chunks",

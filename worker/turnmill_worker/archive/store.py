@@ -11,13 +11,15 @@ from sqlalchemy import Connection, Engine
 
 from turnmill.contract.names import Namespace
 from turnmill.contract.trajectory import TurnState
-from turnmill_worker.archive import forgetting, queries, writes
+from turnmill_worker.archive import forget as forgetting
+from turnmill_worker.archive import reads as queries
+from turnmill_worker.archive import writes
 from turnmill_worker.archive.engine import WRITES, make_engine
-from turnmill_worker.archive.errors import typed
+from turnmill_worker.archive.error_translation import typed
 from turnmill_worker.archive.migrate import migrate
 from turnmill_worker.archive.rows import epoch_number
 from turnmill_worker.archive.values import ArchivedSession, ManagedView
-from turnmill_worker.records import (
+from turnmill_worker.ports.records import (
     ArchivedCompaction,
     ArchivedTurn,
     Batch,
@@ -25,7 +27,7 @@ from turnmill_worker.records import (
     Memory,
     Removed,
 )
-from turnmill_worker.values import SessionRef
+from turnmill_worker.ports.values import SessionRef
 
 __all__ = ["SqlArchive"]
 

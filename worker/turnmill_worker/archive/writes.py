@@ -32,8 +32,8 @@ from turnmill_worker.archive.schema import (
     sessions,
     turns,
 )
-from turnmill_worker.records import ArchivedCompaction, ArchivedTurn, Batch, Memory
-from turnmill_worker.values import SessionRef
+from turnmill_worker.ports.records import ArchivedCompaction, ArchivedTurn, Batch, Memory
+from turnmill_worker.ports.values import SessionRef
 
 __all__ = ["mark", "memories_were_deleted", "remember", "store"]
 

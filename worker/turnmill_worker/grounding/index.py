@@ -18,8 +18,8 @@ from typing import Final
 from turnmill_worker.grounding.neighbours import Neighbours
 from turnmill_worker.grounding.postings import FULL, Postings
 from turnmill_worker.grounding.scoring import Scoring
-from turnmill_worker.grounding.words import asks, terms
-from turnmill_worker.records import Memory
+from turnmill_worker.grounding.terms import asks, terms
+from turnmill_worker.ports.records import Memory
 
 __all__ = ["Found", "MemoryIndex"]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from array import array
 from typing import Final
 
-from turnmill_worker.records import Memory
+from turnmill_worker.ports.records import Memory
 
 __all__ = ["Neighbours"]
 

@@ -10,7 +10,7 @@ from typing import Final
 
 from turnmill_worker.grounding.neighbours import Neighbours
 from turnmill_worker.grounding.postings import Postings
-from turnmill_worker.grounding.words import query_terms
+from turnmill_worker.grounding.terms import query_terms
 
 __all__ = ["Asked", "Scoring"]
 

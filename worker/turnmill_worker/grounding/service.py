@@ -10,7 +10,7 @@ from turnmill.contract.names import Namespace
 from turnmill.contract.results import GroundedContext, GroundedMemory
 from turnmill_worker.grounding.hybrid import CANDIDATES, HybridSearch
 from turnmill_worker.grounding.index import Found, MemoryIndex
-from turnmill_worker.records import Memory
+from turnmill_worker.ports.records import Memory
 
 __all__ = ["ArchivedMemories", "GroundingService"]
 

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from itertools import chain
 from typing import Any, Final, NamedTuple
 
-from turnmill_worker.reading.text import capped, one_line
+from turnmill_worker.reading.sentences import capped, one_line
 
 _LIST_RUN: Final = 8
 """List elements that share one unit: enough to keep short lists whole, few enough to choose."""

@@ -9,7 +9,7 @@ from enum import Enum
 from typing import Any, Final, NamedTuple
 
 from turnmill_worker.reading.flatten import Flat, flatten, parse_json
-from turnmill_worker.reading.text import one_line, sentences
+from turnmill_worker.reading.sentences import one_line, sentences
 
 GROUP_MARK: Final = "; "
 """Stands between the groups of a line."""

@@ -21,7 +21,7 @@ from turnmill.contract.info import Waits
 from turnmill.contract.keys import SessionKeys
 from turnmill.contract.names import SessionId
 from turnmill_worker.compaction.snapshot import Snapshot
-from turnmill_worker.ports import Refusal
+from turnmill_worker.ports.sessions import Refusal
 from turnmill_worker.spending import NOTHING, Spent
 
 __all__ = ["RedisLease"]

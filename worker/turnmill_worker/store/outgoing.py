@@ -6,14 +6,14 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import groupby
 from typing import Any, Literal
 
-from turnmill.client import redis_now_ms, run_script
 from turnmill.contract.keys import SHARDS, SessionKeys, session_keys, shard_keys, shard_of
 from turnmill.contract.names import Namespace, Seq, SessionId, Version
 from turnmill.contract.scripts import load_script
-from turnmill_worker.records import ArchivedCompaction, ArchivedTurn, Batch, Blob
+from turnmill.transport import redis_now_ms, run_script
+from turnmill_worker.ports.records import ArchivedCompaction, ArchivedTurn, Batch, Blob
+from turnmill_worker.ports.values import Drain, Mark, SessionRef
 from turnmill_worker.store import lua
-from turnmill_worker.store.pictures import blobs, release
-from turnmill_worker.values import Drain, Mark, SessionRef
+from turnmill_worker.store.blobs import blobs, release
 
 __all__ = [
     "RedisOutgoing",

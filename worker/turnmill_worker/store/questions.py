@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from turnmill.contract.keys import ask_keys
-from turnmill_worker.values import SessionRef
+from turnmill_worker.ports.values import SessionRef
 
 __all__ = ["RedisQuestions"]
 

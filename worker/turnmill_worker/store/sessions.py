@@ -9,7 +9,6 @@ from typing import Any, NamedTuple
 
 import redis
 
-from turnmill.client import run_script
 from turnmill.commands import translate
 from turnmill.contract.codec import decode_json, encode_json
 from turnmill.contract.context import JsonMessage, StoredContext, Usage
@@ -19,18 +18,15 @@ from turnmill.contract.names import Seq
 from turnmill.contract.outcomes import Compaction
 from turnmill.contract.policy import Policy
 from turnmill.contract.scripts import load_script
+from turnmill.transport import run_script
 from turnmill.view import LogEntry, decode_turns
-from turnmill_worker.compaction.apart import up_to
-from turnmill_worker.compaction.ledger import Fact
+from turnmill_worker.compaction.ledger.beside import up_to
+from turnmill_worker.compaction.ledger.selection import Fact
 from turnmill_worker.compaction.snapshot import LoggedTurn, Snapshot
 from turnmill_worker.compaction.tally import Tally, images, interactions
-from turnmill_worker.ports import Archive
-from turnmill_worker.records import ArchivedTurn
-from turnmill_worker.spending import NOTHING, Spent, Tried
-from turnmill_worker.store import lua
-from turnmill_worker.store.leases import RedisLease
-from turnmill_worker.store.outgoing import left_entry
-from turnmill_worker.values import (
+from turnmill_worker.ports.archive import Archive
+from turnmill_worker.ports.records import ArchivedTurn
+from turnmill_worker.ports.values import (
     Committed,
     CountedTurn,
     Failed,
@@ -40,6 +36,10 @@ from turnmill_worker.values import (
     UncountedTurn,
     as_archived,
 )
+from turnmill_worker.spending import NOTHING, Spent, Tried
+from turnmill_worker.store import lua
+from turnmill_worker.store.leases import RedisLease
+from turnmill_worker.store.outgoing import left_entry
 
 __all__ = ["RedisSessions"]
 

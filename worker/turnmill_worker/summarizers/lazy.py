@@ -6,15 +6,16 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from turnmill.contract.policy import Policy
-from turnmill_worker.compaction.awaited import Awaited
-from turnmill_worker.compaction.snapshot import SummaryRequest
+from turnmill_worker.compaction.plan import SummaryRequest
 from turnmill_worker.errors import SummarizerFailed
-from turnmill_worker.ports import Counter, Gates, Summarizer
+from turnmill_worker.ports.awaited import Awaited
+from turnmill_worker.ports.counters import Counter
+from turnmill_worker.ports.models import Gates, Summarizer
 from turnmill_worker.settings import Settings
 from turnmill_worker.spending import NOTHING, Spent
 
 if TYPE_CHECKING:
-    from turnmill_worker.summarizers.openai.batching import OpenAiBatches
+    from turnmill_worker.summarizers.openai.batches import OpenAiBatches
 
 __all__ = ["LazyBatches"]
 
@@ -50,6 +51,6 @@ class LazyBatches:
             self._of(Policy(), awaited.model).discard(awaited)
 
     def _of(self, policy: Policy, model: str) -> OpenAiBatches:
-        from turnmill_worker.summarizers.openai.configured import model_batches  # noqa: PLC0415
+        from turnmill_worker.summarizers.openai.factory import model_batches  # noqa: PLC0415
 
         return model_batches(self._settings, model, policy, self._pid, self._gates)

@@ -6,8 +6,7 @@ fills it, ``parse_output`` and ``sections_found`` look at what the model made of
 
 from __future__ import annotations
 
-from turnmill_worker.templates.answers import parse_output, sections_found
-from turnmill_worker.templates.checking import warnings
+from turnmill_worker.templates.advice import warnings
 from turnmill_worker.templates.loader import (
     Listed,
     TemplateLoader,
@@ -15,6 +14,7 @@ from turnmill_worker.templates.loader import (
     read_template,
     template_dirs,
 )
+from turnmill_worker.templates.output import parse_output, sections_found
 from turnmill_worker.templates.template import (
     BUILT_IN,
     PLACEHOLDERS,

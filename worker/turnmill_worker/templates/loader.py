@@ -13,7 +13,7 @@ from pathlib import Path
 
 from turnmill.contract.errors import InvalidName, InvalidTemplate, UnknownTemplate
 from turnmill.contract.names import template_name
-from turnmill_worker.templates.parsing import MAX_BYTES, parse_template
+from turnmill_worker.templates.parser import MAX_BYTES, parse_template
 from turnmill_worker.templates.template import BUILT_IN, Template
 
 __all__ = [

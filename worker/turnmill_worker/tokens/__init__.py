@@ -1,7 +1,7 @@
 """Token counting: exact where a vocabulary is at hand, a named estimate where none is."""
 
-from turnmill_worker.tokens.counter import TokenCounter, counter_for
-from turnmill_worker.tokens.images import image_tokens
+from turnmill_worker.tokens.counters import TokenCounter, counter_for
+from turnmill_worker.tokens.image_tokens import image_tokens
 from turnmill_worker.tokens.messages import (
     FORMULA_VERSION,
     REPLY_TOKENS,

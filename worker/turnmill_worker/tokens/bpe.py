@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Protocol, cast
 
-from turnmill_worker.tokens.bundle import bindings
-from turnmill_worker.tokens.formula import basis
-from turnmill_worker.tokens.text import mended
+from turnmill_worker.tokens.basis import basis
+from turnmill_worker.tokens.surrogates import mended
+from turnmill_worker.tokens.vocabulary import bindings
 
 if TYPE_CHECKING:
     from collections.abc import Callable

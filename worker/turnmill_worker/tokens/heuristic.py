@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 from turnmill.contract.estimate import estimate_tokens
-from turnmill_worker.tokens.formula import basis
+from turnmill_worker.tokens.basis import basis
 
 # Tokens per character that is not a letter or a space, beyond the 1/3.5 every character counts:
 # punctuation and digits make characters/3.5 some 40 % short on JSON (field notes, Tokens).

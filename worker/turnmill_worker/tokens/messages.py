@@ -23,11 +23,11 @@ import json
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
-from turnmill_worker.tokens.formula import FORMULA_VERSION
-from turnmill_worker.tokens.images import image_tokens
+from turnmill_worker.tokens.basis import FORMULA_VERSION
+from turnmill_worker.tokens.image_tokens import image_tokens
 
 if TYPE_CHECKING:
-    from turnmill_worker.tokens.counter import TokenCounter
+    from turnmill_worker.tokens.counters import TokenCounter
 
 __all__ = ["FORMULA_VERSION", "REPLY_TOKENS", "count_message", "count_messages"]
 

@@ -16,8 +16,8 @@ import threading
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from turnmill_worker.tokens.bundle import vocabulary
-from turnmill_worker.tokens.formula import basis
+from turnmill_worker.tokens.basis import basis
+from turnmill_worker.tokens.vocabulary import vocabulary
 
 if TYPE_CHECKING:
     import tiktoken

@@ -15,7 +15,7 @@ from pydantic_ai.messages import ModelMessage, ModelRequest
 from pydantic_ai.models import ModelRequestContext
 from pydantic_ai.tools import RunContext
 
-from turnmill.aio import AsyncContextClient
+from turnmill._async.client import AsyncContextClient
 from turnmill.contract.context import Context
 from turnmill.contract.errors import UnknownSession
 from turnmill.contract.policy import Policy

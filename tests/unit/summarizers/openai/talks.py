@@ -9,7 +9,7 @@ from pydantic import SecretStr
 from turnmill.contract.context import JsonMessage
 from turnmill.contract.names import Seq
 from turnmill.testing import FakeEndpoint
-from turnmill_worker.compaction.snapshot import SummaryRequest
+from turnmill_worker.compaction.plan import SummaryRequest
 from turnmill_worker.summarizers.openai import ModelEndpoint, ModelOptions, OpenAiSummarizer
 from turnmill_worker.tokens import counter_for
 

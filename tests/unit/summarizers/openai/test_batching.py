@@ -11,15 +11,15 @@ import pytest
 
 from tests.unit.summarizers.openai.talks import COUNTER, KEY, MODEL, TALK, connected, request, user
 from turnmill.testing import BatchFault, FakeEndpoint, Fault
-from turnmill_worker.compaction.awaited import Awaited
+from turnmill_worker.errors import BatchFailed
+from turnmill_worker.ports.awaited import Awaited
 from turnmill_worker.summarizers.openai import (
     SummarizerMisconfigured,
     SummarizerUnavailable,
     UnusableSummary,
     load_prices,
 )
-from turnmill_worker.summarizers.openai.batching import BatchedAnswer, OpenAiBatches
-from turnmill_worker.summarizers.openai.errors import BatchFailed
+from turnmill_worker.summarizers.openai.batches import BatchedAnswer, OpenAiBatches
 from turnmill_worker.summarizers.openai.prices import Price, Prices
 
 WORDS = str(TALK[0]["content"])

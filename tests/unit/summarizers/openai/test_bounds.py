@@ -17,7 +17,7 @@ from pydantic import SecretStr
 
 from tests.unit.summarizers.openai.talks import COUNTER, KEY, MODEL, connected, request
 from turnmill.testing import FakeEndpoint
-from turnmill_worker.meanwhile import meanwhile
+from turnmill_worker.ports.overlap import meanwhile
 from turnmill_worker.summarizers.openai import (
     ModelEndpoint,
     ModelOptions,
@@ -25,8 +25,8 @@ from turnmill_worker.summarizers.openai import (
     SummarizerUnavailable,
 )
 from turnmill_worker.summarizers.openai.answers import from_chat
-from turnmill_worker.summarizers.openai.bounds import bounded_client
-from turnmill_worker.summarizers.openai.client import Prompt
+from turnmill_worker.summarizers.openai.call_bounds import bounded_client
+from turnmill_worker.summarizers.openai.endpoint import Prompt
 
 GIVEN_UP_S = 15.0
 """A call with half a second to go ends long before; one that nobody ends, never."""

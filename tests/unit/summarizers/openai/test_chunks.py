@@ -14,7 +14,7 @@ from turnmill.contract.context import JsonMessage
 from turnmill.contract.names import Seq
 from turnmill_worker.summarizers.openai.chunks import chunks
 from turnmill_worker.summarizers.openai.entries import entry_of
-from turnmill_worker.summarizers.openai.prompting import Marks
+from turnmill_worker.summarizers.openai.prompts import Marks
 
 NONCE = "0123456789ab"
 MARK = re.compile(rf"<<{NONCE} #(\d+) (\w+)(?: part (\d+) of (\d+))?>>\n")

@@ -23,7 +23,7 @@ from turnmill_worker.summarizers.openai import (
     read_key,
 )
 from turnmill_worker.summarizers.openai.answers import from_chat, from_response
-from turnmill_worker.summarizers.openai.failures import retry_after_s, translated
+from turnmill_worker.summarizers.openai.error_translation import retry_after_s, translated
 
 
 def test_a_key_comes_from_a_file(tmp_path: Path) -> None:

@@ -17,8 +17,8 @@ from turnmill_worker.summarizers.openai import (
     SummarizerMisconfigured,
     SummarizerUnavailable,
 )
-from turnmill_worker.summarizers.openai.client import Prompt
-from turnmill_worker.summarizers.openai.gated import GatedEndpoint
+from turnmill_worker.summarizers.openai.endpoint import Prompt
+from turnmill_worker.summarizers.openai.gated_endpoint import GatedEndpoint
 
 PROMPT = Prompt("Be brief.", "word " * 700)
 OPTIONS = ModelOptions(model=MODEL, timeout_s=0.5)

@@ -25,7 +25,7 @@ from turnmill_worker.summarizers.openai import (
     UnusableSummary,
     redact,
 )
-from turnmill_worker.summarizers.openai.sections import SECTIONS, parse
+from turnmill_worker.summarizers.openai.checks.sections import SECTIONS, parse
 
 PICTURE = "data:image/png;base64," + "iVBORw0KGgo" + "A" * 2_000
 

@@ -7,7 +7,7 @@ from collections.abc import Set as AbstractSet
 from itertools import groupby
 from typing import Any, Final
 
-from turnmill_worker.reading.previous import add_previous
+from turnmill_worker.reading.previous_summary import add_previous
 from turnmill_worker.reading.units import (
     Line,
     Source,
@@ -15,10 +15,10 @@ from turnmill_worker.reading.units import (
     Units,
     read_units,
 )
-from turnmill_worker.summarizers.extractive.concepts import appraise
 from turnmill_worker.summarizers.extractive.render import is_told, opening, render
 from turnmill_worker.summarizers.extractive.select import Selection
 from turnmill_worker.summarizers.extractive.telegraph import is_english, telegraph
+from turnmill_worker.summarizers.extractive.worth import appraise
 
 Count = Callable[[str], int]
 

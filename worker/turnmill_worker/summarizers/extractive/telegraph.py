@@ -15,7 +15,7 @@ from turnmill_worker.reading.lexicon import (
     SHORTER,
     STOP_PHRASES,
 )
-from turnmill_worker.reading.text import is_guarded
+from turnmill_worker.reading.sentences import is_guarded
 
 _EDGES: Final = '.,!?;:"()[]*…~-'
 _BRACKETS: Final = frozenset('()[]"“”*')

@@ -9,7 +9,7 @@ from typing import Final
 from turnmill.contract.context import JsonMessage
 from turnmill.contract.legality import segments
 from turnmill.contract.names import Seq
-from turnmill_worker.summarizers.openai.prompting import Entry
+from turnmill_worker.summarizers.openai.prompts import Entry
 
 __all__ = ["Show", "chunks", "packed"]
 

@@ -11,8 +11,9 @@ from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+from turnmill_worker.errors import SummarizerMisconfigured
+from turnmill_worker.spending import Spent
 from turnmill_worker.summarizers.openai.answers import Answer
-from turnmill_worker.summarizers.openai.errors import Spent, SummarizerMisconfigured
 
 __all__ = ["Price", "Prices", "load_prices"]
 

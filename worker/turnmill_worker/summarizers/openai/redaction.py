@@ -10,7 +10,7 @@ from collections.abc import Callable
 from importlib.metadata import entry_points
 from typing import Final
 
-from turnmill_worker.summarizers.openai.errors import SummarizerMisconfigured
+from turnmill_worker.errors import SummarizerMisconfigured
 
 __all__ = ["BUILT_IN", "GROUP", "Redactor", "load_redactor", "redact", "safely"]
 

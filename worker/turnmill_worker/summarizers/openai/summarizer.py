@@ -6,20 +6,16 @@ import secrets
 from collections.abc import Callable
 from typing import Self
 
-from turnmill_worker.compaction.snapshot import SummaryRequest
-from turnmill_worker.ports import Counter
+from turnmill_worker.compaction.plan import SummaryRequest
+from turnmill_worker.errors import SummarizerMisconfigured, SummarizerUnavailable, UnusableSummary
+from turnmill_worker.ports.counters import Counter
+from turnmill_worker.ports.values import Summary
 from turnmill_worker.summarizers.openai.answers import Answer
-from turnmill_worker.summarizers.openai.client import ModelOptions
-from turnmill_worker.summarizers.openai.errors import (
-    SummarizerMisconfigured,
-    SummarizerUnavailable,
-    UnusableSummary,
-)
-from turnmill_worker.summarizers.openai.gated import Endpoint
+from turnmill_worker.summarizers.openai.endpoint import ModelOptions
+from turnmill_worker.summarizers.openai.gated_endpoint import Endpoint
 from turnmill_worker.summarizers.openai.prices import Prices, load_prices
 from turnmill_worker.summarizers.openai.redaction import Redactor
-from turnmill_worker.summarizers.openai.work import Setup, Work
-from turnmill_worker.values import Summary
+from turnmill_worker.summarizers.openai.request import Setup, Work
 
 __all__ = ["OpenAiSummarizer", "written"]
 

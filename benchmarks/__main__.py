@@ -1,0 +1,31 @@
+"""`make bench`: every benchmark against a redis-server of its own, as plain tables."""
+
+from __future__ import annotations
+
+import sys
+import tempfile
+from pathlib import Path
+
+from benchmarks import images, latency, push, read, throughput
+from turnmill.embedded import EmbeddedRedis
+
+BENCHMARKS = {
+    "push": push.run,
+    "read": read.run,
+    "images": images.run,
+    "throughput": throughput.run,
+    "latency": latency.run,
+}
+
+
+def main(names: list[str]) -> None:
+    for name in names or list(BENCHMARKS):
+        with (
+            tempfile.TemporaryDirectory() as folder,
+            EmbeddedRedis(Path(folder), durable=False) as server,
+        ):
+            print(f"\n{name}\n" + "\n".join(BENCHMARKS[name](server)))
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

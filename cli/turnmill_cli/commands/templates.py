@@ -1,0 +1,189 @@
+"""``turnmill templates list|show|check``: the instructions managed contexts are written after."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from turnmill.contract.errors import InvalidInput
+from turnmill.contract.names import template_name
+from turnmill_cli.options import JsonFlag
+from turnmill_cli.output import clean, count, print_json, print_note, stdout
+
+if TYPE_CHECKING:
+    from turnmill_worker.templates import Listed, Template, TemplateLoader
+
+__all__ = ["register"]
+
+SHOWN_SHA256 = 12
+
+Folders = Annotated[
+    list[Path] | None,
+    typer.Option(
+        "--dir",
+        metavar="DIR",
+        envvar="TURNMILL_TEMPLATE_DIRS",
+        help="Searched before the built-in templates, in this order; repeatable.",
+        show_default=False,
+    ),
+]
+
+_group = typer.Typer(no_args_is_help=True)
+
+
+def register(app: typer.Typer) -> None:
+    """Add the commands."""
+    app.add_typer(
+        _group, name="templates", help="List, show or check templates of managed contexts."
+    )
+
+
+@_group.command("list")
+def list_templates(folders: Folders = None, as_json: JsonFlag = False) -> None:
+    """List all templates: where they come from, and which hides another of its name."""
+    listed = _loader(folders).list()
+    if as_json:
+        print_json([_as_row(each) for each in listed])
+    else:
+        _print_table(listed)
+
+
+@_group.command("show")
+def show_template(
+    name: Annotated[str, typer.Argument(metavar="NAME", help="The template's name.")],
+    folders: Folders = None,
+    as_json: JsonFlag = False,
+) -> None:
+    """Print the template a name stands for, as it is written."""
+    template = _loader(folders).load(name)
+    if as_json:
+        print_json(_as_dict(template) | {"text": template.text})
+        return
+    text = clean(template.text) if sys.stdout.isatty() else template.text
+    # Not through rich or click: both would change the text a pipe is given.
+    sys.stdout.write(text if text.endswith("\n") else text + "\n")
+
+
+@_group.command("check")
+def check_templates(
+    files: Annotated[list[Path], typer.Argument(metavar="FILE…", help="Template files.")],
+    as_json: JsonFlag = False,
+) -> None:
+    """Check template files; exit code 1 when one is not valid."""
+    reports = [_report(file) for file in files]
+    if as_json:
+        print_json(reports)
+    else:
+        for report in reports:
+            _print_report(report)
+    if any(report["error"] for report in reports):
+        raise typer.Exit(1)
+
+
+def _loader(folders: list[Path] | None) -> TemplateLoader:
+    from turnmill_worker.templates import TemplateLoader  # noqa: PLC0415
+
+    loader = TemplateLoader(folders or [])
+    for folder in loader.dirs:
+        if not folder.is_dir():
+            print_note(f"{folder}: no such folder")
+    return loader
+
+
+def _as_dict(template: Template) -> dict[str, Any]:
+    return {
+        "name": template.name,
+        "source": template.source,
+        "sha256": template.sha256,
+        "description": template.description,
+        "placeholders": list(template.placeholders),
+        "sections": list(template.sections),
+        "contract": template.contract,
+    }
+
+
+def _as_row(listed: Listed) -> dict[str, Any]:
+    found = _as_dict(listed.template) if listed.template else {}
+    return {
+        "name": listed.name,
+        "source": listed.source,
+        **found,
+        "problem": listed.problem,
+        "shadowed_by": listed.shadowed_by,
+    }
+
+
+def _print_table(listed: tuple[Listed, ...]) -> None:
+    from rich.table import Table  # noqa: PLC0415
+
+    table = Table(box=None, header_style="bold", pad_edge=False)
+    table.add_column("name", overflow="fold")
+    table.add_column("sha256", no_wrap=True, min_width=SHOWN_SHA256)
+    table.add_column("description", overflow="fold", ratio=3)
+    table.add_column("folder", overflow="fold", ratio=2)
+    for each in listed:
+        table.add_row(
+            clean(each.name),
+            each.template.sha256[:SHOWN_SHA256] if each.template else "not valid",
+            clean(_about(each)),
+            clean(_folder(each.source)),
+            style="red" if each.problem else "dim" if each.shadowed_by else None,
+        )
+    stdout().print(table, markup=False)
+
+
+def _about(listed: Listed) -> str:
+    # The path has a column of its own.
+    problem = listed.problem.removeprefix(f"{listed.source}:").strip()
+    about = listed.template.description if listed.template else problem
+    if about[:1].isdigit() and not listed.template:
+        about = f"line {about}"
+    return f"{about}\n(hidden by the first {listed.name})" if listed.shadowed_by else about
+
+
+def _folder(source: str) -> str:
+    """Where a template is; from here, if it is below."""
+    folder, here = Path(source).parent, Path.cwd()
+    if not folder.is_absolute():
+        return source
+    return str(folder.relative_to(here)) if folder.is_relative_to(here) else str(folder)
+
+
+def _report(file: Path) -> dict[str, Any]:
+    """What is wrong with a file, and what an author should look at."""
+    from turnmill_worker.templates import read_template, warnings  # noqa: PLC0415
+
+    report: dict[str, Any] = {"file": str(file), "error": "", "warnings": [], "template": None}
+    try:
+        template = read_template(file)
+    except InvalidInput as error:
+        return report | {"error": str(error)}
+    warned = [f"{file}:{line}: {what}" for line, what in warnings(template)]
+    try:
+        template_name(file.stem)
+    except InvalidInput as error:
+        warned.append(f"{file}: cannot be loaded by name: {error}")
+    if file.suffix != ".md":
+        warned.append(f"{file}: cannot be loaded by name: a template's file ends with .md")
+    return report | {"warnings": warned, "template": _as_dict(template)}
+
+
+def _print_report(report: dict[str, Any]) -> None:
+    console = stdout()
+
+    def line(text: str, style: str) -> None:
+        console.print(clean(text), style=style, markup=False, soft_wrap=True)
+
+    if report["error"]:
+        line(f"✗ {report['error']}", "red")
+        return
+    found = report["template"]
+    facts = [count(len(found["sections"]), "section")]
+    facts.append(count(len(found["placeholders"]), "placeholder"))
+    facts += ["a contract"] if found["contract"] is not None else []
+    line(f"✓ {report['file']}: {', '.join(facts)}", "green")
+    for warned in report["warnings"]:
+        line(f"! {warned}", "yellow")

@@ -1,0 +1,1 @@
+"""``turnmill demo``: scripted agents with real tools, through the whole pipeline."""

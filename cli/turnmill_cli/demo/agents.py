@@ -1,0 +1,51 @@
+"""The demo's agents: real tool work and real decisions, by a script where a model would be.
+
+What an agent does next it takes from the context it read: the listing it picks files from is the
+tool result it finds there. When a compaction has left that out, it asks the tool again, as a model
+would.
+"""
+
+from __future__ import annotations
+
+from random import Random
+
+from turnmill import Context
+from turnmill.contract.context import JsonMessage
+from turnmill_cli.demo.desk import Desk, Talk
+from turnmill_cli.demo.tasks import TASKS
+
+__all__ = ["ScriptedAgent"]
+
+SYSTEM_PROMPT = """\
+You are a careful reader of Python source code. You have the tools list_dir, read_file, search_text,
+count_lines and outline; paths are relative to the standard library of this Python. Call several
+tools at once when their results do not depend on each other. Answer briefly, and only from what the
+tools returned."""
+
+
+class ScriptedAgent:
+    """Does one task after the other until it has taken ``steps`` steps; never stops in a task.
+
+    Two agents of the same index do the same, as long as they read the same.
+    """
+
+    def __init__(self, index: int, *, steps: int) -> None:
+        self.name = f"agent-{index:02}"
+        self.system_prompt = SYSTEM_PROMPT
+        self.desk = Desk(f"{index:02}")
+        self.taken = 0
+        self._steps = steps
+        self._talk = self._work(Random(index))  # noqa: S311 - a script, not a secret
+
+    def next(self, seen: Context | None) -> JsonMessage | None:
+        """The next message, decided from the context read last; None when the work is done."""
+        try:
+            message = next(self._talk) if seen is None else self._talk.send(seen)
+        except StopIteration:
+            return None
+        self.taken += 1
+        return message
+
+    def _work(self, random: Random) -> Talk:
+        while self.taken < self._steps:
+            yield from random.choice(TASKS)(self.desk, random)

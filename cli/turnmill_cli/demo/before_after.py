@@ -1,0 +1,93 @@
+"""One compaction, as a person can look at it in a terminal: the context before and after."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from rich.table import Table
+from rich.text import Text
+
+from turnmill.contract.context import JsonMessage
+from turnmill_cli.output import clean, stdout
+from turnmill_cli.replay.agents import Run
+from turnmill_cli.replay.promises import Checked
+
+__all__ = ["most_telling", "show_compaction"]
+
+SUMMARY_OPENS = "[Summary of the conversation"
+MOST_CHARACTERS = 100
+MOST_AT_EACH_END = 5
+MOST_SUMMARY_LINES = 14
+
+Row = tuple[str, int, str]
+"""A message's role, tokens and first characters."""
+
+
+def most_telling(runs: Sequence[Run]) -> Run | None:
+    """The run whose last compaction removed most, among those whose summary it wrote anew."""
+    compacted = [run for run in runs if run.compacted]
+    return max(compacted, key=lambda run: (_has_new_summary(run), _removed(run)), default=None)
+
+
+def show_compaction(run: Run | None) -> None:
+    """Print the run's last compaction; nothing when there was none."""
+    if run is None or run.compacted is None:
+        return
+    before, after = run.compacted
+    name = run.agent.name
+    for checked, when in ((before, "before"), (after, "after")):
+        version = checked.context.version
+        title = f"{name} {when} a compaction: version {version}, {checked.tokens:,} tokens"
+        stdout().print(_messages(checked, title))
+    lines = _summary(after).splitlines()
+    if lines:
+        stdout().print("The summary begins:", style="bold")
+        shown = "\n".join(line[: stdout().width] for line in lines[:MOST_SUMMARY_LINES])
+        stdout().print(clean(shown), markup=False, style="dim")
+
+
+def _has_new_summary(run: Run) -> bool:
+    before, after = map(_summary, run.compacted or ())
+    return before != after != ""
+
+
+def _removed(run: Run) -> int:
+    return run.compacted[0].tokens - run.compacted[1].tokens if run.compacted else 0
+
+
+def _summary(checked: Checked) -> str:
+    for message in checked.context.messages:
+        content = message.get("content")
+        if isinstance(content, str) and content.startswith(SUMMARY_OPENS):
+            return content
+    return ""
+
+
+def _messages(checked: Checked, title: str) -> Table:
+    from turnmill_worker.tokens import count_message, counter_for  # noqa: PLC0415
+
+    counter = counter_for()
+    rows = [(m["role"], count_message(counter, m), _first(m)) for m in checked.context.messages]
+    table = Table(title=title, title_justify="left", pad_edge=False)
+    table.add_column("role", no_wrap=True, min_width=9)
+    table.add_column("tokens", justify="right", no_wrap=True, min_width=6)
+    table.add_column(f"first {MOST_CHARACTERS} characters", no_wrap=True)
+    for role, tokens, text in _shortened(rows):
+        table.add_row(role, f"{tokens:,}", Text(text))
+    return table
+
+
+def _shortened(rows: list[Row]) -> list[Row]:
+    hidden = rows[MOST_AT_EACH_END:-MOST_AT_EACH_END]
+    if not hidden:
+        return rows
+    between = ("…", sum(tokens for _, tokens, _ in hidden), f"{len(hidden)} more messages")
+    return [*rows[:MOST_AT_EACH_END], between, *rows[-MOST_AT_EACH_END:]]
+
+
+def _first(message: JsonMessage) -> str:
+    content = message.get("content")
+    text = content if isinstance(content, str) else ""
+    calls = [call["function"] for call in message.get("tool_calls") or ()]
+    text += "".join(f" → {call['name']}({call['arguments']})" for call in calls)
+    return clean(" ".join(text.split())[:MOST_CHARACTERS])

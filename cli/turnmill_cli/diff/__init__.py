@@ -1,0 +1,1 @@
+"""``turnmill diff``: what changed between two contexts of a session."""

@@ -1,0 +1,1 @@
+"""``turnmill doctor``: what is wrong, and what to do about it."""

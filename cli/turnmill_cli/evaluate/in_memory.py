@@ -1,0 +1,133 @@
+"""One session in memory, compacted by the pipeline's own stages as if workers always kept up."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any, Final
+
+from turnmill.contract.context import EMPTY, JsonMessage, StoredContext, TailTurn
+from turnmill.contract.legality import CallTracker
+from turnmill.contract.names import Namespace, Seq, SessionId
+from turnmill.contract.policy import Policy
+from turnmill.contract.render import render, system_message
+from turnmill.projection import project
+from turnmill_cli.evaluate.methods import Writing
+from turnmill_worker.compaction.demands import demands
+from turnmill_worker.compaction.snapshot import Count, LoggedTurn, Snapshot
+from turnmill_worker.compaction.strategies.rungs import plan as plan_compaction
+from turnmill_worker.errors import SummaryRejected
+from turnmill_worker.pipeline.decide import Skip, decide
+from turnmill_worker.pipeline.draft import Draft
+from turnmill_worker.pipeline.summarize import Writer
+from turnmill_worker.templates.loader import TemplateLoader
+
+__all__ = ["POLICIES", "Stepping"]
+
+POLICIES: Final = {
+    "rolling": ("images", "elide", "rolling", "window"),
+    "iterations": ("images", "elide", "iterations", "window"),
+    "window": ("window",),
+}
+"""The ladder of each strategy that is one of the pipeline's."""
+
+
+class Stepping:
+    """A session whose context is brought to its target after every turn."""
+
+    def __init__(self, policy: Policy, system: str, writing: Writing, count: Count) -> None:
+        self._writing = writing
+        self._count = count
+        self._writer = Writer(lambda _policy: [writing.summarizer], TemplateLoader())
+        self._tracker = CallTracker()
+        self.compactions = 0
+        self._snapshot = Snapshot(
+            namespace=Namespace("evaluate"),
+            session=SessionId("evaluated"),
+            epoch="",
+            settings="",
+            policy=policy,
+            system_tokens=count([system_message(system)]) if system else 0,
+            stored=EMPTY,
+            turns=(),
+            counted_seq=Seq(0),
+            system=system,
+        )
+
+    def push(self, message: JsonMessage) -> bool:
+        """One more turn; whether a compaction followed."""
+        before = self._snapshot
+        tokens = self._count(self._tracker.repair((message,)))
+        turn = LoggedTurn(Seq(before.counted_seq + 1), (message,), (message,), tokens)
+        self._snapshot = replace(
+            before,
+            turns=(*before.turns, turn),
+            counted_seq=turn.seq,
+            history_tokens=before.history_tokens + turn.tokens,
+        )
+        draft = self._draft()
+        if draft is not None:
+            self._commit(draft)
+        return draft is not None
+
+    def read(self) -> list[JsonMessage]:
+        """The context, projected when it is over the hard limit."""
+        seen = self._snapshot
+        tracker = CallTracker()
+        tail = [TailTurn(t.seq, tracker.repair(t.shown), t.tokens, exact=True) for t in seen.turns]
+        if seen.usage.total <= seen.limits.hard:
+            return render(seen.system, seen.stored, tail)
+        usage = seen.usage
+        return project(
+            seen.system,
+            seen.stored,
+            tail,
+            seen.limits,
+            self._count,
+            fixed_tokens=usage.system + usage.summary + usage.REPLY,
+        ).messages
+
+    def _draft(self) -> Draft | None:
+        """The first rung's draft that is good enough, else the best when there is no more room."""
+        seen = self._snapshot
+        asked = demands(seen.policy, seen.tally)
+        if isinstance(decide(seen.usage, seen.limits, asked), Skip):
+            return None
+        rejected: list[str] = []
+        poor: list[Draft] = []
+        while plan := plan_compaction(seen, self._count, below=rejected[-1] if rejected else ""):
+            if plan.strategy in rejected:
+                break
+            try:
+                draft = self._writer.best(seen, plan, self._writing.counter, self._count)
+            except SummaryRejected as error:
+                self._writing.requests += 1
+                self._writing.refused += 1
+                self._writing.pay(getattr(error, "spent", None))
+            else:
+                self._writing.requests += len(plan.requests)
+                self._writing.pay(draft.record)
+                if draft.is_good_enough:
+                    return draft
+                poor.append(draft)
+            rejected.append(plan.strategy)
+        if poor and seen.usage.total > seen.limits.urgent:
+            return max(poor, key=lambda draft: draft.score)
+        return None
+
+    def _commit(self, draft: Draft) -> None:
+        context: StoredContext = draft.context
+        kept = tuple(t for t in draft.plan.snapshot.turns if t.seq > context.watermark)
+        self.compactions += 1
+        self._snapshot = replace(
+            self._snapshot,
+            stored=context,
+            turns=kept,
+            compactions=self.compactions,
+            facts=draft.plan.facts,
+        )
+
+
+def usable(messages: Sequence[Any]) -> list[JsonMessage]:
+    """The messages as an agent pushes them."""
+    return [dict(message) for message in messages if message["role"] != "system"]

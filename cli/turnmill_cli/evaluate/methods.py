@@ -1,0 +1,240 @@
+"""What stands for old turns: the ways to shorten records to a budget that are compared.
+
+A method is given the records in the portions a session would compact them in. `rolling` makes a
+new text of its last one and each portion; the others look at all records at once.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import chain
+from typing import TYPE_CHECKING, Any, Final
+
+from turnmill.contract.context import SummaryEvent
+from turnmill.contract.render import event_text
+from turnmill_cli.evaluate.wording import Record, text_of
+
+if TYPE_CHECKING:
+    from turnmill_worker.compaction.ledger.selection import Fact
+    from turnmill_worker.compaction.plan import SummaryRequest
+    from turnmill_worker.ports.counters import Counter
+    from turnmill_worker.ports.models import Summarizer
+
+__all__ = ["METHODS", "Method", "Portions", "Writing", "method", "portions"]
+
+Portions = Sequence[Sequence[Record]]
+Method = Callable[[Portions, int], str]
+Count = Callable[[str], int]
+
+_SENTENCE_END = re.compile(r"(?<=[.!?])\s+")
+_FRAME_TOKENS: Final = 2
+
+
+def portions(records: Sequence[Record], rounds: int, count: Count) -> list[list[Record]]:
+    """The records in so many portions of about the same tokens, or fewer."""
+    sizes = [count(text_of(message)) + 4 for _, message in records]
+    share, passed = sum(sizes) / rounds or 1, 0.0
+    parts: list[list[Record]] = [[] for _ in range(rounds)]
+    for record, size in zip(records, sizes, strict=True):
+        parts[min(int((passed + size / 2) / share), rounds - 1)].append(record)
+        passed += size
+    return [part for part in parts if part]
+
+
+# --- without a summarizer -----------------------------------------------------------------------
+
+
+def window(records: Sequence[Record], budget: int, count: Count) -> str:
+    """The newest whole messages that fit, then as much of the next one's end as fits."""
+    kept: list[str] = []
+    for seq, message in reversed(records):
+        who, words = message.get("name") or message["role"], text_of(message).split()
+        low, high = 0, len(words)
+        while low < high:
+            middle = (low + high + 1) // 2
+            line = f"{seq} {who}: {' '.join(words[-middle:])}"
+            fits = count("\n".join([line, *reversed(kept)])) <= budget
+            low, high = (middle, high) if fits else (low, middle - 1)
+        if low:
+            kept.append(f"{seq} {who}: {' '.join(words[-low:])}")
+        if low < len(words):
+            break
+    return "\n".join(reversed(kept))
+
+
+def lead(records: Sequence[Record], budget: int, count: Count) -> str:
+    """First sentences, oldest message first, while they fit; then second sentences, and so on."""
+    sentences = [_SENTENCE_END.split(" ".join(text_of(m).split())) for _, m in records]
+    depth = max(map(len, sentences), default=0)
+    taken = [0] * len(records)
+    left = budget
+    for rank, turn in ((r, t) for r in range(depth) for t in range(len(records))):
+        if rank < len(sentences[turn]):
+            cost = count(f" {sentences[turn][rank]}") + (0 if rank else 6)
+            if cost > left:
+                break
+            left -= cost
+            taken[turn] += 1
+    return "\n".join(
+        f"{seq} {m.get('name') or m['role']}: {' '.join(s[:n])}"
+        for (seq, m), s, n in zip(records, sentences, taken, strict=True)
+        if n
+    )
+
+
+# --- with one -----------------------------------------------------------------------------------
+
+
+@dataclass(slots=True)
+class Writing:
+    """A summarizer in use, and what it was asked and cost.
+
+    Attributes:
+        ledger: the share of each budget set apart for the ledger.
+        refused: texts that were over their budget or could not be had; they count as empty.
+        cost_usd: of all that was asked, refused texts included, as far as prices are known.
+        unpriced: requests whose cost is not known.
+    """
+
+    summarizer: Summarizer
+    counter: Counter
+    ledger: float = 0.0
+    requests: int = 0
+    refused: int = 0
+    cost_usd: float = 0.0
+    unpriced: int = 0
+
+    def pay(self, spent: Any) -> None:
+        """Add what a summary or a refused one cost; an error without ``cost_usd`` cost nothing."""
+        cost: float | None = getattr(spent, "cost_usd", 0.0)
+        self.cost_usd += cost or 0.0
+        self.unpriced += cost is None
+
+    def text(self, records: Sequence[Record], budget: int, *, previous: str = "") -> str:
+        """An event of the previous text and the records; "" when what is written is refused."""
+        from turnmill_worker.compaction.plan import SummaryRequest  # noqa: PLC0415
+
+        asked: Any = tuple((seq, dict(message)) for seq, message in records)
+        return self._asked(
+            SummaryRequest(previous=previous, records=asked, budget_tokens=budget, brief=True)
+        )
+
+    def _asked(self, request: SummaryRequest) -> str:
+        from turnmill_worker.errors import SummaryRejected  # noqa: PLC0415
+
+        if request.budget_tokens <= 0:
+            return ""
+        self.requests += 1
+        try:
+            summary = self.summarizer.summarize(request, self.counter)
+        except SummaryRejected as error:
+            self.refused += 1
+            self.pay(getattr(error, "spent", None))
+            return ""
+        self.pay(summary)
+        if self.counter.count(summary.text) > request.whole_tokens:
+            self.refused += 1
+            return ""
+        return summary.text
+
+    def rolling(self, parts: Portions, budget: int) -> str:
+        """One text, made anew from the last one and each portion, and the facts beside it.
+
+        A refused text changes nothing.
+        """
+        from turnmill_worker.compaction.ledger.beside import facts_after, reserve, shown_beside  # noqa: PLC0415
+        from turnmill_worker.compaction.plan import SummaryRequest  # noqa: PLC0415
+
+        count = self.counter.count
+        prose = ""
+        facts: tuple[Fact, ...] = ()
+        whole = budget - _FRAME_TOKENS if self.ledger else budget
+        for part in parts:
+            said: Any = tuple((seq, dict(message)) for seq, message in part)
+            request = SummaryRequest(previous=prose, records=said, budget_tokens=whole)
+            if self.ledger:
+                facts = facts_after(facts, said, whole, count)
+                request = reserve(request, facts, int(self.ledger * whole), count)
+            prose = self._asked(request) or prose
+        shown = shown_beside(prose, facts, whole - count(prose), count) if facts else ""
+        return "\n".join(text for text in (prose, shown) if text)
+
+    def once(self, parts: Portions, budget: int) -> str:
+        """One text, made of all records at once."""
+        return self.rolling([list(chain.from_iterable(parts))], budget)
+
+    def iterations(self, parts: Portions, budget: int) -> str:
+        """A short text for each user request and what follows; older ones folded into one."""
+        count = self.counter.count
+        events = [self._event(n, own) for n, own in enumerate(_steps(parts), 1)]
+        texts = [event_text(event) for event in events]
+        sizes = [count(text) + 1 for text in texts]
+        if sum(sizes) <= budget:
+            return "\n".join(texts)
+        at, left = len(texts), budget // 2
+        while at and sizes[at - 1] <= left:
+            at -= 1
+            left -= sizes[at]
+        folded = events[0].model_copy(
+            update={
+                "last_iteration": events[at - 1].iteration,
+                "last_seq": events[at - 1].last_seq,
+                "text": "",
+            }
+        )
+        room = budget - sum(sizes[at:]) - count(event_text(folded)) - _FRAME_TOKENS
+        older = self.text((), room, previous="\n".join(e.text for e in events[:at] if e.text))
+        text = "\n".join([event_text(folded.model_copy(update={"text": older})), *texts[at:]])
+        # Where even the frame of the older ones is too much, only the newest have room.
+        return text if room > 0 and count(text) <= budget else "\n".join(texts[at:])
+
+    def _event(self, number: int, own: Sequence[Record]) -> SummaryEvent:
+        from turnmill_worker.compaction.strategies.iterations import event_tokens  # noqa: PLC0415
+
+        tokens = sum(self.counter.count(text_of(message)) + 4 for _, message in own)
+        budget = max(event_tokens(tokens), _LEAST_TOKENS)
+        return SummaryEvent(
+            iteration=number,
+            last_iteration=number,
+            first_seq=own[0][0],
+            last_seq=own[-1][0],
+            text=self.text(own, budget),
+        )
+
+
+_LEAST_TOKENS: Final = 24
+
+
+def _steps(parts: Portions) -> list[list[Record]]:
+    steps: list[list[Record]] = []
+    for record in chain.from_iterable(parts):
+        if not steps or (record[1]["role"] == "user" and steps[-1][-1][1]["role"] != "user"):
+            steps.append([])
+        steps[-1].append(record)
+    return steps
+
+
+METHODS: Final[Mapping[str, str]] = {
+    "rolling": "one text, made anew from the last one and the new turns at each compaction",
+    "extract": "one text, made of all turns at once",
+    "iterations": "a text per user request and what follows; older ones folded into one",
+    "window": "the newest turns, word for word",
+    "lead": "the first sentences of every turn",
+}
+"""The strategies that can be compared, with what each keeps."""
+
+
+def method(name: str, writing: Writing) -> Method:
+    """The method of this name."""
+    count = writing.counter.count
+    plain = {"window": window, "lead": lead}
+    if name in plain:
+        shorten = plain[name]
+        return lambda parts, budget: shorten(list(chain.from_iterable(parts)), budget, count)
+    return {
+        "rolling": writing.rolling,
+        "extract": writing.once,
+        "iterations": writing.iterations,
+    }[name]

@@ -1,0 +1,154 @@
+"""Planted facts: 64 of each kind among real turns, at known depths, compacted again and again."""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import chain
+from typing import Any, Final
+
+from turnmill_cli.evaluate.methods import Count, Method, portions
+from turnmill_cli.evaluate.metrics import Mean
+from turnmill_cli.evaluate.survival import DataSet
+from turnmill_cli.evaluate.wording import Record, rendered, stands_in, stems, text_of
+
+__all__ = ["KINDS", "PLANTED", "Probes", "host", "plant", "probe"]
+
+PLANTED: Final = 64
+"""Facts of each kind."""
+
+ROUNDS: Final = 10
+"""Compactions the oldest fact goes through."""
+
+HOST_TOKENS: Final = 20_000
+"""Of real turns around the planted ones, where there are as many."""
+
+_NEAR_CHARS: Final = 120
+
+_QUALITIES: Final = (
+    *("northern", "southern", "coastal", "alpine"),
+    *("urban", "rural", "central", "remote"),
+)
+_PLACES: Final = (
+    *("depot", "bakery", "harbour", "library"),
+    *("clinic", "foundry", "orchard", "observatory"),
+)
+
+# Each says of a topic, which no two facts share, what the value is; `{v}` is what must survive.
+_SAYINGS: Final[Mapping[str, tuple[str, Callable[[str, int], str]]]] = {
+    "id": ("The ticket for the {t} is {v}.", lambda h, _: f"TKT-{h[:6].upper()}"),
+    "email": ("Write to {v} about the {t}.", lambda h, _: f"desk.{h[:5]}@example.org"),
+    "path": ("The settings of the {t} are in {v} now.", lambda h, _: f"/srv/conf/{h[:6]}.yaml"),
+    "url": ("Plans of the {t}: {v}", lambda h, _: f"https://example.org/plans/{h[:7]}"),
+    "command": ("For the {t} we ran: {v}", lambda h, _: f"kubectl rollout undo deploy/{h[:7]}"),
+    "number": ("The {t} measured {v} at peak load.", lambda _, n: f"{1009 + 37 * n} ms"),
+    "money": ("Repairs of the {t} came to {v}.", lambda _, n: f"${513 + 41 * n}.{10 + n}"),
+    "date": ("The {t} reopens on {v}.", lambda _, n: f"2031-{n % 12 + 1:02}-{n % 27 + 1:02}"),
+    "error": ("The {t} job ended with {v}", lambda h, _: f"LinkError: code {h[:6]}"),
+    "name": ('The {t} project is called "{v}".', lambda h, _: f"Zephyr {h[:4].title()}x"),
+}
+KINDS: Final = tuple(_SAYINGS)
+
+
+@dataclass(frozen=True, slots=True)
+class Planted:
+    """One fact, and what it was said of.
+
+    Attributes:
+        seq: of the message that says it.
+    """
+
+    value: str
+    topic: str
+    seq: int
+
+
+@dataclass(slots=True)
+class Probes:
+    """What survived, of each kind and by the compactions it went through.
+
+    Attributes:
+        present, associated: by kind; associated with a word of its topic on the same line.
+        by_compactions: associated, by how many compactions the fact went through.
+    """
+
+    present: dict[str, Mean] = field(default_factory=dict)
+    associated: dict[str, Mean] = field(default_factory=dict)
+    by_compactions: dict[int, Mean] = field(default_factory=dict)
+
+
+def host(data: DataSet, count: Count) -> list[Record]:
+    """Real turns to plant in: conversations one after the other, up to ``HOST_TOKENS``."""
+    found: list[Record] = []
+    tokens = 0
+    messages = chain.from_iterable(c["messages"] for c in data.conversations)
+    for message in (m for m in messages if m["role"] != "system"):
+        found.append((len(found), message))
+        tokens += count(text_of(message)) + 4
+        if tokens >= HOST_TOKENS:
+            break
+    return found
+
+
+def plant(kind: str, records: Sequence[Record], count: Count) -> tuple[list[Record], list[Planted]]:
+    """The records with ``PLANTED`` facts of a kind, evenly spread over their tokens."""
+    saying, value = _SAYINGS[kind]
+    step = sum(count(text_of(message)) + 4 for _, message in records) / PLANTED
+    messages: list[Mapping[str, Any]] = []
+    facts: list[Planted] = []
+    passed = 0.0
+
+    def say(most: float) -> None:
+        while len(facts) < PLANTED and (len(facts) + 0.5) * step <= most:
+            n = len(facts)
+            topic = f"{_QUALITIES[n % 8]} {_PLACES[n // 8 % 8]}"
+            stated = value(hashlib.sha256(f"{kind} {n}".encode()).hexdigest(), n)
+            role = "user" if n % 2 else "assistant"
+            messages.append({"role": role, "content": saying.format(t=topic, v=stated)})
+            facts.append(Planted(stated, topic, len(messages)))
+
+    for _, message in records:
+        # Not between a call and its result: no provider would take that.
+        if not messages or not (message["role"] == "tool" or messages[-1].get("tool_calls")):
+            say(passed)
+        messages.append(message)
+        passed += count(text_of(message)) + 4
+    say(math.inf)
+    return list(enumerate(messages, 1)), facts
+
+
+def probe(
+    records: Sequence[Record],
+    method: Method,
+    share: float,
+    count: Count,
+    *,
+    kinds: Sequence[str] = KINDS,
+    rounds: int = ROUNDS,
+) -> Probes:
+    """What one method keeps of the facts of each kind, planted in these records."""
+    found = Probes()
+    for kind in kinds:
+        said, facts = plant(kind, records, count)
+        parts = portions(said, rounds, count)
+        summary = method(parts, int(share * count(rendered(said))))
+        lines = [(line.lower(), stems(line)) for line in summary.split("\n")]
+        present, associated = Mean(), Mean()
+        for fact in facts:
+            holding = [line for line, _ in lines if stands_in(line, fact.value.lower())]
+            near = any(_is_near(line, fact) for line in holding)
+            present.add(bool(holding))
+            associated.add(near)
+            gone = sum(part[-1][0] < fact.seq for part in parts)
+            found.by_compactions.setdefault(len(parts) - gone, Mean()).add(near)
+        found.present[kind], found.associated[kind] = present, associated
+    found.by_compactions = dict(sorted(found.by_compactions.items()))
+    return found
+
+
+def _is_near(line: str, fact: Planted) -> bool:
+    at = line.find(fact.value.lower())
+    near = line[max(0, at - _NEAR_CHARS) : at + len(fact.value) + _NEAR_CHARS]
+    return stems(fact.topic) <= stems(near)

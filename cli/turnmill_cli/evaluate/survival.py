@@ -1,0 +1,145 @@
+"""Conversations scored: the metrics over a data set, for one method and one budget."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from turnmill_cli.conversations import BadInput
+from turnmill_cli.evaluate.entities import VALUES, Find
+from turnmill_cli.evaluate.methods import Count, Method, portions
+from turnmill_cli.evaluate.metrics import (
+    Mean,
+    chat_means,
+    halves,
+    needed_in,
+    score_question,
+    score_tools,
+    tools_means,
+)
+from turnmill_cli.evaluate.wording import Record, kept_by_seq, rendered, text_of
+
+__all__ = ["DataSet", "OverBudget", "load", "survival"]
+
+Messages = Sequence[Mapping[str, Any]]
+
+
+class OverBudget(AssertionError):
+    """A method's text has more tokens than it was allowed."""
+
+
+@dataclass(frozen=True, slots=True)
+class DataSet:
+    """The conversations of one file.
+
+    Attributes:
+        has_questions: some carry questions with evidence: then these are what is measured.
+        find: names the values that are needed later; None: they are the tail's call arguments.
+    """
+
+    name: str
+    conversations: tuple[Mapping[str, Any], ...]
+    find: Find | None
+
+    @property
+    def has_questions(self) -> bool:
+        """Whether questions can be scored; else what the tail still uses is."""
+        return any(conversation.get("qa") for conversation in self.conversations)
+
+
+def load(path: Path, *, values: str = "", limit: int | None = None) -> DataSet:
+    """The data set in a JSONL file, or `.gz` of it.
+
+    Raises:
+        BadInput: names the file and the line, never the content.
+    """
+    name = path.name.removesuffix(".gz").removesuffix(".jsonl")
+    found: list[Mapping[str, Any]] = []
+    try:
+        with gzip.open(path, "rb") if path.suffix == ".gz" else path.open("rb") as lines:
+            for number, line in enumerate(lines, 1):
+                if limit is not None and len(found) == limit:
+                    break
+                if line.strip():
+                    found.append(_conversation(line, f"{path}:{number}"))
+    except EOFError:
+        raise BadInput(f"{path}: the compressed file ends too early") from None
+    except OSError as error:
+        raise BadInput(f"{path}: {error.strerror or 'not a gzip file'}") from None
+    if not found:
+        raise BadInput(f"{path}: no conversations in it")
+    return DataSet(name, tuple(found), VALUES[values or (name if name in VALUES else "calls")])
+
+
+def _conversation(line: bytes, where: str) -> Mapping[str, Any]:
+    try:
+        value = json.loads(line)
+    except ValueError:
+        raise BadInput(f"{where}: not JSON") from None
+    messages = value.get("messages") if isinstance(value, Mapping) else None
+    if not isinstance(messages, list):
+        raise BadInput(f"{where}: not an object with a list of `messages`")
+    for at, message in enumerate(messages):
+        if not isinstance(message, Mapping) or not isinstance(message.get("role"), str):
+            raise BadInput(f"{where}: messages[{at}]: not an object with a `role`")
+    for at, question in enumerate(value.get("qa") or ()):
+        evidence = question.get("evidence") if isinstance(question, Mapping) else None
+        if not isinstance(evidence, list) or "answer" not in question:
+            raise BadInput(f"{where}: qa[{at}]: needs an `answer` and a list of `evidence`")
+        if not all(isinstance(i, int) and 0 <= i < len(messages) for i in evidence):
+            raise BadInput(f"{where}: qa[{at}]: evidence beyond the {len(messages)} messages")
+    return dict(value)
+
+
+def survival(
+    data: DataSet, method: Method, share: float, count: Count, *, rounds: int = 1
+) -> dict[str, Mean]:
+    """The metrics that fit the data: of questions where there are any, else of values used later.
+
+    Raises:
+        OverBudget: the method broke the one rule.
+    """
+    if data.has_questions:
+        return _chat(data, method, share, count, rounds)
+    return _tools(data, method, share, count, rounds)
+
+
+def _chat(
+    data: DataSet, method: Method, share: float, count: Count, rounds: int
+) -> dict[str, Mean]:
+    means = chat_means()
+    for conversation in data.conversations:
+        records: list[Record] = list(enumerate(conversation["messages"]))
+        summary = _compacted(records, method, share, count, rounds)
+        texts = [text_of(message) for _, message in records]
+        kept = kept_by_seq(summary)
+        for question in conversation.get("qa") or ():
+            score_question(question, texts, kept, means, summary=summary)
+    return means
+
+
+def _tools(
+    data: DataSet, method: Method, share: float, count: Count, rounds: int
+) -> dict[str, Mean]:
+    means = tools_means()
+    for conversation in data.conversations:
+        wanted = needed_in(conversation["messages"], data.find)
+        if wanted:
+            head, _ = halves(conversation["messages"])
+            summary = _compacted(head, method, share, count, rounds)
+            score_tools(wanted, head, summary, data.find, means)
+    return means
+
+
+def _compacted(
+    records: Sequence[Record], method: Method, share: float, count: Count, rounds: int
+) -> str:
+    budget = int(share * count(rendered(records)))
+    summary = method(portions(records, rounds, count), budget)
+    if (tokens := count(summary)) > budget:
+        raise OverBudget(f"{tokens} tokens exceed the budget of {budget}")
+    return summary

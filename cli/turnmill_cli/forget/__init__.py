@@ -1,0 +1,1 @@
+"""``turnmill forget``: remove a session everywhere, and prove it."""

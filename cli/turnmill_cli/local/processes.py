@@ -1,0 +1,107 @@
+"""The commands `turnmill up` runs: workers and Flower."""
+
+from __future__ import annotations
+
+import importlib.util
+import socket
+import sys
+from pathlib import Path
+
+from turnmill_cli.local.children import ChildSpec
+from turnmill_cli.output import CommandFailed
+
+__all__ = ["check_installed", "choose_port", "flower", "workers"]
+
+_CELERY = (sys.executable, "-m", "celery", "-A", "turnmill_worker.app")
+SUMMARIZE_THREADS = 8
+"""Model calls waited for at once."""
+
+
+def check_installed(*, with_flower: bool) -> None:
+    """Make sure workers and Flower can be started.
+
+    Raises:
+        CommandFailed: says what to install.
+    """
+    missing = [name for name in ("pydantic_settings", "structlog") if not _is_there(name)]
+    if missing:
+        raise CommandFailed("workers need more packages: pip install 'turnmill[embedded]'")
+    if with_flower and not _is_there("flower"):
+        raise CommandFailed(
+            "Flower is not installed: pip install 'turnmill[flower]', or --no-flower"
+        )
+
+
+def _is_there(module: str) -> bool:
+    return importlib.util.find_spec(module) is not None
+
+
+def workers(*, number: int, logs: Path, env: dict[str, str], host: str) -> list[ChildSpec]:
+    """``number`` processes that count and compact, and one that waits for models."""
+    # Processes of one thread each, not one with a pool: they are counted one by one in Flower, are
+    # faster than prefork on tasks this short, and have no children that could outlive them.
+    compute = [
+        _worker(f"worker-{at}", "estimate,compact,archive", "solo", 1, logs, env, host)
+        for at in range(1, number + 1)
+    ]
+    waiting = _worker("summarize", "summarize", "threads", SUMMARIZE_THREADS, logs, env, host)
+    return [*compute, waiting]
+
+
+def _worker(
+    name: str, queues: str, pool: str, concurrency: int, logs: Path, env: dict[str, str], host: str
+) -> ChildSpec:
+    node = f"{name}@{host}"
+    return ChildSpec(
+        name=name,
+        node=node,
+        log=logs / f"{name}.log",
+        env=env,
+        command=(
+            *(*_CELERY, "worker", "--hostname", node, "--queues", queues, "--pool", pool),
+            *("--concurrency", str(concurrency), "--loglevel", "INFO", "-E"),
+            *("--without-mingle", "--without-gossip"),
+        ),
+    )
+
+
+def flower(*, port: int, logs: Path, env: dict[str, str]) -> ChildSpec:
+    """Flower on loopback, for looking only, with arguments and results among its columns."""
+    conf = Path(__file__).with_name("flowerconfig.py")
+    looks = {
+        "FLOWER_TASKS_COLUMNS": "name,args,state,result,received,runtime,worker",
+        "FLOWER_READ_ONLY": "true",
+    }
+    return ChildSpec(
+        name="flower",
+        log=logs / "flower.log",
+        env={**env, **looks},
+        command=(*_CELERY, "flower", "--address=127.0.0.1", f"--port={port}", f"--conf={conf}"),
+    )
+
+
+def choose_port(asked: int | None, usual: int, option: str) -> int:
+    """The port asked for, else the usual one when it is free, else any free one.
+
+    Raises:
+        CommandFailed: the port asked for is in use.
+    """
+    if asked is not None and not _is_free(asked):
+        raise CommandFailed(f"port {asked} is in use: choose another with {option}")
+    if asked is not None:
+        return asked
+    if _is_free(usual):
+        return usual
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+def _is_free(port: int) -> bool:
+    with socket.socket() as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind(("127.0.0.1", port))
+        except OSError:
+            return False
+        return True

@@ -1,0 +1,1 @@
+"""``turnmill replay``: recorded conversations through the pipeline, every context checked."""

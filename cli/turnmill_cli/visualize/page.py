@@ -1,0 +1,105 @@
+"""The page: values laid into the template, which escapes all of them."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+from functools import cache
+from importlib.resources import files
+from typing import Any
+
+from jinja2 import Environment, FunctionLoader, StrictUndefined, Template
+from markupsafe import Markup
+
+from turnmill.contract.trajectory import Trajectory
+from turnmill_cli.visualize.chart import chart, is_dense
+from turnmill_cli.visualize.compactions import cards
+from turnmill_cli.visualize.context_now import reading
+from turnmill_cli.visualize.folding import stretches
+from turnmill_cli.visualize.headline import sentences, tiles
+from turnmill_cli.visualize.images import Album
+from turnmill_cli.visualize.messages import Speaker
+from turnmill_cli.visualize.safe_text import brief, clock, text
+from turnmill_cli.visualize.sawtooth import sawtooth
+from turnmill_cli.visualize.turn_fates import fates
+from turnmill_cli.visualize.turn_list import entries
+
+__all__ = ["page"]
+
+CLOSER = 12
+"""Drops in the second drawing of a session with too many to be told apart."""
+
+
+def page(trajectory: Trajectory) -> str:
+    """The session as one HTML document that loads nothing and runs no script but its own.
+
+    Complete: long texts and long sessions are folded, never cut. Encodes as UTF-8 whatever the
+    conversation holds.
+    """
+    saw = sawtooth(trajectory)
+    fate = fates(trajectory, saw)
+    album = Album()
+    # Turns first: they carry the pictures, and other places show these again.
+    listed = list(entries(trajectory, saw, fate, Speaker(album)))
+    commits = list(cards(trajectory, saw, Speaker(album)))
+    context = list(reading(trajectory, fate, Speaker(album)))
+    style, script = _file("page.css"), _file("page.js")
+    return _template().render(
+        style=Markup(style),  # noqa: S704 - a file of this package
+        style_hash=_hash(style),
+        script=Markup(script),  # noqa: S704 - a file of this package
+        script_hash=_hash(script),
+        trajectory=trajectory,
+        source=brief(trajectory.source or ""),
+        question=text(trajectory.question) if trajectory.question else None,
+        answer=text(trajectory.final_answer) if trajectory.final_answer else None,
+        system=text(trajectory.system_prompt) if trajectory.system_prompt else None,
+        missing=_missing(trajectory),
+        sentences=list(sentences(trajectory, saw, fate)),
+        tiles=list(tiles(trajectory, saw)),
+        charts=[chart(trajectory, saw, wide=wide) for wide in (True, False)],
+        closer=[chart(trajectory, saw.newest(CLOSER), wide=wide) for wide in (True, False)]
+        if is_dense(saw)
+        else [],
+        saw=saw,
+        kinds={drop.kind for drop in saw.drops},
+        began=clock(trajectory.turns[0].at_ms) if trajectory.turns else "",
+        ended=clock(trajectory.turns[-1].at_ms) if trajectory.turns else "",
+        commits=stretches(commits, first=2, last=30),
+        commit_count=len(commits),
+        context=stretches(context, first=6, last=30),
+        turns=stretches(listed),
+    )
+
+
+def _missing(trajectory: Trajectory) -> int:
+    """Turns that were pushed and are in neither Redis nor the archive any more."""
+    return max(0, trajectory.turns[-1].seq - len(trajectory.turns)) if trajectory.turns else 0
+
+
+@cache
+def _template() -> Template:
+    environment = Environment(
+        loader=FunctionLoader(_file),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters["score"] = _score
+    return environment.get_template("page.html.jinja")
+
+
+def _score(value: float) -> str:
+    return f"{value:.2f}"
+
+
+@cache
+def _file(name: str) -> str:
+    return (files("turnmill_cli.visualize") / name).read_text(encoding="utf-8")
+
+
+def _hash(inline: Any) -> str:
+    """What the page's content security policy knows an inline element by."""
+    digest = hashlib.sha256(str(inline).encode()).digest()
+    return f"sha256-{base64.b64encode(digest).decode()}"

@@ -1,0 +1,1 @@
+"""The asynchronous client and session handle: the source of ``_sync``."""

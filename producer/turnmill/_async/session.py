@@ -1,0 +1,233 @@
+"""The handle of one session over an asynchronous client; see ``turnmill._sync.session``."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any, overload
+
+from turnmill._sync.session import GROUND_WITHIN_S, describe, turn_result, with_memories
+from turnmill.contract.context import Context, JsonMessage, Pushed
+from turnmill.contract.errors import InvalidInput, Transient, UnknownSession
+from turnmill.contract.info import ContextInfo
+from turnmill.contract.policy import Policy
+from turnmill.contract.render import context_injection
+from turnmill.contract.results import (
+    Checkpoint,
+    Forgotten,
+    GroundedContext,
+    RollbackResult,
+    SummarizationResult,
+    TurnResult,
+)
+from turnmill.contract.trajectory import Trajectory
+from turnmill.contract.turns import TurnLike
+from turnmill.steps import Image, interaction, step
+from turnmill.transcript import markdown
+
+if TYPE_CHECKING:
+    from turnmill._async.client import AsyncContextClient
+
+__all__ = ["AsyncContextManager"]
+
+
+class AsyncContextManager:
+    """One session of a client; made by ``AsyncContextClient.manager``."""
+
+    def __init__(self, client: AsyncContextClient, session: str) -> None:
+        self._client = client
+        self._session = session
+
+    @property
+    def session(self) -> str:
+        """The session's name."""
+        return self._session
+
+    # what happened
+
+    async def push(self, turn: TurnLike, *, turn_id: str | None = None) -> Pushed:
+        """Append a turn, as ``AsyncContextClient.push``."""
+        return await self._client.push(self._session, turn, turn_id=turn_id)
+
+    async def add_turn(
+        self,
+        *,
+        image: Image | None = None,
+        reasoning: str = "",
+        action: str = "",
+        region: Any = None,
+        text: str | None = None,
+        iteration: int | None = None,
+        source: str | None = None,
+    ) -> Pushed:
+        """Append a step: a user message with the picture, an assistant message with the rest.
+
+        ``image`` is bytes, base64, a file's path, or an URL. ``text`` comes before the picture:
+        the question, in the first step. ``source`` is what the trajectory is about. Without
+        reasoning and action there is no assistant message yet.
+
+        Raises:
+            InvalidTurn: the picture cannot be read, or there is nothing; nothing was stored.
+        """
+        turn = step(
+            image=image,
+            reasoning=reasoning,
+            action=action,
+            region=region,
+            text=text,
+            iteration=iteration,
+            source=source,
+        )
+        return await self.push(turn)
+
+    async def add_interaction(self, user_query: str, assistant_response: str) -> Pushed:
+        """Append a question with its answer, as one turn."""
+        return await self.push(interaction(user_query, assistant_response))
+
+    async def add_response(self, text: str) -> Pushed:
+        """Append the assistant's answer."""
+        return await self.push({"role": "assistant", "content": text})
+
+    async def process_turn(self, user_input: str, *, turn_id: str | None = None) -> TurnResult:
+        """Append the user's input, grounded with memories by the policy, and say how things stand.
+
+        Waits for no model, and for memories a second at most: they are a help, not a condition.
+        With ``Policy.grounding_ratio`` they stand before the input, in the same turn.
+        """
+        policy, room = await self._policy()
+        grounded = await self._grounded(user_input, policy)
+        turn, used = with_memories(user_input, grounded, int(room * policy.grounding_ratio))
+        pushed = await self._client.push(self._session, turn, turn_id=turn_id)
+        return turn_result(pushed, used, await self.info())
+
+    async def _grounded(self, query: str, policy: Policy) -> GroundedContext:
+        if policy.grounding_memories:
+            with suppress(Transient, InvalidInput):
+                return await self.ground(
+                    query, policy.grounding_memories, timeout_s=GROUND_WITHIN_S
+                )
+        return GroundedContext()
+
+    async def _policy(self) -> tuple[Policy, int]:
+        """The session's policy, and the tokens beside its system prompt."""
+        with suppress(UnknownSession):
+            found = await self.info()
+            return found.policy, found.limits.room
+        return Policy(), Policy().hard_limit
+
+    # what the model gets
+
+    async def read(self) -> Context:
+        """The context as of now, as ``AsyncContextClient.read``."""
+        return await self._client.read(self._session)
+
+    async def messages(self, *, include_system: bool = True) -> list[JsonMessage]:
+        """The context's messages, with or without the session's system prompt."""
+        context = await self.read()
+        hidden = bool(context.system_prompt) and not include_system
+        return context.messages[1:] if hidden else context.messages
+
+    async def context_injection(self) -> str:
+        """The summaries of past iterations as one text for a system prompt; ``""`` without any."""
+        return context_injection((await self.read()).events)
+
+    async def set_system_prompt(self, text: str) -> None:
+        """Set or change the system prompt; whether the rest still fits is decided at once.
+
+        Raises:
+            SystemPromptTooLarge: the prompt leaves no room under the policy's hard limit.
+        """
+        await self._client.open(self._session, system_prompt=text)
+
+    async def set_policy(self, policy: Policy | str) -> None:
+        """Change the policy, to one of one's own or one of the namespace's by name."""
+        await self._client.open(self._session, policy)
+
+    # how things stand
+
+    async def info(self) -> ContextInfo:
+        """The session in numbers."""
+        return await self._client.info(self._session)
+
+    async def describe(self) -> str:
+        """The session in one line."""
+        return describe(await self.info())
+
+    async def is_empty(self) -> bool:
+        """Whether there is no conversation: nothing was pushed, or it was cleared."""
+        try:
+            found = await self.info()
+        except UnknownSession:
+            return True
+        return found.turns_in_log == 0 and found.usage.summary == 0
+
+    async def estimated_tokens(self) -> int:
+        """Tokens of the context: exact once workers have counted it, else ⌈characters / 3.5⌉."""
+        return (await self.info()).estimated_tokens
+
+    async def needs_summarization(self) -> bool:
+        """Whether the context is estimated to be over its soft limit."""
+        found = await self.info()
+        return found.estimated_tokens > found.limits.soft
+
+    async def quality_score(self) -> float:
+        """The score of the last compaction, 0..1; 1 before the first."""
+        quality = (await self.info()).quality
+        return 1.0 if quality is None else quality
+
+    # what is remembered
+
+    async def ground(self, query: str, k: int = 5, *, timeout_s: float = 5.0) -> GroundedContext:
+        """What the namespace remembers about a query, as ``AsyncContextClient.ground``."""
+        return await self._client.ground(query, k, timeout_s=timeout_s)
+
+    async def remember(self, text: str, *, timeout_s: float = 5.0) -> str:
+        """Have the namespace remember a text, as ``AsyncContextClient.remember``."""
+        return await self._client.remember(text, timeout_s=timeout_s)
+
+    async def trajectory(self, *, timeout_s: float = 30.0) -> Trajectory:
+        """The whole session, as ``AsyncContextClient.trajectory``."""
+        return await self._client.trajectory(self._session, timeout_s=timeout_s)
+
+    async def transcript(self, *, timeout_s: float = 30.0) -> str:
+        """The whole session as markdown."""
+        return markdown(await self.trajectory(timeout_s=timeout_s))
+
+    # what can be done about it
+
+    @overload
+    async def summarize(
+        self, *, template: str = "", timeout_s: float = 60.0
+    ) -> SummarizationResult: ...
+    @overload
+    async def summarize(
+        self, *, template: str = "", wait: bool, timeout_s: float = 60.0
+    ) -> SummarizationResult | None: ...
+    async def summarize(
+        self, *, template: str = "", wait: bool = True, timeout_s: float = 60.0
+    ) -> SummarizationResult | None:
+        """Summarize all but the newest turns now, as ``AsyncContextClient.summarize``."""
+        return await self._client.summarize(
+            self._session, template=template, wait=wait, timeout_s=timeout_s
+        )
+
+    async def checkpoint(self, message: str = "", *, name: str = "") -> str | None:
+        """Remember the context as it is now, as ``AsyncContextClient.checkpoint``."""
+        return await self._client.checkpoint(self._session, message, name=name)
+
+    async def checkpoints(self) -> list[Checkpoint]:
+        """What a rollback can restore, oldest first."""
+        return await self._client.checkpoints(self._session)
+
+    async def rollback(
+        self, to: str | int | None = None, *, timeout_s: float = 10.0
+    ) -> RollbackResult:
+        """Restore a checkpoint or a version, as ``AsyncContextClient.rollback``."""
+        return await self._client.rollback(self._session, to, timeout_s=timeout_s)
+
+    async def clear(self) -> int:
+        """Set the conversation aside and keep the system prompt, as ``clear`` of the client."""
+        return await self._client.clear(self._session)
+
+    async def forget(self) -> Forgotten:
+        """Remove the session everywhere, as ``AsyncContextClient.forget``."""
+        return await self._client.forget(self._session)

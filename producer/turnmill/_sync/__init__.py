@@ -1,0 +1,1 @@
+"""The synchronous client and session handle: generated from ``_async``."""

@@ -1,0 +1,520 @@
+"""The synchronous client: push turns, read contexts."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Sequence
+from contextlib import suppress
+from dataclasses import replace
+from types import TracebackType
+from typing import Any, Self, overload
+
+import redis
+from redis.retry import Retry
+
+from turnmill._sync.session import ContextManager
+from turnmill.commands import DEFAULT_NAME, Call, Command, Commands, PushCall, translate
+from turnmill.contract import jobs
+from turnmill.contract.context import Context, Pushed
+from turnmill.contract.errors import SystemPromptTooLarge, TurnmillError, UnknownSession
+from turnmill.contract.images.references import inline_images
+from turnmill.contract.info import ContextInfo
+from turnmill.contract.names import Namespace, SessionId
+from turnmill.contract.policy import Policy
+from turnmill.contract.results import (
+    Checkpoint,
+    Forgotten,
+    GroundedContext,
+    ParkedSession,
+    RollbackResult,
+    SummarizationResult,
+)
+from turnmill.contract.trajectory import Trajectory
+from turnmill.contract.turns import DEFAULT_MAX_TURN_BYTES, TurnLike
+from turnmill.exact import exact_tokens
+from turnmill.images import DEFAULT_CACHE_BYTES, DEFAULT_MAX_IMAGE_BYTES, Pictures
+from turnmill.requests import Ask, ask, look_s
+from turnmill.transport import (
+    ATTEMPTS,
+    MAX_CONNECTIONS,
+    backoff,
+    connection_options,
+    run_script,
+    waker_for,
+)
+from turnmill.wake import HintCounts, Waker
+
+__all__ = ["ContextClient"]
+
+
+class ContextClient:
+    """Pushes turns and reads contexts; safe to share between threads.
+
+    Args:
+        redis: URL of the state store, or a redis-py client (Sentinel, Cluster) that does not
+            decode responses.
+        namespace: separates tenants; sessions of two namespaces never meet.
+        broker: URL of the Celery broker the workers listen to, or a ``Waker``. By default the
+            state store's URL; with a redis-py client, none: the sweep finds new turns in seconds.
+        timeout_s: how long a call may take when Redis is slow or down.
+        max_turn_bytes: largest turn accepted, in bytes of JSON, its pictures apart.
+        max_image_bytes: largest pictures of one turn accepted, in bytes together.
+        image_cache_bytes: memory for pictures shown before, so that a read need not fetch them.
+
+    Every method raises ``StoreUnavailable`` within ``timeout_s`` while Redis is down, and works
+    again when it is back. Pushes are retried safely: a turn has an id.
+    """
+
+    def __init__(
+        self,
+        redis: str | redis.Redis = "redis://localhost:6379/0",
+        *,
+        namespace: str = "default",
+        broker: str | Waker | None = None,
+        timeout_s: float = 5.0,
+        max_turn_bytes: int = DEFAULT_MAX_TURN_BYTES,
+        max_image_bytes: int = DEFAULT_MAX_IMAGE_BYTES,
+        image_cache_bytes: int = DEFAULT_CACHE_BYTES,
+    ) -> None:
+        self._commands = Commands.of(namespace, max_turn_bytes, max_image_bytes)
+        self._pictures = Pictures(image_cache_bytes)
+        self._waker = waker_for(redis, broker)
+        self._registered = False
+        self._owned = isinstance(redis, str)
+        self._redis: Any = _connect(redis, timeout_s) if isinstance(redis, str) else redis
+
+    @property
+    def namespace(self) -> str:
+        """The namespace of all sessions here."""
+        return self._commands.namespace
+
+    @property
+    def hints(self) -> HintCounts:
+        """How many hints were published and dropped by this client."""
+        return self._waker.counts
+
+    def open(
+        self,
+        session: str,
+        policy: Policy | str | None = None,
+        system_prompt: str | None = None,
+    ) -> None:
+        """Create a session, or change its policy or system prompt. None leaves what is there.
+
+        A policy given by name is the namespace's of that name (``set_policy``), and changes with
+        it. A session needs no opening to be pushed to: it then has the namespace's policy called
+        ``default``, or ``Policy()``.
+
+        Raises:
+            SystemPromptTooLarge: the prompt leaves no room under the policy's hard limit.
+            UnknownPolicy: the namespace has none of this name.
+        """
+        if isinstance(policy, str):
+            self._open_by_name(session, policy, system_prompt)
+            return
+        self._open(session, policy, system_prompt)
+        if policy is None:
+            self._follow_default(session)
+
+    def _open_by_name(self, session: str, name: str, system_prompt: str | None) -> None:
+        body, opened = self._plain(self._commands.policy_named(name)), b""
+        while body != opened:  # set_policy may come between: the session must not keep the old one
+            opened = body
+            self._open(session, self._commands.named_policy(name, body), system_prompt, name)
+            body = self._plain(self._commands.policy_named(name))
+
+    def _follow_default(self, session: str) -> None:
+        """Have a session without a policy follow the namespace's default, if it has one."""
+        body, (policy, _) = self._pipeline(
+            [self._commands.policy_named(DEFAULT_NAME), self._commands.policy_followed(session)]
+        )
+        if body is not None and policy is None:
+            self._open_by_name(session, DEFAULT_NAME, None)
+
+    def _open(
+        self, session: str, policy: Policy | None, system_prompt: str | None, name: str = ""
+    ) -> None:
+        call = self._commands.open(session, policy, system_prompt, name)
+        self._register()
+        reply = self._run(call)
+        if self._commands.is_refused(reply) and system_prompt:
+            # An upper bound puts it in doubt: count it, if a vocabulary is installed here.
+            tokens = exact_tokens(system_prompt, policy)
+            reply = self._run(self._commands.open_finally(call, tokens))
+        if self._commands.opened(reply):
+            self._waker.wake(self._commands.namespace, SessionId(session))
+
+    def push(self, session: str, turn: TurnLike, *, turn_id: str | None = None) -> Pushed:
+        """Append a turn: a ``Turn``, one message, or a list of messages. One round trip.
+
+        Pushing the same ``turn_id`` again stores nothing and returns the same seq.
+
+        Raises:
+            InvalidTurn, TurnTooLarge, InvalidName: nothing was stored.
+        """
+        push = self._commands.push(session, turn, turn_id)
+        if not self._registered:
+            self._register()
+        done = self._settle(push, self._send(push))
+        if done.seq == 1:
+            self._welcome(done.session)
+        return done
+
+    def push_many(self, turns: Iterable[tuple[str, TurnLike]]) -> list[Pushed]:
+        """Append many (session, turn) pairs, pipelined, in the order given.
+
+        All are checked before any is sent. When Redis fails midway some may be stored; give the
+        turns ids and push again.
+        """
+        calls = self._commands.push_many(turns)
+        self._register()
+        done: list[Pushed] = []
+        for chunk in self._commands.chunks(calls):
+            replies = self._push_chunk(chunk)
+            failed = [reply for reply in replies if isinstance(reply, redis.RedisError)]
+            done += [
+                self._settle(push, reply)
+                for push, reply in zip(chunk, replies, strict=True)
+                if not isinstance(reply, redis.RedisError)
+            ]
+            if failed:
+                raise translate(failed[0])
+        for pushed in done:
+            if pushed.seq == 1 and not pushed.duplicate:
+                self._welcome(pushed.session)
+        return done
+
+    def read(self, session: str) -> Context:
+        """The context as of now: never waits for a worker, never over the limit.
+
+        One round trip; a second one for pictures this client has not seen.
+
+        Raises:
+            UnknownSession: never opened nor pushed to, forgotten, or expired.
+        """
+        context, urls = self._look(session)
+        if None in urls.values():
+            # Let go between the two trips, by a compaction: then it is not in the context now.
+            context, urls = self._look(session)
+        return replace(context, messages=inline_images(context.messages, urls)) if urls else context
+
+    def _look(self, session: str) -> tuple[Context, dict[str, str | None]]:
+        """The context with references for its pictures, and their data URLs by reference."""
+        commands = self._commands.read(session)
+        reply = self._pipeline(commands)
+        while self._commands.is_torn(reply):
+            reply = self._pipeline(commands)
+        context = self._commands.context(session, reply)
+        urls, unseen = self._pictures.seen(self._commands.pictures(reply, context))
+        if unseen:
+            found = self._pipeline(self._commands.fetch(session, unseen))
+            urls |= self._pictures.fetched(unseen, found)
+        return context, urls
+
+    def info(self, session: str) -> ContextInfo:
+        """The session in numbers, without its content.
+
+        Raises:
+            UnknownSession: never opened nor pushed to, forgotten, or expired.
+        """
+        return self._commands.context_info(session, self._run(self._commands.info(session)))
+
+    def forget(self, session: str) -> Forgotten:
+        """Remove the session from Redis at once, and from the archive as soon as a worker can.
+
+        The result is true when there was such a session, and says how many keys are left.
+        """
+        done = self._commands.forgotten(self._run(self._commands.forget(session)))
+        self._waker.wake(self._commands.namespace, SessionId(session), task=jobs.FORGET)
+        return done
+
+    def clear(self, session: str) -> int:
+        """Set the conversation aside, and keep the system prompt; returns how many turns left.
+
+        The archive keeps them, marked; checkpoints are gone.
+
+        Raises:
+            UnknownSession: never opened nor pushed to, forgotten, or expired.
+        """
+        return self._commands.cleared(session, self._run(self._commands.clear(session)))
+
+    def parked(self) -> list[ParkedSession]:
+        """Sessions whose compactions keep failing, the longest parked first.
+
+        They can be read and pushed to as before; nothing compacts them until they are retried, or
+        their policy or system prompt changes.
+        """
+        names = self._commands.parked_names(self._pipeline(self._commands.list_parked()))
+        replies = self._pipeline(self._commands.look_at_parked(names)) if names else []
+        return self._commands.parked(names, replies)
+
+    def retry(self, session: str) -> bool:
+        """Have a parked session compacted again; False when it is not parked.
+
+        Raises:
+            UnknownSession: never opened nor pushed to, forgotten, or expired.
+        """
+        was_parked = self._commands.retried(session, self._run(self._commands.retry(session)))
+        if was_parked:
+            self._waker.wake(self._commands.namespace, SessionId(session), task=jobs.COMPACT)
+        return was_parked
+
+    def checkpoint(self, session: str, message: str = "", *, name: str = "") -> str | None:
+        """Remember the context as it is now; returns the checkpoint's id.
+
+        None where the policy keeps no checkpoints. A name used again moves to the present.
+
+        Raises:
+            UnknownSession: never opened nor pushed to, forgotten, or expired.
+        """
+        reply = self._run(self._commands.checkpoint(session, message, name))
+        return self._commands.checkpointed(session, reply)
+
+    def checkpoints(self, session: str) -> list[Checkpoint]:
+        """What a rollback can restore, oldest first.
+
+        Raises:
+            UnknownSession: never opened nor pushed to, forgotten, or expired.
+        """
+        reply = self._pipeline(self._commands.list_checkpoints(session))
+        return self._commands.checkpoints(session, reply)
+
+    def rollback(
+        self, session: str, to: str | int | None = None, *, timeout_s: float = 10.0
+    ) -> RollbackResult:
+        """Restore a checkpoint: the newest, one by its id, or the context of a version.
+
+        Turns after it leave the session; the archive keeps them, marked. The newest checkpoint
+        is used up by it; one restored by its id stays. Atomic: a compaction under way is dropped,
+        and a turn pushed meanwhile is either rolled back too, or follows the restored state.
+
+        Raises:
+            NoCheckpoint: there is none, or none of this id or version.
+            NotAnswered: no worker was done in time; says whether one is at it.
+            UnknownSession: never opened nor pushed to, forgotten, or expired.
+        """
+        answer = self._ask(jobs.ROLLBACK, session, self._commands.rollback(to), timeout_s)
+        return RollbackResult.model_validate(answer)
+
+    @overload
+    def summarize(
+        self, session: str, *, template: str = "", timeout_s: float = 60.0
+    ) -> SummarizationResult: ...
+    @overload
+    def summarize(
+        self, session: str, *, template: str = "", wait: bool, timeout_s: float = 60.0
+    ) -> SummarizationResult | None: ...
+    def summarize(
+        self, session: str, *, template: str = "", wait: bool = True, timeout_s: float = 60.0
+    ) -> SummarizationResult | None:
+        """Summarize all but the newest turns now, whatever the limits say.
+
+        In the policy's own way, or by a managed template when one is named. With ``wait`` the
+        result, else None at once.
+
+        Raises:
+            UnknownTemplate: no such template where the worker looks.
+            InvalidName: no template can have this name.
+            SessionBusy: another worker is compacting it, and takes long.
+            NotAnswered: no worker was done in time; says whether one is at it.
+            UnknownSession: never opened nor pushed to, forgotten, or expired.
+        """
+        body = self._commands.summarize(template)
+        if not wait:
+            self._put(ask(jobs.FORCE, self._namespace, session, body, timeout_s=timeout_s))
+            return None
+        return SummarizationResult.model_validate(self._ask(jobs.FORCE, session, body, timeout_s))
+
+    def trajectory(self, session: str, *, timeout_s: float = 30.0) -> Trajectory:
+        """The whole session from its first turn on, complete whatever was compacted.
+
+        Raises:
+            NotAnswered: no worker was done in time; says whether one is at it.
+            UnknownSession: neither in Redis nor in the archive.
+        """
+        found = Trajectory.model_validate(self._ask(jobs.EXPORT, session, {}, timeout_s))
+        with suppress(UnknownSession):  # expired: the archive has it all the same
+            context = tuple(self.read(session).messages)
+            return found.model_copy(update={"context": context})
+        return found
+
+    def ground(self, query: str, k: int = 5, *, timeout_s: float = 5.0) -> GroundedContext:
+        """What the namespace remembers about a query: at most ``k`` memories, best first.
+
+        Raises:
+            InvalidInput: ``k`` is not in 1..100.
+            NotAnswered: no worker was done in time; says whether one is at it.
+        """
+        answer = self._ask(jobs.GROUND, "", self._commands.ground(query, k), timeout_s)
+        return GroundedContext.model_validate(answer)
+
+    def remember(self, text: str, *, timeout_s: float = 5.0) -> str:
+        """Have the namespace remember a text; returns the memory's id once it is stored.
+
+        Raises:
+            InvalidInput: not text, blank, or more than 100,000 characters.
+            NotAnswered: no worker was done in time; says whether one is at it.
+        """
+        return str(self._ask(jobs.REMEMBER, "", self._commands.remember(text), timeout_s))
+
+    def set_policy(self, name: str, policy: Policy) -> int:
+        """Give the namespace a policy under a name; sessions that follow the name take it up.
+
+        The name ``default`` is for sessions opened without a policy. Returns how many sessions
+        took it up; it counts at their next decision.
+
+        Raises:
+            SystemPromptTooLarge: some sessions keep the old policy, for their prompts leave no
+                room under this one; all others have it.
+        """
+        self._plain(self._commands.put_policy(name, policy))
+        sessions = self.sessions()
+        followed = self._pipeline([self._commands.policy_followed(each) for each in sessions])
+        ours = [s for s, (_, of) in zip(sessions, followed, strict=True) if of == name.encode()]
+        refused = 0
+        for session in ours:
+            try:
+                self._open_by_name(session, name, None)
+            except SystemPromptTooLarge:
+                refused += 1
+        if refused:
+            raise SystemPromptTooLarge(
+                f"policy {name!r}: {refused} of {len(ours)} sessions keep the old one, because "
+                f"their system prompts leave no room under its {policy.hard_limit} tokens"
+            )
+        return len(ours)
+
+    def policies(self) -> dict[str, Policy]:
+        """The namespace's policies by name."""
+        return self._commands.policies(self._plain(self._commands.list_policies()))
+
+    def manager(
+        self,
+        session: str,
+        policy: Policy | str | None = None,
+        system_prompt: str | None = None,
+    ) -> ContextManager:
+        """The handle of one session; opens it when a policy or a system prompt is given."""
+        if policy is not None or system_prompt is not None:
+            self.open(session, policy, system_prompt)
+        return ContextManager(self, session)
+
+    def sessions(self) -> list[SessionId]:
+        """All sessions of the namespace, the most recently pushed first."""
+        commands: list[Command] = [
+            ("ZRANGE", key, 0, -1, "WITHSCORES") for key in self._commands.index_keys()
+        ]
+        return self._commands.sessions(self._pipeline(commands))
+
+    def close(self) -> None:
+        """Publish waiting hints, briefly, and close the connections made here."""
+        self._waker.close()
+        if self._owned:
+            self._redis.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    @property
+    def _namespace(self) -> Namespace:
+        return self._commands.namespace
+
+    def _put(self, asked: Ask) -> None:
+        """Lay a question down, and hint the job that answers it."""
+        self._plain(asked.put)
+        self._waker.wake(asked.namespace, asked.session, task=asked.task, ask=asked.id)
+
+    def _ask(self, task: str, session: str, body: object, timeout_s: float) -> Any:
+        """What a worker answers."""
+        wait = look_s(self._redis)
+        asked = ask(task, self._namespace, session, body, timeout_s=timeout_s, look_s=wait)
+        self._put(asked)
+        while not asked.is_over():
+            reply = self._plain(asked.look)
+            if reply is not None:
+                return asked.answer(reply)
+        raise asked.not_answered(withdrawn=bool(self._plain(asked.withdraw)))
+
+    def _plain(self, command: Command) -> Any:
+        try:
+            return self._redis.execute_command(*command)
+        except redis.RedisError as error:
+            raise translate(error) from error
+
+    def _run(self, call: Call) -> Any:
+        return run_script(self._redis, call.script, call.words)
+
+    def _send(self, push: PushCall) -> Any:
+        """The push's reply; its pictures go first where Redis is not known to have them."""
+        unsent = self._pictures.unsent(push.pictures)
+        reply = self._send_after(push, unsent) if unsent else self._run(push.call)
+        if self._commands.lacks_pictures(reply):
+            reply = self._send_after(push, ())
+        return reply
+
+    def _send_after(self, push: PushCall, keys: Collection[str]) -> Any:
+        [reply] = self._push_chunk([push], keys)
+        if isinstance(reply, redis.RedisError):
+            raise translate(reply)
+        return reply
+
+    def _push_chunk(self, pushes: Sequence[PushCall], keys: Collection[str] = ()) -> list[Any]:
+        """Replies or errors; the pictures of these keys go first, or all there are.
+
+        All, where there are many turns: one sent again would come after those that followed it.
+        """
+        keys = keys or {picture.key for push in pushes for picture in push.pictures}
+        puts = self._commands.puts(pushes, keys)
+        commands = [*puts, *self._commands.calls(pushes)]
+        replies = self._pipeline(commands, raise_on_error=False)
+        return self._commands.settled(replies, puts=len(puts))
+
+    def _pipeline(self, commands: Sequence[Command], *, raise_on_error: bool = True) -> list[Any]:
+        try:
+            with self._redis.pipeline(transaction=False) as pipe:
+                for command in commands:
+                    pipe.execute_command(*command)
+                replies: list[Any] = pipe.execute(raise_on_error=raise_on_error)
+                return replies
+        except redis.RedisError as error:
+            raise translate(error) from error
+
+    def _settle(self, push: PushCall, reply: Sequence[int]) -> Pushed:
+        """Hint if the workers want it."""
+        done, hint = self._commands.pushed(push, reply)
+        self._pictures.sent(push.pictures)
+        if hint:
+            self._waker.wake(self._commands.namespace, done.session)
+        return done
+
+    def _register(self) -> None:
+        """List the namespace, before anything is written: what is not listed, no sweep repairs."""
+        self._plain(self._commands.registration())
+        self._registered = True
+
+    def _welcome(self, session: SessionId) -> None:
+        """A new session: perhaps on a server that lost everything. The turn is stored already."""
+        with suppress(TurnmillError):
+            self._register()
+            self._follow_default(session)
+
+
+def _connect(url: str, timeout_s: float) -> redis.Redis:
+    # Blocking: with more callers than connections, callers wait; a plain pool would raise.
+    pool = redis.BlockingConnectionPool.from_url(
+        url,
+        max_connections=MAX_CONNECTIONS,
+        timeout=timeout_s,
+        retry=Retry(backoff(timeout_s), ATTEMPTS - 1),
+        **connection_options(timeout_s),
+    )
+    client = redis.Redis.from_pool(pool)
+    del client.response_callbacks["XRANGE"]  # type: ignore[no-untyped-call]  # a dict per entry, unused
+    return client

@@ -1,0 +1,267 @@
+"""The handle of one session: the vocabulary of a context manager, over a client.
+
+A thin layer: every method is one or two calls of the client, with the session's name filled in.
+"""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any, overload
+
+from turnmill.contract.context import Context, JsonMessage, Pushed
+from turnmill.contract.errors import InvalidInput, Transient, UnknownSession
+from turnmill.contract.info import ContextInfo
+from turnmill.contract.memories import memories_message
+from turnmill.contract.policy import Policy
+from turnmill.contract.render import context_injection
+from turnmill.contract.results import (
+    Checkpoint,
+    Forgotten,
+    GroundedContext,
+    RollbackResult,
+    SummarizationResult,
+    TurnResult,
+)
+from turnmill.contract.trajectory import Trajectory
+from turnmill.contract.turns import TurnLike
+from turnmill.steps import Image, interaction, step
+from turnmill.transcript import markdown
+from turnmill.view import bound
+
+if TYPE_CHECKING:
+    from turnmill._sync.client import ContextClient
+
+__all__ = ["ContextManager", "describe", "turn_result", "with_memories"]
+
+GROUND_WITHIN_S = 1.0
+"""How long ``process_turn`` waits for memories; without them it goes on."""
+
+
+class ContextManager:
+    """One session of a client; made by ``ContextClient.manager``."""
+
+    def __init__(self, client: ContextClient, session: str) -> None:
+        self._client = client
+        self._session = session
+
+    @property
+    def session(self) -> str:
+        """The session's name."""
+        return self._session
+
+    # what happened
+
+    def push(self, turn: TurnLike, *, turn_id: str | None = None) -> Pushed:
+        """Append a turn, as ``ContextClient.push``."""
+        return self._client.push(self._session, turn, turn_id=turn_id)
+
+    def add_turn(
+        self,
+        *,
+        image: Image | None = None,
+        reasoning: str = "",
+        action: str = "",
+        region: Any = None,
+        text: str | None = None,
+        iteration: int | None = None,
+        source: str | None = None,
+    ) -> Pushed:
+        """Append a step: a user message with the picture, an assistant message with the rest.
+
+        ``image`` is bytes, base64, a file's path, or an URL. ``text`` comes before the picture:
+        the question, in the first step. ``source`` is what the trajectory is about. Without
+        reasoning and action there is no assistant message yet.
+
+        Raises:
+            InvalidTurn: the picture cannot be read, or there is nothing; nothing was stored.
+        """
+        turn = step(
+            image=image,
+            reasoning=reasoning,
+            action=action,
+            region=region,
+            text=text,
+            iteration=iteration,
+            source=source,
+        )
+        return self.push(turn)
+
+    def add_interaction(self, user_query: str, assistant_response: str) -> Pushed:
+        """Append a question with its answer, as one turn."""
+        return self.push(interaction(user_query, assistant_response))
+
+    def add_response(self, text: str) -> Pushed:
+        """Append the assistant's answer."""
+        return self.push({"role": "assistant", "content": text})
+
+    def process_turn(self, user_input: str, *, turn_id: str | None = None) -> TurnResult:
+        """Append the user's input, grounded with memories by the policy, and say how things stand.
+
+        Waits for no model, and for memories a second at most: they are a help, not a condition.
+        With ``Policy.grounding_ratio`` they stand before the input, in the same turn.
+        """
+        policy, room = self._policy()
+        grounded = self._grounded(user_input, policy)
+        turn, used = with_memories(user_input, grounded, int(room * policy.grounding_ratio))
+        pushed = self._client.push(self._session, turn, turn_id=turn_id)
+        return turn_result(pushed, used, self.info())
+
+    def _grounded(self, query: str, policy: Policy) -> GroundedContext:
+        if policy.grounding_memories:
+            with suppress(Transient, InvalidInput):
+                return self.ground(query, policy.grounding_memories, timeout_s=GROUND_WITHIN_S)
+        return GroundedContext()
+
+    def _policy(self) -> tuple[Policy, int]:
+        """The session's policy, and the tokens beside its system prompt."""
+        with suppress(UnknownSession):
+            found = self.info()
+            return found.policy, found.limits.room
+        return Policy(), Policy().hard_limit
+
+    # what the model gets
+
+    def read(self) -> Context:
+        """The context as of now, as ``ContextClient.read``."""
+        return self._client.read(self._session)
+
+    def messages(self, *, include_system: bool = True) -> list[JsonMessage]:
+        """The context's messages, with or without the session's system prompt."""
+        context = self.read()
+        hidden = bool(context.system_prompt) and not include_system
+        return context.messages[1:] if hidden else context.messages
+
+    def context_injection(self) -> str:
+        """The summaries of past iterations as one text for a system prompt; ``""`` without any."""
+        return context_injection(self.read().events)
+
+    def set_system_prompt(self, text: str) -> None:
+        """Set or change the system prompt; whether the rest still fits is decided at once.
+
+        Raises:
+            SystemPromptTooLarge: the prompt leaves no room under the policy's hard limit.
+        """
+        self._client.open(self._session, system_prompt=text)
+
+    def set_policy(self, policy: Policy | str) -> None:
+        """Change the policy, to one of one's own or one of the namespace's by name."""
+        self._client.open(self._session, policy)
+
+    # how things stand
+
+    def info(self) -> ContextInfo:
+        """The session in numbers."""
+        return self._client.info(self._session)
+
+    def describe(self) -> str:
+        """The session in one line."""
+        return describe(self.info())
+
+    def is_empty(self) -> bool:
+        """Whether there is no conversation: nothing was pushed, or it was cleared."""
+        try:
+            found = self.info()
+        except UnknownSession:
+            return True
+        return found.turns_in_log == 0 and found.usage.summary == 0
+
+    def estimated_tokens(self) -> int:
+        """Tokens of the context: exact once workers have counted it, else ⌈characters / 3.5⌉."""
+        return self.info().estimated_tokens
+
+    def needs_summarization(self) -> bool:
+        """Whether the context is estimated to be over its soft limit."""
+        found = self.info()
+        return found.estimated_tokens > found.limits.soft
+
+    def quality_score(self) -> float:
+        """The score of the last compaction, 0..1; 1 before the first."""
+        quality = self.info().quality
+        return 1.0 if quality is None else quality
+
+    # what is remembered
+
+    def ground(self, query: str, k: int = 5, *, timeout_s: float = 5.0) -> GroundedContext:
+        """What the namespace remembers about a query, as ``ContextClient.ground``."""
+        return self._client.ground(query, k, timeout_s=timeout_s)
+
+    def remember(self, text: str, *, timeout_s: float = 5.0) -> str:
+        """Have the namespace remember a text, as ``ContextClient.remember``."""
+        return self._client.remember(text, timeout_s=timeout_s)
+
+    def trajectory(self, *, timeout_s: float = 30.0) -> Trajectory:
+        """The whole session, as ``ContextClient.trajectory``."""
+        return self._client.trajectory(self._session, timeout_s=timeout_s)
+
+    def transcript(self, *, timeout_s: float = 30.0) -> str:
+        """The whole session as markdown."""
+        return markdown(self.trajectory(timeout_s=timeout_s))
+
+    # what can be done about it
+
+    @overload
+    def summarize(self, *, template: str = "", timeout_s: float = 60.0) -> SummarizationResult: ...
+    @overload
+    def summarize(
+        self, *, template: str = "", wait: bool, timeout_s: float = 60.0
+    ) -> SummarizationResult | None: ...
+    def summarize(
+        self, *, template: str = "", wait: bool = True, timeout_s: float = 60.0
+    ) -> SummarizationResult | None:
+        """Summarize all but the newest turns now, as ``ContextClient.summarize``."""
+        return self._client.summarize(
+            self._session, template=template, wait=wait, timeout_s=timeout_s
+        )
+
+    def checkpoint(self, message: str = "", *, name: str = "") -> str | None:
+        """Remember the context as it is now, as ``ContextClient.checkpoint``."""
+        return self._client.checkpoint(self._session, message, name=name)
+
+    def checkpoints(self) -> list[Checkpoint]:
+        """What a rollback can restore, oldest first."""
+        return self._client.checkpoints(self._session)
+
+    def rollback(self, to: str | int | None = None, *, timeout_s: float = 10.0) -> RollbackResult:
+        """Restore a checkpoint or a version, as ``ContextClient.rollback``."""
+        return self._client.rollback(self._session, to, timeout_s=timeout_s)
+
+    def clear(self) -> int:
+        """Set the conversation aside and keep the system prompt, as ``ContextClient.clear``."""
+        return self._client.clear(self._session)
+
+    def forget(self) -> Forgotten:
+        """Remove the session everywhere, as ``ContextClient.forget``."""
+        return self._client.forget(self._session)
+
+
+def with_memories(
+    user_input: str, grounded: GroundedContext, budget_tokens: int
+) -> tuple[list[JsonMessage], tuple[str, ...]]:
+    """The input's messages, memories before it where the policy gives them room; and their ids."""
+    found = memories_message(grounded.memories, budget_tokens, bound) if budget_tokens else None
+    messages = [] if found is None else [found]
+    used = tuple(memory.id for memory in grounded.memories)
+    return [*messages, {"role": "user", "content": user_input}], used
+
+
+def turn_result(pushed: Pushed, used: tuple[str, ...], info: ContextInfo) -> TurnResult:
+    """What ``process_turn`` returns."""
+    return TurnResult(
+        seq=pushed.seq,
+        grounding_used=used,
+        summarization_triggered=info.estimated_tokens > info.limits.soft,
+        checkpoint_created=pushed.checkpoint,
+        quality_score=1.0 if info.quality is None else info.quality,
+        token_count=info.usage.total,
+    )
+
+
+def describe(info: ContextInfo) -> str:
+    """The session in one line."""
+    first, last = info.watermark + 1, info.last_seq
+    return (
+        f"{info.interactions} interactions, {info.usage.total:,} of {info.limits.hard:,} tokens "
+        f"({info.usage.system:,} system prompt, {info.usage.summary:,} summary), "
+        f"{f'turns {first}-{last}' if first <= last else 'no turns'} word for word, "
+        f"{info.compactions} compactions"
+    )

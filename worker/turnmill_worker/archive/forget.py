@@ -1,0 +1,133 @@
+"""How a session leaves the archive; each function runs inside its caller's transaction."""
+
+from __future__ import annotations
+
+from dataclasses import fields
+
+from sqlalchemy import (
+    ColumnElement,
+    Connection,
+    Table,
+    delete,
+    exists,
+    func,
+    select,
+)
+
+from turnmill.contract.names import Namespace, SessionId
+from turnmill_worker.archive.rows import chunks, lock, of
+from turnmill_worker.archive.schema import (
+    blob_refs,
+    blobs,
+    compactions,
+    managed_views,
+    memories,
+    sessions,
+    turns,
+)
+from turnmill_worker.archive.writes import memories_were_deleted
+from turnmill_worker.ports.records import Removed
+from turnmill_worker.ports.values import SessionRef
+
+__all__ = ["count", "older", "plus", "remove"]
+
+
+def remove(
+    connection: Connection,
+    ref: SessionRef,
+    *,
+    through_epoch: int | None = None,
+    older_than_ms: int | None = None,
+) -> Removed:
+    """Delete the session: all of it, or up to an incarnation, or only if it is still that old."""
+    lock(connection, ref.namespace)
+    if older_than_ms is not None and not _is_older(connection, ref, older_than_ms):
+        return Removed()
+    shown = set(
+        connection.execute(
+            select(blob_refs.c.sha256).where(_which(blob_refs, ref, through_epoch)).distinct()
+        ).scalars()
+    )
+
+    def gone(table: Table) -> int:
+        return connection.execute(delete(table).where(_which(table, ref, through_epoch))).rowcount
+
+    gone(sessions)
+    gone(blob_refs)
+    removed = Removed(
+        turns=gone(turns),
+        compactions=gone(compactions),
+        views=gone(managed_views),
+        memories=gone(memories),
+        blobs=_release(connection, ref.namespace, shown),
+    )
+    if removed.memories:
+        memories_were_deleted(connection, ref.namespace)
+    return removed
+
+
+def count(connection: Connection, ref: SessionRef) -> Removed:
+    """How much of the session is there; a picture counts once for each place that shows it."""
+
+    def there(table: Table) -> int:
+        counted = select(func.count()).select_from(table).where(of(table, ref))
+        return connection.execute(counted).scalar_one()
+
+    return Removed(
+        turns=there(turns),
+        compactions=there(compactions),
+        views=there(managed_views),
+        blobs=there(blob_refs),
+        memories=there(memories),
+    )
+
+
+def older(
+    connection: Connection, older_than_ms: int, namespace: Namespace | None
+) -> list[SessionRef]:
+    """Sessions to which nothing was added since then, in any incarnation."""
+    wanted = (
+        select(sessions.c.namespace, sessions.c.session)
+        .group_by(sessions.c.namespace, sessions.c.session)
+        .having(func.max(sessions.c.last_at_ms) < older_than_ms)
+    )
+    if namespace is not None:
+        wanted = wanted.where(sessions.c.namespace == namespace)
+    return [
+        SessionRef(Namespace(row.namespace), SessionId(row.session))
+        for row in connection.execute(wanted)
+    ]
+
+
+def plus(one: Removed, other: Removed) -> Removed:
+    """Both together."""
+    return Removed(
+        **{part.name: getattr(one, part.name) + getattr(other, part.name) for part in fields(one)}
+    )
+
+
+def _which(table: Table, ref: SessionRef, through_epoch: int | None) -> ColumnElement[bool]:
+    mine = of(table, ref)
+    return mine if through_epoch is None else mine & (table.c.epoch <= through_epoch)
+
+
+def _is_older(connection: Connection, ref: SessionRef, older_than_ms: int) -> bool:
+    newest = connection.execute(
+        select(func.max(sessions.c.last_at_ms)).where(of(sessions, ref))
+    ).scalar()
+    return newest is not None and newest < older_than_ms
+
+
+def _release(connection: Connection, namespace: Namespace, hashes: set[str]) -> int:
+    """Delete the pictures nothing refers to any more."""
+    still_shown = exists().where(
+        blob_refs.c.namespace == blobs.c.namespace, blob_refs.c.sha256 == blobs.c.sha256
+    )
+    return sum(
+        connection.execute(
+            delete(blobs).where(
+                blobs.c.namespace == namespace, blobs.c.sha256.in_(some), ~still_shown
+            )
+        ).rowcount
+        for some in chunks(sorted(hashes))
+    )

@@ -1,0 +1,1 @@
+"""What runs beside the jobs: the sweep, this worker's presence, and hints to other workers."""

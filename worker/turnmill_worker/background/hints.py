@@ -1,0 +1,44 @@
+"""Hints between workers, through the Celery app they run in."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from celery import Celery
+from kombu.exceptions import OperationalError
+
+from turnmill.contract import jobs
+from turnmill_worker.ports.values import SessionRef
+
+__all__ = ["CeleryHints"]
+
+
+class CeleryHints:
+    """The ``Hints`` port over a Celery app."""
+
+    def __init__(self, app: Celery) -> None:
+        self._app = app
+
+    def send(self, task: str, ref: SessionRef) -> bool:
+        """Publish a hint; False when the broker failed, and the sweep will repair it."""
+        try:
+            self._app.send_task(
+                task,
+                args=(ref.namespace, ref.session),
+                queue=jobs.QUEUE_OF[task],
+                retry=False,
+                ignore_result=True,
+            )
+        except (OperationalError, OSError):
+            return False
+        return True
+
+    def waiting(self, task: str) -> int:
+        """How many messages wait in the task's queue; 0 when it does not exist yet."""
+        with self._app.connection_for_read() as connection:
+            channel: Any = connection.default_channel
+            try:
+                declared = channel.queue_declare(queue=jobs.QUEUE_OF[task], passive=True)
+            except connection.channel_errors:
+                return 0
+            return int(declared.message_count)

@@ -1,0 +1,1 @@
+"""The ledger: facts kept word for word beside the summary."""

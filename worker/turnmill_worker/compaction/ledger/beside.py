@@ -1,0 +1,124 @@
+"""The ledger beside a summary: what it holds after a compaction, its room, and what is shown of it.
+
+Facts are stored apart from the prose and carried on as they are; shown are those the prose does not
+state. ``docs/decisions/0011`` says why.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import partial
+from typing import Any, Final
+
+from turnmill.contract.memories import without_memories
+from turnmill.contract.names import Seq
+from turnmill_worker.compaction.ledger.selection import Count as CountText
+from turnmill_worker.compaction.ledger.selection import Fact, beside, ledger, ledger_text, ranking
+from turnmill_worker.compaction.plan import Plan, SummaryRequest, records
+from turnmill_worker.compaction.snapshot import Count
+from turnmill_worker.compaction.strategies.rolling import summary_budget
+from turnmill_worker.reading.units import Units, read_units
+
+__all__ = [
+    "facts_after",
+    "reserve",
+    "shown_beside",
+    "text_count",
+    "told_apart",
+    "up_to",
+    "with_facts",
+]
+
+_STORED: Final = 2
+"""Times the summary's budget that is stored: the next prose may drop what this one states."""
+
+_MOST_STORED_TOKENS: Final = 8192
+"""However large the context: about 110 KB of JSON, loaded and written by every compaction."""
+
+_LEAST_TOKENS: Final = 32
+"""A summary shorter than this says nothing: the ledger leaves it as much."""
+
+
+def with_facts(plan: Plan, count: CountText) -> Plan:
+    """The plan with the ledger after it, and with room for that in its request."""
+    snapshot = plan.snapshot
+    if not snapshot.policy.ledger_ratio:
+        return plan
+    facts, request, read = snapshot.facts, plan.request, None
+    if plan.covered:
+        said = records(plan.covered)
+        read = read_units(without_memories(said))
+        facts = facts_after(facts, said, summary_budget(snapshot), count, read)
+        if request is not None and request.records == said:
+            request = replace(request, read=read)
+    if request is not None and plan.ledger_tokens:
+        request = reserve(request, facts, plan.ledger_tokens, count)
+    return replace(plan, facts=facts, request=request, read=read)
+
+
+def facts_after(
+    known: Sequence[Fact],
+    said: Sequence[tuple[Seq, dict[str, Any]]],
+    budget_tokens: int,
+    count: CountText,
+    read: Units | None = None,
+) -> tuple[Fact, ...]:
+    """The ledger once these messages are covered, beside summaries of so many tokens.
+
+    ``read`` are the messages as units, without memories, where somebody has read them.
+    """
+    most = min(_STORED * budget_tokens, _MOST_STORED_TOKENS)
+    return ledger(known, without_memories(said), most, count, read)
+
+
+def reserve(
+    request: SummaryRequest, facts: tuple[Fact, ...], most_tokens: int, count: CountText
+) -> SummaryRequest:
+    """The request with up to ``most_tokens`` of its budget set apart for the facts."""
+    most = min(most_tokens, request.budget_tokens - _LEAST_TOKENS)
+    whole = count(ledger_text(facts))
+    apart = max(min(most, whole), 0)
+    return replace(
+        request,
+        budget_tokens=request.budget_tokens - apart,
+        facts=facts,
+        ledger_tokens=apart,
+        ranked=ranking(facts, count) if whole > apart > 0 else (),
+    )
+
+
+def told_apart(request: SummaryRequest, count: CountText) -> tuple[str, ...]:
+    """The values that are shown for certain where the text does not state them."""
+    shown = beside("", request.facts, request.ledger_tokens, count, request.ranked)
+    return tuple(fact.text for fact in shown)
+
+
+def shown_beside(text: str, facts: Sequence[Fact], most_tokens: int, count: CountText) -> str:
+    """The facts this text does not state, as a context shows them."""
+    return ledger_text(beside(text, facts, most_tokens, count))
+
+
+def up_to(facts: Sequence[Fact], watermark: int) -> tuple[Fact, ...]:
+    """The facts of turns up to the watermark: what came after it was rolled back."""
+    return tuple(
+        fact
+        if max(fact.last_seq, fact.until) <= watermark
+        else fact.model_copy(
+            update={
+                "last_seq": min(fact.last_seq, watermark),
+                "until": fact.until if fact.until <= watermark else 0,
+            }
+        )
+        for fact in facts
+        if fact.seq <= watermark
+    )
+
+
+def text_count(count: Count) -> CountText:
+    """Tokens of a text, by a count of messages."""
+    return partial(_tokens, count, count([{"role": "user", "content": ""}]))
+
+
+def _tokens(count: Count, frame: int, text: str) -> int:
+    return count([{"role": "user", "content": text}]) - frame

@@ -1,0 +1,135 @@
+"""Facts, and what becomes of them while messages are read. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from operator import attrgetter
+from typing import Final, Self
+
+from pydantic import BaseModel, ConfigDict
+
+from turnmill_worker.compaction.ledger.mentions import Kind, Mention, mentions
+from turnmill_worker.reading.units import Units
+
+__all__ = ["Fact", "merged"]
+
+_LONGEST_LABEL: Final = 80
+
+
+class Fact(BaseModel):
+    """A value kept word for word, and what it belongs to.
+
+    Attributes:
+        kind: what sort of value it is.
+        text: as it was written.
+        label: its nearest words, ``…`` where the value stood; ``owner: key`` for a field.
+        seq: the turn that first stated it.
+        last_seq: the newest turn that mentions it.
+        uses: how many messages do.
+        by: whose words, sorted: ``assistant``, ``call``, ``result``, ``system``, ``user``.
+        replaces: a newer value under the same label replaces this one.
+        until: the turn that stated a newer value for the same label; 0 while it holds.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)
+
+    kind: Kind
+    text: str
+    label: str
+    seq: int
+    last_seq: int
+    uses: int = 1
+    by: tuple[str, ...] = ()
+    replaces: bool = False
+    until: int = 0
+
+
+def merged(previous: Sequence[Fact], read: Units) -> list[Fact]:
+    """Facts known and new, each value once, in the order they were first stated."""
+    known = {_key(fact.text): _Noted.of(fact) for fact in previous}
+    holds = {fact.label: _key(fact.text) for fact in previous if fact.replaces and not fact.until}
+    for mention in mentions(read):
+        key = _key(mention.text)
+        noted = known.get(key)
+        if noted is None:
+            known[key] = _Noted.first(mention)
+        else:
+            noted.again(mention)
+        if mention.replaces:
+            older = holds.get(mention.label, key)
+            if older != key and known[older].last_seq < mention.seq:
+                known[older].until = mention.seq
+                known[older].fact = None
+            holds[mention.label] = key
+    facts = [noted.as_fact() for noted in known.values()]
+    return sorted(facts, key=attrgetter("seq"))
+
+
+def _key(text: str) -> str:
+    return text.lower().lstrip("#@$€£")
+
+
+@dataclass(slots=True)
+class _Noted:
+    """A fact while messages are read: a value that many mention is not made anew each time."""
+
+    kind: Kind
+    text: str
+    label: str
+    seq: int
+    last_seq: int
+    uses: int
+    by: tuple[str, ...]
+    replaces: bool
+    until: int
+    fact: Fact | None
+    """What it was made from, while nothing has changed."""
+
+    @classmethod
+    def of(cls, fact: Fact) -> Self:
+        return cls(
+            fact.kind,
+            fact.text,
+            fact.label,
+            fact.seq,
+            fact.last_seq,
+            fact.uses,
+            fact.by,
+            fact.replaces,
+            fact.until,
+            fact,
+        )
+
+    @classmethod
+    def first(cls, mention: Mention) -> Self:
+        label, seq, by = mention.label[:_LONGEST_LABEL], mention.seq, (mention.source.value,)
+        return cls(mention.kind, mention.text, label, seq, seq, 1, by, mention.replaces, 0, None)
+
+    def again(self, mention: Mention) -> None:
+        """It is mentioned once more; a value stated anew for its own label holds again."""
+        new = mention.seq > self.last_seq
+        by = mention.source.value
+        if not new and by in self.by:
+            return
+        if by not in self.by:
+            self.by = tuple(sorted({*self.by, by}))
+        if new:
+            self.last_seq = mention.seq
+            self.uses += 1
+        if mention.label == self.label:
+            self.until = 0
+        self.fact = None
+
+    def as_fact(self) -> Fact:
+        return self.fact or Fact(
+            kind=self.kind,
+            text=self.text,
+            label=self.label,
+            seq=self.seq,
+            last_seq=self.last_seq,
+            uses=self.uses,
+            by=self.by,
+            replaces=self.replaces,
+            until=self.until,
+        )

@@ -1,0 +1,169 @@
+"""What messages state that prose must not paraphrase: identifiers, paths, amounts, commands.
+
+Reads the same units the extractive summarizer chooses from, so JSON is flattened, data URLs are
+gone, no unit is longer than a few hundred characters, and reading stays linear on any input.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+from typing import Final, NamedTuple
+
+from turnmill_worker.compaction.ledger.patterns import KINDS, Kind, values_in
+from turnmill_worker.reading.lexicon import STOP
+from turnmill_worker.reading.units import Line, Source, Unit, Units
+from turnmill_worker.reading.words import CODE, kind_of
+
+__all__ = ["KINDS", "VALUE_AT", "Kind", "Mention", "mentions"]
+
+VALUE_AT: Final = "…"
+"""Stands in a label where the value stood among its words."""
+
+_LABEL_WORDS: Final = 4
+"""Nearest words a value keeps: fewer, and nobody knows what it is; more, and prose is cheaper."""
+
+_LONGEST: Final = 160
+"""Characters of a command or error line; its beginning says what it is."""
+
+
+class Mention(NamedTuple):
+    """One statement of a value.
+
+    Attributes:
+        text: as written.
+        label: its nearest words; ``owner: key`` where it was a field.
+        seq, source: the message it is from, and whose words these are.
+        replaces: the label is precise enough that a newer value replaces an older one.
+    """
+
+    kind: Kind
+    text: str
+    label: str
+    seq: int
+    source: Source
+    replaces: bool = False
+
+
+def mentions(found: Units) -> Iterator[Mention]:
+    """Every value worth keeping word for word, in conversation order."""
+    for _, members in groupby(found.units, key=lambda unit: unit.group):
+        own = list(members)
+        line = found.lines[own[0].line]
+        owner = _owner(own, line)
+        for unit in own:
+            yield from _of_prose(unit.text, line) if unit.is_prose else _of_pair(unit, line, owner)
+
+
+# --- fields -----------------------------------------------------------------------------------
+
+_NAMING: Final = ("name", "title", "subject", "label", "file", "path")
+_SHELL: Final = frozenset({"command", "cmd", "bash", "script"})
+_MONEY_KEYS = re.compile(r"price|amount|cost|total|balance|fee|refund", re.IGNORECASE)
+_BARE_NUMBER = re.compile(r"-?\d{1,15}(?:\.\d{1,9})?")
+
+
+@dataclass(frozen=True, slots=True)
+class _Owner:
+    """Whose field it is: an object's name or identifier, or a call's name."""
+
+    name: str
+    is_identifier: bool = False
+
+
+def _owner(units: Sequence[Unit], line: Line) -> _Owner:
+    if line.source is Source.CALL:
+        return _Owner(line.name)
+    pairs = [(unit.text[: unit.body_at - 1], unit.text[unit.body_at :]) for unit in units]
+    named = [value for key, value in pairs if key in _NAMING and len(value) <= _LONGEST // 4]
+    if named:
+        return _Owner(named[0])
+    keyed = [value for key, value in pairs if key.endswith("id") and kind_of(value) == CODE]
+    if keyed:
+        return _Owner(keyed[0], is_identifier=True)
+    return _Owner(units[0].label or line.name)
+
+
+def _of_pair(unit: Unit, line: Line, owner: _Owner) -> Iterator[Mention]:
+    key, value = unit.text[: unit.body_at - 1], unit.text[unit.body_at :]
+    own = value == owner.name
+    label = key if own or not owner.name else f"{owner.name}: {key}"
+    seq = line.seq or 0
+    if key in _SHELL and line.source is Source.CALL:
+        yield Mention("command", value[:_LONGEST], line.name, seq, line.source)
+        return
+    is_number = len(value) > 1 and _BARE_NUMBER.fullmatch(value) is not None
+    is_money = is_number and _MONEY_KEYS.search(key) is not None
+    settled = is_number and (is_money or ("." in value and value[0] != "-"))
+    found = [] if settled else values_in(value)
+    if is_number and not found:
+        found = [("money" if is_money else "number", value, 0)]
+    for kind, text, _ in found:
+        replaces = owner.is_identifier and not own and len(found) == 1
+        yield Mention(kind, text, label, seq, line.source, replaces)
+
+
+# --- sentences --------------------------------------------------------------------------------
+
+_COMMAND = re.compile(
+    r"(?:\$ |>>> )\S|(?:sudo |git |pip3? |npm |npx |yarn |docker |kubectl |curl |make |python3? "
+    r"|cargo |go (?:run|test|build) |apt(?:-get)? |brew |pytest |rm |mv |cp |cd |ls |cat |grep "
+    r"|sed |ssh )[\w./~$'\"-]"
+)
+_ERROR = re.compile(
+    r"\b[A-Z]\w{0,40}(?:Error|Exception|Warning)\b|^(?:error|fatal|panic|failed)\b|\berror:"
+    r"|\b(?:exit (?:code|status)|errno) -?\d|\bHTTP [45]\d\d\b",
+    re.IGNORECASE,
+)
+_ERROR_WORDS: Final = (
+    *("error", "exception", "warning", "fatal", "panic", "failed", "exit ", "errno", "http "),
+)
+_WORD = re.compile(r"[^\W_][\w'’-]*")
+_VALUES: Final[tuple[Kind, ...]] = ("number", "money", "date")
+
+
+def _of_prose(text: str, line: Line) -> Iterator[Mention]:
+    seq = line.seq or 0
+    if _COMMAND.match(text) and not text.endswith((".", "?", "!")):
+        yield Mention("command", text[:_LONGEST], "", seq, line.source)
+        return
+    if line.source is not Source.USER and (error := _error(text)):
+        start = max(0, error.start() - _LONGEST // 2)
+        yield Mention("error", text[start : start + _LONGEST], "", seq, line.source)
+    found = values_in(text)
+    if not found:
+        return
+    words = _content_words(text, [(at, at + len(value)) for _, value, at in found])
+    for kind, value, at in found:
+        label, company = _nearest(words, at)
+        yield Mention(kind, value, label, seq, line.source, kind in _VALUES and company > 1)
+
+
+def _error(text: str) -> re.Match[str] | None:
+    # Other letters have cases of their own, which only the expression knows.
+    low = text.lower() if text.isascii() else ""
+    return None if low and not any(map(low.__contains__, _ERROR_WORDS)) else _ERROR.search(text)
+
+
+def _content_words(text: str, taken: Sequence[tuple[int, int]]) -> list[tuple[int, str]]:
+    """The words that say something and are no value themselves, with where they stand."""
+    spans = iter([*taken, (len(text) + 1, 0)])
+    start, end = next(spans)
+    words = []
+    for match in _WORD.finditer(text):
+        while match.start() >= end and end:
+            start, end = next(spans)
+        if match.end() <= start and match[0].lower() not in STOP:
+            words.append((match.start(), match[0]))
+    return words
+
+
+def _nearest(words: Sequence[tuple[int, str]], at: int) -> tuple[str, int]:
+    """The words nearest to a position, in order, with the value's place; and how many."""
+    before = [word for place, word in words if place < at]
+    after = [word for place, word in words if place > at]
+    ahead = min(len(before), _LABEL_WORDS - min(len(after), 1))
+    left, right = before[len(before) - ahead :], after[: _LABEL_WORDS - ahead]
+    return " ".join([*left, *([VALUE_AT, *right] if right else [])]), len(left) + len(right)

@@ -1,0 +1,228 @@
+"""The ledger: facts kept word for word beside the summary, carried on without being re-summarized.
+
+A fact is a value with the words it stood next to; a bare identifier is of no use. Pure,
+deterministic and linear: the same facts and records give the same ledger in any process.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from bisect import bisect_right
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import lru_cache
+from itertools import accumulate, groupby
+from operator import attrgetter
+from typing import Any, Final
+
+from turnmill_worker.compaction.ledger.facts import Fact, merged
+from turnmill_worker.compaction.ledger.mentions import VALUE_AT, Kind
+from turnmill_worker.compaction.quality.stated import (
+    NEWEST,
+    OLDEST,
+    ONLY_IN_RESULTS,
+    REPEATED,
+    SAID_BY_USER,
+    USED_IN_CALL,
+)
+from turnmill_worker.reading.units import Source, Units, read_units
+
+__all__ = ["Beside", "Fact", "beside", "ledger", "ledger_text", "ranking"]
+
+Count = Callable[[str], int]
+
+
+def ledger(
+    previous: Sequence[Fact],
+    records: Sequence[tuple[int, Mapping[str, Any]]],
+    budget_tokens: int,
+    count: Count,
+    read: Units | None = None,
+) -> tuple[Fact, ...]:
+    """The facts of ``previous`` and ``records`` most likely to be used, in conversation order.
+
+    Their ``ledger_text`` has at most ``budget_tokens``. While all fit, none is ever dropped; with
+    nothing new, ``previous`` comes back as it was. ``read`` are the records' units, where somebody
+    has read them.
+    """
+    read = read_units(records) if read is None else read
+    return beside("", merged(previous, read), budget_tokens, count)
+
+
+def beside(
+    prose: str,
+    facts: Sequence[Fact],
+    budget_tokens: int,
+    count: Count,
+    ranked: Sequence[int] = (),
+) -> tuple[Fact, ...]:
+    """The facts worth showing next to a prose: those it does not state, as many as fit.
+
+    What is not shown stays in the ledger: the next prose may drop what this one states. A fact
+    shown beside no prose at all is shown beside any prose of the same facts that omits it.
+    ``ranked`` is what ``ranking`` gives for these facts, where that is known.
+    """
+    return Beside(prose, facts, count, ranked).within(budget_tokens)
+
+
+class Beside:
+    """The facts a prose does not state, to be shown within one budget or another."""
+
+    def __init__(
+        self, prose: str, facts: Sequence[Fact], count: Count, ranked: Sequence[int] = ()
+    ) -> None:
+        said = prose.lower()
+        self._facts = facts
+        self._left = [
+            at for at, fact in enumerate(facts) if not (said and _states(said, fact.text.lower()))
+        ]
+        self._count = count
+        self._ranked = ranked
+        self._tokens = 0
+
+    def within(self, budget: int) -> tuple[Fact, ...]:
+        """The best of them, as many as the budget holds; by exact count."""
+        left, facts = self._left, self._facts
+        if not left or budget <= 0:
+            return ()
+        # Not counted when there are more facts than tokens: counting could only waste time.
+        if len(left) <= budget and self._all_tokens() <= budget:
+            return tuple(facts[at] for at in left)
+        # Ranked among all, so that what a prose states does not change the order of the others.
+        self._ranked = self._ranked or ranking(facts, self._count)
+        wanted = frozenset(left)
+        order = [at for at in self._ranked if at in wanted]
+        kept = order[: _most_that_fit(facts, order, budget, self._count, self._tokens)]
+        return tuple(facts[at] for at in sorted(kept))
+
+    def _all_tokens(self) -> int:
+        self._tokens = self._tokens or self._count(
+            ledger_text(self._facts[at] for at in self._left)
+        )
+        return self._tokens
+
+
+def ledger_text(facts: Iterable[Fact]) -> str:
+    """The facts as lines ``seq speaker: label value, …``; ``""`` without any."""
+    return "\n".join(
+        f"{seq} {speaker}: {'; '.join(_entries(own))}"
+        for (seq, speaker), own in groupby(facts, key=lambda f: (f.seq, _speaker(f.by)))
+    )
+
+
+def _states(prose: str, value: str) -> bool:
+    """Whether a value stands in a prose as a whole word; both are lower case."""
+    at = prose.find(value)
+    while at >= 0:
+        end = at + len(value)
+        torn = prose[at - 1 : at].isalnum() and value[0].isalnum()
+        if not torn and not (prose[end : end + 1].isalnum() and value[-1].isalnum()):
+            return True
+        at = prose.find(value, at + 1)
+    return False
+
+
+# --- choosing ---------------------------------------------------------------------------------
+
+_BASE: Final[Mapping[Kind, float]] = {
+    "id": 8.0, "email": 8.0, "path": 6.0, "url": 5.0, "command": 6.0, "error": 6.0,
+    "money": 4.0, "date": 4.0, "number": 2.0, "name": 2.0,
+}  # fmt: skip
+_REPLACED: Final = 0.25
+_UNLABELLED: Final = 0.5
+_COST_POWER: Final = 0.85
+_OPENING_TOKENS: Final = 4
+_RESULT: Final = (Source.RESULT.value,)
+_TOKENS_PER_CHAR: Final = 0.35
+_GUESSES: Final = 4
+
+
+def _most_that_fit(
+    facts: Sequence[Fact], order: Sequence[int], budget: int, count: Count, tokens: int
+) -> int:
+    """How many of the first facts in order fit, by exact count; ``tokens`` of all, or 0."""
+    sizes = list(accumulate(len(facts[at].label) + len(facts[at].text) + 2 for at in order))
+    tokens_per_char = tokens / sizes[-1] if tokens else _TOKENS_PER_CHAR
+    low, high = 0, min(len(order), budget)
+    for tried in itertools.count():
+        if low >= high:
+            break
+        # A text's tokens go with its length, so a guess is near; halving bounds bad luck.
+        middle = (low + high + 1) // 2
+        guess = bisect_right(sizes, budget / tokens_per_char) if tried < _GUESSES else middle
+        at = min(max(guess, low + 1), high)
+        tokens = count(ledger_text(facts[one] for one in sorted(order[:at])))
+        tokens_per_char = max(tokens, 1) / sizes[at - 1]
+        if tokens <= budget:
+            low = at
+        else:
+            high = at - 1
+    return low
+
+
+def ranking(facts: Sequence[Fact], count: Count) -> tuple[int, ...]:
+    """The facts' positions, those worth most for their tokens first."""
+    if not facts:
+        return ()
+    newest = max(fact.last_seq for fact in facts) or 1
+    ratios = []
+    before = -1
+    for fact in facts:
+        tokens = count(f"; {_entry(fact)}")
+        if fact.seq != before:
+            tokens += _OPENING_TOKENS
+            before = fact.seq
+        ratios.append(-_weight(fact, newest) / math.pow(tokens, _COST_POWER))
+    return tuple(sorted(range(len(facts)), key=ratios.__getitem__))
+
+
+def _weight(fact: Fact, newest: int) -> float:
+    weight = _standing(fact.kind, fact.by) * (1.0 + REPEATED * math.log(fact.uses))
+    weight *= ONLY_IN_RESULTS if fact.by == _RESULT else 1.0
+    weight *= _REPLACED if fact.until else 1.0
+    weight *= 1.0 if fact.label or fact.kind in {"command", "error"} else _UNLABELLED
+    return weight * (OLDEST + NEWEST * (fact.last_seq / newest) ** 2)
+
+
+@lru_cache(maxsize=256)
+def _standing(kind: Kind, by: tuple[str, ...]) -> float:
+    """What a fact is worth for its kind and for who uses it."""
+    weight = _BASE[kind] * (1.0 + SAID_BY_USER * (Source.USER.value in by))
+    return weight * (1.0 + USED_IN_CALL * (Source.CALL.value in by))
+
+
+# --- rendering --------------------------------------------------------------------------------
+
+
+@lru_cache(maxsize=64)
+def _speaker(by: tuple[str, ...]) -> str:
+    """Whose words a fact is first known by: the user's count most."""
+    said = (s for s in ("user", "call", "result", "assistant", "system") if s in by)
+    return next(said, "earlier")
+
+
+def _entries(facts: Iterable[Fact]) -> Iterator[str]:
+    """The facts of one line; values under one label follow it together, an owner is named once."""
+    owner = ""
+    for label, own in groupby(facts, key=attrgetter("label")):
+        values = ", ".join(map(_value, own))
+        head, mark, key = label.partition(": ")
+        if mark and head == owner:
+            yield f"{key} {values}"
+            continue
+        owner = head if mark else ""
+        yield _placed(label, values)
+
+
+def _entry(fact: Fact) -> str:
+    return _placed(fact.label, _value(fact))
+
+
+def _value(fact: Fact) -> str:
+    return f"{fact.text} (until {fact.until})" if fact.until else fact.text
+
+
+def _placed(label: str, values: str) -> str:
+    if VALUE_AT in label:
+        return label.replace(VALUE_AT, values, 1)
+    return f"{label} {values}" if label else values

@@ -1,0 +1,1 @@
+"""The quality score a compaction gets before it is committed."""

@@ -1,0 +1,116 @@
+"""Messages read as passages: the words, names and identifiers that stand together."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from turnmill.contract.context import JsonMessage
+from turnmill.contract.names import Seq
+from turnmill_worker.reading.previous_summary import add_previous
+from turnmill_worker.reading.sentences import is_guarded
+from turnmill_worker.reading.units import Source, Unit, Units, read_units
+from turnmill_worker.reading.words import Concept, Reader
+
+__all__ = ["Passage", "passages_of", "read_head", "read_records"]
+
+_LONGEST_PASSAGE: Final = 48
+"""Concepts; in a longer one, that some meet again says nothing."""
+
+_WORDS = re.compile(r"[a-z'’]+")
+# What a rendered head says of itself; `contract.render` writes it.
+_FRAME = re.compile(
+    r"^(?:\[Summary of the conversation so far\]|\[End\]"
+    r"|\[Turns? [\d-]+ left out to fit: [^\]\n]{0,80}\]"
+    r"|\[Facts kept word for word\]|\[End of facts\])$",
+    re.MULTILINE,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Passage:
+    """A sentence or one JSON object: what stands together.
+
+    Attributes:
+        source: who it comes from.
+        stated: its concepts.
+        keys: concepts of its field names, which are company but no facts.
+        named: those of ``stated`` that were written as a name.
+        guarded: it holds a negation, condition or exception.
+    """
+
+    source: Source
+    stated: tuple[Concept, ...]
+    keys: tuple[Concept, ...]
+    named: frozenset[Concept]
+    guarded: bool
+
+    @property
+    def concepts(self) -> Iterable[Concept]:
+        """All it states and names, each once."""
+        return dict.fromkeys((*self.stated, *self.keys))
+
+
+def read_records(reader: Reader, records: Sequence[tuple[int, JsonMessage]]) -> list[Passage]:
+    """The passages of messages as they were pushed."""
+    return list(passages_of(reader, read_units(records)))
+
+
+def read_head(reader: Reader, messages: Iterable[JsonMessage]) -> list[Passage]:
+    """The passages of what stands for older turns; what it says of itself is left out."""
+    read: list[Passage] = []
+    for message in messages:
+        content = message.get("content")
+        if message.get("role") == "user" and isinstance(content, str):
+            found = Units([], [])
+            add_previous(found, _FRAME.sub("", content))
+            read.extend(passages_of(reader, found))
+        else:
+            read.extend(read_records(reader, [(Seq(0), message)]))
+    return read
+
+
+def passages_of(reader: Reader, found: Units) -> Iterator[Passage]:
+    """The passages of units."""
+    stated: dict[Concept, None] = {}
+    keys: dict[Concept, None] = {}
+    named: set[Concept] = set()
+    group, source, guarded = -1, Source.EARLIER, False
+    for unit in found.units:
+        full = len(stated) + len(keys) > _LONGEST_PASSAGE
+        if stated and (unit.is_prose or unit.group != group or full):
+            yield Passage(source, tuple(stated), tuple(keys), frozenset(named), guarded)
+            stated, keys, named = {}, {}, set()
+        group, source = unit.group, found.lines[unit.line].source
+        guarded = unit.is_prose and is_guarded(_WORDS.findall(unit.text.lower()))
+        _note(reader, unit, stated, keys, named)
+    if stated:
+        yield Passage(source, tuple(stated), tuple(keys), frozenset(named), guarded)
+
+
+def _note(
+    reader: Reader,
+    unit: Unit,
+    stated: dict[Concept, None],
+    keys: dict[Concept, None],
+    named: set[Concept],
+) -> None:
+    """Adds a unit's concepts to its passage's."""
+    if not unit.is_prose:
+        keys.update(reader.fields(f"{unit.label} {unit.text[: unit.body_at - 1]}"))
+        for token in reader.bare(unit.text[unit.body_at :]):
+            for concept in token.bare:
+                stated[concept] = None
+        return
+    opens, name_next = True, False
+    for token, ended in reader.tokens(unit.text):
+        if token.name is not None and not opens:
+            name_next = True
+        for concept in token.bare:
+            stated[concept] = None
+            if name_next:
+                named.add(concept)
+                name_next = False
+        opens = bool(ended)

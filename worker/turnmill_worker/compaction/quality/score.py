@@ -1,0 +1,232 @@
+"""The quality score of a compaction, taken before it is committed. Pure and deterministic.
+
+    score = validity * sum(weight * part) / sum(weight)
+
+`docs/quality-score.md` explains the parts and shows that the score falls when facts are lost.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from turnmill.contract.codec import encode_json
+from turnmill.contract.context import JsonMessage
+from turnmill.contract.legality import CallTracker, violations
+from turnmill.contract.names import Seq
+from turnmill.contract.quality import QualityWeights
+from turnmill_worker.compaction.quality.passages import passages_of, read_head, read_records
+from turnmill_worker.compaction.quality.stated import Facts
+from turnmill_worker.reading.units import Units, read_units
+from turnmill_worker.reading.words import Reader
+
+__all__ = ["Quality", "Scorer"]
+
+_NOT_AT_STAKE: Final = 0.1
+"""What a fact counts that the tail states too: no summary could have lost it."""
+
+_NEWEST_MESSAGES: Final = 3
+"""The user's newest words in the tail, by message: what the conversation is about now."""
+
+
+@dataclass(frozen=True, slots=True)
+class Quality:
+    """How good a compaction is.
+
+    Attributes:
+        score: 0 (nothing of the covered turns is left) to 1 (nothing is lost).
+        parts: what it is made of, by name, each in 0..1.
+    """
+
+    score: float
+    parts: dict[str, float]
+
+
+class Scorer:
+    """Scores heads that may stand for the same turns and the same older head."""
+
+    def __init__(  # noqa: PLR0913 - all a compaction takes and leaves, each by its name
+        self,
+        *,
+        covered: Sequence[tuple[Seq, JsonMessage]],
+        previous: Sequence[JsonMessage],
+        tail: Sequence[JsonMessage],
+        kept_turns: int,
+        wanted_turns: int,
+        turns: int,
+        compactions: int,
+        weights: QualityWeights,
+        behind: Sequence[JsonMessage] = (),
+        known: Sequence[JsonMessage] = (),
+        read: Units | None = None,
+    ) -> None:
+        """A scorer, for which all but the heads has been read.
+
+        Args:
+            covered: original messages of the turns it covers, without pinned ones, by seq; for
+                elisions, the originals of what is read shorter now.
+            previous: the rendered head before: older summary, receipts and pins.
+            tail: the messages kept after the cut, as read.
+            kept_turns: turns in ``tail``.
+            wanted_turns: newest turns the policy wants kept word for word.
+            turns: of the session so far.
+            compactions: of the session so far.
+            weights: of the parts.
+            behind: what stands between head and tail for the originals of ``covered``.
+            known: what the heads will have of ``previous``, word for word. It saves time to know.
+            read: ``covered`` as units, where somebody has read it.
+        """
+        self._before = [*previous, *(message for _, message in covered)]
+        self._previous = previous
+        self._behind = behind
+        self._tail = tail
+        self._freshness = min(1.0, kept_turns / wanted_turns) if wanted_turns > 0 else 1.0
+        self._session = 1.0 - min(1.0, compactions / turns) if turns > 0 else 1.0
+        self._weights = weights.model_dump()
+        self._covered = read_units(covered) if read is None else read
+        self._stake = self._at_stake(_changed(previous, known))
+
+    def score(self, head: Sequence[JsonMessage]) -> Quality:
+        """How much of ``covered`` and ``previous`` can still be read in this head and the tail.
+
+        Linear in their length, for any content.
+        """
+        head = [*head, *self._behind]
+        lost = _changed(self._previous, head)
+        if lost != self._stake.lost:
+            self._stake = self._at_stake(lost)
+        survival = _Survival(self._stake, head)
+        parts = {
+            "facts": _eased(survival.of_everything()),
+            "relevance": _eased(survival.of_what_matters_now()),
+            "freshness": self._freshness,
+            "session": self._session,
+        }
+        valid = 1.0 if _is_valid(self._before, head, self._tail) else 0.0
+        weights = self._weights
+        mean = sum(weights[name] * part for name, part in parts.items()) / sum(weights.values())
+        return Quality(score=min(1.0, valid * mean), parts={**parts, "validity": valid})
+
+    def _at_stake(self, lost: Sequence[JsonMessage]) -> _AtStake:
+        return _AtStake(self._covered, lost, self._tail)
+
+
+class _AtStake:
+    """What a head may lose, and what the tail holds of it."""
+
+    def __init__(
+        self, covered: Units, lost: Sequence[JsonMessage], tail: Sequence[JsonMessage]
+    ) -> None:
+        self.lost = lost
+        self.reader = Reader()
+        older = read_head(self.reader, lost)
+        self.facts = Facts([*older, *passages_of(self.reader, covered)])
+        self.older = len(older)
+        self.in_tail = self.facts.held(read_records(self.reader, _unplaced(tail)))
+        said = [message for message in tail if message.get("role") == "user"] or list(tail)
+        newest = read_records(self.reader, _unplaced(said[-_NEWEST_MESSAGES:]))
+        self.asked = {number for passage in newest for number in self.facts.numbers(passage)}
+
+
+class _Survival:
+    """Weights of facts at stake, and of those that survive."""
+
+    def __init__(self, stake: _AtStake, head: Sequence[JsonMessage]) -> None:
+        facts, in_tail = stake.facts, stake.in_tail
+        after = in_tail.joined(facts.held(read_head(stake.reader, head)))
+        self._facts, self._older, self._asked = facts, stake.older, stake.asked
+        self._by_fact = _at_stake(facts.weights, in_tail.facts, after.facts)
+        self._by_passage = _at_stake(facts.passage_weights, in_tail.passages, after.passages)
+        self._by_guard = _at_stake(facts.guard_weights, in_tail.guards, after.guards)
+
+    def of_everything(self) -> float:
+        """The share of facts, passages and guards that survives, by weight.
+
+        That of the older summary or that of the covered turns, whichever is less: keeping the
+        one does not make up for losing the other.
+        """
+        whole = len(self._facts.passages)
+        return min(
+            self._of(range(self._older)),
+            self._of(range(self._older, whole)),
+        )
+
+    def _of(self, part: range) -> float:
+        stated = {number for at in part for number in self._facts.passages[at]}
+        pairs = [self._by_fact[number] for number in sorted(stated)]
+        pairs += [pair for at in part for pair in (self._by_passage[at], self._by_guard[at])]
+        return _share(pairs)
+
+    def of_what_matters_now(self) -> float:
+        """The share of passages that survives, by how much of the newest turns they speak of.
+
+        Of everything, when none speaks of them.
+        """
+        rarity = self._facts.rarity
+        pairs = []
+        for numbers, (kept, stake) in zip(self._facts.passages, self._by_passage, strict=True):
+            near = sum(rarity[number] for number in numbers if number in self._asked)
+            pairs.append((near * kept, near * stake))
+        return _share(pairs) if any(stake for _, stake in pairs) else self.of_everything()
+
+
+def _share(pairs: Iterable[tuple[float, float]]) -> float:
+    """What survives of what was at stake; all of it, when that is nothing."""
+    kept, stake = (sum(side) for side in zip((0.0, 0.0), *pairs, strict=True))
+    return min(1.0, kept / stake) if stake > 0 else 1.0
+
+
+def _eased(share: float) -> float:
+    """The calibration: half of everything counts as three quarters.
+
+    A summary is meant to lose most words. Fitted once, on all data together, so that the default
+    policy's extractive summaries reach the default threshold; it changes no order.
+    """
+    return 1.0 - (1.0 - share) ** 2
+
+
+def _unplaced(messages: Iterable[JsonMessage]) -> list[tuple[Seq, JsonMessage]]:
+    return [(Seq(0), message) for message in messages]
+
+
+def _at_stake(
+    weights: Sequence[float], in_tail: Sequence[float], after: Sequence[float]
+) -> list[tuple[float, float]]:
+    """The weight that survives, and the weight that was at stake, of every fact."""
+    found = []
+    for weight, safe, held in zip(weights, in_tail, after, strict=True):
+        base = _NOT_AT_STAKE * safe
+        found.append((weight * (base + held - safe), weight * (base + 1.0 - safe)))
+    return found
+
+
+def _changed(previous: Sequence[JsonMessage], head: Sequence[JsonMessage]) -> list[JsonMessage]:
+    """The messages of the head before that are not in the one after, word for word: no pins."""
+    still = set(map(encode_json, head))
+    return [message for message in previous if encode_json(message) not in still]
+
+
+def _is_valid(
+    before: Sequence[JsonMessage], head: Sequence[JsonMessage], tail: Sequence[JsonMessage]
+) -> bool:
+    """Whether no call or result has lost its other half by this compaction.
+
+    Agents push torn pairs too; a read repairs those, and they are not held against it.
+    """
+    if violations(head):
+        return False
+    return _torn(head, tail) <= _torn(before, tail)
+
+
+def _torn(opening: Sequence[JsonMessage], tail: Sequence[JsonMessage]) -> set[int]:
+    """Positions in the tail where a pair is torn, when it stands behind ``opening``."""
+    tracker = CallTracker()
+    for message in opening:
+        tracker.feed(message)
+    torn = set()
+    for at, message in enumerate(tail):
+        dead, orphan = tracker.feed(message)
+        if dead or orphan:
+            torn.add(at)
+    return torn

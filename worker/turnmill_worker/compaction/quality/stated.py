@@ -1,0 +1,221 @@
+"""What a conversation states, and how much of it another text still states.
+
+A *fact* is an identifier, a name or a word worth keeping; a *passage* is what states facts
+together. A text holds a fact where it names it, and a passage where it says as much of it in one
+place: an order's number without what was said of the order is of little use.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from turnmill_worker.compaction.quality.passages import Passage
+from turnmill_worker.reading.units import Source
+from turnmill_worker.reading.words import CAPS, CODE, NUMBER, WORD, Concept
+
+__all__ = [
+    "NEWEST",
+    "OLDEST",
+    "ONLY_IN_RESULTS",
+    "REPEATED",
+    "SAID_BY_USER",
+    "USED_IN_CALL",
+    "Facts",
+    "Held",
+]
+
+_COMPANY: Final = 3
+"""Concepts of a passage that must meet again for any of it to be held; all, if it has fewer."""
+
+_MOST_PLACES: Final = 16
+"""A fact met more often is looked for in its newest passages only, which keeps this linear."""
+
+# Chosen on the data of `docs/quality-score.md`; no single one matters much.
+_BASE: Final = {CODE: 8.0, CAPS: 2.0, NUMBER: 1.5, WORD: 0.12}
+"""A word's is multiplied by its rarity."""
+
+_NAMED: Final = 1.0
+_GUARD: Final = 1.0
+SAID_BY_USER: Final = 2.0
+USED_IN_CALL: Final = 2.0
+REPEATED: Final = 0.3
+ONLY_IN_RESULTS: Final = 0.25
+"""Most of what a tool lists is never asked for again."""
+
+OLDEST: Final = 0.7
+NEWEST: Final = 0.3
+
+
+@dataclass(slots=True)
+class _Sightings:
+    """Where one concept was met."""
+
+    places: list[int]
+    stated: bool = False
+    named: bool = False
+    by_user: bool = False
+    in_call: bool = False
+    only_in_results: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class _Overlaps:
+    """What some concepts have in common with passages, by the passage's position."""
+
+    times: dict[int, int]
+    weights: dict[int, float]
+    spoken: set[int]
+    """Passages with one of them that is a word or a field's name, no bare identifier."""
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """How much of each fact, passage and guard some text holds, from 0 to 1.
+
+    A fact is held where it occurs at all. A passage is held by the share of its facts that occur
+    together in one passage again. A *guard* is the "not", "if" or "except" of a passage.
+    """
+
+    facts: Sequence[float]
+    passages: Sequence[float]
+    guards: Sequence[float]
+
+    def joined(self, other: Held) -> Held:
+        """What this and another text hold together."""
+        return Held(
+            facts=list(map(max, self.facts, other.facts)),
+            passages=list(map(max, self.passages, other.passages)),
+            guards=list(map(max, self.guards, other.guards)),
+        )
+
+
+class Facts:
+    """What passages state, each fact weighed by how likely it is to be needed again.
+
+    Attributes:
+        passages: the concepts of each passage, by number.
+        weights: of each concept; 0 for what is only ever a field name.
+        passage_weights: of each passage; a fact's weight is divided among those that state it.
+        guard_weights: of each passage's guard; 0 where there is none.
+        rarity: of each concept; the rarer, the more it says about what a text is about.
+    """
+
+    def __init__(self, passages: Sequence[Passage]) -> None:
+        self._numbers: dict[Concept, int] = {}
+        seen: list[_Sightings] = []
+        self.passages = [self._note(at, passage, seen) for at, passage in enumerate(passages)]
+        total = len(passages)
+        kinds = [kind for kind, _ in self._numbers]
+        self.rarity = [math.log(1 + total / len(each.places)) for each in seen]
+        self.weights = list(map(_weight, kinds, seen, self.rarity, (total for _ in seen)))
+        self._places = [each.places[-_MOST_PLACES:] for each in seen]
+        self._shares = [w / len(at) for w, at in zip(self.weights, self._places, strict=True)]
+        self._says = [
+            kind == WORD or not each.stated for kind, each in zip(kinds, seen, strict=True)
+        ]
+        self._guarded = [passage.guarded for passage in passages]
+        whole = self._overlaps(range(len(seen)))
+        self._needed = [min(_COMPANY, whole.times.get(at, 0)) for at in range(total)]
+        self._mute = [at not in whole.spoken for at in range(total)]
+        self.passage_weights = [whole.weights.get(at, 0.0) for at in range(total)]
+        self.guard_weights = [
+            _guard_weight(passage) if needed else 0.0
+            for passage, needed in zip(passages, self._needed, strict=True)
+        ]
+
+    def _note(self, at: int, passage: Passage, seen: list[_Sightings]) -> tuple[int, ...]:
+        numbers = []
+        by_user, in_call = passage.source is Source.USER, passage.source is Source.CALL
+        elsewhere = passage.source is not Source.RESULT
+        known, named, stated = self._numbers, passage.named, len(passage.stated)
+        for place, concept in enumerate(passage.concepts):
+            number = known.setdefault(concept, len(seen))
+            if number == len(seen):
+                seen.append(_Sightings([]))
+            each = seen[number]
+            each.places.append(at)
+            numbers.append(number)
+            if place >= stated:
+                continue
+            each.stated = True
+            if concept in named:
+                each.named = True
+            if by_user:
+                each.by_user = True
+            if in_call:
+                each.in_call = True
+            if elsewhere:
+                each.only_in_results = False
+        return tuple(numbers)
+
+    def _overlaps(self, numbers: Iterable[int]) -> _Overlaps:
+        """How often, and with what weight, these concepts are met in each passage."""
+        times: dict[int, int] = {}
+        weights: dict[int, float] = {}
+        spoken: set[int] = set()
+        for number in numbers:
+            places, share = self._places[number], self._shares[number]
+            for at in places:
+                times[at] = times.get(at, 0) + 1
+                weights[at] = weights.get(at, 0.0) + share
+            if self._says[number]:
+                spoken.update(places)
+        return _Overlaps(times, weights, spoken)
+
+    def numbers(self, passage: Passage) -> list[int]:
+        """Those of another passage's concepts that are known here."""
+        known = self._numbers
+        return [known[concept] for concept in passage.concepts if concept in known]
+
+    def held(self, passages: Iterable[Passage]) -> Held:
+        """How much these other passages hold. Linear in their length."""
+        facts = [0.0] * len(self._places)
+        best = [0.0] * len(self.passages)
+        guards = [0.0] * len(self.passages)
+        for passage in passages:
+            numbers = self.numbers(passage)
+            for number in numbers:
+                facts[number] = 1.0
+            for at, weight in self._again(numbers, guarded=passage.guarded).items():
+                best[at] = max(best[at], weight)
+                guards[at] = 1.0
+        shares = [
+            min(1.0, weight / whole) if whole > 0 else 1.0
+            for weight, whole in zip(best, self.passage_weights, strict=True)
+        ]
+        return Held(facts, shares, guards)
+
+    def _again(self, numbers: Sequence[int], *, guarded: bool) -> dict[int, float]:
+        """The passages here of which so much is met again that it says the same, and how much.
+
+        A list of bare identifiers does not, nor does a sentence that has lost its "not".
+        """
+        met = self._overlaps(numbers)
+        return {
+            at: weight
+            for at, weight in met.weights.items()
+            if met.times[at] >= self._needed[at]
+            and (at in met.spoken or self._mute[at])
+            and (guarded or not self._guarded[at])
+        }
+
+
+def _weight(kind: str, seen: _Sightings, rarity: float, total: int) -> float:
+    if not seen.stated:
+        return 0.0
+    weight = _BASE[kind] * (rarity if kind == WORD else 1.0) + _NAMED * seen.named
+    weight *= 1.0 + SAID_BY_USER * seen.by_user + USED_IN_CALL * seen.in_call
+    weight *= 1.0 + REPEATED * math.log(len(seen.places))
+    weight *= ONLY_IN_RESULTS if seen.only_in_results else 1.0
+    # Squared, so that age costs little until it is recent turns it is compared with.
+    return weight * (OLDEST + NEWEST * ((seen.places[-1] + 1) / total) ** 2)
+
+
+def _guard_weight(passage: Passage) -> float:
+    if not passage.guarded:
+        return 0.0
+    said_by_user = 1.0 + SAID_BY_USER * (passage.source is Source.USER)
+    return _GUARD * said_by_user * (ONLY_IN_RESULTS if passage.source is Source.RESULT else 1.0)

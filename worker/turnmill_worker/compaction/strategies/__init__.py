@@ -1,0 +1,1 @@
+"""The strategies: each a pure function from a snapshot to a plan."""

@@ -1,0 +1,66 @@
+"""A summarization somebody asked for, whatever the limits say."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from turnmill_worker.compaction.plan import Plan, SummaryRequest, previous_text, records
+from turnmill_worker.compaction.snapshot import Count, Group, Snapshot, groups
+from turnmill_worker.compaction.strategies.iterations import iterations
+from turnmill_worker.compaction.strategies.managed import for_template, runs
+from turnmill_worker.compaction.strategies.rolling import ledger_budget, summary_budget
+
+__all__ = ["force"]
+
+_SHARE = 0.5
+"""A forced summary has at most this share of the tokens it stands for: else it saves nothing."""
+
+_LEAST_TOKENS = 16
+
+
+def force(snapshot: Snapshot, count: Count, *, template: str = "") -> Plan | None:
+    """Cover all but the newest ``recent_turns_to_keep`` turns; None when there are no others.
+
+    By a managed summary when a template is named, else in the way of the policy: an event for each
+    iteration but the newest, a summary written to the policy's template, or a rolling one.
+    """
+    if not template and "iterations" in snapshot.policy.strategies:
+        return iterations(replace(snapshot, goal=snapshot.limits.hard), count)
+    if not template and "managed" in snapshot.policy.strategies:
+        template = snapshot.policy.template
+    covered = _older(groups(snapshot), snapshot.policy.recent_turns_to_keep)
+    said = records(covered)
+    if not said:
+        return None
+    tokens = snapshot.stored.tokens + sum(g.tokens for g in covered if not g.pinned)
+    budget = min(summary_budget(snapshot), max(int(tokens * _SHARE), _LEAST_TOKENS))
+    request = SummaryRequest(
+        previous=previous_text(snapshot.stored),
+        records=said,
+        budget_tokens=budget,
+        template=template,
+    )
+    if template:
+        told = [turn for group in covered for turn in group.turns]
+        request = for_template(request, told=told, latest=runs(snapshot.turns)[-1])
+    return Plan(
+        strategy="managed" if template else "rolling",
+        snapshot=replace(snapshot, goal=snapshot.limits.hard),
+        covered=covered,
+        receipts=snapshot.stored.receipts,
+        managed=bool(template),
+        request=request,
+        # What a template makes is the whole of what is shown, as it says.
+        ledger_tokens=0 if template else ledger_budget(snapshot, budget),
+    )
+
+
+def _older(found: list[Group], keep_turns: int) -> tuple[Group, ...]:
+    """The groups before the newest turns, as far as every call in them is answered."""
+    kept = 0
+    at = len(found)
+    while at and kept < max(keep_turns, 1):
+        at -= 1
+        kept += len(found[at].turns)
+    closed = next((n for n, group in enumerate(found[:at]) if not group.closed), at)
+    return tuple(found[:closed])

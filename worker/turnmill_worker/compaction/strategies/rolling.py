@@ -1,0 +1,86 @@
+"""The rolling summary: one text stands for all turns up to the cut, and grows no longer."""
+
+from __future__ import annotations
+
+from turnmill.contract.render import render_head
+from turnmill_worker.compaction.plan import Plan, SummaryRequest, previous_text, records
+from turnmill_worker.compaction.snapshot import Count, Group, Snapshot, groups
+from turnmill_worker.compaction.strategies.cut import choose_cut
+
+__all__ = ["SHARES", "ledger_budget", "rolling", "rolling_budget", "summary_budget"]
+
+SHARES = (1.0, 0.5, 0.25)
+"""Of the summary's budget, tried in turn."""
+
+_LEAST_TOKENS = 32
+"""A summary shorter than this says nothing."""
+
+_SLACK_TOKENS = 8
+"""A text may tokenize a little differently beside its frame than alone."""
+
+
+def summary_budget(snapshot: Snapshot) -> int:
+    """Most tokens a summary and the ledger beside it may have under the session's policy."""
+    return int(snapshot.limits.room * snapshot.policy.summary_ratio)
+
+
+def ledger_budget(snapshot: Snapshot, tokens: int) -> int:
+    """Tokens of a summary's that are set apart for the ledger."""
+    return int(tokens * snapshot.policy.ledger_ratio)
+
+
+def rolling_budget(snapshot: Snapshot, count: Count) -> int:
+    """Tokens left for turns kept word for word, under the target and beside the summary."""
+    return _beside_summary(snapshot, count) - summary_budget(snapshot)
+
+
+def rolling(snapshot: Snapshot, count: Count) -> Plan | None:
+    """Cover the oldest turns with a summary that also replaces the previous one.
+
+    The tail keeps as many turns as the target leaves room for. Where turns that must stay leave
+    less, the summary is shorter: a short one is worth more than none. None when no cut reaches
+    the target.
+    """
+    found = groups(snapshot)
+    room = _beside_summary(snapshot, count)
+    for share in SHARES:
+        tokens = int(summary_budget(snapshot) * share)
+        at = choose_cut(
+            found,
+            room - tokens,
+            pending=bool(snapshot.pending_messages),
+            most_interactions=snapshot.policy.max_interactions,
+        )
+        if at and tokens >= _LEAST_TOKENS:
+            return _plan(snapshot, tuple(found[:at]), tokens)
+    return None
+
+
+def _beside_summary(snapshot: Snapshot, count: Count) -> int:
+    usage = snapshot.usage
+    frame = snapshot.stored.model_copy(
+        update={
+            "summary": "…",
+            "watermark": snapshot.counted_seq,
+            "events": (),
+            "managed": False,
+            "ledger": "…" if snapshot.policy.ledger_ratio else "",
+        }
+    )
+    fixed = usage.system + usage.pending + usage.REPLY + count(render_head(frame)) + _SLACK_TOKENS
+    return snapshot.aim - fixed
+
+
+def _plan(snapshot: Snapshot, covered: tuple[Group, ...], budget_tokens: int) -> Plan:
+    return Plan(
+        strategy="rolling",
+        snapshot=snapshot,
+        covered=covered,
+        receipts=snapshot.stored.receipts,
+        request=SummaryRequest(
+            previous=previous_text(snapshot.stored),
+            records=records(covered),
+            budget_tokens=budget_tokens,
+        ),
+        ledger_tokens=ledger_budget(snapshot, budget_tokens),
+    )

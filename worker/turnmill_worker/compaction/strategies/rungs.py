@@ -1,0 +1,138 @@
+"""The ladder: a policy's strategies in order, cheap to expensive, until the goal is reached."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Final, NamedTuple
+
+from turnmill_worker.compaction.demands import INTERACTIONS, demands
+from turnmill_worker.compaction.plan import Plan
+from turnmill_worker.compaction.snapshot import Count, Snapshot
+from turnmill_worker.compaction.strategies.elide import elide, fit_newest
+from turnmill_worker.compaction.strategies.images import elide_images
+from turnmill_worker.compaction.strategies.iterations import iterations
+from turnmill_worker.compaction.strategies.managed import managed
+from turnmill_worker.compaction.strategies.rolling import rolling, rolling_budget
+from turnmill_worker.compaction.strategies.window import window, window_budget
+
+__all__ = ["plan"]
+
+
+class _Covering(NamedTuple):
+    """A strategy that covers turns, and the tokens it leaves for those it keeps."""
+
+    plan: Callable[[Snapshot, Count], Plan | None]
+    budget: Callable[[Snapshot, Count], int]
+
+
+_ELIDING: Mapping[str, Callable[[Snapshot, Count], Snapshot]] = {
+    "images": elide_images,
+    "elide": elide,
+}
+_COVERING: Mapping[str, _Covering] = {
+    "rolling": _Covering(rolling, rolling_budget),
+    "window": _Covering(window, window_budget),
+}
+_WRITING: Mapping[str, Callable[[Snapshot, Count], Plan | None]] = {
+    "iterations": iterations,
+    "managed": managed,
+}
+
+_ENOUGH_SHARE: Final = 0.4
+"""Of the way from target to soft limit, where shortening alone may end.
+
+It leaves half of the prompt as it was, where a summary made anew leaves nothing: it may happen
+somewhat more often.
+"""
+
+
+def plan(snapshot: Snapshot, count: Count, *, below: str = "") -> Plan | None:
+    """The first plan that brings the session to its goal, or None when nothing is worth doing.
+
+    The goal is the target when tokens are over the soft limit (shortening alone may end above it),
+    and what the policy's counts ask for (``demands``). Elisions that do not suffice alone are kept
+    for the rungs after them. ``below`` starts the ladder after the rung of that name: the one
+    that failed.
+    """
+    asked = demands(snapshot.policy, snapshot.tally)
+    roomy = snapshot.usage.total <= snapshot.limits.soft
+    if not asked and snapshot.usage.total <= _enough(snapshot):
+        return None
+    if asked and roomy:
+        snapshot = replace(snapshot, goal=snapshot.limits.soft)
+    draft = snapshot
+    for name in _rungs(snapshot, below):
+        if name in _ELIDING:
+            draft = _ELIDING[name](draft, count)
+            found = None if demands(draft.policy, draft.tally) else _elided(snapshot, draft)
+        else:
+            found = _cover(snapshot, draft, name, count)
+        if found is not None and (asked or _is_worth_it(snapshot, found)):
+            return replace(found, forced=bool(asked) and roomy)
+    # Fewer pictures are something, though another demand cannot be met.
+    left = _elided(snapshot, draft) if asked else None
+    return None if left is None else replace(left, forced=True)
+
+
+def _rungs(snapshot: Snapshot, below: str) -> tuple[str, ...]:
+    rungs = snapshot.policy.strategies
+    return rungs[rungs.index(below) + 1 :] if below in rungs else rungs
+
+
+def _cover(snapshot: Snapshot, draft: Snapshot, name: str, count: Count) -> Plan | None:
+    """The strategy's plan; when its newest turns alone are too large, with those shortened."""
+    asked = demands(draft.policy, draft.tally)
+    over = draft.usage.total > draft.aim
+    if name in _WRITING:
+        return _WRITING[name](draft, count) if over or name in asked else None
+    if not over and INTERACTIONS not in asked:
+        return None
+    strategy = _COVERING[name]
+    found = strategy.plan(draft, count)
+    if found is not None:
+        return found
+    fitted = fit_newest(draft, strategy.budget(draft, count), count)
+    if fitted is None:
+        return None
+    return _elided(snapshot, fitted) or strategy.plan(fitted, count)
+
+
+def _elided(snapshot: Snapshot, draft: Snapshot) -> Plan | None:
+    enough = _enough(draft)
+    if draft is snapshot or draft.usage.total > enough:
+        return None
+    stored = draft.stored
+    return Plan(
+        strategy="images" if _only_pictures(snapshot, draft) else "elide",
+        snapshot=replace(draft, goal=enough),
+        summary=stored.summary,
+        receipts=stored.receipts,
+        events=stored.events,
+        managed=stored.managed,
+    )
+
+
+def _enough(snapshot: Snapshot) -> int:
+    """Most tokens that shortening alone may leave."""
+    limits = snapshot.limits
+    return max(snapshot.aim, limits.target + int(_ENOUGH_SHARE * (limits.soft - limits.target)))
+
+
+def _only_pictures(snapshot: Snapshot, draft: Snapshot) -> bool:
+    """Whether every new elision took a picture away."""
+    known = {(e.seq, e.index): e.message for e in snapshot.stored.elisions}
+    fresh = [e for e in draft.stored.elisions if known.get((e.seq, e.index)) != e.message]
+    return all(isinstance(e.message.get("content"), list) for e in fresh)
+
+
+def _is_worth_it(snapshot: Snapshot, found: Plan) -> bool:
+    """Whether it frees the policy's minimum progress; above the hard limit, anything helps."""
+    if snapshot.usage.total > snapshot.limits.hard:
+        return True
+    elided = snapshot.usage.total - found.snapshot.usage.total
+    covered = sum(group.tokens for group in found.covered if not group.pinned)
+    texts = sum(request.budget_tokens for request in found.requests)
+    cost = texts - (snapshot.stored.tokens if found.request else found.replaced)
+    freed = elided + covered - max(cost, 0)
+    return freed >= snapshot.limits.room * snapshot.policy.min_progress_ratio

@@ -1,0 +1,100 @@
+"""The terms a text is found by: word roots, numbers, identifiers, pairs of unspaced characters."""
+
+from __future__ import annotations
+
+import functools
+import re
+import unicodedata
+from collections.abc import Iterator
+from typing import Final
+
+from turnmill_worker.grounding.irregular_forms import BASE_FORM
+from turnmill_worker.reading.lexicon import NUMBER_WORDS, STOP
+from turnmill_worker.reading.words import IDENTIFIERS, kind_of, stem
+
+__all__ = ["asks", "query_terms", "terms"]
+
+_LONGEST_TOKEN: Final = 256
+"""Characters read of an unbroken run: beyond that it is data, which nobody asks for by heart."""
+
+# Scripts written without spaces: Thai and Lao, Burmese, Khmer, kana, han, hangul.
+_UNSPACED = (
+    "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af"
+    "\U00020000-\U0003ffff"
+)
+# Linear: what a run is made of and what joins runs share no character.
+_TOKEN = re.compile(
+    rf"(?P<unspaced>[{_UNSPACED}]+)|[^\W{_UNSPACED}]+(?:[.:/@+'&%-][^\W{_UNSPACED}]+)*"
+)
+_PART = re.compile(r"[^\W_]+")
+_ASKS: Final = ("?", "？", "؟", "\u037e")
+_COMBINING = ("\u0300", "\u036f")
+
+
+def terms(text: str) -> Iterator[str]:
+    """The terms of a text to be found, repeated as often as they are said. Linear in its size."""
+    return _read(text, single=True)
+
+
+def query_terms(text: str) -> tuple[str, ...]:
+    """The different terms of a question, in the order they are asked."""
+    return tuple(dict.fromkeys(_read(text, single=False)))
+
+
+def asks(text: str) -> bool:
+    """Whether a text ends by asking: it holds the question's words, rarely its answer."""
+    return text[-64:].rstrip().endswith(_ASKS)
+
+
+def _read(text: str, *, single: bool) -> Iterator[str]:
+    folded = text.casefold()
+    if not folded.isascii():
+        folded = folded.translate(_FOLDED)
+    for match in _TOKEN.finditer(folded):
+        token = match[0]
+        if match.lastgroup:
+            yield from _pairs(token, single=single)
+        else:
+            yield from _terms_of(token[:_LONGEST_TOKEN])
+
+
+def _pairs(run: str, *, single: bool) -> Iterator[str]:
+    """Neighbouring characters serve as words; single ones too, for a one-character question."""
+    if single or len(run) == 1:
+        yield from run
+    for at in range(len(run) - 1):
+        yield run[at : at + 2]
+
+
+@functools.lru_cache(maxsize=1 << 16)
+def _terms_of(token: str) -> tuple[str, ...]:
+    """One token's terms: an identifier as it stands, and the roots of the words in any."""
+    word = token.removesuffix("'s")
+    if word in STOP:
+        return ()
+    if word.isalpha():
+        return (_root(word),)
+    parts = _PART.findall(word)
+    found = tuple(_root(part) for part in parts if part not in STOP)
+    return (word, *found) if len(parts) > 1 and kind_of(word) in IDENTIFIERS else found
+
+
+def _root(word: str) -> str:
+    return NUMBER_WORDS.get(word) or stem(BASE_FORM.get(word, word))
+
+
+class _Folding(dict[int, str]):
+    """Characters without accents and in their plain form, one by one.
+
+    ``unicodedata.normalize`` sorts runs of combining marks, in time quadratic in their length.
+    """
+
+    def __missing__(self, code: int) -> str:
+        apart = unicodedata.normalize("NFKD", chr(code))
+        first, last = _COMBINING
+        plain = "".join(character for character in apart if not first <= character <= last)
+        folded = self[code] = unicodedata.normalize("NFKC", plain).casefold()
+        return folded
+
+
+_FOLDED = _Folding({ord("’"): "'", ord("ʼ"): "'"})

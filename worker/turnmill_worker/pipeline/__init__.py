@@ -1,0 +1,1 @@
+"""The stages every turn passes: estimate, decide, summarize, draft, commit, archive."""

@@ -1,0 +1,164 @@
+"""What a plan leads to: a context ready to be committed, its score, and its record."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Final
+
+from turnmill.contract.context import JsonMessage, StoredContext
+from turnmill.contract.legality import CallTracker
+from turnmill.contract.memories import without_memories
+from turnmill.contract.names import Seq
+from turnmill.contract.outcomes import Compaction
+from turnmill.contract.render import render_head
+from turnmill_worker.compaction.plan import Plan, records
+from turnmill_worker.compaction.quality.score import Quality, Scorer
+from turnmill_worker.compaction.snapshot import LoggedTurn, Snapshot
+from turnmill_worker.ports.values import Summary
+from turnmill_worker.spending import NOTHING, Spent
+
+__all__ = ["NEAR", "Draft", "cost_of", "scorer_of"]
+
+NEAR: Final = 0.75
+"""Share of the best score that is enough for a summarizer tried before the one that reached it.
+
+The score counts what can be read again word for word: a text in a model's own words keeps more than
+that shows, and one that keeps nothing stays far behind the extractive summarizer's all the same.
+"""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Draft:
+    """A context ready to be committed.
+
+    Attributes:
+        before: the snapshot the plan was made from.
+        quality: None when nothing was covered or shortened.
+        detail: JSON about the managed view, or ``b""``.
+        rival: the best score any summarizer reached for the same plan, or 0.
+        wasted: by tries that led to nothing; the record counts it in.
+        failed: why those tried before did not write it; see ``Compaction.failed``.
+    """
+
+    before: Snapshot
+    plan: Plan
+    context: StoredContext
+    summaries: tuple[Summary, ...]
+    quality: Quality | None
+    detail: bytes
+    rival: float = 0.0
+    wasted: Spent = NOTHING
+    failed: tuple[str, ...] = ()
+
+    @property
+    def spent(self) -> Spent:
+        """All it cost."""
+        return sum((cost_of(summary) for summary in self.summaries), self.wasted)
+
+    @property
+    def score(self) -> float:
+        """The quality's, or 1."""
+        return 1.0 if self.quality is None else self.quality.score
+
+    @property
+    def is_good_enough(self) -> bool:
+        """Whether it, or the rival it comes near, reaches the policy's threshold."""
+        return max(self.score, self.rival) >= self.before.policy.quality_threshold
+
+    @property
+    def record(self) -> Compaction:
+        """The compaction, as it is recorded and announced."""
+        before, plan, context = self.before, self.plan, self.context
+        covered = [turn for group in plan.covered for turn in group.turns]
+        after = plan.snapshot.usage
+        kept = sum(t.tokens for t in plan.snapshot.turns if t.seq > context.watermark)
+        return Compaction(
+            session=before.session,
+            version=context.version,
+            strategy=plan.strategy,
+            from_watermark=before.stored.watermark,
+            watermark=context.watermark,
+            turns=len(covered),
+            elided=len(context.elisions),
+            tokens_before=before.usage.total,
+            tokens_after=replace(after, summary=context.tokens, tail=kept).total,
+            last_seq=before.counted_seq,
+            quality=None if self.quality is None else round(self.quality.score, 4),
+            quality_parts={}
+            if self.quality is None
+            else {name: round(part, 4) for name, part in self.quality.parts.items()},
+            model=next((summary.model for summary in self.summaries), ""),
+            prompt_tokens=self.spent.prompt_tokens,
+            completion_tokens=self.spent.completion_tokens,
+            cost_usd=self.spent.cost_usd,
+            failed=self.failed,
+        )
+
+
+def cost_of(summary: Summary) -> Spent:
+    """What one summary cost."""
+    return Spent(
+        prompt_tokens=summary.prompt_tokens,
+        completion_tokens=summary.completion_tokens,
+        cost_usd=summary.cost_usd,
+    )
+
+
+def scorer_of(before: Snapshot, plan: Plan) -> Scorer | None:
+    """What scores the contexts this plan may lead to; None when it covers and shortens nothing.
+
+    Where it only shortens, all but the newest turns stand for what is covered: a stub is read
+    between turns that are whole.
+    """
+    kept = [turn for turn in plan.snapshot.turns if turn.seq > plan.cut]
+    tracker = CallTracker()
+    shown = [tracker.repair(turn.shown) for turn in kept]
+    shortened = _shortened(before, kept)
+    covered = [*records(plan.covered), *shortened]
+    older = 0
+    if not plan.covered:
+        older = max(len(kept) - before.policy.recent_turns_to_keep, 0)
+        covered = [(t.seq, message) for t in kept[:older] for message in t.original]
+    covered = without_memories(covered)  # a summary does not keep them
+    if not covered:
+        return None
+    return Scorer(
+        covered=covered,
+        previous=render_head(before.stored),
+        tail=[message for own in shown[older:] for message in own],
+        kept_turns=len(kept),
+        wanted_turns=before.policy.recent_turns_to_keep,
+        turns=before.counted_seq,
+        compactions=before.compactions,
+        weights=before.policy.quality_weights,
+        behind=[message for own in shown[:older] for message in own],
+        known=render_head(_known(plan)),
+        read=None if shortened else plan.read,
+    )
+
+
+def _known(plan: Plan) -> StoredContext:
+    """The plan's context, as far as it is known before its summaries are written."""
+    stored = plan.snapshot.stored
+    return stored.model_copy(
+        update={
+            "summary": "…" if plan.request else plan.summary,
+            "ledger": "…" if plan.request else stored.ledger,
+            "watermark": plan.cut,
+            "receipts": plan.receipts,
+            "events": plan.events,
+            "managed": False,
+        }
+    )
+
+
+def _shortened(before: Snapshot, kept: Sequence[LoggedTurn]) -> list[tuple[Seq, JsonMessage]]:
+    """The originals of kept messages that this plan is the first to shorten."""
+    known = {turn.seq: turn.shown for turn in before.turns}
+    return [
+        (turn.seq, original)
+        for turn in kept
+        for original, was, shown in zip(turn.original, known[turn.seq], turn.shown, strict=True)
+        if shown is not was
+    ]

@@ -1,0 +1,194 @@
+"""From a plan to a context that can be committed: ask for its summaries, splice, score."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from functools import cache, partial
+
+from turnmill.contract.context import JsonMessage
+from turnmill.contract.errors import InvalidTemplate, Transient, UnknownTemplate
+from turnmill.contract.render import render_head
+from turnmill.contract.shorten import shorten
+from turnmill_worker.compaction.ledger.beside import with_facts
+from turnmill_worker.compaction.plan import Plan
+from turnmill_worker.compaction.quality.score import Scorer
+from turnmill_worker.compaction.snapshot import Count, Snapshot
+from turnmill_worker.compaction.splice import splice
+from turnmill_worker.errors import (
+    CircuitOpen,
+    SummarizerFailed,
+    SummarizerUnavailable,
+    SummaryDeferred,
+    SummaryRejected,
+)
+from turnmill_worker.pipeline.draft import NEAR, Draft, cost_of, scorer_of
+from turnmill_worker.ports.counters import Counter
+from turnmill_worker.ports.models import Summarizer, Summarizers, Templates
+from turnmill_worker.ports.overlap import meanwhile
+from turnmill_worker.ports.values import Summary
+from turnmill_worker.reading.plain_text import readable
+from turnmill_worker.spending import NOTHING, Spent
+from turnmill_worker.templates.fill import detail_of, filled
+from turnmill_worker.templates.template import Template
+
+__all__ = ["Writer"]
+
+
+Failure = SummaryRejected | SummarizerFailed | Transient
+
+
+class Writer:
+    """Writes drafts with the policy's summarizers and its templates."""
+
+    def __init__(
+        self, summarizers: Summarizers, templates: Templates, *, failed: tuple[str, ...] = ()
+    ) -> None:
+        """``failed`` says why others do not write; see ``Compaction.failed``."""
+        self._summarizers = summarizers
+        self._templates = templates
+        self._failed = failed
+
+    def hasty(self) -> Writer:
+        """A writer that asks no model, because the session changes while one writes."""
+        return Writer(
+            lambda policy: self._summarizers(policy)[-1:], self._templates, failed=("stale",)
+        )
+
+    def best(
+        self,
+        snapshot: Snapshot,
+        plan: Plan,
+        counter: Counter,
+        count: Count,
+        *,
+        patient: bool = False,
+    ) -> Draft:
+        """The first summarizer's draft that is good enough, or comes near the best there is.
+
+        Raises:
+            SummaryDeferred: all models fail for now; only to who is ``patient``.
+            SummaryRejected: none wrote anything that can be committed.
+            Transient: all failed, the last one too for a reason that may pass.
+        """
+        plan = with_facts(plan, counter.count)
+        # One for all who write: what they are measured by is the same.
+        scorer = cache(partial(scorer_of, snapshot, plan))
+        tries: list[Draft | Failure] = []
+        summarizers = self._summarizers(snapshot.policy)
+        for at, summarizer in enumerate(summarizers, 1):
+            if patient and at == len(summarizers):
+                _defer(tries)
+            try:
+                draft = self._draft(snapshot, plan, counter, count, summarizer, scorer)
+            except (SummaryRejected, SummarizerFailed, Transient) as error:
+                tries.append(error)
+                continue
+            tries.append(draft)
+            if draft.is_good_enough or not plan.requests:
+                break
+        return _chosen(tries)
+
+    def _draft(
+        self,
+        snapshot: Snapshot,
+        plan: Plan,
+        counter: Counter,
+        count: Count,
+        summarizer: Summarizer,
+        scorer: Callable[[], Scorer | None],
+    ) -> Draft:
+        """The context this plan leads to, with texts by this summarizer."""
+        template = self._template(plan)
+        requests = [filled(request, template, snapshot) for request in plan.requests]
+        summaries: tuple[Summary, ...] = ()
+        try:
+            with meanwhile(scorer):
+                for request in requests:
+                    summaries += (summarizer.summarize(request, counter),)
+            context = splice(plan, _texts(plan, summaries, count), count)
+        except (SummaryRejected, SummarizerFailed, SummarizerUnavailable) as error:
+            error.spent = sum(map(cost_of, summaries), error.spent)
+            raise
+        goal = plan.snapshot.aim
+        detail = detail_of(template, requests, summaries, snapshot, goal) if template else b""
+        made = scorer()
+        return Draft(
+            before=snapshot,
+            plan=plan,
+            context=context,
+            summaries=summaries,
+            quality=None if made is None else made.score(render_head(context)),
+            detail=detail,
+            failed=self._failed if requests else (),
+        )
+
+    def check(self, template: str) -> None:
+        """Return when a template can be used, or none is named.
+
+        Raises:
+            InvalidName, UnknownTemplate, InvalidTemplate: it cannot.
+        """
+        if template:
+            self._templates.load(template)
+
+    def _template(self, plan: Plan) -> Template | None:
+        name = plan.request.template if plan.request else ""
+        try:
+            return self._templates.load(name) if name else None
+        except (UnknownTemplate, InvalidTemplate) as error:
+            # Fail open: an agent's turn does not wait for somebody to mend a file.
+            raise SummaryRejected(str(error)) from error
+
+
+def _defer(tries: Sequence[Draft | Failure]) -> None:
+    """Raise where each of them passes, and none says that it is no use to wait for it."""
+    if not tries or any(isinstance(t, CircuitOpen) or not isinstance(t, Transient) for t in tries):
+        return
+    waits = [t.retry_after_s for t in tries if isinstance(t, SummarizerUnavailable)]
+    known = [wait for wait in waits if wait is not None]
+    deferred = SummaryDeferred(_why(tries), retry_after_s=min(known, default=None))
+    deferred.spent = _spent(tries)
+    raise deferred
+
+
+def _chosen(tries: Sequence[Draft | Failure]) -> Draft:
+    """The first draft that comes near the best one, with what came before it.
+
+    Raises:
+        SummaryRejected, SummarizerFailed, Transient: there is none.
+    """
+    best = max((t.score for t in tries if isinstance(t, Draft)), default=0.0)
+    for at, one in enumerate(tries):
+        if isinstance(one, Draft) and one.score >= NEAR * best:
+            wasted = _spent([*tries[:at], *tries[at + 1 :]])
+            failed = (*one.failed, *_why(tries[:at]))
+            return replace(one, rival=best, wasted=wasted, failed=failed)
+    errors = [t for t in tries if not isinstance(t, Draft)]
+    last = errors[-1]
+    if isinstance(last, SummaryRejected):
+        # Who comes last is asked when waiting is over: try the next rung.
+        last.spent = _spent(errors)
+        raise last
+    raise next((e for e in errors if isinstance(e, Transient)), last)
+
+
+def _why(tries: Sequence[Draft | Failure]) -> tuple[str, ...]:
+    return tuple("below-quality" if isinstance(t, Draft) else type(t).__name__ for t in tries)
+
+
+def _spent(tries: Sequence[Draft | Failure]) -> Spent:
+    told = (Draft, SummaryRejected, SummarizerFailed, SummarizerUnavailable)
+    return sum((one.spent for one in tries if isinstance(one, told)), NOTHING)
+
+
+def _texts(plan: Plan, summaries: Sequence[Summary], count: Count) -> list[str]:
+    """The answers to the plan's requests; an event nobody had a word for quotes its turns."""
+    texts = [summary.text for summary in summaries]
+    for at in range(len(texts) - len(plan.wanted), len(texts)):
+        if not texts[at].strip():
+            request = plan.requests[at]
+            quoted: JsonMessage = {"role": "user", "content": readable(request.records)}
+            for message in shorten([quoted], request.budget_tokens, count) or ():
+                texts[at] = message["content"]
+    return texts

@@ -1,0 +1,1 @@
+"""What the pipeline needs from outside: protocols, and the values that pass through them."""

@@ -1,0 +1,78 @@
+"""Who writes summaries: summarizers, their templates, and the gate before a model."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol
+
+from turnmill.contract.policy import Policy
+from turnmill_worker.compaction.plan import SummaryRequest
+from turnmill_worker.errors import SummarizerFailed, SummarizerUnavailable
+from turnmill_worker.ports.counters import Counter
+from turnmill_worker.ports.values import (
+    Summary,
+)
+from turnmill_worker.templates.template import Template
+
+__all__ = ["Gate", "Gates", "Summarizer", "Summarizers", "Templates"]
+
+
+class Templates(Protocol):
+    """Managed templates by name."""
+
+    def load(self, name: str) -> Template:
+        """The template.
+
+        Raises:
+            UnknownTemplate, InvalidTemplate: none of this name, or it cannot be used.
+        """
+
+
+class Gate(Protocol):
+    """Says when a model may be asked: for all workers together, one per endpoint and model."""
+
+    def admit(self, *, tokens: int, within_s: float) -> int | None:
+        """The round of a call that may be made now; None when nobody could say so.
+
+        ``tokens`` it will be billed, as far as one knows; ``within_s`` it answers or fails.
+
+        Raises:
+            CircuitOpen, RateLimited: not now; say when it is worth asking again.
+        """
+
+    def answered(self, round_: int | None, *, estimated: int, used: int) -> None:
+        """The call was answered, and billed ``used`` tokens."""
+
+    def failed(
+        self, round_: int | None, error: SummarizerUnavailable | SummarizerFailed, *, estimated: int
+    ) -> None:
+        """The call failed, for a reason that is the endpoint's."""
+
+
+class Gates(Protocol):
+    """Gives the gate before a model at an endpoint."""
+
+    def __call__(self, url: str, model: str) -> Gate:
+        """The gate; ``url`` may hold secrets, which go nowhere."""
+
+    def __hash__(self) -> int:
+        """Summarizers are kept by the gates they use."""
+
+
+class Summarizers(Protocol):
+    """Gives the summarizers a policy asks for."""
+
+    def __call__(self, policy: Policy) -> Sequence[Summarizer]:
+        """At least one, in the order they are to be tried."""
+
+
+class Summarizer(Protocol):
+    """Turns a request into a text; the only thing that may call a model."""
+
+    def summarize(self, request: SummaryRequest, counter: Counter) -> Summary:
+        """A text of at most ``request.budget_tokens`` by this counter, and what it cost.
+
+        Raises:
+            Transient: the same request may succeed later.
+            SummaryRejected: it will not; use the next rung of the ladder.
+        """

@@ -1,0 +1,183 @@
+"""The sessions as the pipeline sees them: what it loads, leases and commits."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from types import TracebackType
+from typing import Literal, Protocol
+
+from turnmill.contract.context import StoredContext
+from turnmill.contract.info import Waits
+from turnmill.contract.outcomes import Compaction
+from turnmill_worker.compaction.ledger.selection import Fact
+from turnmill_worker.compaction.snapshot import LoggedTurn, Snapshot
+from turnmill_worker.ports.records import (
+    Blob,
+)
+from turnmill_worker.ports.values import (
+    Committed,
+    CountedTurn,
+    Failed,
+    Past,
+    Recorded,
+    Restored,
+    SessionRef,
+    Uncounted,
+)
+from turnmill_worker.spending import Spent
+
+__all__ = ["Claim", "Lease", "Refusal", "Sessions", "States"]
+
+
+class Lease(Protocol):
+    """The right to compact one session, renewed while it is held."""
+
+    @property
+    def owner(self) -> str:
+        """What tells this lease from all others."""
+
+    def release(self, seen: Snapshot, *, spent: Spent | None = None) -> bool:
+        """Give it up, nothing to do; True when the session changed since, and is due at once.
+
+        ``spent`` on models since the last commit is kept for the next one's record.
+        """
+
+    def put_off(self, seen: Snapshot, *, until_tokens: int, spent: Spent | None = None) -> bool:
+        """As ``release``; and the session is not due again below so many tokens."""
+
+    def retry(
+        self,
+        *,
+        after_s: float,
+        spent: Spent | None = None,
+        stale: bool = False,
+        waits: Waits | None = None,
+    ) -> None:
+        """Give it up; the session is due again after that many seconds.
+
+        ``stale`` says that a summary was written for nothing, which is counted; ``waits`` what the
+        next one waits for, which ``info`` tells.
+        """
+
+    def defer(
+        self, seen: Snapshot, *, after_s: float, spent: Spent, failed: Sequence[str] = ()
+    ) -> bool:
+        """As ``retry``, waiting for a model; True when there is no room to, and it is due at once.
+
+        Until then no lease is given, unless the session becomes urgent. ``failed`` says why.
+        """
+
+
+Refusal = Literal["leased", "unknown", "deferred", "parked"]
+"""Why a session may not be compacted now."""
+
+
+class Claim(Protocol):
+    """Asks for a lease, and holds it for a ``with`` block."""
+
+    @property
+    def refusal(self) -> Refusal:
+        """Why there was none."""
+
+    @property
+    def awaits(self) -> bool:
+        """Whether the session awaits a batch, of use or not; known once it was asked for."""
+
+    @property
+    def abandons(self) -> bool:
+        """Whether forgotten sessions of its shard awaited some that are to be ended."""
+
+    def __enter__(self) -> Lease | None:
+        """The lease, or None."""
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """Renew it no longer."""
+
+
+class Sessions(Protocol):
+    """The sessions in Redis."""
+
+    def uncounted(self, ref: SessionRef, *, most: int) -> Uncounted | None:
+        """The oldest uncounted turns, at most ``most``; None for an unknown session."""
+
+    def record_counts(
+        self,
+        ref: SessionRef,
+        seen: Uncounted,
+        *,
+        basis: str,
+        system_tokens: int,
+        open_calls: Sequence[str],
+        due: bool,
+        turns: Sequence[CountedTurn],
+        urgent: bool = False,
+    ) -> Recorded:
+        """Store exact counts; nothing when policy, prompt or incarnation changed meanwhile.
+
+        A session that is ``due`` and ``urgent`` waits for no model any longer.
+        """
+
+    def recount(
+        self,
+        ref: SessionRef,
+        seen: Uncounted,
+        snapshot: Snapshot,
+        *,
+        basis: str,
+        system_tokens: int,
+        context_tokens: int,
+        turns: Sequence[CountedTurn],
+    ) -> bool:
+        """Replace all counts made under another basis; False when the session changed."""
+
+    def snapshot(self, ref: SessionRef) -> Snapshot | None:
+        """An immutable view of the session; None for an unknown one."""
+
+    def covered(
+        self, ref: SessionRef, epoch: str, *, first_seq: int, last_seq: int
+    ) -> tuple[LoggedTurn, ...]:
+        """Turns out of the log, from Redis and the archive, by seq."""
+
+    def lease(self, ref: SessionRef, *, forced: bool = False) -> Claim:
+        """The right to compact the session; ``forced`` also while it waits or is parked."""
+
+    def commit(
+        self,
+        ref: SessionRef,
+        before: Snapshot,
+        snapshot: Snapshot,
+        context: StoredContext,
+        *,
+        facts: Sequence[Fact],
+        owner: str,
+        record: Compaction,
+        detail: bytes = b"",
+    ) -> Committed:
+        """Write the context if nobody else committed since ``before`` was loaded.
+
+        ``snapshot`` is the same session with the plan's elisions; ``facts`` are its ledger.
+        """
+
+    def defer(self, ref: SessionRef, *, after_s: float) -> None:
+        """Have the sweep look at a session in the backlog later."""
+
+    def failed(self, ref: SessionRef, error: str) -> Failed:
+        """Count a compaction that failed; due again later, or parked after too many in a row."""
+
+
+class States(Protocol):
+    """Earlier states of sessions in Redis, and the way back to them."""
+
+    def states(self, ref: SessionRef) -> Past | None:
+        """What a rollback is planned from; None for an unknown session."""
+
+    def hold(self, ref: SessionRef, epoch: str, pictures: Iterable[Blob]) -> bool:
+        """Have Redis hold these pictures for the session; False when it was forgotten meanwhile."""
+
+    def restore(self, ref: SessionRef, past: Past, state: Restored) -> tuple[int, int]:
+        """Go back to it, if nothing was committed meanwhile; the new version or 0, turns lost."""

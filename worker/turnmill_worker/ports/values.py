@@ -1,0 +1,238 @@
+"""What the pipeline and its ports hand each other: frozen values."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from turnmill.contract.context import StoredContext, Usage
+from turnmill.contract.names import Namespace, Seq, SessionId, Version
+from turnmill.contract.outcomes import Compaction
+from turnmill.contract.policy import Policy
+from turnmill.contract.trajectory import TurnState
+from turnmill_worker.compaction.tally import Tally
+from turnmill_worker.ports.records import ArchivedCompaction, ArchivedTurn, Batch
+
+__all__ = [
+    "Committed",
+    "CountedTurn",
+    "Drain",
+    "Failed",
+    "Mark",
+    "Past",
+    "PastState",
+    "Recorded",
+    "Restored",
+    "SessionRef",
+    "Summary",
+    "Uncounted",
+    "UncountedTurn",
+    "as_archived",
+]
+
+
+@dataclass(frozen=True, slots=True)
+class SessionRef:
+    """A session and the namespace it belongs to."""
+
+    namespace: Namespace
+    session: SessionId
+
+
+@dataclass(frozen=True, slots=True)
+class UncountedTurn:
+    """A turn nobody has counted."""
+
+    seq: Seq
+    messages: tuple[dict[str, Any], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class CountedTurn:
+    """A turn's exact tokens, as it is read; and what is in it beside text."""
+
+    seq: Seq
+    tokens: int
+    images: int = 0
+    interactions: int = 0
+    messages: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Uncounted:
+    """The oldest turns nobody has counted, and the session's numbers as of then.
+
+    Attributes:
+        epoch, settings: which incarnation of the session, and which policy and prompt, counts
+            belong to.
+        basis: how the present counts were made; ``""`` before the first.
+        open_calls: calls among the counted turns that still wait for their result.
+        usage: tokens by part, without those of uncounted turns.
+        tally: other counts, without those of uncounted turns.
+        put_off: tokens below which no compaction is tried again, or 0.
+        turns: oldest first.
+    """
+
+    epoch: str
+    settings: str
+    policy: Policy
+    system: str
+    basis: str
+    counted_seq: Seq
+    open_calls: tuple[str, ...]
+    usage: Usage
+    tally: Tally
+    put_off: int
+    turns: tuple[UncountedTurn, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Recorded:
+    """What became of counts: the session may be stale, still waiting, or newly due."""
+
+    stale: bool
+    waiting: bool
+    newly_due: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Committed:
+    """A commit's new version, or 0 when another came first; and whether to compact again."""
+
+    version: int
+    again: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Failed:
+    """How many compactions in a row failed, and whether the session is parked now."""
+
+    times: int
+    parked: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Summary:
+    """What a summarizer wrote.
+
+    Attributes:
+        text: the summary.
+        model: who wrote it.
+        prompt_tokens, completion_tokens: billed.
+        cost_usd: of those, or None when no price is known.
+    """
+
+    text: str
+    model: str
+    prompt_tokens: int = 0
+    completion_tokens: int = 0
+    cost_usd: float | None = 0.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Mark:
+    """Turns set aside after they left the log."""
+
+    after_seq: int
+    through_seq: int
+    state: TurnState
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Drain:
+    """What goes to the archive at once: in order, turns and marks; and how far it reaches."""
+
+    epoch: str
+    steps: tuple[Batch | Mark, ...]
+    turns_through: str
+    commits_through: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PastState:
+    """A state a rollback can restore.
+
+    Attributes:
+        id: the checkpoint's, or ``version <n>``.
+        entry: of its stream in Redis, or ``""``.
+        seq: its newest turn.
+        stored: its context.
+    """
+
+    id: str
+    entry: str
+    seq: Seq
+    stored: StoredContext
+    at_ms: int = 0
+
+
+def as_archived(
+    archived: Iterable[ArchivedTurn], left: Iterable[ArchivedTurn | Mark]
+) -> dict[int, ArchivedTurn]:
+    """Turns by seq as the archive will have them when this is drained."""
+    found: dict[int, ArchivedTurn] = {turn.seq: turn for turn in archived}
+    for step in left:
+        if isinstance(step, ArchivedTurn):
+            found.setdefault(step.seq, step)
+            continue
+        for seq, turn in found.items():
+            if step.after_seq < seq <= step.through_seq and turn.state == "kept":
+                found[seq] = replace(turn, state=step.state)
+    return found
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Past:
+    """All of a session that is in Redis, at one moment.
+
+    Attributes:
+        tokens: of the context, without turns nobody has counted.
+        left: turns that left the log and are not archived yet, and marks, in that order.
+        log: turns after the watermark.
+        checkpoints: oldest first.
+        commits: contexts committed and not archived yet.
+    """
+
+    epoch: str
+    settings: str
+    policy: Policy
+    version: Version
+    watermark: Seq
+    last_seq: Seq
+    system: str
+    system_tokens: int
+    basis: str
+    tokens: int
+    left: tuple[ArchivedTurn | Mark, ...]
+    log: tuple[ArchivedTurn, ...]
+    checkpoints: tuple[PastState, ...]
+    commits: tuple[ArchivedCompaction, ...]
+
+    def over(self, archived: Sequence[ArchivedTurn]) -> list[ArchivedTurn]:
+        """These turns and those in Redis together, once each, by seq, as they are by now."""
+        found = as_archived(archived, self.left) | {turn.seq: turn for turn in self.log}
+        return [found[seq] for seq in sorted(found)]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Restored:
+    """A state as it is written back, counted.
+
+    Attributes:
+        stored: its context, with the version it will have.
+        turns: its turns after the watermark, with their exact tokens.
+        used: entry of the checkpoint that is used up by it, or ``""``.
+        due: its context is over the soft limit.
+    """
+
+    seq: Seq
+    stored: StoredContext
+    turns: tuple[tuple[ArchivedTurn, CountedTurn], ...]
+    open_calls: tuple[str, ...]
+    basis: str
+    images_before: int
+    quality: float | None
+    record: Compaction
+    used: str
+    due: bool

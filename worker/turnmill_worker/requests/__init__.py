@@ -1,0 +1,1 @@
+"""What agents ask workers for: roll back, export, ground, remember."""

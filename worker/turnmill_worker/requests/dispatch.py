@@ -1,0 +1,107 @@
+"""What agents ask workers for: take the question, do it, lay the answer down."""
+
+from __future__ import annotations
+
+import hashlib
+import time
+from collections.abc import Callable, Mapping
+from typing import Any, Protocol
+
+from turnmill.contract import jobs
+from turnmill.contract.codec import decode_json, encode_json
+from turnmill.contract.errors import InvalidInput, TurnmillError
+from turnmill.contract.outcomes import Outcome
+from turnmill_worker.pipeline.stages import Pipeline
+from turnmill_worker.ports.archive import Archive, Memories
+from turnmill_worker.ports.records import Memory
+from turnmill_worker.ports.values import SessionRef
+from turnmill_worker.requests.export import Exporting
+from turnmill_worker.requests.rollback import Rollback
+
+__all__ = ["Answering", "Questions"]
+
+
+class Questions(Protocol):
+    """Questions and answers in Redis."""
+
+    def take(self, ref: SessionRef, ask: str) -> bytes | None:
+        """The question, which nobody else gets any more; None when it was taken or withdrawn."""
+
+    def answer(self, ref: SessionRef, ask: str, body: bytes) -> None:
+        """Lay the answer down for a minute."""
+
+
+class Answering:
+    """Answers every kind of question there is."""
+
+    def __init__(
+        self,
+        *,
+        questions: Questions,
+        pipeline: Pipeline,
+        rollback: Rollback,
+        exporting: Exporting,
+        archive: Archive | None,
+        memories: Memories | None,
+    ) -> None:
+        self._questions = questions
+        self._pipeline = pipeline
+        self._rollback = rollback
+        self._exporting = exporting
+        self._archive = archive
+        self._memories = memories
+        self._kinds: Mapping[str, Callable[[SessionRef, Any], Any]] = {
+            jobs.FORCE: self._force,
+            jobs.ROLLBACK: self._roll_back,
+            jobs.EXPORT: self._export,
+            jobs.GROUND: self._ground,
+            jobs.REMEMBER: self._remember,
+        }
+
+    def answer(self, task: str, ref: SessionRef, ask: str) -> Outcome:
+        """Answer the question, with its error when it cannot be done."""
+        body = self._questions.take(ref, ask)
+        if body is None:
+            return Outcome(outcome="late", session=ref.session)
+        try:
+            told: dict[str, Any] = {"answer": self._kinds[task](ref, decode_json(body))}
+        except TurnmillError as error:
+            told = {"error": type(error).__name__, "message": str(error)}
+        except BaseException:
+            # The task's guard reports it; the agent need not wait until its time is up.
+            told = {"error": "TurnmillError", "message": f"{task} failed; the worker's log says"}
+            self._questions.answer(ref, ask, encode_json(told))
+            raise
+        self._questions.answer(ref, ask, encode_json(told))
+        return Outcome(outcome="answered", session=ref.session)
+
+    def _force(self, ref: SessionRef, body: Any) -> Any:
+        return self._pipeline.force(ref, template=body["template"]).model_dump(mode="json")
+
+    def _roll_back(self, ref: SessionRef, body: Any) -> Any:
+        return self._rollback.rollback(ref, body["to"]).model_dump(mode="json")
+
+    def _export(self, ref: SessionRef, body: Any) -> Any:  # noqa: ARG002 - nothing to say
+        return self._exporting.trajectory(ref).model_dump(mode="json")
+
+    def _ground(self, ref: SessionRef, body: Any) -> Any:
+        if self._memories is None:
+            raise InvalidInput(NO_ARCHIVE)
+        found = self._memories.search(ref.namespace, body["query"], body["k"])
+        return found.model_dump(mode="json")
+
+    def _remember(self, ref: SessionRef, body: Any) -> Any:
+        if self._archive is None:
+            raise InvalidInput(NO_ARCHIVE)
+        digest = hashlib.sha256(body["text"].encode("utf-8", "surrogatepass")).hexdigest()
+        memory = Memory(
+            id=f"pushed:{digest[:32]}",
+            kind="pushed",
+            text=body["text"],
+            at_ms=int(time.time() * 1000),
+        )
+        self._archive.remember(ref.namespace, memory)
+        return memory.id
+
+
+NO_ARCHIVE = "the workers have no archive (TURNMILL_ARCHIVE_URL=none): nothing is remembered there"

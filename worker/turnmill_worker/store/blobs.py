@@ -1,0 +1,56 @@
+"""Pictures in Redis: taken out for the archive, let go when nothing shows them, put back."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from turnmill.contract.keys import SessionKeys, session_keys
+from turnmill.contract.scripts import load_script
+from turnmill.transport import run_script
+from turnmill_worker.ports.records import Blob
+from turnmill_worker.ports.values import SessionRef
+from turnmill_worker.store import lua
+
+__all__ = ["blobs", "hold", "release"]
+
+
+def blobs(client: Any, ref: SessionRef, hashes: Sequence[str]) -> list[Blob]:
+    """Pictures of the session's shard by sha256, those that are there. One round trip."""
+    prefix = _keys(ref).blob
+    with client.pipeline(transaction=False) as pipe:
+        for sha256 in hashes:
+            pipe.get(f"{prefix}{sha256}")
+            pipe.hget(f"{prefix}{sha256}:held", "type")
+        replies = pipe.execute()
+    return [
+        Blob(sha256=sha256, media_type=media_type.decode(), data=data)
+        for sha256, data, media_type in zip(hashes, replies[::2], replies[1::2], strict=True)
+        if data is not None and media_type is not None
+    ]
+
+
+def release(client: Any, ref: SessionRef) -> int:
+    """Let go of every picture nothing of the session in Redis shows any more; returns how many.
+
+    Looks at all pictures the session holds, not at candidates: also those only a checkpoint, a
+    pin or a context that is gone by now had shown.
+    """
+    script = load_script(lua.__name__, "let_go")
+    return int(run_script(client, script, script.call(_keys(ref), session=ref.session)))
+
+
+def hold(client: Any, ref: SessionRef, epoch: str, pictures: Iterable[Blob]) -> bool:
+    """Have the session hold these pictures; False when it was forgotten meanwhile.
+
+    A rollback calls it for pictures of turns that come back from the archive, just before it
+    writes: held and not shown, they would be released with the next.
+    """
+    script = load_script(lua.__name__, "hold")
+    words = [word for blob in pictures for word in (blob.sha256, blob.media_type, blob.data)]
+    call = script.call(_keys(ref), words, session=ref.session, epoch=epoch)
+    return bool(run_script(client, script, call))
+
+
+def _keys(ref: SessionRef) -> SessionKeys:
+    return session_keys(ref.namespace, ref.session)

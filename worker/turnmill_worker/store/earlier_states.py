@@ -1,0 +1,134 @@
+"""Earlier states of a session in Redis, and the way back to one."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from turnmill.contract.context import StoredContext
+from turnmill.contract.estimate import bound_turn
+from turnmill.contract.keys import commits_channel, session_keys
+from turnmill.contract.names import Seq, Version
+from turnmill.contract.policy import Policy
+from turnmill.contract.scripts import load_script
+from turnmill.transport import run_script
+from turnmill_worker.ports.records import ArchivedTurn, Blob
+from turnmill_worker.ports.values import CountedTurn, Past, PastState, Restored, SessionRef
+from turnmill_worker.store import lua
+from turnmill_worker.store.blobs import hold
+from turnmill_worker.store.outgoing import (
+    archived_compaction,
+    archived_turn,
+    fields_of,
+    left_entry,
+)
+
+__all__ = ["RedisStates"]
+
+
+class RedisStates:
+    """The ``States`` port over a redis-py client that does not decode responses."""
+
+    def __init__(self, client: Any) -> None:
+        self._redis = client
+
+    def states(self, ref: SessionRef) -> Past | None:
+        """What a rollback is planned from; None for an unknown session."""
+        script = load_script(lua.__name__, "states")
+        words = script.call(session_keys(ref.namespace, ref.session))
+        reply = run_script(self._redis, script, words)
+        if reply is None:
+            return None
+        meta, log, covered, commits, automatic, named, counts = reply
+        tokens = dict(zip(counts[::2], counts[1::2], strict=True))
+        texts = [(field or b"").decode("utf-8", "replace") for field in meta]
+        epoch, settings, policy, version, watermark, last, system_tokens, basis = texts[:8]
+        head, tail, system = texts[8:]
+        return Past(
+            epoch=epoch,
+            settings=settings or "0",
+            policy=Policy.from_json(policy) if policy else Policy(),
+            version=Version(int(version or 0)),
+            watermark=Seq(int(watermark or 0)),
+            last_seq=Seq(int(last or 0)),
+            system=system,
+            system_tokens=int(system_tokens or 0),
+            basis=basis,
+            tokens=sum(int(part or 0) for part in (system_tokens, head, tail)),
+            left=tuple(left_entry(entry) for entry in covered),
+            log=tuple(_logged(entry, tokens) for entry in log),
+            checkpoints=_checkpoints([*automatic, *named]),
+            commits=tuple(archived_compaction(entry) for entry in commits),
+        )
+
+    def hold(self, ref: SessionRef, epoch: str, pictures: Iterable[Blob]) -> bool:
+        """Have Redis hold these pictures for the session; False when it was forgotten meanwhile."""
+        return hold(self._redis, ref, epoch, pictures)
+
+    def restore(self, ref: SessionRef, past: Past, state: Restored) -> tuple[int, int]:
+        """Go back to it, if nothing was committed meanwhile; the new version or 0, turns lost."""
+        counted = [numbers for _, numbers in state.turns]
+        script = load_script(lua.__name__, "rollback")
+        words = script.call(
+            session_keys(ref.namespace, ref.session),
+            [word for turn, numbers in state.turns for word in _words(turn, numbers)],
+            session=ref.session,
+            epoch=past.epoch,
+            settings=past.settings,
+            expected_version=str(past.version),
+            seq=state.seq,
+            watermark=state.stored.watermark,
+            body=state.stored.encode(),
+            context_tokens=state.stored.tokens,
+            tail_tokens=sum(each.tokens for each in counted),
+            open_calls=json.dumps(list(state.open_calls)),
+            basis=state.basis,
+            images=sum(each.images for each in counted),
+            images_before=state.images_before,
+            interactions=sum(each.interactions for each in counted),
+            messages=sum(each.messages for each in counted),
+            quality="" if state.quality is None else repr(state.quality),
+            record=state.record.model_dump_json(exclude_defaults=True),
+            channel=commits_channel(ref.namespace),
+            used=state.used,
+            is_due=int(state.due),
+        )
+        version, lost = run_script(self._redis, script, words)
+        return int(version), int(lost)
+
+
+def _words(turn: ArchivedTurn, counted: CountedTurn) -> Sequence[str | bytes | int]:
+    bound = bound_turn(turn.messages)
+    return (
+        turn.seq,
+        counted.tokens,
+        turn.messages,
+        bound,
+        turn.turn_id,
+        turn.fields,
+        str(turn.at_ms),
+        " ".join(turn.blobs),
+    )
+
+
+def _logged(entry: tuple[bytes, Any], tokens: Mapping[bytes, bytes]) -> ArchivedTurn:
+    seq = entry[0].partition(b"-")[0]
+    return archived_turn({b"seq": seq, b"tokens": tokens.get(seq, b""), **fields_of(entry)})
+
+
+def _checkpoints(entries: Sequence[Any]) -> tuple[PastState, ...]:
+    found = []
+    for entry in entries:
+        fields = fields_of(entry)
+        found.append(
+            PastState(
+                id=fields[b"id"].decode("utf-8", "replace"),
+                # Automatic and named ones are in two streams, whose ids may be the same.
+                entry=f"{entry[0].decode()} {fields[b'id'].decode('utf-8', 'replace')}",
+                seq=Seq(int(fields[b"seq"])),
+                stored=StoredContext.parse(fields[b"context"] or None),
+                at_ms=int(entry[0].partition(b"-")[0]),
+            )
+        )
+    return tuple(sorted(found, key=lambda state: (state.at_ms, state.seq)))

@@ -1,0 +1,200 @@
+"""Gates in Redis: one per model at an endpoint, shared by all workers.
+
+A breaker that is open keeps everybody from an endpoint that fails; budgets keep all workers
+together under its rate limits.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Any, Final, Literal, cast
+from urllib.parse import urlsplit
+
+import redis
+import structlog
+
+from turnmill.contract.errors import Transient, TurnmillError
+from turnmill.contract.keys import ENDPOINTS, endpoint_hash, endpoint_keys
+from turnmill.contract.scripts import load_script
+from turnmill.transport import run_script
+from turnmill_worker.errors import CircuitOpen, RateLimited, SummarizerFailed, SummarizerUnavailable
+from turnmill_worker.store import lua
+
+__all__ = ["RedisGate", "RedisGates", "place_of"]
+
+log = structlog.get_logger()
+
+MOST_FAILURES: Final = 5
+"""Failures in a row that open a breaker."""
+
+MOST_REFUSALS: Final = 3
+"""As many, where nobody is let in: nothing helps before somebody acts, but one may be a hiccup."""
+
+OPEN_MS: Final = 30_000
+LONGEST_OPEN_MS: Final = 300_000
+"""How long it stays open: doubled each time a probe fails."""
+
+SHUT_MS: Final = 60_000
+"""How long when nobody is let in."""
+
+PAUSE_MS: Final = 1_000
+LONGEST_PAUSE_MS: Final = 60_000
+"""How long all wait after 429 without a time: doubled as long as they go on."""
+
+PROBE_MARGIN_MS: Final = 5_000
+"""What a probe's right outlasts its time limit by."""
+
+MOST_WHY_CHARS: Final = 200
+
+TTL_MS: Final = 24 * 3600 * 1000
+SEEN_EVERY_S: Final = 600.0
+
+Kind = Literal["failed", "limited", "shut"]
+
+
+class RedisGates:
+    """The ``Gates`` port over a redis-py client that does not decode responses."""
+
+    def __init__(
+        self, client: Any, *, requests_per_minute: int = 0, tokens_per_minute: int = 0
+    ) -> None:
+        self._redis = client
+        self._requests_per_minute = requests_per_minute
+        self._tokens_per_minute = tokens_per_minute
+
+    def __call__(self, url: str, model: str) -> RedisGate:
+        """The gate before this model at this endpoint."""
+        return RedisGate(
+            self._redis,
+            url,
+            model,
+            requests_per_minute=self._requests_per_minute,
+            tokens_per_minute=self._tokens_per_minute,
+        )
+
+
+class RedisGate:
+    """The ``Gate`` port. While Redis cannot be asked it lets all through: a summary comes first."""
+
+    def __init__(
+        self,
+        client: Any,
+        url: str,
+        model: str,
+        *,
+        requests_per_minute: int = 0,
+        tokens_per_minute: int = 0,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._redis = client
+        self._model = model
+        self._place = place_of(url)
+        self._hash = endpoint_hash(self._place, model)
+        self._keys = endpoint_keys(self._hash)
+        self._requests_per_minute = requests_per_minute
+        self._tokens_per_minute = tokens_per_minute
+        self._clock = clock
+        self._listed_until = 0.0
+
+    def admit(self, *, tokens: int, within_s: float) -> int | None:
+        """The round of a call that may be made now; None when nobody could say so.
+
+        Raises:
+            CircuitOpen, RateLimited: not now; say when it is worth asking again.
+        """
+        try:
+            self._list()
+            allowed, number, *why = self._run(
+                "admit",
+                place=self._place,
+                model=self._model,
+                requests_per_minute=self._requests_per_minute,
+                tokens_per_minute=self._tokens_per_minute,
+                tokens=tokens,
+                probe_ms=int(within_s * 1000) + PROBE_MARGIN_MS,
+                ttl_ms=TTL_MS,
+            )
+        except TurnmillError as error:
+            log.warning("gate not asked", model=self._model, error=type(error).__name__)
+            return None
+        if allowed:
+            return cast("int", number)
+        kind = CircuitOpen if why == [b"open"] else RateLimited
+        wait = number / 1000
+        raise kind(f"{self._model}: {why[0].decode()} for {wait:.1f} s more", retry_after_s=wait)
+
+    def answered(self, round_: int | None, *, estimated: int, used: int) -> None:
+        """Count an answer, or a refusal that is about the request alone."""
+        if self._tell("answered", round_, estimated=estimated, used=used):
+            log.info("breaker closed", model=self._model, place=self._place)
+
+    def failed(
+        self, round_: int | None, error: SummarizerUnavailable | SummarizerFailed, *, estimated: int
+    ) -> None:
+        """Count a failure of the endpoint."""
+        # "At once", or a date that is past by our clock, is no answer to how long.
+        asked_s = error.retry_after_s if isinstance(error, SummarizerUnavailable) else None
+        wait_s = asked_s or None
+        # Our own words: the model, a status, numbers; never what an endpoint said.
+        why = str(error).removeprefix(f"{self._model}: ")[:MOST_WHY_CHARS]
+        name = type(error).__name__
+        log.warning("model call failed", model=self._model, error=name, why=why)
+        opened_ms = self._tell(
+            "unanswered",
+            round_,
+            estimated=estimated,
+            kind=_kind(error),
+            error=name,
+            why=why,
+            retry_after_ms=-1 if wait_s is None else int(wait_s * 1000),
+            most_failures=MOST_FAILURES,
+            most_refusals=MOST_REFUSALS,
+            open_ms=OPEN_MS,
+            longest_open_ms=LONGEST_OPEN_MS,
+            shut_ms=SHUT_MS,
+            pause_ms=PAUSE_MS,
+            longest_pause_ms=LONGEST_PAUSE_MS,
+        )
+        if opened_ms:
+            log.warning("breaker open", model=self._model, error=name, for_s=opened_ms / 1000)
+
+    def _tell(self, script: str, round_: int | None, **args: str | int) -> int:
+        if round_ is None:
+            return 0
+        try:
+            return cast("int", self._run(script, round=round_, **args))
+        except TurnmillError as error:
+            log.warning("gate not told", model=self._model, error=type(error).__name__)
+            return 0
+
+    def _list(self) -> None:
+        """Have `turnmill doctor` know of this gate; not at every call."""
+        if self._clock() < self._listed_until:
+            return
+        now_ms = int(time.time() * 1000)
+        try:
+            with self._redis.pipeline(transaction=False) as pipe:
+                pipe.zadd(ENDPOINTS, {self._hash: now_ms})
+                pipe.zremrangebyscore(ENDPOINTS, "-inf", now_ms - TTL_MS)
+                pipe.execute()
+        except redis.RedisError as error:
+            raise Transient(type(error).__name__) from error
+        self._listed_until = self._clock() + SEEN_EVERY_S
+
+    def _run(self, name: str, **args: str | int) -> Any:
+        script = load_script(lua.__name__, name)
+        return run_script(self._redis, script, script.call(self._keys, **args))
+
+
+def place_of(url: str) -> str:
+    """Host, port and path of an endpoint: no user, password or query."""
+    parts = urlsplit(url)
+    port = f":{parts.port}" if parts.port else ""
+    return f"{parts.hostname or ''}{port}{parts.path.rstrip('/')}"
+
+
+def _kind(error: SummarizerUnavailable | SummarizerFailed) -> Kind:
+    if isinstance(error, RateLimited):
+        return "limited"
+    return "shut" if isinstance(error, SummarizerFailed) else "failed"

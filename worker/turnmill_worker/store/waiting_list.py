@@ -1,0 +1,54 @@
+"""Sessions that wait for a summary, in Redis: whose turn it is, over all namespaces."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from turnmill.contract.keys import WAITING
+from turnmill.contract.names import Namespace, SessionId
+from turnmill.contract.scripts import load_script
+from turnmill.transport import run_script
+from turnmill_worker.ports.values import SessionRef
+from turnmill_worker.store import lua
+
+__all__ = ["RedisWaiting"]
+
+AGEING_S: Final = 300.0
+"""How much sooner a session without room comes than one that has all of it.
+
+A share of room from -1 (twice its hard limit) to 1: who has waited for twice as long is before all
+that come later, whatever they have.
+"""
+
+TTL_MS: Final = 24 * 3600 * 1000
+"""An entry that outlives its session is harmless; this bounds how many there are."""
+
+
+class RedisWaiting:
+    """The ``Waiting`` port over a redis-py client that does not decode responses."""
+
+    def __init__(self, client: Any, *, ageing_s: float = AGEING_S) -> None:
+        self._redis = client
+        self._ageing_ms = int(ageing_s * 1000)
+
+    def add(self, ref: SessionRef, *, room: float) -> None:
+        """Have the session wait, or say anew how much of its room is left."""
+        script = load_script(lua.__name__, "enqueue")
+        words = script.call(
+            WAITING,
+            namespace=ref.namespace,
+            session=ref.session,
+            room=f"{room:.6f}",
+            ageing_ms=self._ageing_ms,
+            ttl_ms=TTL_MS,
+        )
+        run_script(self._redis, script, words)
+
+    def take(self) -> SessionRef | None:
+        """Whose turn it is; None when nobody waits."""
+        script = load_script(lua.__name__, "take")
+        reply = run_script(self._redis, script, script.call(WAITING, ttl_ms=TTL_MS))
+        if reply is None:
+            return None
+        namespace, session = (each.decode() for each in reply)
+        return SessionRef(Namespace(namespace), SessionId(session))

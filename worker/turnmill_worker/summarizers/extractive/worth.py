@@ -1,0 +1,169 @@
+"""What a unit is worth: the words, names and identifiers it would carry into the summary."""
+
+from __future__ import annotations
+
+import math
+import operator
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from turnmill_worker.reading.units import Line, Source, Unit
+from turnmill_worker.reading.words import CAPS, CODE, NAME, NUMBER, PAIR, WORD, Concept, Reader
+from turnmill_worker.summarizers.extractive.factors import (
+    TOGETHER,
+    field_factors,
+    is_talk,
+    place_factors,
+)
+
+VALUE: Final = "value"
+KEY: Final = "key"
+
+DECAY: Final = {
+    WORD: 1.0, PAIR: 0.6, NAME: 0.6, CODE: 0.05, NUMBER: 0.1, CAPS: 0.1, VALUE: 0.1, KEY: 0.5,
+}  # fmt: skip
+"""What a concept is still worth each time it is already kept. Words hold theirs: said of another
+turn, the same word is another fact (`patterns` catch repeated sentences). An identifier is needed
+once."""
+
+_LONGEST_VALUE: Final = 60
+
+
+@dataclass(frozen=True, slots=True)
+class Weights:
+    """What concepts are worth against each other; none of them matters much on its own."""
+
+    word: float = 0.5
+    pair: float = 0.18
+    rarity_power: float = 1.6
+    key: float = 0.2
+    name: float = 3.5
+    name_rarity: float = 0.5
+    code: float = 30.0
+    number: float = 8.0
+    caps: float = 16.0
+    value: float = 8.0
+    said_by_user: float = 1.0
+    used_in_call: float = 2.5
+    repeated: float = 0.3
+    oldest: float = 0.9
+    newest: float = 1.1
+
+
+WEIGHTS = Weights()
+
+
+@dataclass(frozen=True, slots=True)
+class Worth:
+    """Each unit's concepts, as positions in `weights` and `decays`, and its own multiplier."""
+
+    by_unit: tuple[tuple[int, ...], ...]
+    weights: tuple[float, ...]
+    decays: tuple[float, ...]
+    factors: tuple[float, ...]
+    together: float
+    """What a unit's worth is multiplied by once its line is opened."""
+    patterns: tuple[int, ...]
+    """Units of one pattern differ in identifiers at most; -1 for what is too short to tell."""
+
+
+@dataclass(slots=True)
+class _Sightings:
+    """Where one concept was met."""
+
+    lines: int = 0
+    last_line: int = -1
+    last_at: float = 0.0
+    by_user: bool = False
+    in_call: bool = False
+    outside_results: bool = False
+
+
+class _Index:
+    """Numbers concepts in the order they are met, and notes where."""
+
+    def __init__(self) -> None:
+        self.numbers: dict[Concept, int] = {}
+        self.sightings: list[_Sightings] = []
+
+    def note(self, found: Sequence[Concept], unit: Unit, source: Source, at: float) -> list[int]:
+        noted: list[int] = []
+        for concept in found:
+            number = self.numbers.setdefault(concept, len(self.sightings))
+            noted.append(number)
+            if number == len(self.sightings):
+                self.sightings.append(_Sightings())
+            seen = self.sightings[number]
+            if seen.last_line != unit.line:
+                seen.last_line = unit.line
+                seen.lines += 1
+                seen.by_user = seen.by_user or source is Source.USER
+                seen.in_call = seen.in_call or source is Source.CALL
+                seen.outside_results = seen.outside_results or source is not Source.RESULT
+            seen.last_at = at
+        return noted
+
+
+def appraise(lines: Sequence[Line], units: Sequence[Unit], texts: Sequence[str]) -> Worth:
+    """Weighs every concept by rarity and, for identifiers, by who used it, and how late."""
+    index = _Index()
+    reader = Reader()
+    by_unit: list[tuple[int, ...]] = []
+    patterns: dict[tuple[str, ...], int] = {}
+    pattern_of: list[int] = []
+    total = sum(map(len, texts)) or 1
+    passed = 0
+    for unit, text in zip(units, texts, strict=True):
+        passed += len(text)
+        found = list(dict.fromkeys(_concepts(reader, unit, text)))
+        by_unit.append(tuple(index.note(found, unit, lines[unit.line].source, passed / total)))
+        said = tuple(value for kind, value in found if kind == WORD) if unit.is_prose else ()
+        pattern_of.append(patterns.setdefault(said, len(patterns)) if len(said) > 1 else -1)
+    weights = tuple(
+        _weight(kind, seen, len(lines))
+        for (kind, _), seen in zip(index.numbers, index.sightings, strict=True)
+    )
+    used = [seen.outside_results for seen in index.sightings]
+    places = place_factors(lines, units)
+    fields = field_factors(lines, units, by_unit, used)
+    return Worth(
+        by_unit=tuple(by_unit),
+        weights=weights,
+        decays=tuple(DECAY[kind] for kind, _ in index.numbers),
+        factors=tuple(map(operator.mul, places, fields)),
+        together=TOGETHER if is_talk(lines) else 1.0,
+        patterns=tuple(pattern_of),
+    )
+
+
+def _concepts(reader: Reader, unit: Unit, text: str) -> Iterator[Concept]:
+    """The concepts of a unit's label, its key and its text."""
+    if unit.label:
+        yield from reader.read(unit.label, prose=False)
+    if not unit.body_at:
+        yield from reader.read(text, prose=True)
+        return
+    yield (KEY, text[: unit.body_at])
+    body = text[unit.body_at :]
+    if " " in body and len(body) <= _LONGEST_VALUE:
+        yield (VALUE, body.lower())
+    yield from reader.read(body, prose=False)
+
+
+def _weight(kind: str, seen: _Sightings, lines: int) -> float:
+    w = WEIGHTS
+    rarity = math.log(1 + lines / seen.lines)
+    if kind == WORD:
+        return w.word * math.pow(rarity, w.rarity_power)
+    if kind == PAIR:
+        return w.pair * math.pow(rarity, w.rarity_power)
+    if kind == NAME:
+        return w.name + w.name_rarity * rarity
+    if kind == KEY:
+        return w.key
+    base = {CODE: w.code, NUMBER: w.number, CAPS: w.caps, VALUE: w.value}[kind]
+    used = 1.0 + w.said_by_user * seen.by_user + w.used_in_call * seen.in_call
+    used += w.repeated * math.log(seen.lines)
+    # Squared, so that age costs little until it is recent turns it is compared with.
+    return base * used * (w.oldest + w.newest * seen.last_at**2)

@@ -1,0 +1,227 @@
+"""Requests handed in as a batch of one: answered within a day, at half the price.
+
+The endpoint gets them, and gives the answer, as files. Both hold words of a conversation: they
+are deleted after use, and expire by themselves where that fails.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import replace
+from typing import Any, Final, TypeVar
+
+import openai
+from openai.types import Batch
+from openai.types.chat import ChatCompletion
+from openai.types.responses import Response
+
+from turnmill_worker.compaction.plan import SummaryRequest
+from turnmill_worker.errors import BatchFailed, SummarizerMisconfigured, SummarizerUnavailable
+from turnmill_worker.ports.awaited import Awaited, digest
+from turnmill_worker.ports.counters import Counter
+from turnmill_worker.ports.values import Summary
+from turnmill_worker.spending import NOTHING, Spent
+from turnmill_worker.summarizers.openai.answers import Answer, from_chat, from_response, from_usage
+from turnmill_worker.summarizers.openai.endpoint import Api, ModelOptions, body_of
+from turnmill_worker.summarizers.openai.request import Setup, Work
+from turnmill_worker.summarizers.openai.summarizer import OpenAiSummarizer, written
+
+__all__ = ["BatchedAnswer", "OpenAiBatches"]
+
+T = TypeVar("T")
+
+_PATHS: Final[dict[Api, Any]] = {"chat": "/v1/chat/completions", "responses": "/v1/responses"}
+_FILES_LIVE_S: Final = 2 * 24 * 3600
+"""A batch takes a day at most; nobody looks for its files on the day after the next."""
+
+_ENDED: Final = frozenset({"failed", "expired", "cancelled", "cancelling"})
+_SILENCE_S: Final = 20.0
+"""Longest silence when something is only looked up: most of those calls come too early."""
+
+_CONNECT_S: Final = 5.0
+_OK: Final = 200
+
+
+class OpenAiBatches:
+    """Batches at one endpoint, for one model; cheap to make, safe to use from many threads."""
+
+    def __init__(self, setup: Setup) -> None:
+        self._setup = setup
+        self._endpoint = setup.endpoint
+        self._options: ModelOptions = setup.options
+
+    def submit(self, request: SummaryRequest, counter: Counter) -> Awaited | None:
+        """Hand in what a live request would send first; None when one prompt does not hold it.
+
+        Raises:
+            SummarizerUnavailable, SummarizerMisconfigured: the endpoint did not take it.
+            UnusableSummary: there is nothing to summarize.
+        """
+        work = Work(self._setup, request, counter)
+        prompt = work.only_prompt()
+        if prompt is None:
+            return None
+        key = digest(request)
+        line = {
+            "custom_id": _custom_id(key),
+            "method": "POST",
+            "url": _PATHS[self._options.api],
+            "body": body_of(prompt, self._options),
+        }
+        content = json.dumps(line).encode() + b"\n"
+        file_id = self._run(lambda client: _upload(client, content, self._timeout()))
+        try:
+            batch_id = self._run(lambda client: self._create(client, file_id))
+        except (SummarizerUnavailable, SummarizerMisconfigured):
+            with suppress(SummarizerUnavailable, SummarizerMisconfigured):
+                self._delete(file_id)
+            raise
+        return Awaited(
+            batch=batch_id,
+            file=file_id,
+            nonce=work.marks.nonce,
+            model=self._options.model,
+            digest=key,
+        )
+
+    def poll(self, awaited: Awaited) -> BatchedAnswer | None:
+        """The answer, as a summarizer that has it; None while the endpoint is at it.
+
+        Raises:
+            SummarizerUnavailable: it cannot be asked now.
+            BatchFailed, SummarizerMisconfigured: there will be no answer.
+        """
+        batch = self._run(lambda client: _retrieve(client, awaited.batch))
+        if batch.status in _ENDED:
+            raise BatchFailed(f"{awaited.model}: the batch is {batch.status}")
+        if batch.status != "completed":
+            return None
+        file_id = batch.output_file_id
+        if not file_id:
+            raise BatchFailed(f"{awaited.model}: the batch has no answer")
+        return BatchedAnswer(self._setup, awaited, self._answer(file_id, awaited))
+
+    def cost(self, awaited: Awaited) -> Spent:
+        """What the batch has cost by now, as far as the endpoint can be asked and tells.
+
+        By the usage it counts for the batch, else by that of the answer. Before there is either,
+        nothing: a batch that is cancelled under way may be billed nevertheless, and no call says
+        so. Nothing as well while the endpoint cannot be asked.
+        """
+        with suppress(SummarizerUnavailable, SummarizerMisconfigured, BatchFailed):
+            batch = self._run(lambda client: _retrieve(client, awaited.batch))
+            answer = from_usage(batch.usage, awaited.model)
+            if answer is None and batch.output_file_id:
+                answer = self._answer(batch.output_file_id, awaited)
+            if answer is not None:
+                return self._setup.prices.spent(replace(answer, batched=True), awaited.model)
+        return NOTHING
+
+    def discard(self, awaited: Awaited) -> None:
+        """End the batch if it is under way, and delete its files; what fails is left to expire."""
+        with suppress(SummarizerUnavailable):
+            files: list[str | None] = [awaited.file]
+            with suppress(SummarizerMisconfigured):
+                batch = self._run(lambda client: _retrieve(client, awaited.batch))
+                files += [batch.output_file_id, batch.error_file_id]
+                if batch.status != "completed" and batch.status not in _ENDED:
+                    self._run(lambda client: client.batches.cancel(awaited.batch, timeout=_soon()))
+            for file_id in filter(None, files):
+                with suppress(SummarizerMisconfigured):
+                    self._delete(file_id)
+
+    def _answer(self, file_id: str, awaited: Awaited) -> Answer:
+        text = self._run(lambda client: client.files.content(file_id, timeout=self._timeout()).text)
+        return _answer_in(text, awaited, self._options.api)
+
+    def _create(self, client: openai.OpenAI, file_id: str) -> str:
+        batch = client.batches.create(
+            completion_window="24h",
+            endpoint=_PATHS[self._options.api],
+            input_file_id=file_id,
+            output_expires_after={"anchor": "created_at", "seconds": _FILES_LIVE_S},
+            timeout=self._timeout(),
+        )
+        return _text(batch.id)
+
+    def _delete(self, file_id: str) -> None:
+        self._run(lambda client: client.files.delete(file_id, timeout=_soon()))
+
+    def _run(self, call: Callable[[openai.OpenAI], T]) -> T:
+        return self._endpoint.run(call, self._options)
+
+    def _timeout(self) -> openai.Timeout:
+        return openai.Timeout(self._options.timeout_s, connect=_CONNECT_S)
+
+
+class BatchedAnswer:
+    """The ``Summarizer`` port over a batch's answer: checked as a live one is.
+
+    An answer that may not be committed is followed by the one other prompt a live one is followed
+    by, asked live. Any request but the batch's own is asked live altogether.
+    """
+
+    def __init__(self, setup: Setup, awaited: Awaited, answer: Answer) -> None:
+        self._setup = setup
+        self._awaited = awaited
+        self._answer = answer
+
+    def summarize(self, request: SummaryRequest, counter: Counter) -> Summary:
+        """The summary, and its cost; see ``OpenAiSummarizer.summarize``."""
+        if digest(request) != self._awaited.digest:
+            return OpenAiSummarizer.of(self._setup).summarize(request, counter)
+        setup = replace(self._setup, nonce=lambda _: self._awaited.nonce)
+        return written(Work(setup, request, counter), self._answer)
+
+
+def _custom_id(key: str) -> str:
+    return f"turnmill-{key[:32]}"
+
+
+def _upload(client: openai.OpenAI, content: bytes, timeout: openai.Timeout) -> str:
+    file = client.files.create(
+        file=("turnmill.jsonl", content, "application/jsonl"),
+        purpose="batch",
+        expires_after={"anchor": "created_at", "seconds": _FILES_LIVE_S},
+        timeout=timeout,
+    )
+    return _text(file.id)
+
+
+def _retrieve(client: openai.OpenAI, batch_id: str) -> Batch:
+    batch = client.batches.retrieve(batch_id, timeout=_soon())
+    _text(batch.status)
+    return batch
+
+
+def _soon() -> openai.Timeout:
+    return openai.Timeout(_SILENCE_S, connect=_CONNECT_S)
+
+
+def _text(value: Any) -> str:
+    """The value; the package checks nothing, and what is no text is not of the API."""
+    if not isinstance(value, str) or not value:
+        raise TypeError("not a text")
+    return value
+
+
+def _answer_in(text: str, awaited: Awaited, api: Api) -> Answer:
+    """The answer to the request in a batch's output file."""
+    try:
+        lines = [json.loads(line) for line in text.split("\n") if line.strip()]
+        own = next(one for one in lines if one["custom_id"] == _custom_id(awaited.digest))
+        response = own["response"]
+        if response["status_code"] == _OK:
+            body = response["body"]
+            answer = (
+                from_response(Response.construct(**body))
+                if api == "responses"
+                else from_chat(ChatCompletion.construct(**body))
+            )
+            return replace(answer, batched=True)
+        problem = f"HTTP {int(response['status_code'])}"
+    except (AttributeError, LookupError, StopIteration, TypeError, ValueError) as error:
+        problem = type(error).__name__
+    raise BatchFailed(f"{awaited.model}: the batch's answer is an error ({problem})")

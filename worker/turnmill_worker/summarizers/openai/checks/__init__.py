@@ -1,0 +1,1 @@
+"""Whether a model's answer may stand for a conversation."""

@@ -1,0 +1,212 @@
+"""One request to a model: what it is made from, and the way from there to a checked text."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Final
+
+from turnmill.contract.memories import without_memories
+from turnmill.contract.names import Seq
+from turnmill_worker.compaction.ledger.beside import told_apart
+from turnmill_worker.compaction.plan import SummaryRequest
+from turnmill_worker.errors import SummarizerMisconfigured, UnusableSummary
+from turnmill_worker.ports.counters import Counter
+from turnmill_worker.summarizers.openai.answers import Answer
+from turnmill_worker.summarizers.openai.attempts import Asker, Question
+from turnmill_worker.summarizers.openai.checks.attribution import Said
+from turnmill_worker.summarizers.openai.checks.checker import Checker, seqs_in
+from turnmill_worker.summarizers.openai.checks.language import Spoken
+from turnmill_worker.summarizers.openai.chunks import chunks, packed
+from turnmill_worker.summarizers.openai.endpoint import ModelOptions, Prompt
+from turnmill_worker.summarizers.openai.entries import cleaned, entry_of
+from turnmill_worker.summarizers.openai.gated_endpoint import Endpoint
+from turnmill_worker.summarizers.openai.prices import Prices
+from turnmill_worker.summarizers.openai.prompts import (
+    Block,
+    Entry,
+    Marks,
+    fresh_nonce,
+    instructions,
+    text_of,
+)
+from turnmill_worker.summarizers.openai.redaction import Redactor
+
+__all__ = ["Setup", "Work"]
+
+_MARGIN: Final = 0.9
+"""Share of the window that is used: the model may count with another vocabulary than we do."""
+
+_FRAME_TOKENS: Final = 512
+"""Marks around the blocks, what to do with them, and what was wrong with an earlier answer."""
+
+_LEAST_INPUT: Final = 256
+_NOTES_SHARE: Final = 4
+"""Notes of one part take at most this part of the input, so that several fit into one fold."""
+
+_SPOKEN: Final = ("user", "assistant")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Setup:
+    """Who is asked, and how: the same for all of a summarizer's requests."""
+
+    endpoint: Endpoint
+    options: ModelOptions
+    prices: Prices
+    redactor: Redactor | None
+    nonce: Callable[[int], str]
+
+
+class Work:
+    """One request: what it is made from, and the way from there to a text."""
+
+    def __init__(self, setup: Setup, request: SummaryRequest, counter: Counter) -> None:
+        self.setup = setup
+        self.request = request
+        self.count = counter.count
+        self.records = without_memories(request.records)
+        self.entries = [entry_of(seq, message, setup.redactor) for seq, message in self.records]
+        self.previous = cleaned(request.previous, setup.redactor)
+        self.system = _system(request, setup.redactor)
+        self.material = [
+            Block(name, cleaned(value, setup.redactor)) for name, value in request.material
+        ]
+        texts = [self.previous, self.system, *(entry.text for entry in self.entries)]
+        texts += [block.text for block in self.material]
+        self.kept = _kept(told_apart(request, counter.count), texts)
+        self.marks = Marks(fresh_nonce(texts, setup.nonce))
+        self._checker: Checker | None = None
+        self.asker = Asker(setup.endpoint, setup.options, setup.prices, self.marks)
+
+    def checker(self) -> Checker:
+        """What checks the answers; made while the first is waited for, or when it is there."""
+        # Not a cached_property: Python 3.11 shares the lock of one among all threads.
+        self._checker = self._checker or self._make_checker()
+        return self._checker
+
+    def _make_checker(self) -> Checker:
+        spoken = [entry.text for entry in self.entries if entry.role in _SPOKEN]
+        user = [entry.text for entry in self.entries if entry.role == "user"]
+        if self.request.latest_input:
+            user.append(cleaned(self.request.latest_input, self.setup.redactor))
+        return Checker(
+            said=Said(user, self.previous, _answered(self.entries)),
+            spoken=Spoken([*spoken, self.previous]),
+            last_seq=max([*(seq for seq, _ in self.records), *seqs_in(self.previous)], default=0),
+            count=self.count,
+            nonce=self.marks.nonce,
+        )
+
+    def only_prompt(self) -> Prompt | None:
+        """What a model is given when one prompt is enough; None when it takes several."""
+        _, parts = self._parts()
+        if len(parts) > 1:
+            return None
+        return self.asker.first_prompt(self._whole([Block("conversation", part) for part in parts]))
+
+    def write(self, answered: Answer | None = None) -> str:
+        """The summary: in one step when all of it fits the window, else part by part.
+
+        ``answered`` is a model's answer to the only prompt, where it was asked before.
+        """
+        room, parts = self._parts()
+        if len(parts) <= 1:
+            whole = self._whole([Block("conversation", part) for part in parts])
+            return self.asker.ask(whole, self.checker, answered)
+        budget = max(min(self.request.budget_tokens, room // _NOTES_SHARE), 1)
+        notes = [
+            self._ask([Block("conversation", part)], budget, part=str(at), parts=str(len(parts)))
+            for at, part in enumerate(parts, 1)
+        ]
+        *earlier, last = packed([(text, self.count(text) + 1) for text in notes], room)
+        for text in earlier:
+            blocks = [Block("summary so far", self.previous), Block("notes", text)]
+            self.previous = self._ask(blocks, self.request.budget_tokens)
+        return self.asker.ask(self._whole([Block("notes", last)], text_of("fold")), self.checker)
+
+    def _beside(self, room: int) -> int:
+        """What is left for the conversation beside a template's material.
+
+        Material that is too long to stand beside it is read in parts, as the conversation is.
+        """
+        tokens = sum(self.count(self.marks.block(block)) for block in self.material)
+        if tokens <= room // _NOTES_SHARE:
+            return room - tokens
+        self.records = [
+            *((Seq(0), {"role": "user", "content": block.text}) for block in self.material),
+            *self.records,
+        ]
+        self.entries = [
+            *(Entry(seq=0, role=block.kind, text=block.text) for block in self.material),
+            *self.entries,
+        ]
+        self.material = []
+        return room
+
+    def _ask(self, blocks: list[Block], budget: int, **part: str) -> str:
+        task = text_of("part", **part) if part else text_of("fold")
+        question = Question(system=instructions(), blocks=blocks, budget=budget, task=task)
+        return self.asker.ask(question, self.checker)
+
+    def _parts(self) -> tuple[int, list[str]]:
+        """Tokens left for the conversation in one prompt, and the parts it takes."""
+        if not self.entries and not self.previous and not self.request.instructions:
+            raise UnusableSummary("nothing to summarize", kinds=("empty",))
+        room = self._beside(self._room())
+        return room, chunks(self.records, self.entries, room, self.marks.entry, self.count)
+
+    def _whole(self, blocks: list[Block], task: str = "") -> Question:
+        return Question(
+            system=self.system,
+            blocks=[
+                Block("summary so far", self.previous),
+                Block("facts kept", self.kept),
+                *self.material,
+                *blocks,
+            ],
+            budget=self.request.budget_tokens,
+            task=task,
+            sectioned=not (self.request.instructions or self.request.brief),
+        )
+
+    def _room(self) -> int:
+        """Tokens of the conversation that fit into one prompt."""
+        options = self.setup.options
+        used = options.max_output_tokens + _FRAME_TOKENS + self.count(self.previous)
+        used += self.count(self.kept)
+        used += max(self.count(self.system), self.count(instructions()))
+        room = int((options.window_tokens - used) * _MARGIN)
+        if room < _LEAST_INPUT:
+            raise SummarizerMisconfigured(
+                f"{options.model}: a window of {options.window_tokens} tokens leaves {room} for "
+                f"the conversation; at least {_LEAST_INPUT} are needed"
+            )
+        return room
+
+
+def _answered(entries: Sequence[Entry]) -> list[str]:
+    """What the assistant said right before the user did."""
+    return [
+        entry.text
+        for entry, after in pairwise(entries)
+        if entry.role == "assistant" and after.role == "user"
+    ]
+
+
+def _kept(values: Iterable[str], texts: Sequence[str]) -> str:
+    """Those of the values that these texts state, a line each.
+
+    No others: the model cannot repeat what it is not given, and what was redacted in its place
+    could not be told from anything else here.
+    """
+    given = "\n".join(texts)
+    return "\n".join(value for value in values if value in given)
+
+
+def _system(request: SummaryRequest, redactor: Redactor | None) -> str:
+    """The instructions: ours, or a template's with what there is to know about the material."""
+    if not request.instructions:
+        return instructions(brief=request.brief)
+    return f"{cleaned(request.instructions, redactor)}\n\n{text_of('material')}"

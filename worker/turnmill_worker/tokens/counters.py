@@ -1,0 +1,74 @@
+"""Which counter serves an encoding: bpe-openai, then tiktoken, then the heuristic."""
+
+from __future__ import annotations
+
+import functools
+from dataclasses import dataclass
+from typing import Protocol
+
+from turnmill.contract.errors import InvalidInput, UnknownEncoding
+from turnmill.contract.images.cost import DEFAULT_FORMULA, FORMULAS
+from turnmill.contract.policy import ENCODINGS
+from turnmill_worker.tokens.basis import basis
+from turnmill_worker.tokens.bpe import BpeCounter
+from turnmill_worker.tokens.heuristic import HeuristicCounter
+from turnmill_worker.tokens.tiktoken import TiktokenCounter
+
+
+class TokenCounter(Protocol):
+    """Counts tokens of text, and says by what."""
+
+    @property
+    def basis(self) -> str:
+        """What counts are made with: `<vocabulary or heuristic>/<version>/<pictures' formula>`."""
+
+    def count(self, text: str) -> int:
+        """Return the tokens of `text`: linear in its length, never raises, special tokens as text.
+
+        Whether that is exact or near is what `basis` says.
+        """
+
+
+@dataclass(frozen=True, slots=True)
+class PicturePricing:
+    """Another counter's tokens of text, under a basis that names another formula for pictures."""
+
+    text: TokenCounter
+    basis: str
+
+    def count(self, text: str) -> int:
+        """Return the tokens of `text`, as the other counter does."""
+        return self.text.count(text)
+
+
+@functools.cache
+def counter_for(encoding: str = "o200k_base", image_formula: str = DEFAULT_FORMULA) -> TokenCounter:
+    """Return this process's counter for `encoding`, the fastest exact one that can be loaded.
+
+    Its basis also names `image_formula`, by which messages with pictures are priced. Falls back to
+    the heuristic, whose basis says so, when no library has or can fetch the vocabulary; that takes
+    at most `tiktoken.DOWNLOAD_TIMEOUT_S` and is decided once per process. Raises UnknownEncoding
+    for a name not in `ENCODINGS`, InvalidInput for one not in `FORMULAS`.
+    """
+    if image_formula not in FORMULAS:
+        raise InvalidInput(f"image formula {image_formula!r}: use one of {', '.join(FORMULAS)}")
+    counter = _text_counter(encoding)
+    if image_formula == DEFAULT_FORMULA:
+        return counter
+    vocabulary = counter.basis.partition("/")[0]
+    return PicturePricing(counter, basis(vocabulary, image_formula))
+
+
+@functools.cache
+def _text_counter(encoding: str) -> TokenCounter:
+    if encoding not in ENCODINGS:
+        raise UnknownEncoding(f"encoding {encoding!r}: use one of {', '.join(ENCODINGS)}")
+    if encoding != "heuristic":
+        for library in (BpeCounter, TiktokenCounter):
+            try:
+                return library(encoding)
+            # A library may be missing, lack the encoding, or fail in ways of its own (a download, a
+            # corrupt cache): none of that may stop a session from being counted.
+            except Exception:  # noqa: BLE001, S112
+                continue
+    return HeuristicCounter()
