@@ -7,7 +7,7 @@ import tempfile
 from pathlib import Path
 
 from benchmarks import images, latency, push, read, throughput
-from turnmill.embedded import EmbeddedRedis
+from turnmill.embedded_redis import EmbeddedRedis
 
 BENCHMARKS = {
     "push": push.run,

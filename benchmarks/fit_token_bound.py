@@ -29,11 +29,11 @@ from typing import Any
 
 from benchmarks import hostile_text
 from turnmill.contract import estimate
-from turnmill.contract.images.cost import DEFAULT_FORMULA, FORMULAS
+from turnmill.contract.images.token_cost import DEFAULT_FORMULA, FORMULAS
 from turnmill_worker.tokens import count_messages, counter_for
 
 COUNTERS = (counter_for("o200k_base"), counter_for("cl100k_base"))
-PICTURES = FORMULAS[DEFAULT_FORMULA]
+IMAGES = FORMULAS[DEFAULT_FORMULA]
 FITTED_SEEDS, CHECKED_SEED = (1, 2, 3, 4, 5, 6, 7), 11
 SIZES = ((40, 1), (150, 2), (600, 2), (2400, 1))
 MARGIN, PAIR_CAP, LEAD_CAP = 1.08, 1.5, 4.0
@@ -54,7 +54,7 @@ class Row:
     kind: str
     data: bytes
     tokens: int
-    pictures: int = 0
+    images: int = 0
 
     @property
     def bound(self) -> int:
@@ -73,11 +73,11 @@ def exact(text: str) -> int:
 
 
 def turn_row(kind: str, messages: list[dict[str, Any]], group: str = "turn") -> Row:
-    """Return the row of a serialized turn, with its pictures' data URLs cut out of it."""
+    """Return the row of a serialized turn, with its images' data URLs cut out of it."""
     body = json.dumps({"messages": messages}, ensure_ascii=False, separators=(",", ":")).encode()
     tokens = max(count_messages(counter, messages) for counter in COUNTERS)
-    _, pictures = estimate.without_images(body, PICTURES)
-    return Row(group=group, kind=kind, data=body, tokens=tokens, pictures=pictures)
+    _, images = estimate.without_images(body, IMAGES)
+    return Row(group=group, kind=kind, data=body, tokens=tokens, images=images)
 
 
 def text_row(group: str, kind: str, text: str) -> Row:
@@ -152,10 +152,10 @@ def check(all_rows: list[Row]) -> int:
     violations = []
     for row in all_rows:
         name = row.group if row.group in {"hostile", "contrived"} else f"{row.group} {row.kind}"
-        bound, pictures = row.bound, row.pictures
+        bound, images = row.bound, row.images
         if bound < row.tokens and row.group != "contrived":
             violations.append(row)
-        groups[name].append(((bound - pictures) / max(1, row.tokens - pictures), row))
+        groups[name].append(((bound - images) / max(1, row.tokens - images), row))
     print(f"{'':28}{'n':>7}{'mean':>7}{'total':>7}{'p99':>7}{'max':>7}{'min':>7}")
     for name, found in sorted(groups.items()):
         _print_group(name, found)
@@ -167,8 +167,8 @@ def check(all_rows: list[Row]) -> int:
 
 def _print_group(name: str, found: list[tuple[float, Row]]) -> None:
     ratios = sorted(ratio for ratio, _ in found)
-    exact_sum = sum(row.tokens - row.pictures for _, row in found)
-    bound_sum = sum(row.bound - row.pictures for _, row in found)
+    exact_sum = sum(row.tokens - row.images for _, row in found)
+    bound_sum = sum(row.bound - row.images for _, row in found)
     p99 = ratios[math.ceil(0.99 * len(ratios)) - 1]
     shown = (sum(ratios) / len(ratios), bound_sum / exact_sum, p99, ratios[-1], ratios[0])
     print(f"{name:28}{len(found):7}" + "".join(f"{number:7.2f}" for number in shown))
@@ -199,14 +199,14 @@ class Fit:
         joined = (np.concatenate(counts).astype(float), np.concatenate(columns), starts)
         self.pairs = sparse.csr_matrix(joined, shape=shape)
         self.leads = np.array(leads, float)
-        pictures = np.array([row.pictures for row in all_rows])
-        self.floors = np.array([row.floor for row in all_rows]) - pictures * MARGIN
-        tokens = np.array([row.tokens for row in all_rows]) - pictures
+        images = np.array([row.images for row in all_rows])
+        self.floors = np.array([row.floor for row in all_rows]) - images * MARGIN
+        tokens = np.array([row.tokens for row in all_rows]) - images
         self.weights = np.array([WEIGHTS[row.group] for row in all_rows]) / np.maximum(tokens, 20)
 
     @staticmethod
     def _counted(row: Row) -> bytes:
-        return estimate.without_images(row.data, PICTURES)[0]
+        return estimate.without_images(row.data, IMAGES)[0]
 
     def solve(self, classes: Any, active: set[int] | None = None) -> tuple[Any, float, set[int]]:
         """Return (costs, objective, binding rows), adding violated rows until there are none."""

@@ -1,4 +1,4 @@
-"""Pictures: a push against a bare SET of the same bytes and a text push; reads, warm and cold."""
+"""Images: a push against a bare SET of the same bytes and a text push; reads, warm and cold."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from collections.abc import Callable
 import redis
 
 from benchmarks.timing import Sample, interleaved
-from tests.pictures import png, showing
+from tests.image_parts import png, showing
 from turnmill import ContextClient, Policy, SilentWaker
 from turnmill.contract.images.references import split_images
 from turnmill.contract.turns import to_turn
-from turnmill.embedded import EmbeddedRedis
+from turnmill.embedded_redis import EmbeddedRedis
 
 ROUNDS = 25
 SIZES = (100_000, 1_000_000, 3_000_000)
@@ -22,7 +22,7 @@ NAMESPACE = "bench"
 
 def run(server: EmbeddedRedis) -> list[str]:
     lines = [
-        "picture     what                       p50   against",
+        "image     what                       p50   against",
     ]
     with redis.Redis.from_url(server.url) as plain:
         for size in SIZES:
@@ -49,11 +49,11 @@ def _rows(server: EmbeddedRedis, plain: redis.Redis, size: int) -> list[str]:
             "bare SHA-256": lambda: hashlib.sha256(data).digest(),
             "to_turn and its hash": lambda: split_images(to_turn(message)),
             "push of text": lambda: client.push("texts", text),
-            "push of a new picture": lambda: client.push("new", next(many)),
-            "push of a known picture": lambda: client.push("again", message),
+            "push of a new image": lambda: client.push("new", next(many)),
+            "push of a known image": lambda: client.push("again", message),
             "bare GET": lambda: plain.get("bare"),
-            "read, picture remembered": lambda: client.read("shown"),
-            "read, picture fetched": lambda: cold.read("shown"),
+            "read, image remembered": lambda: client.read("shown"),
+            "read, image fetched": lambda: cold.read("shown"),
         }
         plain.set("bare", data)
         samples = dict(zip(calls, interleaved(*calls.values(), rounds=ROUNDS), strict=True))
@@ -67,10 +67,10 @@ def _set(plain: redis.Redis, key: str, data: bytes) -> None:
 
 
 AGAINST = {
-    "push of a new picture": "bare SET, pipelined",
-    "push of a known picture": "to_turn and its hash",
-    "read, picture remembered": "bare GET",
-    "read, picture fetched": "bare GET",
+    "push of a new image": "bare SET, pipelined",
+    "push of a known image": "to_turn and its hash",
+    "read, image remembered": "bare GET",
+    "read, image fetched": "bare GET",
 }
 
 

@@ -29,10 +29,10 @@ from benchmarks.model_talks import conversations, endless, load_average, written
 from tests.processes import WorkerProcess, wait_until
 from turnmill import Context, ContextClient, Policy
 from turnmill.contract.legality import violations
-from turnmill.embedded import EmbeddedRedis
+from turnmill.embedded_redis import EmbeddedRedis
 from turnmill.testing import FAULTS, FakeEndpoint, Fault
 from turnmill.testing.model import INJECTED, write
-from turnmill_worker.pipeline.count import counting
+from turnmill_worker.pipeline.count_turns import counting
 from turnmill_worker.tokens import counter_for
 
 KEY = "sk-for-benchmarks-only"

@@ -28,7 +28,7 @@ from tests.processes import WorkerProcess, wait_until
 from tests.worker.harness import Events, plain_celery
 from turnmill import ContextClient, Policy
 from turnmill.contract import jobs
-from turnmill.embedded import EmbeddedRedis
+from turnmill.embedded_redis import EmbeddedRedis
 from turnmill.testing import FakeEndpoint
 
 KEY = "sk-for-benchmarks-only"

@@ -33,9 +33,9 @@ from tests.properties.stepping import SentHints
 from turnmill import Context, ContextClient, Policy, SilentWaker
 from turnmill.contract.context import JsonMessage
 from turnmill.contract.names import Namespace, Seq, SessionId, Version
-from turnmill.embedded import EmbeddedRedis
+from turnmill.embedded_redis import EmbeddedRedis
 from turnmill_cli.demo.agents import ScriptedAgent
-from turnmill_worker.pipeline.stages import Pipeline
+from turnmill_worker.pipeline.compact import Pipeline
 from turnmill_worker.ports.values import SessionRef
 from turnmill_worker.store.sessions import RedisSessions
 from turnmill_worker.summarizers.extractive.summarizer import ExtractiveSummarizer
@@ -44,7 +44,7 @@ from turnmill_worker.tokens import count_message, counter_for
 
 NAMESPACE = "prefix"
 DEMO = "demo"
-PICTURES = "webvoyager"
+IMAGES = "webvoyager"
 _LONGEST = 7
 """Times as long as the others: sessions for a policy of many more tokens."""
 
@@ -222,7 +222,7 @@ def agents(folder: Path, name: str, *, least_tokens: int, most: int) -> list[Age
 
 
 def _usable(message: JsonMessage) -> JsonMessage:
-    """Pictures in files by an address any agent may give."""
+    """Images in files by an address any agent may give."""
     text = json.dumps(message).replace("file://images/", "https://example.org/")
     usable: JsonMessage = json.loads(text)
     return usable
@@ -258,7 +258,7 @@ def main(argv: Sequence[str] | None = None) -> None:
         for name in options.only:
             for strategy in options.strategies:
                 policy = POLICIES.get(strategy, Policy())
-                if policy.max_history_images is not None and name != PICTURES:
+                if policy.max_history_images is not None and name != IMAGES:
                     continue
                 longer = policy.max_tokens // Policy().max_tokens
                 found = agents(

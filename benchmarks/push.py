@@ -8,7 +8,7 @@ import redis
 
 from benchmarks.timing import interleaved
 from turnmill import ContextClient, SilentWaker
-from turnmill.embedded import EmbeddedRedis
+from turnmill.embedded_redis import EmbeddedRedis
 
 ROUNDS = 3000
 LENGTHS = (10, 100, 1_000, 10_000)

@@ -27,14 +27,14 @@ from turnmill.contract.legality import CallTracker
 from turnmill.contract.names import Namespace, Seq, SessionId
 from turnmill.contract.policy import Policy
 from turnmill.contract.render import render_head
-from turnmill_worker.compaction.ledger.beside import with_facts
+from turnmill_worker.compaction.ledger.budget import with_facts
 from turnmill_worker.compaction.plan import Plan, SummaryRequest
 from turnmill_worker.compaction.quality.score import Quality, Scorer
 from turnmill_worker.compaction.snapshot import LoggedTurn, Snapshot
 from turnmill_worker.compaction.splice import splice
-from turnmill_worker.compaction.strategies.rungs import plan
+from turnmill_worker.compaction.strategies.choose import plan
 from turnmill_worker.errors import SummaryRejected
-from turnmill_worker.pipeline.count import counting
+from turnmill_worker.pipeline.count_turns import counting
 from turnmill_worker.summarizers.extractive import extract
 from turnmill_worker.summarizers.extractive.summarizer import ExtractiveSummarizer
 from turnmill_worker.tokens import counter_for

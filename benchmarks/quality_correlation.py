@@ -25,7 +25,7 @@ from typing import Any
 from benchmarks import survival
 from turnmill.contract.context import EMPTY, JsonMessage, Receipt
 from turnmill.contract.names import Seq
-from turnmill.contract.quality import QualityWeights
+from turnmill.contract.quality_weights import QualityWeights
 from turnmill.contract.render import render_head
 from turnmill_worker.compaction.quality.score import Quality, Scorer
 

@@ -8,7 +8,7 @@ from benchmarks.timing import interleaved
 from turnmill import ContextClient, Policy, SilentWaker
 from turnmill.contract.keys import session_keys
 from turnmill.contract.names import namespace, session_id
-from turnmill.embedded import EmbeddedRedis
+from turnmill.embedded_redis import EmbeddedRedis
 
 ROUNDS = 1000
 

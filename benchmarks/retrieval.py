@@ -42,7 +42,7 @@ from benchmarks.survival import _count as count_tokens
 from tests.processes import WorkerProcess
 from turnmill import ContextClient
 from turnmill.contract.names import Namespace, SessionId
-from turnmill.embedded import EmbeddedRedis
+from turnmill.embedded_redis import EmbeddedRedis
 from turnmill_worker.archive import SqlArchive
 from turnmill_worker.grounding import MemoryIndex
 from turnmill_worker.ports.records import Memory

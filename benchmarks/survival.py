@@ -22,9 +22,16 @@ from bpe_openai._bindings import tokenizer_for_encoding
 
 from turnmill_cli.evaluate import methods
 from turnmill_cli.evaluate.entities import CODE, TAU, VALUES, by_pattern, call_values
+from turnmill_cli.evaluate.kept_words import (
+    Record,
+    kept_by_seq,
+    rendered,
+    stands_in,
+    stems,
+    text_of,
+)
 from turnmill_cli.evaluate.metrics import Mean, associated, halves, needed, score_question
 from turnmill_cli.evaluate.survival import DataSet, survival
-from turnmill_cli.evaluate.wording import Record, kept_by_seq, rendered, stands_in, stems, text_of
 from turnmill_worker.summarizers.extractive import extract
 
 __all__ = [

@@ -16,7 +16,7 @@ from tests.processes import WorkerProcess, wait_until
 from turnmill import ContextClient, Policy
 from turnmill.contract.keys import session_keys
 from turnmill.contract.names import SessionId, namespace
-from turnmill.embedded import EmbeddedRedis
+from turnmill.embedded_redis import EmbeddedRedis
 
 SESSIONS, TURNS = 200, 100
 POLICY = Policy(max_tokens=1_000_000)

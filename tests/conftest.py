@@ -11,7 +11,7 @@ import pytest
 import redis
 
 from turnmill import ContextClient, SilentWaker
-from turnmill.embedded import EmbeddedRedis
+from turnmill.embedded_redis import EmbeddedRedis
 
 # The same examples in every run, so that red means a change; TURNMILL_EXPLORE=1 looks for new ones.
 hypothesis.settings.register_profile("repeat", derandomize=True, deadline=None)

@@ -15,7 +15,7 @@ from urllib.parse import unquote
 from turnmill.contract.context import JsonMessage
 from turnmill.contract.errors import InvalidTurn
 from turnmill.contract.turns import encode_turn, to_turn
-from turnmill.steps import image_url
+from turnmill.turn_builders import image_url
 
 __all__ = ["BadInput", "Conversation", "load", "shape"]
 
@@ -46,7 +46,7 @@ def load(paths: Iterable[Path]) -> Iterator[Conversation]:
     """Yield the files' conversations, in order.
 
     A line is a JSON object with ``messages`` and, optionally, ``session_id``; blank lines are
-    skipped, and a name ending in ``.gz`` is unpacked. A picture at ``file://<path>`` is read from
+    skipped, and a name ending in ``.gz`` is unpacked. An image at ``file://<path>`` is read from
     below the file's own folder.
 
     Raises:
@@ -103,7 +103,7 @@ def _conversation(text: str, *, default_name: str, folder: Path) -> Conversation
     prompt, messages = _split(value["messages"])
     for at, message in enumerate(messages, len(value["messages"]) - len(messages)):
         _check(at, message)
-        for part in _pictures(message):
+        for part in _images(message):
             part["image_url"]["url"] = _inline(at, part["image_url"]["url"], folder)
     return Conversation(
         name=_NOT_IN_NAMES.sub("-", name if isinstance(name, str) else default_name)[
@@ -135,8 +135,8 @@ def _check(at: int, message: object) -> None:
         raise ValueError(f"messages[{at}]{'' if where != str(error) else ': '}{where}") from None
 
 
-def _pictures(message: JsonMessage) -> Iterator[dict[str, Any]]:
-    """The message's pictures whose URL names a file, not by an absolute path."""
+def _images(message: JsonMessage) -> Iterator[dict[str, Any]]:
+    """The message's images whose URL names a file, not by an absolute path."""
     content = message.get("content")
     for part in content if isinstance(content, list) else ():
         if part.get("type") == "image_url":
@@ -149,7 +149,7 @@ def _inline(at: int, url: str, folder: Path) -> str:
     # A recording is somebody else's file: it must not get hold of what lies elsewhere.
     path = (folder / unquote(url.removeprefix("file://"))).resolve()
     if not path.is_relative_to(folder.resolve()):
-        raise ValueError(f"messages[{at}]: a picture's file lies outside the recording's folder")
+        raise ValueError(f"messages[{at}]: an image's file lies outside the recording's folder")
     try:
         return image_url(path)
     except InvalidTurn as error:

@@ -48,7 +48,7 @@ from turnmill.contract.errors import (
 from turnmill.contract.info import ContextInfo, Wait
 from turnmill.contract.outcomes import Compaction
 from turnmill.contract.policy import Limits, Policy
-from turnmill.contract.quality import QualityWeights
+from turnmill.contract.quality_weights import QualityWeights
 from turnmill.contract.results import (
     Checkpoint,
     Forgotten,

@@ -1,7 +1,7 @@
-"""Pictures on their way: whose bytes a push must carry, and which ones a read must fetch; no I/O.
+"""Images on their way: whose bytes a push must carry, and which ones a read must fetch; no I/O.
 
-A client remembers which pictures Redis has and what the newest it has seen look like, so that
-showing a picture again costs its hash and no more. Both are guesses: Redis says when it lacks one.
+A client remembers which images Redis has and what the newest it has seen look like, so that
+showing an image again costs its hash and no more. Both are guesses: Redis says when it lacks one.
 """
 
 from __future__ import annotations
@@ -11,21 +11,27 @@ from collections import OrderedDict
 from collections.abc import Collection, Iterator, Sequence
 from typing import NamedTuple
 
-from turnmill.contract.images.cost import ImageRef
 from turnmill.contract.images.references import data_url, split_images
+from turnmill.contract.images.token_cost import ImageRef
 from turnmill.contract.turns import Turn
 
-__all__ = ["DEFAULT_CACHE_BYTES", "DEFAULT_MAX_IMAGE_BYTES", "Picture", "Pictures", "take_pictures"]
+__all__ = [
+    "DEFAULT_CACHE_BYTES",
+    "DEFAULT_MAX_IMAGE_BYTES",
+    "ImageCache",
+    "StoredImage",
+    "take_images",
+]
 
 DEFAULT_MAX_IMAGE_BYTES = 20 * 1024 * 1024
 DEFAULT_CACHE_BYTES = 64 * 1024 * 1024
 
 _MOST_KEYS = 10_000
-"""Pictures believed to be in Redis: a megabyte or two of keys."""
+"""Images believed to be in Redis: a megabyte or two of keys."""
 
 
-class Picture(NamedTuple):
-    """A picture taken out of a turn.
+class StoredImage(NamedTuple):
+    """An image taken out of a turn.
 
     Attributes:
         key: where Redis keeps it.
@@ -39,20 +45,20 @@ class Picture(NamedTuple):
     url: str
 
 
-def take_pictures(turn: Turn, prefix: str) -> tuple[Turn, tuple[Picture, ...]]:
-    """The turn with references for its inline pictures, and those, each once."""
+def take_images(turn: Turn, prefix: str) -> tuple[Turn, tuple[StoredImage, ...]]:
+    """The turn with references for its inline images, and those, each once."""
     stored, blobs = split_images(turn)
     if not blobs:
         return turn, ()
     found = {ref.sha256: (ref, url) for ref, url in _replaced(turn, stored)}
     return stored, tuple(
-        Picture(f"{prefix}{sha256}", ref, blobs[sha256], url)
+        StoredImage(f"{prefix}{sha256}", ref, blobs[sha256], url)
         for sha256, (ref, url) in found.items()
     )
 
 
 def _replaced(turn: Turn, stored: Turn) -> Iterator[tuple[ImageRef, str]]:
-    """What stands in the place of each picture, and the URL that did."""
+    """What stands in the place of each image, and the URL that did."""
     for one, other in zip(turn.messages, stored.messages, strict=True):
         if isinstance(one.content, tuple) and isinstance(other.content, tuple):
             for before, after in zip(one.content, other.content, strict=True):
@@ -61,7 +67,7 @@ def _replaced(turn: Turn, stored: Turn) -> Iterator[tuple[ImageRef, str]]:
                     yield ref, str(before.image_url["url"])
 
 
-class Pictures:
+class ImageCache:
     """What one client remembers; safe to share between threads."""
 
     def __init__(self, most_bytes: int) -> None:
@@ -71,27 +77,27 @@ class Pictures:
         self._urls: OrderedDict[str, str] = OrderedDict()
         self._bytes = 0
 
-    def unsent(self, pictures: Sequence[Picture]) -> set[str]:
+    def unsent(self, images: Sequence[StoredImage]) -> set[str]:
         """The keys of those whose bytes Redis is not known to have."""
-        if not pictures:
+        if not images:
             return set()
         with self._lock:
-            return {picture.key for picture in pictures if picture.key not in self._stored}
+            return {image.key for image in images if image.key not in self._stored}
 
-    def sent(self, pictures: Sequence[Picture]) -> None:
+    def sent(self, images: Sequence[StoredImage]) -> None:
         """Remember that Redis has them, and how they look."""
-        if not pictures:
+        if not images:
             return
         with self._lock:
-            for picture in pictures:
-                self._stored[picture.key] = None
-                self._stored.move_to_end(picture.key)
-                self._keep(picture.ref.url, picture.url)
+            for image in images:
+                self._stored[image.key] = None
+                self._stored.move_to_end(image.key)
+                self._keep(image.ref.url, image.url)
             while len(self._stored) > _MOST_KEYS:
                 self._stored.popitem(last=False)
 
     def seen(self, refs: Collection[ImageRef]) -> tuple[dict[str, str | None], list[ImageRef]]:
-        """The data URLs by reference that are remembered, and the pictures that are not."""
+        """The data URLs by reference that are remembered, and the images that are not."""
         with self._lock:
             known: dict[str, str | None] = {
                 ref.url: self._urls[ref.url] for ref in refs if ref.url in self._urls

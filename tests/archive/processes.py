@@ -7,12 +7,12 @@ import sys
 import time
 from concurrent.futures import ProcessPoolExecutor
 
-from tests.archive.records import EPOCH, LATER, picture, session, turn
+from tests.archive.records import EPOCH, LATER, image, session, turn
 from turnmill.contract.names import Namespace
 from turnmill_worker.archive import SqlArchive
 from turnmill_worker.ports.records import Batch, Memory
 
-SHARED = picture(b"shared" * 200)
+SHARED = image(b"shared" * 200)
 
 
 def pool(workers: int) -> ProcessPoolExecutor:
@@ -43,7 +43,7 @@ def store_in_turns(url: str, worker: int, batches: int) -> None:
 
 
 def show_and_forget(url: str, worker: int, rounds: int) -> int:
-    """Show a picture all share and forget it again; how often it was missing while shown."""
+    """Show an image all share and forget it again; how often it was missing while shown."""
     archive = SqlArchive.open(url)
     mine, missing = session(f"agent-{worker}"), 0
     for _ in range(rounds):

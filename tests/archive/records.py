@@ -54,6 +54,6 @@ def compaction(
     )
 
 
-def picture(data: bytes) -> Blob:
-    """A picture by its content."""
+def image(data: bytes) -> Blob:
+    """An image by its content."""
     return Blob(sha256=hashlib.sha256(data).hexdigest(), media_type="image/png", data=data)

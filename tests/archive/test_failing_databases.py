@@ -17,7 +17,7 @@ import pytest
 from sqlalchemy import text
 
 from tests.archive.postgres import Postgres, postgres_bin
-from tests.archive.records import EPOCH, compaction, picture, turn
+from tests.archive.records import EPOCH, compaction, image, turn
 from turnmill.contract.errors import InvalidInput, Transient, TurnmillError
 from turnmill_worker.archive import (
     ArchiveFailed,
@@ -30,12 +30,12 @@ from turnmill_worker.ports.records import Batch, Memory
 from turnmill_worker.ports.values import SessionRef
 
 SECRET = "the launch code is 0000"  # noqa: S105 - what must not be quoted
-SAID = turn(1, {"role": "user", "content": SECRET}, blobs=(picture(b"x").sha256,))
+SAID = turn(1, {"role": "user", "content": SECRET}, blobs=(image(b"x").sha256,))
 DETAIL = {"template": "t", "input": SECRET, "raw_output": SECRET}
 BATCH = Batch(
     turns=(SAID,),
     compactions=(compaction(1, summary=SECRET, detail=DETAIL),),
-    blobs=(picture(b"x"),),
+    blobs=(image(b"x"),),
 )
 TABLES = ("turns", "compactions", "managed_views", "blobs", "blob_refs", "memories", "sessions")
 
@@ -192,7 +192,7 @@ CALLS: dict[str, Callable[[SqlArchive, SessionRef], Any]] = {
     ),
     "turns": lambda archive, ref: archive.turns(ref),
     "memories": lambda archive, ref: archive.memories(ref.namespace),
-    "blobs": lambda archive, ref: archive.blobs(ref.namespace, [picture(b"x").sha256]),
+    "blobs": lambda archive, ref: archive.blobs(ref.namespace, [image(b"x").sha256]),
     "forget": lambda archive, ref: archive.forget(ref),
     "left": lambda archive, ref: archive.left(ref),
     "prune": lambda archive, _: archive.prune(older_than_ms=10**15),

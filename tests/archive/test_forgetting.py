@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from sqlalchemy import select
 
-from tests.archive.records import EPOCH, LATER, compaction, picture, session, turn
+from tests.archive.records import EPOCH, LATER, compaction, image, session, turn
 from turnmill.contract.names import Namespace
 from turnmill_worker.archive import SqlArchive
 from turnmill_worker.archive.schema import METADATA
@@ -15,7 +15,7 @@ from turnmill_worker.ports.records import Batch, Memory, Removed
 from turnmill_worker.ports.values import SessionRef
 
 SHOP = Namespace("shop")
-MINE, SHARED = picture(b"mine" * 300), picture(b"shared" * 300)
+MINE, SHARED = image(b"mine" * 300), image(b"shared" * 300)
 DETAIL = {"template": "default", "raw_output": "a secret"}
 
 
@@ -32,7 +32,7 @@ def full_batch(*, last_at_ms: int = 5_000) -> Batch:
 
 @pytest.fixture
 def neighbour(archive: SqlArchive) -> SessionRef:
-    """Another session, which shows one of the same pictures."""
+    """Another session, which shows one of the same images."""
     other = session("neighbour")
     shown = turn(1, blobs=(SHARED.sha256,), at_ms=9_000)
     archive.store(other, EPOCH, Batch(turns=(shown,), blobs=(SHARED,)))
@@ -138,7 +138,7 @@ def test_pushed_memories_of_no_session_outlive_all(archive: SqlArchive, ref: Ses
     assert [found for _, found in archive.memories(SHOP)] == [memory]
 
 
-def test_a_picture_nothing_shows_is_not_stored(archive: SqlArchive, ref: SessionRef) -> None:
+def test_an_image_nothing_shows_is_not_stored(archive: SqlArchive, ref: SessionRef) -> None:
     archive.store(ref, EPOCH, Batch(turns=(turn(1),), blobs=(MINE,)))
     assert archive.blobs(SHOP, [MINE.sha256]) == {}
 

@@ -72,7 +72,7 @@ def test_concurrent_writers_lose_and_double_nothing(empty_url: str, archive: Sql
     assert seen == everything, "following by cursor misses nothing that becomes visible late"
 
 
-def test_a_picture_is_there_as_long_as_anything_shows_it(
+def test_an_image_is_there_as_long_as_anything_shows_it(
     empty_url: str, archive: SqlArchive
 ) -> None:
     with processes.pool(3) as pool:

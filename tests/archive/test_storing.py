@@ -7,7 +7,7 @@ import json
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from tests.archive.records import EPOCH, LATER, compaction, picture, session, turn
+from tests.archive.records import EPOCH, LATER, compaction, image, session, turn
 from turnmill.contract.codec import decode_json, encode_json
 from turnmill.contract.names import Namespace, Seq
 from turnmill_worker.archive import ManagedView, SqlArchive
@@ -39,7 +39,7 @@ def test_an_unknown_session_has_nothing(archive: SqlArchive, ref: SessionRef) ->
 
 
 def test_a_batch_is_read_back_as_it_was(archive: SqlArchive, ref: SessionRef) -> None:
-    red, blue = picture(b"red"), picture(b"\x00blue")
+    red, blue = image(b"red"), image(b"\x00blue")
     shown = turn(2, blobs=(red.sha256, blue.sha256, red.sha256))
     batch = Batch(
         turns=(turn(1), shown, turn(3, state="rolled-back")),
@@ -64,7 +64,7 @@ def test_an_empty_batch_leaves_no_trace(archive: SqlArchive, ref: SessionRef) ->
 
 
 def test_storing_twice_changes_nothing(archive: SqlArchive, ref: SessionRef) -> None:
-    red = picture(b"red")
+    red = image(b"red")
     batch = Batch(
         turns=(turn(1), turn(2, blobs=(red.sha256,))),
         compactions=(compaction(1, summary="so far", detail=DETAIL),),
@@ -96,7 +96,7 @@ def test_a_large_batch_is_stored_whole(archive: SqlArchive, ref: SessionRef) -> 
 
 
 def test_a_range_of_turns_is_read(archive: SqlArchive, ref: SessionRef) -> None:
-    red = picture(b"red")
+    red = image(b"red")
     turns = [turn(seq, blobs=(red.sha256,)) for seq in range(1, 9)]
     archive.store(ref, EPOCH, Batch(turns=tuple(turns), blobs=(red,)))
 

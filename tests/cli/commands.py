@@ -12,7 +12,7 @@ from typing import NamedTuple, Self
 import psutil
 
 from tests.processes import wait_until
-from turnmill.embedded import free_port
+from turnmill.embedded_redis import free_port
 
 __all__ = ["Ran", "UpProcess", "ended"]
 

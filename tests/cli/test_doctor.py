@@ -15,7 +15,7 @@ from tests.cli.commands import Ran
 from turnmill import ContextClient
 from turnmill.contract.keys import session_keys
 from turnmill.contract.names import Namespace, SessionId
-from turnmill.embedded import EmbeddedRedis, free_port
+from turnmill.embedded_redis import EmbeddedRedis, free_port
 from turnmill_cli.doctor import checks as diagnosing
 from turnmill_worker import tokens
 from turnmill_worker.archive import SqlArchive, engine

@@ -19,10 +19,11 @@ from tests.realdata import DATA_DIR, requires_data
 from turnmill.testing import FakeEndpoint, Fault
 from turnmill_cli.app import _Commands
 from turnmill_cli.evaluate import command as evaluate
-from turnmill_cli.evaluate import model as asking
-from turnmill_cli.evaluate import wording
+from turnmill_cli.evaluate import kept_words as wording
+from turnmill_cli.evaluate import model_retries as asking
 from turnmill_cli.evaluate.economy import economy
 from turnmill_cli.evaluate.entities import VALUES
+from turnmill_cli.evaluate.kept_words import kept_by_seq, stems
 from turnmill_cli.evaluate.methods import METHODS, Writing, method, portions
 from turnmill_cli.evaluate.metrics import (
     chat_means,
@@ -32,9 +33,8 @@ from turnmill_cli.evaluate.metrics import (
     score_tools,
     tools_means,
 )
-from turnmill_cli.evaluate.probes import KINDS, PLANTED, plant, probe
+from turnmill_cli.evaluate.planted_facts import KINDS, PLANTED, plant, probe
 from turnmill_cli.evaluate.survival import DataSet, OverBudget, load, survival
-from turnmill_cli.evaluate.wording import kept_by_seq, stems
 from turnmill_worker.compaction.plan import SummaryRequest
 from turnmill_worker.ports.counters import Counter
 from turnmill_worker.ports.values import Summary

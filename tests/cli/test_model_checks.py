@@ -14,9 +14,9 @@ from tests.processes import WorkerProcess, wait_until
 from turnmill import ContextClient, Policy
 from turnmill.contract.keys import SUMMARIZERS, session_keys
 from turnmill.contract.names import Namespace, SessionId
-from turnmill.embedded import EmbeddedRedis
+from turnmill.embedded_redis import EmbeddedRedis
 from turnmill_cli.doctor import checks as diagnosing
-from turnmill_worker.background.presence import Announcement
+from turnmill_worker.background.summarizer_presence import Announcement
 
 pytestmark = pytest.mark.worker
 

@@ -14,12 +14,12 @@ import redis
 
 from tests.processes import wait_until
 from turnmill.contract.names import Namespace
-from turnmill.embedded import EmbeddedRedis, free_port
+from turnmill.embedded_redis import EmbeddedRedis, free_port
 from turnmill_cli.broker import BrokerView
-from turnmill_cli.local import processes as specs
+from turnmill_cli.local import child_commands as specs
 from turnmill_cli.local import tether
-from turnmill_cli.local.children import Child, ChildSpec, end
-from turnmill_cli.local.flowerconfig import sentence
+from turnmill_cli.local.child_process import Child, ChildSpec, end
+from turnmill_cli.local.flower_config import sentence
 from turnmill_cli.local.lock import locked
 from turnmill_cli.local.status import StatusReader
 from turnmill_cli.local.stop_signals import StopSignals

@@ -22,10 +22,10 @@ def test_read_prints_the_messages_by_role(
     turnmill: Callable[..., Ran], client: ContextClient
 ) -> None:
     call = {"id": "c1", "type": "function", "function": {"name": "look", "arguments": '{"a":1}'}}
-    picture = {"type": "image_url", "image_url": {"url": IMAGE}}
+    image = {"type": "image_url", "image_url": {"url": IMAGE}}
     link = {"type": "image_url", "image_url": {"url": "https://example.com/a.png"}}
     client.open("s", system_prompt="be [bold]brief[/bold]")
-    client.push("s", {"role": "user", "content": [{"type": "text", "text": "see"}, picture, link]})
+    client.push("s", {"role": "user", "content": [{"type": "text", "text": "see"}, image, link]})
     client.push("s", {"role": "assistant", "content": None, "tool_calls": [call]})
     client.push("s", {"role": "tool", "tool_call_id": "c1", "content": "found\x1b[2J"})
 

@@ -18,7 +18,7 @@ from turnmill import ContextClient, Policy
 from turnmill.testing import FakeEndpoint
 from turnmill_worker.errors import RateLimited
 from turnmill_worker.pipeline.batch import BatchEndpoint, Batching
-from turnmill_worker.pipeline.stages import Pipeline
+from turnmill_worker.pipeline.compact import Pipeline
 from turnmill_worker.ports.models import Summarizer
 from turnmill_worker.settings import Settings
 from turnmill_worker.store.batch_notes import RedisBatchNotes

@@ -13,7 +13,7 @@ from turnmill_worker.errors import (
     SummarizerUnavailable,
     SummaryRejected,
 )
-from turnmill_worker.ports.awaited import Awaited, digest
+from turnmill_worker.ports.awaited_summary import Awaited, digest
 from turnmill_worker.ports.counters import Counter
 from turnmill_worker.ports.models import Summarizer
 from turnmill_worker.ports.values import SessionRef, Summary

@@ -17,7 +17,7 @@ from turnmill.contract.errors import NoCheckpoint, Transient, TurnmillError, Unk
 from turnmill.contract.outcomes import Outcome
 from turnmill_worker.pipeline.archive import Archiving
 from turnmill_worker.pipeline.batch import BatchEndpoint, Batching, BatchNotes
-from turnmill_worker.pipeline.stages import Pipeline
+from turnmill_worker.pipeline.compact import Pipeline
 from turnmill_worker.ports.archive import Archive, Outgoing
 from turnmill_worker.ports.models import Summarizer
 from turnmill_worker.ports.queues import Hints, Waiting

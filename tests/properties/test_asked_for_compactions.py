@@ -1,4 +1,4 @@
-"""What holds when counts ask for a compaction, not tokens: pictures, interactions, runs, steps."""
+"""What holds when counts ask for a compaction, not tokens: images, interactions, runs, steps."""
 
 from __future__ import annotations
 
@@ -21,23 +21,23 @@ from turnmill.contract.context import JsonMessage
 from turnmill.contract.legality import violations
 from turnmill.contract.names import Seq
 from turnmill.contract.policy import StrategyName
-from turnmill_worker.compaction.demands import demands
+from turnmill_worker.compaction.count_limits import demands
+from turnmill_worker.compaction.image_and_request_counts import images
 from turnmill_worker.compaction.snapshot import LoggedTurn, Snapshot, groups
-from turnmill_worker.compaction.tally import images
 
-PICTURE = {
+IMAGE = {
     "type": "image_url",
     "image_url": {"url": f"blob:{'ab' * 32};image/png;64x64", "detail": "low"},
 }
 
 
 def seen(turn: GivenTurn) -> GivenTurn:
-    """The turn with a picture in each of its users' messages."""
+    """The turn with an image in each of its users' messages."""
     messages: list[JsonMessage] = []
     for message in turn.messages:
         text = message.get("content")
         if message["role"] == "user" and isinstance(text, str):
-            messages.append({**message, "content": [{"type": "text", "text": text}, PICTURE]})
+            messages.append({**message, "content": [{"type": "text", "text": text}, IMAGE]})
         else:
             messages.append(message)
     return GivenTurn(tuple(messages), turn.pinned)
@@ -46,8 +46,8 @@ def seen(turn: GivenTurn) -> GivenTurn:
 @st.composite
 def sessions(draw: st.DrawFn) -> list[GivenTurn]:
     said = draw(conversations(20, least=6))
-    with_picture = draw(st.sets(st.integers(0, len(said) - 1)))
-    return [seen(turn) if at in with_picture else turn for at, turn in enumerate(said)]
+    with_image = draw(st.sets(st.integers(0, len(said) - 1)))
+    return [seen(turn) if at in with_image else turn for at, turn in enumerate(said)]
 
 
 LADDER: tuple[StrategyName, ...] = ("images", "elide", "rolling", "window")
@@ -136,7 +136,7 @@ def test_the_newest_turn_and_open_calls_are_kept_as_they_are(snapshot: Snapshot)
 
 @no_deadline
 @given(sessions(), st.integers(0, 3), st.booleans())
-def test_no_more_pictures_are_left_than_the_policy_keeps(
+def test_no_more_images_are_left_than_the_policy_keeps(
     said: list[GivenTurn],
     most: int,
     keep_first: bool,  # noqa: FBT001

@@ -9,7 +9,7 @@ from typing import Any
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from tests.pictures import data_url, picture, png
+from tests.image_parts import data_url, image, png
 from tests.properties.strategies import (
     SYSTEM_PROMPTS,
     GivenTurn,
@@ -36,7 +36,7 @@ def _showing(
     sides: tuple[int, int], size: int, detail: dict[str, str], text: str, pin: int
 ) -> GivenTurn:
     url = data_url(png(size, width=sides[0], height=sides[1], size=size))
-    content = [{"type": "text", "text": text}, picture(url, **detail)]
+    content = [{"type": "text", "text": text}, image(url, **detail)]
     return GivenTurn(({"role": "user", "content": content},), pinned=pin == 0)
 
 
@@ -118,7 +118,7 @@ def test_a_read_is_valid_for_a_provider(
     formula=FORMULAS,
     system=SYSTEM_PROMPTS,
 )
-def test_a_read_with_pictures_never_exceeds_the_hard_limit_and_is_valid(
+def test_a_read_with_images_never_exceeds_the_hard_limit_and_is_valid(
     client: ContextClient,
     said: list[GivenTurn],
     shown: list[tuple[int, GivenTurn]],

@@ -33,7 +33,7 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
-from tests.pictures import data_url, picture, png
+from tests.image_parts import data_url, image, png
 from tests.properties.models import AnyBatches, AnySummarizer, WatchedNotes
 from tests.properties.stepping import Outside, SentHints, SteppedJob
 from tests.properties.strategies import SYSTEM_PROMPTS, GivenTurn, policies, turns
@@ -48,13 +48,13 @@ from turnmill.contract.names import Namespace, Seq, SessionId
 from turnmill.contract.render import render, render_head
 from turnmill.contract.trajectory import TurnState
 from turnmill.contract.turns import encode_turn, to_turn
-from turnmill.embedded import EmbeddedRedis
-from turnmill.images import take_pictures
+from turnmill.embedded_redis import EmbeddedRedis
+from turnmill.images import take_images
 from turnmill_worker.archive.store import SqlArchive
 from turnmill_worker.background.sweep import ARCHIVE_EVERY, Sweeper
+from turnmill_worker.compaction.image_and_request_counts import images, interactions
 from turnmill_worker.compaction.snapshot import Snapshot
-from turnmill_worker.compaction.tally import images, interactions
-from turnmill_worker.pipeline.count import counting
+from turnmill_worker.pipeline.count_turns import counting
 from turnmill_worker.ports.records import Removed
 from turnmill_worker.ports.values import Past, Recorded, Restored, SessionRef
 from turnmill_worker.requests.export import Exporting
@@ -79,8 +79,8 @@ names = st.sampled_from(["alpha", "alpha", "alpha", "beta"])
 labels = st.sampled_from(["", "mark", "before it went wrong"])
 policy_names = st.sampled_from(["default", "short"])
 
-PICTURES = [png(seed, size=900) for seed in range(3)]
-BYTES = {hashlib.sha256(data).hexdigest(): data for data in PICTURES}
+IMAGES = [png(seed, size=900) for seed in range(3)]
+BYTES = {hashlib.sha256(data).hexdigest(): data for data in IMAGES}
 
 
 def _any_policy(policy: Policy, asked: dict[str, Any]) -> Policy:
@@ -124,7 +124,7 @@ any_policy = st.builds(
 
 
 def _showing(at: int, role: str) -> GivenTurn:
-    parts = [{"type": "text", "text": "Look:"}, picture(data_url(PICTURES[at]))]
+    parts = [{"type": "text", "text": "Look:"}, image(data_url(IMAGES[at]))]
     return GivenTurn(({"role": role, "content": parts},))
 
 
@@ -132,13 +132,13 @@ any_turn = st.one_of(
     turns(12),
     turns(12),
     turns(12),
-    st.builds(_showing, st.integers(0, len(PICTURES) - 1), st.just("user")),
+    st.builds(_showing, st.integers(0, len(IMAGES) - 1), st.just("user")),
 )
 
 
 def _stored(turn: GivenTurn) -> list[JsonMessage]:
-    """The turn's messages as Redis holds them: references for pictures."""
-    stored, _ = take_pictures(to_turn(turn.as_pushed()), "")
+    """The turn's messages as Redis holds them: references for images."""
+    stored, _ = take_images(to_turn(turn.as_pushed()), "")
     found: list[JsonMessage] = json.loads(encode_turn(stored)[0])
     return found
 

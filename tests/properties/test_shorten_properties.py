@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from tests.properties.strategies import Message, messages
 from turnmill.contract.shorten import shorten
-from turnmill_worker.pipeline.count import counting
+from turnmill_worker.pipeline.count_turns import counting
 from turnmill_worker.tokens import counter_for
 
 COUNT = counting(counter_for("o200k_base"))

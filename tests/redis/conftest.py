@@ -15,8 +15,8 @@ from tests.properties.stepping import SentHints
 from turnmill import AsyncContextClient, ContextClient, SilentWaker
 from turnmill.contract.keys import SessionKeys, session_keys
 from turnmill.contract.names import Namespace, SessionId
-from turnmill.embedded import EmbeddedRedis
-from turnmill_worker.pipeline.stages import Pipeline
+from turnmill.embedded_redis import EmbeddedRedis
+from turnmill_worker.pipeline.compact import Pipeline
 from turnmill_worker.ports.values import SessionRef
 from turnmill_worker.store.sessions import RedisSessions
 from turnmill_worker.summarizers.extractive.summarizer import ExtractiveSummarizer

@@ -17,7 +17,7 @@ from turnmill import (
     NotAnswered,
     Policy,
 )
-from turnmill.embedded import EmbeddedRedis
+from turnmill.embedded_redis import EmbeddedRedis
 
 HI = {"role": "user", "content": "hi"}
 MINUTE = 60.0

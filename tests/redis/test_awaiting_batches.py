@@ -20,14 +20,14 @@ from turnmill.contract.keys import SessionKeys, session_keys
 from turnmill.contract.names import Namespace, SessionId
 from turnmill.contract.outcomes import Compaction, Outcome
 from turnmill.contract.scripts import load_script
-from turnmill.embedded import EmbeddedRedis
+from turnmill.embedded_redis import EmbeddedRedis
 from turnmill.testing import BatchFault, FakeEndpoint, Fault
 from turnmill_worker.background.sweep import EXPIRY_EVERY, Sweeper
-from turnmill_worker.compaction.strategies.rungs import plan
+from turnmill_worker.compaction.strategies.choose import plan
 from turnmill_worker.pipeline.batch import Batching
-from turnmill_worker.pipeline.count import counting
-from turnmill_worker.pipeline.stages import Pipeline
-from turnmill_worker.ports.awaited import Awaited
+from turnmill_worker.pipeline.compact import Pipeline
+from turnmill_worker.pipeline.count_turns import counting
+from turnmill_worker.ports.awaited_summary import Awaited
 from turnmill_worker.ports.models import Summarizer
 from turnmill_worker.ports.values import SessionRef
 from turnmill_worker.settings import Settings

@@ -11,7 +11,7 @@ import redis
 from tests.redis.conftest import Worker
 from tests.worker.harness import chat
 from turnmill import ContextClient, Policy
-from turnmill_worker.pipeline.stages import Pipeline
+from turnmill_worker.pipeline.compact import Pipeline
 from turnmill_worker.ports.models import Summarizer
 from turnmill_worker.ports.values import Summary
 from turnmill_worker.summarizers.extractive.summarizer import ExtractiveSummarizer

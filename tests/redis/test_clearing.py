@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import redis
 
-from tests.pictures import png, showing
+from tests.image_parts import png, showing
 from tests.redis.conftest import Surface, Worker
 from turnmill import Policy, UnknownSession
 from turnmill_worker.ports.values import Mark

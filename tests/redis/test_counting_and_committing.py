@@ -13,7 +13,7 @@ from turnmill.contract import jobs
 from turnmill.contract.legality import CallTracker
 from turnmill_worker.background.sweep import Sweeper
 from turnmill_worker.compaction.snapshot import Snapshot
-from turnmill_worker.pipeline.count import counting
+from turnmill_worker.pipeline.count_turns import counting
 from turnmill_worker.ports.values import CountedTurn
 from turnmill_worker.summarizers.extractive.summarizer import ExtractiveSummarizer
 from turnmill_worker.templates.loader import TemplateLoader

@@ -22,7 +22,7 @@ from turnmill_worker.errors import (
     SummarizerUnavailable,
     SummaryRejected,
 )
-from turnmill_worker.pipeline.stages import Pipeline
+from turnmill_worker.pipeline.compact import Pipeline
 from turnmill_worker.ports.models import Summarizer
 from turnmill_worker.ports.values import Summary
 from turnmill_worker.spending import Spent

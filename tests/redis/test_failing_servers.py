@@ -12,7 +12,7 @@ import redis
 
 from tests.redis.conftest import Connect, Surface
 from turnmill import Policy, StoreFull, StoreUnavailable
-from turnmill.embedded import EmbeddedRedis, free_port
+from turnmill.embedded_redis import EmbeddedRedis, free_port
 
 HI = {"role": "user", "content": "hi"}
 TIMEOUT_S = 1.0

@@ -11,7 +11,7 @@ import pytest
 import redis
 
 from turnmill.contract.keys import ENDPOINTS, endpoint_hash, endpoint_keys
-from turnmill.embedded import EmbeddedRedis
+from turnmill.embedded_redis import EmbeddedRedis
 from turnmill_worker.errors import CircuitOpen, RateLimited, SummarizerFailed, SummarizerUnavailable
 from turnmill_worker.store.model_gates import RedisGate, place_of
 

@@ -1,4 +1,4 @@
-"""A picture stays as long as something shows it, and no longer."""
+"""An image stays as long as something shows it, and no longer."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from typing import Any
 import pytest
 import redis
 
-from tests.pictures import png, showing
+from tests.image_parts import png, showing
 from tests.redis.conftest import Connect, Surface, Worker
 from tests.redis.test_images import TEXT, blob_keys, holders
 from turnmill import ContextClient, Policy, SilentWaker
 from turnmill.commands import Command
 from turnmill.contract.keys import shard_of
 from turnmill.contract.names import SessionId
-from turnmill.embedded import EmbeddedRedis
+from turnmill.embedded_redis import EmbeddedRedis
 from turnmill_worker.store.blobs import blobs, hold, release
 from turnmill_worker.store.outgoing import RedisOutgoing
 
@@ -37,7 +37,7 @@ def drain(redis_client: redis.Redis, worker: Worker, session: str) -> None:
         outgoing.drained(worker.ref(session), drained)
 
 
-def test_a_picture_fifty_turns_of_five_sessions_show_is_there_until_the_last_is_forgotten(
+def test_an_image_fifty_turns_of_five_sessions_show_is_there_until_the_last_is_forgotten(
     either: Surface, redis_client: redis.Redis, namespace: str
 ) -> None:
     names = neighbours(5)
@@ -53,7 +53,7 @@ def test_a_picture_fifty_turns_of_five_sessions_show_is_there_until_the_last_is_
     assert blob_keys(redis_client, namespace) == []
 
 
-def test_a_picture_lives_as_long_as_its_session(
+def test_an_image_lives_as_long_as_its_session(
     client: ContextClient, redis_client: redis.Redis, worker: Worker, namespace: str
 ) -> None:
     client.open("s", Policy(ttl_s=60))
@@ -65,7 +65,7 @@ def test_a_picture_lives_as_long_as_its_session(
     assert 0 < session <= MINUTE_MS < redis_client.pttl(key) <= 5 * MINUTE_MS
 
 
-def test_a_picture_of_two_sessions_lives_as_long_as_the_longer(
+def test_an_image_of_two_sessions_lives_as_long_as_the_longer(
     client: ContextClient, redis_client: redis.Redis, namespace: str
 ) -> None:
     long, short = neighbours(2)
@@ -80,7 +80,7 @@ def test_a_picture_of_two_sessions_lives_as_long_as_the_longer(
     assert 99 * MINUTE_MS < redis_client.pttl(f"{key.decode()}:held") <= 100 * MINUTE_MS
 
 
-def test_a_push_without_pictures_renews_those_the_session_holds(
+def test_a_push_without_images_renews_those_the_session_holds(
     client: ContextClient, redis_client: redis.Redis, worker: Worker, namespace: str
 ) -> None:
     client.open("s", Policy(ttl_s=60))
@@ -92,12 +92,12 @@ def test_a_push_without_pictures_renews_those_the_session_holds(
 
     client.push("s", TEXT)
 
-    pictures = redis_client.keys(f"turnmill:{{{namespace}/*}}:blob:*")
-    assert len(pictures) == 4
-    assert all(redis_client.pttl(key) > 55_000 for key in pictures)
+    images = redis_client.keys(f"turnmill:{{{namespace}/*}}:blob:*")
+    assert len(images) == 4
+    assert all(redis_client.pttl(key) > 55_000 for key in images)
 
 
-def test_a_longer_lifetime_of_the_session_counts_for_its_pictures_at_once(
+def test_a_longer_lifetime_of_the_session_counts_for_its_images_at_once(
     client: ContextClient, redis_client: redis.Redis, namespace: str
 ) -> None:
     client.open("s", Policy(ttl_s=60))
@@ -110,7 +110,7 @@ def test_a_longer_lifetime_of_the_session_counts_for_its_pictures_at_once(
     assert all(redis_client.pttl(key) > 9 * MINUTE_MS for key in keys)
 
 
-def test_pictures_go_once_their_turns_are_in_the_archive(
+def test_images_go_once_their_turns_are_in_the_archive(
     either: Surface, redis_client: redis.Redis, worker: Worker, namespace: str
 ) -> None:
     either.open("s", SMALL)
@@ -124,7 +124,7 @@ def test_pictures_go_once_their_turns_are_in_the_archive(
     assert either.read("s").messages[-1] == showing(png(2))
 
 
-def test_a_picture_another_session_shows_stays(
+def test_an_image_another_session_shows_stays(
     client: ContextClient, redis_client: redis.Redis, worker: Worker, namespace: str
 ) -> None:
     one, other = neighbours(2)
@@ -139,7 +139,7 @@ def test_a_picture_another_session_shows_stays(
     assert holders(redis_client, key) == {other}
 
 
-def test_a_pinned_picture_stays_in_the_context(
+def test_a_pinned_image_stays_in_the_context(
     connect: Connect,
     redis_server: EmbeddedRedis,
     redis_client: redis.Redis,
@@ -157,7 +157,7 @@ def test_a_pinned_picture_stays_in_the_context(
     assert showing(png(1)) in connect(redis_server.url, namespace=namespace).read("s").messages
 
 
-def test_a_pinned_picture_stays_while_a_checkpoint_shows_it(
+def test_a_pinned_image_stays_while_a_checkpoint_shows_it(
     client: ContextClient, redis_client: redis.Redis, worker: Worker, namespace: str
 ) -> None:
     client.open("s", SMALL.model_copy(update={"checkpoint_interval": 0}))
@@ -176,7 +176,7 @@ def test_a_pinned_picture_stays_while_a_checkpoint_shows_it(
     assert blob_keys(redis_client, namespace) == []
 
 
-def test_pictures_of_a_cleared_session_go_with_its_turns(
+def test_images_of_a_cleared_session_go_with_its_turns(
     client: ContextClient, redis_client: redis.Redis, worker: Worker, namespace: str
 ) -> None:
     client.push("s", showing(png()))
@@ -188,7 +188,7 @@ def test_pictures_of_a_cleared_session_go_with_its_turns(
     assert blob_keys(redis_client, namespace) == []
 
 
-def test_a_picture_let_go_is_stored_again_when_it_is_shown_again(
+def test_an_image_let_go_is_stored_again_when_it_is_shown_again(
     either: Surface, redis_client: redis.Redis, worker: Worker
 ) -> None:
     either.push("s", showing(png()))
@@ -200,7 +200,7 @@ def test_a_picture_let_go_is_stored_again_when_it_is_shown_again(
     assert either.read("s").messages == [showing(png())]
 
 
-def test_a_worker_gets_pictures_with_their_types_and_leaves_out_unknown_ones(
+def test_a_worker_gets_images_with_their_types_and_leaves_out_unknown_ones(
     client: ContextClient, redis_client: redis.Redis, worker: Worker, namespace: str
 ) -> None:
     client.push("s", showing(png()))
@@ -211,7 +211,7 @@ def test_a_worker_gets_pictures_with_their_types_and_leaves_out_unknown_ones(
     assert (found.sha256, found.media_type, found.data) == (sha256, "image/png", png())
 
 
-def test_a_picture_can_be_put_back(
+def test_an_image_can_be_put_back(
     client: ContextClient, redis_client: redis.Redis, worker: Worker, namespace: str
 ) -> None:
     client.push("s", showing(png()))
@@ -252,7 +252,7 @@ class Interrupted(ContextClient):
         return super()._pipeline(commands, raise_on_error=raise_on_error)
 
 
-def test_pictures_let_go_between_the_two_trips_of_a_read_are_not_missed(
+def test_images_let_go_between_the_two_trips_of_a_read_are_not_missed(
     client: ContextClient,
     redis_server: EmbeddedRedis,
     redis_client: redis.Redis,
@@ -272,12 +272,12 @@ def test_pictures_let_go_between_the_two_trips_of_a_read_are_not_missed(
     assert read.messages == []
 
 
-@pytest.mark.parametrize("pictures", [0, 1])
-def test_forgetting_a_full_servers_session_frees_its_pictures(
-    connect: Connect, own_server: EmbeddedRedis, pictures: int
+@pytest.mark.parametrize("images", [0, 1])
+def test_forgetting_a_full_servers_session_frees_its_images(
+    connect: Connect, own_server: EmbeddedRedis, images: int
 ) -> None:
     client = connect(own_server.url)
-    client.push("s", showing(*[png()] * pictures))
+    client.push("s", showing(*[png()] * images))
     with redis.Redis.from_url(own_server.url) as plain:
         plain.config_set("maxmemory", 1)
 

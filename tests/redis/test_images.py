@@ -1,4 +1,4 @@
-"""Pictures come back byte for byte, lie in Redis once, and travel only when they must."""
+"""Images come back byte for byte, lie in Redis once, and travel only when they must."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import redis
 
-from tests.pictures import data_url, picture, png, showing
+from tests.image_parts import data_url, image, png, showing
 from tests.realdata import DATA_DIR, requires_data, sessions
 from tests.redis.conftest import Connect, Surface, Worker
 from turnmill import (
@@ -25,38 +25,38 @@ from turnmill import (
 from turnmill.commands import Commands
 from turnmill.contract.codec import encode_json
 from turnmill.contract.images.references import UNAVAILABLE
-from turnmill.embedded import EmbeddedRedis
+from turnmill.embedded_redis import EmbeddedRedis
 
 LARGE = Policy(max_tokens=1_000_000)
 TEXT = {"role": "user", "content": "Go on."}
 BLANK = b"\0" * 2001
 STRAY_BITS = data_url(BLANK)[:-2] + "B="  # the same bytes, spelled in a way nobody would
 WAYS = {
-    "plain": picture(data_url(png())),
-    "detailed": picture(data_url(png()), detail="low", cache_control={"type": "ephemeral"}),
-    "stray bits": picture(STRAY_BITS),
-    "a parameter": picture(data_url(png(), "image/svg+xml;charset=utf-8")),
-    "small": picture(data_url(png(size=10))),
-    "an address": picture("https://example.org/a.png"),
-    "a file": picture("file://images/a.png"),
-    "of unknown size": picture(data_url(b"GARBAGE" * 300, "image/x-unheard-of")),
+    "plain": image(data_url(png())),
+    "detailed": image(data_url(png()), detail="low", cache_control={"type": "ephemeral"}),
+    "stray bits": image(STRAY_BITS),
+    "a parameter": image(data_url(png(), "image/svg+xml;charset=utf-8")),
+    "small": image(data_url(png(size=10))),
+    "an address": image("https://example.org/a.png"),
+    "a file": image("file://images/a.png"),
+    "of unknown size": image(data_url(b"GARBAGE" * 300, "image/x-unheard-of")),
 }
 
 
 def blob_keys(redis_client: redis.Redis, namespace: str) -> list[bytes]:
-    """The keys of all pictures of the namespace."""
+    """The keys of all images of the namespace."""
     found: Any = redis_client.keys(f"turnmill:{{{namespace}/*}}:blob:*")
     return [key for key in found if not key.endswith(b":held")]
 
 
 def holders(redis_client: redis.Redis, key: bytes) -> set[str]:
-    """The sessions that hold the picture."""
+    """The sessions that hold the image."""
     fields: Any = redis_client.hkeys(f"{key.decode()}:held")
     return {field.decode()[2:] for field in fields if field != b"type"}
 
 
 def read_with_fetches(redis_client: redis.Redis, client: Surface) -> tuple[Context, int]:
-    """What the session's read returns, and how many pictures it asked Redis for."""
+    """What the session's read returns, and how many images it asked Redis for."""
     before = _gets(redis_client)
     read = client.read("s")
     return read, _gets(redis_client) - before - 1  # one is the committed context
@@ -68,7 +68,7 @@ def _gets(redis_client: redis.Redis) -> int:
 
 
 @pytest.mark.parametrize("part", WAYS.values(), ids=WAYS.keys())
-def test_a_picture_comes_back_as_it_was_pushed(
+def test_an_image_comes_back_as_it_was_pushed(
     connect: Connect, redis_server: EmbeddedRedis, namespace: str, part: dict[str, Any]
 ) -> None:
     message = {"role": "user", "content": [{"type": "text", "text": "This:"}, part]}
@@ -81,7 +81,7 @@ def test_a_picture_comes_back_as_it_was_pushed(
     assert encode_json(pushing.read("s").messages) == encode_json([message])
 
 
-def test_a_picture_is_stored_once_however_many_turns_show_it(
+def test_an_image_is_stored_once_however_many_turns_show_it(
     either: Surface, redis_client: redis.Redis, namespace: str
 ) -> None:
     either.open("s", LARGE)
@@ -95,7 +95,7 @@ def test_a_picture_is_stored_once_however_many_turns_show_it(
     assert either.read("s").messages == [showing(png())] * 20 + [showing(png(), png())] * 30
 
 
-def test_the_log_holds_a_reference_and_names_the_picture(
+def test_the_log_holds_a_reference_and_names_the_image(
     client: ContextClient, redis_client: redis.Redis, worker: Worker
 ) -> None:
     client.push("s", showing(png(), png(1)))
@@ -107,7 +107,7 @@ def test_the_log_holds_a_reference_and_names_the_picture(
     assert len(fields[b"blobs"].split()) == 2
 
 
-def test_a_large_picture_is_not_weighed_as_json(either: Surface) -> None:
+def test_a_large_image_is_not_weighed_as_json(either: Surface) -> None:
     large = showing(png(size=3_000_000))
 
     either.push("s", large)
@@ -116,18 +116,18 @@ def test_a_large_picture_is_not_weighed_as_json(either: Surface) -> None:
     assert either.info("s").usage.pending < 1000
 
 
-def test_pictures_over_the_limit_are_refused_and_the_limit_is_named(
+def test_images_over_the_limit_are_refused_and_the_limit_is_named(
     connect: Connect, redis_server: EmbeddedRedis, redis_client: redis.Redis, namespace: str
 ) -> None:
     client = connect(redis_server.url, namespace=namespace, max_image_bytes=5000)
 
-    with pytest.raises(TurnTooLarge, match=r"turn: 6048 bytes of pictures; at most 5000"):
+    with pytest.raises(TurnTooLarge, match=r"turn: 6048 bytes of images; at most 5000"):
         client.push("s", showing(png(), png(1)))
 
     assert redis_client.keys(f"*{namespace}*") == []
 
 
-def test_a_picture_redis_lost_is_sent_again(
+def test_an_image_redis_lost_is_sent_again(
     either: Surface, redis_client: redis.Redis, namespace: str
 ) -> None:
     either.push("s", showing(png()))
@@ -139,12 +139,12 @@ def test_a_picture_redis_lost_is_sent_again(
     assert len(blob_keys(redis_client, namespace)) == 1
 
 
-def test_a_picture_whose_turn_never_followed_soon_expires(
+def test_an_image_whose_turn_never_followed_soon_expires(
     client: ContextClient, redis_client: redis.Redis, namespace: str
 ) -> None:
     commands = Commands.of(namespace, 10_000)
     push = commands.push("s", showing(png()))
-    for put in commands.puts([push], {taken.key for taken in push.pictures}):
+    for put in commands.puts([push], {taken.key for taken in push.images}):
         client._plain(put)
     [key] = blob_keys(redis_client, namespace)
     left = redis_client.pttl(key)
@@ -155,21 +155,19 @@ def test_a_picture_whose_turn_never_followed_soon_expires(
     assert redis_client.pttl(key) > 300_000
 
 
-def test_a_turn_whose_pictures_redis_evicts_is_refused(
-    client: ContextClient, namespace: str
-) -> None:
+def test_a_turn_whose_images_redis_evicts_is_refused(client: ContextClient, namespace: str) -> None:
     commands = Commands.of(namespace, 10_000)
     push = commands.push("s", showing(png()))
 
     reply = client._run(push.call)
 
-    assert commands.lacks_pictures(reply)
-    with pytest.raises(StoreUnavailable, match="lost the turn's pictures"):
+    assert commands.lacks_images(reply)
+    with pytest.raises(StoreUnavailable, match="lost the turn's images"):
         commands.pushed(push, reply)
     assert client.sessions() == []
 
 
-def test_many_turns_keep_their_order_when_redis_lost_a_picture(
+def test_many_turns_keep_their_order_when_redis_lost_an_image(
     either: Surface, redis_client: redis.Redis, namespace: str
 ) -> None:
     either.push("s", showing(png()))
@@ -180,7 +178,7 @@ def test_many_turns_keep_their_order_when_redis_lost_a_picture(
     assert either.read("s").messages == [TEXT, showing(png()), TEXT, showing(png())]
 
 
-def test_many_turns_with_more_pictures_than_one_pipeline_takes_all_arrive(
+def test_many_turns_with_more_images_than_one_pipeline_takes_all_arrive(
     either: Surface, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("turnmill.commands.pushing.CHUNK_BYTES", 7000)
@@ -193,7 +191,7 @@ def test_many_turns_with_more_pictures_than_one_pipeline_takes_all_arrive(
     assert either.read("s").messages == turns
 
 
-def test_a_turn_pushed_twice_is_there_once_with_its_pictures(either: Surface) -> None:
+def test_a_turn_pushed_twice_is_there_once_with_its_images(either: Surface) -> None:
     either.push("s", showing(png()), turn_id="one")
 
     again = either.push("s", showing(png(), png(1)), turn_id="one")
@@ -202,7 +200,7 @@ def test_a_turn_pushed_twice_is_there_once_with_its_pictures(either: Surface) ->
     assert either.read("s").messages == [showing(png())]
 
 
-def test_clients_that_push_the_same_picture_at_once_all_keep_it(
+def test_clients_that_push_the_same_image_at_once_all_keep_it(
     redis_server: EmbeddedRedis, redis_client: redis.Redis, namespace: str
 ) -> None:
     def push() -> None:
@@ -222,7 +220,7 @@ def test_clients_that_push_the_same_picture_at_once_all_keep_it(
     assert len(blob_keys(redis_client, namespace)) == 1
 
 
-def test_a_full_server_takes_neither_the_turn_nor_its_pictures(
+def test_a_full_server_takes_neither_the_turn_nor_its_images(
     connect: Connect, own_server: EmbeddedRedis
 ) -> None:
     client = connect(own_server.url)
@@ -237,7 +235,7 @@ def test_a_full_server_takes_neither_the_turn_nor_its_pictures(
         assert sorted(plain.keys()) == before
 
 
-def test_a_full_server_still_shows_pictures(connect: Connect, own_server: EmbeddedRedis) -> None:
+def test_a_full_server_still_shows_images(connect: Connect, own_server: EmbeddedRedis) -> None:
     connect(own_server.url).push("s", showing(png()))
     with redis.Redis.from_url(own_server.url) as plain:
         plain.config_set("maxmemory", 1)
@@ -247,7 +245,7 @@ def test_a_full_server_still_shows_pictures(connect: Connect, own_server: Embedd
     assert read.messages == [showing(png())]
 
 
-def test_a_reader_fetches_a_picture_once(
+def test_a_reader_fetches_an_image_once(
     connect: Connect, redis_server: EmbeddedRedis, redis_client: redis.Redis, namespace: str
 ) -> None:
     pushing = connect(redis_server.url, namespace=namespace)
@@ -259,7 +257,7 @@ def test_a_reader_fetches_a_picture_once(
     assert fetches == [1, 0, 0]
 
 
-def test_a_reader_without_memory_for_pictures_fetches_them_each_time(
+def test_a_reader_without_memory_for_images_fetches_them_each_time(
     connect: Connect, redis_server: EmbeddedRedis, redis_client: redis.Redis, namespace: str
 ) -> None:
     client = connect(redis_server.url, namespace=namespace, image_cache_bytes=5000)
@@ -271,7 +269,7 @@ def test_a_reader_without_memory_for_pictures_fetches_them_each_time(
     assert all(fetches >= 1 for _, fetches in reads)
 
 
-def test_pictures_a_projection_leaves_out_are_not_fetched(
+def test_images_a_projection_leaves_out_are_not_fetched(
     connect: Connect, redis_server: EmbeddedRedis, redis_client: redis.Redis, namespace: str
 ) -> None:
     pushing = connect(redis_server.url, namespace=namespace)
@@ -286,7 +284,7 @@ def test_pictures_a_projection_leaves_out_are_not_fetched(
     assert 0 < fetches == shown < 5
 
 
-def test_pictures_a_compaction_removed_are_not_fetched(
+def test_images_a_compaction_removed_are_not_fetched(
     connect: Connect,
     redis_server: EmbeddedRedis,
     redis_client: redis.Redis,
@@ -306,7 +304,7 @@ def test_pictures_a_compaction_removed_are_not_fetched(
     assert fetches == 2
 
 
-def test_a_picture_that_is_gone_gives_way_to_a_line_of_text(
+def test_an_image_that_is_gone_gives_way_to_a_line_of_text(
     connect: Connect, redis_server: EmbeddedRedis, redis_client: redis.Redis, namespace: str
 ) -> None:
     connect(redis_server.url, namespace=namespace).push("s", showing(png()))
@@ -317,7 +315,7 @@ def test_a_picture_that_is_gone_gives_way_to_a_line_of_text(
     assert read.messages[0]["content"][1] == {"type": "text", "text": UNAVAILABLE}
 
 
-def test_nobody_can_ask_for_anothers_picture_by_its_hash(
+def test_nobody_can_ask_for_anothers_image_by_its_hash(
     connect: Connect, redis_server: EmbeddedRedis, redis_client: redis.Redis, namespace: str
 ) -> None:
     client = connect(redis_server.url, namespace=namespace)
@@ -325,10 +323,10 @@ def test_nobody_can_ask_for_anothers_picture_by_its_hash(
     [key] = blob_keys(redis_client, namespace)
     reference = f"blob:{key.decode().rpartition(':')[2]};image/png;640x480"
     part = {"type": "text", "text": reference}
-    sneaky = {"role": "user", "content": [part], "x": picture(reference)}
+    sneaky = {"role": "user", "content": [part], "x": image(reference)}
 
     with pytest.raises(InvalidTurn, match=r"image_url\.url must be a data:"):
-        client.push("mine", {"role": "user", "content": [picture(reference)]})
+        client.push("mine", {"role": "user", "content": [image(reference)]})
     client.push("mine", sneaky)
 
     assert client.read("mine").messages == [sneaky]
@@ -361,4 +359,4 @@ def _inline_part(part: dict[str, Any]) -> dict[str, Any]:
     if not url.startswith("file://") or DATA_DIR is None:
         return part
     data = (DATA_DIR / url.removeprefix("file://")).read_bytes()
-    return picture(f"data:image/png;base64,{base64.b64encode(data).decode()}")
+    return image(f"data:image/png;base64,{base64.b64encode(data).decode()}")

@@ -1,4 +1,4 @@
-"""Without any worker, contexts full of pictures are cut to their limit, and say so."""
+"""Without any worker, contexts full of images are cut to their limit, and say so."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.pictures import png, showing
+from tests.image_parts import png, showing
 from tests.realdata import names, requires_data, sessions
 from tests.redis.conftest import Surface
 from tests.redis.test_images import inlined
@@ -34,7 +34,7 @@ def test_screenshots_over_the_limit_are_cut_to_it(
     either: Surface, formula: str, limit: int, pinned: tuple[int, ...]
 ) -> None:
     policy = Policy(max_tokens=limit, image_formula=formula)
-    pictures = 0
+    images = 0
     for session in sessions("webvoyager"):
         name = session["session_id"]
         either.open(name, policy)
@@ -49,8 +49,8 @@ def test_screenshots_over_the_limit_are_cut_to_it(
         assert exact(read, formula) <= read.tokens <= policy.hard_limit
         assert violations(read.messages) == []
         assert read.projection is not None
-        pictures += str(read.messages).count("data:image/png")
-    assert pictures > 3
+        images += str(read.messages).count("data:image/png")
+    assert images > 3
 
 
 def test_a_screenshot_larger_than_the_limit_gives_way_to_a_line_of_text(either: Surface) -> None:
@@ -79,7 +79,7 @@ def test_five_hundred_agents_without_workers_all_read_contexts_under_their_limit
         client.open(name, policy)
         client.push_many(
             (name, {"messages": [message], "pinned": at % 11 == 5})
-            for at, message in enumerate(_with_pictures(agents[number], number))
+            for at, message in enumerate(_with_images(agents[number], number))
         )
         return client.read(name), policy
 
@@ -98,8 +98,8 @@ def _conversations() -> list[list[dict[str, Any]]]:
     return [[m for m in said if m["role"] != "system"][4 : 4 + TURNS] for said in found]
 
 
-def _with_pictures(said: list[dict[str, Any]], number: int) -> list[dict[str, Any]]:
-    """The messages with a large text, and a picture after every third."""
+def _with_images(said: list[dict[str, Any]], number: int) -> list[dict[str, Any]]:
+    """The messages with a large text, and an image after every third."""
     large = {"role": "user", "content": f"Agent {number}: " + "and so on, " * (200 + 20 * number)}
     shown: list[dict[str, Any]] = [large]
     for at, message in enumerate(said):

@@ -13,7 +13,7 @@ from tests.redis.conftest import Worker
 from turnmill import ContextClient, Policy
 from turnmill.contract import jobs
 from turnmill.contract.keys import NAMESPACES, SWEEP_LEASE
-from turnmill.embedded import EmbeddedRedis
+from turnmill.embedded_redis import EmbeddedRedis
 from turnmill_worker.background.sweep import ARCHIVE_EVERY, EXPIRY_EVERY, Sweeper, SweepThread
 
 SMALL = Policy(max_tokens=512)

@@ -12,7 +12,7 @@ import redis
 from tests.processes import wait_until
 from turnmill.contract.keys import WAITING
 from turnmill.contract.names import Namespace, SessionId
-from turnmill.embedded import EmbeddedRedis
+from turnmill.embedded_redis import EmbeddedRedis
 from turnmill_worker.ports.values import SessionRef
 from turnmill_worker.store.waiting_list import RedisWaiting
 

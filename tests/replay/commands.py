@@ -10,7 +10,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 COMMAND = (
-    "import typer; from turnmill_cli import demo, replay; "
+    "import typer; from turnmill_cli.demo import command as demo; "
+    "from turnmill_cli.replay import command as replay; "
     "app = typer.Typer(); replay.register(app); demo.register(app); app()"
 )
 """The two commands alone: they must not need the others."""

@@ -17,7 +17,7 @@ from turnmill_cli.replay.promises import (
     check_store,
     fingerprint,
 )
-from turnmill_cli.replay.settling import _untold
+from turnmill_cli.replay.settle import _untold
 
 CALL: JsonMessage = {
     "role": "assistant",

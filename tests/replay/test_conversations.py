@@ -111,7 +111,7 @@ def looking(url: str) -> dict[str, object]:
     return {"role": "user", "content": [{"type": "image_url", "image_url": {"url": url}}]}
 
 
-def test_a_picture_beside_the_file_is_read_into_the_message(tmp_path: Path) -> None:
+def test_an_image_beside_the_file_is_read_into_the_message(tmp_path: Path) -> None:
     (tmp_path / "images").mkdir()
     (tmp_path / "images" / "a b.png").write_bytes(PIXEL)
     web = looking("https://example.com/a.png")
@@ -127,11 +127,11 @@ def test_a_picture_beside_the_file_is_read_into_the_message(tmp_path: Path) -> N
     ("url", "why"),
     [
         ("file://none.png", "messages[0]: image: no readable file"),
-        ("file://../outside.png", "messages[0]: a picture's file lies outside"),
+        ("file://../outside.png", "messages[0]: an image's file lies outside"),
         ("file://sessions.jsonl", "messages[0]: image: "),
     ],
 )
-def test_a_picture_that_cannot_be_read_is_refused_by_file_and_line(
+def test_an_image_that_cannot_be_read_is_refused_by_file_and_line(
     tmp_path: Path, url: str, why: str
 ) -> None:
     (tmp_path / "here").mkdir()

@@ -10,7 +10,7 @@ import pytest
 from tests.processes import WorkerProcess
 from tests.specifications.agents import worker_with_archive
 from turnmill import AsyncContextClient, ContextClient
-from turnmill.embedded import EmbeddedRedis
+from turnmill.embedded_redis import EmbeddedRedis
 
 
 @pytest.fixture(scope="module")

@@ -15,7 +15,7 @@ import redis
 from pydantic import BaseModel
 from typer.testing import CliRunner
 
-from tests.pictures import data_url, picture, png, showing
+from tests.image_parts import data_url, image, png, showing
 from tests.realdata import DATA_DIR, requires_data, sessions
 from tests.specifications.agents import settled
 from turnmill import (
@@ -27,14 +27,14 @@ from turnmill import (
     Policy,
     Trajectory,
 )
-from turnmill.contract.images.cost import FORMULAS, image_tokens
+from turnmill.contract.images.token_cost import FORMULAS, image_tokens
 from turnmill.contract.keys import session_keys
 from turnmill.contract.names import Namespace, SessionId
-from turnmill.embedded import EmbeddedRedis
+from turnmill.embedded_redis import EmbeddedRedis
 from turnmill_cli.app import app
 
 ROOMY = 200_000
-"""Tokens no test here comes near: what happens, happens because of the pictures' number."""
+"""Tokens no test here comes near: what happens, happens because of the images' number."""
 
 THUMBNAIL, CROPS = png(0), [png(number) for number in range(1, 10)]
 
@@ -55,7 +55,7 @@ def navigate(agent: ContextManager, crops: int) -> None:
 
 
 def shown(messages: list[Message]) -> list[str]:
-    """The pictures' URLs, in order."""
+    """The images' URLs, in order."""
     return [
         part["image_url"]["url"]
         for message in messages
@@ -77,7 +77,7 @@ def texts(messages: list[Message]) -> list[str]:
 
 
 def placeholders(messages: list[Message]) -> list[str]:
-    """The texts that stand for pictures, in order."""
+    """The texts that stand for images, in order."""
     return [text for text in texts(messages) if text.startswith("[Image from Step")]
 
 
@@ -86,9 +86,9 @@ def roles(messages: list[Message]) -> list[str]:
     return [message["role"] for message in messages]
 
 
-def urls(*pictures: bytes) -> list[str]:
-    """The pictures as a read gives them back."""
-    return [data_url(each) for each in pictures]
+def urls(*images: bytes) -> list[str]:
+    """The images as a read gives them back."""
+    return [data_url(each) for each in images]
 
 
 class Step(NamedTuple):
@@ -119,10 +119,10 @@ def as_url(image: Path | str) -> str:
     return image if isinstance(image, str) else data_url(image.read_bytes())
 
 
-# What a turn takes: picture, reasoning, action
+# What a turn takes: image, reasoning, action
 
 
-def test_add_turn_stores_the_picture_the_reasoning_and_the_action(agents: ContextClient) -> None:
+def test_add_turn_stores_the_image_the_reasoning_and_the_action(agents: ContextClient) -> None:
     agent = agents.manager("nav", Policy.image_history(max_tokens=ROOMY))
 
     pushed = agent.add_turn(
@@ -133,7 +133,7 @@ def test_add_turn_stores_the_picture_the_reasoning_and_the_action(agents: Contex
     assert agent.messages() == [
         {
             "role": "user",
-            "content": [{"type": "text", "text": "Where is it?"}, picture(data_url(THUMBNAIL))],
+            "content": [{"type": "text", "text": "Where is it?"}, image(data_url(THUMBNAIL))],
         },
         {"role": "assistant", "content": "The tumour is left.\n\nAction: crop"},
     ]
@@ -141,7 +141,7 @@ def test_add_turn_stores_the_picture_the_reasoning_and_the_action(agents: Contex
     assert turn.metadata == {"reasoning": "The tumour is left.", "action": "crop"}
 
 
-def test_a_picture_is_given_as_bytes_base64_a_file_or_an_url(
+def test_an_image_is_given_as_bytes_base64_a_file_or_an_url(
     agents: ContextClient, tmp_path: Path
 ) -> None:
     agent = agents.manager("nav", Policy.image_history(max_tokens=ROOMY))
@@ -149,8 +149,8 @@ def test_a_picture_is_given_as_bytes_base64_a_file_or_an_url(
     file.write_bytes(THUMBNAIL)
     there = "https://example.com/crop.png"
 
-    for image in (THUMBNAIL, base64.b64encode(THUMBNAIL).decode(), file, str(file)):
-        agent.add_turn(image=image, reasoning="I look", action="wait")
+    for given in (THUMBNAIL, base64.b64encode(THUMBNAIL).decode(), file, str(file)):
+        agent.add_turn(image=given, reasoning="I look", action="wait")
     agent.add_turn(image=data_url(THUMBNAIL), reasoning="I look", action="wait")
     agent.add_turn(image=there, reasoning="I look", action="wait")
 
@@ -197,7 +197,7 @@ def test_a_region_is_kept_with_its_turn(agents: ContextClient, region: object, k
     assert caption.startswith("Here is the region ")
 
 
-def test_a_picture_without_a_word_waits_for_the_agents_answer(agents: ContextClient) -> None:
+def test_an_image_without_a_word_waits_for_the_agents_answer(agents: ContextClient) -> None:
     agent = agents.manager("nav", Policy.image_history(max_tokens=ROOMY))
 
     agent.add_turn(image=THUMBNAIL)
@@ -208,7 +208,7 @@ def test_a_picture_without_a_word_waits_for_the_agents_answer(agents: ContextCli
     assert roles(agent.messages()) == ["user", "assistant"]
 
 
-def test_a_step_without_a_picture_keeps_user_and_assistant_alternating(
+def test_a_step_without_an_image_keeps_user_and_assistant_alternating(
     agents: ContextClient,
 ) -> None:
     agent = agents.manager("nav", Policy.image_history(max_tokens=ROOMY))
@@ -224,7 +224,7 @@ def test_a_step_without_a_picture_keeps_user_and_assistant_alternating(
 @pytest.mark.parametrize(
     ("wrong", "told"),
     [
-        ({"image": b"no picture"}, "10 bytes that are no PNG, JPEG"),
+        ({"image": b"not an img"}, "10 bytes that are no PNG, JPEG"),
         ({"image": b"RIFF\0\0\0\0WAVEfmt "}, "16 bytes that are no PNG"),
         ({"image": "/no/such/file.png"}, "no readable file of that name"),
         ({"image": "data:text/plain;base64,aGVsbG8="}, "no readable file of that name"),
@@ -267,7 +267,7 @@ def test_messages_alternate_between_user_and_assistant_after_the_system_prompt(
 # image history limit
 
 
-def test_without_a_limit_all_pictures_are_kept(agents: ContextClient) -> None:
+def test_without_a_limit_all_images_are_kept(agents: ContextClient) -> None:
     assert Policy.image_history().max_history_images is None
     agent = agents.manager("nav", Policy.image_history(max_tokens=ROOMY))
     navigate(agent, 9)
@@ -289,7 +289,7 @@ def test_the_thumbnail_and_the_last_five_crops_are_kept_at_step_ten(agents: Cont
     assert placeholders(messages) == [removed(number) for number in (1, 2, 3, 4)]
 
 
-def test_the_placeholder_stands_where_the_picture_was_and_every_word_stays(
+def test_the_placeholder_stands_where_the_image_was_and_every_word_stays(
     agents: ContextClient,
 ) -> None:
     agent = agents.manager("nav", Policy.image_history(max_tokens=ROOMY, max_history_images=1))
@@ -373,9 +373,9 @@ def test_a_read_before_any_worker_came_keeps_the_thumbnail_too(client: ContextCl
     for number in range(30):
         agent.add_turn(image=png(number), reasoning=f"I see part {number}", action="go")
         context = agent.read()
-        pictures = shown(context.messages)
-        assert pictures[0] == data_url(png(0))
-        assert pictures[-1] == data_url(png(number))
+        images = shown(context.messages)
+        assert images[0] == data_url(png(0))
+        assert images[-1] == data_url(png(number))
         assert context.tokens <= 4000
 
     assert context.projection is not None
@@ -409,7 +409,7 @@ def test_a_trajectory_serialises_to_json_and_loads_back(agents: ContextClient) -
     assert [turn.seq for turn in trajectory.turns] == [1, 2, 3]
 
 
-def test_a_trajectory_has_every_picture_whatever_the_context_still_shows(
+def test_a_trajectory_has_every_image_whatever_the_context_still_shows(
     agents: ContextClient,
 ) -> None:
     policy = Policy.image_history(max_tokens=3000, max_history_images=1)
@@ -445,7 +445,7 @@ def test_the_trajectory_as_json_is_what_visualize_draws(
 # Beyond the specification
 
 
-def test_a_picture_costs_what_its_size_costs_and_never_its_base64(agents: ContextClient) -> None:
+def test_an_image_costs_what_its_size_costs_and_never_its_base64(agents: ContextClient) -> None:
     agent = agents.manager("nav", Policy.image_history(max_tokens=ROOMY))
     large = png(1, width=1024, height=1024, size=300_000)
 
@@ -457,7 +457,7 @@ def test_a_picture_costs_what_its_size_costs_and_never_its_base64(agents: Contex
     assert price < info.total_tokens < price + 40
 
 
-def test_a_picture_is_stored_once_and_no_compaction_carries_it(
+def test_an_image_is_stored_once_and_no_compaction_carries_it(
     agents: ContextClient, store: EmbeddedRedis
 ) -> None:
     agent = agents.manager("nav", Policy.image_history(max_tokens=ROOMY, max_history_images=1))
@@ -531,8 +531,8 @@ def test_a_real_navigation_keeps_its_thumbnail_and_its_newest_screenshots(
     settled(agents, "web")
 
     messages = agent.messages()
-    pictures = [as_url(step.image) for step in steps]
-    assert shown(messages) == [pictures[0], *pictures[-2:]]
+    images = [as_url(step.image) for step in steps]
+    assert shown(messages) == [images[0], *images[-2:]]
     assert placeholders(messages) == [removed(step) for step in range(1, len(steps) - 2)]
     assert roles(messages) == ["system", *["user", "assistant"] * len(steps)]
     spoken = [f"{step.reasoning}\n\nAction: {step.action}" for step in steps]

@@ -26,7 +26,7 @@ from turnmill import (
     UnknownSession,
 )
 from turnmill.contract.legality import violations
-from turnmill.embedded import EmbeddedRedis
+from turnmill.embedded_redis import EmbeddedRedis
 from turnmill_worker.tokens import count_message, count_messages, counter_for
 
 PROMPT = "You are a helpful assistant."

@@ -33,7 +33,7 @@ from pydantic_ai.models.function import AgentInfo, FunctionModel
 from tests.specifications.agents import settled
 from turnmill import AsyncContextClient, ContextClient, Policy
 from turnmill.contract.legality import violations
-from turnmill.embedded import EmbeddedRedis
+from turnmill.embedded_redis import EmbeddedRedis
 from turnmill.integrations.pydantic_ai import HistoryProcessor, history_processor
 from turnmill.integrations.pydantic_ai.messages import from_chat, to_chat
 from turnmill.integrations.pydantic_ai.restoring import restore
@@ -294,12 +294,12 @@ async def test_a_run_that_failed_is_repeated_without_a_double(
     assert asked == ["Are you there?", question(1)]
 
 
-async def test_a_picture_goes_through_redis_and_comes_back(
+async def test_an_image_goes_through_redis_and_comes_back(
     agents: ContextClient, async_agents: AsyncContextClient
 ) -> None:
     history = history_processor(async_agents, "ann")
-    picture = BinaryContent(PIXEL + bytes(4096), media_type="image/png")
-    said = [ModelRequest(parts=[UserPromptPart(["Look:", picture])])]
+    pushed = BinaryContent(PIXEL + bytes(4096), media_type="image/png")
+    said = [ModelRequest(parts=[UserPromptPart(["Look:", pushed])])]
 
     shown = await history.curate(said)
 
@@ -310,15 +310,13 @@ async def test_a_picture_goes_through_redis_and_comes_back(
     assert part.content[0] == "Look:"
     image = part.content[1]
     assert isinstance(image, BinaryContent)
-    assert (image.data, image.media_type) == (picture.data, "image/png")
+    assert (image.data, image.media_type) == (pushed.data, "image/png")
 
 
 def test_chat_messages_come_back_as_they_went() -> None:
-    picture = BinaryContent(PIXEL, media_type="image/png", vendor_metadata={"detail": "low"})
+    image = BinaryContent(PIXEL, media_type="image/png", vendor_metadata={"detail": "low"})
     history: list[ModelMessage] = [
-        ModelRequest(
-            parts=[UserPromptPart(["Look:", picture, ImageUrl("https://a.example/b.png")])]
-        ),
+        ModelRequest(parts=[UserPromptPart(["Look:", image, ImageUrl("https://a.example/b.png")])]),
         ModelResponse(parts=[TextPart("Two."), ToolCallPart("find_ship", '{"ship": "S1"}', "c1")]),
         ModelRequest(
             parts=[ToolReturnPart("find_ship", {"pier": 1}, "c1"), UserPromptPart("And?")]

@@ -30,7 +30,7 @@ from turnmill import (
 )
 from turnmill.contract.legality import violations
 from turnmill.contract.names import Namespace, SessionId
-from turnmill.embedded import EmbeddedRedis
+from turnmill.embedded_redis import EmbeddedRedis
 from turnmill_worker.archive import SqlArchive
 from turnmill_worker.ports.values import SessionRef
 

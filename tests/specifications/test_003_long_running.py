@@ -31,7 +31,7 @@ from turnmill import (
     UnknownSession,
 )
 from turnmill.contract.legality import violations
-from turnmill.embedded import EmbeddedRedis
+from turnmill.embedded_redis import EmbeddedRedis
 
 
 def question(number: int) -> str:

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from turnmill import ContextClient, Policy, SilentWaker
-from turnmill.embedded import EmbeddedRedis
+from turnmill.embedded_redis import EmbeddedRedis
 
 README = Path(__file__).parents[2] / "README.md"
 

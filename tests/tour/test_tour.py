@@ -11,7 +11,7 @@ import pytest
 from tests.processes import wait_until
 from turnmill import Context, ContextClient, Policy, SilentWaker, Turn, UnknownSession
 from turnmill.contract.legality import violations
-from turnmill.embedded import EmbeddedRedis
+from turnmill.embedded_redis import EmbeddedRedis
 
 SYSTEM = "You are a courier's assistant."
 

@@ -28,7 +28,7 @@ from turnmill import (
     Waker,
 )
 from turnmill.contract.results import Forgotten
-from turnmill.embedded import EmbeddedRedis
+from turnmill.embedded_redis import EmbeddedRedis
 
 
 def test_the_synchronous_client(client: ContextClient) -> None:

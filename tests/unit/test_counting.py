@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from turnmill_worker.pipeline.count import CountedOnce, counting
+from turnmill_worker.pipeline.count_turns import CountedOnce, counting
 
 
 class Words:

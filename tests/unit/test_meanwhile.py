@@ -7,7 +7,7 @@ from functools import cache
 
 import pytest
 
-from turnmill_worker.ports.overlap import meanwhile, waiting_begins
+from turnmill_worker.ports.work_while_waiting import meanwhile, waiting_begins
 
 
 def test_it_is_done_once_by_the_thread_that_waits() -> None:

@@ -9,7 +9,7 @@ import pytest
 import redis
 
 from turnmill import ContextClient
-from turnmill.embedded import EmbeddedRedis
+from turnmill.embedded_redis import EmbeddedRedis
 
 
 @pytest.fixture(scope="module")

@@ -11,7 +11,7 @@ import redis
 
 from tests.processes import WorkerProcess
 from turnmill import ContextClient, SilentWaker
-from turnmill.embedded import EmbeddedRedis
+from turnmill.embedded_redis import EmbeddedRedis
 
 
 @pytest.fixture(scope="module")

@@ -18,7 +18,7 @@ from turnmill import ArchiveUnavailable, ContextClient, Policy
 from turnmill.contract.jobs import ARCHIVE
 from turnmill.contract.names import Namespace, SessionId
 from turnmill.contract.trajectory import Trajectory
-from turnmill.embedded import EmbeddedRedis
+from turnmill.embedded_redis import EmbeddedRedis
 from turnmill_worker.archive.store import SqlArchive
 from turnmill_worker.ports.records import Removed
 from turnmill_worker.ports.values import SessionRef

@@ -26,7 +26,7 @@ from turnmill.contract import jobs
 from turnmill.contract.codec import decode_json
 from turnmill.contract.keys import ask_keys
 from turnmill.contract.names import Namespace
-from turnmill.embedded import EmbeddedRedis
+from turnmill.embedded_redis import EmbeddedRedis
 from turnmill.requests import ask
 
 pytestmark = pytest.mark.worker

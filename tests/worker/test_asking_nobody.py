@@ -15,7 +15,7 @@ from turnmill import (
 )
 from turnmill.contract import jobs
 from turnmill.contract.names import Namespace
-from turnmill.embedded import EmbeddedRedis
+from turnmill.embedded_redis import EmbeddedRedis
 from turnmill.requests import ask
 
 pytestmark = pytest.mark.worker

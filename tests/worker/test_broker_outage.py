@@ -14,7 +14,7 @@ import redis
 from tests.processes import WorkerProcess, wait_until
 from tests.worker.harness import SMALL, chat, push_all, settled, stored
 from turnmill import AsyncContextClient, ContextClient
-from turnmill.embedded import EmbeddedRedis, free_port
+from turnmill.embedded_redis import EmbeddedRedis, free_port
 from turnmill.wake import CeleryWaker
 
 pytestmark = pytest.mark.worker

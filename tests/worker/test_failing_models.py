@@ -14,7 +14,7 @@ from tests.processes import WorkerProcess, wait_until
 from tests.worker.harness import chat, push_all
 from turnmill import ContextClient, Policy
 from turnmill.contract.keys import endpoint_hash, endpoint_keys
-from turnmill.embedded import EmbeddedRedis
+from turnmill.embedded_redis import EmbeddedRedis
 from turnmill.testing import FakeEndpoint, Fault
 from turnmill_worker.store.model_gates import place_of
 

@@ -20,7 +20,7 @@ from tests.worker.harness import (
     stored,
 )
 from turnmill import ContextClient, Policy, UnknownSession
-from turnmill.embedded import EmbeddedRedis
+from turnmill.embedded_redis import EmbeddedRedis
 
 pytestmark = pytest.mark.worker
 

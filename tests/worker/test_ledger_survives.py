@@ -13,7 +13,7 @@ from tests.worker.harness import Events, keys_of, send, settled
 from turnmill import ContextClient, Policy
 from turnmill.contract import jobs
 from turnmill.contract.codec import encode_json
-from turnmill.embedded import EmbeddedRedis
+from turnmill.embedded_redis import EmbeddedRedis
 from turnmill.testing import FakeEndpoint
 
 pytestmark = pytest.mark.worker

@@ -15,10 +15,10 @@ from tests.worker.harness import Events, JsonMessage, chat, settled
 from turnmill import Context, ContextClient, Policy
 from turnmill.contract.legality import violations
 from turnmill.contract.outcomes import Compaction
-from turnmill.embedded import EmbeddedRedis
+from turnmill.embedded_redis import EmbeddedRedis
 from turnmill.testing import FAULTS, FakeEndpoint, Fault
 from turnmill.testing.model import INJECTED, write
-from turnmill_worker.pipeline.count import counting
+from turnmill_worker.pipeline.count_turns import counting
 from turnmill_worker.tokens import counter_for
 
 pytestmark = pytest.mark.worker

@@ -11,7 +11,7 @@ from tests.processes import WorkerProcess, wait_until
 from tests.worker.harness import SMALL, Events, chat, keys_of, push_all, settled
 from turnmill import ContextClient, SilentWaker
 from turnmill.contract.keys import SessionKeys
-from turnmill.embedded import EmbeddedRedis
+from turnmill.embedded_redis import EmbeddedRedis
 
 pytestmark = pytest.mark.worker
 

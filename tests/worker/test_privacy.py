@@ -37,7 +37,7 @@ from turnmill import (
 )
 from turnmill.contract.keys import commits_channel
 from turnmill.contract.names import Namespace
-from turnmill.embedded import EmbeddedRedis
+from turnmill.embedded_redis import EmbeddedRedis
 from turnmill.testing import FakeEndpoint, Fault
 
 pytestmark = pytest.mark.worker
@@ -46,7 +46,7 @@ MARK = "xqmark"
 """The beginning of every word that must not get out; what follows says where it was."""
 
 PIXELS = "eHFtYXJr" * 8
-"""The mark in base64: an inline picture's data."""
+"""The mark in base64: an inline image's data."""
 
 
 def _marked_call(at: int) -> list[dict[str, Any]]:
@@ -78,14 +78,14 @@ def _marked_turns() -> list[dict[str, Any]]:
         named = {**message, "name": f"{MARK}-name", f"{MARK}_field": f"{MARK}-value"}
         turns.append({"messages": [named], "metadata": {f"{MARK}-meta": f"{MARK}-data"}})
         turns.append({"messages": _marked_call(at)})
-    picture = [
+    image = [
         {"type": "text", "text": f"{MARK}-caption"},
         {
             "type": "image_url",
             "image_url": {"url": f"data:image/png;base64,{PIXELS}", "detail": "low"},
         },
     ]
-    turns.insert(3, {"messages": [{"role": "user", "content": picture}], "pinned": True})
+    turns.insert(3, {"messages": [{"role": "user", "content": image}], "pinned": True})
     turns.insert(5, {"messages": [{"role": "developer", "content": f"{MARK}-developer"}]})
     return turns
 

@@ -24,7 +24,7 @@ from tests.worker.harness import (
 )
 from turnmill import ContextClient
 from turnmill.contract.jobs import COMPACT, ESTIMATE, SUMMARIZE
-from turnmill.embedded import EmbeddedRedis
+from turnmill.embedded_redis import EmbeddedRedis
 
 pytestmark = pytest.mark.worker
 

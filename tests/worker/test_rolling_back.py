@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 import redis
 
-from tests.pictures import png, showing
+from tests.image_parts import png, showing
 from tests.processes import WorkerProcess, wait_until
 from tests.worker.harness import (
     ROLLING,
@@ -27,7 +27,7 @@ from tests.worker.harness import (
 )
 from turnmill import ContextClient, NoCheckpoint, Policy
 from turnmill.contract.trajectory import Trajectory
-from turnmill.embedded import EmbeddedRedis
+from turnmill.embedded_redis import EmbeddedRedis
 
 pytestmark = pytest.mark.worker
 
@@ -214,13 +214,13 @@ def test_a_rolled_back_session_is_compacted_again_when_it_grows(client: ContextC
 
 
 @pytest.mark.usefixtures("rolling")
-def test_pictures_of_restored_turns_are_shown_again(client: ContextClient) -> None:
-    pictures = [png(seed) for seed in range(6)]
+def test_images_of_restored_turns_are_shown_again(client: ContextClient) -> None:
+    images = [png(seed) for seed in range(6)]
     client.open("s", Policy(max_tokens=20_000, max_history_images=1, checkpoint_interval=0))
-    client.push_many([("s", showing(data)) for data in pictures[:2]])
+    client.push_many([("s", showing(data)) for data in images[:2]])
     client.checkpoint("s", name="here")
     before = client.read("s").messages
-    client.push_many([("s", showing(data)) for data in pictures[2:]])
+    client.push_many([("s", showing(data)) for data in images[2:]])
     client.summarize("s")
     wait_until(lambda: _counted(client))
 

@@ -15,7 +15,7 @@ from turnmill import ContextClient, SilentWaker
 from turnmill.contract.jobs import SWEEP
 from turnmill.contract.keys import NAMESPACES, SHARDS, shard_keys
 from turnmill.contract.names import Namespace
-from turnmill.embedded import EmbeddedRedis
+from turnmill.embedded_redis import EmbeddedRedis
 
 pytestmark = pytest.mark.worker
 

@@ -14,7 +14,7 @@ from tests.worker.harness import Events, chat, push_all, send
 from turnmill import ContextClient, Policy
 from turnmill.contract.jobs import SUMMARIZE
 from turnmill.contract.keys import WAITING
-from turnmill.embedded import EmbeddedRedis
+from turnmill.embedded_redis import EmbeddedRedis
 from turnmill.testing import FakeEndpoint
 
 pytestmark = pytest.mark.worker

@@ -15,7 +15,7 @@ from tests.worker.harness import ROLLING, SMALL, Events, chat, keys_of, push_all
 from turnmill import ContextClient, Policy
 from turnmill.contract.jobs import COMPACT, ESTIMATE, SUMMARIZE
 from turnmill.contract.outcomes import Outcome
-from turnmill.embedded import EmbeddedRedis
+from turnmill.embedded_redis import EmbeddedRedis
 
 pytestmark = [pytest.mark.worker, pytest.mark.usefixtures("worker")]
 

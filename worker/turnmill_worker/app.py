@@ -14,7 +14,7 @@ from kombu import Exchange, Queue
 from turnmill.contract import jobs
 from turnmill.contract.scripts import load_script
 from turnmill_worker import tasks, wiring
-from turnmill_worker.background.presence import Announcement
+from turnmill_worker.background.summarizer_presence import Announcement
 from turnmill_worker.background.sweep import SweepThread
 from turnmill_worker.errors import InvalidSettings
 from turnmill_worker.store import lua

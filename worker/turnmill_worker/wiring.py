@@ -18,25 +18,25 @@ from redis.retry import Retry
 from turnmill.contract.policy import Policy
 from turnmill.transport import connection_options
 from turnmill_worker.archive.lazy import LazyArchive
-from turnmill_worker.background.hints import CeleryHints
-from turnmill_worker.background.presence import Announcement
+from turnmill_worker.background.celery_hints import CeleryHints
+from turnmill_worker.background.summarizer_presence import Announcement
 from turnmill_worker.background.sweep import Sweeper, SweepThread
 from turnmill_worker.grounding.embeddings import OpenAiEmbedder
 from turnmill_worker.grounding.hybrid import HybridSearch
 from turnmill_worker.grounding.service import GroundingService
 from turnmill_worker.pipeline.archive import Archiving
 from turnmill_worker.pipeline.batch import Batching
-from turnmill_worker.pipeline.stages import Pipeline
+from turnmill_worker.pipeline.compact import Pipeline
 from turnmill_worker.ports.models import Summarizer
 from turnmill_worker.requests.dispatch import Answering
 from turnmill_worker.requests.export import Exporting
 from turnmill_worker.requests.rollback import Rollback
 from turnmill_worker.settings import Settings, load_settings
+from turnmill_worker.store.agent_requests import RedisQuestions
 from turnmill_worker.store.batch_notes import RedisBatchNotes
 from turnmill_worker.store.earlier_states import RedisStates
 from turnmill_worker.store.model_gates import RedisGates, place_of
 from turnmill_worker.store.outgoing import RedisOutgoing
-from turnmill_worker.store.questions import RedisQuestions
 from turnmill_worker.store.sessions import RedisSessions
 from turnmill_worker.store.waiting_list import RedisWaiting
 from turnmill_worker.summarizers.extractive.summarizer import ExtractiveSummarizer

@@ -157,7 +157,7 @@ def removed_line(removed: Removed) -> str:
     """How many rows of each kind, in words."""
     return (
         f"{count(removed.turns, 'turn')}, {count(removed.compactions, 'compaction')}, "
-        f"{count(removed.views, 'managed view')}, {count(removed.blobs, 'picture')}, "
+        f"{count(removed.views, 'managed view')}, {count(removed.blobs, 'image')}, "
         f"{removed.memories:,} memor{'y' if removed.memories == 1 else 'ies'}"
     )
 

@@ -46,7 +46,7 @@ def transcript(
     namespace: NamespaceName = "default",
 ) -> None:
     """Print a session from its first turn on as markdown, complete whatever was compacted."""
-    from turnmill.transcript import markdown  # noqa: PLC0415
+    from turnmill.markdown_transcript import markdown  # noqa: PLC0415
 
     found = whole(Target(redis_url, broker_url, namespace), session, timeout)
     _give(markdown(found), found, output)

@@ -11,8 +11,8 @@ from random import Random
 
 from turnmill import Context
 from turnmill.contract.context import JsonMessage
-from turnmill_cli.demo.desk import Desk, Talk
 from turnmill_cli.demo.tasks import TASKS
+from turnmill_cli.demo.workbench import Desk, Talk
 
 __all__ = ["ScriptedAgent"]
 

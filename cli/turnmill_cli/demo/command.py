@@ -55,7 +55,7 @@ def demo(
     from turnmill import Policy  # noqa: PLC0415
     from turnmill_cli.demo.agents import ScriptedAgent  # noqa: PLC0415
     from turnmill_cli.demo.before_after import most_telling, show_compaction  # noqa: PLC0415
-    from turnmill_cli.local.pipeline import local_pipeline  # noqa: PLC0415
+    from turnmill_cli.local.pipeline_processes import local_pipeline  # noqa: PLC0415
     from turnmill_cli.output import print_note  # noqa: PLC0415
     from turnmill_cli.replay.performance import Performance, perform, progress  # noqa: PLC0415
 

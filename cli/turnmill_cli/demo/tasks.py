@@ -6,8 +6,8 @@ import re
 from collections.abc import Callable
 from random import Random
 
-from turnmill_cli.demo.desk import Call, Desk, Talk
 from turnmill_cli.demo.tools import packages
+from turnmill_cli.demo.workbench import Call, Desk, Talk
 
 __all__ = ["TASKS", "Task"]
 

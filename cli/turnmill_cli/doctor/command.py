@@ -11,7 +11,7 @@ import typer
 from turnmill_cli.archive_database import ArchiveUrl, DataDir
 from turnmill_cli.doctor.archive_checks import examine_archive, examine_templates
 from turnmill_cli.doctor.checks import Check, examine
-from turnmill_cli.doctor.health_checks import examine_health
+from turnmill_cli.doctor.parked_and_endpoint_checks import examine_health
 from turnmill_cli.options import (
     DEFAULT_REDIS_URL,
     BrokerUrl,

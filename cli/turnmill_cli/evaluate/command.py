@@ -27,7 +27,7 @@ def _extractive() -> Summarizer:
 
 def _openai() -> Summarizer:
     """The model a worker would ask with the same environment."""
-    from turnmill_cli.evaluate.model import model_of  # noqa: PLC0415
+    from turnmill_cli.evaluate.model_retries import model_of  # noqa: PLC0415
     from turnmill_worker.errors import InvalidSettings  # noqa: PLC0415
     from turnmill_worker.settings import load_settings  # noqa: PLC0415
 

@@ -83,7 +83,7 @@ def economy(
     price: Price,
 ) -> Economy:
     """What the pipeline's ladder of this name sends and costs over these sessions."""
-    from turnmill_worker.pipeline.count import counting  # noqa: PLC0415
+    from turnmill_worker.pipeline.count_turns import counting  # noqa: PLC0415
 
     count = counting(writing.counter)
     quality = 0.0 if strategy == "window" else Policy().quality_threshold

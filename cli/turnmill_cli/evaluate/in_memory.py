@@ -13,9 +13,9 @@ from turnmill.contract.policy import Policy
 from turnmill.contract.render import render, system_message
 from turnmill.projection import project
 from turnmill_cli.evaluate.methods import Writing
-from turnmill_worker.compaction.demands import demands
+from turnmill_worker.compaction.count_limits import demands
 from turnmill_worker.compaction.snapshot import Count, LoggedTurn, Snapshot
-from turnmill_worker.compaction.strategies.rungs import plan as plan_compaction
+from turnmill_worker.compaction.strategies.choose import plan as plan_compaction
 from turnmill_worker.errors import SummaryRejected
 from turnmill_worker.pipeline.decide import Skip, decide
 from turnmill_worker.pipeline.draft import Draft

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from turnmill.contract.context import SummaryEvent
 from turnmill.contract.render import event_text
-from turnmill_cli.evaluate.wording import Record, text_of
+from turnmill_cli.evaluate.kept_words import Record, text_of
 
 if TYPE_CHECKING:
     from turnmill_worker.compaction.ledger.selection import Fact
@@ -144,7 +144,7 @@ class Writing:
 
         A refused text changes nothing.
         """
-        from turnmill_worker.compaction.ledger.beside import facts_after, reserve, shown_beside  # noqa: PLC0415
+        from turnmill_worker.compaction.ledger.budget import facts_after, reserve, shown_beside  # noqa: PLC0415
         from turnmill_worker.compaction.plan import SummaryRequest  # noqa: PLC0415
 
         count = self.counter.count

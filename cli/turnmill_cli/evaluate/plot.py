@@ -1,4 +1,4 @@
-"""An evaluation as a picture: survival by budget, and by compactions gone through."""
+"""An evaluation as an image: survival by budget, and by compactions gone through."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _HEIGHT: Final = 3.2
 
 
 def check(path: Path) -> None:
-    """Return when a picture can be drawn there.
+    """Return when an image can be drawn there.
 
     Raises:
         CommandFailed: another format, no such folder, or nothing to draw with.
@@ -38,7 +38,7 @@ def check(path: Path) -> None:
 
 
 def draw(found: Evaluation, path: Path) -> None:
-    """Write the picture, PNG or SVG by its name."""
+    """Write the image, PNG or SVG by its name."""
     import matplotlib as mpl  # noqa: PLC0415
     from matplotlib.figure import Figure  # noqa: PLC0415
 

@@ -10,7 +10,7 @@ from rich.table import Table
 
 from turnmill_cli.evaluate.economy import Economy
 from turnmill_cli.evaluate.metrics import Mean
-from turnmill_cli.evaluate.probes import KINDS, Probes
+from turnmill_cli.evaluate.planted_facts import KINDS, Probes
 
 __all__ = ["Evaluation", "tables"]
 

@@ -11,13 +11,13 @@ from turnmill_cli.evaluate.entities import VALUES
 from turnmill_cli.evaluate.in_memory import POLICIES
 from turnmill_cli.evaluate.methods import METHODS, Writing, method
 from turnmill_cli.evaluate.metrics import Mean
-from turnmill_cli.evaluate.probes import host, probe
+from turnmill_cli.evaluate.planted_facts import host, probe
 from turnmill_cli.evaluate.report import Evaluation
 from turnmill_cli.evaluate.survival import DataSet, load, survival
 from turnmill_cli.output import CommandFailed
 from turnmill_cli.replay.performance import progress
 from turnmill_worker.errors import SummarizerFailed
-from turnmill_worker.pipeline.count import counting
+from turnmill_worker.pipeline.count_turns import counting
 from turnmill_worker.ports.models import Summarizer
 from turnmill_worker.summarizers.openai.prices import Price, load_prices
 from turnmill_worker.tokens import counter_for

@@ -14,11 +14,11 @@ from typing import Annotated
 
 import typer
 
-from turnmill.embedded import EmbeddedRedis
+from turnmill.embedded_redis import EmbeddedRedis
 from turnmill_cli.archive_database import UP_DATA_DIR
 from turnmill_cli.broker import BrokerView
-from turnmill_cli.local import processes as specs
-from turnmill_cli.local.children import tethered
+from turnmill_cli.local import child_commands as specs
+from turnmill_cli.local.child_process import tethered
 from turnmill_cli.local.lock import locked
 from turnmill_cli.local.status import StatusReader
 from turnmill_cli.local.stop_signals import StopSignals

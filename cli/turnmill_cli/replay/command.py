@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from turnmill import Context, Policy
     from turnmill.contract.context import JsonMessage
     from turnmill_cli.conversations import Conversation
-    from turnmill_cli.local.pipeline import LocalPipeline
+    from turnmill_cli.local.pipeline_processes import LocalPipeline
     from turnmill_cli.replay.scorecard import Scorecard
 
 __all__ = ["Reader", "register", "report"]
@@ -198,7 +198,7 @@ def report(card: Scorecard, *, title: str, as_json: bool, dead: list[str]) -> No
 @contextmanager
 def _pipeline(redis_url: str, workers: int) -> Iterator[LocalPipeline]:
     """The pipeline at this URL, or one that lives as long as the block."""
-    from turnmill_cli.local.pipeline import LocalPipeline, local_pipeline  # noqa: PLC0415
+    from turnmill_cli.local.pipeline_processes import LocalPipeline, local_pipeline  # noqa: PLC0415
     from turnmill_cli.options import check_redis_url  # noqa: PLC0415
 
     if redis_url:

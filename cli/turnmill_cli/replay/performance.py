@@ -15,7 +15,7 @@ from functools import partial
 
 from turnmill import AsyncContextClient, Policy
 from turnmill_cli.output import CommandFailed, stderr
-from turnmill_cli.replay import settling as aftermath
+from turnmill_cli.replay import settle as aftermath
 from turnmill_cli.replay.agents import Agent, Replay, Run
 from turnmill_cli.replay.promises import TokenCache
 from turnmill_cli.replay.scorecard import Scorecard, score

@@ -16,7 +16,7 @@ from typing import Literal, NamedTuple
 from turnmill.contract.context import Context, JsonMessage
 from turnmill.contract.legality import violations
 from turnmill.contract.render import receipt_message
-from turnmill_cli.replay.shown_as import is_shown, is_stub
+from turnmill_cli.replay.message_match import is_shown, is_stub
 
 __all__ = [
     "Checked",

@@ -15,7 +15,7 @@ from turnmill_cli.visualize.sawtooth import Drop, Sawtooth
 __all__ = ["Card", "Part", "Shortened", "cards"]
 
 _DOES = {
-    "images": "Older pictures gave way to a short note each.",
+    "images": "Older images gave way to a short note each.",
     "elide": "Bulky older tool results gave way to a short note each.",
     "window": "The oldest turns were left out; a receipt says which.",
     "rolling": "Older turns gave way to a summary, written anew from the last one and these turns.",

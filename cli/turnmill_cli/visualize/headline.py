@@ -28,8 +28,8 @@ def sentences(trajectory: Trajectory, saw: Sawtooth, fates: Fates) -> Iterator[s
     """What a newcomer should know first."""
     pushed = sum(weight.tokens for weight in weights(trajectory).values())
     about = "" if _all_counted(trajectory) else "about "
-    pictures = sum(map(_pictures, trajectory.turns))
-    shown = f" with {number(pictures, 'picture')}" if pictures else ""
+    images = sum(map(_images, trajectory.turns))
+    shown = f" with {number(images, 'image')}" if images else ""
     turns = number(len(trajectory.turns), "turn")
     yield f"The agent pushed {turns}{shown}: {about}{pushed:,} tokens."
     if not trajectory.turns:
@@ -64,7 +64,7 @@ def _parts(trajectory: Trajectory, fates: Fates) -> str:
     return f"{', '.join(reads[:-1])} and {reads[-1]}" if reads[1:] else reads[0]
 
 
-def _pictures(turn: TrajectoryTurn) -> int:
+def _images(turn: TrajectoryTurn) -> int:
     contents = [message.get("content") for message in turn.messages]
     parts = [part for content in contents if isinstance(content, list) for part in content]
     return sum(isinstance(part, dict) and part.get("type") == "image_url" for part in parts)

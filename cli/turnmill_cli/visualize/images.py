@@ -1,4 +1,4 @@
-"""Pictures a page may show: bytes it carries itself, each of them once."""
+"""Images a page may show: bytes it carries itself, each of them once."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ import re
 from dataclasses import dataclass
 from typing import Any
 
-from turnmill.contract.images.cost import ImageRef, is_base64
 from turnmill.contract.images.size import dimensions
+from turnmill.contract.images.token_cost import ImageRef, is_base64
 from turnmill_cli.visualize.safe_text import size, visible
 
-__all__ = ["Album", "Picture"]
+__all__ = ["Album", "Image"]
 
 _SHOWABLE = re.compile(r"data:(image/[\w.+-]{1,60})(?:;[\w.+-]+=[\w.+-]+){0,4};base64,")
 _HEAD_CHARS = 65_536  # a multiple of four
@@ -19,8 +19,8 @@ _MOST_URL = 200
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Picture:
-    """One picture where it is shown.
+class Image:
+    """One image where it is shown.
 
     Attributes:
         url: its data URL where it is shown first; ``""`` where it is shown again, or cannot be.
@@ -39,46 +39,46 @@ class Picture:
 
 
 class Album:
-    """The pictures of one page; remembers which it carries already."""
+    """The images of one page; remembers which it carries already."""
 
     def __init__(self) -> None:
-        self._first: dict[str, Picture] = {}
+        self._first: dict[str, Image] = {}
 
-    def picture(self, url: Any, where: str) -> Picture:
-        """The picture at this URL, shown at a place such as ``turn 7``.
+    def image(self, url: Any, where: str) -> Image:
+        """The image at this URL, shown at a place such as ``turn 7``.
 
-        Only pictures carried inline are shown: a page must not ask any server for anything.
+        Only images carried inline are shown: a page must not ask any server for anything.
         """
         head = _SHOWABLE.match(url) if isinstance(url, str) else None
         if head is None or not is_base64(url[head.end() :]):
-            return Picture(about=_unshown(url))
+            return Image(about=_unshown(url))
         first = self._first.get(url)
         if first is not None:
-            return Picture(
+            return Image(
                 id=first.id,
                 where=first.where,
                 width=first.width,
                 height=first.height,
                 about=first.about,
             )
-        made = self._first[url] = _shown(url, head, f"picture-{len(self._first) + 1}", where)
-        return Picture(url=url, id=made.id, width=made.width, height=made.height, about=made.about)
+        made = self._first[url] = _shown(url, head, f"image-{len(self._first) + 1}", where)
+        return Image(url=url, id=made.id, width=made.width, height=made.height, about=made.about)
 
 
-def _shown(url: str, head: re.Match[str], name: str, where: str) -> Picture:
+def _shown(url: str, head: re.Match[str], name: str, where: str) -> Image:
     data = binascii.a2b_base64(url[head.end() : head.end() + _HEAD_CHARS])
     width, height = dimensions(data) or (0, 0)
     sides = f", {width}×{height} pixels" if width else ""
     about = f"{head[1]}{sides}, {size((len(url) - head.end()) * 3 // 4)}"
-    return Picture(id=name, where=where, width=width, height=height, about=about)
+    return Image(id=name, where=where, width=width, height=height, about=about)
 
 
 def _unshown(url: Any) -> str:
     if not isinstance(url, str):
-        return "picture without an address"
+        return "image without an address"
     ref = ImageRef.parse(url)
     if ref is not None:
-        return f"picture, {ref.media_type}, {ref.width}×{ref.height} pixels, not part of this file"
+        return f"image, {ref.media_type}, {ref.width}×{ref.height} pixels, not part of this file"
     if url.startswith("data:"):
         kind = visible(url[5:65].partition(",")[0].partition(";")[0]) or "of no stated type"
         return f"not shown: data of type {kind}, {len(url):,} characters"

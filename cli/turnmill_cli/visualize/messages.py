@@ -1,4 +1,4 @@
-"""Messages as a page shows them: texts, pictures, calls and results, each recognizable."""
+"""Messages as a page shows them: texts, images, calls and results, each recognizable."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from turnmill.contract.context import JsonMessage
-from turnmill_cli.visualize.images import Album, Picture
+from turnmill_cli.visualize.images import Album, Image
 from turnmill_cli.visualize.safe_text import Text, as_json, brief, laid_out, text
 
 __all__ = ["Piece", "Shown", "Speaker"]
@@ -25,10 +25,10 @@ class Piece:
         label: what stands before it, such as a function's name.
     """
 
-    kind: Literal["text", "code", "call", "picture"]
+    kind: Literal["text", "code", "call", "image"]
     label: str = ""
     text: Text | None = None
-    picture: Picture | None = None
+    image: Image | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -94,7 +94,7 @@ class Speaker:
             elif part.get("type") == "image_url":
                 image = part.get("image_url")
                 url = image.get("url") if isinstance(image, Mapping) else image
-                yield Piece(kind="picture", picture=self._album.picture(url, where))
+                yield Piece(kind="image", image=self._album.image(url, where))
             else:
                 yield _other(str(part.get("type", "part")), dict(part))
 

@@ -1,4 +1,4 @@
-// The page is complete without this: it shows repeated pictures, and unfolds what a link leads to.
+// The page is complete without this: it shows repeated images, and unfolds what a link leads to.
 "use strict";
 for (const image of document.querySelectorAll("img[data-same]")) {
   const first = document.getElementById(image.dataset.same);

@@ -15,7 +15,7 @@ from turnmill.contract.trajectory import Trajectory
 from turnmill_cli.visualize.chart import chart, is_dense
 from turnmill_cli.visualize.compactions import cards
 from turnmill_cli.visualize.context_now import reading
-from turnmill_cli.visualize.folding import stretches
+from turnmill_cli.visualize.folded_lists import stretches
 from turnmill_cli.visualize.headline import sentences, tiles
 from turnmill_cli.visualize.images import Album
 from turnmill_cli.visualize.messages import Speaker
@@ -39,7 +39,7 @@ def page(trajectory: Trajectory) -> str:
     saw = sawtooth(trajectory)
     fate = fates(trajectory, saw)
     album = Album()
-    # Turns first: they carry the pictures, and other places show these again.
+    # Turns first: they carry the images, and other places show these again.
     listed = list(entries(trajectory, saw, fate, Speaker(album)))
     commits = list(cards(trajectory, saw, Speaker(album)))
     context = list(reading(trajectory, fate, Speaker(album)))

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from turnmill.contract.codec import encode_json
 from turnmill.contract.context import JsonMessage
 from turnmill.contract.estimate import estimate_tokens, without_images
-from turnmill.contract.images.cost import DEFAULT_FORMULA, FORMULAS
+from turnmill.contract.images.token_cost import DEFAULT_FORMULA, FORMULAS
 from turnmill.contract.trajectory import Trajectory, TrajectoryTurn
 
 __all__ = ["Point", "estimated", "weights"]
@@ -51,6 +51,6 @@ def _saved(trajectory: Trajectory) -> dict[int, int]:
 
 
 def estimated(messages: Sequence[JsonMessage]) -> int:
-    """About how many tokens these messages are: 3.5 characters each, pictures by their size."""
-    text, pictures = without_images(encode_json(list(messages)), FORMULAS[DEFAULT_FORMULA])
-    return estimate_tokens(text.decode(errors="replace")) + pictures
+    """About how many tokens these messages are: 3.5 characters each, images by their size."""
+    text, images = without_images(encode_json(list(messages)), FORMULAS[DEFAULT_FORMULA])
+    return estimate_tokens(text.decode(errors="replace")) + images

@@ -32,8 +32,8 @@ from turnmill.contract.results import (
 )
 from turnmill.contract.trajectory import Trajectory
 from turnmill.contract.turns import DEFAULT_MAX_TURN_BYTES, TurnLike
-from turnmill.exact import exact_tokens
-from turnmill.images import DEFAULT_CACHE_BYTES, DEFAULT_MAX_IMAGE_BYTES, Pictures
+from turnmill.exact_tokens import exact_tokens
+from turnmill.images import DEFAULT_CACHE_BYTES, DEFAULT_MAX_IMAGE_BYTES, ImageCache
 from turnmill.requests import Ask, ask, look_s
 from turnmill.transport import ATTEMPTS, MAX_CONNECTIONS, backoff, connection_options, waker_for
 from turnmill.wake import HintCounts, Waker
@@ -51,9 +51,9 @@ class AsyncContextClient:
         broker: URL of the Celery broker the workers listen to, or a ``Waker``. By default the
             state store's URL; with a redis-py client, none: the sweep finds new turns in seconds.
         timeout_s: how long a call may take when Redis is slow or down.
-        max_turn_bytes: largest turn accepted, in bytes of JSON, its pictures apart.
-        max_image_bytes: largest pictures of one turn accepted, in bytes together.
-        image_cache_bytes: memory for pictures shown before, so that a read need not fetch them.
+        max_turn_bytes: largest turn accepted, in bytes of JSON, its images apart.
+        max_image_bytes: largest images of one turn accepted, in bytes together.
+        image_cache_bytes: memory for images shown before, so that a read need not fetch them.
 
     Every method raises ``StoreUnavailable`` within ``timeout_s`` while Redis is down, and works
     again when it is back. Pushes are retried safely: a turn has an id.
@@ -71,7 +71,7 @@ class AsyncContextClient:
         image_cache_bytes: int = DEFAULT_CACHE_BYTES,
     ) -> None:
         self._commands = Commands.of(namespace, max_turn_bytes, max_image_bytes)
-        self._pictures = Pictures(image_cache_bytes)
+        self._images = ImageCache(image_cache_bytes)
         self._waker = waker_for(redis, broker)
         self._registered = False
         self._owned = isinstance(redis, str)
@@ -181,7 +181,7 @@ class AsyncContextClient:
     async def read(self, session: str) -> Context:
         """The context as of now: never waits for a worker, never over the limit.
 
-        One round trip; a second one for pictures this client has not seen.
+        One round trip; a second one for images this client has not seen.
 
         Raises:
             UnknownSession: never opened nor pushed to, forgotten, or expired.
@@ -193,16 +193,16 @@ class AsyncContextClient:
         return replace(context, messages=inline_images(context.messages, urls)) if urls else context
 
     async def _look(self, session: str) -> tuple[Context, dict[str, str | None]]:
-        """The context with references for its pictures, and their data URLs by reference."""
+        """The context with references for its images, and their data URLs by reference."""
         commands = self._commands.read(session)
         reply = await self._pipeline(commands)
         while self._commands.is_torn(reply):
             reply = await self._pipeline(commands)
         context = self._commands.context(session, reply)
-        urls, unseen = self._pictures.seen(self._commands.pictures(reply, context))
+        urls, unseen = self._images.seen(self._commands.images(reply, context))
         if unseen:
             found = await self._pipeline(self._commands.fetch(session, unseen))
-            urls |= self._pictures.fetched(unseen, found)
+            urls |= self._images.fetched(unseen, found)
         return context, urls
 
     async def info(self, session: str) -> ContextInfo:
@@ -455,10 +455,10 @@ class AsyncContextClient:
             raise translate(error) from error
 
     async def _send(self, push: PushCall) -> Any:
-        """The push's reply; its pictures go first where Redis is not known to have them."""
-        unsent = self._pictures.unsent(push.pictures)
+        """The push's reply; its images go first where Redis is not known to have them."""
+        unsent = self._images.unsent(push.images)
         reply = await self._send_after(push, unsent) if unsent else await self._run(push.call)
-        if self._commands.lacks_pictures(reply):
+        if self._commands.lacks_images(reply):
             reply = await self._send_after(push, ())
         return reply
 
@@ -471,11 +471,11 @@ class AsyncContextClient:
     async def _push_chunk(
         self, pushes: Sequence[PushCall], keys: Collection[str] = ()
     ) -> list[Any]:
-        """Replies or errors; the pictures of these keys go first, or all there are.
+        """Replies or errors; the images of these keys go first, or all there are.
 
         All, where there are many turns: one sent again would come after those that followed it.
         """
-        keys = keys or {picture.key for push in pushes for picture in push.pictures}
+        keys = keys or {image.key for push in pushes for image in push.images}
         puts = self._commands.puts(pushes, keys)
         commands = [*puts, *self._commands.calls(pushes)]
         replies = await self._pipeline(commands, raise_on_error=False)
@@ -496,7 +496,7 @@ class AsyncContextClient:
     def _settle(self, push: PushCall, reply: Sequence[int]) -> Pushed:
         """Hint if the workers want it."""
         done, hint = self._commands.pushed(push, reply)
-        self._pictures.sent(push.pictures)
+        self._images.sent(push.images)
         if hint:
             self._waker.wake(self._commands.namespace, done.session)
         return done

@@ -21,8 +21,8 @@ from turnmill.contract.results import (
 )
 from turnmill.contract.trajectory import Trajectory
 from turnmill.contract.turns import TurnLike
-from turnmill.steps import Image, interaction, step
-from turnmill.transcript import markdown
+from turnmill.markdown_transcript import markdown
+from turnmill.turn_builders import Image, interaction, step
 
 if TYPE_CHECKING:
     from turnmill._async.client import AsyncContextClient
@@ -59,14 +59,14 @@ class AsyncContextManager:
         iteration: int | None = None,
         source: str | None = None,
     ) -> Pushed:
-        """Append a step: a user message with the picture, an assistant message with the rest.
+        """Append a step: a user message with the image, an assistant message with the rest.
 
-        ``image`` is bytes, base64, a file's path, or an URL. ``text`` comes before the picture:
+        ``image`` is bytes, base64, a file's path, or an URL. ``text`` comes before the image:
         the question, in the first step. ``source`` is what the trajectory is about. Without
         reasoning and action there is no assistant message yet.
 
         Raises:
-            InvalidTurn: the picture cannot be read, or there is nothing; nothing was stored.
+            InvalidTurn: the image cannot be read, or there is nothing; nothing was stored.
         """
         turn = step(
             image=image,

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from turnmill.commands.calls import Call, Command, translate
+from turnmill.commands.checkpointing import Remembering
 from turnmill.commands.opening import DEFAULT_NAME, Opening
 from turnmill.commands.parking import Parking
 from turnmill.commands.pushing import DEDUPE_WINDOW, PushCall, Pushing
 from turnmill.commands.reading import Reading
-from turnmill.commands.remembering import Remembering
 
 __all__ = [
     "DEDUPE_WINDOW",

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import redis
 
 from turnmill.commands.calls import LUA, Base, Call, Command
+from turnmill.context_view import DEFAULT_POLICY
 from turnmill.contract.context import (
     Pushed,
 )
@@ -24,10 +25,7 @@ from turnmill.contract.names import (
 )
 from turnmill.contract.scripts import load_script
 from turnmill.contract.turns import TurnLike, encode_turn, to_turn
-from turnmill.images import Picture, take_pictures
-from turnmill.view import (
-    DEFAULT_POLICY,
-)
+from turnmill.images import StoredImage, take_images
 
 __all__ = ["CHUNK", "CHUNK_BYTES", "DEDUPE_WINDOW", "PushCall", "Pushing"]
 
@@ -38,39 +36,39 @@ CHUNK = 500
 """Turns per pipeline of ``push_many``."""
 
 CHUNK_BYTES = 32 * 1024 * 1024
-"""Bytes of pictures per pipeline of ``push_many``."""
+"""Bytes of images per pipeline of ``push_many``."""
 
 PUT_MS = 300_000
-"""How long a picture stays that was put and never pushed."""
+"""How long an image stays that was put and never pushed."""
 
 
 class PushCall(NamedTuple):
-    """A push ready to be sent after its pictures, and what is needed to report it."""
+    """A push ready to be sent after its images, and what is needed to report it."""
 
     call: Call
     session: SessionId
     turn_id: str
-    pictures: tuple[Picture, ...] = ()
+    images: tuple[StoredImage, ...] = ()
 
 
 class Pushing(Base):
-    """Pushing turns with their pictures."""
+    """Pushing turns with their images."""
 
     def push(self, session: str, turn: TurnLike, turn_id: str | None = None) -> PushCall:
         """Append a turn; a turn without an id gets one, so that a retry cannot double it."""
         name, keys = self._keys(session)
-        value, pictures = take_pictures(to_turn(turn, turn_id=turn_id), keys.blob)
-        size = _bytes_of(pictures)
+        value, images = take_images(to_turn(turn, turn_id=turn_id), keys.blob)
+        size = _bytes_of(images)
         if size > self.max_image_bytes:
             raise TurnTooLarge(
-                f"turn: {size} bytes of pictures; at most {self.max_image_bytes} are allowed"
+                f"turn: {size} bytes of images; at most {self.max_image_bytes} are allowed"
             )
         messages, fields = encode_turn(value, max_bytes=self.max_turn_bytes)
         chosen = value.turn_id or os.urandom(16).hex()
         script = load_script(LUA, "push")
         words = script.call(
             keys,
-            [word for p in pictures for word in (p.ref.sha256, p.ref.media_type)],
+            [word for p in images for word in (p.ref.sha256, p.ref.media_type)],
             session=name,
             turn_id=chosen,
             messages=messages,
@@ -81,19 +79,19 @@ class Pushing(Base):
             checkpoint_every=DEFAULT_POLICY.checkpoint_interval,
             keep_checkpoints=DEFAULT_POLICY.keep_checkpoints,
         )
-        return PushCall(Call(script, words), name, chosen, pictures)
+        return PushCall(Call(script, words), name, chosen, images)
 
     def push_many(self, turns: Iterable[tuple[str, TurnLike]]) -> list[PushCall]:
         """One push per (session, turn); all are checked before any is sent."""
         calls = []
-        known: dict[str, Picture] = {}  # a picture in many turns is in memory once
+        known: dict[str, StoredImage] = {}  # an image in many turns is in memory once
         for at, (session, turn) in enumerate(turns):
             try:
                 push = self.push(session, turn)
             except InvalidInput as error:
                 raise type(error)(f"turns[{at}]: {error}") from None
-            pictures = tuple(known.setdefault(each.key, each) for each in push.pictures)
-            calls.append(push._replace(pictures=pictures))
+            images = tuple(known.setdefault(each.key, each) for each in push.images)
+            calls.append(push._replace(images=images))
         return calls
 
     @staticmethod
@@ -102,7 +100,7 @@ class Pushing(Base):
         chunk: list[PushCall] = []
         size = 0
         for push in pushes:
-            own = _bytes_of(push.pictures)
+            own = _bytes_of(push.images)
             if chunk and (len(chunk) == CHUNK or size + own > CHUNK_BYTES):
                 yield chunk
                 chunk, size = [], 0
@@ -113,11 +111,11 @@ class Pushing(Base):
 
     @staticmethod
     def puts(pushes: Sequence[PushCall], keys: Collection[str]) -> list[Command]:
-        """Puts the pictures of these keys, each once, to expire unless a push follows.
+        """Puts the images of these keys, each once, to expire unless a push follows.
 
-        Plain commands: a script would copy every picture into Lua and back, while others wait.
+        Plain commands: a script would copy every image into Lua and back, while others wait.
         """
-        found = {p.key: p.data for push in pushes for p in push.pictures if p.key in keys}
+        found = {p.key: p.data for push in pushes for p in push.images if p.key in keys}
         return [("SET", key, data, "NX", "PX", PUT_MS) for key, data in found.items()]
 
     @staticmethod
@@ -132,18 +130,18 @@ class Pushing(Base):
 
     @staticmethod
     def settled(replies: Sequence[Any], *, puts: int) -> list[Any]:
-        """The replies to pushes; for one that lacks a picture, why a picture was not put."""
+        """The replies to pushes; for one that lacks an image, why an image was not put."""
         refused = [reply for reply in replies[:puts] if isinstance(reply, redis.RedisError)]
         return [
             refused[0]
-            if refused and isinstance(reply, list) and Pushing.lacks_pictures(reply)
+            if refused and isinstance(reply, list) and Pushing.lacks_images(reply)
             else reply
             for reply in replies[puts:]
         ]
 
     @staticmethod
-    def lacks_pictures(reply: Sequence[Any]) -> bool:
-        """Whether nothing was stored, because Redis lacks a picture it was believed to have."""
+    def lacks_images(reply: Sequence[Any]) -> bool:
+        """Whether nothing was stored, because Redis lacks an image it was believed to have."""
         return bool(reply[0] == 0)
 
     @staticmethod
@@ -151,12 +149,12 @@ class Pushing(Base):
         """Where the turn went, and whether the workers want a hint.
 
         Raises:
-            StoreUnavailable: its pictures are not there, and it was not stored.
+            StoreUnavailable: its images are not there, and it was not stored.
         """
         seq, hint, duplicate, checkpoint = reply
         if not seq:
             raise StoreUnavailable(
-                "Redis lost the turn's pictures before the turn was there: does it evict keys?"
+                "Redis lost the turn's images before the turn was there: does it evict keys?"
             )
         done = Pushed(
             session=push.session,
@@ -168,5 +166,5 @@ class Pushing(Base):
         return done, bool(hint)
 
 
-def _bytes_of(pictures: Iterable[Picture]) -> int:
-    return sum(len(picture.data) for picture in pictures)
+def _bytes_of(images: Iterable[StoredImage]) -> int:
+    return sum(len(image.data) for image in images)

@@ -9,6 +9,7 @@ from dataclasses import replace
 from typing import Any, cast
 
 from turnmill.commands.calls import LUA, Base, Call, Command
+from turnmill.context_view import META_FIELDS, View, read_context, to_int
 from turnmill.contract.context import (
     EMPTY,
     Context,
@@ -17,8 +18,8 @@ from turnmill.contract.context import (
 from turnmill.contract.errors import (
     CorruptContext,
 )
-from turnmill.contract.images.cost import ImageRef
 from turnmill.contract.images.references import refs_of
+from turnmill.contract.images.token_cost import ImageRef
 from turnmill.contract.info import ContextInfo, Wait, Waits
 from turnmill.contract.keys import (
     NAMESPACES,
@@ -33,12 +34,6 @@ from turnmill.contract.names import (
 from turnmill.contract.render import render_head
 from turnmill.contract.results import Forgotten
 from turnmill.contract.scripts import load_script
-from turnmill.view import (
-    META_FIELDS,
-    View,
-    read_context,
-    to_int,
-)
 
 __all__ = ["Reading"]
 
@@ -82,13 +77,13 @@ class Reading(Base):
         return read_context(SessionId(session), reply)
 
     @staticmethod
-    def pictures(reply: Sequence[Any], context: Context) -> list[ImageRef]:
-        """The pictures a context shows; none is looked for where none was ever pushed."""
+    def images(reply: Sequence[Any], context: Context) -> list[ImageRef]:
+        """The images a context shows; none is looked for where none was ever pushed."""
         was_pushed = reply[0][META_FIELDS.index(b"pictures")] is not None
         return refs_of(context.messages) if was_pushed else []
 
     def fetch(self, session: str, refs: Sequence[ImageRef]) -> list[Command]:
-        """The bytes of pictures."""
+        """The bytes of images."""
         _, keys = self._keys(session)
         return [("GET", f"{keys.blob}{ref.sha256}") for ref in refs]
 

@@ -41,7 +41,7 @@ from typing import Any, Final
 from zlib import adler32
 
 from turnmill.contract.codec import decode_json, encode_json
-from turnmill.contract.images.cost import DEFAULT_FORMULA, FORMULAS, ImageFormula, part_tokens
+from turnmill.contract.images.token_cost import DEFAULT_FORMULA, FORMULAS, ImageFormula, part_tokens
 
 _SLACK: Final = 6
 _MARGIN: Final = 1.2
@@ -130,7 +130,7 @@ def bound_tokens(data: bytes) -> int:
 
     For the body of a turn (`{"messages":[...]}`, as JSON without ASCII escapes or spaces) it is
     of what the worker counts for its messages, reply priming included: quotes and field names pay
-    for the framing. Pictures carried inline are text here: see `bound_turn`.
+    for the framing. Images carried inline are text here: see `bound_turn`.
 
     Never more than `len(data)`. Takes some 5 microseconds per kilobyte, 3 milliseconds per
     megabyte, half as much again where there is text beyond ASCII; never raises.
@@ -156,17 +156,17 @@ def _floor(data: bytes) -> float:
 def bound_turn(body: bytes, formula: ImageFormula = FORMULAS[DEFAULT_FORMULA]) -> int:
     """Return an upper estimate of the tokens of a turn, or of one message, serialized as `body`.
 
-    As `bound_tokens`, but a picture costs what `formula` says for its size, as the worker counts
-    it, and its URL, inline or not, is not counted as text. A body without pictures is not parsed.
+    As `bound_tokens`, but an image costs what `formula` says for its size, as the worker counts
+    it, and its URL, inline or not, is not counted as text. A body without images is not parsed.
     """
     text, price = without_images(body, formula)
     return bound_tokens(text) + price
 
 
 def without_images(body: bytes, formula: ImageFormula) -> tuple[bytes, int]:
-    """Return a turn's body without its pictures' URLs, and what the pictures cost.
+    """Return a turn's body without its images' URLs, and what the images cost.
 
-    The same bytes when there are no pictures, or when they are no turn.
+    The same bytes when there are no images, or when they are no turn.
     """
     if _IMAGE not in body:
         return body, 0
@@ -179,7 +179,7 @@ def without_images(body: bytes, formula: ImageFormula) -> tuple[bytes, int]:
 
 
 def _image_parts(turn: Any) -> list[dict[str, Any]]:
-    """Return the pictures of a list of messages, of `{"messages": list}`, or of one message."""
+    """Return the images of a list of messages, of `{"messages": list}`, or of one message."""
     if isinstance(turn, dict):
         turn = turn.get("messages", [turn])
     messages = turn if isinstance(turn, list) else []
@@ -189,7 +189,7 @@ def _image_parts(turn: Any) -> list[dict[str, Any]]:
 
 
 def _priced(part: dict[str, Any], formula: ImageFormula) -> int:
-    """Return what the picture costs, having taken its URL out of `part`."""
+    """Return what the image costs, having taken its URL out of `part`."""
     price = part_tokens(part, formula)
     image = part.get("image_url")
     if isinstance(image, dict):

@@ -48,14 +48,14 @@ class ContextInfo:
             ``heuristic/…`` where a worker had no vocabulary; ``""`` before the first count.
         limits: the session's absolute limits.
         policy: as stored, or the default.
-        pending_bytes: of the JSON of turns no worker has counted yet, pictures left out.
+        pending_bytes: of the JSON of turns no worker has counted yet, images left out.
         total_messages: in the context, were it not projected, its system prompt counted in; stubs
             for calls that were never answered are not.
         turns_in_log: turns not yet covered.
         turns_covered: turns out of the log, and not in the archive yet.
         compactions: commits ever made.
         interactions: user requests after the watermark, each with what follows it.
-        images: pictures shown after the watermark.
+        images: images shown after the watermark.
         history_tokens: of every turn counted since the session began or was cleared.
         quality: the score of the last compaction, 0..1, or None before the first.
         settings: raised by one with every change of policy or system prompt.

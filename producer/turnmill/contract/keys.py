@@ -8,7 +8,7 @@ ACL for the agents of one namespace is ``~turnmill:{<namespace>/* ~turnmill:name
 key, after the tag        type    what                                               lifetime
 ========================  ======  =================================================  =========
 ``s:<id>:log``            stream  turns not yet covered, id ``<seq>-0``              session
-``s:<id>:meta``           hash    positions, totals, policy, prompt, pictures held     session
+``s:<id>:meta``           hash    positions, totals, policy, prompt, images held     session
 ``s:<id>:counts``         hash    seq -> exact tokens of the turn as it is read      session
 ``s:<id>:context``        string  the committed context, JSON, never the tail        session
 ``s:<id>:facts``          string  the ledger's facts, JSON; read by workers only       session
@@ -28,7 +28,7 @@ key, after the tag        type    what                                          
 ``parked``                zset    sessions whose compactions fail, by since ms       permanent
 ``forgotten``             zset    ``<µs>:<session>`` to remove from the archive,     permanent
                                   by not-before ms
-``blob:<sha256>``         hash    a picture: ``data``, ``type``, and ``s:<id>`` for  its last
+``blob:<sha256>``         hash    an image: ``data``, ``type``, and ``s:<id>`` for  its last
                                   each session that holds it                         session
 ``ask:<id>``              string  what an agent asks a worker for                    its PX
 ``answer:<id>``           list    what the worker answered                           a minute
@@ -150,7 +150,7 @@ WAITING = WaitingKeys(
 class SessionKeys:
     """The keys of one session and of its shard, named as in the script headers.
 
-    ``blob`` is what the key of a picture begins with; its sha256 follows.
+    ``blob`` is what the key of an image begins with; its sha256 follows.
     """
 
     log: str

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any, Literal, Self
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from turnmill.contract.errors import InvalidPolicy
-from turnmill.contract.images.cost import DEFAULT_FORMULA, FORMULAS
+from turnmill.contract.images.token_cost import DEFAULT_FORMULA, FORMULAS
 from turnmill.contract.names import TEMPLATE_NAME
-from turnmill.contract.quality import QualityWeights
+from turnmill.contract.quality_weights import QualityWeights
 from turnmill.contract.turns import explain
 
 __all__ = ["ENCODINGS", "MIN_ROOM_TOKENS", "Limits", "Policy", "StrategyName"]
@@ -105,9 +105,9 @@ class Policy(BaseModel):
             passing reason before ``extractive`` stands in; 0: it stands in at once.
         park_after: compactions in a row that may fail before the session is parked: readable and
             pushable as before, but not compacted until somebody retries it.
-        max_history_images: newest pictures kept; older ones give way to a line of text. None
+        max_history_images: newest images kept; older ones give way to a line of text. None
             keeps all.
-        keep_first_image: the session's first picture (the thumbnail) stays, and does not count.
+        keep_first_image: the session's first image (the thumbnail) stays, and does not count.
         max_interactions: newest interactions kept: a user's message and what follows it, up to
             the next. None keeps all the tokens allow.
         keep_recent_iterations: newest iterations ``iterations`` keeps word for word.
@@ -123,7 +123,7 @@ class Policy(BaseModel):
         keep_checkpoints: newest checkpoints kept; 0 turns checkpoints off.
         grounding_memories: how many memories an input is grounded with.
         grounding_ratio: the share of the room those may take in the context; 0 leaves them out.
-        image_formula: how the model's provider prices pictures, by the name of a model.
+        image_formula: how the model's provider prices images, by the name of a model.
         encoding: the tokenizer vocabulary the model counts with.
         ttl_s: seconds a session lives in Redis after its last push.
 
@@ -247,9 +247,9 @@ class Policy(BaseModel):
 
     @classmethod
     def image_history(cls, **fields: Any) -> Self:
-        """For agents that see pictures (specification 000): older ones leave, the first stays.
+        """For agents that see images (specification 000): older ones leave, the first stays.
 
-        Keeps all pictures until ``max_history_images`` is given.
+        Keeps all images until ``max_history_images`` is given.
         """
         return cls(**fields)
 

@@ -15,7 +15,7 @@ from turnmill.contract.context import JsonMessage
 __all__ = ["IMAGE_REMOVED", "shorten"]
 
 IMAGE_REMOVED = "[Image removed to save context]"
-"""The text a picture gives way to."""
+"""The text an image gives way to."""
 
 Count = Callable[[Sequence[JsonMessage]], int]
 

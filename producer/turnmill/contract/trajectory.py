@@ -31,7 +31,7 @@ class TrajectoryTurn(BaseModel):
 
     Attributes:
         seq, turn_id, iteration, metadata, pinned: as in ``Turn`` and ``Pushed``.
-        messages: in push order, pictures as they came.
+        messages: in push order, images as they came.
         at_ms: when Redis admitted it, milliseconds since 1970.
         tokens: exact, of the turn as it was read last, or None when no worker has counted it.
         state: ``kept``, or how it left the conversation.

@@ -27,7 +27,7 @@ from pydantic_core import PydanticSerializationError
 
 from turnmill.contract.codec import MAX_DEPTH, encode_json, is_deep
 from turnmill.contract.errors import InvalidTurn, TurnTooLarge
-from turnmill.contract.images.cost import is_base64
+from turnmill.contract.images.token_cost import is_base64
 
 __all__ = [
     "DEFAULT_MAX_TURN_BYTES",

@@ -43,7 +43,7 @@ if created or new_policy then
   for _, key in ipairs({meta, log, ids, counts, context, facts, covered, commits, compactions, checkpoints, named}) do
     redis.call('PEXPIREAT', key, expires_at)
   end
-  -- A picture lives as long as the last of its sessions.
+  -- An image lives as long as the last of its sessions.
   for _, field in ipairs(redis.call('HKEYS', meta)) do
     local hash = string.match(field, '^blob:(%x+)$')
     for _, key in ipairs(hash and {blob .. hash, blob .. hash .. ':held'} or {}) do

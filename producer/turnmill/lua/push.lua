@@ -1,16 +1,16 @@
--- Append one turn to the session's log, unless its turn_id was pushed before; its pictures are kept with it.
+-- Append one turn to the session's log, unless its turn_id was pushed before; its images are kept with it.
 -- KEYS: meta, log, ids, counts, context, facts, covered, commits, compactions, checkpoints, named, backlog, index, blob
--- ARGV: session, turn_id, messages, fields, bound:number, ttl_ms:number, window:number, checkpoint_every:number, keep_checkpoints:number, pictures...
--- pictures: of each its sha256 and media type; their bytes were put before, and expire soon unless a push follows
--- returns: seq or 0 when a picture is not there and nothing was stored, 1 when a hint is needed, 1 when the turn was there already, the id of the checkpoint made or nothing
+-- ARGV: session, turn_id, messages, fields, bound:number, ttl_ms:number, window:number, checkpoint_every:number, keep_checkpoints:number, images...
+-- images: of each its sha256 and media type; their bytes were put before, and expire soon unless a push follows
+-- returns: seq or 0 when an image is not there and nothing was stored, 1 when a hint is needed, 1 when the turn was there already, the id of the checkpoint made or nothing
 local known = redis.call('ZSCORE', ids, turn_id)
 if known then
   return {tonumber(known), 0, 1, false}
 end
 local hashes = {}
-for at = 1, #pictures, 2 do
-  hashes[#hashes + 1] = pictures[at]
-  if redis.call('EXISTS', blob .. pictures[at]) == 0 then
+for at = 1, #images, 2 do
+  hashes[#hashes + 1] = images[at]
+  if redis.call('EXISTS', blob .. images[at]) == 0 then
     return {0, 0, 0, false}
   end
 end
@@ -31,10 +31,10 @@ if seq > window then
   redis.call('ZREMRANGEBYSCORE', ids, '-inf', seq - window)
 end
 
--- A session notes which pictures it holds, and a picture which sessions hold it.
-for at = 1, #pictures, 2 do
-  redis.call('HSET', blob .. pictures[at] .. ':held', 'type', pictures[at + 1], 's:' .. session, 1)
-  redis.call('HSET', meta, 'pictures', 1, 'blob:' .. pictures[at], 1)
+-- A session notes which images it holds, and an image which sessions hold it.
+for at = 1, #images, 2 do
+  redis.call('HSET', blob .. images[at] .. ':held', 'type', images[at + 1], 's:' .. session, 1)
+  redis.call('HSET', meta, 'pictures', 1, 'blob:' .. images[at], 1)
 end
 
 local made = false
@@ -65,7 +65,7 @@ if seq == 1 or not seen[3] or expires_at - tonumber(seen[3]) > lifetime / 100 or
 elseif made then
   redis.call('PEXPIREAT', checkpoints, seen[3])
 end
--- A picture lives as long as the last of its sessions.
+-- An image lives as long as the last of its sessions.
 for _, hash in ipairs(hashes) do
   for _, key in ipairs({blob .. hash, blob .. hash .. ':held'}) do
     if now + redis.call('PTTL', key) < until_ms then

@@ -8,7 +8,7 @@
         assert endpoint.requests[0].path == "/v1/chat/completions"
 """
 
-from turnmill.testing.batches import BatchFault
+from turnmill.testing.batch_api import BatchFault
 from turnmill.testing.endpoint import FakeEndpoint
 from turnmill.testing.faults import FAULTS, Fault
 from turnmill.testing.recording import Recorded

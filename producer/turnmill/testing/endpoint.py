@@ -15,8 +15,8 @@ from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, Self
 
-from turnmill.testing import shapes
-from turnmill.testing.batches import Batches, BatchFault, answered
+from turnmill.testing import api_shapes as shapes
+from turnmill.testing.batch_api import Batches, BatchFault, answered
 from turnmill.testing.faults import STATUS, Fault, Faults
 from turnmill.testing.recording import Load, Recorded, uploaded
 

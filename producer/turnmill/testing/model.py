@@ -11,8 +11,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from turnmill.testing.api_shapes import Reply
 from turnmill.testing.faults import Fault
-from turnmill.testing.shapes import Reply
 
 __all__ = ["INJECTED", "write"]
 

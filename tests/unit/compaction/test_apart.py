@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 from turnmill import Policy
 from turnmill.contract.context import EMPTY, JsonMessage, Receipt, StoredContext, SummaryEvent
 from turnmill.contract.names import Namespace, Seq, SessionId, Version
-from turnmill.contract.quality import QualityWeights
+from turnmill.contract.quality_weights import QualityWeights
 from turnmill.contract.render import render_head
-from turnmill_worker.compaction.ledger.beside import (
+from turnmill_worker.compaction.ledger.budget import (
     facts_after,
     reserve,
     shown_beside,
@@ -28,9 +28,9 @@ from turnmill_worker.compaction.plan import Plan, SummaryRequest
 from turnmill_worker.compaction.quality.score import Scorer
 from turnmill_worker.compaction.snapshot import LoggedTurn, Snapshot
 from turnmill_worker.compaction.splice import splice
-from turnmill_worker.compaction.strategies.rungs import plan
+from turnmill_worker.compaction.strategies.choose import plan
 from turnmill_worker.errors import SummaryRejected
-from turnmill_worker.pipeline.count import counting
+from turnmill_worker.pipeline.count_turns import counting
 from turnmill_worker.summarizers.extractive.summarizer import ExtractiveSummarizer
 from turnmill_worker.tokens import counter_for
 

@@ -18,7 +18,7 @@ from turnmill.contract.context import EMPTY, JsonMessage, PinnedTurn, Receipt
 from turnmill.contract.errors import InvalidPolicy
 from turnmill.contract.legality import repair
 from turnmill.contract.names import Seq
-from turnmill.contract.quality import QualityWeights
+from turnmill.contract.quality_weights import QualityWeights
 from turnmill.contract.render import render_head
 from turnmill_worker.compaction.quality.score import Quality, Scorer
 from turnmill_worker.summarizers.extractive import extract

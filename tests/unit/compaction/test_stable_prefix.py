@@ -9,12 +9,12 @@ from turnmill import Policy
 from turnmill.contract.context import EMPTY, JsonMessage, StoredContext, SummaryEvent
 from turnmill.contract.names import Namespace, Seq, SessionId
 from turnmill.contract.render import render_head
-from turnmill_worker.compaction.ledger.beside import with_facts
+from turnmill_worker.compaction.ledger.budget import with_facts
 from turnmill_worker.compaction.plan import Plan
 from turnmill_worker.compaction.snapshot import LoggedTurn, Snapshot
 from turnmill_worker.compaction.splice import splice
-from turnmill_worker.compaction.strategies.rungs import plan
-from turnmill_worker.pipeline.count import counting
+from turnmill_worker.compaction.strategies.choose import plan
+from turnmill_worker.pipeline.count_turns import counting
 from turnmill_worker.tokens import counter_for
 
 COUNTER = counter_for()

@@ -11,7 +11,7 @@ import pytest
 from benchmarks import hostile_text
 from tests.realdata import names, requires_data, sessions
 from turnmill.contract.estimate import bound_tokens, bound_turn, estimate_tokens
-from turnmill.contract.images.cost import FORMULAS
+from turnmill.contract.images.token_cost import FORMULAS
 from turnmill_worker.tokens import count_messages, counter_for
 
 COUNTERS = (counter_for("o200k_base"), counter_for("cl100k_base"))
@@ -91,21 +91,21 @@ MOST = FORMULAS["gpt-4o"].tokens(0, 0, None)
 REFERENCE = "blob:" + "ab" * 32 + ";image/png;1024x768"
 
 
-def picture(url: str, **others: Any) -> dict[str, Any]:
+def image(url: str, **others: Any) -> dict[str, Any]:
     return {"type": "image_url", "image_url": {**others, "url": url}}
 
 
-def test_an_inline_picture_costs_its_price_not_its_base64() -> None:
+def test_an_inline_image_costs_its_price_not_its_base64() -> None:
     url = "data:image/png;base64," + "iVBORw0KGgo" * 20_000
-    messages = [{"role": "user", "content": [{"type": "text", "text": "see"}, *[picture(url)] * 2]}]
+    messages = [{"role": "user", "content": [{"type": "text", "text": "see"}, *[image(url)] * 2]}]
 
     bound = bound_turn(body_of(messages))
 
     assert exact_tokens(messages) <= bound <= 2 * MOST + 150
 
 
-def test_a_picture_referred_to_costs_its_price_wherever_its_url_stands() -> None:
-    parts = [picture(REFERENCE), picture(REFERENCE, detail="low"), picture(REFERENCE, more="x")]
+def test_an_image_referred_to_costs_its_price_wherever_its_url_stands() -> None:
+    parts = [image(REFERENCE), image(REFERENCE, detail="low"), image(REFERENCE, more="x")]
     messages = [{"role": "user", "content": parts}]
 
     bound = bound_turn(body_of(messages))
@@ -113,21 +113,21 @@ def test_a_picture_referred_to_costs_its_price_wherever_its_url_stands() -> None
     assert exact_tokens(messages) <= bound <= 765 + 85 + 765 + 150
 
 
-def test_a_picture_is_priced_by_the_formula_asked_for() -> None:
-    messages = [{"role": "user", "content": [picture(REFERENCE)]}]
+def test_an_image_is_priced_by_the_formula_asked_for() -> None:
+    messages = [{"role": "user", "content": [image(REFERENCE)]}]
 
     assert bound_turn(body_of(messages), FORMULAS["gpt-4o-mini"]) >= 25_501
 
 
 def test_one_message_is_bounded_like_a_turn_of_it() -> None:
-    message = {"role": "user", "content": [picture(REFERENCE)]}
+    message = {"role": "user", "content": [image(REFERENCE)]}
     bare = json.dumps(message, separators=(",", ":")).encode()
 
     assert 765 <= bound_turn(bare) <= bound_turn(body_of([message])) <= bound_turn(bare) + 20
 
 
-def test_a_picture_by_address_costs_the_most_a_picture_can() -> None:
-    messages = [{"role": "user", "content": [picture("https://example.com/a.png")] * 3}]
+def test_an_image_by_address_costs_the_most_an_image_can() -> None:
+    messages = [{"role": "user", "content": [image("https://example.com/a.png")] * 3}]
 
     assert bound_turn(body_of(messages)) >= exact_tokens(messages) >= 3 * MOST
 
@@ -141,7 +141,7 @@ def test_a_picture_by_address_costs_the_most_a_picture_can() -> None:
         {"role": "user", "content": [{"type": "image_url"}, "image_url", {"image_url": 7}]},
     ],
 )
-def test_what_only_looks_like_a_picture_is_still_counted(message: dict[str, Any]) -> None:
+def test_what_only_looks_like_an_image_is_still_counted(message: dict[str, Any]) -> None:
     assert bound_turn(body_of([message])) >= exact_tokens([message])
 
 

@@ -1,4 +1,4 @@
-"""Pictures: what they cost, how large they are, and that they come back as they went."""
+"""Images: what they cost, how large they are, and that they come back as they went."""
 
 from __future__ import annotations
 
@@ -15,7 +15,9 @@ from hypothesis import strategies as st
 from tests.effort import least_cpu_s
 from tests.realdata import DATA_DIR, requires_data, sessions
 from turnmill.contract.codec import decode_json
-from turnmill.contract.images.cost import (
+from turnmill.contract.images.references import UNAVAILABLE, blobs_of, join_images, split_images
+from turnmill.contract.images.size import dimensions
+from turnmill.contract.images.token_cost import (
     FORMULAS,
     ImageFormula,
     ImageRef,
@@ -24,8 +26,6 @@ from turnmill.contract.images.cost import (
     is_base64,
     part_tokens,
 )
-from turnmill.contract.images.references import UNAVAILABLE, blobs_of, join_images, split_images
-from turnmill.contract.images.size import dimensions
 from turnmill.contract.shorten import IMAGE_REMOVED, shorten
 from turnmill.contract.turns import Part, Turn, encode_turn, to_turn
 
@@ -49,7 +49,7 @@ def data_url(data: bytes, media_type: str = "image/png") -> str:
     return f"data:{media_type};base64,{base64.b64encode(data).decode()}"
 
 
-def picture(url: str, **others: Any) -> dict[str, Any]:
+def image(url: str, **others: Any) -> dict[str, Any]:
     return {"type": "image_url", "image_url": {"url": url, **others}}
 
 
@@ -62,7 +62,7 @@ def stored(turn: Turn) -> list[dict[str, Any]]:
     return messages
 
 
-# What a picture costs
+# What an image costs
 
 
 @pytest.mark.parametrize(
@@ -107,7 +107,7 @@ def test_any_other_detail_counts_as_high(detail: object) -> None:
 
 
 @pytest.mark.parametrize(("width", "height"), [(0, 0), (0, 9), (9, 0), (-1, 9)])
-def test_a_picture_of_unknown_size_costs_the_most_there_is(width: int, height: int) -> None:
+def test_an_image_of_unknown_size_costs_the_most_there_is(width: int, height: int) -> None:
     assert image_tokens(width, height, None, FORMULAS["gpt-4o"]) == 85 + 8 * 170
     assert image_tokens(width, height, None, FORMULAS["o4-mini"]) == 2642
 
@@ -186,7 +186,7 @@ def test_a_file_cut_short_has_no_size(data: bytes) -> None:
         b"RIFF\0\0\0\0WAVEfmt ",
     ],
 )
-def test_what_is_no_picture_has_no_size(data: bytes) -> None:
+def test_what_is_no_image_has_no_size(data: bytes) -> None:
     assert dimensions(data) is None
 
 
@@ -231,24 +231,24 @@ def test_nothing_else_is_a_reference(url: object) -> None:
     assert ImageRef.parse(url) is None
 
 
-def test_a_large_picture_leaves_its_message_and_comes_back_as_it_was() -> None:
+def test_a_large_image_leaves_its_message_and_comes_back_as_it_was() -> None:
     data = png(640, 480)
-    message = user({"type": "text", "text": "see"}, picture(data_url(data), detail="high", x=1))
+    message = user({"type": "text", "text": "see"}, image(data_url(data), detail="high", x=1))
 
     turn, blobs = split_images(to_turn(message))
 
     sha256 = hashlib.sha256(data).hexdigest()
     assert blobs == {sha256: data}
-    assert stored(turn)[0]["content"][1] == picture(
+    assert stored(turn)[0]["content"][1] == image(
         f"blob:{sha256};image/png;640x480", detail="high", x=1
     )
     assert blobs_of(stored(turn)) == [sha256]
     assert join_images(stored(turn), blobs) == [message]
 
 
-def test_a_picture_shown_twice_is_taken_once() -> None:
+def test_an_image_shown_twice_is_taken_once() -> None:
     url = data_url(png(640, 480))
-    pushed = [user(picture(url), picture(url)), user(picture(url))]
+    pushed = [user(image(url), image(url)), user(image(url))]
 
     turn, blobs = split_images(to_turn(pushed))
 
@@ -260,7 +260,7 @@ def test_a_picture_shown_twice_is_taken_once() -> None:
 def test_a_turn_keeps_what_else_it_says() -> None:
     given_turn = Turn.model_validate(
         {
-            "messages": [{**user(picture(data_url(png(9, 9)))), "odd": 1}],
+            "messages": [{**user(image(data_url(png(9, 9)))), "odd": 1}],
             "turn_id": "t",
             "pinned": True,
         }
@@ -284,14 +284,14 @@ def test_a_turn_keeps_what_else_it_says() -> None:
     ],
 )
 def test_other_urls_stay_where_they_are(url: str) -> None:
-    turn = to_turn([user(picture(url)), {"role": "user", "content": "text"}])
+    turn = to_turn([user(image(url)), {"role": "user", "content": "text"}])
 
     assert split_images(turn) == (turn, {})
     assert split_images(turn)[0] is turn
 
 
 def test_a_turn_made_without_validation_keeps_what_it_has() -> None:
-    turn = to_turn(user(picture(data_url(png(9, 9)))))
+    turn = to_turn(user(image(data_url(png(9, 9)))))
     parts = turn.messages[0].content
     assert isinstance(parts, tuple)
     broken = Part.model_construct(type="image_url", image_url={"url": data_url(png(9, 9)) + "="})
@@ -308,28 +308,28 @@ def test_whatever_was_pushed_is_read_back(data: bytes, damaged: bool) -> None:  
     url = data_url(data, "image/webp")
     if damaged and url.endswith("="):
         url = url[:-3] + "/" + url[-2:] if url.endswith("==") else url[:-2] + "/="
-    message = user(picture(url))
+    message = user(image(url))
 
     turn, blobs = split_images(to_turn(message))
 
     assert join_images(stored(turn), blobs) == [message]
 
 
-def test_a_picture_whose_bytes_are_gone_becomes_a_line_of_text() -> None:
+def test_an_image_whose_bytes_are_gone_becomes_a_line_of_text() -> None:
     kept, lost = data_url(png(1, 1)), data_url(png(2, 2))
-    turn, blobs = split_images(to_turn(user(picture(lost), picture(kept))))
+    turn, blobs = split_images(to_turn(user(image(lost), image(kept))))
     gone = blobs_of(stored(turn))[0]
 
     joined = join_images(stored(turn), {**blobs, gone: None})
 
-    assert joined == [user({"type": "text", "text": UNAVAILABLE}, picture(kept))]
+    assert joined == [user({"type": "text", "text": UNAVAILABLE}, image(kept))]
 
 
 def test_messages_without_references_are_not_touched() -> None:
     messages = [
         {"role": "user", "content": "text"},
         user({"type": "odd", "image_url": {"url": f"blob:{SHA256};image/png;1x1"}}),
-        user(picture("https://host/x.png"), {"type": "image_url", "image_url": None}),
+        user(image("https://host/x.png"), {"type": "image_url", "image_url": None}),
     ]
 
     joined = join_images(messages, {SHA256: b"someone else's"})
@@ -339,7 +339,7 @@ def test_messages_without_references_are_not_touched() -> None:
 
 def test_a_reference_cannot_be_pushed() -> None:
     with pytest.raises(ValueError, match="must be a data:"):
-        to_turn(user(picture(f"blob:{SHA256};image/png;1x1")))
+        to_turn(user(image(f"blob:{SHA256};image/png;1x1")))
 
 
 @requires_data
@@ -354,7 +354,7 @@ def test_every_real_screenshot_comes_back_and_says_its_size() -> None:
         assert dimensions(path.read_bytes()) is not None
 
 
-# Base64, and pictures that must go
+# Base64, and images that must go
 
 
 @given(st.text("ABab09+/=\n-é", max_size=12))
@@ -368,8 +368,8 @@ def test_every_encoding_is_base64(data: bytes) -> None:
     assert is_base64(base64.b64encode(data).decode())
 
 
-def test_pictures_give_way_when_texts_alone_do_not_suffice() -> None:
-    message = user({"type": "text", "text": "look"}, picture("https://host/x.png"), {"type": "odd"})
+def test_images_give_way_when_texts_alone_do_not_suffice() -> None:
+    message = user({"type": "text", "text": "look"}, image("https://host/x.png"), {"type": "odd"})
 
     def count(messages: Any) -> int:
         return 100 * str(messages).count("https:") + 20

@@ -128,7 +128,7 @@ def test_a_name_cannot_pose_as_a_role_or_a_line(name: str) -> None:
     assert "\n" not in summary
 
 
-def test_pictures_leave_a_mark_and_no_data() -> None:
+def test_images_leave_a_mark_and_no_data() -> None:
     url = "data:image/png;base64," + "iVBORw0KGgo" * 50
     parts = [{"type": "text", "text": "Look:"}, {"type": "image_url", "image_url": {"url": url}}]
     records = [user(1, parts), result(2, "x", f"saw {url} there")]

@@ -10,7 +10,7 @@ import pytest
 from tests.effort import assert_linear
 from turnmill.contract.errors import InvalidTemplate
 from turnmill_worker.templates import Template, warnings
-from turnmill_worker.templates.markdown import outline
+from turnmill_worker.templates.markdown_outline import outline
 from turnmill_worker.templates.parser import MAX_BYTES, parse_template
 
 

@@ -10,8 +10,8 @@ import pytest
 from turnmill.contract.errors import InvalidInput, UnknownEncoding
 from turnmill_worker.tokens import TokenCounter, counter_for
 from turnmill_worker.tokens import counters as counter_module
-from turnmill_worker.tokens.bpe import BpeCounter
-from turnmill_worker.tokens.counters import PicturePricing
+from turnmill_worker.tokens.bpe_openai import BpeCounter
+from turnmill_worker.tokens.counters import ImagePricing
 from turnmill_worker.tokens.heuristic import HeuristicCounter
 from turnmill_worker.tokens.tiktoken import TiktokenCounter
 
@@ -40,17 +40,17 @@ def test_an_unknown_encoding_is_refused_with_the_names_that_are_allowed() -> Non
         counter_for("p51k")
 
 
-def test_a_basis_names_the_formula_pictures_are_priced_by() -> None:
+def test_a_basis_names_the_formula_images_are_priced_by() -> None:
     counter = counter_for("o200k_base", "gpt-4.1-mini")
 
     assert counter.basis == "o200k_base/2/gpt-4.1-mini"
     assert counter.count("hello world") == 2
 
 
-def test_a_vocabulary_is_loaded_once_whatever_the_pictures_cost() -> None:
+def test_a_vocabulary_is_loaded_once_whatever_the_images_cost() -> None:
     counter = counter_for("o200k_base", "o3")
 
-    assert isinstance(counter, PicturePricing)
+    assert isinstance(counter, ImagePricing)
     assert counter.text is counter_for("o200k_base")
 
 

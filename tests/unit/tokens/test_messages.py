@@ -1,4 +1,4 @@
-"""What a message costs: never less than the cookbook says, pictures flat, nothing forgotten."""
+"""What a message costs: never less than the cookbook says, images flat, nothing forgotten."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from turnmill_worker.tokens import (
 
 COUNTER = counter_for()
 count = COUNTER.count
-PICTURE = "data:image/png;base64," + base64.b64encode(bytes(90_000)).decode()
-MOST = 1445  # four by two tiles, for a picture of unknown size
+IMAGE = "data:image/png;base64," + base64.b64encode(bytes(90_000)).decode()
+MOST = 1445  # four by two tiles, for an image of unknown size
 CALL = {"id": "call_1", "type": "function", "function": {"name": "look", "arguments": '{"a":1}'}}
 
 
@@ -119,8 +119,8 @@ def test_text_is_counted_wherever_it_stands(content: object) -> None:
     )
 
 
-def test_a_picture_costs_its_price_and_never_its_base64() -> None:
-    part = {"type": "image_url", "image_url": {"url": PICTURE}}
+def test_an_image_costs_its_price_and_never_its_base64() -> None:
+    part = {"type": "image_url", "image_url": {"url": IMAGE}}
 
     assert count_message(COUNTER, {"role": "user", "content": [part]}) == 4 + 1 + MOST
 
@@ -135,14 +135,14 @@ def test_a_picture_costs_its_price_and_never_its_base64() -> None:
         ("file://images/a.png", MOST),
     ],
 )
-def test_a_picture_is_priced_by_the_size_its_url_tells(url: str, tokens: int) -> None:
+def test_an_image_is_priced_by_the_size_its_url_tells(url: str, tokens: int) -> None:
     assert image_tokens({"image_url": {"url": url}}, COUNTER.basis) == tokens
     assert image_tokens({"image_url": {"url": url, "detail": "high"}}, COUNTER.basis) == tokens
     assert image_tokens({"image_url": {"url": url, "detail": "low"}}, COUNTER.basis) == 85
     assert image_tokens({"image_url": url, "detail": "low"}, COUNTER.basis) == 85
 
 
-def test_a_picture_is_priced_by_the_formula_the_counter_s_basis_names() -> None:
+def test_an_image_is_priced_by_the_formula_the_counter_s_basis_names() -> None:
     part = {"type": "image_url", "image_url": {"url": "blob:" + "0" * 64 + ";image/png;64x64"}}
     message = {"role": "user", "content": [part]}
 
@@ -151,20 +151,20 @@ def test_a_picture_is_priced_by_the_formula_the_counter_s_basis_names() -> None:
 
 
 def test_a_basis_without_a_formula_means_the_default() -> None:
-    assert image_tokens({"image_url": {"url": PICTURE}}, "o200k_base/1") == MOST
+    assert image_tokens({"image_url": {"url": IMAGE}}, "o200k_base/1") == MOST
 
 
 @pytest.mark.parametrize(
     "part",
     [
-        {"type": "input_audio", "input_audio": {"data": PICTURE, "format": "wav"}},
-        {"type": "file", "file": {"file_data": PICTURE, "filename": "a.pdf"}},
+        {"type": "input_audio", "input_audio": {"data": IMAGE, "format": "wav"}},
+        {"type": "file", "file": {"file_data": IMAGE, "filename": "a.pdf"}},
     ],
 )
 def test_sound_and_files_are_never_counted_as_base64(part: dict[str, Any]) -> None:
     tokens = count_message(COUNTER, {"role": "user", "content": [part]})
 
-    assert len(PICTURE) / 100 <= tokens <= len(PICTURE) / 50
+    assert len(IMAGE) / 100 <= tokens <= len(IMAGE) / 50
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ import pytest
 
 from benchmarks import hostile_text
 from tests.effort import assert_linear
-from turnmill_worker.tokens.bpe import BpeCounter
+from turnmill_worker.tokens.bpe_openai import BpeCounter
 from turnmill_worker.tokens.tiktoken import TiktokenCounter, _load, cache_dir, seed_cache
 
 tiktoken = pytest.importorskip("tiktoken")

@@ -59,16 +59,16 @@ def attacks(server: str) -> list[str]:
     ]
 
 
-def pictures(server: str) -> list[str]:
+def images(server: str) -> list[str]:
     return [
         encoded("image/svg+xml", SVG.replace("SERVER", server)),
         encoded("text/html", f"<script>{RUN}</script>"),
-        f"{server}/picture.png",
+        f"{server}/image.png",
         f'data:image/png;base64,AAAA" onerror="{RUN}',
         "data:image/svg+xml,<svg onload=alert(1)>",
         f"javascript:{RUN}",
         "file:///etc/passwd",
-        encoded("image/png", "no picture at all"),
+        encoded("image/png", "no image at all"),
     ]
 
 
@@ -85,7 +85,7 @@ def hostile(server: str = "http://127.0.0.1:9") -> Trajectory:
             {"role": attack, "content": [{"type": attack, attack: attack}, attack, 7, None]},
         )
         turns.append(turn(seq, messages=messages, turn_id=attack, metadata={attack: attack}))
-    for url in pictures(server):
+    for url in images(server):
         seq += 1
         parts = [{"type": "image_url", "image_url": {"url": url}}]
         turns.append(turn(seq, messages=({"role": "user", "content": parts},)))

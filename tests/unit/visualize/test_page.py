@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.pictures import data_url, png, showing
+from tests.image_parts import data_url, png, showing
 from tests.unit.visualize.browser import dom, requires_chromium
 from tests.unit.visualize.sessions import commit, drawn, turn
 from turnmill.contract.context import Elision, PinnedTurn, Receipt, SummaryEvent
@@ -168,14 +168,14 @@ def test_an_id_used_again_names_the_newest_call_before_a_result() -> None:
     assert told.index("result of one") < told.index("result of two")
 
 
-def test_a_picture_is_carried_once_and_shown_wherever_it_is_read() -> None:
+def test_an_image_is_carried_once_and_shown_wherever_it_is_read() -> None:
     shown = showing(png(1))
     session = drawn(turn(1, messages=(shown,)), turn(2, messages=(shown,)), context=(shown,))
 
     html = page(session)
 
     assert html.count(data_url(png(1))) == 1
-    assert html.count('data-same="picture-1"') == 2
+    assert html.count('data-same="image-1"') == 2
     assert "640×480 pixels" in html
 
 
@@ -208,7 +208,7 @@ class Outline(HTMLParser):
             self.unnamed.append(tag)
 
 
-def test_every_link_leads_to_a_place_on_the_page_and_every_picture_is_named() -> None:
+def test_every_link_leads_to_a_place_on_the_page_and_every_image_is_named() -> None:
     shown = showing(png(1))
     session = compacted().model_copy(update={"context": (shown,)})
     session = session.model_copy(update={"turns": (*session.turns, turn(11, messages=(shown,)))})

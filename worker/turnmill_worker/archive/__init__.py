@@ -1,4 +1,4 @@
-"""The archive in SQL: covered turns, committed contexts, pictures and memories."""
+"""The archive in SQL: covered turns, committed contexts, images and memories."""
 
 from __future__ import annotations
 

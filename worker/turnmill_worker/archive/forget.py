@@ -67,7 +67,7 @@ def remove(
 
 
 def count(connection: Connection, ref: SessionRef) -> Removed:
-    """How much of the session is there; a picture counts once for each place that shows it."""
+    """How much of the session is there; an image counts once for each place that shows it."""
 
     def there(table: Table) -> int:
         counted = select(func.count()).select_from(table).where(of(table, ref))
@@ -119,7 +119,7 @@ def _is_older(connection: Connection, ref: SessionRef, older_than_ms: int) -> bo
 
 
 def _release(connection: Connection, namespace: Namespace, hashes: set[str]) -> int:
-    """Delete the pictures nothing refers to any more."""
+    """Delete the images nothing refers to any more."""
     still_shown = exists().where(
         blob_refs.c.namespace == blobs.c.namespace, blob_refs.c.sha256 == blobs.c.sha256
     )

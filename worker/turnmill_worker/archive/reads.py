@@ -90,7 +90,7 @@ def read_views(connection: Connection, ref: SessionRef, epoch: int) -> list[Mana
 def read_blobs(
     connection: Connection, namespace: Namespace, hashes: Sequence[str]
 ) -> dict[str, Blob]:
-    """The pictures that are there, by hash."""
+    """The images that are there, by hash."""
     found: dict[str, Blob] = {}
     for some in chunks(dict.fromkeys(hashes)):
         wanted = select(blobs).where(blobs.c.namespace == namespace, blobs.c.sha256.in_(some))

@@ -11,7 +11,7 @@ from sqlalchemy.dialects import postgresql, sqlite
 from turnmill.contract.codec import decode_json, encode_json
 from turnmill.contract.errors import InvalidInput
 from turnmill.contract.names import Namespace, Seq, SessionId, Version
-from turnmill_worker.archive.memories import Made
+from turnmill_worker.archive.memory_extraction import Made
 from turnmill_worker.archive.schema import namespaces
 from turnmill_worker.archive.values import ManagedView
 from turnmill_worker.ports.records import ArchivedCompaction, ArchivedTurn, Memory
@@ -64,7 +64,7 @@ def of(table: Table, ref: SessionRef, epoch: int | None = None) -> ColumnElement
 def lock(connection: Connection, namespace: Namespace) -> None:
     """Make all other writers of the namespace wait until this transaction ends.
 
-    So nobody refers to a picture while it is deleted, and memories become visible in the order of
+    So nobody refers to an image while it is deleted, and memories become visible in the order of
     their cursors. On SQLite the transaction has the whole database anyway.
     """
     row = {"namespace": namespace, "memory_cursor": 0, "memory_generation": 0}
@@ -86,7 +86,7 @@ def session_row(ref: SessionRef, epoch: int) -> RowValues:
 
 
 def turn_row(turn: ArchivedTurn) -> RowValues:
-    """A turn, without its pictures."""
+    """A turn, without its images."""
     return {
         "seq": turn.seq,
         "turn_id": turn.turn_id,

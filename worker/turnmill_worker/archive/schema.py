@@ -154,7 +154,7 @@ blob_refs = _table(
     Index("ix_blob_refs_sha256", "namespace", "sha256"),
     key=("namespace", "session", "epoch", "seq", "place"),
 )
-"""Which turn shows which picture, in which place; a picture nothing refers to is deleted."""
+"""Which turn shows which image, in which place; an image nothing refers to is deleted."""
 
 memories = _table(
     "memories",

@@ -135,7 +135,7 @@ class SqlArchive:
             return [] if number is None else queries.read_views(connection, ref, number)
 
     def blobs(self, namespace: Namespace, hashes: Sequence[str]) -> dict[str, Blob]:
-        """Those of the pictures that are there, by hash."""
+        """Those of the images that are there, by hash."""
         with self._read() as connection:
             return queries.read_blobs(connection, namespace, hashes)
 
@@ -166,7 +166,7 @@ class SqlArchive:
             return queries.read_generation(connection, namespace)
 
     def forget(self, ref: SessionRef) -> Removed:
-        """Delete the session in every incarnation, its memories, and pictures only it shows."""
+        """Delete the session in every incarnation, its memories, and images only it shows."""
         with self._write() as connection:
             removed = forgetting.remove(connection, ref)
         self._scrub()

@@ -9,8 +9,8 @@ from sqlalchemy import Connection, Table, case, delete, func, select, update
 
 from turnmill.contract.names import Namespace
 from turnmill.contract.trajectory import TurnState
-from turnmill_worker.archive import memories as making
-from turnmill_worker.archive.memories import Made
+from turnmill_worker.archive import memory_extraction as making
+from turnmill_worker.archive.memory_extraction import Made
 from turnmill_worker.archive.rows import (
     RowValues,
     chunks,

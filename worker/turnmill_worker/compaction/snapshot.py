@@ -14,8 +14,8 @@ from turnmill.contract.context import (
 from turnmill.contract.legality import segments
 from turnmill.contract.names import Namespace, Seq, SessionId, Version
 from turnmill.contract.policy import Limits, Policy
+from turnmill_worker.compaction.image_and_request_counts import Tally, images, interactions
 from turnmill_worker.compaction.ledger.selection import Fact
-from turnmill_worker.compaction.tally import Tally, images, interactions
 from turnmill_worker.spending import NOT_TRIED, Tried
 
 __all__ = [
@@ -65,7 +65,7 @@ class Snapshot:
         pending: upper bound of the tokens of turns nobody has counted yet.
         pending_messages: messages of those turns, which may answer calls of ``turns``.
         history_tokens: of every turn ever counted, compacted or not.
-        images_before: pictures in turns covered by now.
+        images_before: images in turns covered by now.
         compactions: commits so far.
         earlier: turns covered by now, for ``managed``, which looks back over the watermark.
         goal: most tokens a compaction may leave; 0 stands for the policy's target.
@@ -179,7 +179,7 @@ class Group:
 
 
 def first_image_turn(snapshot: Snapshot) -> Seq | None:
-    """The turn with the session's first picture, where the policy keeps that; None when covered."""
+    """The turn with the session's first image, where the policy keeps that; None when covered."""
     policy = snapshot.policy
     if policy.max_history_images is None or not policy.keep_first_image or snapshot.images_before:
         return None

@@ -8,7 +8,7 @@ from turnmill.contract.context import PinnedTurn, StoredContext
 from turnmill.contract.legality import CallTracker, violations
 from turnmill.contract.names import Version
 from turnmill.contract.render import render_head
-from turnmill_worker.compaction.ledger.beside import text_count
+from turnmill_worker.compaction.ledger.budget import text_count
 from turnmill_worker.compaction.ledger.selection import Beside, ledger_text
 from turnmill_worker.compaction.plan import Plan, SummaryRequest, previous_text
 from turnmill_worker.compaction.snapshot import Count

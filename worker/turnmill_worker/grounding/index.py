@@ -15,7 +15,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final
 
-from turnmill_worker.grounding.neighbours import Neighbours
+from turnmill_worker.grounding.adjacent_turns import Neighbours
 from turnmill_worker.grounding.postings import FULL, Postings
 from turnmill_worker.grounding.scoring import Scoring
 from turnmill_worker.grounding.terms import asks, terms

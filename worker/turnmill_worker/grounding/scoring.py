@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final
 
-from turnmill_worker.grounding.neighbours import Neighbours
+from turnmill_worker.grounding.adjacent_turns import Neighbours
 from turnmill_worker.grounding.postings import Postings
 from turnmill_worker.grounding.terms import query_terms
 

@@ -19,7 +19,7 @@ from turnmill.contract.policy import Policy
 from turnmill_worker.compaction.plan import Plan, SummaryRequest
 from turnmill_worker.compaction.snapshot import Snapshot
 from turnmill_worker.errors import SummarizerFailed, SummaryRejected
-from turnmill_worker.ports.awaited import Awaited, as_of
+from turnmill_worker.ports.awaited_summary import Awaited, as_of
 from turnmill_worker.ports.counters import Counter
 from turnmill_worker.ports.models import Summarizer
 from turnmill_worker.ports.values import SessionRef

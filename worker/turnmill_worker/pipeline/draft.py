@@ -8,7 +8,7 @@ from typing import Final
 
 from turnmill.contract.context import JsonMessage, StoredContext
 from turnmill.contract.legality import CallTracker
-from turnmill.contract.memories import without_memories
+from turnmill.contract.memories_message import without_memories
 from turnmill.contract.names import Seq
 from turnmill.contract.outcomes import Compaction
 from turnmill.contract.render import render_head

@@ -6,9 +6,9 @@ from turnmill.contract import jobs
 from turnmill.contract.legality import CallTracker
 from turnmill.contract.outcomes import Outcome
 from turnmill.contract.render import render_head
-from turnmill_worker.compaction.demands import demands
+from turnmill_worker.compaction.count_limits import demands
 from turnmill_worker.pipeline.batch import Batching
-from turnmill_worker.pipeline.count import (
+from turnmill_worker.pipeline.count_turns import (
     count_turns,
     counting,
     system_tokens,

@@ -9,14 +9,14 @@ from turnmill.contract import jobs
 from turnmill.contract.errors import Transient
 from turnmill.contract.info import Waits
 from turnmill.contract.outcomes import Outcome
-from turnmill_worker.compaction.ledger.beside import with_facts
+from turnmill_worker.compaction.ledger.budget import with_facts
 from turnmill_worker.compaction.plan import Plan
 from turnmill_worker.compaction.snapshot import Snapshot
-from turnmill_worker.compaction.strategies.rungs import plan as plan_compaction
+from turnmill_worker.compaction.strategies.choose import plan as plan_compaction
 from turnmill_worker.errors import SummaryDeferred, SummaryRejected
 from turnmill_worker.pipeline.backoff import may_wait, pause_s
 from turnmill_worker.pipeline.batch import Batching
-from turnmill_worker.pipeline.count import counting
+from turnmill_worker.pipeline.count_turns import counting
 from turnmill_worker.pipeline.draft import Draft
 from turnmill_worker.pipeline.summarize import Writer
 from turnmill_worker.ports.counters import Counter

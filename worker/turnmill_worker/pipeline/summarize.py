@@ -10,7 +10,7 @@ from turnmill.contract.context import JsonMessage
 from turnmill.contract.errors import InvalidTemplate, Transient, UnknownTemplate
 from turnmill.contract.render import render_head
 from turnmill.contract.shorten import shorten
-from turnmill_worker.compaction.ledger.beside import with_facts
+from turnmill_worker.compaction.ledger.budget import with_facts
 from turnmill_worker.compaction.plan import Plan
 from turnmill_worker.compaction.quality.score import Scorer
 from turnmill_worker.compaction.snapshot import Count, Snapshot
@@ -25,8 +25,8 @@ from turnmill_worker.errors import (
 from turnmill_worker.pipeline.draft import NEAR, Draft, cost_of, scorer_of
 from turnmill_worker.ports.counters import Counter
 from turnmill_worker.ports.models import Summarizer, Summarizers, Templates
-from turnmill_worker.ports.overlap import meanwhile
 from turnmill_worker.ports.values import Summary
+from turnmill_worker.ports.work_while_waiting import meanwhile
 from turnmill_worker.reading.plain_text import readable
 from turnmill_worker.spending import NOTHING, Spent
 from turnmill_worker.templates.fill import detail_of, filled

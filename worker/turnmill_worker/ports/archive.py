@@ -33,8 +33,8 @@ class Outgoing(Protocol):
     def drained(self, ref: SessionRef, drain: Drain) -> Literal["more", "done", "forgotten"]:
         """Trim what is archived now; says whether there is more, or nobody wants it any more."""
 
-    def pictures(self, ref: SessionRef, hashes: Sequence[str]) -> list[Blob]:
-        """Pictures in Redis, by sha256; those that are there."""
+    def images(self, ref: SessionRef, hashes: Sequence[str]) -> list[Blob]:
+        """Images in Redis, by sha256; those that are there."""
 
     def forgotten(self, namespace: Namespace) -> list[tuple[SessionId, int]]:
         """Sessions to remove from the archive, with the time they were forgotten, in µs."""
@@ -77,7 +77,7 @@ class Archive(Protocol):
         """One commit."""
 
     def blobs(self, namespace: Namespace, hashes: Sequence[str]) -> dict[str, Blob]:
-        """Pictures by sha256, those that are there."""
+        """Images by sha256, those that are there."""
 
     def forget_epochs(self, ref: SessionRef, *, through_epoch: str) -> Removed:
         """Remove the session's incarnations up to this one."""

@@ -22,4 +22,4 @@ class Counters(Protocol):
     """Gives the counter for a vocabulary."""
 
     def __call__(self, encoding: str, image_formula: str) -> Counter:
-        """The counter for this encoding, or the best stand-in; pictures are priced as named."""
+        """The counter for this encoding, or the best stand-in; images are priced as named."""

@@ -16,11 +16,11 @@ class ArchivedTurn:
     """One turn as Redis held it.
 
     Attributes:
-        messages: JSON array; pictures as ``blob:`` references.
+        messages: JSON array; images as ``blob:`` references.
         fields: JSON object of iteration, metadata and pinned, or ``b""``.
         at_ms: when it was admitted.
         tokens: exact, or None when no worker counted it.
-        blobs: sha256 of each picture it refers to.
+        blobs: sha256 of each image it refers to.
     """
 
     seq: Seq
@@ -52,7 +52,7 @@ class ArchivedCompaction:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Blob:
-    """One picture, by its content."""
+    """One image, by its content."""
 
     sha256: str
     media_type: str

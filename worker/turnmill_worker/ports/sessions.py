@@ -176,8 +176,8 @@ class States(Protocol):
     def states(self, ref: SessionRef) -> Past | None:
         """What a rollback is planned from; None for an unknown session."""
 
-    def hold(self, ref: SessionRef, epoch: str, pictures: Iterable[Blob]) -> bool:
-        """Have Redis hold these pictures for the session; False when it was forgotten meanwhile."""
+    def hold(self, ref: SessionRef, epoch: str, images: Iterable[Blob]) -> bool:
+        """Have Redis hold these images for the session; False when it was forgotten meanwhile."""
 
     def restore(self, ref: SessionRef, past: Past, state: Restored) -> tuple[int, int]:
         """Go back to it, if nothing was committed meanwhile; the new version or 0, turns lost."""

@@ -11,7 +11,7 @@ from turnmill.contract.names import Namespace, Seq, SessionId, Version
 from turnmill.contract.outcomes import Compaction
 from turnmill.contract.policy import Policy
 from turnmill.contract.trajectory import TurnState
-from turnmill_worker.compaction.tally import Tally
+from turnmill_worker.compaction.image_and_request_counts import Tally
 from turnmill_worker.ports.records import ArchivedCompaction, ArchivedTurn, Batch
 
 __all__ = [

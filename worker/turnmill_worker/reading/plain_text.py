@@ -1,11 +1,11 @@
-"""Messages as text a person or a model can read; pictures by a word, never by their bytes."""
+"""Messages as text a person or a model can read; images by a word, never by their bytes."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
 from turnmill.contract.context import JsonMessage
-from turnmill.contract.memories import is_memories
+from turnmill.contract.memories_message import is_memories
 from turnmill.contract.names import Seq
 
 __all__ = ["readable"]

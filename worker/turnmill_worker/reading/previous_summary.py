@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 from typing import Final
 
-from turnmill_worker.reading.flatten import Flat
+from turnmill_worker.reading.flat_json import Flat
 from turnmill_worker.reading.sentences import clean, sentences
 from turnmill_worker.reading.units import GROUP_MARK, Line, Source, Units
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Any, Final, NamedTuple
 
-from turnmill_worker.reading.flatten import Flat, flatten, parse_json
+from turnmill_worker.reading.flat_json import Flat, flatten, parse_json
 from turnmill_worker.reading.sentences import one_line, sentences
 
 GROUP_MARK: Final = "; "

@@ -11,7 +11,7 @@ from turnmill.contract import jobs
 from turnmill.contract.codec import decode_json, encode_json
 from turnmill.contract.errors import InvalidInput, TurnmillError
 from turnmill.contract.outcomes import Outcome
-from turnmill_worker.pipeline.stages import Pipeline
+from turnmill_worker.pipeline.compact import Pipeline
 from turnmill_worker.ports.archive import Archive, Memories
 from turnmill_worker.ports.records import Memory
 from turnmill_worker.ports.values import SessionRef

@@ -45,7 +45,7 @@ class Exporting:
                 f"no session {ref.session!r} in namespace {ref.namespace!r}, nor in the archive"
             )
         limits = past.policy.limits(past.system_tokens) if past else None
-        shown = self._with_pictures(ref, turns)
+        shown = self._with_images(ref, turns)
         return Trajectory(
             session=ref.session,
             namespace=ref.namespace,
@@ -71,15 +71,13 @@ class Exporting:
         versions = {each.version: each for each in [*found, *(past.commits if past else ())]}
         return [_committed(versions[version]) for version in sorted(versions)]
 
-    def _with_pictures(
-        self, ref: SessionRef, turns: Sequence[ArchivedTurn]
-    ) -> list[TrajectoryTurn]:
+    def _with_images(self, ref: SessionRef, turns: Sequence[ArchivedTurn]) -> list[TrajectoryTurn]:
         messages: list[list[JsonMessage]] = [decode_json(turn.messages) for turn in turns]
         wanted = blobs_of([message for own in messages for message in own])
         found = self._archive.blobs(ref.namespace, wanted) if wanted and self._archive else {}
         data = {sha: blob.data for sha, blob in found.items()}
         missing = [sha for sha in wanted if sha not in data]
-        data |= {blob.sha256: blob.data for blob in self._outgoing.pictures(ref, missing)}
+        data |= {blob.sha256: blob.data for blob in self._outgoing.images(ref, missing)}
         return [
             _turn(turn, join_images(own, data)) for turn, own in zip(turns, messages, strict=True)
         ]

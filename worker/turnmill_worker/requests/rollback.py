@@ -11,8 +11,8 @@ from turnmill.contract.names import Version
 from turnmill.contract.outcomes import Compaction
 from turnmill.contract.render import render_head, system_message
 from turnmill.contract.results import RollbackResult
-from turnmill_worker.compaction.tally import images, interactions
-from turnmill_worker.pipeline.count import counting
+from turnmill_worker.compaction.image_and_request_counts import images, interactions
+from turnmill_worker.pipeline.count_turns import counting
 from turnmill_worker.ports.archive import Archive
 from turnmill_worker.ports.counters import Counters
 from turnmill_worker.ports.records import ArchivedCompaction, ArchivedTurn
@@ -47,7 +47,7 @@ class Rollback:
                 raise UnknownSession(f"no session {ref.session!r} in namespace {ref.namespace!r}")
             chosen = self._choose(ref, past, to)
             state = self._restored(ref, past, chosen, used=to is None)
-            self._bring_pictures_back(ref, past, state)
+            self._bring_images_back(ref, past, state)
             gone = self._turns(ref, past, after=chosen.seq, through=past.watermark)
             version, lost = self._states.restore(ref, past, state)
             if version:
@@ -59,8 +59,8 @@ class Rollback:
                 )
         raise SessionBusy(f"{ref.session!r} is being compacted again and again; try again")
 
-    def _bring_pictures_back(self, ref: SessionRef, past: Past, state: Restored) -> None:
-        """Have Redis hold the pictures it let go when their turns were archived."""
+    def _bring_images_back(self, ref: SessionRef, past: Past, state: Restored) -> None:
+        """Have Redis hold the images it let go when their turns were archived."""
         if self._archive is None:
             return
         stored = state.stored

@@ -12,7 +12,7 @@ from turnmill.contract.keys import session_keys
 from turnmill.contract.scripts import load_script
 from turnmill.transport import run_script
 from turnmill_worker.pipeline.batch import Noted
-from turnmill_worker.ports.awaited import Awaited
+from turnmill_worker.ports.awaited_summary import Awaited
 from turnmill_worker.ports.values import SessionRef
 from turnmill_worker.spending import NOTHING, Spent
 from turnmill_worker.store import lua

@@ -1,4 +1,4 @@
-"""Pictures in Redis: taken out for the archive, let go when nothing shows them, put back."""
+"""Images in Redis: taken out for the archive, let go when nothing shows them, put back."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ __all__ = ["blobs", "hold", "release"]
 
 
 def blobs(client: Any, ref: SessionRef, hashes: Sequence[str]) -> list[Blob]:
-    """Pictures of the session's shard by sha256, those that are there. One round trip."""
+    """Images of the session's shard by sha256, those that are there. One round trip."""
     prefix = _keys(ref).blob
     with client.pipeline(transaction=False) as pipe:
         for sha256 in hashes:
@@ -31,23 +31,23 @@ def blobs(client: Any, ref: SessionRef, hashes: Sequence[str]) -> list[Blob]:
 
 
 def release(client: Any, ref: SessionRef) -> int:
-    """Let go of every picture nothing of the session in Redis shows any more; returns how many.
+    """Let go of every image nothing of the session in Redis shows any more; returns how many.
 
-    Looks at all pictures the session holds, not at candidates: also those only a checkpoint, a
+    Looks at all images the session holds, not at candidates: also those only a checkpoint, a
     pin or a context that is gone by now had shown.
     """
-    script = load_script(lua.__name__, "let_go")
+    script = load_script(lua.__name__, "release_images")
     return int(run_script(client, script, script.call(_keys(ref), session=ref.session)))
 
 
-def hold(client: Any, ref: SessionRef, epoch: str, pictures: Iterable[Blob]) -> bool:
-    """Have the session hold these pictures; False when it was forgotten meanwhile.
+def hold(client: Any, ref: SessionRef, epoch: str, images: Iterable[Blob]) -> bool:
+    """Have the session hold these images; False when it was forgotten meanwhile.
 
-    A rollback calls it for pictures of turns that come back from the archive, just before it
+    A rollback calls it for images of turns that come back from the archive, just before it
     writes: held and not shown, they would be released with the next.
     """
-    script = load_script(lua.__name__, "hold")
-    words = [word for blob in pictures for word in (blob.sha256, blob.media_type, blob.data)]
+    script = load_script(lua.__name__, "restore_images")
+    words = [word for blob in images for word in (blob.sha256, blob.media_type, blob.data)]
     call = script.call(_keys(ref), words, session=ref.session, epoch=epoch)
     return bool(run_script(client, script, call))
 

@@ -35,7 +35,7 @@ class RedisStates:
 
     def states(self, ref: SessionRef) -> Past | None:
         """What a rollback is planned from; None for an unknown session."""
-        script = load_script(lua.__name__, "states")
+        script = load_script(lua.__name__, "earlier_states")
         words = script.call(session_keys(ref.namespace, ref.session))
         reply = run_script(self._redis, script, words)
         if reply is None:
@@ -62,9 +62,9 @@ class RedisStates:
             commits=tuple(archived_compaction(entry) for entry in commits),
         )
 
-    def hold(self, ref: SessionRef, epoch: str, pictures: Iterable[Blob]) -> bool:
-        """Have Redis hold these pictures for the session; False when it was forgotten meanwhile."""
-        return hold(self._redis, ref, epoch, pictures)
+    def hold(self, ref: SessionRef, epoch: str, images: Iterable[Blob]) -> bool:
+        """Have Redis hold these images for the session; False when it was forgotten meanwhile."""
+        return hold(self._redis, ref, epoch, images)
 
     def restore(self, ref: SessionRef, past: Past, state: Restored) -> tuple[int, int]:
         """Go back to it, if nothing was committed meanwhile; the new version or 0, turns lost."""

@@ -126,7 +126,7 @@ class RedisGate:
 
     def answered(self, round_: int | None, *, estimated: int, used: int) -> None:
         """Count an answer, or a refusal that is about the request alone."""
-        if self._tell("answered", round_, estimated=estimated, used=used):
+        if self._tell("gate_success", round_, estimated=estimated, used=used):
             log.info("breaker closed", model=self._model, place=self._place)
 
     def failed(
@@ -141,7 +141,7 @@ class RedisGate:
         name = type(error).__name__
         log.warning("model call failed", model=self._model, error=name, why=why)
         opened_ms = self._tell(
-            "unanswered",
+            "gate_failure",
             round_,
             estimated=estimated,
             kind=_kind(error),

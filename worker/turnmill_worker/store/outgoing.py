@@ -64,8 +64,8 @@ class RedisOutgoing:
         release(self._redis, ref)
         return "more" if left else "done"
 
-    def pictures(self, ref: SessionRef, hashes: Sequence[str]) -> list[Blob]:
-        """Pictures in Redis, by sha256; those that are there."""
+    def images(self, ref: SessionRef, hashes: Sequence[str]) -> list[Blob]:
+        """Images in Redis, by sha256; those that are there."""
         return list(blobs(self._redis, ref, hashes)) if hashes else []
 
     def forgotten(self, namespace: Namespace) -> list[tuple[SessionId, int]]:
@@ -89,7 +89,7 @@ class RedisOutgoing:
             self._redis.zadd(key, {member: at_ms + self._late_drain_ms + 1}, xx=True)
 
     def _steps(self, ref: SessionRef, entries: Sequence[Any]) -> Iterator[Batch | Mark]:
-        """The entries in order: runs of turns with their pictures, and marks between them."""
+        """The entries in order: runs of turns with their images, and marks between them."""
         for is_mark, run in groupby(map(left_entry, entries), key=lambda e: isinstance(e, Mark)):
             if is_mark:
                 yield from (each for each in run if isinstance(each, Mark))

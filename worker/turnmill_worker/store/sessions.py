@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 import redis
 
 from turnmill.commands import translate
+from turnmill.context_view import LogEntry, decode_turns
 from turnmill.contract.codec import decode_json, encode_json
 from turnmill.contract.context import JsonMessage, StoredContext, Usage
 from turnmill.contract.errors import InvalidPolicy
@@ -19,11 +20,10 @@ from turnmill.contract.outcomes import Compaction
 from turnmill.contract.policy import Policy
 from turnmill.contract.scripts import load_script
 from turnmill.transport import run_script
-from turnmill.view import LogEntry, decode_turns
-from turnmill_worker.compaction.ledger.beside import up_to
+from turnmill_worker.compaction.image_and_request_counts import Tally, images, interactions
+from turnmill_worker.compaction.ledger.budget import up_to
 from turnmill_worker.compaction.ledger.selection import Fact
 from turnmill_worker.compaction.snapshot import LoggedTurn, Snapshot
-from turnmill_worker.compaction.tally import Tally, images, interactions
 from turnmill_worker.ports.archive import Archive
 from turnmill_worker.ports.records import ArchivedTurn
 from turnmill_worker.ports.values import (

@@ -33,7 +33,7 @@ class RedisWaiting:
 
     def add(self, ref: SessionRef, *, room: float) -> None:
         """Have the session wait, or say anew how much of its room is left."""
-        script = load_script(lua.__name__, "enqueue")
+        script = load_script(lua.__name__, "await_turn")
         words = script.call(
             WAITING,
             namespace=ref.namespace,

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from turnmill.contract.policy import Policy
 from turnmill_worker.compaction.plan import SummaryRequest
 from turnmill_worker.errors import SummarizerFailed
-from turnmill_worker.ports.awaited import Awaited
+from turnmill_worker.ports.awaited_summary import Awaited
 from turnmill_worker.ports.counters import Counter
 from turnmill_worker.ports.models import Gates, Summarizer
 from turnmill_worker.settings import Settings

@@ -6,7 +6,6 @@ fills it, ``parse_output`` and ``sections_found`` look at what the model made of
 
 from __future__ import annotations
 
-from turnmill_worker.templates.advice import warnings
 from turnmill_worker.templates.loader import (
     Listed,
     TemplateLoader,
@@ -22,6 +21,7 @@ from turnmill_worker.templates.template import (
     Template,
     render,
 )
+from turnmill_worker.templates.template_warnings import warnings
 
 __all__ = [
     "BUILT_IN",

@@ -6,7 +6,7 @@ import json
 import re
 from collections.abc import Iterator, Mapping
 
-from turnmill_worker.templates.markdown import outline
+from turnmill_worker.templates.markdown_outline import outline
 from turnmill_worker.templates.parser import refuse_constant
 from turnmill_worker.templates.template import Template
 

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from hashlib import sha256
 
 from turnmill.contract.errors import InvalidTemplate
-from turnmill_worker.templates.markdown import Fence, Outline, outline
+from turnmill_worker.templates.markdown_outline import Fence, Outline, outline
 from turnmill_worker.templates.template import Slot, Template
 
 __all__ = ["MAX_BYTES", "MAX_PLACEHOLDERS", "parse_template", "refuse_constant"]

@@ -2,14 +2,14 @@
 
 from typing import Final
 
-from turnmill.contract.images.cost import DEFAULT_FORMULA, FORMULAS
+from turnmill.contract.images.token_cost import DEFAULT_FORMULA, FORMULAS
 
 FORMULA_VERSION: Final = 2
 """Raised whenever `messages` or `images` changes what a message costs: old counts then go stale."""
 
 
 def basis(name: str, images: str = DEFAULT_FORMULA) -> str:
-    """Name what a count is made with: vocabulary, message formula, pictures' formula.
+    """Name what a count is made with: vocabulary, message formula, images' formula.
 
     Such as `o200k_base/2/gpt-4o`; the last is a key of `FORMULAS`.
     """
@@ -17,6 +17,6 @@ def basis(name: str, images: str = DEFAULT_FORMULA) -> str:
 
 
 def image_formula(basis: str) -> str:
-    """Return the pictures' formula a basis names; the default where it names none."""
+    """Return the images' formula a basis names; the default where it names none."""
     named = basis.rpartition("/")[2]
     return named if named in FORMULAS else DEFAULT_FORMULA

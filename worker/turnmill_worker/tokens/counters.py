@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from turnmill.contract.errors import InvalidInput, UnknownEncoding
-from turnmill.contract.images.cost import DEFAULT_FORMULA, FORMULAS
+from turnmill.contract.images.token_cost import DEFAULT_FORMULA, FORMULAS
 from turnmill.contract.policy import ENCODINGS
 from turnmill_worker.tokens.basis import basis
-from turnmill_worker.tokens.bpe import BpeCounter
+from turnmill_worker.tokens.bpe_openai import BpeCounter
 from turnmill_worker.tokens.heuristic import HeuristicCounter
 from turnmill_worker.tokens.tiktoken import TiktokenCounter
 
@@ -20,7 +20,7 @@ class TokenCounter(Protocol):
 
     @property
     def basis(self) -> str:
-        """What counts are made with: `<vocabulary or heuristic>/<version>/<pictures' formula>`."""
+        """What counts are made with: `<vocabulary or heuristic>/<version>/<images' formula>`."""
 
     def count(self, text: str) -> int:
         """Return the tokens of `text`: linear in its length, never raises, special tokens as text.
@@ -30,8 +30,8 @@ class TokenCounter(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class PicturePricing:
-    """Another counter's tokens of text, under a basis that names another formula for pictures."""
+class ImagePricing:
+    """Another counter's tokens of text, under a basis that names another formula for images."""
 
     text: TokenCounter
     basis: str
@@ -45,7 +45,7 @@ class PicturePricing:
 def counter_for(encoding: str = "o200k_base", image_formula: str = DEFAULT_FORMULA) -> TokenCounter:
     """Return this process's counter for `encoding`, the fastest exact one that can be loaded.
 
-    Its basis also names `image_formula`, by which messages with pictures are priced. Falls back to
+    Its basis also names `image_formula`, by which messages with images are priced. Falls back to
     the heuristic, whose basis says so, when no library has or can fetch the vocabulary; that takes
     at most `tiktoken.DOWNLOAD_TIMEOUT_S` and is decided once per process. Raises UnknownEncoding
     for a name not in `ENCODINGS`, InvalidInput for one not in `FORMULAS`.
@@ -56,7 +56,7 @@ def counter_for(encoding: str = "o200k_base", image_formula: str = DEFAULT_FORMU
     if image_formula == DEFAULT_FORMULA:
         return counter
     vocabulary = counter.basis.partition("/")[0]
-    return PicturePricing(counter, basis(vocabulary, image_formula))
+    return ImagePricing(counter, basis(vocabulary, image_formula))
 
 
 @functools.cache

@@ -12,7 +12,7 @@ The formula, version 2. A message costs the sum of
 
 and a list of messages costs 3 more, which prime the reply. Providers publish no formula for tool
 calls: a call costs its name, its arguments and some framing, and 8 and the id keep us above what
-OpenAI reports for it. A picture costs `images.image_tokens`, by its size and the formula the
+OpenAI reports for it. An image costs `images.image_tokens`, by its size and the formula the
 counter's basis names; sound and files are weighed by size. Base64 is never counted as text.
 Change any of it: raise `formula.FORMULA_VERSION`.
 """

@@ -1,6 +1,6 @@
-"""Taking pictures out of a turn, to be kept once under their hash, and putting them back.
+"""Taking images out of a turn, to be kept once under their hash, and putting them back.
 
-What is put back is, byte for byte, what was taken out: a picture whose base64 is not the only
+What is put back is, byte for byte, what was taken out: an image whose base64 is not the only
 spelling of its bytes is not taken.
 """
 
@@ -15,8 +15,8 @@ from typing import Any, Final
 from pydantic_core import SchemaValidator, core_schema
 
 from turnmill.contract.context import JsonMessage
-from turnmill.contract.images.cost import ImageRef
 from turnmill.contract.images.size import dimensions
+from turnmill.contract.images.token_cost import ImageRef
 from turnmill.contract.turns import Message, Part, Turn
 
 __all__ = [
@@ -34,7 +34,7 @@ LEAST_BLOB_CHARS: Final = 1024
 """Data URLs shorter than this stay where they are: a reference would save next to nothing."""
 
 UNAVAILABLE: Final = "[Image no longer available]"
-"""The text a picture gives way to when its bytes are gone."""
+"""The text an image gives way to when its bytes are gone."""
 
 _BASE64: Final = SchemaValidator(
     core_schema.bytes_schema(), core_schema.CoreConfig(val_json_bytes="base64")
@@ -43,9 +43,9 @@ _PLAIN: Final = re.compile(r"data:([\w.+-]{1,127}/[\w.+-]{1,127});base64,")
 
 
 def split_images(turn: Turn) -> tuple[Turn, dict[str, bytes]]:
-    """The turn with references for its inline pictures, and their bytes by SHA-256.
+    """The turn with references for its inline images, and their bytes by SHA-256.
 
-    The same turn when it has none. Decodes and hashes each picture once.
+    The same turn when it has none. Decodes and hashes each image once.
     """
     blobs: dict[str, bytes] = {}
     messages = tuple(_without_images(message, blobs) for message in turn.messages)
@@ -109,13 +109,13 @@ def _decoded(text: str) -> bytes | None:
 
 
 def refs_of(messages: Sequence[JsonMessage]) -> list[ImageRef]:
-    """Every picture these messages refer to, each once, in order."""
+    """Every image these messages refer to, each once, in order."""
     refs = (ImageRef.parse(part["image_url"].get("url")) for part in _image_parts(messages))
     return list(dict.fromkeys(ref for ref in refs if ref))
 
 
 def blobs_of(messages: Sequence[JsonMessage]) -> list[str]:
-    """The SHA-256 of every picture these messages refer to, each once, in order."""
+    """The SHA-256 of every image these messages refer to, each once, in order."""
     return list(dict.fromkeys(ref.sha256 for ref in refs_of(messages)))
 
 
@@ -131,14 +131,14 @@ def _is_image(part: Mapping[str, Any]) -> bool:
 
 
 def data_url(ref: ImageRef, data: bytes) -> str:
-    """The URL the picture came as."""
+    """The URL the image came as."""
     return f"data:{ref.media_type};base64,{binascii.b2a_base64(data, newline=False).decode()}"
 
 
 def join_images(
     messages: Sequence[JsonMessage], blobs: Mapping[str, bytes | None]
 ) -> list[JsonMessage]:
-    """The messages with their pictures inline again, bytes by SHA-256; as ``inline_images``."""
+    """The messages with their images inline again, bytes by SHA-256; as ``inline_images``."""
     found = ((ref, blobs.get(ref.sha256)) for ref in refs_of(messages))
     return inline_images(messages, {ref.url: data_url(ref, d) for ref, d in found if d is not None})
 

@@ -1,4 +1,4 @@
-"""Width and height of a picture, read from its first bytes. Pure, bounded, and never raises."""
+"""Width and height of an image, read from its first bytes. Pure, bounded, and never raises."""
 
 from __future__ import annotations
 

@@ -12,7 +12,7 @@ import pytest
 from tests.unit.summarizers.openai.talks import COUNTER, KEY, MODEL, TALK, connected, request, user
 from turnmill.testing import BatchFault, FakeEndpoint, Fault
 from turnmill_worker.errors import BatchFailed
-from turnmill_worker.ports.awaited import Awaited
+from turnmill_worker.ports.awaited_summary import Awaited
 from turnmill_worker.summarizers.openai import (
     SummarizerMisconfigured,
     SummarizerUnavailable,

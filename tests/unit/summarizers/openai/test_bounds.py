@@ -17,7 +17,7 @@ from pydantic import SecretStr
 
 from tests.unit.summarizers.openai.talks import COUNTER, KEY, MODEL, connected, request
 from turnmill.testing import FakeEndpoint
-from turnmill_worker.ports.overlap import meanwhile
+from turnmill_worker.ports.work_while_waiting import meanwhile
 from turnmill_worker.summarizers.openai import (
     ModelEndpoint,
     ModelOptions,
@@ -25,7 +25,7 @@ from turnmill_worker.summarizers.openai import (
     SummarizerUnavailable,
 )
 from turnmill_worker.summarizers.openai.answers import from_chat
-from turnmill_worker.summarizers.openai.call_bounds import bounded_client
+from turnmill_worker.summarizers.openai.call_limits import bounded_client
 from turnmill_worker.summarizers.openai.endpoint import Prompt
 
 GIVEN_UP_S = 15.0

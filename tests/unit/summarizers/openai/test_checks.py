@@ -8,11 +8,16 @@ import pytest
 
 from tests.unit.summarizers.openai.talks import COUNTER
 from turnmill_worker.summarizers.openai.answers import Answer
-from turnmill_worker.summarizers.openai.checks.attribution import Said
 from turnmill_worker.summarizers.openai.checks.checker import Accepted, Checker, Fault
-from turnmill_worker.summarizers.openai.checks.claims import attributed, clauses, constraints, goals
+from turnmill_worker.summarizers.openai.checks.demand_lines import (
+    attributed,
+    clauses,
+    constraints,
+    goals,
+)
 from turnmill_worker.summarizers.openai.checks.language import Spoken, languages, script_of
 from turnmill_worker.summarizers.openai.checks.sections import SECTIONS, parse, rendered, unwrapped
+from turnmill_worker.summarizers.openai.checks.user_demands import Said
 
 USER = [
     "Please cancel order #W7710442 and do not refund it to my old card.",

@@ -13,7 +13,7 @@ from tests.unit.summarizers.openai.talks import COUNTER, assistant, call, number
 from turnmill.contract.context import JsonMessage
 from turnmill.contract.names import Seq
 from turnmill_worker.summarizers.openai.chunks import chunks
-from turnmill_worker.summarizers.openai.entries import entry_of
+from turnmill_worker.summarizers.openai.prompt_records import entry_of
 from turnmill_worker.summarizers.openai.prompts import Marks
 
 NONCE = "0123456789ab"

@@ -13,10 +13,10 @@ import pytest
 from tests.unit.summarizers.openai.talks import COUNTER, connected, request, user
 from turnmill.contract.names import Seq
 from turnmill.testing import FakeEndpoint
-from turnmill_worker.compaction.ledger.beside import facts_after, reserve
+from turnmill_worker.compaction.ledger.budget import facts_after, reserve
 from turnmill_worker.compaction.plan import SummaryRequest
 from turnmill_worker.summarizers.openai.checks.sections import SECTIONS, parse
-from turnmill_worker.summarizers.openai.entries import cleaned, entry_of
+from turnmill_worker.summarizers.openai.prompt_records import cleaned, entry_of
 from turnmill_worker.summarizers.openai.prompts import (
     Entry,
     Marks,
@@ -132,7 +132,7 @@ def test_calls_refusals_and_unknown_parts_are_readable() -> None:
 
 
 SIZE = struct.pack("<I", 9_000)
-PICTURES = {
+IMAGES = {
     "png": b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR",
     "jpeg": b"\xff\xd8\xff\xdb",
     "gif": b"GIF89a",
@@ -145,12 +145,12 @@ PICTURES = {
 }
 
 
-@pytest.mark.parametrize("begin", PICTURES.values(), ids=PICTURES)
-def test_no_picture_in_a_text_leaves_however_it_is_written(begin: bytes) -> None:
-    picture = (begin + random.Random(4).randbytes(3_001))[:3_001]
-    plain = base64.b64encode(picture).decode()
-    lines = base64.encodebytes(picture).decode()
-    written = [plain, lines, base64.urlsafe_b64encode(picture).decode()]
+@pytest.mark.parametrize("begin", IMAGES.values(), ids=IMAGES)
+def test_no_image_in_a_text_leaves_however_it_is_written(begin: bytes) -> None:
+    image = (begin + random.Random(4).randbytes(3_001))[:3_001]
+    plain = base64.b64encode(image).decode()
+    lines = base64.encodebytes(image).decode()
+    written = [plain, lines, base64.urlsafe_b64encode(image).decode()]
     written += [json.dumps(text).replace("/", "\\/") for text in (plain, lines)]
 
     for text in [*written, *(f"DATA:image/x;base64,{text.strip(chr(34))}" for text in written)]:
@@ -159,13 +159,13 @@ def test_no_picture_in_a_text_leaves_however_it_is_written(begin: bytes) -> None
         assert re.fullmatch(r'See "?\[image\](\\n|\n)?"? and /srv/photos\.', short), short
 
 
-def test_what_stands_below_a_picture_stays() -> None:
-    lines = base64.encodebytes(PICTURES["png"] + bytes(3_000)).decode()
+def test_what_stands_below_an_image_stays() -> None:
+    lines = base64.encodebytes(IMAGES["png"] + bytes(3_000)).decode()
 
     assert cleaned(f"{lines}2024-05-21\nHAT136", None) == "[image]\n2024-05-21\nHAT136"
 
 
-def test_base64_that_is_no_picture_stays() -> None:
+def test_base64_that_is_no_image_stays() -> None:
     text = "digest " + "ab12" * 100
 
     assert cleaned(text, None) == text

@@ -18,7 +18,7 @@ from tests.unit.summarizers.openai.talks import (
     request,
     user,
 )
-from turnmill.contract.memories import MEMORIES
+from turnmill.contract.memories_message import MEMORIES
 from turnmill.testing import FakeEndpoint
 from turnmill_worker.summarizers.openai import (
     SummarizerMisconfigured,
@@ -27,7 +27,7 @@ from turnmill_worker.summarizers.openai import (
 )
 from turnmill_worker.summarizers.openai.checks.sections import SECTIONS, parse
 
-PICTURE = "data:image/png;base64," + "iVBORw0KGgo" + "A" * 2_000
+IMAGE = "data:image/png;base64," + "iVBORw0KGgo" + "A" * 2_000
 
 
 @pytest.mark.parametrize("api", ["chat", "responses"])
@@ -141,13 +141,13 @@ def test_memories_are_left_out(endpoint: FakeEndpoint) -> None:
     assert "old secret" not in endpoint.requests[0].prompt
 
 
-def test_pictures_are_sent_as_a_word(endpoint: FakeEndpoint) -> None:
+def test_images_are_sent_as_a_word(endpoint: FakeEndpoint) -> None:
     parts = [
         {"type": "text", "text": "What does this screenshot of invoice 4417 show?"},
-        {"type": "image_url", "image_url": {"url": PICTURE}},
+        {"type": "image_url", "image_url": {"url": IMAGE}},
         {"type": "image_url", "image_url": {"url": "blob:00ff;image/png;10x10"}},
     ]
-    pasted = user(f"And this one, pasted: {PICTURE} with {PICTURE.partition(',')[2]} below it.")
+    pasted = user(f"And this one, pasted: {IMAGE} with {IMAGE.partition(',')[2]} below it.")
 
     connected(endpoint).summarize(request(user(parts), pasted), COUNTER)
 

@@ -17,7 +17,7 @@ from typing import Any, Final
 
 from turnmill_worker.compaction.ledger.facts import Fact, merged
 from turnmill_worker.compaction.ledger.mentions import VALUE_AT, Kind
-from turnmill_worker.compaction.quality.stated import (
+from turnmill_worker.compaction.quality.fact_coverage import (
     NEWEST,
     OLDEST,
     ONLY_IN_RESULTS,

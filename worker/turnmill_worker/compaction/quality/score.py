@@ -15,9 +15,9 @@ from turnmill.contract.codec import encode_json
 from turnmill.contract.context import JsonMessage
 from turnmill.contract.legality import CallTracker, violations
 from turnmill.contract.names import Seq
-from turnmill.contract.quality import QualityWeights
+from turnmill.contract.quality_weights import QualityWeights
+from turnmill_worker.compaction.quality.fact_coverage import Facts
 from turnmill_worker.compaction.quality.passages import passages_of, read_head, read_records
-from turnmill_worker.compaction.quality.stated import Facts
 from turnmill_worker.reading.units import Units, read_units
 from turnmill_worker.reading.words import Reader
 

@@ -1,27 +1,27 @@
-"""Old pictures give way to a line of text; what was said about them stays."""
+"""Old images give way to a line of text; what was said about them stays."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
 from turnmill.contract.context import Elision, JsonMessage
+from turnmill_worker.compaction.image_and_request_counts import image_parts
 from turnmill_worker.compaction.snapshot import Count, LoggedTurn, Snapshot, first_image_turn
-from turnmill_worker.compaction.tally import image_parts
 
 __all__ = ["elide_images"]
 
 
 def elide_images(snapshot: Snapshot, count: Count) -> Snapshot:
-    """The snapshot with all but the newest ``max_history_images`` pictures replaced by text.
+    """The snapshot with all but the newest ``max_history_images`` images replaced by text.
 
-    The session's first picture stays beside them where the policy says so, and so do those of
+    The session's first image stays beside them where the policy says so, and so do those of
     pinned turns. The text is specification 000's: ``[Image from Step X removed to save context]``,
-    where X is the turn's iteration, or else how many pictures the session had before.
+    where X is the turn's iteration, or else how many images the session had before.
     """
     most = snapshot.policy.max_history_images
     if most is None:
         return snapshot
-    shown = list(_pictures(snapshot))
+    shown = list(_images(snapshot))
     gone = set(shown[: max(len(shown) - most, 0)])
     if not gone:
         return snapshot
@@ -42,11 +42,11 @@ def elide_images(snapshot: Snapshot, count: Count) -> Snapshot:
 
 
 _Place = tuple[int, int, int]
-"""A picture: the turn's seq, the message's index, the part's index."""
+"""An image: the turn's seq, the message's index, the part's index."""
 
 
-def _pictures(snapshot: Snapshot) -> Iterator[_Place]:
-    """The pictures that are shown and may go, oldest first."""
+def _images(snapshot: Snapshot) -> Iterator[_Place]:
+    """The images that are shown and may go, oldest first."""
     thumbnail = first_image_turn(snapshot)
     for turn in snapshot.turns:
         places = [

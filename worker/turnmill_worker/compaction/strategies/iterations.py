@@ -17,7 +17,7 @@ from turnmill_worker.compaction.plan import Plan, SummaryRequest, records
 from turnmill_worker.compaction.snapshot import Count, Group, Snapshot, groups
 from turnmill_worker.compaction.strategies.cut import choose_cut
 from turnmill_worker.compaction.strategies.rolling import SHARES, rolling_budget, summary_budget
-from turnmill_worker.compaction.strategies.room import room_beside
+from turnmill_worker.compaction.strategies.room_for_text import room_beside
 
 __all__ = ["event_tokens", "iterations"]
 

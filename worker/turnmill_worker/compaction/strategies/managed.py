@@ -11,13 +11,13 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from turnmill.contract.context import JsonMessage, Receipt, StoredContext
-from turnmill.contract.memories import is_memories
+from turnmill.contract.memories_message import is_memories
 from turnmill.contract.names import Seq
+from turnmill_worker.compaction.image_and_request_counts import interactions
 from turnmill_worker.compaction.plan import Plan, SummaryRequest
 from turnmill_worker.compaction.snapshot import Count, Group, LoggedTurn, Snapshot, groups
 from turnmill_worker.compaction.strategies.rolling import summary_budget
-from turnmill_worker.compaction.strategies.room import room_beside
-from turnmill_worker.compaction.tally import interactions
+from turnmill_worker.compaction.strategies.room_for_text import room_beside
 
 __all__ = ["for_template", "managed", "runs"]
 

@@ -18,7 +18,7 @@ from turnmill_worker.reading.units import (
 from turnmill_worker.summarizers.extractive.render import is_told, opening, render
 from turnmill_worker.summarizers.extractive.select import Selection
 from turnmill_worker.summarizers.extractive.telegraph import is_english, telegraph
-from turnmill_worker.summarizers.extractive.worth import appraise
+from turnmill_worker.summarizers.extractive.unit_worth import appraise
 
 Count = Callable[[str], int]
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from turnmill.contract.memories import without_memories
+from turnmill.contract.memories_message import without_memories
 from turnmill_worker.compaction.plan import SummaryRequest
 from turnmill_worker.ports.counters import Counter
 from turnmill_worker.ports.values import Summary

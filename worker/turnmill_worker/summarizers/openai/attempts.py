@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from turnmill_worker.errors import UnusableSummary
-from turnmill_worker.ports.overlap import meanwhile
+from turnmill_worker.ports.work_while_waiting import meanwhile
 from turnmill_worker.spending import Spent
 from turnmill_worker.summarizers.openai.answers import Answer
 from turnmill_worker.summarizers.openai.checks.checker import Accepted, Checker, Fault, Kind

@@ -19,13 +19,13 @@ from openai.types.responses import Response
 
 from turnmill_worker.compaction.plan import SummaryRequest
 from turnmill_worker.errors import BatchFailed, SummarizerMisconfigured, SummarizerUnavailable
-from turnmill_worker.ports.awaited import Awaited, digest
+from turnmill_worker.ports.awaited_summary import Awaited, digest
 from turnmill_worker.ports.counters import Counter
 from turnmill_worker.ports.values import Summary
 from turnmill_worker.spending import NOTHING, Spent
 from turnmill_worker.summarizers.openai.answers import Answer, from_chat, from_response, from_usage
+from turnmill_worker.summarizers.openai.checked_request import Setup, Work
 from turnmill_worker.summarizers.openai.endpoint import Api, ModelOptions, body_of
-from turnmill_worker.summarizers.openai.request import Setup, Work
 from turnmill_worker.summarizers.openai.summarizer import OpenAiSummarizer, written
 
 __all__ = ["BatchedAnswer", "OpenAiBatches"]

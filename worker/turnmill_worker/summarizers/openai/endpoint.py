@@ -16,7 +16,7 @@ from pydantic import SecretStr
 
 from turnmill_worker.errors import SummarizerMisconfigured, SummarizerUnavailable
 from turnmill_worker.summarizers.openai.answers import Answer, from_chat, from_response
-from turnmill_worker.summarizers.openai.call_bounds import MOST_BYTES, bounded_client, one_call
+from turnmill_worker.summarizers.openai.call_limits import MOST_BYTES, bounded_client, one_call
 from turnmill_worker.summarizers.openai.error_translation import translated
 
 __all__ = [

@@ -11,11 +11,11 @@ from turnmill_worker.errors import SummarizerMisconfigured, SummarizerUnavailabl
 from turnmill_worker.ports.counters import Counter
 from turnmill_worker.ports.values import Summary
 from turnmill_worker.summarizers.openai.answers import Answer
+from turnmill_worker.summarizers.openai.checked_request import Setup, Work
 from turnmill_worker.summarizers.openai.endpoint import ModelOptions
 from turnmill_worker.summarizers.openai.gated_endpoint import Endpoint
 from turnmill_worker.summarizers.openai.prices import Prices, load_prices
 from turnmill_worker.summarizers.openai.redaction import Redactor
-from turnmill_worker.summarizers.openai.request import Setup, Work
 
 __all__ = ["OpenAiSummarizer", "written"]
 

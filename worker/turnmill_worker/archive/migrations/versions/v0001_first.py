@@ -1,4 +1,4 @@
-"""Sessions, turns, compactions, managed views, pictures and memories."""
+"""Sessions, turns, compactions, managed views, images and memories."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def _required(kind: type[sa.types.TypeEngine[Any]], *columns: str) -> list[sa.Co
 def upgrade() -> None:
     """Make every table."""
     _conversations()
-    _pictures()
+    _images()
     _memories()
 
 
@@ -56,7 +56,7 @@ def _conversations() -> None:
     )
 
 
-def _pictures() -> None:
+def _images() -> None:
     op.create_table(
         "blobs",
         *_key("namespace", "sha256"),

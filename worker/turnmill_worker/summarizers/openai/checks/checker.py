@@ -8,8 +8,7 @@ from dataclasses import dataclass, field
 from typing import Final, Literal
 
 from turnmill_worker.summarizers.openai.answers import Answer
-from turnmill_worker.summarizers.openai.checks.attribution import LEAST_GOAL_SUPPORT, Said
-from turnmill_worker.summarizers.openai.checks.claims import attributed, constraints, goals
+from turnmill_worker.summarizers.openai.checks.demand_lines import attributed, constraints, goals
 from turnmill_worker.summarizers.openai.checks.language import Spoken
 from turnmill_worker.summarizers.openai.checks.sections import (
     SECTIONS,
@@ -20,6 +19,7 @@ from turnmill_worker.summarizers.openai.checks.sections import (
     rendered,
     unwrapped,
 )
+from turnmill_worker.summarizers.openai.checks.user_demands import LEAST_GOAL_SUPPORT, Said
 
 __all__ = ["Accepted", "Checker", "Fault", "Kind", "seqs_in"]
 

@@ -10,8 +10,8 @@ from typing import cast
 from turnmill.contract.context import JsonMessage, Usage
 from turnmill.contract.legality import CallTracker
 from turnmill.contract.render import system_message
+from turnmill_worker.compaction.image_and_request_counts import Tally, images, interactions
 from turnmill_worker.compaction.snapshot import Count
-from turnmill_worker.compaction.tally import Tally, images, interactions
 from turnmill_worker.ports.counters import Counter
 from turnmill_worker.ports.values import CountedTurn, Uncounted
 from turnmill_worker.tokens import count_message

@@ -6,7 +6,7 @@ import difflib
 import re
 from collections.abc import Iterator
 
-from turnmill_worker.templates.markdown import outline
+from turnmill_worker.templates.markdown_outline import outline
 from turnmill_worker.templates.template import PLACEHOLDERS, Slot, Template
 
 __all__ = ["Warned", "warnings"]

@@ -7,22 +7,22 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Final
 
-from turnmill.contract.memories import without_memories
+from turnmill.contract.memories_message import without_memories
 from turnmill.contract.names import Seq
-from turnmill_worker.compaction.ledger.beside import told_apart
+from turnmill_worker.compaction.ledger.budget import told_apart
 from turnmill_worker.compaction.plan import SummaryRequest
 from turnmill_worker.errors import SummarizerMisconfigured, UnusableSummary
 from turnmill_worker.ports.counters import Counter
 from turnmill_worker.summarizers.openai.answers import Answer
 from turnmill_worker.summarizers.openai.attempts import Asker, Question
-from turnmill_worker.summarizers.openai.checks.attribution import Said
 from turnmill_worker.summarizers.openai.checks.checker import Checker, seqs_in
 from turnmill_worker.summarizers.openai.checks.language import Spoken
+from turnmill_worker.summarizers.openai.checks.user_demands import Said
 from turnmill_worker.summarizers.openai.chunks import chunks, packed
 from turnmill_worker.summarizers.openai.endpoint import ModelOptions, Prompt
-from turnmill_worker.summarizers.openai.entries import cleaned, entry_of
 from turnmill_worker.summarizers.openai.gated_endpoint import Endpoint
 from turnmill_worker.summarizers.openai.prices import Prices
+from turnmill_worker.summarizers.openai.prompt_records import cleaned, entry_of
 from turnmill_worker.summarizers.openai.prompts import (
     Block,
     Entry,

@@ -1,4 +1,4 @@
-"""Turns made of what an agent has at hand: a step with a picture, a question with its answer."""
+"""Turns made of what an agent has at hand: a step with an image, a question with its answer."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from turnmill.contract.errors import InvalidTurn
 __all__ = ["image_url", "interaction", "step"]
 
 Image = bytes | str | Path
-"""A picture: its bytes, the same as base64, a file's path, or an URL (``data:``, ``http(s):``,
+"""An image: its bytes, the same as base64, a file's path, or an URL (``data:``, ``http(s):``,
 ``file:``)."""
 
 _ALLOWED = "allowed are bytes, base64, a path, or a data:, http(s): or file: URL"
@@ -41,12 +41,12 @@ def step(
 ) -> dict[str, Any]:
     """One step of an agent that looks and acts: what it saw, what it thought, what it did.
 
-    A user message with ``text`` and the picture, then an assistant message with the reasoning and
+    A user message with ``text`` and the image, then an assistant message with the reasoning and
     the action; without both, the user message alone, to be answered. Action and region are kept
     as metadata, too; a region may be anything JSON can say, a pydantic model included.
 
     Raises:
-        InvalidTurn: the picture is not one of the kinds in ``Image``, or its file cannot be read;
+        InvalidTurn: the image is not one of the kinds in ``Image``, or its file cannot be read;
             or the step has nothing in it.
     """
     _check_texts(reasoning=reasoning, action=action)
@@ -85,7 +85,7 @@ def _jsonable(region: Any) -> Any:
 def _caption(image: Image | None, region: Any) -> str:
     """What the user message says where the agent gives no text."""
     if image is None:
-        return "There is no picture of this step."
+        return "There is no image of this step."
     if region is None:
         return "Here is the current view."
     return f"Here is the region {region if isinstance(region, str) else json.dumps(region)}."
@@ -107,10 +107,10 @@ def interaction(user_query: str, assistant_response: str) -> dict[str, Any]:
 
 
 def image_url(image: Image) -> str:
-    """The URL a message carries for a picture: as it is, or a data URL of the bytes.
+    """The URL a message carries for an image: as it is, or a data URL of the bytes.
 
     Raises:
-        InvalidTurn: not a picture anybody can read.
+        InvalidTurn: not an image anybody can read.
     """
     if isinstance(image, str) and image.startswith(("data:image/", "http://", "https://", "file:")):
         return image
@@ -121,7 +121,7 @@ def image_url(image: Image) -> str:
     media = _media_type(image)
     if media is None:
         raise InvalidTurn(
-            f"image: {len(image)} bytes that are no PNG, JPEG, GIF, WebP or BMP picture"
+            f"image: {len(image)} bytes that are no PNG, JPEG, GIF, WebP or BMP image"
         )
     return f"data:{media};base64,{base64.b64encode(image).decode()}"
 
@@ -134,7 +134,7 @@ def _media_type(data: bytes) -> str | None:
 
 
 def _from_base64(text: str | Path) -> bytes | None:
-    """The picture this text is the base64 of, or None: then it is a file's name."""
+    """The image this text is the base64 of, or None: then it is a file's name."""
     if isinstance(text, Path):
         return None
     try:

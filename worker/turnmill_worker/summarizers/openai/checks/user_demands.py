@@ -31,7 +31,7 @@ from itertools import chain
 from typing import Final
 
 from turnmill_worker.grounding.terms import query_terms
-from turnmill_worker.summarizers.openai.checks.claims import clauses, demanded
+from turnmill_worker.summarizers.openai.checks.demand_lines import clauses, demanded
 
 __all__ = ["LEAST_GOAL_SUPPORT", "LEAST_SUPPORT", "Said"]
 

@@ -7,7 +7,7 @@ import socket
 import sys
 from pathlib import Path
 
-from turnmill_cli.local.children import ChildSpec
+from turnmill_cli.local.child_process import ChildSpec
 from turnmill_cli.output import CommandFailed
 
 __all__ = ["check_installed", "choose_port", "flower", "workers"]
@@ -67,7 +67,7 @@ def _worker(
 
 def flower(*, port: int, logs: Path, env: dict[str, str]) -> ChildSpec:
     """Flower on loopback, for looking only, with arguments and results among its columns."""
-    conf = Path(__file__).with_name("flowerconfig.py")
+    conf = Path(__file__).with_name("flower_config.py")
     looks = {
         "FLOWER_TASKS_COLUMNS": "name,args,state,result,received,runtime,worker",
         "FLOWER_READ_ONLY": "true",

@@ -1,4 +1,4 @@
-"""Pictures: what a provider charges for one, and how a message refers to one kept elsewhere.
+"""Images: what a provider charges for one, and how a message refers to one kept elsewhere.
 
 Prices follow OpenAI's guide "Images and vision", section "Calculating costs"
 (https://developers.openai.com/api/docs/guides/images-vision, read in its edition of 2026), and
@@ -6,7 +6,7 @@ where the guide is silent or the bill says otherwise, what people measured:
 
 - Tiles are never scaled up, and a scaled side is rounded to the nearest pixel: gpt-4.1 was billed
   for 8 tiles of 2049 x 513 and for 4 of 2050 x 513 (https://community.openai.com/t/1281361).
-- A patch formula fits the picture into 2048 x 2048 first: gpt-4.1-mini was billed 1536 patches for
+- A patch formula fits the image into 2048 x 2048 first: gpt-4.1-mini was billed 1536 patches for
   4000 x 1474 (same thread).
 - ``low`` saves nothing where patches are counted, and the models without a multiplier in the guide
   (`gpt-5.2`, `gpt-5.3-codex`, `gpt-5.4`) were billed 1.2 (https://community.openai.com/t/1377015).
@@ -46,7 +46,7 @@ _PATCH_SIDE: Final = 32
 
 @dataclass(frozen=True, slots=True)
 class TileFormula:
-    """``base`` tokens and ``tile`` more for each 512-pixel square of the scaled picture.
+    """``base`` tokens and ``tile`` more for each 512-pixel square of the scaled image.
 
     Scaled to fit 2048 x 2048, then down to a shorter side of 768; ``low`` detail costs ``base``.
     Guide: for gpt-4o 1024 x 1024 costs 765, 2048 x 4096 costs 1105, and 85 in low detail.
@@ -56,7 +56,7 @@ class TileFormula:
     tile: int
 
     def tokens(self, width: int, height: int, detail: object) -> int:
-        """The price; of a picture of unknown size, the highest there is."""
+        """The price; of an image of unknown size, the highest there is."""
         if detail == "low":
             return self.base
         if width < 1 or height < 1:
@@ -70,7 +70,7 @@ class TileFormula:
 class PatchFormula:
     """``multiplier`` tokens for each 32-pixel square, of which there are at most ``patches``.
 
-    The picture is scaled to fit ``side`` x ``side``, then down until ``patches`` suffice. Detail
+    The image is scaled to fit ``side`` x ``side``, then down until ``patches`` suffice. Detail
     makes no difference, but for ``original`` where the model has it (``original_patches``).
     Guide: with 1536 patches 1024 x 1024 takes 1024 and 1800 x 2400, scaled to 1056 x 1408, 1452.
     """
@@ -82,7 +82,7 @@ class PatchFormula:
     original_side: int = 0
 
     def tokens(self, width: int, height: int, detail: object) -> int:
-        """The price; of a picture of unknown size, the highest there is."""
+        """The price; of an image of unknown size, the highest there is."""
         most, side = self.patches, self.side
         if detail == "original" and self.original_patches:
             most, side = self.original_patches, self.original_side
@@ -97,7 +97,7 @@ class PatchFormula:
 
 
 ImageFormula = TileFormula | PatchFormula
-"""How a model's provider prices a picture by its size and the detail asked for.
+"""How a model's provider prices an image by its size and the detail asked for.
 
 ``auto`` or no detail counts as ``high``: the provider chooses, and never more than that."""
 
@@ -150,14 +150,14 @@ def _whole(side: float) -> float:
 
 
 def image_tokens(width: int, height: int, detail: object, formula: ImageFormula) -> int:
-    """The tokens of a picture; with a side of 0, which says it is unknown, the formula's most."""
+    """The tokens of an image; with a side of 0, which says it is unknown, the formula's most."""
     return formula.tokens(width, height, detail)
 
 
 def part_tokens(part: Mapping[str, Any], formula: ImageFormula) -> int:
     """The tokens of an ``image_url`` part, by the size its URL states or carries.
 
-    A picture at an address, and one that cannot be read, costs the formula's most. Takes any
+    An image at an address, and one that cannot be read, costs the formula's most. Takes any
     mapping; decodes no more than the first 64 Ki characters of inline data.
     """
     image = part.get("image_url")
@@ -196,11 +196,11 @@ _REFERENCE: Final = re.compile(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ImageRef:
-    """Stands in a message for a picture whose bytes are kept once, under their hash.
+    """Stands in a message for an image whose bytes are kept once, under their hash.
 
     Attributes:
         sha256: of the bytes, as 64 hexadecimal digits.
-        media_type: what the picture's data URL said, such as ``image/png``.
+        media_type: what the image's data URL said, such as ``image/png``.
         width, height: in pixels; both 0 when the bytes do not say.
     """
 

@@ -138,7 +138,7 @@ def _seq(entry: tuple[bytes, object]) -> int:
 
 def _body(fields: Mapping[bytes, bytes], urls: Mapping[str, str]) -> bytes:
     messages = json.loads(fields[b"messages"])
-    for part in _pictures(messages):
+    for part in _images(messages):
         stored = part["image_url"]["url"]
         # blob:<sha256>;<media type>;…
         sha256 = stored.removeprefix("blob:").partition(";")[0]
@@ -147,9 +147,9 @@ def _body(fields: Mapping[bytes, bytes], urls: Mapping[str, str]) -> bytes:
 
 
 def _urls(messages: Iterable[JsonMessage]) -> dict[str, str]:
-    """The data URLs of all pictures pushed, by the SHA-256 of their bytes."""
+    """The data URLs of all images pushed, by the SHA-256 of their bytes."""
     found = {}
-    for part in _pictures(messages):
+    for part in _images(messages):
         head, comma, data = part["image_url"]["url"].partition(";base64,")
         if head.startswith("data:") and comma:
             sha256 = hashlib.sha256(base64.b64decode(data)).hexdigest()
@@ -157,7 +157,7 @@ def _urls(messages: Iterable[JsonMessage]) -> dict[str, str]:
     return found
 
 
-def _pictures(messages: Iterable[JsonMessage]) -> Iterator[dict[str, Any]]:
+def _images(messages: Iterable[JsonMessage]) -> Iterator[dict[str, Any]]:
     for message in messages:
         content = message.get("content")
         for part in content if isinstance(content, list) else ():

@@ -15,7 +15,7 @@ _MARKS = {"kept": "", "rolled-back": " — rolled back", "cleared": " — cleare
 
 
 def markdown(trajectory: Trajectory) -> str:
-    """Every turn under a heading of its own, then the compactions; pictures by their kind."""
+    """Every turn under a heading of its own, then the compactions; images by their kind."""
     lines = [f"# Session {trajectory.session}", "", _facts(trajectory), ""]
     if trajectory.system_prompt:
         lines += ["## System prompt", "", _fenced(trajectory.system_prompt), ""]

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Final, NamedTuple
 
-from turnmill_worker.compaction.demands import INTERACTIONS, demands
+from turnmill_worker.compaction.count_limits import INTERACTIONS, demands
 from turnmill_worker.compaction.plan import Plan
 from turnmill_worker.compaction.snapshot import Count, Snapshot
 from turnmill_worker.compaction.strategies.elide import elide, fit_newest
@@ -70,7 +70,7 @@ def plan(snapshot: Snapshot, count: Count, *, below: str = "") -> Plan | None:
             found = _cover(snapshot, draft, name, count)
         if found is not None and (asked or _is_worth_it(snapshot, found)):
             return replace(found, forced=bool(asked) and roomy)
-    # Fewer pictures are something, though another demand cannot be met.
+    # Fewer images are something, though another demand cannot be met.
     left = _elided(snapshot, draft) if asked else None
     return None if left is None else replace(left, forced=True)
 
@@ -104,7 +104,7 @@ def _elided(snapshot: Snapshot, draft: Snapshot) -> Plan | None:
         return None
     stored = draft.stored
     return Plan(
-        strategy="images" if _only_pictures(snapshot, draft) else "elide",
+        strategy="images" if _only_images(snapshot, draft) else "elide",
         snapshot=replace(draft, goal=enough),
         summary=stored.summary,
         receipts=stored.receipts,
@@ -119,8 +119,8 @@ def _enough(snapshot: Snapshot) -> int:
     return max(snapshot.aim, limits.target + int(_ENOUGH_SHARE * (limits.soft - limits.target)))
 
 
-def _only_pictures(snapshot: Snapshot, draft: Snapshot) -> bool:
-    """Whether every new elision took a picture away."""
+def _only_images(snapshot: Snapshot, draft: Snapshot) -> bool:
+    """Whether every new elision took an image away."""
     known = {(e.seq, e.index): e.message for e in snapshot.stored.elisions}
     fresh = [e for e in draft.stored.elisions if known.get((e.seq, e.index)) != e.message]
     return all(isinstance(e.message.get("content"), list) for e in fresh)

@@ -1,4 +1,4 @@
-"""Made-up pictures of any size, and messages that show them."""
+"""Made-up images of any size, and messages that show them."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import random
 import struct
 from typing import Any
 
-__all__ = ["data_url", "picture", "png", "showing"]
+__all__ = ["data_url", "image", "png", "showing"]
 
 
 def png(seed: int = 0, *, width: int = 640, height: int = 480, size: int = 3000) -> bytes:
@@ -21,12 +21,12 @@ def data_url(data: bytes, media_type: str = "image/png") -> str:
     return f"data:{media_type};base64,{base64.b64encode(data).decode()}"
 
 
-def picture(url: str, **others: Any) -> dict[str, Any]:
+def image(url: str, **others: Any) -> dict[str, Any]:
     """An image part."""
     return {"type": "image_url", "image_url": {"url": url, **others}}
 
 
-def showing(*pictures: bytes, text: str = "Look:") -> dict[str, Any]:
-    """A user message with these pictures."""
-    parts = [picture(data_url(data)) for data in pictures]
+def showing(*images: bytes, text: str = "Look:") -> dict[str, Any]:
+    """A user message with these images."""
+    parts = [image(data_url(data)) for data in images]
     return {"role": "user", "content": [{"type": "text", "text": text}, *parts]}

@@ -14,18 +14,18 @@ from dataclasses import replace
 from turnmill.contract.errors import SessionBusy, Transient, UnknownSession
 from turnmill.contract.outcomes import Outcome
 from turnmill.contract.results import SummarizationResult
-from turnmill_worker.compaction.demands import demands
+from turnmill_worker.compaction.count_limits import demands
 from turnmill_worker.compaction.plan import previous_text
 from turnmill_worker.compaction.snapshot import LoggedTurn, Snapshot
-from turnmill_worker.compaction.strategies.forced import force as force_plan
+from turnmill_worker.compaction.strategies.on_request import force as force_plan
 from turnmill_worker.errors import SummaryRejected
 from turnmill_worker.pipeline.batch import Batching, GivenUp, Later, Look, Written
-from turnmill_worker.pipeline.count import CountedOnce, counting
+from turnmill_worker.pipeline.count_turns import CountedOnce, counting
 from turnmill_worker.pipeline.decide import Compact, Skip, decide
 from turnmill_worker.pipeline.estimate import Estimating
 from turnmill_worker.pipeline.ladder import RETRY_AFTER_S, Ladder, Means, await_turn
 from turnmill_worker.pipeline.summarize import Writer
-from turnmill_worker.ports.awaited import as_of
+from turnmill_worker.ports.awaited_summary import as_of
 from turnmill_worker.ports.counters import Counter, Counters
 from turnmill_worker.ports.models import Summarizers, Templates
 from turnmill_worker.ports.queues import Hints, Waiting

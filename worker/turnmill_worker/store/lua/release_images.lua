@@ -1,7 +1,7 @@
--- Let go of pictures nothing of the session shows any more; one no other session holds is deleted.
+-- Let go of images nothing of the session shows any more; one no other session holds is deleted.
 -- KEYS: meta, log, covered, context, commits, checkpoints, named, blob
 -- ARGV: session
--- returns: how many pictures the session let go
+-- returns: how many images the session let go
 local idle = {}
 for _, field in ipairs(redis.call('HKEYS', meta)) do
   local hash = string.match(field, '^blob:(%x+)$')
@@ -18,7 +18,7 @@ local function keep(text, pattern)
     idle[hash] = nil
   end
 end
--- Turns name their pictures beside their messages, so that these need not be searched; contexts do not.
+-- Turns name their images beside their messages, so that these need not be searched; contexts do not.
 local patterns = {blobs = '%x+', context = '"url":"blob:(%x+);'}
 for _, stream in ipairs({log, covered, commits, checkpoints, named}) do
   for _, entry in ipairs(redis.call('XRANGE', stream, '-', '+')) do

@@ -10,7 +10,7 @@ from turnmill.contract.errors import TurnmillError
 from turnmill.contract.keys import ENDPOINTS, SHARDS, endpoint_keys, shard_keys
 from turnmill.contract.names import Namespace
 from turnmill_cli.doctor.checks import Check
-from turnmill_cli.doctor.model_checks import examine_summaries
+from turnmill_cli.doctor.summarizer_checks import examine_summaries
 from turnmill_cli.options import Target
 from turnmill_cli.output import count
 

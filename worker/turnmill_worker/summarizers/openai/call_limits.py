@@ -19,7 +19,7 @@ import httpcore2
 import httpx2
 
 from turnmill_worker.errors import SummarizerMisconfigured
-from turnmill_worker.ports.overlap import waiting_begins
+from turnmill_worker.ports.work_while_waiting import waiting_begins
 
 __all__ = ["MOST_BYTES", "Call", "bounded_client", "one_call"]
 

@@ -14,7 +14,7 @@ from turnmill.contract.codec import decode_json, encode_json
 from turnmill.contract.context import Context, JsonMessage, StoredContext, TailTurn, Usage
 from turnmill.contract.errors import CorruptContext
 from turnmill.contract.estimate import bound_turn
-from turnmill.contract.images.cost import DEFAULT_FORMULA, FORMULAS, ImageFormula
+from turnmill.contract.images.token_cost import DEFAULT_FORMULA, FORMULAS, ImageFormula
 from turnmill.contract.legality import CallTracker
 from turnmill.contract.names import Seq, SessionId
 from turnmill.contract.policy import Policy
@@ -133,7 +133,7 @@ class View:
 
     @property
     def is_of_another_basis(self) -> bool:
-        """Whether counts are not by the policy's encoding and prices of pictures.
+        """Whether counts are not by the policy's encoding and prices of images.
 
         They changed, or workers lack the vocabulary.
         """
@@ -241,7 +241,7 @@ def _tail(
 
 
 def _thumbnail(log: Sequence[LogEntry], view: View) -> Seq | None:
-    """The turn with the session's first picture, where the policy keeps that and it is not covered.
+    """The turn with the session's first image, where the policy keeps that and it is not covered.
 
     As a compaction keeps it (``first_image_turn``), so does a projection.
     """
@@ -253,7 +253,7 @@ def _thumbnail(log: Sequence[LogEntry], view: View) -> Seq | None:
 
 
 def _is_repriced(entry: LogEntry, formula: ImageFormula) -> bool:
-    """Whether the turn shows pictures, which a push weighs by the default formula, at others."""
+    """Whether the turn shows images, which a push weighs by the default formula, at others."""
     return formula is not FORMULAS[DEFAULT_FORMULA] and b'"image_url"' in entry.messages
 
 

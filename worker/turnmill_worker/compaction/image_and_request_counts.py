@@ -1,4 +1,4 @@
-"""What is counted beside tokens: pictures, and the user's requests."""
+"""What is counted beside tokens: images, and the user's requests."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from turnmill.contract.context import JsonMessage
-from turnmill.contract.memories import is_memories
+from turnmill.contract.memories_message import is_memories
 
 __all__ = ["Tally", "image_parts", "images", "interactions"]
 
@@ -16,8 +16,8 @@ class Tally:
     """Counts of a session.
 
     Attributes:
-        images: pictures shown after the watermark.
-        images_before: pictures in turns covered by now.
+        images: images shown after the watermark.
+        images_before: images in turns covered by now.
         interactions: user requests after the watermark.
         history_tokens: of every turn ever counted.
     """
@@ -29,12 +29,12 @@ class Tally:
 
 
 def images(messages: Sequence[JsonMessage]) -> int:
-    """Pictures in the messages."""
+    """Images in the messages."""
     return sum(len(image_parts(message)) for message in messages)
 
 
 def image_parts(message: JsonMessage) -> list[int]:
-    """Where in the message's content pictures are."""
+    """Where in the message's content images are."""
     content = message.get("content")
     if not isinstance(content, list):
         return []

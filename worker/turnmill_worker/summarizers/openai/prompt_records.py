@@ -1,4 +1,4 @@
-"""Records as a model is shown them: text, calls in words, pictures by a word."""
+"""Records as a model is shown them: text, calls in words, images by a word."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from turnmill_worker.summarizers.openai.redaction import Redactor
 
 __all__ = ["cleaned", "entry_of"]
 
-# Pictures inside text: a data URL, or what the bytes of PNG, JPEG, GIF, WebP, TIFF, BMP, AVIF, HEIC
+# Images inside text: a data URL, or what the bytes of PNG, JPEG, GIF, WebP, TIFF, BMP, AVIF, HEIC
 # and SVG begin with; in one run, or in lines, as MIME has them; JSON may have escaped both.
 # Possessive: nothing is kept to go back to.
 _RUN = r"(?:[A-Za-z0-9+/=_%-]++|\\/)++"
@@ -32,12 +32,12 @@ _BARE = re.compile(
     rf"|Qk[A-Za-z0-9+/]{{6}}AAAA|AAAA[A-Za-z0-9+/]GZ0eX|PHN2Zy){_RUN}{_LINES}"
 )
 _WITHIN = re.compile(r"(?<!\\n)(?<=[A-Za-z0-9+/])")
-"""Behind what is part of the same run, so that no picture begins there; looked for only then, for
+"""Behind what is part of the same run, so that no image begins there; looked for only then, for
 at the head of the pattern it would be looked for at every character."""
 
 _LEAST_URL_CHARS = 80
 _LEAST_BARE_CHARS = 256
-_PICTURES = ("image_url", "input_image", "image")
+_IMAGES = ("image_url", "input_image", "image")
 
 
 def entry_of(seq: Seq, message: JsonMessage, redactor: Redactor | None) -> Entry:
@@ -90,4 +90,4 @@ def _part(part: Any) -> str:
     if isinstance(text, str):
         return text
     kind = str(part.get("type"))
-    return "[image]" if kind in _PICTURES else f"[{kind[:32]}]"
+    return "[image]" if kind in _IMAGES else f"[{kind[:32]}]"

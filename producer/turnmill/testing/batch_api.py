@@ -10,7 +10,7 @@ from collections import deque
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal
 
-from turnmill.testing import shapes
+from turnmill.testing import api_shapes as shapes
 from turnmill.testing.faults import STATUS, Fault
 from turnmill.testing.model import write
 from turnmill.testing.recording import Recorded

@@ -1,9 +1,9 @@
-"""What a policy asks for beside its token limits: fewer pictures or requests, a new view."""
+"""What a policy asks for beside its token limits: fewer images or requests, a new view."""
 
 from __future__ import annotations
 
 from turnmill.contract.policy import Policy
-from turnmill_worker.compaction.tally import Tally
+from turnmill_worker.compaction.image_and_request_counts import Tally
 
 __all__ = ["INTERACTIONS", "demands"]
 
@@ -17,7 +17,7 @@ def demands(policy: Policy, tally: Tally) -> dict[str, str]:
         thumbnail = policy.keep_first_image and tally.images_before == 0
         allowed = policy.max_history_images + thumbnail
         if tally.images > allowed:
-            asked["images"] = f"{tally.images} pictures exceed the {allowed} to be kept"
+            asked["images"] = f"{tally.images} images exceed the {allowed} to be kept"
     if policy.max_interactions is not None and tally.interactions > policy.max_interactions:
         asked[INTERACTIONS] = (
             f"{tally.interactions} interactions exceed the {policy.max_interactions} to be kept"

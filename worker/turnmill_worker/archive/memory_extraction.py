@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
 from turnmill.contract.codec import decode_json
-from turnmill.contract.memories import is_memories
+from turnmill.contract.memories_message import is_memories
 from turnmill_worker.ports.records import ArchivedCompaction, ArchivedTurn, Memory
 from turnmill_worker.ports.values import SessionRef
 

@@ -14,9 +14,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
 
-from turnmill.embedded import EmbeddedRedis
-from turnmill_cli.local import processes as specs
-from turnmill_cli.local.children import Child, end
+from turnmill.embedded_redis import EmbeddedRedis
+from turnmill_cli.local import child_commands as specs
+from turnmill_cli.local.child_process import Child, end
 from turnmill_cli.output import CommandFailed
 
 __all__ = ["LocalPipeline", "local_pipeline"]

@@ -11,7 +11,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Any, Final
 
-from turnmill.contract.memories import without_memories
+from turnmill.contract.memories_message import without_memories
 from turnmill.contract.names import Seq
 from turnmill_worker.compaction.ledger.selection import Count as CountText
 from turnmill_worker.compaction.ledger.selection import Fact, beside, ledger, ledger_text, ranking
