@@ -2,6 +2,7 @@
 SHELL := /bin/sh
 VENV ?= .venv
 BIN := $(VENV)/bin
+PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
 # The first interpreter that runs and is new enough; override with `make PYTHON=python3.13 …`.
 PYTHON ?= $(shell for p in python3 python3.11 python3.12 python3.13 python; do \
 	$$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$p && break; done)
@@ -16,7 +17,8 @@ setup: $(VENV)/.ready  ## Make the virtual environment with everything in it
 $(VENV)/.ready: pyproject.toml constraints.txt
 	@test -n "$(PYTHON)" || { echo "turnmill needs Python 3.11 or newer on PATH" >&2; exit 1; }
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
+	$(PIP) --upgrade pip  # Python 3.11 brings one that knows no groups
+	$(PIP) -e '.[embedded,evaluate,postgres,pydantic-ai]' --group dev
 	touch $@
 
 demo: setup  ## Run 50 concurrent tool-using agents through the whole pipeline, no key, no network
