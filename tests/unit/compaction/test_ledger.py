@@ -214,6 +214,7 @@ def test_any_content_fits_the_budget_and_one_line_per_message(
 
 
 @pytest.mark.parametrize("piece", ["x", "a/", "'\"", "1,", "a.b@", "- ", "1 Jan ", "a@b. "])
+@pytest.mark.slow
 def test_hostile_text_is_read_in_linear_time(piece: str) -> None:
     took = []
     for size in (10_000, 80_000):

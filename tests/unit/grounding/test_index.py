@@ -282,6 +282,7 @@ print([(f.memory.id, f.relevance) for f in found])
 """
 
 
+@pytest.mark.slow
 def test_results_are_the_same_in_every_process() -> None:
     roots = [str(Path(module.__file__ or "").parents[2]) for module in (scoring, contract)]
     answers = {
@@ -316,6 +317,7 @@ def test_results_are_the_same_in_every_process() -> None:
         "ﷺ",
     ],
 )
+@pytest.mark.slow
 def test_indexing_and_searching_hostile_text_is_linear(unit: str) -> None:
     def search(length: int) -> None:
         text = (unit * length)[:length]
