@@ -7,10 +7,10 @@ PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c const
 PYTHON ?= $(shell for p in python3 python3.11 python3.12 python3.13 python; do \
 	$$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$p && break; done)
 
-.PHONY: help setup demo test check format bench clean
+.PHONY: help setup hooks demo test test-fast check lint types contracts generated format docs sizes bench clean
 
 help:  ## List the targets
-	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | sort
+	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | sort
 
 setup: $(VENV)/.ready  ## Make the virtual environment with everything in it
 
@@ -21,6 +21,9 @@ $(VENV)/.ready: pyproject.toml constraints.txt
 	$(PIP) -e '.[embedded,evaluate,postgres,pydantic-ai]' --group dev
 	touch $@
 
+hooks: setup  ## Have git run what check runs before each commit
+	$(BIN)/pre-commit install
+
 demo: setup  ## Run 50 concurrent tool-using agents through the whole pipeline, no key, no network
 	$(BIN)/turnmill demo
 
@@ -30,15 +33,36 @@ test: setup  ## Run every test and the coverage gate
 	$(BIN)/coverage combine --quiet
 	$(BIN)/coverage report
 
-check: setup  ## Lint, types and import contracts
+test-fast: setup  ## Run the unit and property tests that need no worker, in less than a minute
+	$(BIN)/python -m pytest tests/house tests/unit tests/properties tests/typing \
+		-m 'not slow and not worker' --numprocesses=auto --maxprocesses=4 --dist=worksteal
+
+# What .pre-commit-config.yaml runs before a commit, too: a hook for each.
+check: lint types contracts generated  ## Lint, types, import contracts, generated files
+
+lint: setup
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
+	$(BIN)/pre-commit validate-config
+
+types: setup
 	$(BIN)/mypy
-	$(BIN)/lint-imports
+
+contracts: setup
+	$(BIN)/lint-imports --no-logo
+
+generated: setup
+	$(BIN)/python -m tests.house.settings_page --check
 
 format: setup  ## Rewrite the code the way check wants it
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
+
+docs: setup  ## Write docs/settings.md from the workers' settings
+	$(BIN)/python -m tests.house.settings_page
+
+sizes: setup  ## Lower the lengths in tests/house/sizes.toml to what files and functions have now
+	$(BIN)/python -m tests.house.test_sizes
 
 bench: setup  ## Run the benchmarks (ratios within one run; see docs/benchmarks.md)
 	$(BIN)/python -m benchmarks
