@@ -52,14 +52,14 @@ contracts: setup
 	$(BIN)/lint-imports --no-logo
 
 generated: setup
-	$(BIN)/python -m tests.house.settings_page --check
+	$(BIN)/python tools/settings_page.py --check
 
 format: setup  ## Rewrite the code the way check wants it
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
 docs: setup  ## Write docs/settings.md from the workers' settings
-	$(BIN)/python -m tests.house.settings_page
+	$(BIN)/python tools/settings_page.py
 
 sizes: setup  ## Lower the lengths in tests/house/sizes.toml to what files and functions have now
 	$(BIN)/python -m tests.house.test_sizes

@@ -15,7 +15,7 @@ from pydantic.fields import FieldInfo
 
 from turnmill_worker.settings import Settings
 
-PAGE: Final = Path(__file__).parents[2] / "docs" / "settings.md"
+PAGE: Final = Path(__file__).parents[1] / "docs" / "settings.md"
 KINDS: Final[Mapping[Any, str]] = {
     bool: "`true` or `false`",
     float: "number",
@@ -72,9 +72,10 @@ def default(field: FieldInfo) -> str:
 
 
 def page() -> str:
-    """The whole page; fails where a setting's docstring is missing, or tells of none there is."""
+    """The whole page; ends the program where docstring and fields differ."""
     told, fields = meanings(), Settings.model_fields
-    assert told.keys() == fields.keys(), told.keys() ^ fields.keys()
+    if odd := told.keys() ^ fields.keys():
+        sys.exit(f"the docstring of Settings has too much or too little: {', '.join(sorted(odd))}")
     prefix = Settings.model_config.get("env_prefix", "")
     return HEAD + "".join(
         f"| `{f'{prefix}{name}'.upper()}` | {value(field)} | {default(field)} | {told[name]} |\n"
