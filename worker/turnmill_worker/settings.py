@@ -43,7 +43,7 @@ class Settings(BaseSettings):
         batch_deadline_s: when a batch is given up, and the summary asked for live.
         redactor: ``built-in``, or the name of a ``turnmill.redactors`` entry point: what takes
             secrets out of all text before it leaves; nothing when empty.
-        log_json: log lines as JSON instead of for people.
+        log_json: every log line as JSON instead of for people.
     """
 
     model_config = SettingsConfigDict(env_prefix="TURNMILL_", frozen=True, extra="ignore")
