@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from typing import Any
 
 import pytest
@@ -119,3 +121,32 @@ def test_what_a_worker_says_between_jobs_is_about_none(lines: list[Line]) -> Non
 
     assert any(line["event"].endswith("ready.") for line in between)
     assert not any({"task", "task_id", "session", "duration_ms"} & line.keys() for line in between)
+
+
+UNCAUGHT = """
+import threading, warnings
+from turnmill_worker import logs
+logs.set_up_early(as_json=True)
+warnings.warn("look out")
+ended = threading.Thread(target=lambda: 1 / 0)
+ended.start()
+ended.join()
+raise KeyError("main")
+"""
+
+
+def test_warnings_and_what_nobody_catches_are_json_too() -> None:
+    done = subprocess.run(
+        [sys.executable, "-W", "default", "-c", UNCAUGHT],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+
+    warned, *uncaught = (_parsed(line) for line in done.stderr.splitlines())
+    assert "look out" in warned["event"]
+    assert [line["level"] for line in uncaught] == ["critical", "critical"]
+    assert "ZeroDivisionError" in uncaught[0]["exception"]
+    assert "KeyError" in uncaught[1]["exception"]
+    assert done.returncode == 1
