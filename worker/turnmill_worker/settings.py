@@ -37,13 +37,13 @@ class Settings(BaseSettings):
         model_window_tokens: what the model reads at once; longer input is summarized in parts.
         model_requests_per_minute, model_tokens_per_minute: what all workers together may ask of
             one model at one endpoint; no limit when 0.
-        model_prices: a file of prices that come before turnmill's own table.
+        model_prices: a file of prices that come before list prices.
         batch_first_look_s: when a batch of ``Policy(batch=True)`` is looked for first.
         batch_longest_pause_s: between two looks; each pause is as long as all before it together.
         batch_deadline_s: when a batch is given up, and the summary asked for live.
         redactor: ``built-in``, or the name of a ``turnmill.redactors`` entry point: what takes
             secrets out of all text before it leaves; nothing when empty.
-        log_json: log lines as JSON instead of for people.
+        log_json: every log line as JSON instead of for people.
     """
 
     model_config = SettingsConfigDict(env_prefix="TURNMILL_", frozen=True, extra="ignore")
