@@ -38,7 +38,7 @@ class Settings(BaseSettings):
         model_window_tokens: what the model reads at once; longer input is summarized in parts.
         model_requests_per_minute, model_tokens_per_minute: what all workers together may ask of
             one model at one endpoint; no limit when 0.
-        model_prices: a file of prices that come before turnmill's own table.
+        model_prices: a file of prices that come before list prices.
         batch_first_look_s: when a batch of ``Policy(batch=True)`` is looked for first.
         batch_longest_pause_s: most seconds between two looks; each pause is as long as all before
             it together.

@@ -76,7 +76,7 @@ def model_of(settings: Settings) -> Patient:
             endpoint,
             options_of(settings, settings.model, Policy()),
             redactor=load_redactor(settings.redactor),
-            prices=load_prices(settings.model_prices),
+            prices=load_prices(settings.model_prices, url=settings.model_url),
         )
     except SummarizerFailed as error:
         raise CommandFailed(

@@ -92,7 +92,7 @@ def _summarizer(
         GatedEndpoint(endpoint, gate) if gate else endpoint,
         options,
         redactor=load_redactor(settings.redactor),
-        prices=load_prices(settings.model_prices),
+        prices=load_prices(settings.model_prices, url=settings.model_url),
     )
 
 

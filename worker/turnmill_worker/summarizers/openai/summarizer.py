@@ -38,7 +38,7 @@ class OpenAiSummarizer:
             endpoint: who is asked.
             options: how.
             redactor: what is applied to all text before it leaves.
-            prices: what tokens cost; the table that comes with turnmill when None.
+            prices: what tokens cost; OpenAI's list prices when None.
             nonce: makes the code of a request's marks, in so many bytes as hex digits.
         """
         self.setup = Setup(
