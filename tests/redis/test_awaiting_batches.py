@@ -35,6 +35,7 @@ from turnmill_worker.spending import Spent
 from turnmill_worker.store import lua
 from turnmill_worker.store.batch_notes import RedisBatchNotes
 from turnmill_worker.store.sessions import RedisSessions
+from turnmill_worker.store.sweep_lists import RedisSweepLists
 from turnmill_worker.summarizers.extractive.summarizer import ExtractiveSummarizer
 from turnmill_worker.summarizers.lazy import LazyBatches
 from turnmill_worker.summarizers.openai import factory as configured
@@ -687,7 +688,7 @@ def test_a_batch_is_ended_though_a_session_of_the_same_name_began_since(patient:
 def test_the_batch_of_a_session_that_expired_is_ended(patient: Patient) -> None:
     patient.hand_in()
     patient.raw.delete(patient.keys.meta, patient.keys.log, patient.keys.counts)
-    sweeper = Sweeper(patient.raw, patient.hints, stale_after_s=0)
+    sweeper = Sweeper(RedisSweepLists(patient.raw), patient.hints, stale_after_s=0)
 
     for _ in range(2 * EXPIRY_EVERY):
         sweeper.run()

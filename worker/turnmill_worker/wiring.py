@@ -38,6 +38,9 @@ from turnmill_worker.store.earlier_states import RedisStates
 from turnmill_worker.store.model_gates import RedisGates, place_of
 from turnmill_worker.store.outgoing import RedisOutgoing
 from turnmill_worker.store.sessions import RedisSessions
+from turnmill_worker.store.summarizer_presence import RedisPresence
+from turnmill_worker.store.sweep_lease import RedisSweepLease
+from turnmill_worker.store.sweep_lists import RedisSweepLists
 from turnmill_worker.store.waiting_list import RedisWaiting
 from turnmill_worker.summarizers.extractive.summarizer import ExtractiveSummarizer
 from turnmill_worker.summarizers.lazy import LazyBatches
@@ -155,7 +158,8 @@ def announcement(node: str) -> Announcement:
         log.info("no model", why=problem, summaries="extractive")
     else:
         log.info("model", place=place_of(settings().model_url), model=settings().model)
-    return Announcement(connect(), node, problem=problem)
+    entry = {"node": node, **({"problem": problem} if problem else {})}
+    return Announcement(RedisPresence(connect()), entry)
 
 
 def _model_problem() -> str:
@@ -196,7 +200,7 @@ def _redactor(name: str) -> Callable[[str], str] | None:
 def sweeper(app: Celery, client: Any) -> Sweeper:
     """The sweep over this process's client."""
     return Sweeper(
-        client,
+        RedisSweepLists(client),
         CeleryHints(app),
         stale_after_s=settings().stale_after_s,
         archive=bool(settings().archive),
@@ -206,4 +210,5 @@ def sweeper(app: Celery, client: Any) -> Sweeper:
 def sweep_thread(app: Celery) -> SweepThread:
     """The thread every worker process runs."""
     client = connect()
-    return SweepThread(sweeper(app, client), client, interval_s=settings().sweep_interval_s)
+    lease = RedisSweepLease(client)
+    return SweepThread(sweeper(app, client), lease, interval_s=settings().sweep_interval_s)

@@ -7,19 +7,14 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import Any, NamedTuple
 
-import redis
-
-from turnmill.commands import translate
 from turnmill.context_view import LogEntry, decode_turns
 from turnmill.contract.codec import decode_json, encode_json
 from turnmill.contract.context import JsonMessage, StoredContext, Usage
 from turnmill.contract.errors import InvalidPolicy
-from turnmill.contract.keys import SessionKeys, commits_channel, session_keys
+from turnmill.contract.keys import SessionKeys, commits_channel
 from turnmill.contract.names import Seq
 from turnmill.contract.outcomes import Compaction
 from turnmill.contract.policy import Policy
-from turnmill.contract.scripts import load_script
-from turnmill.transport import run_script
 from turnmill_worker.compaction.image_and_request_counts import Tally, images, interactions
 from turnmill_worker.compaction.ledger.budget import up_to
 from turnmill_worker.compaction.ledger.selection import Fact
@@ -37,9 +32,9 @@ from turnmill_worker.ports.values import (
     as_archived,
 )
 from turnmill_worker.spending import NOTHING, Spent, Tried
-from turnmill_worker.store import lua
 from turnmill_worker.store.leases import RedisLease
 from turnmill_worker.store.outgoing import left_entry
+from turnmill_worker.store.scripts import keys_of, run, translated
 
 __all__ = ["RedisSessions"]
 
@@ -69,7 +64,7 @@ class RedisSessions:
 
     def uncounted(self, ref: SessionRef, *, most: int) -> Uncounted | None:
         """The oldest uncounted turns, at most ``most``; None for an unknown session."""
-        reply = self._run("uncounted", _keys(ref), session=ref.session, most=most)
+        reply = self._run("uncounted", keys_of(ref), session=ref.session, most=most)
         if reply is None:
             return None
         fields, entries = reply
@@ -103,7 +98,7 @@ class RedisSessions:
         """Store exact counts; nothing when policy, prompt or incarnation changed meanwhile."""
         counted, waiting, newly_due = self._run(
             "count",
-            _keys(ref),
+            keys_of(ref),
             [number for turn in turns for number in (turn.seq, turn.tokens)],
             session=ref.session,
             epoch=seen.epoch,
@@ -133,7 +128,7 @@ class RedisSessions:
         """Replace all counts made under another basis; False when the session changed."""
         done = self._run(
             "recount",
-            _keys(ref),
+            keys_of(ref),
             [number for turn in turns for number in (turn.seq, turn.tokens)],
             epoch=seen.epoch,
             settings=seen.settings,
@@ -147,7 +142,7 @@ class RedisSessions:
 
     def snapshot(self, ref: SessionRef) -> Snapshot | None:
         """An immutable view of the session; None for an unknown one."""
-        reply = self._run("snapshot", _keys(ref))
+        reply = self._run("snapshot", keys_of(ref))
         if reply is None:
             return None
         fields, body, known, entries, flat = reply
@@ -189,7 +184,8 @@ class RedisSessions:
         if last_seq < first_seq:
             return ()
         # Redis first: what a drain moves meanwhile is in the archive by then.
-        left = [left_entry(entry) for entry in self._redis.xrange(_keys(ref).covered)]
+        with translated():
+            left = [left_entry(entry) for entry in self._redis.xrange(keys_of(ref).covered)]
         stored: Sequence[ArchivedTurn] = ()
         if self._archive is not None:
             stored = self._archive.turns(ref, epoch=epoch, first_seq=first_seq, last_seq=last_seq)
@@ -213,7 +209,7 @@ class RedisSessions:
         """The right to compact the session, as a context manager; None inside when refused."""
         return RedisLease(
             self._run,
-            _keys(ref),
+            keys_of(ref),
             ref.session,
             lease_ms=self._lease_ms,
             forced=forced,
@@ -239,7 +235,7 @@ class RedisSessions:
         kept = [turn for turn in snapshot.turns if turn.seq > context.watermark]
         version, again = self._run(
             "commit",
-            _keys(ref),
+            keys_of(ref),
             [n for turn in snapshot.turns if turn.seq in elided for n in (turn.seq, turn.tokens)],
             session=ref.session,
             epoch=snapshot.epoch,
@@ -266,7 +262,7 @@ class RedisSessions:
 
     def defer(self, ref: SessionRef, *, after_s: float) -> None:
         """Have the sweep look at a session in the backlog later."""
-        self._run("defer", _keys(ref), session=ref.session, after_ms=int(after_s * 1000))
+        self._run("defer", keys_of(ref), session=ref.session, after_ms=int(after_s * 1000))
 
     def failed(self, ref: SessionRef, error: str) -> Failed:
         """Count a compaction that failed; due again later, or parked after too many in a row."""
@@ -275,7 +271,7 @@ class RedisSessions:
             policy = Policy.from_json(self._field(ref, "policy") or b"{}")
         times, parked = self._run(
             "failed",
-            _keys(ref),
+            keys_of(ref),
             session=ref.session,
             error=error,
             park_after=policy.park_after,
@@ -285,10 +281,8 @@ class RedisSessions:
         return Failed(times, bool(parked))
 
     def _field(self, ref: SessionRef, name: str) -> bytes | None:
-        try:
-            value: bytes | None = self._redis.hget(_keys(ref).meta, name)
-        except redis.RedisError as error:
-            raise translate(error) from error
+        with translated():
+            value: bytes | None = self._redis.hget(keys_of(ref).meta, name)
         return value
 
     def _run(
@@ -299,9 +293,7 @@ class RedisSessions:
         /,
         **args: str | bytes | int,
     ) -> Any:
-        script = load_script(lua.__name__, name)
-        words = script.call(keys, rest, **args)
-        return run_script(self._redis, script, words)
+        return run(self._redis, name, keys, rest, **args)
 
 
 def _encoded(facts: Sequence[Fact]) -> bytes:
@@ -319,10 +311,6 @@ def _facts(body: bytes | None) -> tuple[Fact, ...]:
 def _tried(deferrals: bytes | None, stale: bytes | None, spent: bytes | None) -> Tried:
     known = Spent(**json.loads(spent)) if spent else NOTHING
     return Tried(deferrals=int(deferrals or 0), stale=int(stale or 0), spent=known)
-
-
-def _keys(ref: SessionRef) -> SessionKeys:
-    return session_keys(ref.namespace, ref.session)
 
 
 class _Entry(NamedTuple):
