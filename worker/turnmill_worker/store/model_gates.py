@@ -9,7 +9,6 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from typing import Any, Final, Literal, cast
-from urllib.parse import urlsplit
 
 import structlog
 
@@ -17,9 +16,10 @@ from turnmill.contract.errors import TurnmillError
 from turnmill.contract.keys import ENDPOINTS, endpoint_hash, endpoint_keys
 from turnmill.transport import redis_now_ms
 from turnmill_worker.errors import CircuitOpen, RateLimited, SummarizerFailed, SummarizerUnavailable
+from turnmill_worker.ports.models import place_of
 from turnmill_worker.store.scripts import run, translated
 
-__all__ = ["RedisGate", "RedisGates", "place_of"]
+__all__ = ["RedisGate", "RedisGates"]
 
 log = structlog.get_logger()
 
@@ -180,13 +180,6 @@ class RedisGate:
 
     def _run(self, name: str, **args: str | int) -> Any:
         return run(self._redis, name, self._keys, **args)
-
-
-def place_of(url: str) -> str:
-    """Host, port and path of an endpoint: no user, password or query."""
-    parts = urlsplit(url)
-    port = f":{parts.port}" if parts.port else ""
-    return f"{parts.hostname or ''}{port}{parts.path.rstrip('/')}"
 
 
 def _kind(error: SummarizerUnavailable | SummarizerFailed) -> Kind:
