@@ -15,7 +15,6 @@ from turnmill_worker import tasks, wiring
 from turnmill_worker.background.summarizer_presence import Announcement
 from turnmill_worker.background.sweep import SweepThread
 from turnmill_worker.errors import InvalidSettings
-from turnmill_worker.store.scripts import load_all
 from turnmill_worker.tokens import counter_for
 
 __all__ = ["app"]
@@ -67,7 +66,7 @@ _threads: list[SweepThread | Announcement] = []
 def _load_before_fork(**_: Any) -> None:
     """Load the vocabulary once, for forked processes to share, and the scripts as they are now."""
     counter_for("o200k_base").count("")
-    load_all()
+    wiring.load_scripts()
     # What is loaded by now stays: looking through it for garbage would take longer than a job, and
     # would copy it in every forked process.
     gc.collect()

@@ -35,6 +35,7 @@ from turnmill_worker.store.batch_notes import RedisBatchNotes
 from turnmill_worker.store.earlier_states import RedisStates
 from turnmill_worker.store.model_gates import RedisGates
 from turnmill_worker.store.outgoing import RedisOutgoing
+from turnmill_worker.store.scripts import load_all as load_scripts
 from turnmill_worker.store.sessions import RedisSessions
 from turnmill_worker.store.summarizer_presence import RedisPresence
 from turnmill_worker.store.sweep_lease import RedisSweepLease
@@ -45,7 +46,16 @@ from turnmill_worker.summarizers.registry import RegisteredBatches, Registry
 from turnmill_worker.templates.loader import TemplateLoader, template_dirs
 from turnmill_worker.tokens import counter_for
 
-__all__ = ["Parts", "announcement", "connect", "parts", "settings", "sweep_thread", "sweeper"]
+__all__ = [
+    "Parts",
+    "announcement",
+    "connect",
+    "load_scripts",
+    "parts",
+    "settings",
+    "sweep_thread",
+    "sweeper",
+]
 
 log = structlog.get_logger()
 

@@ -37,7 +37,7 @@ GROUP: Final = "turnmill.summarizers"
 """The entry point group a package offers its summarizers in."""
 
 _OWN: Final = {
-    OFFLINE: "turnmill_worker.summarizers.extractive.factory:ExtractiveFactory",
+    OFFLINE: "turnmill_worker.summarizers.offline:OfflineFactory",
     "openai": "turnmill_worker.summarizers.openai.factory:OpenAiFactory",
 }
 """Turnmill's own: a new one is its folder and its line here."""

@@ -1,4 +1,4 @@
-"""The offline summarizer, as the registry offers it."""
+"""The offline summarizer, as the registry offers it; beside ``extractive``, which stays pure."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from turnmill_worker.ports.models import Summarizer
 from turnmill_worker.summarizers.extractive.summarizer import ExtractiveSummarizer
 from turnmill_worker.summarizers.factory import SummarizerFactory
 
-__all__ = ["ExtractiveFactory"]
+__all__ = ["OfflineFactory"]
 
 
-class ExtractiveFactory(SummarizerFactory):
+class OfflineFactory(SummarizerFactory):
     """The same for every policy; can always be asked."""
 
     def summarizers(self, policy: Policy) -> Sequence[Summarizer]:  # noqa: ARG002
