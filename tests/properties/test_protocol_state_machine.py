@@ -63,6 +63,7 @@ from turnmill_worker.store.earlier_states import RedisStates
 from turnmill_worker.store.leases import RedisLease
 from turnmill_worker.store.outgoing import RedisOutgoing
 from turnmill_worker.store.sessions import RedisSessions
+from turnmill_worker.store.sweep_lists import RedisSweepLists
 from turnmill_worker.store.waiting_list import RedisWaiting
 from turnmill_worker.tokens import count_messages, counter_for
 
@@ -289,7 +290,7 @@ class Protocol(RuleBasedStateMachine):
             notes=self.notes,
             batches=self.batches,
         )
-        self.sweeper = Sweeper(self.redis, self.hints, stale_after_s=0)
+        self.sweeper = Sweeper(RedisSweepLists(self.redis), self.hints, stale_after_s=0)
         self.model: dict[str, Session] = {}
         self.policies: dict[str, Policy] = {}
         self.jobs: list[SteppedJob] = []

@@ -4,19 +4,16 @@ from __future__ import annotations
 
 import gc
 import logging
-from importlib import resources
 from typing import Any
 
 from celery import Celery, signals
 from kombu import Exchange, Queue
 
 from turnmill.contract import jobs
-from turnmill.contract.scripts import load_script
 from turnmill_worker import logs, tasks, wiring
 from turnmill_worker.background.summarizer_presence import Announcement
 from turnmill_worker.background.sweep import SweepThread
 from turnmill_worker.errors import InvalidSettings
-from turnmill_worker.store import lua
 from turnmill_worker.tokens import counter_for
 
 __all__ = ["app"]
@@ -66,14 +63,9 @@ _threads: list[SweepThread | Announcement] = []
 
 @signals.worker_init.connect
 def _load_before_fork(**_: Any) -> None:
-    """Load the vocabulary once, for forked processes to share, and the scripts as they are now.
-
-    A script read later would be the one of a newer version, installed under running workers.
-    """
+    """Load the vocabulary once, for forked processes to share, and the scripts as they are now."""
     counter_for("o200k_base").count("")
-    for script in resources.files(lua).iterdir():
-        if script.name.endswith(".lua"):
-            load_script(lua.__name__, script.name.removesuffix(".lua"))
+    wiring.load_scripts()
     # What is loaded by now stays: looking through it for garbage would take longer than a job, and
     # would copy it in every forked process.
     gc.collect()

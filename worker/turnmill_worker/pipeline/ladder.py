@@ -9,6 +9,7 @@ from turnmill.contract import jobs
 from turnmill.contract.errors import Transient
 from turnmill.contract.info import Waits
 from turnmill.contract.outcomes import Outcome
+from turnmill.contract.policy import OFFLINE
 from turnmill_worker.compaction.ledger.budget import with_facts
 from turnmill_worker.compaction.plan import Plan
 from turnmill_worker.compaction.snapshot import Snapshot
@@ -136,7 +137,7 @@ class Ladder:
 
         A prompt may change with every step: what no model writes is there before the next.
         """
-        asks_none = self._snapshot.policy.summarizer == "extractive"
+        asks_none = self._snapshot.policy.summarizer == OFFLINE
         if asks_none or tried.stale < MOST_STALE or self._writer is not self._means.writer:
             return batching
         self._writer = self._writer.hasty()

@@ -27,6 +27,8 @@ class Awaited(BaseModel):
         batch, file: the endpoint's names for the batch and for the file it was made from.
         nonce: the code of the request's marks.
         model: who was asked.
+        summarizer: the registered name of who asked; older notes have none, and were of the one
+            that took batches then.
         digest: of the request.
         epoch, settings, version, counted_seq: of the session, as it was planned from.
     """
@@ -38,6 +40,7 @@ class Awaited(BaseModel):
     nonce: str
     model: str
     digest: str
+    summarizer: str = "openai"
     epoch: str = ""
     settings: str = ""
     version: int = 0

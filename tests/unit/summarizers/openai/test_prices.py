@@ -10,8 +10,10 @@ from typing import Any
 
 import pytest
 
-from turnmill_worker.summarizers.openai import Spent, SummarizerMisconfigured, load_prices
+from turnmill_worker.errors import SummarizerMisconfigured
+from turnmill_worker.spending import Spent
 from turnmill_worker.summarizers.openai.answers import Answer
+from turnmill_worker.summarizers.openai.prices import load_prices
 
 
 def answer(model: str = "gpt-4o", **fields: Any) -> Answer:

@@ -7,12 +7,9 @@ from importlib.metadata import EntryPoint, EntryPoints
 import pytest
 
 from tests.effort import assert_linear
-from turnmill_worker.summarizers.openai import (
-    SummarizerMisconfigured,
-    load_redactor,
-    redact,
-    redaction,
-)
+from turnmill_worker.errors import SummarizerMisconfigured
+from turnmill_worker.summarizers import redaction
+from turnmill_worker.summarizers.redaction import load_redactor, redact
 
 SECRETS = {
     "sk-proj-abcdefghijklmnopqrstuvwx": "key",

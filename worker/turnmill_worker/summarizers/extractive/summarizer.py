@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from turnmill.contract.memories_message import without_memories
+from turnmill.contract.policy import OFFLINE
 from turnmill_worker.compaction.plan import SummaryRequest
 from turnmill_worker.ports.counters import Counter
 from turnmill_worker.ports.values import Summary
@@ -23,4 +24,4 @@ class ExtractiveSummarizer:
             count=counter.count,
             read=request.read,
         )
-        return Summary(text=text, model="extractive")
+        return Summary(text=text, model=OFFLINE)

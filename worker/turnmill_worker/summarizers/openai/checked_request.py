@@ -31,7 +31,7 @@ from turnmill_worker.summarizers.openai.prompts import (
     instructions,
     text_of,
 )
-from turnmill_worker.summarizers.openai.redaction import Redactor
+from turnmill_worker.summarizers.redaction import Redactor
 
 __all__ = ["Setup", "Work"]
 

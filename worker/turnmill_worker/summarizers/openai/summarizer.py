@@ -15,7 +15,7 @@ from turnmill_worker.summarizers.openai.checked_request import Setup, Work
 from turnmill_worker.summarizers.openai.endpoint import ModelOptions
 from turnmill_worker.summarizers.openai.gated_endpoint import Endpoint
 from turnmill_worker.summarizers.openai.prices import Prices, load_prices
-from turnmill_worker.summarizers.openai.redaction import Redactor
+from turnmill_worker.summarizers.redaction import Redactor
 
 __all__ = ["OpenAiSummarizer", "written"]
 
