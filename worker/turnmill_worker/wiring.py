@@ -25,7 +25,7 @@ from turnmill_worker.grounding.embeddings import OpenAiEmbedder
 from turnmill_worker.grounding.hybrid import HybridSearch
 from turnmill_worker.grounding.service import GroundingService
 from turnmill_worker.pipeline.archive import Archiving
-from turnmill_worker.pipeline.batch import Batching
+from turnmill_worker.pipeline.batch import Batches
 from turnmill_worker.pipeline.compact import Pipeline
 from turnmill_worker.ports.models import Summarizer
 from turnmill_worker.requests.dispatch import Answering
@@ -90,7 +90,7 @@ def _parts(app: Celery, _pid: int) -> Parts:
     archive = LazyArchive(settings().archive) if settings().archive else None
     outgoing = RedisOutgoing(client)
     states = RedisStates(client)
-    batching = Batching(
+    batches = Batches(
         RedisBatchNotes(client),
         LazyBatches(settings(), os.getpid(), _gates(os.getpid())),
         first_look_s=settings().batch_first_look_s,
@@ -106,7 +106,7 @@ def _parts(app: Celery, _pid: int) -> Parts:
         counters=counter_for,
         summarizers=summarizers_of,
         templates=TemplateLoader(template_dirs(settings().template_dirs)),
-        batching=batching,
+        batches=batches,
     )
     return Parts(
         pipeline=pipeline,

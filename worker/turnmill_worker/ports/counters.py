@@ -1,14 +1,20 @@
-"""What counts tokens."""
+"""What counts tokens: of a text, and of messages."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from typing import Protocol
 
-__all__ = ["Counter", "Counters"]
+from turnmill.contract.context import JsonMessage
+
+__all__ = ["CountText", "Counter", "Counters"]
+
+CountText = Callable[[str], int]
+"""Tokens of a text."""
 
 
 class Counter(Protocol):
-    """Counts tokens of text exactly, or says by its basis that it only estimates."""
+    """Counts tokens exactly, or says by its basis that it only estimates."""
 
     @property
     def basis(self) -> str:
@@ -16,6 +22,9 @@ class Counter(Protocol):
 
     def count(self, text: str) -> int:
         """Tokens of the text."""
+
+    def count_messages(self, messages: Sequence[JsonMessage]) -> int:
+        """Tokens of the messages, without the reply's opening; additive."""
 
 
 class Counters(Protocol):

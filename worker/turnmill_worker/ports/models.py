@@ -9,9 +9,7 @@ from turnmill.contract.policy import Policy
 from turnmill_worker.compaction.plan import SummaryRequest
 from turnmill_worker.errors import SummarizerFailed, SummarizerUnavailable
 from turnmill_worker.ports.counters import Counter
-from turnmill_worker.ports.values import (
-    Summary,
-)
+from turnmill_worker.ports.values import Summary
 from turnmill_worker.templates.template import Template
 
 __all__ = ["Gate", "Gates", "Summarizer", "Summarizers", "Templates"]

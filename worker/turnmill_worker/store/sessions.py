@@ -20,10 +20,10 @@ from turnmill.contract.outcomes import Compaction
 from turnmill.contract.policy import Policy
 from turnmill.contract.scripts import load_script
 from turnmill.transport import run_script
-from turnmill_worker.compaction.image_and_request_counts import Tally, images, interactions
 from turnmill_worker.compaction.ledger.budget import up_to
-from turnmill_worker.compaction.ledger.selection import Fact
+from turnmill_worker.compaction.ledger.facts import Fact
 from turnmill_worker.compaction.snapshot import LoggedTurn, Snapshot
+from turnmill_worker.compaction.tally import Tally, images, interactions
 from turnmill_worker.ports.archive import Archive
 from turnmill_worker.ports.records import ArchivedTurn
 from turnmill_worker.ports.values import (
@@ -76,7 +76,7 @@ class RedisSessions:
         meta = _Meta(fields)
         return Uncounted(
             epoch=meta.epoch,
-            settings=meta.settings,
+            revision=meta.revision,
             policy=meta.policy,
             system=meta.system,
             basis=meta.basis,
@@ -107,7 +107,7 @@ class RedisSessions:
             [number for turn in turns for number in (turn.seq, turn.tokens)],
             session=ref.session,
             epoch=seen.epoch,
-            settings=seen.settings,
+            revision=seen.revision,
             basis=basis,
             system_tokens=system_tokens,
             open_calls=json.dumps(list(open_calls)),
@@ -136,7 +136,7 @@ class RedisSessions:
             _keys(ref),
             [number for turn in turns for number in (turn.seq, turn.tokens)],
             epoch=seen.epoch,
-            settings=seen.settings,
+            revision=seen.revision,
             version=str(snapshot.version),
             counted_seq=str(snapshot.counted_seq),
             basis=basis,
@@ -162,7 +162,7 @@ class RedisSessions:
             namespace=ref.namespace,
             session=ref.session,
             epoch=meta.epoch,
-            settings=meta.settings,
+            revision=meta.revision,
             policy=meta.policy,
             system_tokens=meta.usage.system,
             stored=stored.model_copy(update={"tokens": meta.usage.summary}),
@@ -224,7 +224,6 @@ class RedisSessions:
     def commit(
         self,
         ref: SessionRef,
-        before: Snapshot,
         snapshot: Snapshot,
         context: StoredContext,
         *,
@@ -243,14 +242,14 @@ class RedisSessions:
             [n for turn in snapshot.turns if turn.seq in elided for n in (turn.seq, turn.tokens)],
             session=ref.session,
             epoch=snapshot.epoch,
-            settings=snapshot.settings,
+            revision=snapshot.revision,
             expected_version=str(snapshot.version),
             owner=owner,
             body=context.encode(),
             known=_encoded(facts),
             watermark=context.watermark,
             context_tokens=context.tokens,
-            images=before.tally.images - sum(images(turn.shown) for turn in kept),
+            images=snapshot.before.tally.images - sum(images(turn.shown) for turn in kept),
             images_covered=sum(images(turn.original) for turn in covered),
             interactions=sum(interactions(turn.original) for turn in covered),
             messages=sum(len(turn.original) for turn in covered),
@@ -379,10 +378,10 @@ class _Meta:
 
     def __init__(self, fields: Sequence[bytes | None]) -> None:
         text = [(field or b"").decode("utf-8", "replace") for field in fields]
-        self.epoch, settings, policy, self.system, system_tokens, self.basis = text[:6]
+        self.epoch, revision, policy, self.system, system_tokens, self.basis = text[:6]
         counted, _last, context_tokens, tail = (int(value or 0) for value in text[6:10])
         self.open_calls: tuple[str, ...] = tuple(json.loads(text[10] or "[]"))
-        self.settings = settings or "0"
+        self.revision = revision or "0"
         self.policy = Policy.from_json(policy) if policy else Policy()
         self.counted_seq = Seq(counted)
         self.usage = Usage(system=int(system_tokens or 0), summary=context_tokens, tail=tail)

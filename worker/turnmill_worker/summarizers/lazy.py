@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from turnmill.contract.policy import Policy
 from turnmill_worker.compaction.plan import SummaryRequest
 from turnmill_worker.errors import SummarizerFailed
-from turnmill_worker.ports.awaited_summary import Awaited
+from turnmill_worker.ports.batches import AwaitedSummary
 from turnmill_worker.ports.counters import Counter
 from turnmill_worker.ports.models import Gates, Summarizer
 from turnmill_worker.settings import Settings
@@ -31,21 +31,23 @@ class LazyBatches:
         self._pid = pid
         self._gates = gates
 
-    def submit(self, policy: Policy, request: SummaryRequest, counter: Counter) -> Awaited | None:
+    def submit(
+        self, policy: Policy, request: SummaryRequest, counter: Counter
+    ) -> AwaitedSummary | None:
         """See ``OpenAiBatches.submit``."""
         return self._of(policy, policy.model or self._settings.model).submit(request, counter)
 
-    def poll(self, policy: Policy, awaited: Awaited) -> Summarizer | None:
+    def poll(self, policy: Policy, awaited: AwaitedSummary) -> Summarizer | None:
         """See ``OpenAiBatches.poll``."""
         return self._of(policy, awaited.model).poll(awaited)
 
-    def cost(self, awaited: Awaited) -> Spent:
+    def cost(self, awaited: AwaitedSummary) -> Spent:
         """See ``OpenAiBatches.cost``."""
         with suppress(SummarizerFailed):  # where there is no key any more
             return self._of(Policy(), awaited.model).cost(awaited)
         return NOTHING
 
-    def discard(self, awaited: Awaited) -> None:
+    def discard(self, awaited: AwaitedSummary) -> None:
         """See ``OpenAiBatches.discard``."""
         with suppress(SummarizerFailed):
             self._of(Policy(), awaited.model).discard(awaited)
