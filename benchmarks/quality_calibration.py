@@ -34,13 +34,12 @@ from turnmill_worker.compaction.snapshot import LoggedTurn, Snapshot
 from turnmill_worker.compaction.splice import splice
 from turnmill_worker.compaction.strategies.choose import plan
 from turnmill_worker.errors import SummaryRejected
-from turnmill_worker.pipeline.count_turns import counting
 from turnmill_worker.summarizers.extractive import extract
 from turnmill_worker.summarizers.extractive.summarizer import ExtractiveSummarizer
 from turnmill_worker.tokens import counter_for
 
 COUNTER = counter_for("o200k_base")
-COUNT = counting(COUNTER)
+COUNT = COUNTER.count_messages
 
 
 @dataclass(frozen=True)
@@ -96,7 +95,7 @@ def replayed(messages: Sequence[JsonMessage], policy: Policy) -> Iterator[Done]:
         namespace=Namespace("replay"),
         session=SessionId("s"),
         epoch="1",
-        settings="1",
+        revision="1",
         policy=policy,
         system_tokens=0,
         stored=EMPTY,
@@ -119,11 +118,11 @@ def replayed(messages: Sequence[JsonMessage], policy: Policy) -> Iterator[Done]:
 
 def _compacted(snapshot: Snapshot) -> tuple[Plan, StoredContext] | None:
     below = ""
-    while (made := plan(snapshot, COUNT, below=below)) is not None:
+    while (made := plan(snapshot, COUNTER, below=below)) is not None:
         made = with_facts(made, COUNTER.count)
         texts = [ExtractiveSummarizer().summarize(each, COUNTER).text for each in made.requests]
         try:
-            return made, splice(made, texts, COUNT)
+            return made, splice(made, texts, COUNTER)
         except SummaryRejected:
             below = made.strategy
     return None

@@ -17,7 +17,6 @@ from turnmill_cli.evaluate.survival import DataSet, load, survival
 from turnmill_cli.output import CommandFailed
 from turnmill_cli.replay.performance import progress
 from turnmill_worker.errors import SummarizerFailed
-from turnmill_worker.pipeline.count_turns import counting
 from turnmill_worker.ports.models import Summarizer
 from turnmill_worker.summarizers.openai.prices import Price, load_prices
 from turnmill_worker.tokens import counter_for
@@ -158,7 +157,7 @@ def _probes(
 def _costs(
     data: DataSet, wanted: Wanted, writing: Writing, price: Price, found: Evaluation
 ) -> None:
-    sessions = joined(data, JOINED_TOKENS, counting(writing.counter))[:MOST_JOINED]
+    sessions = joined(data, JOINED_TOKENS, writing.counter.count_messages)[:MOST_JOINED]
     own = {
         strategy: economy(sessions, strategy, wanted.max_tokens, writing, price)
         for strategy in wanted.strategies

@@ -59,7 +59,7 @@ class Scorer:
         weights: QualityWeights,
         behind: Sequence[JsonMessage] = (),
         known: Sequence[JsonMessage] = (),
-        read: Units | None = None,
+        units: Units | None = None,
     ) -> None:
         """A scorer, for which all but the heads has been read.
 
@@ -75,7 +75,7 @@ class Scorer:
             weights: of the parts.
             behind: what stands between head and tail for the originals of ``covered``.
             known: what the heads will have of ``previous``, word for word. It saves time to know.
-            read: ``covered`` as units, where somebody has read it.
+            units: those of ``covered``, where somebody has read it.
         """
         self._before = [*previous, *(message for _, message in covered)]
         self._previous = previous
@@ -84,7 +84,7 @@ class Scorer:
         self._freshness = min(1.0, kept_turns / wanted_turns) if wanted_turns > 0 else 1.0
         self._session = 1.0 - min(1.0, compactions / turns) if turns > 0 else 1.0
         self._weights = weights.model_dump()
-        self._covered = read_units(covered) if read is None else read
+        self._covered = read_units(covered) if units is None else units
         self._stake = self._at_stake(_changed(previous, known))
 
     def score(self, head: Sequence[JsonMessage]) -> Quality:

@@ -6,9 +6,9 @@ import secrets
 from collections.abc import Callable
 from typing import Self
 
+from turnmill.contract.counters import Counter
 from turnmill_worker.compaction.plan import SummaryRequest
 from turnmill_worker.errors import SummarizerMisconfigured, SummarizerUnavailable, UnusableSummary
-from turnmill_worker.ports.counters import Counter
 from turnmill_worker.ports.values import Summary
 from turnmill_worker.summarizers.openai.answers import Answer
 from turnmill_worker.summarizers.openai.checked_request import Setup, Work
