@@ -28,7 +28,7 @@ from turnmill.contract.names import Namespace, Seq, SessionId
 from turnmill.contract.policy import Policy
 from turnmill.contract.render import render_head
 from turnmill_worker.compaction.ledger.budget import with_facts
-from turnmill_worker.compaction.plan import Plan, SummaryRequest
+from turnmill_worker.compaction.plan import Plan, Records, SummaryRequest
 from turnmill_worker.compaction.quality.score import Quality, Scorer
 from turnmill_worker.compaction.snapshot import LoggedTurn, Snapshot
 from turnmill_worker.compaction.splice import splice
@@ -71,7 +71,9 @@ class Done:
         lost = {t.seq for group in self.plan.covered if not group.pinned for t in group.turns}
         lost |= {*older, *(seq for seq in kept if after[seq] != before[seq])}
         return Scorer(
-            covered=[(t.seq, m) for t in self.before.turns if t.seq in lost for m in t.original],
+            covered=Records(
+                (t.seq, m) for t in self.before.turns if t.seq in lost for m in t.original
+            ),
             previous=render_head(self.before.stored),
             tail=[message for seq in kept[len(older) :] for message in after[seq]],
             kept_turns=len(kept),
@@ -230,7 +232,7 @@ def _timed(
 
     def scored() -> object:
         return Scorer(
-            covered=covered,
+            covered=Records(covered),
             previous=[],
             tail=tail,
             kept_turns=3,

@@ -266,7 +266,7 @@ def test_what_changes_least_stands_first_in_messages_of_its_own() -> None:
 def test_a_fact_in_the_ledger_counts_as_kept_and_its_marks_as_nothing() -> None:
     def scored(context: StoredContext) -> float:
         scorer = Scorer(
-            covered=[(Seq(1), ORDER)],
+            covered=Records([(Seq(1), ORDER)]),
             previous=[],
             tail=[],
             kept_turns=3,

@@ -20,6 +20,7 @@ from turnmill.contract.legality import repair
 from turnmill.contract.names import Seq
 from turnmill.contract.quality_weights import QualityWeights
 from turnmill.contract.render import render_head
+from turnmill_worker.compaction.plan import Records
 from turnmill_worker.compaction.quality.score import Quality, Scorer
 from turnmill_worker.summarizers.extractive import extract
 
@@ -80,7 +81,9 @@ def judged(text: str, *, head: Sequence[JsonMessage] | None = None, **changes: A
         "compactions": 0,
         "weights": QualityWeights(),
     }
-    return Scorer(**{**given, **changes}).score(head_of(text) if head is None else head)
+    given |= changes
+    given["covered"] = Records(given["covered"])
+    return Scorer(**given).score(head_of(text) if head is None else head)
 
 
 def extracted(talk: Sequence[JsonMessage], budget: int) -> str:
@@ -389,7 +392,7 @@ def test_what_was_known_of_the_head_does_not_change_its_score(
 
 def test_a_scorer_remembers_nothing_of_the_heads_before() -> None:
     scorer = Scorer(
-        covered=[(Seq(seq), message) for seq, message in enumerate(TALK, 1)],
+        covered=Records((Seq(seq), message) for seq, message in enumerate(TALK, 1)),
         previous=render_head(BEFORE),
         tail=TAIL,
         kept_turns=3,

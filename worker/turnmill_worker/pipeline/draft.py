@@ -12,7 +12,7 @@ from turnmill.contract.memories_message import without_memories
 from turnmill.contract.names import Seq
 from turnmill.contract.outcomes import Compaction
 from turnmill.contract.render import render_head
-from turnmill_worker.compaction.plan import Plan
+from turnmill_worker.compaction.plan import Plan, Records
 from turnmill_worker.compaction.quality.score import Quality, Scorer
 from turnmill_worker.compaction.snapshot import LoggedTurn, Snapshot
 from turnmill_worker.ports.values import Summary
@@ -115,13 +115,12 @@ def scorer_of(plan: Plan) -> Scorer | None:
     tracker = CallTracker()
     shown = [tracker.repair(turn.shown) for turn in kept]
     shortened = _shortened(before, kept)
-    covered = [*plan.records, *shortened]
+    covered = Records([*plan.records, *shortened]) if shortened else plan.records
     older = 0
     if not plan.covered:
         older = max(len(kept) - before.policy.recent_turns_to_keep, 0)
-        covered = [(t.seq, message) for t in kept[:older] for message in t.original]
-    covered = without_memories(covered)  # a summary does not keep them
-    if not covered:
+        covered = Records((t.seq, message) for t in kept[:older] for message in t.original)
+    if not without_memories(covered):  # a summary does not keep those
         return None
     return Scorer(
         covered=covered,
@@ -134,7 +133,6 @@ def scorer_of(plan: Plan) -> Scorer | None:
         weights=before.policy.quality_weights,
         behind=[message for own in shown[:older] for message in own],
         known=render_head(_known(plan)),
-        units=None if shortened or not plan.covered else plan.records.units,
     )
 
 

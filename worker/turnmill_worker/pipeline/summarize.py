@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
-from functools import cache, partial
 
 from turnmill.contract.context import JsonMessage
 from turnmill.contract.counters import Counter
@@ -13,7 +13,6 @@ from turnmill.contract.render import render_head
 from turnmill.contract.shorten import shorten
 from turnmill_worker.compaction.ledger.budget import with_facts
 from turnmill_worker.compaction.plan import Plan
-from turnmill_worker.compaction.quality.score import Scorer
 from turnmill_worker.compaction.splice import splice
 from turnmill_worker.errors import (
     CircuitOpen,
@@ -74,51 +73,46 @@ class Writer:
         """
         plan = with_facts(plan, counter.count)
         # One for all who write: what they are measured by is the same.
-        scorer = cache(partial(scorer_of, plan))
+        scorer = scorer_of(plan)
         tries: list[Draft | Failure] = []
         summarizers = self._summarizers(plan.snapshot.policy)
         for at, summarizer in enumerate(summarizers, 1):
             if patient and at == len(summarizers):
                 _defer(tries)
             try:
-                draft = self._draft(plan, counter, summarizer, scorer)
+                with done_while_waiting(scorer.prepare) if scorer else nullcontext():
+                    draft = self._draft(plan, counter, summarizer)
             except (SummaryRejected, SummarizerFailed, Transient) as error:
                 tries.append(error)
                 continue
+            if scorer is not None:
+                draft = replace(draft, quality=scorer.score(render_head(draft.context)))
             tries.append(draft)
             if draft.is_good_enough or not plan.requests:
                 break
         return _chosen(tries)
 
-    def _draft(
-        self,
-        plan: Plan,
-        counter: Counter,
-        summarizer: Summarizer,
-        scorer: Callable[[], Scorer | None],
-    ) -> Draft:
-        """The context this plan leads to, with texts by this summarizer."""
+    def _draft(self, plan: Plan, counter: Counter, summarizer: Summarizer) -> Draft:
+        """The context this plan leads to, with texts by this summarizer; nobody has scored it."""
         template = self._template(plan)
         requests, before = plan.requests, plan.snapshot.before
         if template is not None:
             requests = tuple(filled(request, template, before) for request in requests)
         summaries: tuple[Summary, ...] = ()
         try:
-            with done_while_waiting(scorer):
-                for request in requests:
-                    summaries += (summarizer.summarize(request, counter),)
+            for request in requests:
+                summaries += (summarizer.summarize(request, counter),)
             context = splice(plan, _texts(plan, summaries, counter), counter)
         except (SummaryRejected, SummarizerFailed, SummarizerUnavailable) as error:
             error.spent = sum(map(cost_of, summaries), error.spent)
             raise
         goal = plan.snapshot.aim
         detail = detail_of(template, requests, summaries, before, goal) if template else b""
-        made = scorer()
         return Draft(
             plan=plan,
             context=context,
             summaries=summaries,
-            quality=None if made is None else made.score(render_head(context)),
+            quality=None,
             detail=detail,
             failed=self._failed if requests else (),
         )

@@ -39,7 +39,7 @@ def ledger(
     Their ``ledger_text`` has at most ``budget_tokens``. While all fit, none is ever dropped; with
     nothing new, ``previous`` comes back as it was.
     """
-    return beside("", merged(previous, units), budget_tokens, count)
+    return Unstated("", merged(previous, units), count).within(budget_tokens)
 
 
 def beside(

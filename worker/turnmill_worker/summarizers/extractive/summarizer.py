@@ -11,11 +11,18 @@ from turnmill.contract.counters import Counter, CountText
 from turnmill.contract.policy import OFFLINE
 from turnmill_worker.compaction.plan import SummaryRequest
 from turnmill_worker.ports.values import Summary
-from turnmill_worker.reading.previous_summary import add_previous
-from turnmill_worker.reading.units import GROUP_MARK, Line, Source, Unit, Units, read_units
+from turnmill_worker.reading.units import (
+    GROUP_MARK,
+    Line,
+    Source,
+    Unit,
+    Units,
+    add_previous,
+    read_units,
+)
 from turnmill_worker.summarizers.extractive.select import Selection
 from turnmill_worker.summarizers.extractive.telegraph import is_english, telegraph
-from turnmill_worker.summarizers.extractive.unit_worth import appraise
+from turnmill_worker.summarizers.extractive.unit_worth import Worth, appraise
 
 __all__ = ["ExtractiveSummarizer", "extract"]
 
@@ -60,7 +67,8 @@ def _extract(newer: Units, previous: str, budget_tokens: int, count: CountText) 
             return whole
     spared = _spared(lines, units, budget_tokens, count)
     texts = _shortened(lines, units, spared)
-    order = _order(lines, units, texts, budget_tokens, count)
+    worth = appraise(lines, units, texts)
+    order = _order(lines, units, worth, texts, budget_tokens, count)
     return _longest_that_fits(lines, units, texts, order, budget_tokens, count)
 
 
@@ -101,6 +109,7 @@ def _shortened(
 def _order(
     lines: Sequence[Line],
     units: Sequence[Unit],
+    worth: Worth,
     texts: Sequence[str],
     budget: int,
     count: CountText,
@@ -114,7 +123,7 @@ def _order(
             group_costs[unit.group] = count(f"; {unit.label}:")
     selection = Selection(
         units,
-        appraise(lines, units, texts),
+        worth,
         costs=_costs(texts, count),
         group_costs=group_costs,
         line_costs=line_costs,
