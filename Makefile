@@ -33,6 +33,7 @@ check: setup  ## Lint, types and import contracts
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+	PATH="$(abspath $(BIN)):$$PATH" pyright --verifytypes turnmill --ignoreexternal
 
 format: setup  ## Rewrite the code the way check wants it
 	$(BIN)/ruff format .
