@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 PYTHON ?= $(shell for p in python3 python3.11 python3.12 python3.13 python; do \
 	$$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$p && break; done)
 
-.PHONY: help setup demo test check format bench clean
+.PHONY: help setup demo test check sync format bench clean
 
 help:  ## List the targets
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | sort
@@ -28,12 +28,16 @@ test: setup  ## Run every test and the coverage gate
 	$(BIN)/coverage combine --quiet
 	$(BIN)/coverage report
 
-check: setup  ## Lint, types and import contracts
+check: setup  ## Lint, types, import contracts, and _sync as it is generated
+	$(BIN)/python tools/sync.py --check
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 	PATH="$(abspath $(BIN)):$$PATH" pyright --verifytypes turnmill --ignoreexternal
+
+sync: setup  ## Write producer/turnmill/_sync from _async
+	$(BIN)/python tools/sync.py
 
 format: setup  ## Rewrite the code the way check wants it
 	$(BIN)/ruff format .

@@ -7,10 +7,9 @@ from typing import Any
 import redis
 from pydantic import ValidationError
 
-from turnmill.commands import translate
 from turnmill.contract.keys import session_keys
 from turnmill.contract.scripts import load_script
-from turnmill.transport import run_script
+from turnmill.transport import run_script, translate
 from turnmill_worker.pipeline.batch import Noted
 from turnmill_worker.ports.awaited_summary import Awaited
 from turnmill_worker.ports.values import SessionRef

@@ -9,7 +9,6 @@ from typing import Any, NamedTuple
 
 import redis
 
-from turnmill.commands import translate
 from turnmill.context_view import LogEntry, decode_turns
 from turnmill.contract.codec import decode_json, encode_json
 from turnmill.contract.context import JsonMessage, StoredContext, Usage
@@ -19,7 +18,7 @@ from turnmill.contract.names import Seq
 from turnmill.contract.outcomes import Compaction
 from turnmill.contract.policy import Policy
 from turnmill.contract.scripts import load_script
-from turnmill.transport import run_script
+from turnmill.transport import run_script, translate
 from turnmill_worker.compaction.image_and_request_counts import Tally, images, interactions
 from turnmill_worker.compaction.ledger.budget import up_to
 from turnmill_worker.compaction.ledger.selection import Fact
