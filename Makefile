@@ -7,7 +7,7 @@ PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c const
 PYTHON ?= $(shell for p in python3 python3.11 python3.12 python3.13 python; do \
 	$$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$p && break; done)
 
-.PHONY: help setup hooks demo test test-fast check lint types contracts generated format docs sizes bench clean
+.PHONY: help setup hooks demo test test-fast check lint types contracts generated format sync docs sizes bench clean
 
 help:  ## List the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | sort
@@ -47,12 +47,17 @@ lint: setup
 
 types: setup
 	$(BIN)/mypy
+	PATH="$(abspath $(BIN)):$$PATH" pyright --verifytypes turnmill --ignoreexternal
 
 contracts: setup
 	$(BIN)/lint-imports --no-logo
 
 generated: setup
 	$(BIN)/python tools/settings_page.py --check
+	$(BIN)/python tools/sync.py --check
+
+sync: setup  ## Write producer/turnmill/_sync from _async
+	$(BIN)/python tools/sync.py
 
 format: setup  ## Rewrite the code the way check wants it
 	$(BIN)/ruff format .

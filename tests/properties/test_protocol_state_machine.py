@@ -42,6 +42,7 @@ from turnmill.contract import jobs
 from turnmill.contract.context import JsonMessage, Pushed, StoredContext, TailTurn
 from turnmill.contract.errors import ArchiveUnavailable, NoCheckpoint
 from turnmill.contract.images.references import join_images
+from turnmill.contract.images.stored import take_images
 from turnmill.contract.keys import NAMESPACES, policies_key, session_keys, shard_keys, shard_of
 from turnmill.contract.legality import CallTracker, repair, violations
 from turnmill.contract.names import Namespace, Seq, SessionId
@@ -49,7 +50,6 @@ from turnmill.contract.render import render, render_head
 from turnmill.contract.trajectory import TurnState
 from turnmill.contract.turns import encode_turn, to_turn
 from turnmill.embedded_redis import EmbeddedRedis
-from turnmill.images import take_images
 from turnmill_worker.archive.store import SqlArchive
 from turnmill_worker.background.sweep import ARCHIVE_EVERY, Sweeper
 from turnmill_worker.compaction.snapshot import Snapshot
