@@ -12,18 +12,21 @@ from typing import Any
 
 from turnmill.contract.context import JsonMessage
 
-__all__ = ["IMAGE_REMOVED", "shorten"]
+__all__ = ["IMAGE_REMOVED", "CountMessages", "shorten"]
 
 IMAGE_REMOVED = "[Image removed to save context]"
 """The text an image gives way to."""
 
-Count = Callable[[Sequence[JsonMessage]], int]
+CountMessages = Callable[[Sequence[JsonMessage]], int]
+"""Tokens of a list of messages, or an upper bound; additive."""
 
 _KEEP_HEAD = 0.6
 """Share of the kept characters taken from the front: openings say what a text is."""
 
 
-def shorten(messages: Sequence[JsonMessage], limit: int, count: Count) -> list[JsonMessage] | None:
+def shorten(
+    messages: Sequence[JsonMessage], limit: int, count: CountMessages
+) -> list[JsonMessage] | None:
     """The messages cut to at most ``limit`` tokens, or None when even empty texts do not fit.
 
     The longest texts give first: every text longer than a common cap is cut to that cap, and the

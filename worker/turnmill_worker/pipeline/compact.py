@@ -74,7 +74,7 @@ class Pipeline:
         forcing = Forcing(self._ports, self._writer, self._counters, self._batches, self.estimate)
         return forcing.force(ref, template=template)
 
-    def chosen(self, hinted: SessionRef) -> SessionRef:
+    def whose_turn(self, hinted: SessionRef) -> SessionRef:
         """The session a summarize job is for: whose turn it is, or the hinted one if none waits.
 
         A broker hands messages out as they came: a namespace with many sessions would keep all

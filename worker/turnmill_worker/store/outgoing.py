@@ -34,7 +34,7 @@ class RedisOutgoing:
         self._redis = client
         self._late_drain_ms = late_drain_ms
 
-    def undrained(self, ref: SessionRef, *, most: int) -> Drain | None:
+    def next_drain(self, ref: SessionRef, *, most: int) -> Drain | None:
         """The oldest of it; None when there is nothing."""
         reply = self._run("undrained", _keys(ref), session=ref.session, most=most)
         if reply is None:
@@ -49,7 +49,7 @@ class RedisOutgoing:
             commits_through=_last_id(commits),
         )
 
-    def drained(self, ref: SessionRef, drain: Drain) -> Literal["more", "done", "forgotten"]:
+    def trim(self, ref: SessionRef, drain: Drain) -> Literal["more", "done", "forgotten"]:
         """Trim what is archived now; says whether there is more, or nobody wants it any more."""
         left = self._run(
             "drained",
