@@ -115,7 +115,6 @@ class Writer:
             plan=plan,
             context=context,
             summaries=summaries,
-            quality=None,
             detail=detail,
             failed=self._failed if requests else (),
         )

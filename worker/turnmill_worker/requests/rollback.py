@@ -43,7 +43,7 @@ class Rollback:
             SessionBusy: compactions came between at every attempt.
         """
         for _ in range(ATTEMPTS):
-            past = self._states.states(ref)
+            past = self._states.past(ref)
             if past is None:
                 raise UnknownSession(f"no session {ref.session!r} in namespace {ref.namespace!r}")
             chosen = self._choose(ref, past, to)
@@ -168,7 +168,7 @@ class Rollback:
             archived = self._archive.turns(
                 ref, epoch=past.epoch, first_seq=after + 1, last_seq=through
             )
-        found = past.over(archived)
+        found = past.with_archived(archived)
         return [turn for turn in found if after < turn.seq <= through and turn.state == "kept"]
 
     def _images_before(self, ref: SessionRef, past: Past, stored: StoredContext) -> int:

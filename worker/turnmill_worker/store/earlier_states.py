@@ -33,7 +33,7 @@ class RedisStates:
     def __init__(self, client: Any) -> None:
         self._redis = client
 
-    def states(self, ref: SessionRef) -> Past | None:
+    def past(self, ref: SessionRef) -> Past | None:
         """What a rollback is planned from; None for an unknown session."""
         script = load_script(lua.__name__, "earlier_states")
         words = script.call(session_keys(ref.namespace, ref.session))

@@ -34,7 +34,7 @@ from turnmill_worker.ports.values import (
     SessionRef,
     Uncounted,
     UncountedTurn,
-    as_archived,
+    after_drain,
 )
 from turnmill_worker.spending import NOTHING, Spent, Tried
 from turnmill_worker.store import lua
@@ -193,7 +193,7 @@ class RedisSessions:
         stored: Sequence[ArchivedTurn] = ()
         if self._archive is not None:
             stored = self._archive.turns(ref, epoch=epoch, first_seq=first_seq, last_seq=last_seq)
-        found = as_archived(stored, left)
+        found = after_drain(stored, left)
         wanted = [found[seq] for seq in sorted(found) if first_seq <= seq <= last_seq]
         kept = [turn for turn in wanted if turn.state == "kept"]
         return tuple(
