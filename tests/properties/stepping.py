@@ -218,7 +218,7 @@ def _stages(
     return {
         jobs.ESTIMATE: pipeline.estimate,
         jobs.COMPACT: pipeline.compact,
-        jobs.SUMMARIZE: lambda ref: pipeline.summarize(pipeline.chosen(ref)),
+        jobs.SUMMARIZE: lambda ref: pipeline.summarize(pipeline.whose_turn(ref)),
         jobs.ARCHIVE: archiving.archive,
         jobs.FORGET: forget,
         jobs.FORCE: lambda ref: pipeline.force(ref, template=str(asked or "")),

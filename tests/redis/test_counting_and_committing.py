@@ -53,7 +53,7 @@ def commit_from(worker: Worker, snapshot: Snapshot | None) -> tuple[Any, ...]:
     pipeline = type(worker.pipeline)(
         sessions=Catching(),
         hints=worker.hints,
-        counters=worker.pipeline._counters,
+        counters=worker.pipeline._ports.counters,
         summarizers=lambda _policy: [ExtractiveSummarizer()],
         templates=TemplateLoader(),
     )

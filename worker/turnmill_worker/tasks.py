@@ -67,7 +67,7 @@ def _register_stage(app: Celery, name: str, stage: Stage) -> None:
     def job(namespace_name: str, session: str) -> dict[str, Any]:
         hinted = SessionRef(namespace(namespace_name), session_id(session))
         parts = wiring.parts(app)
-        ref = parts.pipeline.chosen(hinted) if name == jobs.SUMMARIZE else hinted
+        ref = parts.pipeline.whose_turn(hinted) if name == jobs.SUMMARIZE else hinted
         outcome = _guarded(name, stage, parts, ref)
         if ref.namespace != hinted.namespace:
             outcome = outcome.model_copy(update={"namespace": ref.namespace})

@@ -29,6 +29,9 @@ class Counter(Protocol):
     def count_messages(self, messages: Sequence[JsonMessage]) -> int:
         """Tokens of the messages, without the reply's opening; additive."""
 
+    def __hash__(self) -> int:
+        """Counts of system prompts are kept by the counter that made them."""
+
 
 class Counters(Protocol):
     """Gives the counter for a vocabulary."""

@@ -26,7 +26,6 @@ from turnmill_worker.ports.models import Summarizers, Templates
 from turnmill_worker.ports.queues import Hints, Waiting
 from turnmill_worker.ports.sessions import Sessions
 from turnmill_worker.ports.values import Failed, SessionRef
-from turnmill_worker.tokens import CountedOnce
 
 __all__ = ["Pipeline"]
 
@@ -52,11 +51,12 @@ class Pipeline:
         batches: Batches | None = None,
         chance: Callable[[], float] = random.random,
     ) -> None:
-        self._counters = counters
         self._batches = batches or NoBatches()
         self._writer = Writer(summarizers, templates)
-        self._ports = Ports(sessions=sessions, hints=hints, waiting=waiting, chance=chance)
-        self._estimating = Estimating(sessions, hints, counters, self._batches)
+        self._ports = Ports(
+            sessions=sessions, hints=hints, counters=counters, waiting=waiting, chance=chance
+        )
+        self._estimating = Estimating(self._ports, self._batches)
 
     def estimate(self, ref: SessionRef) -> Outcome:
         """Count every turn nobody has counted, decide, and put the session on the due list."""
@@ -72,10 +72,10 @@ class Pipeline:
 
     def force(self, ref: SessionRef, *, template: str) -> SummarizationResult:
         """Summarize all but the newest turns now; errors as of ``Forcing.force``."""
-        forcing = Forcing(self._ports, self._writer, self._counters, self._batches, self.estimate)
+        forcing = Forcing(self._ports, self._writer, self._batches, self.estimate)
         return forcing.force(ref, template=template)
 
-    def chosen(self, hinted: SessionRef) -> SessionRef:
+    def whose_turn(self, hinted: SessionRef) -> SessionRef:
         """The session a summarize job is for: whose turn it is, or the hinted one if none waits.
 
         A broker hands messages out as they came: a namespace with many sessions would keep all
@@ -109,10 +109,7 @@ class Pipeline:
             snapshot = self._snapshot(ref)
             if snapshot is None:
                 return Outcome(outcome="unknown", session=ref.session)
-            counter = CountedOnce(
-                self._counters(snapshot.policy.encoding, snapshot.policy.image_formula)
-            )
-            ladder = Ladder(self._ports, ref, lease, snapshot, counter, self._writer)
+            ladder = Ladder(self._ports, ref, lease, snapshot, self._writer)
             awaited = "own" in claim.batches
             if awaited:
                 outcome = self._batches.resume(ladder, self._writer, ask=summarize)

@@ -33,7 +33,7 @@ class Draft:
     """A context ready to be committed.
 
     Attributes:
-        quality: None when nothing was covered or shortened.
+        quality: None before it is scored, and where nothing was covered or shortened.
         detail: JSON about the managed view, or ``b""``.
         rival: the best score any summarizer reached for the same plan, or 0.
         wasted: by tries that led to nothing; the record counts it in.
@@ -43,8 +43,8 @@ class Draft:
     plan: Plan
     context: StoredContext
     summaries: tuple[Summary, ...]
-    quality: Quality | None
-    detail: bytes
+    detail: bytes = b""
+    quality: Quality | None = None
     rival: float = 0.0
     wasted: Spent = NOTHING
     failed: tuple[str, ...] = ()

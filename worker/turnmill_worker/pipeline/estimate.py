@@ -2,24 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import lru_cache
-from typing import cast
 
 from turnmill.contract import jobs
 from turnmill.contract.context import Usage
-from turnmill.contract.counters import Counter, Counters
+from turnmill.contract.counters import Counter
 from turnmill.contract.legality import CallTracker
 from turnmill.contract.outcomes import Outcome
 from turnmill.contract.render import render_head, system_message
 from turnmill_worker.compaction.tally import Tally, exceeded, images, interactions
 from turnmill_worker.pipeline.batch import Batches, NoBatches
 from turnmill_worker.pipeline.decide import Compact, decide
-from turnmill_worker.ports.queues import Hints
-from turnmill_worker.ports.sessions import Sessions
+from turnmill_worker.pipeline.ladder import Ports
 from turnmill_worker.ports.values import CountedTurn, SessionRef, Uncounted
-from turnmill_worker.tokens import CountedOnce
 
 __all__ = ["Estimating"]
 
@@ -33,12 +30,10 @@ BATCHES = 8
 class Estimating:
     """Counts turns, exactly, once each."""
 
-    def __init__(
-        self, sessions: Sessions, hints: Hints, counters: Counters, batches: Batches | NoBatches
-    ) -> None:
-        self._sessions = sessions
-        self._hints = hints
-        self._counters = counters
+    def __init__(self, ports: Ports, batches: Batches | NoBatches) -> None:
+        self._sessions = ports.sessions
+        self._hints = ports.hints
+        self._counters = ports.counters
         self._batches = batches
 
     def estimate(self, ref: SessionRef) -> Outcome:
@@ -48,9 +43,8 @@ class Estimating:
             seen = self._sessions.uncounted(ref, most=BATCH_TURNS)
             if seen is None:
                 return Outcome(outcome="unknown", session=ref.session)
-            vocabulary = self._counters(seen.policy.encoding, seen.policy.image_formula)
-            counter = CountedOnce(vocabulary)
-            system = _system_tokens(cast("Hashable", vocabulary), seen.system)
+            counter = self._counters(seen.policy.encoding, seen.policy.image_formula)
+            system = _system_tokens(counter, seen.system)
             if seen.basis not in ("", counter.basis):
                 self._recount(ref, seen, counter, system)
                 continue
@@ -115,9 +109,9 @@ def _count(seen: Uncounted, counter: Counter, tracker: CallTracker) -> list[Coun
 
 
 @lru_cache(maxsize=1024)
-def _system_tokens(counter: Hashable, system: str) -> int:
+def _system_tokens(counter: Counter, system: str) -> int:
     """Tokens of the system message; the same prompt comes with every burst of its session."""
-    return cast("Counter", counter).count_messages([system_message(system)]) if system else 0
+    return counter.count_messages([system_message(system)]) if system else 0
 
 
 def _usage_after(seen: Uncounted, counted: Sequence[CountedTurn], system: int) -> Usage:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from turnmill.contract.counters import Counters
 from turnmill.contract.errors import SessionBusy, Transient, UnknownSession
 from turnmill.contract.results import SummarizationResult
 from turnmill_worker.compaction.plan import previous_text
@@ -17,7 +16,6 @@ from turnmill_worker.pipeline.summarize import Writer
 from turnmill_worker.ports.sessions import Lease
 from turnmill_worker.ports.values import SessionRef
 from turnmill_worker.spending import NOTHING, Spent
-from turnmill_worker.tokens import CountedOnce
 
 __all__ = ["Forcing"]
 
@@ -29,13 +27,11 @@ class Forcing:
         self,
         ports: Ports,
         writer: Writer,
-        counters: Counters,
         batches: Batches | NoBatches,
         estimate: Callable[[SessionRef], object],
     ) -> None:
         self._ports = ports
         self._writer = writer
-        self._counters = counters
         self._batches = batches
         self._estimate = estimate
 
@@ -63,8 +59,7 @@ class Forcing:
         self, ref: SessionRef, lease: Lease, snapshot: Snapshot, spent: Spent, *, template: str
     ) -> SummarizationResult:
         """``spent`` was spent for nothing, beside what the snapshot knows of."""
-        policy = snapshot.policy
-        counter = CountedOnce(self._counters(policy.encoding, policy.image_formula))
+        counter = self._ports.counter(snapshot.policy)
         plan = force_plan(snapshot, counter, template=template)
         if plan is None:
             lease.retry(after_s=0)  # whether the ladder has work is for the next to say
@@ -78,7 +73,7 @@ class Forcing:
         except Transient:
             lease.retry(after_s=RETRY_AFTER_S)
             raise
-        ladder = Ladder(self._ports, ref, lease, snapshot, counter, self._writer)
+        ladder = Ladder(self._ports, ref, lease, snapshot, self._writer)
         ladder.charge(spent)
         if ladder.commit(draft).outcome != "committed":
             raise SessionBusy(f"{ref.session!r} changed meanwhile; try again")

@@ -7,10 +7,11 @@ from dataclasses import dataclass, replace
 from typing import Protocol
 
 from turnmill.contract import jobs
-from turnmill.contract.counters import Counter
+from turnmill.contract.counters import Counter, Counters
 from turnmill.contract.errors import Transient
 from turnmill.contract.info import Waits
 from turnmill.contract.outcomes import Outcome
+from turnmill.contract.policy import Policy
 from turnmill_worker.compaction.plan import Plan
 from turnmill_worker.compaction.snapshot import Snapshot
 from turnmill_worker.compaction.strategies.choose import plan as plan_compaction
@@ -21,8 +22,9 @@ from turnmill_worker.ports.queues import Hints, Waiting
 from turnmill_worker.ports.sessions import Lease, Sessions
 from turnmill_worker.ports.values import SessionRef
 from turnmill_worker.spending import Spent
+from turnmill_worker.tokens import CountedOnce
 
-__all__ = ["RETRY_AFTER_S", "Ladder", "Ports", "pause_s"]
+__all__ = ["RETRY_AFTER_S", "Ladder", "Ports"]
 
 RETRY_AFTER_S = 5.0
 """When a summarizer's passing failure is tried again."""
@@ -40,7 +42,7 @@ JITTER = 0.25
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ports:
-    """What every compaction of a process reaches outside.
+    """What the stages of a process reach outside.
 
     Attributes:
         chance: a number in 0..1, another each time: pauses of many sessions must not end together.
@@ -48,8 +50,13 @@ class Ports:
 
     sessions: Sessions
     hints: Hints
+    counters: Counters
     waiting: Waiting | None
     chance: Callable[[], float]
+
+    def counter(self, policy: Policy) -> Counter:
+        """What one job counts with."""
+        return CountedOnce(self.counters(policy.encoding, policy.image_formula))
 
     def await_turn(self, ref: SessionRef, *, room: float) -> None:
         """Have the session wait for a summary, and allow for one more to be written."""
@@ -78,14 +85,13 @@ class Ladder:
         ref: SessionRef,
         lease: Lease,
         snapshot: Snapshot,
-        counter: Counter,
         writer: DraftWriter,
     ) -> None:
         self.ref = ref
         self.snapshot = self._now = snapshot
         self._ports = ports
         self._lease = lease
-        self._counter = counter
+        self._counter = ports.counter(snapshot.policy)
         self._writer = writer
         self._poor: list[Draft] = []
         self._rejected: list[str] = []
@@ -208,9 +214,9 @@ class Ladder:
 
     def _defer(self, error: SummaryDeferred) -> Outcome:
         """Wait for the models, unless turns that came meanwhile leave no room to."""
-        after_s = pause_s(
-            self._now.tried.deferrals, at_least_s=error.retry_after_s, chance=self._ports.chance()
-        )
+        # An endpoint that wishes for longer than the longest pause is not believed, as by its gate.
+        pause_s = max(FIRST_PAUSE_S * 2.0**self._now.tried.deferrals, error.retry_after_s or 0.0)
+        after_s = min(pause_s, LONGEST_PAUSE_S) * (1 + JITTER * self._ports.chance())
         if self._lease.defer(self._now, after_s=after_s, spent=self._spent, failed=error.failed):
             after_s = 0.0
             self._hint_again()
@@ -251,12 +257,3 @@ class Ladder:
 
     def _outcome(self, outcome: str, **more: object) -> Outcome:
         return Outcome.model_validate({"outcome": outcome, "session": self.ref.session, **more})
-
-
-def pause_s(times: int, *, at_least_s: float | None = None, chance: float) -> float:
-    """Seconds until the next try after ``times`` earlier ones; ``chance`` in 0..1 spreads them.
-
-    An endpoint that wishes for longer than the longest pause is not believed, as by its gate.
-    """
-    pause = min(max(FIRST_PAUSE_S * 2.0**times, at_least_s or 0.0), LONGEST_PAUSE_S)
-    return pause * (1 + JITTER * chance)

@@ -27,7 +27,7 @@ from turnmill_worker.ports.values import Summary
 from turnmill_worker.ports.work_while_waiting import done_while_waiting
 from turnmill_worker.reading.plain_text import readable
 from turnmill_worker.spending import NOTHING, Spent
-from turnmill_worker.templates.fill import detail_of, filled
+from turnmill_worker.templates.fill import detail_of, fill
 from turnmill_worker.templates.template import Template
 
 __all__ = ["Later", "Writer"]
@@ -77,10 +77,13 @@ class Writer:
         tries: list[Draft | Failure] = []
         summarizers = self._summarizers(plan.snapshot.policy)
         for at, summarizer in enumerate(summarizers, 1):
-            if patient and at == len(summarizers):
+            # The last one asks no model, and waits for nothing.
+            is_last = at == len(summarizers)
+            if patient and is_last:
                 _defer(tries)
+            prepare = None if scorer is None or is_last else scorer.prepare
             try:
-                with done_while_waiting(scorer.prepare) if scorer else nullcontext():
+                with done_while_waiting(prepare) if prepare else nullcontext():
                     draft = self._draft(plan, counter, summarizer)
             except (SummaryRejected, SummarizerFailed, Transient) as error:
                 tries.append(error)
@@ -97,7 +100,7 @@ class Writer:
         template = self._template(plan)
         requests, before = plan.requests, plan.snapshot.before
         if template is not None:
-            requests = tuple(filled(request, template, before) for request in requests)
+            requests = tuple(fill(request, template, before) for request in requests)
         summaries: tuple[Summary, ...] = ()
         try:
             for request in requests:
@@ -112,7 +115,6 @@ class Writer:
             plan=plan,
             context=context,
             summaries=summaries,
-            quality=None,
             detail=detail,
             failed=self._failed if requests else (),
         )

@@ -170,7 +170,7 @@ class Sessions(Protocol):
 class States(Protocol):
     """Earlier states of sessions in Redis, and the way back to them."""
 
-    def states(self, ref: SessionRef) -> Past | None:
+    def past(self, ref: SessionRef) -> Past | None:
         """What a rollback is planned from; None for an unknown session."""
 
     def hold(self, ref: SessionRef, epoch: str, images: Iterable[Blob]) -> bool:

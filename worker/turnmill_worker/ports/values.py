@@ -28,7 +28,7 @@ __all__ = [
     "Summary",
     "Uncounted",
     "UncountedTurn",
-    "as_archived",
+    "after_drain",
 ]
 
 
@@ -167,7 +167,7 @@ class PastState:
     at_ms: int = 0
 
 
-def as_archived(
+def after_drain(
     archived: Iterable[ArchivedTurn], left: Iterable[ArchivedTurn | Mark]
 ) -> dict[int, ArchivedTurn]:
     """Turns by seq as the archive will have them when this is drained."""
@@ -209,9 +209,9 @@ class Past:
     checkpoints: tuple[PastState, ...]
     commits: tuple[ArchivedCompaction, ...]
 
-    def over(self, archived: Sequence[ArchivedTurn]) -> list[ArchivedTurn]:
+    def with_archived(self, archived: Sequence[ArchivedTurn]) -> list[ArchivedTurn]:
         """These turns and those in Redis together, once each, by seq, as they are by now."""
-        found = as_archived(archived, self.left) | {turn.seq: turn for turn in self.log}
+        found = after_drain(archived, self.left) | {turn.seq: turn for turn in self.log}
         return [found[seq] for seq in sorted(found)]
 
 

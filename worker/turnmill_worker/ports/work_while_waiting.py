@@ -17,7 +17,7 @@ __all__ = ["done_while_waiting", "waiting_begins"]
 Work = Callable[[], object]
 
 _AT_WORK = Lock()
-_AHEAD: ContextVar[tuple[list[Work], ...]] = ContextVar("turnmill_meanwhile", default=())
+_AHEAD: ContextVar[tuple[list[Work], ...]] = ContextVar("turnmill_work_while_waiting", default=())
 
 
 @contextmanager

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from turnmill.contract.codec import decode_json
 from turnmill.contract.context import JsonMessage, StoredContext
-from turnmill.contract.counters import Counters
+from turnmill.contract.counters import Counter, Counters
 from turnmill.contract.errors import NoCheckpoint, SessionBusy, UnknownSession
 from turnmill.contract.images.references import blobs_of
 from turnmill.contract.legality import CallTracker
@@ -17,7 +19,6 @@ from turnmill_worker.ports.archive import Archive
 from turnmill_worker.ports.records import ArchivedCompaction, ArchivedTurn
 from turnmill_worker.ports.sessions import States
 from turnmill_worker.ports.values import CountedTurn, Past, PastState, Restored, SessionRef
-from turnmill_worker.tokens import CountedOnce
 
 __all__ = ["Rollback"]
 
@@ -42,7 +43,7 @@ class Rollback:
             SessionBusy: compactions came between at every attempt.
         """
         for _ in range(ATTEMPTS):
-            past = self._states.states(ref)
+            past = self._states.past(ref)
             if past is None:
                 raise UnknownSession(f"no session {ref.session!r} in namespace {ref.namespace!r}")
             chosen = self._choose(ref, past, to)
@@ -120,23 +121,11 @@ class Rollback:
 
     def _restored(self, ref: SessionRef, past: Past, chosen: PastState, *, used: bool) -> Restored:
         """The state as it is written back: its turns found again, and all of it counted."""
-        counter = CountedOnce(self._counters(past.policy.encoding, past.policy.image_formula))
+        counter = self._counters(past.policy.encoding, past.policy.image_formula)
         stored = chosen.stored
         turns = self._turns(ref, past, after=stored.watermark, through=chosen.seq)
-        elided = {(e.seq, e.index): e.message for e in stored.elisions}
         tracker = CallTracker()
-        counted = []
-        for turn in turns:
-            original: list[JsonMessage] = decode_json(turn.messages)
-            shown = [elided.get((turn.seq, at), message) for at, message in enumerate(original)]
-            numbers = CountedTurn(
-                turn.seq,
-                counter.count_messages(tracker.repair(shown)),
-                images=images(shown),
-                interactions=interactions(original),
-                messages=len(original),
-            )
-            counted.append((turn, numbers))
+        counted = _count(turns, stored, counter, tracker)
         context = stored.model_copy(
             update={
                 "version": Version(past.version + 1),
@@ -179,7 +168,7 @@ class Rollback:
             archived = self._archive.turns(
                 ref, epoch=past.epoch, first_seq=after + 1, last_seq=through
             )
-        found = past.over(archived)
+        found = past.with_archived(archived)
         return [turn for turn in found if after < turn.seq <= through and turn.state == "kept"]
 
     def _images_before(self, ref: SessionRef, past: Past, stored: StoredContext) -> int:
@@ -189,3 +178,23 @@ class Rollback:
             for turn in covered
             if b'"image_url"' in turn.messages
         )
+
+
+def _count(
+    turns: Sequence[ArchivedTurn], stored: StoredContext, counter: Counter, tracker: CallTracker
+) -> list[tuple[ArchivedTurn, CountedTurn]]:
+    """The turns with their exact tokens, as they are read with this context."""
+    elided = {(e.seq, e.index): e.message for e in stored.elisions}
+    counted = []
+    for turn in turns:
+        original: list[JsonMessage] = decode_json(turn.messages)
+        shown = [elided.get((turn.seq, at), message) for at, message in enumerate(original)]
+        numbers = CountedTurn(
+            turn.seq,
+            counter.count_messages(tracker.repair(shown)),
+            images=images(shown),
+            interactions=interactions(original),
+            messages=len(original),
+        )
+        counted.append((turn, numbers))
+    return counted

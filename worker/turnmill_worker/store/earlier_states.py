@@ -31,7 +31,7 @@ class RedisStates:
     def __init__(self, client: Any) -> None:
         self._redis = client
 
-    def states(self, ref: SessionRef) -> Past | None:
+    def past(self, ref: SessionRef) -> Past | None:
         """What a rollback is planned from; None for an unknown session."""
         reply = run(self._redis, "earlier_states", keys_of(ref))
         if reply is None:

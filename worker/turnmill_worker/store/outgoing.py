@@ -33,7 +33,7 @@ class RedisOutgoing:
         self._redis = client
         self._late_drain_ms = late_drain_ms
 
-    def undrained(self, ref: SessionRef, *, most: int) -> Drain | None:
+    def next_drain(self, ref: SessionRef, *, most: int) -> Drain | None:
         """The oldest of it; None when there is nothing."""
         reply = run(self._redis, "undrained", keys_of(ref), session=ref.session, most=most)
         if reply is None:
@@ -48,7 +48,7 @@ class RedisOutgoing:
             commits_through=_last_id(commits),
         )
 
-    def drained(self, ref: SessionRef, drain: Drain) -> Literal["more", "done", "forgotten"]:
+    def trim(self, ref: SessionRef, drain: Drain) -> Literal["more", "done", "forgotten"]:
         """Trim what is archived now; says whether there is more, or nobody wants it any more."""
         left = run(
             self._redis,

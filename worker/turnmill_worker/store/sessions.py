@@ -26,7 +26,7 @@ from turnmill_worker.ports.values import (
     Recorded,
     SessionRef,
     Uncounted,
-    as_archived,
+    after_drain,
 )
 from turnmill_worker.store.leases import RedisLease
 from turnmill_worker.store.outgoing import left_entry
@@ -139,7 +139,7 @@ class RedisSessions:
         stored: Sequence[ArchivedTurn] = ()
         if self._archive is not None:
             stored = self._archive.turns(ref, epoch=epoch, first_seq=first_seq, last_seq=last_seq)
-        found = as_archived(stored, left)
+        found = after_drain(stored, left)
         wanted = [found[seq] for seq in sorted(found) if first_seq <= seq <= last_seq]
         return logged_again([turn for turn in wanted if turn.state == "kept"])
 

@@ -89,9 +89,10 @@ class Scorer:
         self._stake: _AtStake | None = None
 
     def prepare(self) -> None:
-        """Read all but the heads; ``score`` does where nobody has."""
-        lost = _changed(self._previous, self._known)
-        self._stake = _AtStake(self._covered.units, lost, self._tail)
+        """Read all but the heads, once; ``score`` does where nobody has."""
+        if self._stake is None:
+            lost = _changed(self._previous, self._known)
+            self._stake = _AtStake(self._covered.units, lost, self._tail)
 
     def score(self, head: Sequence[JsonMessage]) -> Quality:
         """How much of ``covered`` and ``previous`` can still be read in this head and the tail.

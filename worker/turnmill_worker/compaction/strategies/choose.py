@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Final, NamedTuple
 
 from turnmill.contract.counters import Counter
+from turnmill.contract.policy import StrategyName
 from turnmill_worker.compaction.plan import Plan
 from turnmill_worker.compaction.snapshot import Snapshot
 from turnmill_worker.compaction.strategies.elide import elide, fit_newest
@@ -39,7 +40,7 @@ class _Covers(NamedTuple):
     budget: Callable[[Snapshot, Counter], int] | None = None
 
 
-_STRATEGIES: Mapping[str, _Elides | _Covers] = {
+_STRATEGIES: Mapping[StrategyName, _Elides | _Covers] = {
     "images": _Elides(elide_images),
     "elide": _Elides(elide),
     "iterations": _Covers(iterations, "iterations"),
@@ -84,7 +85,7 @@ def plan(snapshot: Snapshot, counter: Counter, *, below: str = "") -> Plan | Non
     return None if left is None else replace(left, forced=True)
 
 
-def _rungs(snapshot: Snapshot, below: str) -> tuple[str, ...]:
+def _rungs(snapshot: Snapshot, below: str) -> tuple[StrategyName, ...]:
     rungs = snapshot.policy.strategies
     return rungs[rungs.index(below) + 1 :] if below in rungs else rungs
 
