@@ -348,7 +348,7 @@ def test_without_matplotlib_a_plot_says_what_to_install(
 def test_without_snowball_stems_it_says_what_to_install(
     run: Callable[..., Ran], asked: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setitem(sys.modules, "snowballstemmer", None)
+    monkeypatch.setitem(sys.modules, "Stemmer", None)
     for cached in (wording._stemmer, wording._stem, wording.stems):
         cached.cache_clear()
 

@@ -16,8 +16,9 @@ from tests.redis.conftest import Worker
 from turnmill import ContextClient, Policy
 from turnmill.testing import FakeEndpoint
 from turnmill_worker.errors import RateLimited
-from turnmill_worker.pipeline.batch import BatchEndpoint, Batching
+from turnmill_worker.pipeline.batch import Batches
 from turnmill_worker.pipeline.compact import Pipeline
+from turnmill_worker.ports.batches import BatchEndpoint
 from turnmill_worker.ports.models import Summarizer
 from turnmill_worker.settings import Settings
 from turnmill_worker.store.batch_notes import RedisBatchNotes
@@ -70,7 +71,7 @@ class Session:
             hints=self.worker.hints,
             counters=counter_for,
             summarizers=lambda _policy: [*models, ExtractiveSummarizer()],
-            batching=Batching(RedisBatchNotes(self._server), batches) if batches else None,
+            batches=Batches(RedisBatchNotes(self._server), batches) if batches else None,
             chance=lambda: 0.0,
         )
 

@@ -13,7 +13,6 @@ from turnmill.contract import jobs
 from turnmill.contract.legality import CallTracker
 from turnmill_worker.background.sweep import Sweeper
 from turnmill_worker.compaction.snapshot import Snapshot
-from turnmill_worker.pipeline.count_turns import counting
 from turnmill_worker.ports.values import CountedTurn
 from turnmill_worker.store.sweep_lists import RedisSweepLists
 from turnmill_worker.summarizers.extractive.summarizer import ExtractiveSummarizer
@@ -254,7 +253,7 @@ def test_another_encoding_counts_everything_again(
     client.open(full, SMALL.model_copy(update={"encoding": "cl100k_base"}))
     worker.pipeline.estimate(worker.ref(full))
 
-    count = counting(counter_for("cl100k_base"))
+    count = counter_for("cl100k_base").count_messages
     snapshot = worker.sessions.snapshot(worker.ref(full))
     assert snapshot is not None
     tracker = CallTracker()

@@ -24,7 +24,7 @@ from turnmill_worker.grounding.hybrid import HybridSearch
 from turnmill_worker.grounding.service import GroundingService
 from turnmill_worker.late_import import IMPORTING
 from turnmill_worker.pipeline.archive import Archiving
-from turnmill_worker.pipeline.batch import Batching
+from turnmill_worker.pipeline.batch import Batches
 from turnmill_worker.pipeline.compact import Pipeline
 from turnmill_worker.requests.dispatch import Answering
 from turnmill_worker.requests.export import Exporting
@@ -102,6 +102,13 @@ def _parts(app: Celery, _pid: int) -> Parts:
     outgoing = RedisOutgoing(client)
     states = RedisStates(client)
     summarizers = Registry(settings(), _gates())
+    batches = Batches(
+        RedisBatchNotes(client),
+        RegisteredBatches(summarizers),
+        first_look_s=settings().batch_first_look_s,
+        longest_pause_s=settings().batch_longest_pause_s,
+        deadline_s=settings().batch_deadline_s,
+    )
     pipeline = Pipeline(
         sessions=RedisSessions(
             client, lease_s=settings().lease_s, patience_s=PATIENCE_S, archive=archive
@@ -111,13 +118,7 @@ def _parts(app: Celery, _pid: int) -> Parts:
         counters=counter_for,
         summarizers=summarizers,
         templates=TemplateLoader(template_dirs(settings().template_dirs)),
-        batching=Batching(
-            RedisBatchNotes(client),
-            RegisteredBatches(summarizers),
-            first_look_s=settings().batch_first_look_s,
-            longest_pause_s=settings().batch_longest_pause_s,
-            deadline_s=settings().batch_deadline_s,
-        ),
+        batches=batches,
     )
     return Parts(
         pipeline=pipeline,

@@ -69,7 +69,7 @@ Prices = Annotated[
     typer.Option(
         metavar="FILE",
         envvar="TURNMILL_MODEL_PRICES",
-        help="JSON with prices that come before the table's.",
+        help="JSON with prices that come before list prices.",
     ),
 ]
 NoProbes = Annotated[bool, typer.Option("--no-probes", help="Plant no facts.")]

@@ -83,9 +83,6 @@ def economy(
     price: Price,
 ) -> Economy:
     """What the pipeline's ladder of this name sends and costs over these sessions."""
-    from turnmill_worker.pipeline.count_turns import counting  # noqa: PLC0415
-
-    count = counting(writing.counter)
     quality = 0.0 if strategy == "window" else Policy().quality_threshold
     policy = Policy(
         max_tokens=max_tokens,
@@ -93,10 +90,10 @@ def economy(
         quality_threshold=quality,
         ledger_ratio=writing.ledger,
     )
-    sums = _Sums(count)
+    sums = _Sums(writing.counter.count_messages)
     before_usd = writing.cost_usd
     for system, messages in sessions:
-        session = Stepping(policy, system, writing, count)
+        session = Stepping(policy, system, writing)
         sums.begin(system)
         for at, message in enumerate(messages):
             session.push(message)

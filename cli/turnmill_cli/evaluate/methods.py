@@ -13,13 +13,14 @@ from itertools import chain
 from typing import TYPE_CHECKING, Any, Final
 
 from turnmill.contract.context import SummaryEvent
+from turnmill.contract.names import Seq
 from turnmill.contract.render import event_text
 from turnmill_cli.evaluate.kept_words import Record, text_of
 
 if TYPE_CHECKING:
+    from turnmill.contract.counters import Counter
     from turnmill_worker.compaction.ledger.selection import Fact
     from turnmill_worker.compaction.plan import SummaryRequest
-    from turnmill_worker.ports.counters import Counter
     from turnmill_worker.ports.models import Summarizer
 
 __all__ = ["METHODS", "Method", "Portions", "Writing", "method", "portions"]
@@ -114,9 +115,9 @@ class Writing:
 
     def text(self, records: Sequence[Record], budget: int, *, previous: str = "") -> str:
         """An event of the previous text and the records; "" when what is written is refused."""
-        from turnmill_worker.compaction.plan import SummaryRequest  # noqa: PLC0415
+        from turnmill_worker.compaction.plan import Records, SummaryRequest  # noqa: PLC0415
 
-        asked: Any = tuple((seq, dict(message)) for seq, message in records)
+        asked = Records((Seq(seq), dict(message)) for seq, message in records)
         return self._asked(
             SummaryRequest(previous=previous, records=asked, budget_tokens=budget, brief=True)
         )
@@ -145,14 +146,14 @@ class Writing:
         A refused text changes nothing.
         """
         from turnmill_worker.compaction.ledger.budget import facts_after, reserve, shown_beside  # noqa: PLC0415
-        from turnmill_worker.compaction.plan import SummaryRequest  # noqa: PLC0415
+        from turnmill_worker.compaction.plan import Records, SummaryRequest  # noqa: PLC0415
 
         count = self.counter.count
         prose = ""
         facts: tuple[Fact, ...] = ()
         whole = budget - _FRAME_TOKENS if self.ledger else budget
         for part in parts:
-            said: Any = tuple((seq, dict(message)) for seq, message in part)
+            said = Records((Seq(seq), dict(message)) for seq, message in part)
             request = SummaryRequest(previous=prose, records=said, budget_tokens=whole)
             if self.ledger:
                 facts = facts_after(facts, said, whole, count)

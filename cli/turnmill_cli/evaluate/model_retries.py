@@ -12,8 +12,8 @@ from turnmill_cli.output import CommandFailed
 from turnmill_worker.errors import SummarizerFailed
 
 if TYPE_CHECKING:
+    from turnmill.contract.counters import Counter
     from turnmill_worker.compaction.plan import SummaryRequest
-    from turnmill_worker.ports.counters import Counter
     from turnmill_worker.ports.models import Summarizer
     from turnmill_worker.ports.values import Summary
     from turnmill_worker.settings import Settings

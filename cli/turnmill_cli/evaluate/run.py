@@ -17,7 +17,6 @@ from turnmill_cli.evaluate.survival import DataSet, load, survival
 from turnmill_cli.output import CommandFailed
 from turnmill_cli.replay.performance import progress
 from turnmill_worker.errors import SummarizerFailed
-from turnmill_worker.pipeline.count_turns import counting
 from turnmill_worker.ports.models import Summarizer
 from turnmill_worker.summarizers.openai.prices import Price, load_prices
 from turnmill_worker.tokens import counter_for
@@ -79,8 +78,9 @@ class Wanted:
             raise CommandFailed(str(error)) from None
         price = table.of(self.model)
         if price is None:
-            known = ", ".join(sorted({*table.by_model, *table.own}))
-            raise CommandFailed(f"no price for {self.model!r}: known are {known}")
+            raise CommandFailed(
+                f"no price for {self.model!r} in {table.version}: give one with --prices FILE"
+            )
         return price, table.version
 
 
@@ -157,7 +157,7 @@ def _probes(
 def _costs(
     data: DataSet, wanted: Wanted, writing: Writing, price: Price, found: Evaluation
 ) -> None:
-    sessions = joined(data, JOINED_TOKENS, counting(writing.counter))[:MOST_JOINED]
+    sessions = joined(data, JOINED_TOKENS, writing.counter.count_messages)[:MOST_JOINED]
     own = {
         strategy: economy(sessions, strategy, wanted.max_tokens, writing, price)
         for strategy in wanted.strategies

@@ -62,7 +62,7 @@ class TokenCache:
     """Exact tokens of messages, each different one counted once: reads repeat their messages."""
 
     REPLY = 3
-    """Tokens that open a model's reply, as ``turnmill_worker.tokens.count_messages`` adds them."""
+    """Tokens that open a model's reply, as ``turnmill_worker.tokens.count_request`` adds them."""
 
     def __init__(self, count: CountMessage) -> None:
         self._count = count

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from difflib import get_close_matches
-from typing import TYPE_CHECKING, Any, Final, Literal, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
@@ -60,7 +60,7 @@ class Limits(BaseModel):
         room: tokens between the system prompt and ``hard``.
     """
 
-    model_config = ConfigDict(frozen=True)
+    model_config: ClassVar[ConfigDict] = ConfigDict(frozen=True)
 
     hard: int
     soft: int
@@ -135,7 +135,9 @@ class Policy(BaseModel):
         InvalidPolicy: names the field, or both fields of an impossible combination.
     """
 
-    model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)
+    model_config: ClassVar[ConfigDict] = ConfigDict(
+        frozen=True, extra="forbid", hide_input_in_errors=True
+    )
 
     max_tokens: int = Field(default=8192, ge=2 * MIN_ROOM_TOKENS)
     reserved_tokens: int = Field(default=0, ge=0)

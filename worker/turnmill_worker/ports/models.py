@@ -6,13 +6,11 @@ from collections.abc import Sequence
 from typing import Protocol
 from urllib.parse import urlsplit
 
+from turnmill.contract.counters import Counter
 from turnmill.contract.policy import Policy
 from turnmill_worker.compaction.plan import SummaryRequest
 from turnmill_worker.errors import SummarizerFailed, SummarizerUnavailable
-from turnmill_worker.ports.counters import Counter
-from turnmill_worker.ports.values import (
-    Summary,
-)
+from turnmill_worker.ports.values import Summary
 from turnmill_worker.templates.template import Template
 
 __all__ = ["Gate", "Gates", "Summarizer", "Summarizers", "Templates", "place_of"]

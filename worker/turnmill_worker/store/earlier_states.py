@@ -39,11 +39,11 @@ class RedisStates:
         meta, log, covered, commits, automatic, named, counts = reply
         tokens = dict(zip(counts[::2], counts[1::2], strict=True))
         texts = [(field or b"").decode("utf-8", "replace") for field in meta]
-        epoch, settings, policy, version, watermark, last, system_tokens, basis = texts[:8]
+        epoch, revision, policy, version, watermark, last, system_tokens, basis = texts[:8]
         head, tail, system = texts[8:]
         return Past(
             epoch=epoch,
-            settings=settings or "0",
+            revision=revision or "0",
             policy=Policy.from_json(policy) if policy else Policy(),
             version=Version(int(version or 0)),
             watermark=Seq(int(watermark or 0)),
@@ -72,7 +72,7 @@ class RedisStates:
             [word for turn, numbers in state.turns for word in _words(turn, numbers)],
             session=ref.session,
             epoch=past.epoch,
-            settings=past.settings,
+            revision=past.revision,
             expected_version=str(past.version),
             seq=state.seq,
             watermark=state.stored.watermark,

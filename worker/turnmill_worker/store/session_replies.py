@@ -11,10 +11,10 @@ from turnmill.contract.codec import decode_json
 from turnmill.contract.context import JsonMessage, StoredContext, Usage
 from turnmill.contract.names import Seq
 from turnmill.contract.policy import Policy
-from turnmill_worker.compaction.image_and_request_counts import Tally
 from turnmill_worker.compaction.ledger.budget import up_to
 from turnmill_worker.compaction.ledger.selection import Fact
 from turnmill_worker.compaction.snapshot import LoggedTurn, Snapshot
+from turnmill_worker.compaction.tally import Tally
 from turnmill_worker.ports.records import ArchivedTurn
 from turnmill_worker.ports.values import SessionRef, Uncounted, UncountedTurn
 from turnmill_worker.spending import NOTHING, Spent, Tried
@@ -28,7 +28,7 @@ def uncounted_in(reply: Sequence[Any]) -> Uncounted:
     meta = _Meta(fields)
     return Uncounted(
         epoch=meta.epoch,
-        settings=meta.settings,
+        revision=meta.revision,
         policy=meta.policy,
         system=meta.system,
         basis=meta.basis,
@@ -55,7 +55,7 @@ def snapshot_in(ref: SessionRef, reply: Sequence[Any]) -> Snapshot:
         namespace=ref.namespace,
         session=ref.session,
         epoch=meta.epoch,
-        settings=meta.settings,
+        revision=meta.revision,
         policy=meta.policy,
         system_tokens=meta.usage.system,
         stored=stored.model_copy(update={"tokens": meta.usage.summary}),
@@ -157,10 +157,10 @@ class _Meta:
 
     def __init__(self, fields: Sequence[bytes | None]) -> None:
         text = [(field or b"").decode("utf-8", "replace") for field in fields]
-        self.epoch, settings, policy, self.system, system_tokens, self.basis = text[:6]
+        self.epoch, revision, policy, self.system, system_tokens, self.basis = text[:6]
         counted, _last, context_tokens, tail = (int(value or 0) for value in text[6:10])
         self.open_calls: tuple[str, ...] = tuple(json.loads(text[10] or "[]"))
-        self.settings = settings or "0"
+        self.revision = revision or "0"
         self.policy = Policy.from_json(policy) if policy else Policy()
         self.counted_seq = Seq(counted)
         self.usage = Usage(system=int(system_tokens or 0), summary=context_tokens, tail=tail)

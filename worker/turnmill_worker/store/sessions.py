@@ -14,9 +14,9 @@ from turnmill.contract.errors import InvalidPolicy
 from turnmill.contract.keys import commits_channel
 from turnmill.contract.outcomes import Compaction
 from turnmill.contract.policy import Policy
-from turnmill_worker.compaction.image_and_request_counts import images, interactions
-from turnmill_worker.compaction.ledger.selection import Fact
+from turnmill_worker.compaction.ledger.facts import Fact
 from turnmill_worker.compaction.snapshot import LoggedTurn, Snapshot
+from turnmill_worker.compaction.tally import images, interactions
 from turnmill_worker.ports.archive import Archive
 from turnmill_worker.ports.records import ArchivedTurn
 from turnmill_worker.ports.values import (
@@ -84,7 +84,7 @@ class RedisSessions:
             [number for turn in turns for number in (turn.seq, turn.tokens)],
             session=ref.session,
             epoch=seen.epoch,
-            settings=seen.settings,
+            revision=seen.revision,
             basis=basis,
             system_tokens=system_tokens,
             open_calls=json.dumps(list(open_calls)),
@@ -113,7 +113,7 @@ class RedisSessions:
             keys_of(ref),
             [number for turn in turns for number in (turn.seq, turn.tokens)],
             epoch=seen.epoch,
-            settings=seen.settings,
+            revision=seen.revision,
             version=str(snapshot.version),
             counted_seq=str(snapshot.counted_seq),
             basis=basis,
@@ -158,7 +158,6 @@ class RedisSessions:
     def commit(
         self,
         ref: SessionRef,
-        before: Snapshot,
         snapshot: Snapshot,
         context: StoredContext,
         *,
@@ -177,14 +176,14 @@ class RedisSessions:
             [n for turn in snapshot.turns if turn.seq in elided for n in (turn.seq, turn.tokens)],
             session=ref.session,
             epoch=snapshot.epoch,
-            settings=snapshot.settings,
+            revision=snapshot.revision,
             expected_version=str(snapshot.version),
             owner=owner,
             body=context.encode(),
             known=_encoded(facts),
             watermark=context.watermark,
             context_tokens=context.tokens,
-            images=before.tally.images - sum(images(turn.shown) for turn in kept),
+            images=snapshot.before.tally.images - sum(images(turn.shown) for turn in kept),
             images_covered=sum(images(turn.original) for turn in covered),
             interactions=sum(interactions(turn.original) for turn in covered),
             messages=sum(len(turn.original) for turn in covered),

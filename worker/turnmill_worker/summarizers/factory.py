@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 
 from turnmill.contract.policy import Policy
-from turnmill_worker.pipeline.batch import BatchEndpoint
+from turnmill_worker.ports.batches import BatchEndpoint
 from turnmill_worker.ports.models import Gates, Summarizer
 from turnmill_worker.settings import Settings
 

@@ -9,6 +9,7 @@ from typing import Final
 
 import structlog
 
+from turnmill.contract.counters import Counter
 from turnmill.contract.errors import Transient
 from turnmill.contract.policy import OFFLINE, Policy
 from turnmill_worker.compaction.plan import SummaryRequest
@@ -20,9 +21,7 @@ from turnmill_worker.errors import (
     where,
 )
 from turnmill_worker.late_import import IMPORTING
-from turnmill_worker.pipeline.batch import BatchEndpoint
-from turnmill_worker.ports.awaited_summary import Awaited
-from turnmill_worker.ports.counters import Counter
+from turnmill_worker.ports.batches import AwaitedSummary, BatchEndpoint
 from turnmill_worker.ports.models import Gates, Summarizer
 from turnmill_worker.ports.values import Summary
 from turnmill_worker.settings import Settings
@@ -160,7 +159,9 @@ class RegisteredBatches:
     def __init__(self, registry: Registry) -> None:
         self._registry = registry
 
-    def submit(self, policy: Policy, request: SummaryRequest, counter: Counter) -> Awaited | None:
+    def submit(
+        self, policy: Policy, request: SummaryRequest, counter: Counter
+    ) -> AwaitedSummary | None:
         """Hand the request in; None when it cannot be asked in a batch."""
         name = policy.summarizer
         with self._registry.guarding(name):
@@ -168,24 +169,24 @@ class RegisteredBatches:
             submitted = endpoint.submit(policy, request, counter) if endpoint else None
             return submitted and submitted.model_copy(update={"summarizer": name})
 
-    def poll(self, policy: Policy, awaited: Awaited) -> Summarizer | None:
+    def poll(self, policy: Policy, awaited: AwaitedSummary) -> Summarizer | None:
         """A summarizer that has the answer, or None while there is none."""
         with self._registry.guarding(awaited.summarizer):
             found = self._of(awaited).poll(policy, awaited)
             return found and _Guarded(self._registry, awaited.summarizer, found)
 
-    def cost(self, awaited: Awaited) -> Spent:
+    def cost(self, awaited: AwaitedSummary) -> Spent:
         """What it has cost by now, as far as somebody can be asked and tells."""
         with suppress(SummarizerFailed), self._registry.guarding(awaited.summarizer):
             return self._of(awaited).cost(awaited)
         return NOTHING
 
-    def discard(self, awaited: Awaited) -> None:
+    def discard(self, awaited: AwaitedSummary) -> None:
         """End it, as far as somebody can be asked."""
         with suppress(SummarizerFailed), self._registry.guarding(awaited.summarizer):
             self._of(awaited).discard(awaited)
 
-    def _of(self, awaited: Awaited) -> BatchEndpoint:
+    def _of(self, awaited: AwaitedSummary) -> BatchEndpoint:
         endpoint = self._registry.factory(awaited.summarizer).batches()
         if endpoint is None:
             raise SummarizerMisconfigured(f"{awaited.summarizer!r} takes no batches any more")

@@ -85,6 +85,7 @@ def test_what_only_looks_alike_stays(text: str) -> None:
     "unit",
     ["a", "1", "sk-", "a@", "a.", "eyJ", "password=", "-----BEGIN ", "://a:", "a_", "token_"],
 )
+@pytest.mark.slow
 def test_hostile_text_takes_linear_time(unit: str) -> None:
     assert_linear(lambda size: redact(unit * (size // len(unit))), size=50_000)
 

@@ -29,7 +29,7 @@ class Connected:
         self._settings = settings
         self._gates = gates
         self._redactor = load_redactor(settings.redactor)
-        self._prices = load_prices(settings.model_prices)
+        self._prices = load_prices(settings.model_prices, url=settings.model_url)
         key = read_key(settings.model_key, file=settings.model_key_file)
         self._endpoint = ModelEndpoint(api_key=key, base_url=settings.model_url)
         self._summarizer = lru_cache(maxsize=64)(self._new_summarizer)

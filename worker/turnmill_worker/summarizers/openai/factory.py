@@ -6,13 +6,12 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
+from turnmill.contract.counters import Counter
 from turnmill.contract.policy import Policy
 from turnmill_worker.compaction.plan import SummaryRequest
 from turnmill_worker.errors import SummarizerFailed
 from turnmill_worker.late_import import IMPORTING
-from turnmill_worker.pipeline.batch import BatchEndpoint
-from turnmill_worker.ports.awaited_summary import Awaited
-from turnmill_worker.ports.counters import Counter
+from turnmill_worker.ports.batches import AwaitedSummary, BatchEndpoint
 from turnmill_worker.ports.models import Gates, Summarizer, place_of
 from turnmill_worker.ports.values import Summary
 from turnmill_worker.settings import Settings
@@ -95,22 +94,24 @@ class _Batches:
     def __init__(self, factory: OpenAiFactory) -> None:
         self._factory = factory
 
-    def submit(self, policy: Policy, request: SummaryRequest, counter: Counter) -> Awaited | None:
+    def submit(
+        self, policy: Policy, request: SummaryRequest, counter: Counter
+    ) -> AwaitedSummary | None:
         """See ``OpenAiBatches.submit``."""
         name = policy.model or self._factory.settings.model
         return self._factory.connected().batches(name, policy).submit(request, counter)
 
-    def poll(self, policy: Policy, awaited: Awaited) -> Summarizer | None:
+    def poll(self, policy: Policy, awaited: AwaitedSummary) -> Summarizer | None:
         """See ``OpenAiBatches.poll``."""
         return self._factory.connected().batches(awaited.model, policy).poll(awaited)
 
-    def cost(self, awaited: Awaited) -> Spent:
+    def cost(self, awaited: AwaitedSummary) -> Spent:
         """See ``OpenAiBatches.cost``."""
         with suppress(SummarizerFailed):  # where there is no key any more
             return self._factory.connected().batches(awaited.model, Policy()).cost(awaited)
         return NOTHING
 
-    def discard(self, awaited: Awaited) -> None:
+    def discard(self, awaited: AwaitedSummary) -> None:
         """See ``OpenAiBatches.discard``."""
         with suppress(SummarizerFailed):
             self._factory.connected().batches(awaited.model, Policy()).discard(awaited)
