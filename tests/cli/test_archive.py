@@ -11,7 +11,7 @@ import pytest
 import redis
 
 from tests.cli.commands import Ran
-from tests.cli.talking import settled, talk
+from tests.cli.conversation import settled, talk
 from turnmill import ContextClient, UnknownSession
 from turnmill.contract.keys import session_keys
 from turnmill.contract.names import Namespace, SessionId
@@ -140,7 +140,7 @@ def test_where_the_archive_is_not_at_hand_a_worker_is_asked(
 
     assert ran.exit_code == 0
     assert "Redis    0 keys left" in ran.stdout
-    assert "a worker looked, and finds nothing of it" in ran.stdout
+    assert "a worker looked and found nothing of it" in ran.stdout
     assert rows(data_dir, namespace) == 0
 
 

@@ -11,20 +11,17 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import typer
 from typer.testing import CliRunner
 
 from tests.cli.commands import Ran
 from tests.realdata import DATA_DIR, requires_data
 from turnmill.testing import FakeEndpoint, Fault
-from turnmill_cli.app import _Commands
-from turnmill_cli.evaluate import command as evaluate
-from turnmill_cli.evaluate import kept_words as wording
-from turnmill_cli.evaluate import model_retries as asking
+from turnmill_cli.app import app
+from turnmill_cli.evaluate import kept_words, summarizers
 from turnmill_cli.evaluate.economy import economy
 from turnmill_cli.evaluate.entities import VALUES
 from turnmill_cli.evaluate.kept_words import kept_by_seq, stems
-from turnmill_cli.evaluate.methods import METHODS, Writing, method, portions
+from turnmill_cli.evaluate.methods import METHODS, MeteredSummarizer, method, portions
 from turnmill_cli.evaluate.metrics import (
     chat_means,
     halves,
@@ -55,8 +52,8 @@ TALK = [
 ]
 
 
-def writing() -> Writing:
-    return Writing(ExtractiveSummarizer(), counter)
+def metered() -> MeteredSummarizer:
+    return MeteredSummarizer(ExtractiveSummarizer(), counter)
 
 
 def chat_of(turns: int) -> list[dict[str, Any]]:
@@ -74,9 +71,6 @@ def chat_of(turns: int) -> list[dict[str, Any]]:
 def run(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Ran]:
     """Runs the command in this process, as wide as a plain terminal."""
     monkeypatch.setenv("COLUMNS", "80")
-    app = typer.Typer(cls=_Commands)
-    app.callback()(lambda: None)
-    evaluate.register(app)
 
     def invoke(*words: str) -> Ran:
         result = CliRunner().invoke(app, ["evaluate", *words], catch_exceptions=False)
@@ -183,7 +177,9 @@ def test_no_method_exceeds_its_budget(name: str, ledger: float) -> None:
     parts = portions(list(enumerate(chat_of(60), 1)), 4, counter.count)
 
     for budget in (0, 7, 60, 300, 5_000):
-        text = method(name, Writing(ExtractiveSummarizer(), counter, ledger))(parts, budget)
+        text = method(name, MeteredSummarizer(ExtractiveSummarizer(), counter, ledger))(
+            parts, budget
+        )
         assert counter.count(text) <= budget
 
 
@@ -201,7 +197,7 @@ def test_the_baselines_score_what_they_always_did() -> None:
     assert DATA_DIR is not None
     tau = load(DATA_DIR / "tau.jsonl.gz")
 
-    found = survival(tau, method("window", writing()), 0.2, counter.count)
+    found = survival(tau, method("window", metered()), 0.2, counter.count)
 
     assert {name: str(mean) for name, mean in found.items()} == {
         "FUR": "0.465",
@@ -234,7 +230,7 @@ def test_every_planted_fact_is_unique_and_none_tears_a_call_from_its_result(kind
 
 
 def test_with_the_whole_budget_every_planted_fact_survives() -> None:
-    found = probe(list(enumerate(chat_of(80))), method("extract", writing()), 2.0, counter.count)
+    found = probe(list(enumerate(chat_of(80))), method("extract", metered()), 2.0, counter.count)
 
     assert {mean.value for mean in found.associated.values()} == {1.0}
     assert list(found.by_compactions) == list(range(1, 11))
@@ -243,7 +239,7 @@ def test_with_the_whole_budget_every_planted_fact_survives() -> None:
 def test_a_window_keeps_the_newest_planted_facts_only() -> None:
     found = probe(
         list(enumerate(chat_of(200))),
-        method("window", writing()),
+        method("window", metered()),
         0.3,
         counter.count,
         kinds=["id"],
@@ -260,7 +256,7 @@ def test_where_nothing_is_compacted_nothing_is_saved() -> None:
     messages = chat_of(4)
     size = [4 + counter.count(m["role"]) - 1 + counter.count(m["content"]) for m in messages]
 
-    found = economy([("", messages)], "rolling", 8192, writing(), PRICE)
+    found = economy([("", messages)], "rolling", 8192, metered(), PRICE)
 
     assert (found.calls, found.compactions, found.saved) == (2, 0, 0.0)
     assert found.tokens == found.full_tokens == size[0] + sum(size[:3])
@@ -269,7 +265,7 @@ def test_where_nothing_is_compacted_nothing_is_saved() -> None:
 
 @pytest.mark.parametrize("strategy", ["rolling", "iterations", "window"])
 def test_compaction_saves_tokens_and_a_cache_saves_money(strategy: str) -> None:
-    found = economy([("Be kind.", chat_of(400))], strategy, 2500, writing(), PRICE)
+    found = economy([("Be kind.", chat_of(400))], strategy, 2500, metered(), PRICE)
 
     assert found.compactions > 0
     assert 0.5 < found.saved < 1
@@ -350,7 +346,7 @@ def test_without_snowball_stems_it_says_what_to_install(
     run: Callable[..., Ran], asked: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(sys.modules, "snowballstemmer", None)
-    for cached in (wording._stemmer, wording._stem, wording.stems):
+    for cached in (kept_words._stemmer, kept_words._stem, kept_words.stems):
         cached.cache_clear()
 
     done = run(str(asked))
@@ -426,7 +422,7 @@ class Chatterbox:
 def test_any_summarizer_can_be_plugged_in_and_what_it_writes_too_long_counts_as_nothing(
     run: Callable[..., Ran], talks: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(evaluate, "SUMMARIZERS", {"chatterbox": Chatterbox})
+    monkeypatch.setattr(summarizers, "SUMMARIZERS", {"chatterbox": Chatterbox})
 
     done = run(
         *(str(talks), "--summarizer", "chatterbox", "--strategies", "extract", "--json"),
@@ -443,7 +439,7 @@ def test_any_summarizer_can_be_plugged_in_and_what_it_writes_too_long_counts_as_
 
 @pytest.fixture
 def endpoint(monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeEndpoint]:
-    monkeypatch.setattr(asking, "FIRST_WAIT_S", 0.01)
+    monkeypatch.setattr(summarizers, "FIRST_WAIT_S", 0.01)
     with FakeEndpoint(retry_after_s=0.01) as serving:
         monkeypatch.setenv("TURNMILL_MODEL_URL", serving.base_url)
         monkeypatch.setenv("TURNMILL_MODEL", "gpt-4o-mini")

@@ -211,7 +211,7 @@ def test_ctrl_c_in_a_terminal_stops_it_and_leaves_the_live_line(
         os.close(master)
     assert len(family) == 2
     assert ended(family)
-    assert "stopping; Ctrl-C again to hurry" in shown()
+    assert "stopping; press Ctrl-C again to stop at once" in shown()
     assert "Traceback" not in shown()
 
 

@@ -63,7 +63,7 @@ def test_an_agent_asks_again_for_what_its_context_no_longer_holds() -> None:
     for agent in agents:
         assert violations(work(agent, forgets=True)) == []
 
-    assert sum(agent.desk.asked_again for agent in agents) > 0
+    assert sum(agent.workbench.asked_again for agent in agents) > 0
 
 
 @pytest.mark.parametrize("path", ["../../../etc/passwd", "no_such_module.py", "json"])

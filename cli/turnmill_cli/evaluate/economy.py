@@ -9,9 +9,10 @@ from typing import Any, Final
 
 from turnmill.contract.context import JsonMessage
 from turnmill.contract.policy import Policy
-from turnmill_cli.evaluate.in_memory import POLICIES, Stepping, usable
-from turnmill_cli.evaluate.methods import Writing
+from turnmill_cli.evaluate.in_memory import POLICIES, InMemorySession, usable
+from turnmill_cli.evaluate.methods import MeteredSummarizer
 from turnmill_cli.evaluate.survival import DataSet
+from turnmill_worker.pipeline.count_turns import counting
 from turnmill_worker.summarizers.openai.prices import Price
 
 __all__ = ["Economy", "economy", "joined"]
@@ -79,30 +80,28 @@ def economy(
     sessions: Iterable[tuple[str, Sequence[JsonMessage]]],
     strategy: str,
     max_tokens: int,
-    writing: Writing,
+    metered: MeteredSummarizer,
     price: Price,
 ) -> Economy:
     """What the pipeline's ladder of this name sends and costs over these sessions."""
-    from turnmill_worker.pipeline.count_turns import counting  # noqa: PLC0415
-
-    count = counting(writing.counter)
+    count = counting(metered.counter)
     quality = 0.0 if strategy == "window" else Policy().quality_threshold
     policy = Policy(
         max_tokens=max_tokens,
         strategies=POLICIES[strategy],
         quality_threshold=quality,
-        ledger_ratio=writing.ledger,
+        ledger_ratio=metered.ledger,
     )
     sums = _Sums(count)
-    before_usd = writing.cost_usd
+    before_usd = metered.cost_usd
     for system, messages in sessions:
-        session = Stepping(policy, system, writing, count)
+        session = InMemorySession(policy, system, metered, count)
         sums.begin(system)
         for at, message in enumerate(messages):
             session.push(message)
             sums.step(session.read(), message, called=_is_asked(messages, at))
         sums.compactions += session.compactions
-    return sums.economy(price, writing.cost_usd - before_usd)
+    return sums.economy(price, metered.cost_usd - before_usd)
 
 
 def _is_asked(messages: Sequence[JsonMessage], at: int) -> bool:

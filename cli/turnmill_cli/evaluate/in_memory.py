@@ -12,7 +12,7 @@ from turnmill.contract.names import Namespace, Seq, SessionId
 from turnmill.contract.policy import Policy
 from turnmill.contract.render import render, system_message
 from turnmill.projection import project
-from turnmill_cli.evaluate.methods import Writing
+from turnmill_cli.evaluate.methods import MeteredSummarizer
 from turnmill_worker.compaction.count_limits import demands
 from turnmill_worker.compaction.snapshot import Count, LoggedTurn, Snapshot
 from turnmill_worker.compaction.strategies.choose import plan as plan_compaction
@@ -22,7 +22,7 @@ from turnmill_worker.pipeline.draft import Draft
 from turnmill_worker.pipeline.summarize import Writer
 from turnmill_worker.templates.loader import TemplateLoader
 
-__all__ = ["POLICIES", "Stepping"]
+__all__ = ["POLICIES", "InMemorySession"]
 
 POLICIES: Final = {
     "rolling": ("images", "elide", "rolling", "window"),
@@ -32,13 +32,15 @@ POLICIES: Final = {
 """The ladder of each strategy that is one of the pipeline's."""
 
 
-class Stepping:
+class InMemorySession:
     """A session whose context is brought to its target after every turn."""
 
-    def __init__(self, policy: Policy, system: str, writing: Writing, count: Count) -> None:
-        self._writing = writing
+    def __init__(
+        self, policy: Policy, system: str, writer: MeteredSummarizer, count: Count
+    ) -> None:
+        self._metered = writer
         self._count = count
-        self._writer = Writer(lambda _policy: [writing.summarizer], TemplateLoader())
+        self._writer = Writer(lambda _policy: [writer.summarizer], TemplateLoader())
         self._tracker = CallTracker()
         self.compactions = 0
         self._snapshot = Snapshot(
@@ -99,14 +101,14 @@ class Stepping:
             if plan.strategy in rejected:
                 break
             try:
-                draft = self._writer.best(seen, plan, self._writing.counter, self._count)
+                draft = self._writer.best(seen, plan, self._metered.counter, self._count)
             except SummaryRejected as error:
-                self._writing.requests += 1
-                self._writing.refused += 1
-                self._writing.pay(getattr(error, "spent", None))
+                self._metered.requests += 1
+                self._metered.refused += 1
+                self._metered.pay(getattr(error, "spent", None))
             else:
-                self._writing.requests += len(plan.requests)
-                self._writing.pay(draft.record)
+                self._metered.requests += len(plan.requests)
+                self._metered.pay(draft.record)
                 if draft.is_good_enough:
                     return draft
                 poor.append(draft)

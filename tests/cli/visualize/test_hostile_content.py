@@ -13,8 +13,8 @@ from typing import Any
 
 import pytest
 
-from tests.unit.visualize.browser import dom, requires_chromium
-from tests.unit.visualize.sessions import commit, drawn, turn
+from tests.cli.visualize.browser import dom, requires_chromium
+from tests.cli.visualize.sessions import commit, drawn, turn
 from turnmill.contract.context import Elision, SummaryEvent
 from turnmill.contract.trajectory import Trajectory
 from turnmill_cli.visualize import page

@@ -8,7 +8,7 @@ from collections.abc import Callable
 import pytest
 
 from tests.cli.commands import Ran
-from tests.cli.talking import settled, talk
+from tests.cli.conversation import settled, talk
 from turnmill import ContextClient, Policy
 
 pytestmark = pytest.mark.worker
@@ -76,7 +76,7 @@ def test_where_nobody_can_be_asked_nothing_is_done_without_yes(
         ran = served(*words, stdin="")
 
         assert ran.exit_code == 1
-        assert "nothing was done: say --yes" in ran.stderr
+        assert "nothing was done: add --yes" in ran.stderr
     assert client.info("s").turns_in_log == 3
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.cli.commands import Ran
-from tests.cli.talking import settled, talk
+from tests.cli.conversation import settled, talk
 from tests.processes import wait_until
 from turnmill import ContextClient, Policy, Trajectory
 

@@ -1,32 +1,37 @@
-"""A model that writes for an evaluation: asked again when that may help, else the end of it."""
+"""The summarizers that can be evaluated; a model is asked again if that may help."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, Final
 
 from kombu.utils.functional import retry_over_time
 
 from turnmill.contract.errors import Transient
+from turnmill.contract.policy import Policy
 from turnmill_cli.output import CommandFailed
-from turnmill_worker.errors import SummarizerFailed
+from turnmill_worker.compaction.plan import SummaryRequest
+from turnmill_worker.errors import InvalidSettings, SummarizerFailed
+from turnmill_worker.ports.counters import Counter
+from turnmill_worker.ports.models import Summarizer
+from turnmill_worker.ports.values import Summary
+from turnmill_worker.settings import load_settings
+from turnmill_worker.summarizers.extractive.summarizer import ExtractiveSummarizer
+from turnmill_worker.summarizers.openai.endpoint import ModelEndpoint, read_key
+from turnmill_worker.summarizers.openai.factory import options_of
+from turnmill_worker.summarizers.openai.prices import load_prices
+from turnmill_worker.summarizers.openai.redaction import load_redactor
+from turnmill_worker.summarizers.openai.summarizer import OpenAiSummarizer
 
-if TYPE_CHECKING:
-    from turnmill_worker.compaction.plan import SummaryRequest
-    from turnmill_worker.ports.counters import Counter
-    from turnmill_worker.ports.models import Summarizer
-    from turnmill_worker.ports.values import Summary
-    from turnmill_worker.settings import Settings
-
-__all__ = ["Patient", "model_of"]
+__all__ = ["SUMMARIZERS", "RetryingModel"]
 
 RETRIES: Final = 4
 FIRST_WAIT_S = 1.0
 LONGEST_WAIT_S: Final = 30.0
 
 
-class Patient:
-    """The ``Summarizer`` port over a model; nothing but an unusable text is overlooked."""
+class RetryingModel:
+    """The ``Summarizer`` port over a model. A refused text goes on; any other failure ends it."""
 
     def __init__(self, model: Summarizer, close: Callable[[], None]) -> None:
         self._model = model
@@ -56,19 +61,16 @@ class Patient:
         return written
 
 
-def model_of(settings: Settings) -> Patient:
-    """The model a worker with these settings would ask; nothing is sent yet.
+def openai() -> RetryingModel:
+    """The model that a worker with the same environment would ask; nothing is sent yet.
 
     Raises:
         CommandFailed: it cannot be asked: there is no key, or a setting is wrong.
     """
-    from turnmill.contract.policy import Policy  # noqa: PLC0415
-    from turnmill_worker.summarizers.openai.endpoint import ModelEndpoint, read_key  # noqa: PLC0415
-    from turnmill_worker.summarizers.openai.factory import options_of  # noqa: PLC0415
-    from turnmill_worker.summarizers.openai.prices import load_prices  # noqa: PLC0415
-    from turnmill_worker.summarizers.openai.redaction import load_redactor  # noqa: PLC0415
-    from turnmill_worker.summarizers.openai.summarizer import OpenAiSummarizer  # noqa: PLC0415
-
+    try:
+        settings = load_settings()
+    except InvalidSettings as error:
+        raise CommandFailed(str(error)) from None
     try:
         key = read_key(settings.model_key, file=settings.model_key_file)
         endpoint = ModelEndpoint(api_key=key, base_url=settings.model_url)
@@ -80,13 +82,20 @@ def model_of(settings: Settings) -> Patient:
         )
     except SummarizerFailed as error:
         raise CommandFailed(
-            f"--summarizer openai: {error}. It is asked as a worker would: set TURNMILL_MODEL_URL, "
-            "TURNMILL_MODEL and TURNMILL_MODEL_KEY or TURNMILL_MODEL_KEY_FILE"
+            f"--summarizer openai: {error}. Set it as for a worker: TURNMILL_MODEL_URL, "
+            "TURNMILL_MODEL, and TURNMILL_MODEL_KEY or TURNMILL_MODEL_KEY_FILE"
         ) from None
-    return Patient(model, endpoint.close)
+    return RetryingModel(model, endpoint.close)
+
+
+SUMMARIZERS: Mapping[str, Callable[[], Summarizer]] = {
+    "extractive": ExtractiveSummarizer,
+    "openai": openai,
+}
+"""Who can be evaluated, by name."""
 
 
 def _wait_s(error: Any, _intervals: Iterator[float], retries: int) -> float:
-    """What the endpoint asks for, else twice as long each time."""
+    """As long as the endpoint asks for, else twice as long each time."""
     asked: float | None = getattr(error, "retry_after_s", None)
     return FIRST_WAIT_S * 2**retries if asked is None else asked

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.unit.visualize.sessions import SYSTEM_TOKENS, commit, drawn, turn
+from tests.cli.visualize.sessions import SYSTEM_TOKENS, commit, drawn, turn
 from turnmill.contract.context import Elision
 from turnmill.contract.trajectory import Trajectory
 from turnmill_cli.visualize.sawtooth import Drop, sawtooth
