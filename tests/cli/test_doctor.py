@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import json
 import sqlite3
 import sys
 import time
@@ -30,7 +29,7 @@ def own_redis(tmp_path: Path) -> Iterator[EmbeddedRedis]:
 
 
 def found(ran: Ran) -> dict[str, dict[str, str]]:
-    report = json.loads(ran.stdout)
+    report = ran.json
     assert report["ok"] is (ran.exit_code == 0)
     return {check["name"]: check for check in report["checks"]}
 

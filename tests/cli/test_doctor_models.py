@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import uuid
 from collections.abc import Callable, Iterator
 
@@ -22,7 +21,7 @@ from turnmill_worker.store.model_gates import RedisGate
 
 
 def checks(ran: Ran) -> dict[str, dict[str, str]]:
-    return {check["name"]: check for check in json.loads(ran.stdout)["checks"]}
+    return {check["name"]: check for check in ran.json["checks"]}
 
 
 @pytest.fixture

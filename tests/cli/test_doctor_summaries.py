@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -69,7 +68,7 @@ def summaries(turnmill: Callable[..., Ran]) -> Callable[[], dict[str, str]]:
     """The check of this name."""
 
     def look() -> dict[str, str]:
-        checks: list[dict[str, str]] = json.loads(turnmill("doctor", "--json").stdout)["checks"]
+        checks: list[dict[str, str]] = turnmill("doctor", "--json").json["checks"]
         return next(check for check in checks if check["name"] == "summaries")
 
     return look

@@ -6,17 +6,16 @@ import gzip
 import json
 import sys
 from collections.abc import Callable, Iterator
+from functools import partial
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import pytest
-from typer.testing import CliRunner
 
 from tests.cli.commands import Ran
 from tests.realdata import DATA_DIR, requires_data
 from turnmill.testing import FakeEndpoint, Fault
-from turnmill_cli.app import app
 from turnmill_cli.evaluate import kept_words, summarizers
 from turnmill_cli.evaluate.economy import economy
 from turnmill_cli.evaluate.entities import VALUES
@@ -68,15 +67,10 @@ def chat_of(turns: int) -> list[dict[str, Any]]:
 
 
 @pytest.fixture
-def run(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Ran]:
-    """Runs the command in this process, as wide as a plain terminal."""
+def run(turnmill: Callable[..., Ran], monkeypatch: pytest.MonkeyPatch) -> Callable[..., Ran]:
+    """Runs the command, as wide as a plain terminal."""
     monkeypatch.setenv("COLUMNS", "80")
-
-    def invoke(*words: str) -> Ran:
-        result = CliRunner().invoke(app, ["evaluate", *words], catch_exceptions=False)
-        return Ran(result.exit_code, result.stdout, result.stderr)
-
-    return invoke
+    return partial(turnmill, "evaluate")
 
 
 @pytest.fixture
@@ -291,7 +285,7 @@ def test_json_has_every_number_with_its_size(
 ) -> None:
     done = run(str(talks), str(asked), "--json", "--strategies", "rolling", "window")
 
-    found = json.loads(done.stdout)
+    found = done.json
     assert set(found) == {
         *("format", "summarizer", "ledger", "rounds", "basis", "budgets", "survival", "probes"),
         *("economy", "requests", "refused", "cost_usd", "unpriced"),
@@ -315,8 +309,8 @@ def test_several_values_may_follow_an_option_before_and_after_the_files(
     before = run("--budget", "0.1", "0.3", "--strategies", "window", *quick, str(talks))
     after = run(str(talks), *quick, "--strategies", "window", "--budget", "0.1", "0.3")
 
-    assert json.loads(before.stdout) == json.loads(after.stdout)
-    assert json.loads(after.stdout)["budgets"] == [0.1, 0.3]
+    assert before.json == after.json
+    assert after.json["budgets"] == [0.1, 0.3]
 
 
 @pytest.mark.parametrize(("name", "start"), [("p.png", b"\x89PNG"), ("p.svg", b"<?xml")])
@@ -408,7 +402,7 @@ def test_prices_of_one_s_own_replace_the_table_s(
         *("--strategies", "window"),
     )
 
-    found = json.loads(done.stdout)["economy"]["data"]["chat"]["window"]
+    found = done.json["economy"]["data"]["chat"]["window"]
     assert found["usd"] == pytest.approx(found["tokens"] * 10 / 1_000_000)
 
 
@@ -429,7 +423,7 @@ def test_any_summarizer_can_be_plugged_in_and_what_it_writes_too_long_counts_as_
         *("--budget", "0.4", "--no-probes", "--no-costs"),
     )
 
-    found = json.loads(done.stdout)
+    found = done.json
     assert found["survival"]["tau"]["extract"]["FUR"] == [{"value": 0.0, "n": 6}]
     assert (found["requests"], found["refused"], found["cost_usd"]) == (3, 3, 1.5)
 
@@ -470,7 +464,7 @@ def test_a_model_is_evaluated_like_any_other_and_what_it_cost_is_told(
     done = run(*SHORT, "--budget", "0.4", "--json", str(long_talk))
 
     assert done.exit_code == 0, done.stderr
-    found = json.loads(done.stdout)
+    found = done.json
     assert found["summarizer"] == "openai"
     assert (found["requests"], found["refused"], found["unpriced"]) == (4, 0, 0)
     assert len(endpoint.requests) == 4
@@ -506,12 +500,12 @@ def test_with_costs_a_model_writes_for_the_pipelines_own_stages(
 def test_a_refused_text_leaves_the_last_one_and_is_paid_for_all_the_same(
     run: Callable[..., Ran], long_talk: Path, endpoint: FakeEndpoint
 ) -> None:
-    whole = json.loads(run(*SHORT, "--budget", "0.4", "--json", str(long_talk)).stdout)
+    whole = run(*SHORT, "--budget", "0.4", "--json", str(long_talk)).json
     endpoint.fail_next("ok", "refusal-text", "refusal-text")
 
     done = run(*SHORT, "--budget", "0.4", "--json", str(long_talk))
 
-    found = json.loads(done.stdout)
+    found = done.json
     assert (found["requests"], found["refused"]) == (4, 1)
     assert found["cost_usd"] > whole["cost_usd"]
     # The text after the refused one carries on what stood before it.
@@ -526,7 +520,7 @@ def test_what_passes_is_asked_again(
     done = run(*SHORT, "--budget", "0.4", "--json", str(long_talk))
 
     assert done.exit_code == 0
-    assert json.loads(done.stdout)["refused"] == 0
+    assert done.json["refused"] == 0
     assert len(endpoint.requests) == 4 + 3
 
 

@@ -122,3 +122,27 @@ def test_ctrl_c_is_exit_code_130_without_a_traceback(redis_server: EmbeddedRedis
 
         assert process.returncode == 130
         assert process.stderr.read() == b"pushed 1 turn to s\n"
+
+
+def assert_unknown(ran: Ran) -> None:
+    assert ran.exit_code == 1
+    assert ran.stdout == ""
+    assert ran.stderr.startswith("UnknownSession: ")
+    assert ran.stderr.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    "words", ["read", "info", "checkpoint", "checkpoints", "rollback --yes", "clear --yes"]
+)
+def test_an_unknown_session_is_one_line(turnmill: Callable[..., Ran], words: str) -> None:
+    command, *options = words.split()
+
+    assert_unknown(turnmill(command, "nobody", *options))
+
+
+@pytest.mark.worker
+@pytest.mark.parametrize("command", ["compact", "transcript", "export", "history"])
+def test_a_session_that_workers_do_not_know_is_one_line(
+    served: Callable[..., Ran], command: str
+) -> None:
+    assert_unknown(served(command, "nobody"))

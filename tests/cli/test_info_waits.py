@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -95,9 +94,7 @@ class Session:
 
     @property
     def wait(self) -> dict[str, Any] | None:
-        found: dict[str, Any] | None = json.loads(self._turnmill("info", "s", "--json").stdout)[
-            "wait"
-        ]
+        found: dict[str, Any] | None = self._turnmill("info", "s", "--json").json["wait"]
         return found
 
 

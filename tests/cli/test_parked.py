@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 
 import pytest
@@ -28,14 +27,14 @@ def stuck(client: ContextClient, redis_client: redis.Redis, namespace: str) -> l
 
 
 def checks(ran: Ran) -> dict[str, dict[str, str]]:
-    return {check["name"]: check for check in json.loads(ran.stdout)["checks"]}
+    return {check["name"]: check for check in ran.json["checks"]}
 
 
 def test_parked_sessions_are_listed_with_their_failures(
     turnmill: Callable[..., Ran], stuck: list[str]
 ) -> None:
     table = turnmill("parked").stdout
-    listed = json.loads(turnmill("parked", "--json").stdout)
+    listed = turnmill("parked", "--json").json
 
     assert [each["session"] for each in listed] == stuck
     assert {each["error"] for each in listed} == {"KeyError"}
@@ -48,7 +47,7 @@ def test_parked_sessions_are_listed_with_their_failures(
 
 def test_where_none_is_parked_it_says_so(turnmill: Callable[..., Ran]) -> None:
     assert "is parked" in turnmill("parked").stdout
-    assert json.loads(turnmill("parked", "--json").stdout) == []
+    assert turnmill("parked", "--json").json == []
 
 
 def test_sessions_are_retried_by_name_or_all(

@@ -7,6 +7,7 @@ import os
 import signal
 import socket
 import sys
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -22,7 +23,7 @@ from turnmill_cli.local.child_process import Child, ChildSpec, end
 from turnmill_cli.local.flower_config import sentence
 from turnmill_cli.local.lock import locked
 from turnmill_cli.local.status import StatusReader
-from turnmill_cli.local.stop_signals import StopSignals
+from turnmill_cli.local.stop_signals import stop_signals
 from turnmill_cli.local.supervisor import PAUSES_S, Supervisor
 from turnmill_cli.output import CommandFailed
 from turnmill_cli.redis_view import RedisView
@@ -56,7 +57,7 @@ def test_a_second_signal_does_not_wait_for_the_grace(tmp_path: Path) -> None:
     stubborn.start()
     wait_until(lambda: stubborn.last_line() == "on", what="it ignores SIGTERM")
 
-    with StopSignals() as signals:
+    with stop_signals() as signals:
         os.kill(os.getpid(), signal.SIGTERM)
         wait_until(lambda: signals.stopping, what="the first")
         assert not signals.hurried
@@ -100,7 +101,7 @@ def _wait_for_its_end(dying: Child) -> None:
 
 def test_the_status_says_what_does_not_answer(redis_client: redis.Redis) -> None:
     down = f"redis://127.0.0.1:{free_port()}/0"
-    with BrokerView(down, timeout_s=0.2) as no_broker:
+    with closing(BrokerView(down, timeout_s=0.2)) as no_broker:
         reader = StatusReader(RedisView(redis_client, Namespace("empty")), no_broker)
         line = reader.line()
         reader.close()
@@ -112,7 +113,7 @@ def test_the_status_says_what_does_not_answer(redis_client: redis.Redis) -> None
 def test_a_redis_that_goes_away_has_no_status(tmp_path: Path) -> None:
     with (
         EmbeddedRedis(tmp_path / "redis", durable=False) as server,
-        BrokerView(server.url) as broker,
+        closing(BrokerView(server.url)) as broker,
         redis.Redis.from_url(server.url) as client,
     ):
         reader = StatusReader(RedisView(client, Namespace("empty")), broker)

@@ -2,24 +2,14 @@
 
 from __future__ import annotations
 
-import json
 import os
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any, NamedTuple
 
+from tests.cli.commands import Ran
 
-class Ran(NamedTuple):
-    """A command that ended."""
-
-    code: int
-    out: str
-    err: str
-
-    @property
-    def json(self) -> Any:
-        return json.loads(self.out)
+__all__ = ["run"]
 
 
 def run(folder: Path, *words: object, timeout_s: float = 100) -> Ran:

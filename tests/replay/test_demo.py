@@ -78,7 +78,7 @@ def test_a_small_demo_ends_with_zeros_and_shows_a_compaction(tmp_path: Path) -> 
         *("--workers", 1, "--no-flower", "--pace", 5),
     )
 
-    assert ran.code == 0, ran.out + ran.err
-    assert "turns lost / doubled" in ran.out
-    assert "before a compaction" in ran.out
-    assert "after a compaction" in ran.out
+    assert ran.exit_code == 0, ran.stdout + ran.stderr
+    assert "turns lost / doubled" in ran.stdout
+    assert "before a compaction" in ran.stdout
+    assert "after a compaction" in ran.stdout

@@ -14,10 +14,13 @@ from turnmill_cli.demo.before_after import most_telling, show_compaction
 from turnmill_cli.local.pipeline_processes import local_pipeline
 from turnmill_cli.options import JsonFlag
 from turnmill_cli.output import print_line, print_note, progress
-from turnmill_cli.replay.command import Settle, report
+from turnmill_cli.replay.command import report
 from turnmill_cli.replay.run import ReplaySettings, run_agents
 
 __all__ = ["demo"]
+
+SETTLE_S = 60.0
+"""Longest wait for the workers at the end."""
 
 
 def demo(
@@ -31,7 +34,6 @@ def demo(
     max_tokens: Annotated[int, typer.Option(help="The policy's hard limit.")] = 8000,
     workers: Annotated[int, typer.Option(min=1, help="Worker processes.")] = 2,
     flower: Annotated[bool, typer.Option(help="Run Flower, which shows the jobs.")] = True,
-    settle: Settle = 60.0,
     hold: Annotated[bool, typer.Option("--hold", help="Keep it all running until Ctrl-C.")] = False,
     as_json: JsonFlag = False,
 ) -> None:
@@ -51,7 +53,7 @@ def demo(
             policy=Policy(max_tokens=max_tokens),
             concurrency=agents,
             pace_s=pace / 1000,
-            settle_s=settle,
+            settle_s=SETTLE_S,
             keep=hold,
         )
         with progress(f"{agents} agents", agents * steps) as on_steps:

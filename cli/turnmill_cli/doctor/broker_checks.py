@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import closing
 
 from turnmill.contract import jobs
 from turnmill_cli.broker import BrokerView
@@ -19,7 +20,7 @@ TIMEOUT_S = 2.0
 def check_broker(connection: Connection) -> Iterator[Check]:
     """Whether the broker answers, which workers do, and whether every queue is consumed."""
     try:
-        with BrokerView(connection.broker, timeout_s=TIMEOUT_S) as broker:
+        with closing(BrokerView(connection.broker, timeout_s=TIMEOUT_S)) as broker:
             waiting = broker.waiting()
             yield Check("broker", "ok", f"{count(sum(waiting.values()), 'task')} waiting")
             consumers = broker.consumers()

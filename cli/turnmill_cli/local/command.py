@@ -7,7 +7,7 @@ import signal
 import socket
 import subprocess
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
@@ -22,7 +22,7 @@ from turnmill_cli.local import child_commands
 from turnmill_cli.local.child_process import tethered
 from turnmill_cli.local.lock import locked
 from turnmill_cli.local.status import StatusReader
-from turnmill_cli.local.stop_signals import StopSignals
+from turnmill_cli.local.stop_signals import StopSignals, stop_signals
 from turnmill_cli.local.supervisor import Supervisor
 from turnmill_cli.local.watch import watch
 from turnmill_cli.options import BrokerUrl, Connection, NamespaceName
@@ -84,7 +84,7 @@ def up(
     checked(namespace)
     child_commands.check_installed(with_flower=flower)
     folder = data_dir.absolute()
-    with locked(folder), StopSignals() as signals, _redis(folder, redis_url, port) as server:
+    with locked(folder), stop_signals() as signals, _redis(folder, redis_url, port) as server:
         url = server.url if server else redis_url
         ports = child_commands.choose_flower_port(flower_port) if flower else 0
         connection = Connection(url, broker_url, namespace)
@@ -138,7 +138,7 @@ class _WorkersAndFlower:
         if self.signals.stopping:
             return
         with ExitStack() as stack:
-            broker = stack.enter_context(BrokerView(self.connection.broker))
+            broker = stack.enter_context(closing(BrokerView(self.connection.broker)))
             view = stack.enter_context(self.connection.redis())
             try:
                 supervisor.start(broker, self.signals)

@@ -7,7 +7,7 @@ import socket
 import sys
 import tempfile
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -75,7 +75,7 @@ def local_pipeline(*, workers: int, flower: bool = False) -> Iterator[LocalPipel
         )
         stack.callback(supervisor.stop, grace_s=END_WITHIN_S, hurry=lambda: False)
         if workers:
-            broker = stack.enter_context(BrokerView(redis.url, timeout_s=PING_S))
+            broker = stack.enter_context(closing(BrokerView(redis.url, timeout_s=PING_S)))
             supervisor.start(broker, StopSignals())
         yield LocalPipeline(redis.url, supervisor, f"http://127.0.0.1:{port}" if port else "")
 

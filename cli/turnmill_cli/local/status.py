@@ -48,7 +48,7 @@ class StatusReader:
         try:
             queues = self._broker.waiting()
         except Exception:  # noqa: BLE001 - any failure of any broker: tried again at the next call
-            self._broker.close()
+            self._broker.disconnect()
             return "the broker does not answer"
         waiting = [f"{queue} {number:,}" for queue, number in queues.items() if number]
         return f"tasks waiting: {', '.join(waiting) or 'none'}"

@@ -28,13 +28,9 @@ from turnmill_cli.policy_options import PolicyOptions
 from turnmill_cli.replay.run import ReplaySettings, run_agents
 from turnmill_cli.replay.scorecard import Scorecard, table
 
-__all__ = ["Settle", "replay", "report"]
+__all__ = ["replay", "report"]
 
 WRONG_USAGE = 2
-
-Settle = Annotated[
-    float, typer.Option(min=0, metavar="SECONDS", help="Longest wait for the workers at the end.")
-]
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,16 +57,17 @@ class PipelineOptions:
         ),
     ] = ""
     workers: Annotated[
-        int, typer.Option(min=0, help="Worker processes to start, without --redis-url.")
+        int,
+        typer.Option(
+            min=0,
+            help="Worker processes to start. 0: contexts are only cut by reads.",
+        ),
     ] = 2
-    no_workers: Annotated[
-        bool, typer.Option("--no-workers", help="Start no workers: only reads cut contexts.")
-    ] = False
 
     @property
     def has_workers(self) -> bool:
         """Whether there are workers."""
-        return bool(self.redis_url or (self.workers and not self.no_workers))
+        return bool(self.redis_url or self.workers)
 
     @contextmanager
     def running(self) -> Iterator[LocalPipeline]:
@@ -79,7 +76,7 @@ class PipelineOptions:
             Connection(self.redis_url).check()
             yield LocalPipeline(self.redis_url)
         else:
-            with local_pipeline(workers=self.workers if self.has_workers else 0) as started:
+            with local_pipeline(workers=self.workers) as started:
                 yield started
 
 
@@ -154,7 +151,10 @@ def replay(
         str | None, typer.Option(metavar="NAME", help="Namespace to play in. Default: a new one.")
     ] = None,
     keep: Annotated[bool, typer.Option("--keep", help="Do not forget the sessions.")] = False,
-    settle: Settle = 30.0,
+    settle: Annotated[
+        float,
+        typer.Option(min=0, metavar="SECONDS", help="Longest wait for the workers at the end."),
+    ] = 30.0,
     as_json: JsonFlag = False,
 ) -> None:
     """Play recorded conversations through the pipeline and check every context that is read.
