@@ -9,6 +9,7 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperCommand
 
+from turnmill.contract.policy import OFFLINE
 from turnmill_cli.conversations import BadInput
 from turnmill_cli.evaluate import plot as plotting
 from turnmill_cli.evaluate.options import EvaluateOptions
@@ -64,18 +65,14 @@ def evaluate(
     with needing("worker,evaluate"):  # but its help must not need them
         from turnmill_cli.evaluate.report import tables  # noqa: PLC0415
         from turnmill_cli.evaluate.run import run  # noqa: PLC0415
-        from turnmill_cli.evaluate.summarizers import SUMMARIZERS  # noqa: PLC0415
-    if options.summarizer not in SUMMARIZERS:
-        names = ", ".join(SUMMARIZERS)
-        raise CommandFailed(f"no summarizer {options.summarizer!r}: there is {names}")
-    writer: Any = SUMMARIZERS[options.summarizer]()
+        from turnmill_cli.evaluate.summarizers import summarizer_of  # noqa: PLC0415
+    writer = summarizer_of(options.summarizer)
     try:
         found = run(options, writer)
     except BadInput as error:
         raise CommandFailed(str(error)) from None
     finally:
-        # Only a model has connections.
-        getattr(writer, "close", lambda: None)()
+        writer.close()
     if plot is not None:
         plotting.draw(found, plot)
         print_note(f"drawn: {plot}")
@@ -89,6 +86,6 @@ def evaluate(
             f"{found.refused} of {found.requests} texts were refused: they count as empty, and "
             "`rolling` goes on with its last text"
         )
-    if options.summarizer != "extractive":
+    if options.summarizer != OFFLINE:
         unknown = f", and {found.unpriced} without a known price" if found.unpriced else ""
         print_note(f"spent on texts: ${found.cost_usd:.4f}{unknown}")

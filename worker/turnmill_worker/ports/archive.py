@@ -16,10 +16,7 @@ from turnmill_worker.ports.records import (
     Memory,
     Removed,
 )
-from turnmill_worker.ports.values import (
-    Drain,
-    SessionRef,
-)
+from turnmill_worker.ports.values import Drain, SessionRef
 
 __all__ = ["Archive", "Memories", "Outgoing"]
 

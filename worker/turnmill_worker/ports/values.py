@@ -11,7 +11,7 @@ from turnmill.contract.names import Namespace, Seq, SessionId, Version
 from turnmill.contract.outcomes import Compaction
 from turnmill.contract.policy import Policy
 from turnmill.contract.trajectory import TurnState
-from turnmill_worker.compaction.image_and_request_counts import Tally
+from turnmill_worker.compaction.tally import Tally
 from turnmill_worker.ports.records import ArchivedCompaction, ArchivedTurn, Batch
 
 __all__ = [
@@ -64,7 +64,7 @@ class Uncounted:
     """The oldest turns nobody has counted, and the session's numbers as of then.
 
     Attributes:
-        epoch, settings: which incarnation of the session, and which policy and prompt, counts
+        epoch, revision: which incarnation of the session, and which policy and prompt, counts
             belong to.
         basis: how the present counts were made; ``""`` before the first.
         open_calls: calls among the counted turns that still wait for their result.
@@ -75,7 +75,7 @@ class Uncounted:
     """
 
     epoch: str
-    settings: str
+    revision: str
     policy: Policy
     system: str
     basis: str
@@ -195,7 +195,7 @@ class Past:
     """
 
     epoch: str
-    settings: str
+    revision: str
     policy: Policy
     version: Version
     watermark: Seq

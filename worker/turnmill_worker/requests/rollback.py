@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from turnmill.contract.codec import decode_json
 from turnmill.contract.context import JsonMessage, StoredContext
+from turnmill.contract.counters import Counters
 from turnmill.contract.errors import NoCheckpoint, SessionBusy, UnknownSession
 from turnmill.contract.images.references import blobs_of
 from turnmill.contract.legality import CallTracker
@@ -11,13 +12,12 @@ from turnmill.contract.names import Version
 from turnmill.contract.outcomes import Compaction
 from turnmill.contract.render import render_head, system_message
 from turnmill.contract.results import RollbackResult
-from turnmill_worker.compaction.image_and_request_counts import images, interactions
-from turnmill_worker.pipeline.count_turns import counting
+from turnmill_worker.compaction.tally import images, interactions
 from turnmill_worker.ports.archive import Archive
-from turnmill_worker.ports.counters import Counters
 from turnmill_worker.ports.records import ArchivedCompaction, ArchivedTurn
 from turnmill_worker.ports.sessions import States
 from turnmill_worker.ports.values import CountedTurn, Past, PastState, Restored, SessionRef
+from turnmill_worker.tokens import CountedOnce
 
 __all__ = ["Rollback"]
 
@@ -120,8 +120,7 @@ class Rollback:
 
     def _restored(self, ref: SessionRef, past: Past, chosen: PastState, *, used: bool) -> Restored:
         """The state as it is written back: its turns found again, and all of it counted."""
-        counter = self._counters(past.policy.encoding, past.policy.image_formula)
-        count = counting(counter)
+        counter = CountedOnce(self._counters(past.policy.encoding, past.policy.image_formula))
         stored = chosen.stored
         turns = self._turns(ref, past, after=stored.watermark, through=chosen.seq)
         elided = {(e.seq, e.index): e.message for e in stored.elisions}
@@ -132,7 +131,7 @@ class Rollback:
             shown = [elided.get((turn.seq, at), message) for at, message in enumerate(original)]
             numbers = CountedTurn(
                 turn.seq,
-                count(tracker.repair(shown)),
+                counter.count_messages(tracker.repair(shown)),
                 images=images(shown),
                 interactions=interactions(original),
                 messages=len(original),
@@ -141,11 +140,11 @@ class Rollback:
         context = stored.model_copy(
             update={
                 "version": Version(past.version + 1),
-                "tokens": count(render_head(stored)),
+                "tokens": counter.count_messages(render_head(stored)),
                 "strategy": "rollback",
             }
         )
-        system = count([system_message(past.system)]) if past.system else 0
+        system = counter.count_messages([system_message(past.system)]) if past.system else 0
         total = system + context.tokens + sum(numbers.tokens for _, numbers in counted)
         return Restored(
             seq=chosen.seq,

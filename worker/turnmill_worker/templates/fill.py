@@ -16,14 +16,12 @@ from turnmill_worker.templates.template import Template, render
 __all__ = ["detail_of", "filled"]
 
 
-def filled(
-    request: SummaryRequest, template: Template | None, snapshot: Snapshot
-) -> SummaryRequest:
+def filled(request: SummaryRequest, template: Template, snapshot: Snapshot) -> SummaryRequest:
     """The request with the template's text and, apart from it, what people and tools wrote.
 
     Nothing of that is in the text: it becomes a system message.
     """
-    if template is None or not request.template:
+    if not request.template:
         return request
     names = {"recent_turns": "conversation", "previous_summary": "summary so far"}
     shown = {
