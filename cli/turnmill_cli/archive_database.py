@@ -33,6 +33,7 @@ class ArchiveDatabase:
             envvar="TURNMILL_ARCHIVE_URL",
             help="The archive's database, as it is set for the workers.",
             show_default=False,
+            rich_help_panel="Archive",
         ),
     ] = ""
     data_dir: Annotated[
@@ -41,9 +42,9 @@ class ArchiveDatabase:
             "--data-dir",
             metavar="DIR",
             envvar="TURNMILL_DATA_DIR",
-            help="The folder of the archive if it has no URL. If there is a folder turnmill-data "
-            "here, it is used.",
+            help="The folder of the archive, if it has no URL; turnmill-data if it exists here.",
             show_default=False,
+            rich_help_panel="Archive",
         ),
     ] = None
 

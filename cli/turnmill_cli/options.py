@@ -37,6 +37,7 @@ __all__ = [
 ]
 
 TIMEOUT_S = 5.0
+PANEL = "Connection"
 
 BrokerUrl = Annotated[
     str,
@@ -44,8 +45,9 @@ BrokerUrl = Annotated[
         "--broker-url",
         metavar="URL",
         envvar="TURNMILL_BROKER_URL",
-        help="The Celery broker. Without this option it is the Redis of the sessions.",
+        help="The Celery broker, if it is not the Redis of the sessions.",
         show_default=False,
+        rich_help_panel=PANEL,
     ),
 ]
 NamespaceName = Annotated[
@@ -55,6 +57,7 @@ NamespaceName = Annotated[
         metavar="NAME",
         envvar="TURNMILL_NAMESPACE",
         help="The namespace of the sessions.",
+        rich_help_panel=PANEL,
     ),
 ]
 JsonFlag = Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")]
@@ -83,6 +86,7 @@ class Connection:
             metavar="URL",
             envvar="TURNMILL_REDIS_URL",
             help="The Redis that holds the sessions.",
+            rich_help_panel=PANEL,
         ),
     ] = "redis://localhost:6379/0"
     broker_url: BrokerUrl = ""

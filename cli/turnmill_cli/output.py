@@ -62,14 +62,14 @@ def stderr() -> Console:
 
 
 def print_error(error: TurnmillError, *, where: str = "") -> None:
-    """Print one red line: where, the error's type, and its message."""
+    """Print an error in red: where, its type, and its message."""
     kind = "" if isinstance(error, CommandFailed) else f"{type(error).__name__}: "
-    stderr().print(clean(f"{where}{kind}{error}"), style="red", markup=False, soft_wrap=True)
+    _print(stderr(), f"{where}{kind}{error}", "red")
 
 
 def print_note(text: str) -> None:
     """Print one line on stderr."""
-    stderr().print(clean(text), style="dim", markup=False, soft_wrap=True)
+    _print(stderr(), text, "dim")
 
 
 def print_json(value: Any) -> None:
@@ -86,7 +86,13 @@ def print_json(value: Any) -> None:
 
 def print_line(text: str, style: str = "") -> None:
     """Print one line of a result."""
-    stdout().print(clean(text), style=style or None, markup=False, soft_wrap=True)
+    _print(stdout(), text, style)
+
+
+def _print(console: Console, text: str, style: str) -> None:
+    # For a person, lines end between words; for a program, a line is a line.
+    soft_wrap = not console.is_terminal
+    console.print(clean(text), style=style or None, markup=False, soft_wrap=soft_wrap)
 
 
 def plain_table(*columns: Column | str) -> Table:

@@ -30,8 +30,7 @@ To = Annotated[
     typer.Option(
         "--to",
         metavar="ID|VERSION",
-        help="A checkpoint, or a version that `turnmill history` lists. Without this option, the "
-        "newest checkpoint.",
+        help="A checkpoint, or a version from `turnmill history`; else the newest checkpoint.",
         show_default=False,
     ),
 ]
@@ -41,7 +40,7 @@ def checkpoint(
     session: SessionName,
     connection: Connection,
     message: Annotated[
-        str, typer.Argument(metavar="[MESSAGE]", help="A note for people.", show_default=False)
+        str, typer.Argument(metavar="MESSAGE", help="A note for people.", show_default=False)
     ] = "",
     name: Annotated[
         str, typer.Option(metavar="ID", help="Its name. A name used again moves to the new state.")

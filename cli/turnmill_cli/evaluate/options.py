@@ -58,13 +58,13 @@ class EvaluateOptions:
     ] = OFFLINE
     ledger: Annotated[
         float,
-        typer.Option(min=0, max=0.9, help="Share of the budget, as `Policy.ledger_ratio` says it."),
+        typer.Option(min=0, max=0.9, help="The ledger's share of the budget."),
     ] = Policy().ledger_ratio
     rounds: Annotated[
         int, typer.Option(min=1, help="In how many compactions `rolling` makes its text.")
     ] = 4
     limit: Annotated[
-        int | None, typer.Option(min=1, help="Only the first conversations of each file.")
+        int | None, typer.Option(min=1, help="Only the first so many conversations of a file.")
     ] = None
     values: Annotated[
         str,
@@ -76,7 +76,7 @@ class EvaluateOptions:
         ),
     ] = ""
     max_tokens: Annotated[
-        int, typer.Option(min=512, help="The hard limit that costs are computed for.")
+        int, typer.Option(min=512, help="The hard limit for which costs are computed.")
     ] = 8192
     model: Annotated[str, typer.Option(help="The model whose prices are used.")] = "gpt-4o"
     prices: Annotated[

@@ -22,8 +22,8 @@ def forget(
 ) -> None:
     """Remove a session from Redis and the archive, and prove that it is gone. This is final.
 
-    Exits with 1 if after --timeout the archive still has the session, or nobody said that it has
-    not. A worker removes it there as soon as one runs. --timeout 0 does not wait for the proof.
+    Exits with 1 if after --timeout the archive still has the session, or nobody has confirmed that
+    it is gone; the next worker that runs will remove it. --timeout 0 does not wait for the proof.
     """
     with connection.client(hints=True) as client:
         turns = known_turns(client, session, timeout)

@@ -30,14 +30,9 @@ class StatusReader:
             sessions, backlog, due = self._view.sizes("index", "backlog", "due")
         except redis.RedisError:
             return "Redis does not answer"
-        return " · ".join(
-            (
-                count(sessions, "session"),
-                f"backlog {backlog:,}",
-                f"due {due:,}",
-                f"{count(self._commits, 'commit')}, {self._freed:,} tokens freed",
-                self._tasks(),
-            )
+        return (
+            f"{count(sessions, 'session')} · backlog {backlog:,} · due {due:,} · "
+            f"{count(self._commits, 'commit')}, {self._freed:,} tokens freed{self._tasks()}"
         )
 
     def close(self) -> None:
@@ -49,6 +44,6 @@ class StatusReader:
             queues = self._broker.waiting()
         except Exception:  # noqa: BLE001 - any failure of any broker: tried again at the next call
             self._broker.disconnect()
-            return "the broker does not answer"
+            return " · the broker does not answer"
         waiting = [f"{queue} {number:,}" for queue, number in queues.items() if number]
-        return f"tasks waiting: {', '.join(waiting) or 'none'}"
+        return f" · tasks: {', '.join(waiting)}" if waiting else ""

@@ -144,9 +144,7 @@ def replay(
     ] = 0,
     repeat: Annotated[int, typer.Option(min=1, help="Play each session this many times.")] = 1,
     join: Annotated[int, typer.Option(min=1, help="Join this many sessions into a long one.")] = 1,
-    limit: Annotated[
-        int | None, typer.Option(min=1, help="Play only the first so many sessions.")
-    ] = None,
+    limit: Annotated[int | None, typer.Option(min=1, help="Play only this many sessions.")] = None,
     namespace: Annotated[
         str | None, typer.Option(metavar="NAME", help="Namespace to play in. Default: a new one.")
     ] = None,
