@@ -163,6 +163,19 @@ def test_a_worker_that_was_killed_is_forgotten_within_a_minute(
     assert 0 < server.pttl(SUMMARIZERS) <= 60_000
 
 
+def test_a_summarizer_that_a_worker_does_not_have_is_named_with_what_to_do(
+    client: ContextClient, server: redis.Redis, summaries: Summaries
+) -> None:
+    client.open("asking", Policy(summarizer="ours"))
+    RedisPresence(server).announce(b'{"node":"here@host","summarizers":{"extractive":""}}')
+
+    check = summaries()
+
+    assert check["status"] == "warning"
+    assert "here@host (it has no summarizer 'ours', but extractive)" in check["found"]
+    assert "install the package that offers it" in check["advice"]
+
+
 def test_a_policy_nobody_can_read_is_no_obstacle(
     client: ContextClient, server: redis.Redis, summaries: Summaries
 ) -> None:
