@@ -8,17 +8,19 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache, partial
-from typing import Any, NamedTuple
+from typing import Any
 
 from turnmill.contract.codec import decode_json, encode_json
-from turnmill.contract.context import Context, JsonMessage, StoredContext, TailTurn, Usage
+from turnmill.contract.context import Context, JsonMessage, StoredContext, Usage
 from turnmill.contract.errors import CorruptContext
 from turnmill.contract.estimate import bound_turn
 from turnmill.contract.images.token_cost import DEFAULT_FORMULA, FORMULAS, ImageFormula
 from turnmill.contract.legality import CallTracker
+from turnmill.contract.log_entry import LogEntry
 from turnmill.contract.names import Seq, SessionId
 from turnmill.contract.policy import Policy
 from turnmill.contract.render import render, render_head, system_message
+from turnmill.contract.tail import TailTurn
 from turnmill.projection import project
 
 __all__ = [
@@ -66,8 +68,8 @@ def read_context(session: SessionId, reply: Sequence[Any]) -> Context:
     if view.is_of_another_basis:
         view, counts = view.by_bounds(stored), {}
     log = [LogEntry.of(entry) for entry in entries]
-    turns = _with_elisions(decode_turns([entry.messages for entry in log]), log, stored)
-    tail = _tail(log, turns, view, counts, formula)
+    pushed = decode_turns([entry.messages for entry in log])
+    tail = _tail(log, pushed, _with_elisions(pushed, log, stored), view, counts, formula)
     pending = sum(turn.tokens for turn in tail if not turn.exact)
     tokens = view.usage.total + pending
     receipt = None
@@ -166,52 +168,23 @@ def to_int(value: bytes | None) -> int:
     return int(value) if value else 0
 
 
-class LogEntry(NamedTuple):
-    """One turn as the log holds it."""
-
-    seq: Seq
-    messages: bytes
-    bound: int
-    turn_id: bytes
-    fields: bytes
-    at_ms: bytes
-
-    @classmethod
-    def of(cls, entry: tuple[bytes, Any]) -> LogEntry:
-        """An entry as redis-py parsed it, or raw, in the order push.lua writes its fields."""
-        entry_id, fields = entry
-        if isinstance(fields, dict):
-            fields = [part for pair in fields.items() for part in pair]
-        return cls(
-            Seq(int(entry_id[:-2])), fields[1], int(fields[3]), fields[5], fields[7], fields[9]
-        )
-
-    @property
-    def pinned(self) -> bool:
-        """Whether the turn is pinned; an agent's metadata may have a field of that name, too."""
-        return b'"pinned":true' in self.fields and bool(decode_json(self.fields).get("pinned"))
-
-    @property
-    def iteration(self) -> int | None:
-        """The agent's own step number, when it gave one."""
-        if b'"iteration":' not in self.fields:
-            return None
-        found: int | None = decode_json(self.fields).get("iteration")
-        return found
-
-
 def _with_elisions(
-    turns: list[list[JsonMessage]], log: Sequence[LogEntry], stored: StoredContext
+    pushed: Sequence[list[JsonMessage]], log: Sequence[LogEntry], stored: StoredContext
 ) -> list[list[JsonMessage]]:
+    turns = list(pushed)
     if stored.elisions:
         place = {entry.seq: at for at, entry in enumerate(log)}
         for elision in stored.elisions:
-            turns[place[Seq(elision.seq)]][elision.index] = elision.message
+            at = place[Seq(elision.seq)]
+            if turns[at] is pushed[at]:
+                turns[at] = list(pushed[at])
+            turns[at][elision.index] = elision.message
     return turns
 
 
 def _tail(
     log: Sequence[LogEntry],
+    pushed: Sequence[Sequence[JsonMessage]],
     turns: Sequence[Sequence[JsonMessage]],
     view: View,
     counts: Mapping[bytes, bytes],
@@ -221,7 +194,7 @@ def _tail(
     tracker = CallTracker()
     thumbnail = _thumbnail(log, view)
     tail = []
-    for entry, turn in zip(log, turns, strict=True):
+    for entry, whole, turn in zip(log, pushed, turns, strict=True):
         legal = tracker.repair(turn)
         exact = entry.seq <= view.counted_seq
         tokens = int(counts.get(b"%d" % entry.seq, 0)) if exact else 0
@@ -235,6 +208,8 @@ def _tail(
                 tokens=tokens,
                 exact=exact,
                 pinned=entry.pinned or entry.seq == thumbnail,
+                pushed=whole,
+                mark=entry.mark,
             )
         )
     return tail

@@ -4,7 +4,7 @@ Promise 3: a read never exceeds the hard limit, whether or not a worker has ever
 go first, never splitting a tool call from its results; pinned turns stay. A turn of more than half
 the room is shortened inside. Where the newest turns alone are too large they are shortened further;
 then answered calls of their batch go, then pins, and only then is a conversation reduced to its
-receipt.
+receipt. What users laid down in turns that are not shown whole stands beside the receipt.
 
 The cut moves in steps: replaying the log from the watermark, it jumps to the target each time the
 hard limit is crossed, so between two jumps every read is a byte-identical prefix of the next.
@@ -15,13 +15,19 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
-from turnmill.contract.context import JsonMessage, Receipt, StoredContext, TailTurn
+from turnmill.contract.context import JsonMessage, Receipt, StoredContext
 from turnmill.contract.counters import CountMessages
 from turnmill.contract.legality import CallTracker
 from turnmill.contract.policy import Limits
-from turnmill.contract.render import receipt_message, render_head, system_message
+from turnmill.contract.render import receipt_message, render_head, rules_message, system_message
 from turnmill.contract.shorten import shorten
+from turnmill.contract.tail import TailTurn
+from turnmill.contract.without_calls import without_oldest_calls
+
+if TYPE_CHECKING:
+    from turnmill.rules.carried import CarriedRules
 
 __all__ = ["Projected", "project"]
 
@@ -60,20 +66,29 @@ def project(
     asked only when messages must be shortened inside.
     """
     prompt = [system_message(system)] if system else []
-    head = render_head(stored)
     whole = fixed_tokens + _tokens(tail)
     if whole <= limits.hard:
-        return Projected(messages=[*prompt, *head, *_messages(tail)], tokens=whole, receipt=None)
+        messages = [*prompt, *render_head(stored), *_messages(tail)]
+        return Projected(messages=messages, tokens=whole, receipt=None)
     fixed = fixed_tokens + _RECEIPT_TOKENS
     shown = [_clamp(turn, int(limits.room * _MOST_SHARE), count) for turn in tail]
-    pinned, newest, dropped = _keep_newest(shown, fixed, limits)
-    tokens = fixed + _tokens(pinned) + _tokens(newest)
+    # The detector takes a while to import, and few reads need it.
+    from turnmill.rules.carried import CarriedRules  # noqa: PLC0415
+
+    rules = CarriedRules(stored, limits, count)
+    rules.carry(turn for turn, left in zip(tail, shown, strict=True) if left is not turn)
+    pinned, newest, dropped = _keep_newest(shown, fixed, limits, rules)
+    tokens = fixed + rules.tokens + _tokens(pinned) + _tokens(newest)
     if tokens <= limits.hard:
         receipt = _receipt(dropped) if dropped else _shortening(tail, _tokens(shown))
         note = [receipt_message(receipt)] if dropped else []
-        messages = [*prompt, *head, *note, *_messages(pinned), *_messages(newest)]
+        head = render_head(stored.model_copy(update={"rules": rules.stored}))
+        beside = [*rules.messages, *note]
+        messages = [*prompt, *head, *beside, *_messages(pinned), *_messages(newest)]
         return Projected(messages=messages, tokens=tokens, receipt=receipt)
-    return _Squeeze(prompt, head, limits, count, fixed).fit(pinned, newest, dropped)
+    # Any of these may be shortened further.
+    rules.carry([*pinned, *newest])
+    return _Squeeze(prompt, stored, rules, limits, count, fixed).fit(pinned, newest, dropped)
 
 
 def _clamp(turn: TailTurn, most: int, count: CountMessages) -> TailTurn:
@@ -90,13 +105,13 @@ def _clamp(turn: TailTurn, most: int, count: CountMessages) -> TailTurn:
 
 
 def _keep_newest(
-    tail: Sequence[TailTurn], fixed: int, limits: Limits
+    tail: Sequence[TailTurn], fixed: int, limits: Limits, rules: CarriedRules
 ) -> tuple[list[TailTurn], list[TailTurn], list[TailTurn]]:
     """Pinned turns, the newest ones, and those that must go; the newest group always stays."""
     pinned: list[TailTurn] = []
     newest: list[list[TailTurn]] = []
     dropped: list[TailTurn] = []
-    total = fixed
+    total = fixed + rules.tokens
     tracker = CallTracker()
     for turn in tail:
         if not tracker.open:
@@ -112,7 +127,9 @@ def _keep_newest(
                 pinned += old
             else:
                 dropped += old
-                total -= _tokens(old)
+                total -= _tokens(old) + rules.tokens
+                rules.carry(old)
+                total += rules.tokens
     return pinned, [turn for group in newest for turn in group], dropped
 
 
@@ -122,25 +139,31 @@ class _Squeeze:
     def __init__(
         self,
         system: list[JsonMessage],
-        head: list[JsonMessage],
+        stored: StoredContext,
+        rules: CarriedRules,
         limits: Limits,
         count: CountMessages,
         fixed: int,
     ) -> None:
         self._system = system
-        self._head = head
+        self._rules = [*([rules_message(rules.stored)] if rules.stored else []), *rules.messages]
+        self._head = render_head(stored.model_copy(update={"rules": ()}))
         self._limits = limits
         self._count = count
-        self._fixed = fixed
+        self._fixed = fixed = fixed + rules.tokens
         if limits.hard - fixed < limits.room * _LEAST_SHARE:
             self._shorten_head()
+        self._head = [*self._rules, *self._head]
 
     def _shorten_head(self) -> None:
         """Make the summary give way: the policy was tightened, or pins take too much."""
-        before = self._count(self._head)
-        self._head = shorten(self._head, self._limits.room // 2, self._count) or []
-        self._fixed -= max(before - self._count(self._head), 0)
-        bare = self._count([*self._system, *self._head]) + _RECEIPT_TOKENS
+        before = self._count([*self._rules, *self._head])
+        room = self._limits.room // 2
+        self._rules = shorten(self._rules, room, self._count) or []
+        self._head = shorten(self._head, room - self._count(self._rules), self._count) or []
+        left = [*self._rules, *self._head]
+        self._fixed -= max(before - self._count(left), 0)
+        bare = self._count([*self._system, *left]) + _RECEIPT_TOKENS
         self._fixed = max(self._fixed, bare)
 
     def fit(
@@ -191,7 +214,7 @@ class _Squeeze:
         placed = [(turn, message) for turn in turns for message in turn.messages]
 
         def fitted(calls: int) -> list[JsonMessage] | None:
-            left = [message for _, message in _without_oldest_calls(placed, calls)]
+            left = [message for _, message in without_oldest_calls(placed, calls)]
             return shorten(left, budget, self._count)
 
         answered = sum(message["role"] == "tool" for _, message in placed)
@@ -199,51 +222,10 @@ class _Squeeze:
         fewest = bisect_left(
             range(answered + 1), x=True, lo=1, key=lambda calls: fitted(calls) is not None
         )
-        left = _without_oldest_calls(placed, fewest)
+        left = without_oldest_calls(placed, fewest)
         whole = {id(message) for _, message in left}
         gone = [turn for turn in turns if not all(id(m) in whole for m in turn.messages)]
         return fitted(fewest) or [], gone
-
-
-_Placed = tuple[TailTurn, JsonMessage]
-"""A message and the turn it belongs to."""
-
-
-def _without_oldest_calls(placed: Sequence[_Placed], calls: int) -> list[_Placed]:
-    """The messages without the first ``calls`` that have a result; none when there are fewer."""
-    results: set[int] = set()
-    leaving: dict[int, list[str]] = {}
-    caller = 0
-    for at, (_, message) in enumerate(placed):
-        if message.get("tool_calls"):
-            caller = at
-        elif message["role"] == "tool" and len(results) < calls:
-            results.add(at)
-            leaving.setdefault(caller, []).append(message["tool_call_id"])
-    if len(results) < calls:
-        return []
-    return [
-        (turn, left)
-        for at, (turn, message) in enumerate(placed)
-        if at not in results
-        for left in _without_calls(message, leaving.get(at, ()))
-    ]
-
-
-def _without_calls(message: JsonMessage, ids: Sequence[str]) -> list[JsonMessage]:
-    """The message without these of its calls; nothing where that leaves nothing of it."""
-    if not ids:
-        return [message]
-    calls = list(message["tool_calls"])
-    for call_id in ids:
-        calls.remove(next(call for call in calls if call["id"] == call_id))
-    return [{**message, "tool_calls": calls}] if calls else _said(message)
-
-
-def _said(caller: JsonMessage) -> list[JsonMessage]:
-    """What an assistant message says beside its calls, as a message of its own."""
-    plain = {key: value for key, value in caller.items() if key != "tool_calls"}
-    return [plain] if plain.get("content") else []
 
 
 def _messages(turns: Sequence[TailTurn]) -> list[JsonMessage]:

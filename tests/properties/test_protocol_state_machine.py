@@ -39,7 +39,7 @@ from tests.properties.stepping import Outside, SentHints, SteppedJob
 from tests.properties.strategies import SYSTEM_PROMPTS, GivenTurn, policies, turns
 from turnmill import ContextClient, Policy, SilentWaker, SystemPromptTooLarge, UnknownSession
 from turnmill.contract import jobs
-from turnmill.contract.context import JsonMessage, Pushed, StoredContext, TailTurn
+from turnmill.contract.context import JsonMessage, Pushed, StoredContext
 from turnmill.contract.errors import ArchiveUnavailable, NoCheckpoint
 from turnmill.contract.images.references import join_images
 from turnmill.contract.images.stored import take_images
@@ -47,6 +47,7 @@ from turnmill.contract.keys import NAMESPACES, policies_key, session_keys, shard
 from turnmill.contract.legality import CallTracker, repair, violations
 from turnmill.contract.names import Namespace, Seq, SessionId
 from turnmill.contract.render import render, render_head
+from turnmill.contract.tail import TailTurn
 from turnmill.contract.trajectory import TurnState
 from turnmill.contract.turns import encode_turn, to_turn
 from turnmill.embedded_redis import EmbeddedRedis

@@ -9,9 +9,10 @@ import pytest
 
 from turnmill import Policy
 from turnmill.context_view import bound
-from turnmill.contract.context import JsonMessage, StoredContext, TailTurn
+from turnmill.contract.context import JsonMessage, StoredContext
 from turnmill.contract.legality import violations
 from turnmill.contract.names import Seq
+from turnmill.contract.tail import TailTurn
 from turnmill.projection import Projected, project
 
 POLICY = Policy(max_tokens=2000)

@@ -6,11 +6,12 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, Final
 
-from turnmill.contract.context import EMPTY, JsonMessage, StoredContext, TailTurn
+from turnmill.contract.context import EMPTY, JsonMessage, StoredContext
 from turnmill.contract.legality import CallTracker
 from turnmill.contract.names import Namespace, Seq, SessionId
 from turnmill.contract.policy import Policy
 from turnmill.contract.render import render, system_message
+from turnmill.contract.tail import TailTurn
 from turnmill.projection import project
 from turnmill_cli.evaluate.methods import MeteredSummarizer
 from turnmill_worker.compaction.snapshot import LoggedTurn, Snapshot
@@ -73,7 +74,10 @@ class InMemorySession:
         """The context, projected when it is over the hard limit."""
         seen = self._snapshot
         tracker = CallTracker()
-        tail = [TailTurn(t.seq, tracker.repair(t.shown), t.tokens, exact=True) for t in seen.turns]
+        tail = [
+            TailTurn(t.seq, tracker.repair(t.shown), t.tokens, exact=True, pushed=t.original)
+            for t in seen.turns
+        ]
         if seen.usage.total <= seen.limits.hard:
             return render(seen.system, seen.stored, tail)
         usage = seen.usage

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, Self
 
@@ -11,6 +10,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 from turnmill.contract.codec import decode_json, encode_json
 from turnmill.contract.errors import CorruptContext
 from turnmill.contract.names import Seq, SessionId, Version
+from turnmill.contract.rules import Rule
 from turnmill.contract.turns import explain
 
 __all__ = [
@@ -23,7 +23,6 @@ __all__ = [
     "Receipt",
     "StoredContext",
     "SummaryEvent",
-    "TailTurn",
     "Usage",
 ]
 
@@ -116,6 +115,7 @@ class StoredContext(BaseModel):
         managed: whether ``summary`` was written to a template, and is shown as such.
         ledger: facts of those turns, word for word, which the summary does not state; a line a
             turn and speaker, or ``""``.
+        rules: what the user laid down in those turns and is in force, oldest first.
     """
 
     model_config = _VALUE
@@ -131,6 +131,7 @@ class StoredContext(BaseModel):
     events: tuple[SummaryEvent, ...] = ()
     managed: bool = False
     ledger: str = ""
+    rules: tuple[Rule, ...] = ()
 
     @classmethod
     def parse(cls, body: bytes | None) -> Self:
@@ -155,25 +156,6 @@ class StoredContext(BaseModel):
 
 
 EMPTY = StoredContext()
-
-
-@dataclass(frozen=True, slots=True)
-class TailTurn:
-    """One turn of the log as it is read: elisions applied.
-
-    Attributes:
-        seq: its position.
-        messages: in push order.
-        tokens: exact when ``exact``, else an upper bound.
-        exact: a worker has counted it.
-        pinned: it must be kept word for word.
-    """
-
-    seq: Seq
-    messages: Sequence[JsonMessage]
-    tokens: int
-    exact: bool = False
-    pinned: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -91,6 +91,7 @@ class Compaction(BaseModel):
         failed: why each summarizer tried before ``model`` did not write it: the kind of its error;
             ``below-quality`` - its text kept much less; ``stale`` - the session had changed each
             time a text was there.
+        rules_added, rules_ended: how many of the user's rules came into the context and left it.
     """
 
     model_config = _VALUE
@@ -112,3 +113,5 @@ class Compaction(BaseModel):
     completion_tokens: int = 0
     cost_usd: float | None = None
     failed: tuple[str, ...] = ()
+    rules_added: int = 0
+    rules_ended: int = 0

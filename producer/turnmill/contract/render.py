@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 
 from turnmill.contract.context import (
@@ -9,8 +10,9 @@ from turnmill.contract.context import (
     Receipt,
     StoredContext,
     SummaryEvent,
-    TailTurn,
 )
+from turnmill.contract.rules import Rule
+from turnmill.contract.tail import TailTurn
 
 __all__ = [
     "context_injection",
@@ -18,6 +20,8 @@ __all__ = [
     "receipt_message",
     "render",
     "render_head",
+    "rule_line",
+    "rules_message",
     "system_message",
 ]
 
@@ -42,6 +46,8 @@ def render_head(stored: StoredContext, system: str = "") -> list[JsonMessage]:
     event, a receipt or facts leaves all before them a byte-identical part of the prompt's prefix.
     """
     messages: list[JsonMessage] = [system_message(system)] if system else []
+    if stored.rules:
+        messages.append(rules_message(stored.rules))
     if stored.managed:
         # The one exception: specification 002 asks for a system message, word for word.
         content = f"Context summary (managed): {stored.summary}"
@@ -51,6 +57,20 @@ def render_head(stored: StoredContext, system: str = "") -> list[JsonMessage]:
     for pin in stored.pins:
         messages += pin.messages
     return messages
+
+
+def rules_message(rules: Iterable[Rule]) -> JsonMessage:
+    """The rules as a user message: what a user laid down never weighs more than that."""
+    lines = ["[Rules the user laid down, word for word]", *map(rule_line, rules), "[End of rules]"]
+    return {"role": "user", "content": "\n".join(lines)}
+
+
+def rule_line(rule: Rule) -> str:
+    """The rule on one line, whatever it holds; it cannot end the list."""
+    return f"- (turn {rule.seq}) {_END_MARK.sub('(', ' '.join(rule.text.split()))}"
+
+
+_END_MARK = re.compile(r"\[(?=\W*end\b)", re.IGNORECASE)
 
 
 def _head_texts(stored: StoredContext) -> list[str]:

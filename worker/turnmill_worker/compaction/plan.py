@@ -8,6 +8,8 @@ from dataclasses import dataclass, field
 from turnmill.contract.context import JsonMessage, Receipt, StoredContext, SummaryEvent
 from turnmill.contract.memories_message import without_memories
 from turnmill.contract.names import Seq
+from turnmill.contract.rules import Rule
+from turnmill.rules.standing import is_shown
 from turnmill_worker.compaction.cut import Group
 from turnmill_worker.compaction.ledger.facts import Fact
 from turnmill_worker.compaction.snapshot import Snapshot
@@ -119,6 +121,13 @@ class Plan:
     def cut(self) -> Seq:
         """Turns up to it are covered; the watermark when none are."""
         return self.covered[-1].last_seq if self.covered else self.snapshot.stored.watermark
+
+    @property
+    def rules(self) -> tuple[Rule, ...]:
+        """Rules in force that no turn beside the new context shows: it has to state them."""
+        kept = {turn.seq: turn.shown for turn in self.snapshot.turns if turn.seq > self.cut}
+        rules = self.snapshot.stored.rules
+        return tuple(rule for rule in rules if not is_shown(rule, kept.get(rule.seq, ())))
 
 
 def records_of(covered: Sequence[Group]) -> Records:

@@ -9,6 +9,8 @@ from functools import cached_property
 from turnmill.contract.context import Elision, JsonMessage, StoredContext, Usage
 from turnmill.contract.names import Namespace, Seq, SessionId, Version
 from turnmill.contract.policy import Limits, Policy
+from turnmill.contract.rules import UNMARKED, Mark, Rule
+from turnmill.rules.standing import Said, in_force
 from turnmill_worker.compaction.ledger.facts import Fact
 from turnmill_worker.compaction.tally import Tally, exceeded, images, interactions
 from turnmill_worker.spending import NOT_TRIED, Tried
@@ -28,6 +30,7 @@ class LoggedTurn:
         pinned: it must be kept word for word.
         iteration: the agent's own step number, or None.
         reflection: what the agent noted about its own work (``metadata.reflection``), or ``""``.
+        mark: what its metadata say about rules.
     """
 
     seq: Seq
@@ -37,6 +40,7 @@ class LoggedTurn:
     pinned: bool = False
     iteration: int | None = None
     reflection: str = ""
+    mark: Mark = UNMARKED
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -57,7 +61,7 @@ class Snapshot:
         system: the system prompt's text, for a template that shows it.
         facts: the ledger so far, of turns up to the watermark.
         tried: what came of asking models since the last commit.
-        unelided: the same without the elisions a plan makes; None where it makes none.
+        unelided: the same without the elisions and rules of a plan; None where it makes none.
     """
 
     namespace: Namespace
@@ -98,7 +102,7 @@ class Snapshot:
 
     @property
     def before(self) -> Snapshot:
-        """The session as it was loaded, whatever elisions a plan makes."""
+        """The session as it was loaded, whatever a plan makes of it."""
         return self.unelided or self
 
     @cached_property
@@ -125,6 +129,12 @@ class Snapshot:
     def exceeded(self) -> dict[str, str]:
         """Which counts are over the policy's, and why, by the strategy that helps."""
         return exceeded(self.policy, self.tally)
+
+    @cached_property
+    def rules(self) -> tuple[Rule, ...]:
+        """What the user laid down so far and is in force, oldest first."""
+        turns = (Said(turn.seq, turn.original, turn.mark) for turn in self.turns)
+        return in_force(self.stored.rules, turns)
 
     @property
     def thumbnail(self) -> Seq | None:

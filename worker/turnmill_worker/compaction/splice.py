@@ -50,6 +50,7 @@ def splice(plan: Plan, texts: Sequence[str], counter: Counter) -> StoredContext:
         strategy=plan.strategy,
         events=tuple(events),
         managed=plan.managed and bool(summary),
+        rules=plan.rules,
     )
     draft = draft.model_copy(update={"ledger": _ledger(plan, draft, counter)})
     context = draft.model_copy(update={"tokens": counter.count_messages(render_head(draft))})
@@ -116,5 +117,7 @@ def _check(plan: Plan, context: StoredContext) -> None:
         raise SummaryRejected(f"{total} tokens, the goal is {goal}")
     if total > _most(plan):
         raise SummaryRejected(f"{total} tokens, no fewer than the {before} before")
+    if not set(plan.rules) <= set(context.rules):
+        raise SummaryRejected("a rule in force would be lost")
     if violations(render_head(context)):
         raise SummaryRejected("a provider would refuse the context")

@@ -11,8 +11,9 @@ from typing import Final
 
 import Stemmer
 
+from turnmill.rules.wording.english import STOP
 from turnmill_worker.grounding.irregular_forms import BASE_FORM
-from turnmill_worker.reading.lexicon import NUMBER_WORDS, STOP
+from turnmill_worker.reading.lexicon import NUMBER_WORDS
 from turnmill_worker.reading.words import IDENTIFIERS, kind_of
 
 __all__ = ["asks", "query_terms", "terms"]

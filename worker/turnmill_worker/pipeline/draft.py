@@ -72,6 +72,7 @@ class Draft:
         covered = [turn for group in plan.covered for turn in group.turns]
         after = plan.snapshot.usage
         kept = sum(t.tokens for t in plan.snapshot.turns if t.seq > context.watermark)
+        known, rules = set(before.stored.rules), set(context.rules)
         return Compaction(
             session=before.session,
             version=context.version,
@@ -92,6 +93,8 @@ class Draft:
             completion_tokens=self.spent.completion_tokens,
             cost_usd=self.spent.cost_usd,
             failed=self.failed,
+            rules_added=len(rules - known),
+            rules_ended=len(known - rules),
         )
 
 

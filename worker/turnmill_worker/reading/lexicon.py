@@ -85,20 +85,6 @@ ENGLISH: Final = _words(
     "what how been they them there would could should can will from are on at"
 )
 
-STOP: Final = _words(
-    "a about after again all also am an and any are as at be because been before being both but by "
-    "can could did do does doing down during each few for from further get got had has have having "
-    "he her here hers him himself his how i if in into is it its itself just let me more most my "
-    "myself no nor not now of off on once only or other our ours out over own same she should so "
-    "some such than that the their theirs them then there these they this those through to too "
-    "under until up very was we were what when where which while who whom why will with would yes "
-    "you your yours i'm i've i'd i'll it's that's there's what's let's don't didn't doesn't can't "
-    "isn't wasn't won't couldn't we're we've we'll you're you've you'll they're they've he's she's "
-    "aren't weren't haven't hasn't really oh hey hi hello wow yeah okay ok please thanks thank "
-    "sure "
-    "great good nice cool awesome glad hope true false null none"
-)
-
 _COUNTED: Final = (
     *("zero", "one", "two", "three", "four", "five", "six"),
     *("seven", "eight", "nine", "ten", "eleven", "twelve"),

@@ -8,7 +8,8 @@ from functools import lru_cache
 from itertools import repeat
 from typing import Final, NamedTuple
 
-from turnmill_worker.reading.lexicon import NUMBER_WORDS, STOP
+from turnmill.rules.wording.english import STOP, stem
+from turnmill_worker.reading.lexicon import NUMBER_WORDS
 
 WORD: Final = "word"
 PAIR: Final = "pair"
@@ -151,16 +152,3 @@ def kind_of(token: str) -> str:
     if token.isupper() and 1 < len(token) <= _LONGEST_ACRONYM and token.lower() not in STOP:
         return CAPS
     return NAME if token[:1].isupper() else WORD
-
-
-_SUFFIXES: Final = ("ingly", "edly", "ings", "ing", "ies", "ied", "ed", "es", "ly", "s")
-_SHORTEST_ROOT: Final = 3
-
-
-def stem(word: str) -> str:
-    """The word without its commonest English endings; rough, and only compared with itself."""
-    for suffix in _SUFFIXES:
-        if word.endswith(suffix) and len(word) - len(suffix) >= _SHORTEST_ROOT:
-            root = word[: -len(suffix)]
-            return f"{root}y" if suffix in {"ies", "ied"} else root.removesuffix("e")
-    return word.removesuffix("e") if len(word) > _SHORTEST_ROOT else word

@@ -11,6 +11,7 @@ from turnmill.contract.codec import decode_json
 from turnmill.contract.context import JsonMessage, StoredContext, Usage
 from turnmill.contract.names import Seq
 from turnmill.contract.policy import Policy
+from turnmill.contract.rules import Mark
 from turnmill_worker.compaction.ledger.budget import up_to
 from turnmill_worker.compaction.ledger.selection import Fact
 from turnmill_worker.compaction.snapshot import LoggedTurn, Snapshot
@@ -112,6 +113,7 @@ class _Entry(NamedTuple):
     pinned: bool
     iteration: int | None
     reflection: str
+    mark: Mark
 
 
 def _log(entries: Sequence[tuple[bytes, Sequence[bytes]]]) -> list[_Entry]:
@@ -126,6 +128,7 @@ def _log(entries: Sequence[tuple[bytes, Sequence[bytes]]]) -> list[_Entry]:
             entry.pinned,
             entry.iteration,
             _reflection(entry.fields),
+            entry.mark,
         )
         for entry, messages in zip(raw, turns, strict=True)
     ]
@@ -149,6 +152,7 @@ def _logged(entry: _Entry, tokens: int, elided: Mapping[int, JsonMessage]) -> Lo
         entry.pinned,
         entry.iteration,
         entry.reflection,
+        entry.mark,
     )
 
 

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from itertools import groupby
 from typing import Final, NamedTuple
 
+from turnmill.rules.wording.english import STOP
 from turnmill_worker.compaction.ledger.patterns import KINDS, Kind, values_in
-from turnmill_worker.reading.lexicon import STOP
 from turnmill_worker.reading.units import Line, Source, Unit, Units
 from turnmill_worker.reading.words import CODE, kind_of
 

@@ -17,6 +17,7 @@ from turnmill_worker.compaction.strategies.managed import managed
 from turnmill_worker.compaction.strategies.rolling import rolling, rolling_budget
 from turnmill_worker.compaction.strategies.window import window, window_budget
 from turnmill_worker.compaction.tally import INTERACTIONS
+from turnmill_worker.compaction.with_rules import with_rules
 
 __all__ = ["plan"]
 
@@ -68,6 +69,7 @@ def plan(snapshot: Snapshot, counter: Counter, *, below: str = "") -> Plan | Non
     roomy = snapshot.usage.total <= snapshot.limits.soft
     if not asked and snapshot.usage.total <= _enough(snapshot):
         return None
+    snapshot = with_rules(snapshot, counter)
     if asked and roomy:
         snapshot = replace(snapshot, goal=snapshot.limits.soft)
     draft = snapshot

@@ -54,7 +54,8 @@ def managed(snapshot: Snapshot, counter: Counter) -> Plan | None:
         receipts=_receipts(snapshot, covered, first),
         managed=True,
     )
-    frame = StoredContext(summary="…", managed=True, receipts=plan.receipts)
+    rules = snapshot.stored.rules
+    frame = StoredContext(summary="…", managed=True, receipts=plan.receipts, rules=rules)
     budget = min(summary_budget(snapshot), room_beside(plan, frame, counter))
     if budget < _LEAST_TOKENS:
         return None

@@ -11,6 +11,7 @@ from turnmill_worker.compaction.snapshot import Snapshot
 from turnmill_worker.compaction.strategies.iterations import iterations
 from turnmill_worker.compaction.strategies.managed import for_template, runs
 from turnmill_worker.compaction.strategies.rolling import ledger_budget, summary_budget
+from turnmill_worker.compaction.with_rules import with_rules
 
 __all__ = ["force"]
 
@@ -26,6 +27,7 @@ def force(snapshot: Snapshot, counter: Counter, *, template: str = "") -> Plan |
     By a managed summary when a template is named, else in the way of the policy: an event for each
     iteration but the newest, a summary written to the policy's template, or a rolling one.
     """
+    snapshot = with_rules(snapshot, counter)
     if not template and "iterations" in snapshot.policy.strategies:
         return iterations(replace(snapshot, goal=snapshot.limits.hard), counter)
     if not template and "managed" in snapshot.policy.strategies:

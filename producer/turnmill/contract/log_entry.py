@@ -1,0 +1,50 @@
+"""One turn as Redis holds it in the log."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from turnmill.contract.codec import decode_json
+from turnmill.contract.names import Seq
+from turnmill.contract.rules import Mark, mark_of
+
+__all__ = ["LogEntry"]
+
+
+class LogEntry(NamedTuple):
+    """One turn as the log holds it."""
+
+    seq: Seq
+    messages: bytes
+    bound: int
+    turn_id: bytes
+    fields: bytes
+    at_ms: bytes
+
+    @classmethod
+    def of(cls, entry: tuple[bytes, Any]) -> LogEntry:
+        """An entry as redis-py parsed it, or raw, in the order push.lua writes its fields."""
+        entry_id, fields = entry
+        if isinstance(fields, dict):
+            fields = [part for pair in fields.items() for part in pair]
+        return cls(
+            Seq(int(entry_id[:-2])), fields[1], int(fields[3]), fields[5], fields[7], fields[9]
+        )
+
+    @property
+    def pinned(self) -> bool:
+        """Whether the turn is pinned; an agent's metadata may have a field of that name, too."""
+        return b'"pinned":true' in self.fields and bool(decode_json(self.fields).get("pinned"))
+
+    @property
+    def iteration(self) -> int | None:
+        """The agent's own step number, when it gave one."""
+        if b'"iteration":' not in self.fields:
+            return None
+        found: int | None = decode_json(self.fields).get("iteration")
+        return found
+
+    @property
+    def mark(self) -> Mark:
+        """What the turn's metadata say about rules."""
+        return mark_of(self.fields)

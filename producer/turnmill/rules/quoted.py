@@ -1,0 +1,174 @@
+"""Blanks what a message only quotes: code, mail, tags, transcripts; linear in its length."""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_left
+from collections import defaultdict
+from typing import Final
+
+__all__ = ["own_words"]
+
+_FENCE = re.compile(r"(```|~~~)")
+# A paragraph that no programming language would take.
+_PROSE = re.compile(r"\n[ ]*\n(?=[A-Z][\w']* [a-z][^\n={}<>;()\[\]]{12,}(?:[.!?:]|\n|$))")
+_TAG = re.compile(r"<(/?)([A-Za-z][\w-]{0,40})(?:\s[^<>]{0,200})?>")
+_OWN_TAGS = re.compile(r"rule|instruction|preference|constraint|requirement|task|user_query")
+_QUOTE = re.compile(r'"[^"\n]{1,400}"|“[^”\n]{1,400}”|«[^»\n]{1,400}»|„[^“”\n]{1,400}[“”]')
+_BANNER = re.compile(r"^[-=*#]{3,}[ \t]*([^\n]{3,60}?)[ \t]*[-=*#]{3,}[ \t]*$", re.MULTILINE)
+_OWN_BANNERS = re.compile(r"task|instruction|rule|question", re.IGNORECASE)
+_FORWARDED = re.compile(
+    r"^(?:-{2,} ?(?:original|forwarded) message|begin forwarded message"
+    r"|(?:on|am|le|el|il|em|op) [^\n]{5,120}(?:wrote|schrieb[^\n]{0,40}|a écrit|escribió"
+    r"|ha scritto|escreveu|schreef)\s?[^\n]{0,40}:[ \t]*$"
+    r"|(?:from|von|de|da|van): ?[^\n]{2,120}\n(?:to|sent|date|subject|an|gesendet|betreff|objet"
+    r"|à|para|asunto|a|oggetto|assunto|aan|onderwerp)\b)",
+    re.IGNORECASE | re.MULTILINE,
+)
+# Two words of a line that says that what follows was written by somebody else.
+_HANDED = re.compile(
+    r"\b(?:here(?:'s| is| are)|below|following|this is|got|received|attached|past(?:ed|e|ing)"
+    r"|copied|forward(?:ed|ing)?|says?|said|reads?|wrote|shows?|returned|printed|hier ist|voici"
+    r"|ecco|aquí está|aqui está)\b",
+    re.IGNORECASE,
+)
+_WRITTEN = re.compile(
+    r"\b(?:e-?mails?|mails?|messages?|texts?|articles?|posts?|letters?|reviews?|logs?|outputs?"
+    r"|readme|docs?|documentation|documents?|descriptions?|templates?|prompts?|excerpts?|pages?"
+    r"|transcripts?|quotes?|passages?|paragraphs?|comments?|tickets?|replies|reply|responses?"
+    r"|nachricht|texte|messaggio|mensaje|mensagem|errors?)\b",
+    re.IGNORECASE,
+)
+_POINTED = re.compile(r"\b(?:this|these|my|his|her|their|the)\b", re.IGNORECASE)
+_ORDERED = re.compile(r"\b(?:every|each|all|always|your)\b", re.IGNORECASE)
+_LAST_WORDS: Final = 40
+_COLON = re.compile(r":[ ]*\n")
+_LONGEST_LINE: Final = 300
+_RESUMED = re.compile(
+    r"^[#*\s]{0,6}(?:[a-z]{1,12} )?(?:instructions?|rules?|requirements?|notes?|task|preferences?"
+    r"|constraints?|question)\b[^\n]{0,20}:",
+    re.IGNORECASE | re.MULTILINE,
+)
+_REPORTED = re.compile(
+    r"\b(?:said|says|wrote|writes|replied|reads|states|stated|demands|quote|user|assistant|system"
+    r"|tool|human)\s?:[ \t]+[^\n]+",
+    re.IGNORECASE,
+)
+_LINES: Final = re.compile(
+    r"^(?:[ \t]*>[^\n]*"  # quoted mail
+    r"|[ \t]*\d{1,6}[:|][^\n]*|[ \t]*[+-]{3} [^\n]*|[ \t]*@@[^\n]*|diff --git[^\n]*"
+    r"|[ \t]*[{}\[\]][^\n]*|[ \t]*\"[^\"\n]{1,80}\":[^\n]*"  # data
+    r"|[^\n]{0,500}[{};][ \t]*"  # code
+    r"|[ \t]*(?:def|class|import|return|const|let|var|function|#include|public|private|assert"
+    r"|raise|elif|select|insert|update)\b[^\n]*[(=:;)\"'][^\n]*"
+    r"|[ \t]*(?:\$|#|//|/\*|\w+@[\w.-]+:[^\n]{0,60}\$) ?[a-z./-][^\n]*"  # commands, comments
+    r"|[ \t]*(?:Traceback|File \"|\w{2,40}(?:Error|Exception):)[^\n]*)$",
+    re.MULTILINE,
+)
+
+
+def own_words(text: str) -> str:
+    """`text` with everything quoted replaced by underscores or spaces; of the same length."""
+    text = text.replace("’", "'").replace("\r", "\n").replace("\t", " ")
+    if "```" in text or "~~~" in text:
+        text = _without_fences(text)
+    if "</" in text:
+        text = _without_tags(text)
+    if "---" in text or "===" in text or "***" in text:
+        text = _without_banners(text)
+    text = _without_sent(text)
+    text = _LINES.sub(_blank, text)
+    return _QUOTE.sub(_held, text) if '"' in text or not text.isascii() else text
+
+
+def _without_fences(text: str) -> str:
+    """Without what stands between fences; one left open ends where prose begins again."""
+    parts = _FENCE.split(text)
+    inside, last = "", 0
+    for at, part in enumerate(parts):
+        if part in {"```", "~~~"} and inside in {"", part}:
+            inside, last = ("" if inside else part), at
+            parts[at] = "___"
+        elif inside:
+            parts[at] = _spaces(part)
+    if inside:
+        rest = text[len("".join(parts[: last + 1])) :]
+        prose = _PROSE.search(rest)
+        end = prose.end() if prose else len(rest)
+        parts[last + 1 :] = [_spaces(rest[:end]), rest[end:]]
+    return "".join(parts)
+
+
+def _without_tags(text: str) -> str:
+    """Without what stands between an opening tag and the next closing one of its name."""
+    tags = list(_TAG.finditer(text))
+    closing: dict[str, list[int]] = defaultdict(list)
+    for tag in tags:
+        if tag[1]:
+            closing[tag[2]].append(tag.start())
+    parts, done = [], 0
+    for tag in tags:
+        ends = closing[tag[2]]
+        at = bisect_left(ends, tag.end())
+        if tag[1] or tag.start() < done or at == len(ends) or _OWN_TAGS.search(tag[2].lower()):
+            continue
+        parts += [text[done : tag.end()], _spaces(text[tag.end() : ends[at]])]
+        done = ends[at]
+    return "".join([*parts, text[done:]])
+
+
+def _without_banners(text: str) -> str:
+    """Without what stands between ``--- SAMPLE ---`` and ``--- END OF SAMPLE ---``."""
+    parts, done, opened = [], 0, -1
+    for banner in _BANNER.finditer(text):
+        if banner[1].lower().startswith("end"):
+            if opened >= 0:
+                parts += [text[done:opened], _spaces(text[opened : banner.start()])]
+                done = banner.start()
+            opened = -1
+        elif opened < 0 and not _OWN_BANNERS.search(banner[1]):
+            opened = banner.end()
+    return "".join([*parts, text[done:]])
+
+
+def _without_sent(text: str) -> str:
+    """Without forwarded mail, and without what a line says that somebody else wrote."""
+    if found := _FORWARDED.search(text):
+        text = text[: found.start()] + _spaces(text[found.start() :])
+    for colon in _COLON.finditer(text):
+        first = max(colon.start() - _LONGEST_LINE, 0)
+        line = text[first : colon.start()].rpartition("\n")[2]
+        # Fenced or tagged, it is blank already, and what follows is the user's own again.
+        follows = text[colon.end() : colon.end() + _LONGEST_LINE].lstrip()[:1]
+        if _hands_over(line) and follows not in {"", "_", "<", ">"}:
+            text = _without_rest(text, colon.end())
+            break
+    return _REPORTED.sub(_held, text) if ": " in text else text
+
+
+def _hands_over(line: str) -> bool:
+    """Whether a line that ends in a colon says that somebody else's words follow."""
+    if not _WRITTEN.search(line) or _ORDERED.search(line):
+        return False
+    return bool(_HANDED.search(line) or _POINTED.search(line[-_LAST_WORDS:]))
+
+
+def _without_rest(text: str, at: int) -> str:
+    """Without what follows there, up to a heading that says that the user goes on."""
+    back = _RESUMED.search(text, at)
+    end = back.start() if back else len(text)
+    return text[:at] + _spaces(text[at:end]) + text[end:]
+
+
+def _spaces(text: str) -> str:
+    return "\n".join(" " * len(line) for line in text.split("\n"))
+
+
+def _blank(found: re.Match[str]) -> str:
+    return " " * len(found[0])
+
+
+def _held(found: re.Match[str]) -> str:
+    """As one long word, which no sentence can end in and no cue can be found in."""
+    ended = found[0][-2:-1] in {".", "!", "?"}
+    return "_" * (len(found[0]) - 1) + ("." if ended else "_")

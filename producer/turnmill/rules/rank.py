@@ -1,0 +1,64 @@
+"""Which rules stay when they exceed their bound: those that do most harm when they are lost."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from typing import Final
+
+from turnmill.contract.rules import Kind, Rule
+
+__all__ = ["kept", "weight"]
+
+# A forgotten allergy hurts, a forgotten style annoys, a forgotten permission only asks again.
+_WEIGHTS: Final = {
+    Kind.PROHIBITION: 5.0,
+    Kind.IDENTITY: 4.5,
+    Kind.LIMIT: 4.5,
+    Kind.COMMAND: 4.0,
+    Kind.POLICY: 4.0,
+    Kind.DEADLINE: 4.0,
+    Kind.FORMAT: 3.5,
+    Kind.PREFERENCE: 3.0,
+    Kind.REVOCATION: 2.5,
+    Kind.PERMISSION: 2.0,
+}
+_HARMFUL = re.compile(
+    r"\b(?:allerg\w+|intoleran\w+|celiac|coeliac|diabet\w+|asthma\w*|epilep\w+"
+    r"|pregnan\w+|allergisch"
+    r"|allergi\w+|alérgic\w+|zöliakie)\b",
+    re.IGNORECASE,
+)
+_FIRM = re.compile(
+    r"\b(?:always|never|must|under no circumstances|no matter what|every|each|from now on|whenever"
+    r"|important|immer|nie|niemals|toujours|jamais|siempre|nunca|sempre|mai|altijd|nooit)\b",
+    re.IGNORECASE,
+)
+_HARM: Final = 3.0
+_FIRMNESS: Final = 1.0
+_RECENT: Final = 1.0
+_LONG: Final = 200
+
+
+def kept(rules: Sequence[Rule], bound: int, cost: Callable[[Rule], int]) -> list[int]:
+    """The positions of the rules that fit the bound, in the order they were said.
+
+    Rules are kept whole; one too dear for what is left does not keep lesser ones out.
+    """
+    order = sorted(range(len(rules)), key=lambda at: (-weight(rules[at], at, len(rules)), -at))
+    left, found = bound, []
+    for at in order:
+        price = cost(rules[at])
+        if price <= left:
+            left -= price
+            found.append(at)
+    return sorted(found)
+
+
+def weight(rule: Rule, at: int, count: int) -> float:
+    """How much a rule is worth keeping; `at` is its place among `count`, oldest first."""
+    worth = _WEIGHTS[rule.kind]
+    worth += _HARM if _HARMFUL.search(rule.text) else 0.0
+    worth += _FIRMNESS if _FIRM.search(rule.text) else 0.0
+    worth += _RECENT * (at + 1) / max(count, 1)
+    return worth * (_LONG / len(rule.text) if len(rule.text) > _LONG else 1.0)

@@ -1,0 +1,119 @@
+"""Which rules are in force after some turns, and which of them fit.
+
+Rules come from what users say alone: not from results of tools, the assistant, or memories.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Final, NamedTuple
+
+from turnmill.contract.context import JsonMessage
+from turnmill.contract.legality import ORPHAN
+from turnmill.contract.memories_message import is_memories
+from turnmill.contract.names import Seq
+from turnmill.contract.policy import Limits
+from turnmill.contract.render import rule_line
+from turnmill.contract.rules import UNMARKED, Kind, Mark, Rule
+from turnmill.rules.find import find_rules
+from turnmill.rules.rank import kept
+from turnmill.rules.supersede import Relation, ended, stands
+
+__all__ = ["Said", "fitting", "in_force", "is_shown", "rules_room"]
+
+_SHARE: Final = 10
+_LEAST_TOKENS: Final = 200
+_MOST_SHARE: Final = 4
+"""Rules take a tenth of the room, or 200 tokens where that is more, but at most a quarter."""
+
+_FRAME_TOKENS: Final = 24
+"""What their message costs beside the lines, generously."""
+
+_MOST_OF_A_TURN: Final = 60
+_MOST_IN_ALL: Final = 240
+"""A turn that is nothing but orders must not cost its square: beyond these the heaviest stay."""
+
+
+class Said(NamedTuple):
+    """A turn as it was pushed."""
+
+    seq: Seq
+    messages: Sequence[JsonMessage]
+    mark: Mark = UNMARKED
+
+
+def in_force(stored: Sequence[Rule], turns: Iterable[Said]) -> tuple[Rule, ...]:
+    """The rules of before and of these turns, oldest first, without those a later one ended."""
+    known = {rule.id for rule in stored}
+    events: list[tuple[Seq, Rule | str]] = [(rule.seq, rule) for rule in stored]
+    for turn in turns:
+        if turn.mark.revokes:
+            events.append((turn.seq, turn.mark.revokes))
+        events += [(turn.seq, rule) for rule in _laid_down(turn) if rule.id not in known]
+    standing: list[Rule] = []
+    for _, event in sorted(events, key=lambda event: event[0]):
+        if isinstance(event, str):
+            standing = [rule for rule in standing if rule.id != event]
+        else:
+            standing = _heaviest(_with(standing, event), _MOST_IN_ALL)
+    return tuple(standing)
+
+
+def is_shown(rule: Rule, messages: Iterable[JsonMessage]) -> bool:
+    """Whether the rule stands in what these messages show of its turn."""
+    return any(rule.text in said_text(message) for message in messages)
+
+
+def fitting(rules: Sequence[Rule], tokens: int, count: Callable[[str], int]) -> tuple[Rule, ...]:
+    """As many of the rules as fit, whole; those that do most harm when they are lost first."""
+
+    def cost(rule: Rule) -> int:
+        return count(rule_line(rule) + "\n")
+
+    return tuple(rules[at] for at in kept(rules, tokens - _FRAME_TOKENS, cost))
+
+
+def rules_room(limits: Limits) -> int:
+    """Most tokens the rules of a context may take."""
+    return max(limits.room // _SHARE, min(_LEAST_TOKENS, limits.room // _MOST_SHARE))
+
+
+def said_text(message: JsonMessage) -> str:
+    """What a user says in a message; ``""`` for everybody else's."""
+    if message["role"] != "user" or is_memories(message):
+        return ""
+    content = message.get("content")
+    if isinstance(content, list):
+        content = "\n".join(part["text"] for part in content if isinstance(part.get("text"), str))
+    text = content or ""
+    return "" if text.startswith(ORPHAN) else text
+
+
+def _laid_down(turn: Said) -> Iterator[Rule]:
+    """The turn's rules, each with its place in it."""
+    if turn.mark.revokes:
+        return
+    texts = [text for text in map(said_text, turn.messages) if text.strip()]
+    if turn.mark.instructs:
+        found = [(text.strip(), Kind.COMMAND) for text in texts]
+    else:
+        found = [(clause.text, clause.kind) for text in texts for clause in find_rules(text)]
+    rules = [
+        Rule(seq=turn.seq, place=place, text=text, kind=kind)
+        for place, (text, kind) in enumerate(found, 1)
+    ]
+    yield from _heaviest(rules, _MOST_OF_A_TURN)
+
+
+def _with(standing: list[Rule], new: Rule) -> list[Rule]:
+    """The rules after one more: what it ends is gone, and what only ends others is no rule."""
+    touched = ended(new, standing)
+    if Relation.REPEATS in touched.values():
+        # The older wording stays, and with it the prompt's beginning.
+        return standing
+    left = [rule for at, rule in enumerate(standing) if at not in touched]
+    return [*left, new] if stands(new) else left
+
+
+def _heaviest(rules: list[Rule], most: int) -> list[Rule]:
+    return rules if len(rules) <= most else [rules[at] for at in kept(rules, most, lambda _: 1)]

@@ -1,0 +1,178 @@
+"""Which earlier rules a new one repeats, replaces or ends; where that is in doubt, none."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from enum import StrEnum
+from functools import lru_cache
+from typing import Final, NamedTuple
+
+from turnmill.contract.rules import Kind, Rule
+from turnmill.rules.wording.english import stem
+from turnmill.rules.wording.slots import EMPTY, SLOTS, TEMPORAL
+
+__all__ = ["Relation", "ended", "relation", "stands"]
+
+
+class Relation(StrEnum):
+    """What a later rule does to an earlier one."""
+
+    REPEATS = "repeats"
+    REPLACES = "replaces"
+    ENDS = "ends"
+
+
+class _Read(NamedTuple):
+    """A rule taken apart: what it is about, its values, and whether it forbids."""
+
+    about: frozenset[str]
+    slots: dict[str, str]
+    numbers: tuple[str, ...]
+    negative: bool
+    dropped: frozenset[str]
+
+
+_TOKEN = re.compile(r"[$€£]?\d[\d.,:/%-]*\w*|[^\W\d_]+(?:'[^\W\d_]+)?")
+_NEGATIVE = re.compile(
+    r"\b(?:not|never|no|don't|do not|doesn't|can't|cannot|mustn't|shouldn't|without"
+    r"|avoid|stop|nothing"
+    r"|hate|dislike|nobody|nie|niemals|nicht|kein\w*|jamais|nunca|mai|nooit|geen)\b"
+)
+_LIFTED = re.compile(
+    r"\b(?:forget|ignore|disregard|scratch|drop|scrap|lift|remove|undo|strike|void|revoke|cancel)\b"
+    r".{0,40}?\b(?:about|rules?|limits?|instructions?|restrictions?|preferences?"
+    r"|ban|said|told|asked)\b"
+    r"|\b(?:rule|limit|restriction|instruction|ban|preference"
+    r"|policy)\b.{0,30}\b(?:no longer|lifted|gone|off|void|over"
+    r"|does(?:n't| not) apply)|\bchanged my mind about\b"
+)
+_ALL = re.compile(
+    r"\b(?:forget|ignore|disregard|drop|scrap) (?:everything|all(?: of)?(?: my|"
+    r" the)?(?: earlier| previous)?"
+    r" (?:rules|instructions|preferences|that))\b"
+)
+_NO_LONGER = re.compile(r"\b(?:i'm|i am|we're|we are|i|we) no longer\b(.*)|\bnot (.*) any ?more\b")
+_NO_MORE = re.compile(
+    r"^(?:please |actually,? |so |ok,? )*(?:no more(?! than)|stop(?: using| sending"
+    r"| with)?|enough of the?)\b ([^,.;]+)"
+)
+_INSTEAD = re.compile(
+    r"\b(?:instead of|rather than|(?<=, )not|no longer) ((?:the |any )?[\w'-]+(?: [\w'-]+)?)"
+)
+_AGAIN = re.compile(r"\byou (?:can|may|are allowed to)\b.*\b(?:again|now|after all|any ?time)\b")
+_CHANGED = re.compile(
+    r"\b(?:actually|instead|now|from now on|rather|after all|changed?|switch|again"
+    r"|make (?:it|that)|correction)\b"
+)
+_NEAR: Final = 0.6
+_DATE: Final = 2
+"""A month and a day are one value."""
+
+
+def ended(new: Rule, earlier: Sequence[Rule]) -> dict[int, Relation]:
+    """What the new rule does to earlier ones, by position; those it leaves alone are not in it."""
+    found = ((at, relation(new, old)) for at, old in enumerate(earlier))
+    return {at: known for at, known in found if known is not None}
+
+
+def stands(rule: Rule) -> bool:
+    """Whether a rule says anything beside what it takes back."""
+    return not (rule.kind is Kind.REVOCATION and _LIFTED.search(_plain(rule.text)))
+
+
+def relation(new: Rule, old: Rule) -> Relation | None:
+    """What one rule does to an older one, or ``None`` where they live side by side or in doubt."""
+    text = _plain(new.text)
+    if _ALL.search(text):
+        return Relation.ENDS
+    this, that = _read(text), _read(_plain(old.text))
+    if not that.about and not that.slots:
+        return None
+    if _LIFTED.search(text):
+        return Relation.ENDS if _names(this, that) else None
+    if _takes_back(text, this, that):
+        return Relation.ENDS
+    return _against(text, this, that) if new.kind is not Kind.REVOCATION else None
+
+
+def _names(this: _Read, that: _Read) -> bool:
+    """Whether what is taken back is named by words the older rule is made of."""
+    named = this.about | set(this.slots.values()) | set(this.numbers)
+    held = that.about | set(that.slots.values()) | set(that.numbers)
+    return bool(named) and named <= held
+
+
+def _takes_back(text: str, this: _Read, that: _Read) -> bool:
+    """Whether the new rule ends the old: no longer this, no more of that, that again."""
+    if _AGAIN.search(text):
+        return that.negative and bool(_all_of(this)) and _all_of(this) == _all_of(that)
+    if found := _NO_LONGER.search(text):
+        gone = _read(found[1] or found[2] or "")
+        return not that.negative and _names(gone, that)
+    return not that.negative and bool(this.dropped) and bool(this.dropped <= _all_of(that))
+
+
+def _against(text: str, this: _Read, that: _Read) -> Relation | None:
+    """Two rules about the same thing: the same again, the opposite, or another value."""
+    if not _same(this.about, that.about):
+        return None
+    changed = {
+        slot
+        for slot in this.slots.keys() & that.slots.keys()
+        if this.slots[slot] != that.slots[slot]
+    }
+    if this.negative != that.negative:
+        whole = (
+            this.about == that.about and this.slots == that.slots and this.numbers == that.numbers
+        )
+        return Relation.REPLACES if whole and _all_of(this) else None
+    if changed and not this.negative:
+        return Relation.REPLACES
+    if this.numbers != that.numbers:
+        one_value = len(this.numbers) == len(that.numbers) <= _DATE or bool(_CHANGED.search(text))
+        exact = this.about == that.about and bool(this.about)
+        return Relation.REPLACES if exact and one_value and this.numbers and that.numbers else None
+    return (
+        Relation.REPEATS
+        if this.about == that.about and this.slots == that.slots and _all_of(this)
+        else None
+    )
+
+
+def _same(this: frozenset[str], that: frozenset[str]) -> bool:
+    """Whether two rules are about one thing: one says no more than the other, or nearly so."""
+    if not this or not that:
+        return this == that
+    return len(this & that) / len(this | that) >= _NEAR
+
+
+def _all_of(read: _Read) -> frozenset[str]:
+    return read.about | frozenset(read.slots.values())
+
+
+def _plain(text: str) -> str:
+    return text.lower().replace("’", "'")
+
+
+@lru_cache(maxsize=1024)
+def _read(text: str) -> _Read:
+    gone = _NO_MORE.search(text) or _INSTEAD.search(text)
+    dropped = _content(_TOKEN.findall(gone[1])) if gone else frozenset()
+    kept = text.replace(gone[0], " ") if gone and _INSTEAD.search(text) else text
+    tokens = _TOKEN.findall(kept)
+    slots = {SLOTS[token]: stem(token) for token in tokens if token in SLOTS}
+    numbers = tuple(token for token in tokens if any(map(str.isdigit, token)) or token in TEMPORAL)
+    about = _content(token for token in tokens if token not in SLOTS)
+    return _Read(about - dropped, slots, numbers, bool(_NEGATIVE.search(kept)), dropped)
+
+
+def _content(tokens: Iterable[str]) -> frozenset[str]:
+    return frozenset(
+        stem(token)
+        for token in tokens
+        if token not in EMPTY
+        and stem(token) not in EMPTY
+        and token not in TEMPORAL
+        and not any(map(str.isdigit, token))
+    )

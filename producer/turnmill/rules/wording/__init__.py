@@ -1,0 +1,1 @@
+"""How people word rules; data."""

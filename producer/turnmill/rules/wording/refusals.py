@@ -1,0 +1,38 @@
+"""What shows that a clause lays nothing down: it tells, doubts, or quotes; data only."""
+
+from __future__ import annotations
+
+from typing import Final
+
+__all__ = ["REFUSED"]
+
+# Said of the past, of a doubt, or of somebody else's words: no rule, whatever else is there.
+REFUSED: Final = (
+    r"\b(?:not sure (?:if|whether|which|what)|wonder(?:ing|ed)? (?:if|whether|why"
+    r"|what|how)|don't know (?:if|whether)|asked (?:if|whether))\b"
+    r"|\b(?:i|we)(?:'ve| have| had|'d) (?:never|always|only|ever|rarely) (?:\w+ed"
+    r"|been|had|done|seen|used|written|made|gone|got|taken|thought"
+    r"|known|worked|tried|heard|felt|met|liked|loved|wanted)\b"
+    r"|\b(?:i|we|he|she|they) (?:never|always|only) (?:\w+ed|got|had|saw|went|did"
+    r"|knew|thought|felt|met|found|heard|made|ran|was|were)\b"
+    r"|\bi(?:'d| would) (?:hate|love) (?:for|to)\b"
+    r"|\bthe (?:user|customer|caller|assistant|agent|system|attacker|sender|email"
+    r"|message|document)s? (?:also |now )?(?:demands?|wants?|says?|asks?"
+    r"|asked|insists?|requires?|requested|instructs?|instructed|said|told|states?"
+    r"|claims?|prefers?|needs?)\b"
+    r"|\b(?:he|she|they) (?:said|says|told|wants|prefers|thinks)\b"
+    r"|\bif (?:i|we) (?:had|were|could|would|don't want)\b"
+    r"|\b(?:docs|documentation|manual|article|book|log|readme|spec|standard|website"
+    r"|site|tutorial|error|warning|course|professor|teacher)s?"
+    r" (?:say|says|said|states?|shows?|showed|claims?|tells?|told|recommends?)\b"
+    r"|\b(?:if|since|because|why|understand|understood|know|knew|said|say|sorry"
+    r"|thought|hear|heard|see|get that|told me|mentioned|claim|claimed"
+    r"|though)\b.{0,30}"
+    r"\byou (?:can't|cannot|can only|couldn't|may not|don't|do not|won't)\b"
+    r"|\b(?:i|we)(?:'ve| have) (?:noticed|seen|observed|heard|read)\b"
+    r"|\bused to\b(?! me)"
+    r"|\bif (?:i|we) (?:can|only|have|need)\b|^according to\b|^(?:please )?(?:prove"
+    r"|suppose|find (?:an?|the|all)|compute|solve|how many)\b"
+    r"|\b(?:yesterday|last (?:week|month|year|night|time|\w+day)|ago|when i was|back then"
+    r"|in (?:19|20)\d\d)\b"
+)
