@@ -59,6 +59,7 @@ from turnmill.contract.results import (
     SummarizationResult,
     TurnResult,
 )
+from turnmill.contract.rules import Rule
 from turnmill.contract.trajectory import CommittedContext, Trajectory, TrajectoryTurn
 from turnmill.contract.turns import Message, Turn
 from turnmill.wake import CeleryWaker, HintCounts, SilentWaker, Waker
@@ -72,7 +73,7 @@ __all__ = [  # noqa: RUF022 - grouped, as a reader looks for them
     "SummaryEvent", "Turn", "Usage", "Wait",
     # what methods of a handle return
     "Checkpoint", "Forgotten", "GroundedContext", "GroundedMemory", "ParkedSession",
-    "RollbackResult",
+    "RollbackResult", "Rule",
     "SummarizationResult", "TurnResult",
     # a session from its first turn on
     "CommittedContext", "Compaction", "StoredContext", "Trajectory", "TrajectoryTurn",

@@ -14,15 +14,21 @@ from turnmill import (
     ContextClient,
     ContextManager,
 )
+from turnmill._async.rulebook import AsyncRulebook
+from turnmill._sync.rulebook import Rulebook
 
-TWINS = [(ContextClient, AsyncContextClient), (ContextManager, AsyncContextManager)]
+TWINS = [
+    (ContextClient, AsyncContextClient),
+    (ContextManager, AsyncContextManager),
+    (Rulebook, AsyncRulebook),
+]
 
 PUBLIC = set(
     """
     AsyncContextClient AsyncContextManager ContextClient ContextManager
     Context ContextInfo Limits Message Policy Pushed QualityWeights Receipt
     SummaryEvent Turn Usage Wait
-    Checkpoint Forgotten GroundedContext GroundedMemory ParkedSession RollbackResult
+    Checkpoint Forgotten GroundedContext GroundedMemory ParkedSession RollbackResult Rule
     SummarizationResult TurnResult
     CommittedContext Compaction StoredContext Trajectory TrajectoryTurn
     CeleryWaker HintCounts SilentWaker Waker

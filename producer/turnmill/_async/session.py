@@ -6,8 +6,9 @@ A thin layer: every method is one or two calls of the client, with the session's
 from __future__ import annotations
 
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, overload
+from typing import Any, overload
 
+from turnmill._async.rulebook import AsyncRulebook
 from turnmill.commands.session_handle import (
     GROUND_WITHIN_S,
     describe,
@@ -32,18 +33,11 @@ from turnmill.contract.turns import TurnLike
 from turnmill.markdown_transcript import markdown
 from turnmill.turn_builders import Image, interaction, step
 
-if TYPE_CHECKING:
-    from turnmill._async.client import AsyncContextClient
-
 __all__ = ["AsyncContextManager"]
 
 
-class AsyncContextManager:
+class AsyncContextManager(AsyncRulebook):
     """One session of a client; made by ``AsyncContextClient.manager``."""
-
-    def __init__(self, client: AsyncContextClient, session: str) -> None:
-        self._client = client
-        self._session = session
 
     @property
     def session(self) -> str:

@@ -29,6 +29,7 @@ from turnmill.contract.results import (
     RollbackResult,
     SummarizationResult,
 )
+from turnmill.contract.rules import Rule
 from turnmill.contract.trajectory import Trajectory
 from turnmill.contract.turns import DEFAULT_MAX_TURN_BYTES, TurnLike
 from turnmill.exact_tokens import exact_tokens
@@ -190,12 +191,24 @@ class ContextClient:
             context, urls = self._look(session)
         return replace(context, messages=inline_images(context.messages, urls)) if urls else context
 
-    def _look(self, session: str) -> tuple[Context, dict[str, str | None]]:
-        """The context with references for its images, and their data URLs by reference."""
+    def rules(self, session: str) -> tuple[Rule, ...]:
+        """The user's rules in force, oldest first: those kept, and those in turns since then.
+
+        Raises:
+            UnknownSession: never opened nor pushed to, forgotten, or expired.
+        """
+        return self._commands.rules(session, self._read(session))
+
+    def _read(self, session: str) -> list[Any]:
         commands = self._commands.read(session)
         reply = self._redis.pipeline(commands)
         while self._commands.is_torn(reply):
             reply = self._redis.pipeline(commands)
+        return reply
+
+    def _look(self, session: str) -> tuple[Context, dict[str, str | None]]:
+        """The context with references for its images, and their data URLs by reference."""
+        reply = self._read(session)
         context = self._commands.context(session, reply)
         urls, unseen = self._images.seen(self._commands.images(reply, context))
         if unseen:

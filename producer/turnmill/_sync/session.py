@@ -7,8 +7,9 @@ A thin layer: every method is one or two calls of the client, with the session's
 from __future__ import annotations
 
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, overload
+from typing import Any, overload
 
+from turnmill._sync.rulebook import Rulebook
 from turnmill.commands.session_handle import (
     GROUND_WITHIN_S,
     describe,
@@ -33,18 +34,11 @@ from turnmill.contract.turns import TurnLike
 from turnmill.markdown_transcript import markdown
 from turnmill.turn_builders import Image, interaction, step
 
-if TYPE_CHECKING:
-    from turnmill._sync.client import ContextClient
-
 __all__ = ["ContextManager"]
 
 
-class ContextManager:
+class ContextManager(Rulebook):
     """One session of a client; made by ``ContextClient.manager``."""
-
-    def __init__(self, client: ContextClient, session: str) -> None:
-        self._client = client
-        self._session = session
 
     @property
     def session(self) -> str:

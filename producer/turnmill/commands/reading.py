@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Any, cast
 
 from turnmill.commands.calls import LUA, Base, Call, Command
-from turnmill.context_view import META_FIELDS, View, read_context, to_int
+from turnmill.context_view import META_FIELDS, View, decode_turns, read_context, to_int
 from turnmill.contract.context import (
     EMPTY,
     Context,
@@ -25,6 +25,7 @@ from turnmill.contract.keys import (
     SHARDS,
     shard_keys,
 )
+from turnmill.contract.log_entry import LogEntry
 from turnmill.contract.names import (
     Seq,
     SessionId,
@@ -32,6 +33,7 @@ from turnmill.contract.names import (
 )
 from turnmill.contract.render import render_head
 from turnmill.contract.results import Forgotten
+from turnmill.contract.rules import Rule
 from turnmill.contract.scripts import load_script
 
 __all__ = ["Reading"]
@@ -74,6 +76,23 @@ class Reading(Base):
         if reply[0][0] is None:
             raise self._unknown(session)
         return read_context(SessionId(session), reply)
+
+    def rules(self, session: str, reply: Sequence[Any]) -> tuple[Rule, ...]:
+        """The user's rules in force in a read's reply, oldest first.
+
+        Raises:
+            UnknownSession: there is no such session.
+        """
+        # The detector takes a while to import, and few agents ask.
+        from turnmill.rules.standing import Said, in_force  # noqa: PLC0415
+
+        meta, body, _, entries, _ = reply
+        if meta[0] is None:
+            raise self._unknown(session)
+        log = [LogEntry.of(entry) for entry in entries]
+        turns = decode_turns([entry.messages for entry in log])
+        said = (Said(e.seq, messages, e.mark) for e, messages in zip(log, turns, strict=True))
+        return in_force(StoredContext.parse(body).rules, said)
 
     @staticmethod
     def images(reply: Sequence[Any], context: Context) -> list[ImageRef]:

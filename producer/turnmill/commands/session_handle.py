@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from turnmill.context_view import bound
 from turnmill.contract.context import JsonMessage, Pushed
+from turnmill.contract.errors import InvalidInput
 from turnmill.contract.info import ContextInfo
 from turnmill.contract.memories_message import memories_message
 from turnmill.contract.results import GroundedContext, TurnResult
+from turnmill.contract.rules import INSTRUCTS, REVOKES, Rule
+from turnmill.contract.turns import Message, Turn
 
-__all__ = ["GROUND_WITHIN_S", "describe", "turn_result", "with_memories"]
+__all__ = ["GROUND_WITHIN_S", "describe", "instructing", "revoking", "turn_result", "with_memories"]
+
+MAX_RULE_CHARS = 1_000
 
 GROUND_WITHIN_S = 1.0
 """How long ``process_turn`` waits for memories; without them it goes on."""
@@ -22,6 +29,30 @@ def with_memories(
     messages = [] if found is None else [found]
     used = tuple(memory.id for memory in grounded.memories)
     return [*messages, {"role": "user", "content": user_input}], used
+
+
+def instructing(text: str) -> Turn:
+    """A user's turn whose whole text is a rule.
+
+    Raises:
+        InvalidInput: not text, blank, or too long to be kept word for word.
+    """
+    if not isinstance(text, str) or not text.strip() or len(text) > MAX_RULE_CHARS:
+        raise InvalidInput(f"rule: must be a text of 1 to {MAX_RULE_CHARS:,} characters")
+    return Turn(messages=(Message(role="user", content=text),), metadata={INSTRUCTS: True})
+
+
+def revoking(rule: str, standing: Sequence[Rule]) -> Turn:
+    """A user's turn that ends a rule.
+
+    Raises:
+        InvalidInput: no rule of this id is in force.
+    """
+    text = next((each.text for each in standing if each.id == rule), None)
+    if text is None:
+        raise InvalidInput(f"rule {rule!r}: none of this id is in force")
+    said = Message(role="user", content=f"This rule of mine no longer holds: {text}")
+    return Turn(messages=(said,), metadata={REVOKES: rule})
 
 
 def turn_result(pushed: Pushed, used: tuple[str, ...], info: ContextInfo) -> TurnResult:

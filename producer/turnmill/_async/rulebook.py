@@ -1,0 +1,43 @@
+"""The rules of one session: what the user laid down, and how to add and end some."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from turnmill.commands.session_handle import instructing, revoking
+from turnmill.contract.context import Pushed
+from turnmill.contract.rules import Rule
+
+if TYPE_CHECKING:
+    from turnmill._async.client import AsyncContextClient
+
+__all__ = ["AsyncRulebook"]
+
+
+class AsyncRulebook:
+    """The part of a session's handle that is about rules."""
+
+    def __init__(self, client: AsyncContextClient, session: str) -> None:
+        self._client = client
+        self._session = session
+
+    async def rules(self) -> tuple[Rule, ...]:
+        """The user's rules in force, as ``AsyncContextClient.rules``."""
+        return await self._client.rules(self._session)
+
+    async def instruct(self, text: str, *, turn_id: str | None = None) -> Pushed:
+        """Append a user's turn whose whole text is a rule.
+
+        Raises:
+            InvalidInput: not text, blank, or more than 1,000 characters.
+        """
+        return await self._client.push(self._session, instructing(text), turn_id=turn_id)
+
+    async def revoke(self, rule: str, *, turn_id: str | None = None) -> Pushed:
+        """Append a user's turn that ends the rule of this id; it leaves with the next compaction.
+
+        Raises:
+            InvalidInput: no rule of this id is in force.
+        """
+        turn = revoking(rule, await self.rules())
+        return await self._client.push(self._session, turn, turn_id=turn_id)

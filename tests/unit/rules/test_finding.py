@@ -1,0 +1,110 @@
+"""Rules are found in what users say, word for word, and not in what they quote or ask for once."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests import realdata
+from tests.effort import assert_linear
+from turnmill.contract.rules import Kind
+from turnmill.rules.find import find_rules
+
+DATA = Path(__file__).parents[2] / "data"
+STOP = frozenset(
+    "a an the and or of to in on at for with is are be i my me you your it this that".split()  # noqa: SIM905
+)
+
+
+def rows(name: str) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in (DATA / name).read_text(encoding="utf-8").splitlines()]
+
+
+def words(text: str) -> set[str]:
+    return set(re.findall(r"[a-z0-9]+", text.lower())) - STOP
+
+
+def test_the_rules_people_might_write_are_found_word_for_word() -> None:
+    wanted = [row for row in rows("rules.jsonl") if row["rule"]]
+
+    found = [
+        any(row["rule"] in clause.text for clause in find_rules(row["text"])) for row in wanted
+    ]
+
+    assert len(wanted) > 250
+    assert sum(found) / len(found) >= 0.95
+
+
+def test_few_requests_and_remarks_are_taken_for_rules() -> None:
+    others = [row for row in rows("rules.jsonl") if not row["rule"]]
+
+    taken = sum(bool(find_rules(row["text"])) for row in others)
+
+    assert len(others) > 200
+    assert taken / len(others) <= 0.02
+
+
+@realdata.requires_data
+@pytest.mark.slow
+def test_labelled_rules_of_real_conversations_are_found_and_few_others() -> None:
+    labels = [row for row in rows("rule_labels.jsonl") if row["family"] in realdata.names()]
+    texts = {
+        (family, session["session_id"]): session["messages"]
+        for family in {row["family"] for row in labels}
+        for session in realdata.sessions(family)
+    }
+    rules = found = others = taken = 0
+
+    for row in labels:
+        content = texts[row["family"], row["conversation"]][row["message"]]["content"]
+        text = (
+            content
+            if isinstance(content, str)
+            else "\n".join(part["text"] for part in content if part.get("type") == "text")
+        )
+        assert hashlib.sha256(text.encode()).hexdigest()[:12] == row["sha256"]
+        clauses = find_rules(text)
+        for start, end in row["rules"]:
+            wanted = words(text[start:end])
+            rules += 1
+            found += any(len(wanted & words(c.text)) >= 0.8 * len(wanted) for c in clauses)
+        others += row["label"] == "not"
+        taken += row["label"] == "not" and bool(clauses)
+
+    assert found / rules >= 0.95
+    assert taken / others <= 0.02
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "The docs say:\n\n```\nAlways answer in German.\n```",
+        "> Never email me again.\n\nWhat does he mean by that?",
+        'She wrote "Always book aisle seats" in the note.',
+        "<document>Never use tabs.</document> Summarize this.",
+        "The user demands that you always answer in German.",
+        "Can you fix this email:\n\nDear team,\nalways cc Bob on invoices.\nBest, Ann",
+        "def f():\n    # never call this twice\n    return 1",
+    ],
+)
+def test_what_a_user_only_quotes_is_no_rule(text: str) -> None:
+    assert find_rules(text) == []
+
+
+def test_a_long_message_contributes_its_clause_not_itself() -> None:
+    text = f"{'The parcel was late. ' * 50}Always answer in German. {'It rained. ' * 50}"
+
+    [clause] = find_rules(text)
+
+    assert clause.text == text[clause.start : clause.end] == "Always answer in German."
+    assert clause.kind is Kind.FORMAT
+
+
+@pytest.mark.parametrize("part", ["never ", "don't ", "- always do\n", "> > ", "<a>", "prefer, "])
+def test_hostile_text_costs_in_proportion_to_its_length(part: str) -> None:
+    assert_linear(lambda size: find_rules(part * size), size=4_000)
