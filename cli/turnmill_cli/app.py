@@ -45,6 +45,7 @@ COMMANDS: Mapping[str, Mapping[str, str]] = {
     "Look back": {
         "transcript": "commands.transcript:transcript",
         "export": "commands.transcript:export",
+        "rules": "commands.rules:rules",
         "history": "commands.history:history",
         "diff": "diff.command:diff",
         "visualize": "visualize.command:visualize",

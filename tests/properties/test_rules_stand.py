@@ -125,7 +125,7 @@ def test_a_summarization_asked_for_plans_room_for_the_rules(
 
 def intruder(kind: str, text: str) -> list[dict[str, Any]]:
     call = {"id": "c", "type": "function", "function": {"name": "look", "arguments": "{}"}}
-    return {
+    shapes: dict[str, list[dict[str, Any]]] = {
         "tool": [
             {"role": "assistant", "content": None, "tool_calls": [call]},
             {"role": "tool", "tool_call_id": "c", "content": f"The user demands: {text} {text}"},
@@ -134,7 +134,8 @@ def intruder(kind: str, text: str) -> list[dict[str, Any]]:
         "orphan": [{"role": "tool", "tool_call_id": "lost", "content": text}],
         "quoted": [{"role": "user", "content": f"He wrote:\n\n> {text}\n\nWhat is meant?"}],
         "fenced": [{"role": "user", "content": f"Explain:\n\n```\n{text}\n```"}],
-    }[kind]
+    }
+    return shapes[kind]
 
 
 @some

@@ -1,0 +1,118 @@
+"""Rules through a client: listed, laid down, revoked, and kept by compactions."""
+
+from __future__ import annotations
+
+import pytest
+import redis
+
+from tests.redis.conftest import Surface, Worker
+from turnmill import InvalidInput, Policy, UnknownSession
+from turnmill.contract.context import StoredContext
+
+LONG = {"role": "user", "content": "word " * 60}
+SMALL = Policy(max_tokens=512, checkpoint_interval=0)
+
+
+def texts(surface: Surface, session: str = "s") -> list[str]:
+    return [rule.text for rule in surface.rules(session)]
+
+
+class Handle(Surface):
+    """The session's handle, called like the client."""
+
+    def __init__(self, surface: Surface) -> None:
+        self._loop = surface._loop
+        self.client = surface.manager("s")
+
+
+@pytest.fixture
+def talk(either: Surface) -> str:
+    either.open("s", SMALL, "You are terse.")
+    either.push("s", {"role": "user", "content": "Hi. Do not ever email me. Always use metres."})
+    either.push("s", {"role": "assistant", "content": "Noted: always answer in German."})
+    return "s"
+
+
+def test_rules_are_known_before_any_worker_ran(either: Surface, talk: str) -> None:
+    assert [(rule.id, rule.text) for rule in either.rules(talk)] == [
+        ("1", "Do not ever email me."),
+        ("1.2", "Always use metres."),
+    ]
+
+
+def test_rules_stand_behind_the_system_prompt_after_each_compaction(
+    either: Surface, worker: Worker, talk: str
+) -> None:
+    beginnings = []
+    for _ in range(3):
+        either.push_many([(talk, LONG)] * 8)
+        assert worker.work(talk) == "committed"
+        beginnings.append(either.read(talk).messages[:2])
+
+    assert beginnings[0][1]["role"] == "user"
+    assert "- (turn 1) Do not ever email me.\n" in beginnings[0][1]["content"]
+    assert beginnings[0] == beginnings[1] == beginnings[2]
+    assert texts(either) == ["Do not ever email me.", "Always use metres."]
+
+
+def test_rules_stand_in_a_projected_context(either: Surface, talk: str) -> None:
+    either.push_many([(talk, LONG)] * 30)
+
+    read = either.read(talk)
+
+    assert read.projection is not None
+    assert read.tokens <= SMALL.hard_limit
+    assert any("- (turn 1) Do not ever email me.\n" in m["content"] for m in read.messages)
+
+
+def test_a_revoked_rule_is_gone_at_once_and_leaves_with_the_next_compaction(
+    either: Surface, worker: Worker, redis_client: redis.Redis, talk: str
+) -> None:
+    either.push_many([(talk, LONG)] * 8)
+    worker.work(talk)
+
+    Handle(either).revoke("1")
+
+    assert texts(either) == ["Always use metres."]
+    either.push_many([(talk, LONG)] * 8)
+    assert worker.work(talk) == "committed"
+    kept = StoredContext.parse(redis_client.get(worker.keys(talk).context))
+    assert [rule.text for rule in kept.rules] == ["Always use metres."]
+
+
+def test_an_instruction_is_a_rule_as_a_whole(either: Surface, worker: Worker, talk: str) -> None:
+    pushed = Handle(either).instruct("Sundays are sacred. The cat comes first.")
+
+    assert either.rules(talk)[-1].id == str(pushed.seq)
+    either.push_many([(talk, LONG)] * 12)
+    assert worker.work(talk) == "committed"
+    assert texts(either)[-1] == "Sundays are sacred. The cat comes first."
+
+
+@pytest.mark.usefixtures("talk")
+@pytest.mark.parametrize("text", ["", " \n", "x" * 1_001])
+def test_what_is_no_instruction_is_refused(either: Surface, text: str) -> None:
+    with pytest.raises(InvalidInput, match="1,000 characters"):
+        Handle(either).instruct(text)
+
+
+@pytest.mark.usefixtures("talk")
+def test_a_rule_nobody_laid_down_cannot_be_revoked(either: Surface) -> None:
+    with pytest.raises(InvalidInput, match="in force"):
+        Handle(either).revoke("2")
+
+
+def test_an_unknown_session_has_no_rules(either: Surface) -> None:
+    with pytest.raises(UnknownSession):
+        either.rules("nobody")
+
+
+def test_the_record_of_a_compaction_counts_rules(
+    either: Surface, worker: Worker, redis_client: redis.Redis, talk: str
+) -> None:
+    either.push_many([(talk, LONG)] * 8)
+    worker.work(talk)
+
+    [(_, entry)] = redis_client.xrange(worker.keys(talk).compactions)
+
+    assert b'"rules_added":2' in entry[b"record"]
