@@ -65,7 +65,13 @@ def _print(steps: Sequence[Step]) -> None:
             f"{quality:>7}"
         )
         failed = [f"failed before: {why}" for why in record.failed]
-        lines = (_covered(record), *failed, _billed(record), *map(receipt_line, receipts))
+        lines = (
+            _covered(record),
+            _rules(record),
+            *failed,
+            _billed(record),
+            *map(receipt_line, receipts),
+        )
         for line in filter(None, lines):
             print_line(f"{'':<27}{line}", "dim")
     print_line(_sum(steps), "dim")
@@ -74,6 +80,11 @@ def _print(steps: Sequence[Step]) -> None:
 def _before(record: Compaction) -> str:
     # A rollback replaces a context it did not count.
     return f"{record.tokens_before:,}" if record.tokens_before else "–"
+
+
+def _rules(record: Compaction) -> str:
+    changed = ((record.rules_added, "added"), (record.rules_ended, "ended"))
+    return ", ".join(f"{count(number, 'rule')} {word}" for number, word in changed if number)
 
 
 def _covered(record: Compaction) -> str:

@@ -1,0 +1,31 @@
+"""turnmill rules."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from tests.cli.commands import Ran
+from turnmill import ContextClient
+
+
+def test_the_rules_of_a_session_are_listed(
+    turnmill: Callable[..., Ran], client: ContextClient
+) -> None:
+    client.push("s", {"role": "user", "content": "Hi. Never email me. Always answer in German."})
+
+    table = turnmill("rules", "s").stdout
+    found = turnmill("rules", "s", "--json").json
+
+    assert "Never email me." in table
+    assert [(rule["id"], rule["kind"]) for rule in found] == [
+        ("1", "prohibition"),
+        ("1.2", "format"),
+    ]
+
+
+def test_a_session_without_rules_says_so(
+    turnmill: Callable[..., Ran], client: ContextClient
+) -> None:
+    client.push("s", {"role": "user", "content": "Hello, how are you?"})
+
+    assert turnmill("rules", "s").stdout == "no rules\n"
