@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import replace
-from types import TracebackType
 from typing import Any, Self, overload
 
 from turnmill._async.connection import AsyncConnection
@@ -191,23 +190,15 @@ class AsyncContextClient:
         return replace(context, messages=inline_images(context.messages, urls)) if urls else context
 
     async def rules(self, session: str) -> tuple[Rule, ...]:
-        """The user's rules in force, oldest first: those kept, and those in turns since then.
+        """The user's rules in force, oldest first; raises what ``read`` does."""
+        return self._commands.rules(session, await self._redis.whole(*self._view(session)))
 
-        Raises:
-            UnknownSession: never opened nor pushed to, forgotten, or expired.
-        """
-        return self._commands.rules(session, await self._read(session))
-
-    async def _read(self, session: str) -> list[Any]:
-        commands = self._commands.read(session)
-        reply = await self._redis.pipeline(commands)
-        while self._commands.is_torn(reply):
-            reply = await self._redis.pipeline(commands)
-        return reply
+    def _view(self, session: str) -> tuple[list[Command], Callable[[Sequence[Any]], bool]]:
+        return self._commands.read(session), self._commands.is_torn
 
     async def _look(self, session: str) -> tuple[Context, dict[str, str | None]]:
         """The context with references for its images, and their data URLs by reference."""
-        reply = await self._read(session)
+        reply = await self._redis.whole(*self._view(session))
         context = self._commands.context(session, reply)
         urls, unseen = self._images.seen(self._commands.images(reply, context))
         if unseen:
@@ -428,12 +419,7 @@ class AsyncContextClient:
     async def __aenter__(self) -> Self:
         return self
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         await self.close()
 
     @property

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from redis import RedisError
@@ -60,6 +60,15 @@ class AsyncConnection:
         except RedisError as error:
             raise translate(error) from error
         return [translate(each) if isinstance(each, RedisError) else each for each in replies]
+
+    async def whole(
+        self, commands: Sequence[Command], is_torn: Callable[[Sequence[Any]], bool]
+    ) -> list[Any]:
+        """The replies to commands sent together, again until no commit came between them."""
+        replies = await self.pipeline(commands)
+        while is_torn(replies):
+            replies = await self.pipeline(commands)
+        return replies
 
     async def close(self) -> None:
         """Close the connections made here."""

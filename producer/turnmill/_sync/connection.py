@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from redis import RedisError
@@ -59,6 +59,15 @@ class Connection:
         except RedisError as error:
             raise translate(error) from error
         return [translate(each) if isinstance(each, RedisError) else each for each in replies]
+
+    def whole(
+        self, commands: Sequence[Command], is_torn: Callable[[Sequence[Any]], bool]
+    ) -> list[Any]:
+        """The replies to commands sent together, again until no commit came between them."""
+        replies = self.pipeline(commands)
+        while is_torn(replies):
+            replies = self.pipeline(commands)
+        return replies
 
     def close(self) -> None:
         """Close the connections made here."""

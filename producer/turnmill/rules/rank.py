@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
-from typing import Final
+from typing import Final, TypeVar
 
 from turnmill.contract.rules import Kind, Rule
+from turnmill.rules.kinds import Clause
 
 __all__ = ["kept", "weight"]
+
+Ranked = TypeVar("Ranked", Rule, Clause)
 
 # A forgotten allergy hurts, a forgotten style annoys, a forgotten permission only asks again.
 _WEIGHTS: Final = {
@@ -40,7 +43,7 @@ _RECENT: Final = 1.0
 _LONG: Final = 200
 
 
-def kept(rules: Sequence[Rule], bound: int, cost: Callable[[Rule], int]) -> list[int]:
+def kept(rules: Sequence[Ranked], bound: int, cost: Callable[[Ranked], int]) -> list[int]:
     """The positions of the rules that fit the bound, in the order they were said.
 
     Rules are kept whole; one too dear for what is left does not keep lesser ones out.
@@ -55,7 +58,7 @@ def kept(rules: Sequence[Rule], bound: int, cost: Callable[[Rule], int]) -> list
     return sorted(found)
 
 
-def weight(rule: Rule, at: int, count: int) -> float:
+def weight(rule: Rule | Clause, at: int, count: int) -> float:
     """How much a rule is worth keeping; `at` is its place among `count`, oldest first."""
     worth = _WEIGHTS[rule.kind]
     worth += _HARM if _HARMFUL.search(rule.text) else 0.0

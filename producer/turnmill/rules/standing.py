@@ -6,6 +6,7 @@ Rules come from what users say alone: not from results of tools, the assistant, 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from hashlib import blake2b
 from typing import Final, NamedTuple
 
 from turnmill.contract.context import JsonMessage
@@ -34,6 +35,11 @@ _MOST_IN_ALL: Final = 240
 """A turn that is nothing but orders must not cost its square: beyond these the heaviest stay."""
 
 
+_KNOWN: Final[dict[bytes, tuple[tuple[str, Kind], ...]]] = {}
+_MOST_KNOWN: Final = 20_000
+"""Texts whose rules are remembered, by a hash: most have none, and the text is not kept."""
+
+
 class Said(NamedTuple):
     """A turn as it was pushed."""
 
@@ -45,11 +51,14 @@ class Said(NamedTuple):
 def in_force(stored: Sequence[Rule], turns: Iterable[Said]) -> tuple[Rule, ...]:
     """The rules of before and of these turns, oldest first, without those a later one ended."""
     known = {rule.id for rule in stored}
-    events: list[tuple[Seq, Rule | str]] = [(rule.seq, rule) for rule in stored]
+    fresh: list[tuple[Seq, Rule | str]] = []
     for turn in turns:
         if turn.mark.revokes:
-            events.append((turn.seq, turn.mark.revokes))
-        events += [(turn.seq, rule) for rule in _laid_down(turn) if rule.id not in known]
+            fresh.append((turn.seq, turn.mark.revokes))
+        fresh += [(turn.seq, rule) for rule in _laid_down(turn) if rule.id not in known]
+    if not fresh:
+        return tuple(stored)
+    events = [*((rule.seq, rule) for rule in stored), *fresh]
     standing: list[Rule] = []
     for _, event in sorted(events, key=lambda event: event[0]):
         if isinstance(event, str):
@@ -97,12 +106,26 @@ def _laid_down(turn: Said) -> Iterator[Rule]:
     if turn.mark.instructs:
         found = [(text.strip(), Kind.COMMAND) for text in texts]
     else:
-        found = [(clause.text, clause.kind) for text in texts for clause in find_rules(text)]
+        found = [clause for text in texts for clause in _clauses(text)]
     rules = [
         Rule(seq=turn.seq, place=place, text=text, kind=kind)
         for place, (text, kind) in enumerate(found, 1)
     ]
     yield from _heaviest(rules, _MOST_OF_A_TURN)
+
+
+def _clauses(text: str) -> Sequence[tuple[str, Kind]]:
+    """The rules of a text; looked for once, though every read and plan asks again."""
+    key = blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16).digest()
+    known = _KNOWN.get(key)
+    if known is None:
+        clauses = find_rules(text)
+        heaviest = kept(clauses, _MOST_OF_A_TURN, lambda _: 1)
+        known = tuple((clauses[at].text, clauses[at].kind) for at in heaviest)
+        if len(_KNOWN) >= _MOST_KNOWN:
+            _KNOWN.clear()
+        _KNOWN[key] = known
+    return known
 
 
 def _with(standing: list[Rule], new: Rule) -> list[Rule]:
