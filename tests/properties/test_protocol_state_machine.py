@@ -68,9 +68,8 @@ from turnmill_worker.store.waiting_list import RedisWaiting
 from turnmill_worker.tokens import count_request, counter_for
 
 EXAMPLES = int(os.environ.get("TURNMILL_PROTOCOL_EXAMPLES", "15"))
-STEPS = 40
-ROUNDS = 60
-"""Sweeps after which a session left alone must have come to rest."""
+STEPS, ROUNDS = 40, 60
+"""The rounds: sweeps after which a session left alone must have come to rest."""
 
 NAMES = ("alpha", "beta")
 NAMESPACE = Namespace("machine")
