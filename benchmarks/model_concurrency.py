@@ -22,7 +22,8 @@ from pydantic import SecretStr
 
 from turnmill.contract.names import Seq
 from turnmill_worker.compaction.plan import Records, SummaryRequest
-from turnmill_worker.summarizers.openai import ModelEndpoint, ModelOptions, OpenAiSummarizer
+from turnmill_worker.summarizers.openai.endpoint import ModelEndpoint, ModelOptions
+from turnmill_worker.summarizers.openai.summarizer import OpenAiSummarizer
 from turnmill_worker.tokens import counter_for
 
 _SERVE = """

@@ -105,8 +105,7 @@ class Target:
         """A plain Redis client; what it raises is translated to turnmill's errors."""
         import redis  # noqa: PLC0415
 
-        from turnmill.commands import translate  # noqa: PLC0415
-        from turnmill.transport import connection_options  # noqa: PLC0415
+        from turnmill.transport import connection_options, translate  # noqa: PLC0415
 
         check_redis_url(self.redis_url)
         try:

@@ -15,6 +15,7 @@ import typer
 from typer.testing import CliRunner
 
 from tests.cli.commands import Ran
+from tests.entry_points import install
 from tests.realdata import DATA_DIR, requires_data
 from turnmill.testing import FakeEndpoint, Fault
 from turnmill_cli.app import _Commands
@@ -35,11 +36,9 @@ from turnmill_cli.evaluate.metrics import (
 )
 from turnmill_cli.evaluate.planted_facts import KINDS, PLANTED, plant, probe
 from turnmill_cli.evaluate.survival import DataSet, OverBudget, load, survival
-from turnmill_worker.compaction.plan import SummaryRequest
-from turnmill_worker.ports.counters import Counter
-from turnmill_worker.ports.values import Summary
 from turnmill_worker.summarizers.extractive.summarizer import ExtractiveSummarizer
 from turnmill_worker.summarizers.openai.prices import Price
+from turnmill_worker.summarizers.registry import GROUP
 from turnmill_worker.tokens import counter_for
 
 counter = counter_for("o200k_base", "gpt-4o")
@@ -349,7 +348,7 @@ def test_without_matplotlib_a_plot_says_what_to_install(
 def test_without_snowball_stems_it_says_what_to_install(
     run: Callable[..., Ran], asked: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setitem(sys.modules, "snowballstemmer", None)
+    monkeypatch.setitem(sys.modules, "Stemmer", None)
     for cached in (wording._stemmer, wording._stem, wording.stems):
         cached.cache_clear()
 
@@ -416,17 +415,26 @@ def test_prices_of_one_s_own_replace_the_table_s(
     assert found["usd"] == pytest.approx(found["tokens"] * 10 / 1_000_000)
 
 
-class Chatterbox:
-    """A summarizer that never keeps to its budget."""
+CHATTERBOX = """
+from turnmill_worker.ports.values import Summary
+from turnmill_worker.summarizers.factory import SummarizerFactory
 
-    def summarize(self, request: SummaryRequest, counter: Counter) -> Summary:  # noqa: ARG002
+class Chatterbox:
+    def summarize(self, request, counter):
         return Summary(text="words " * 10_000, model="chatterbox", cost_usd=0.5)
+
+class Factory(SummarizerFactory):
+    def summarizers(self, policy):
+        return [Chatterbox()]
+"""
+"""One that never keeps to its budget."""
 
 
 def test_any_summarizer_can_be_plugged_in_and_what_it_writes_too_long_counts_as_nothing(
-    run: Callable[..., Ran], talks: Path, monkeypatch: pytest.MonkeyPatch
+    run: Callable[..., Ran], talks: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(evaluate, "SUMMARIZERS", {"chatterbox": Chatterbox})
+    where = install(tmp_path, GROUP, "chatterbox", "chattering:Factory", source=CHATTERBOX)
+    monkeypatch.syspath_prepend(where)
 
     done = run(
         *(str(talks), "--summarizer", "chatterbox", "--strategies", "extract", "--json"),

@@ -17,6 +17,7 @@ from turnmill.contract.names import Namespace, SessionId
 from turnmill.embedded_redis import EmbeddedRedis
 from turnmill_cli.doctor import checks as diagnosing
 from turnmill_worker.background.summarizer_presence import Announcement
+from turnmill_worker.store.summarizer_presence import RedisPresence
 
 pytestmark = pytest.mark.worker
 
@@ -162,7 +163,7 @@ def test_a_worker_that_was_killed_is_forgotten_within_a_minute(
     server.zadd(SUMMARIZERS, {'{"node": "dead@host", "problem": "no key"}': 1})
     assert "dead@host" not in summaries()["found"]
 
-    Announcement(server, "here@host", problem="", every_s=60)._announce()
+    RedisPresence(server).announce(b'{"node":"here@host"}')
 
     assert summaries()["status"] == "ok"
     assert server.zrange(SUMMARIZERS, 0, -1) == [b'{"node":"here@host"}']
@@ -183,7 +184,7 @@ def test_a_policy_nobody_can_read_is_no_obstacle(
 def test_an_outage_of_redis_is_logged_once_and_outlived(
     server: redis.Redis, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    announcement = Announcement(server, "here@host", problem="", every_s=0.01)
+    announcement = Announcement(RedisPresence(server), {"node": "here@host"}, every_s=0.01)
     server.set(SUMMARIZERS, "of another type")
     announcement.start()
     wait_until(lambda: refused(server) > 10)

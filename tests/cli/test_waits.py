@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -24,7 +23,7 @@ from turnmill_worker.ports.models import Summarizer
 from turnmill_worker.settings import Settings
 from turnmill_worker.store.batch_notes import RedisBatchNotes
 from turnmill_worker.summarizers.extractive.summarizer import ExtractiveSummarizer
-from turnmill_worker.summarizers.lazy import LazyBatches
+from turnmill_worker.summarizers.registry import RegisteredBatches, Registry
 from turnmill_worker.templates.loader import TemplateLoader
 from turnmill_worker.tokens import counter_for
 
@@ -155,8 +154,10 @@ def test_a_session_that_awaits_a_batch_says_when_it_is_looked_for(session: Sessi
     with FakeEndpoint(key="sk-for-tests-only", batch_s=3600.0) as endpoint:
         key = SecretStr("sk-for-tests-only")
         settings = Settings(model_url=endpoint.base_url, model_key=key)
-        pipeline = session.pipeline(batches=LazyBatches(settings, os.getpid()))
+        registry = Registry(settings)
+        pipeline = session.pipeline(batches=RegisteredBatches(registry))
         pipeline.summarize(session.worker.ref("s"))
+        registry.factory("openai").close()
 
     state = "awaits its summary from a batch, looked for in 30 s; has waited 0 s"
     assert session.state == state

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from turnmill.contract.counters import Counter
 from turnmill.contract.errors import Transient
 from turnmill.contract.policy import Policy
 from turnmill_worker.compaction.plan import SummaryRequest
@@ -14,7 +15,6 @@ from turnmill_worker.errors import (
     SummaryRejected,
 )
 from turnmill_worker.ports.batches import AwaitedSummary, digest
-from turnmill_worker.ports.counters import Counter
 from turnmill_worker.ports.models import Summarizer
 from turnmill_worker.ports.values import SessionRef, Summary
 from turnmill_worker.spending import Spent

@@ -42,6 +42,7 @@ from turnmill.contract import jobs
 from turnmill.contract.context import JsonMessage, Pushed, StoredContext, TailTurn
 from turnmill.contract.errors import ArchiveUnavailable, NoCheckpoint
 from turnmill.contract.images.references import join_images
+from turnmill.contract.images.stored import take_images
 from turnmill.contract.keys import NAMESPACES, policies_key, session_keys, shard_keys, shard_of
 from turnmill.contract.legality import CallTracker, repair, violations
 from turnmill.contract.names import Namespace, Seq, SessionId
@@ -49,7 +50,6 @@ from turnmill.contract.render import render, render_head
 from turnmill.contract.trajectory import TurnState
 from turnmill.contract.turns import encode_turn, to_turn
 from turnmill.embedded_redis import EmbeddedRedis
-from turnmill.images import take_images
 from turnmill_worker.archive.store import SqlArchive
 from turnmill_worker.background.sweep import ARCHIVE_EVERY, Sweeper
 from turnmill_worker.compaction.snapshot import Snapshot
@@ -62,6 +62,7 @@ from turnmill_worker.store.earlier_states import RedisStates
 from turnmill_worker.store.leases import RedisLease
 from turnmill_worker.store.outgoing import RedisOutgoing
 from turnmill_worker.store.sessions import RedisSessions
+from turnmill_worker.store.sweep_lists import RedisSweepLists
 from turnmill_worker.store.waiting_list import RedisWaiting
 from turnmill_worker.tokens import count_request, counter_for
 
@@ -288,7 +289,7 @@ class Protocol(RuleBasedStateMachine):
             notes=self.notes,
             batches=self.batches,
         )
-        self.sweeper = Sweeper(self.redis, self.hints, stale_after_s=0)
+        self.sweeper = Sweeper(RedisSweepLists(self.redis), self.hints, stale_after_s=0)
         self.model: dict[str, Session] = {}
         self.policies: dict[str, Policy] = {}
         self.jobs: list[SteppedJob] = []

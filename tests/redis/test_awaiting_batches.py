@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Callable, Iterator
 from dataclasses import asdict
 
@@ -27,17 +26,14 @@ from turnmill_worker.compaction.strategies.choose import plan
 from turnmill_worker.pipeline.batch import Batches
 from turnmill_worker.pipeline.compact import Pipeline
 from turnmill_worker.ports.batches import AwaitedSummary
-from turnmill_worker.ports.models import Summarizer
 from turnmill_worker.ports.values import SessionRef
 from turnmill_worker.settings import Settings
 from turnmill_worker.spending import Spent
 from turnmill_worker.store import lua
 from turnmill_worker.store.batch_notes import RedisBatchNotes
 from turnmill_worker.store.sessions import RedisSessions
-from turnmill_worker.summarizers.extractive.summarizer import ExtractiveSummarizer
-from turnmill_worker.summarizers.lazy import LazyBatches
-from turnmill_worker.summarizers.openai import factory as configured
-from turnmill_worker.summarizers.openai.factory import model_summarizer
+from turnmill_worker.store.sweep_lists import RedisSweepLists
+from turnmill_worker.summarizers.registry import RegisteredBatches, Registry
 from turnmill_worker.templates.loader import TemplateLoader
 from turnmill_worker.tokens import counter_for
 
@@ -59,15 +55,13 @@ class Patient:
         self.hints = SentHints()
         self.notes = RedisBatchNotes(raw)
         self.deadline_s = 86_400.0
-        self._settings = Settings(model_url=endpoint.base_url, model_key=SecretStr(KEY))
+        key = SecretStr(KEY)
+        self._summarizers = Registry(Settings(model_url=endpoint.base_url, model_key=key))
         self._said = 0
 
     def close(self) -> None:
-        """Leave no connection to the endpoint: a process keeps one pool, and here are many."""
-        configured._endpoint(self._settings, os.getpid()).close()
-        # The next test's endpoint may get the same port, and so have the same settings.
-        configured._endpoint.cache_clear()
-        configured._summarizer.cache_clear()
+        """Leave no connection to the endpoint."""
+        self._summarizers.factory("openai").close()
 
     @property
     def keys(self) -> SessionKeys:
@@ -84,13 +78,9 @@ class Patient:
             batches=self.batching,
         )
 
-    def _summarizers(self, policy: Policy) -> list[Summarizer]:
-        model = model_summarizer(self._settings, policy.model, policy, os.getpid())
-        return [model, ExtractiveSummarizer()]
-
     @property
-    def batches(self) -> LazyBatches:
-        return LazyBatches(self._settings, os.getpid())
+    def batches(self) -> RegisteredBatches:
+        return RegisteredBatches(self._summarizers)
 
     @property
     def batching(self) -> Batches:
@@ -686,7 +676,7 @@ def test_a_batch_is_ended_though_a_session_of_the_same_name_began_since(patient:
 def test_the_batch_of_a_session_that_expired_is_ended(patient: Patient) -> None:
     patient.hand_in()
     patient.raw.delete(patient.keys.meta, patient.keys.log, patient.keys.counts)
-    sweeper = Sweeper(patient.raw, patient.hints, stale_after_s=0)
+    sweeper = Sweeper(RedisSweepLists(patient.raw), patient.hints, stale_after_s=0)
 
     for _ in range(2 * EXPIRY_EVERY):
         sweeper.run()

@@ -14,6 +14,7 @@ from turnmill.contract.legality import CallTracker
 from turnmill_worker.background.sweep import Sweeper
 from turnmill_worker.compaction.snapshot import Snapshot
 from turnmill_worker.ports.values import CountedTurn
+from turnmill_worker.store.sweep_lists import RedisSweepLists
 from turnmill_worker.summarizers.extractive.summarizer import ExtractiveSummarizer
 from turnmill_worker.templates.loader import TemplateLoader
 from turnmill_worker.tokens import counter_for
@@ -266,7 +267,7 @@ def test_a_sweep_hints_what_nobody_was_told(
 ) -> None:
     client.push("s", LONG)
 
-    Sweeper(redis_client, worker.hints, stale_after_s=0).run()
+    Sweeper(RedisSweepLists(redis_client), worker.hints, stale_after_s=0).run()
 
     assert (jobs.ESTIMATE, worker.ref("s")) in worker.hints.sent
 

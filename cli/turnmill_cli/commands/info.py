@@ -8,7 +8,7 @@ from typing import Any
 import typer
 
 from turnmill.contract.info import ContextInfo, Wait
-from turnmill.contract.policy import Policy
+from turnmill.contract.policy import OFFLINE, Policy
 from turnmill_cli.options import (
     DEFAULT_REDIS_URL,
     BrokerUrl,
@@ -91,7 +91,7 @@ def _print_table(found: ContextInfo, checkpoints: int) -> None:
 
 def _summarizer(policy: Policy) -> str:
     """Who is asked for summaries, in order; an empty model is the workers' own."""
-    if policy.summarizer != "openai":
+    if policy.summarizer == OFFLINE:
         return policy.summarizer
     words = [clean(policy.model) or "the workers' model"]
     if policy.fallback_model:

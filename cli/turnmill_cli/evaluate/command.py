@@ -9,39 +9,27 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from typer.core import TyperCommand
 
-from turnmill.contract.policy import Policy
+from turnmill.contract.policy import OFFLINE, Policy
 from turnmill_cli.output import CommandFailed
 
 if TYPE_CHECKING:
+    from turnmill_cli.evaluate.model_retries import Patient
     from turnmill_cli.evaluate.report import Evaluation
-    from turnmill_worker.ports.models import Summarizer
 
-__all__ = ["SUMMARIZERS", "register"]
-
-
-def _extractive() -> Summarizer:
-    from turnmill_worker.summarizers.extractive.summarizer import ExtractiveSummarizer  # noqa: PLC0415
-
-    return ExtractiveSummarizer()
+__all__ = ["register"]
 
 
-def _openai() -> Summarizer:
-    """The model a worker would ask with the same environment."""
-    from turnmill_cli.evaluate.model_retries import model_of  # noqa: PLC0415
+def _writer(name: str) -> Patient:
+    """The summarizer of this name, as a worker with the same environment has it."""
+    from turnmill_cli.evaluate.model_retries import summarizer_of  # noqa: PLC0415
     from turnmill_worker.errors import InvalidSettings  # noqa: PLC0415
     from turnmill_worker.settings import load_settings  # noqa: PLC0415
 
     try:
-        return model_of(load_settings())
+        return summarizer_of(name, load_settings())
     except InvalidSettings as error:
         raise CommandFailed(str(error)) from None
 
-
-SUMMARIZERS: Mapping[str, Callable[[], Summarizer]] = {
-    "extractive": _extractive,
-    "openai": _openai,
-}
-"""Who can be evaluated, by name."""
 
 Files = Annotated[
     list[Path],
@@ -81,7 +69,7 @@ Prices = Annotated[
     typer.Option(
         metavar="FILE",
         envvar="TURNMILL_MODEL_PRICES",
-        help="JSON with prices that come before the table's.",
+        help="JSON with prices that come before list prices.",
     ),
 ]
 NoProbes = Annotated[bool, typer.Option("--no-probes", help="Plant no facts.")]
@@ -128,7 +116,7 @@ def evaluate(
     *,
     budget: Budgets = [0.1, 0.2, 0.4],  # noqa: B006 - typer copies it
     strategies: Strategies = ["rolling", "extract", "iterations", "window"],  # noqa: B006
-    summarizer: SummarizerName = "extractive",
+    summarizer: SummarizerName = OFFLINE,
     ledger: Ledger = Policy().ledger_ratio,
     rounds: Rounds = 4,
     limit: Limit = None,
@@ -153,8 +141,6 @@ def evaluate(
 
     if plot is not None:
         plotting.check(plot)
-    if summarizer not in SUMMARIZERS:
-        raise CommandFailed(f"no summarizer {summarizer!r}: there is {', '.join(SUMMARIZERS)}")
     wanted = Wanted(
         files=tuple(files),
         budgets=tuple(budget),
@@ -170,14 +156,13 @@ def evaluate(
         probes=not no_probes,
         costs=not no_costs,
     )
-    writer: Any = SUMMARIZERS[summarizer]()
+    writer = _writer(summarizer)
     try:
         found: Evaluation = run(wanted, writer)
     except BadInput as error:
         raise CommandFailed(str(error)) from None
     finally:
-        # Only a model has connections.
-        getattr(writer, "close", lambda: None)()
+        writer.close()
     if plot is not None:
         plotting.draw(found, plot)
         print_note(f"drawn: {plot}")
@@ -191,6 +176,6 @@ def evaluate(
             f"{found.refused} of {found.requests} texts refused: they count as empty, and "
             "`rolling` goes on with its last one"
         )
-    if summarizer != "extractive":
+    if summarizer != OFFLINE:
         unknown = f", and {found.unpriced} without a known price" if found.unpriced else ""
         print_note(f"spent on texts: ${found.cost_usd:.4f}{unknown}")

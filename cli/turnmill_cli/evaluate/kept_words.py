@@ -72,12 +72,12 @@ def _stem(word: str) -> str:
 @functools.cache
 def _stemmer() -> Any:
     try:
-        import snowballstemmer  # noqa: PLC0415 - the metrics' stems, and nothing else, need it
+        import Stemmer  # noqa: PLC0415 - the metrics' stems, and nothing else, need it
     except ImportError:
         raise CommandFailed(
             "the metrics need Snowball stems: pip install 'turnmill[evaluate]'"
         ) from None
-    return snowballstemmer.stemmer("english")
+    return Stemmer.Stemmer("english", 0)
 
 
 def kept_by_seq(summary: str) -> dict[int, str]:

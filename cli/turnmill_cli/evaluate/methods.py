@@ -18,9 +18,9 @@ from turnmill.contract.render import event_text
 from turnmill_cli.evaluate.kept_words import Record, text_of
 
 if TYPE_CHECKING:
+    from turnmill.contract.counters import Counter
     from turnmill_worker.compaction.ledger.selection import Fact
     from turnmill_worker.compaction.plan import SummaryRequest
-    from turnmill_worker.ports.counters import Counter
     from turnmill_worker.ports.models import Summarizer
 
 __all__ = ["METHODS", "Method", "Portions", "Writing", "method", "portions"]

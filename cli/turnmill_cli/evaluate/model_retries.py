@@ -1,4 +1,4 @@
-"""A model that writes for an evaluation: asked again when that may help, else the end of it."""
+"""A summarizer for an evaluation: asked again when that may help, else the end of it."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from turnmill_cli.output import CommandFailed
 from turnmill_worker.errors import SummarizerFailed
 
 if TYPE_CHECKING:
+    from turnmill.contract.counters import Counter
     from turnmill_worker.compaction.plan import SummaryRequest
-    from turnmill_worker.ports.counters import Counter
     from turnmill_worker.ports.models import Summarizer
     from turnmill_worker.ports.values import Summary
     from turnmill_worker.settings import Settings
 
-__all__ = ["Patient", "model_of"]
+__all__ = ["Patient", "summarizer_of"]
 
 RETRIES: Final = 4
 FIRST_WAIT_S = 1.0
@@ -26,7 +26,7 @@ LONGEST_WAIT_S: Final = 30.0
 
 
 class Patient:
-    """The ``Summarizer`` port over a model; nothing but an unusable text is overlooked."""
+    """The ``Summarizer`` port over another; nothing but an unusable text is overlooked."""
 
     def __init__(self, model: Summarizer, close: Callable[[], None]) -> None:
         self._model = model
@@ -56,34 +56,26 @@ class Patient:
         return written
 
 
-def model_of(settings: Settings) -> Patient:
-    """The model a worker with these settings would ask; nothing is sent yet.
+def summarizer_of(name: str, settings: Settings) -> Patient:
+    """The one a worker with these settings would ask first; nothing is sent yet.
 
     Raises:
-        CommandFailed: it cannot be asked: there is no key, or a setting is wrong.
+        CommandFailed: there is none of this name, or it cannot be asked.
     """
     from turnmill.contract.policy import Policy  # noqa: PLC0415
-    from turnmill_worker.summarizers.openai.endpoint import ModelEndpoint, read_key  # noqa: PLC0415
-    from turnmill_worker.summarizers.openai.factory import options_of  # noqa: PLC0415
-    from turnmill_worker.summarizers.openai.prices import load_prices  # noqa: PLC0415
-    from turnmill_worker.summarizers.openai.redaction import load_redactor  # noqa: PLC0415
-    from turnmill_worker.summarizers.openai.summarizer import OpenAiSummarizer  # noqa: PLC0415
+    from turnmill_worker.summarizers.registry import Registry  # noqa: PLC0415
 
     try:
-        key = read_key(settings.model_key, file=settings.model_key_file)
-        endpoint = ModelEndpoint(api_key=key, base_url=settings.model_url)
-        model = OpenAiSummarizer(
-            endpoint,
-            options_of(settings, settings.model, Policy()),
-            redactor=load_redactor(settings.redactor),
-            prices=load_prices(settings.model_prices),
-        )
+        factory = Registry(settings).factory(name)
     except SummarizerFailed as error:
+        raise CommandFailed(str(error)) from None
+    problem = factory.problem()
+    if problem:
         raise CommandFailed(
-            f"--summarizer openai: {error}. It is asked as a worker would: set TURNMILL_MODEL_URL, "
-            "TURNMILL_MODEL and TURNMILL_MODEL_KEY or TURNMILL_MODEL_KEY_FILE"
-        ) from None
-    return Patient(model, endpoint.close)
+            f"--summarizer {name}: {problem}. It is asked as a worker would ask it, with the "
+            "TURNMILL_ settings of this environment"
+        )
+    return Patient(factory.summarizers(Policy(summarizer=name))[0], factory.close)
 
 
 def _wait_s(error: Any, _intervals: Iterator[float], retries: int) -> float:

@@ -78,8 +78,9 @@ class Wanted:
             raise CommandFailed(str(error)) from None
         price = table.of(self.model)
         if price is None:
-            known = ", ".join(sorted({*table.by_model, *table.own}))
-            raise CommandFailed(f"no price for {self.model!r}: known are {known}")
+            raise CommandFailed(
+                f"no price for {self.model!r} in {table.version}: give one with --prices FILE"
+            )
         return price, table.version
 
 

@@ -7,18 +7,16 @@ turns that must stay. Pure; the caller says how tokens are counted.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from turnmill.contract.context import JsonMessage
+from turnmill.contract.counters import CountMessages
 
-__all__ = ["IMAGE_REMOVED", "CountMessages", "shorten"]
+__all__ = ["IMAGE_REMOVED", "shorten"]
 
 IMAGE_REMOVED = "[Image removed to save context]"
 """The text an image gives way to."""
-
-CountMessages = Callable[[Sequence[JsonMessage]], int]
-"""Tokens of a list of messages, or an upper bound; additive."""
 
 _KEEP_HEAD = 0.6
 """Share of the kept characters taken from the front: openings say what a text is."""

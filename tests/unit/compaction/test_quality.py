@@ -332,6 +332,7 @@ GROWING: Mapping[str, Callable[[int], str]] = {
 
 
 @pytest.mark.parametrize("name", GROWING)
+@pytest.mark.slow
 def test_time_grows_about_linearly(name: str) -> None:
     def seconds(size: int) -> float:
         text = GROWING[name](size)
@@ -352,6 +353,7 @@ print(repr(judged(WHOLE[:300])))
 """
 
 
+@pytest.mark.slow
 def test_the_hash_seed_changes_nothing() -> None:
     outputs = {
         subprocess.run(

@@ -13,6 +13,7 @@ from typing import Literal
 
 import structlog
 
+from turnmill.contract.counters import Counter
 from turnmill.contract.errors import Transient, TurnmillError
 from turnmill.contract.outcomes import Outcome
 from turnmill_worker.compaction.ledger.budget import with_facts
@@ -23,7 +24,6 @@ from turnmill_worker.pipeline.draft import Draft
 from turnmill_worker.pipeline.ladder import Ladder, Ports
 from turnmill_worker.pipeline.summarize import Later, Writer
 from turnmill_worker.ports.batches import BatchEndpoint, BatchNotes, RememberedBatch
-from turnmill_worker.ports.counters import Counter
 from turnmill_worker.ports.models import Summarizer
 from turnmill_worker.ports.sessions import Claim
 from turnmill_worker.ports.values import SessionRef

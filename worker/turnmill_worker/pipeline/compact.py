@@ -10,8 +10,10 @@ import random
 from collections.abc import Callable
 from contextlib import suppress
 
+from turnmill.contract.counters import Counters
 from turnmill.contract.errors import Transient
 from turnmill.contract.outcomes import Outcome
+from turnmill.contract.policy import OFFLINE
 from turnmill.contract.results import SummarizationResult
 from turnmill_worker.compaction.snapshot import Snapshot
 from turnmill_worker.pipeline.batch import Batches, BatchWriter, NoBatches
@@ -20,7 +22,6 @@ from turnmill_worker.pipeline.estimate import Estimating
 from turnmill_worker.pipeline.force import Forcing
 from turnmill_worker.pipeline.ladder import Ladder, Ports
 from turnmill_worker.pipeline.summarize import Writer
-from turnmill_worker.ports.counters import Counters
 from turnmill_worker.ports.models import Summarizers, Templates
 from turnmill_worker.ports.queues import Hints, Waiting
 from turnmill_worker.ports.sessions import Sessions
@@ -136,4 +137,4 @@ class Pipeline:
 
 def _is_late(snapshot: Snapshot) -> bool:
     """Whether a model's summaries keep coming too late: a prompt may change with every step."""
-    return snapshot.tried.stale >= MOST_STALE and snapshot.policy.summarizer != "extractive"
+    return snapshot.tried.stale >= MOST_STALE and snapshot.policy.summarizer != OFFLINE

@@ -8,6 +8,7 @@ from functools import lru_cache
 
 from turnmill.contract import jobs
 from turnmill.contract.context import Usage
+from turnmill.contract.counters import Counter
 from turnmill.contract.legality import CallTracker
 from turnmill.contract.outcomes import Outcome
 from turnmill.contract.render import render_head, system_message
@@ -15,7 +16,6 @@ from turnmill_worker.compaction.tally import Tally, exceeded, images, interactio
 from turnmill_worker.pipeline.batch import Batches, NoBatches
 from turnmill_worker.pipeline.decide import Compact, decide
 from turnmill_worker.pipeline.ladder import Ports
-from turnmill_worker.ports.counters import Counter
 from turnmill_worker.ports.values import CountedTurn, SessionRef, Uncounted
 
 __all__ = ["Estimating"]

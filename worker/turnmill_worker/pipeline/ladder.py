@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Protocol
 
 from turnmill.contract import jobs
+from turnmill.contract.counters import Counter, Counters
 from turnmill.contract.errors import Transient
 from turnmill.contract.info import Waits
 from turnmill.contract.outcomes import Outcome
@@ -17,7 +18,6 @@ from turnmill_worker.compaction.strategies.choose import plan as plan_compaction
 from turnmill_worker.errors import SummaryDeferred, SummaryRejected
 from turnmill_worker.pipeline.draft import Draft
 from turnmill_worker.pipeline.summarize import Later
-from turnmill_worker.ports.counters import Counter, Counters
 from turnmill_worker.ports.queues import Hints, Waiting
 from turnmill_worker.ports.sessions import Lease, Sessions
 from turnmill_worker.ports.values import SessionRef

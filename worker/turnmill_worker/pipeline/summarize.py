@@ -7,6 +7,7 @@ from contextlib import nullcontext
 from dataclasses import dataclass, replace
 
 from turnmill.contract.context import JsonMessage
+from turnmill.contract.counters import Counter
 from turnmill.contract.errors import InvalidTemplate, Transient, UnknownTemplate
 from turnmill.contract.render import render_head
 from turnmill.contract.shorten import shorten
@@ -21,7 +22,6 @@ from turnmill_worker.errors import (
     SummaryRejected,
 )
 from turnmill_worker.pipeline.draft import NEAR, Draft, cost_of, scorer_of
-from turnmill_worker.ports.counters import Counter
 from turnmill_worker.ports.models import Summarizer, Summarizers, Templates
 from turnmill_worker.ports.values import Summary
 from turnmill_worker.ports.work_while_waiting import done_while_waiting

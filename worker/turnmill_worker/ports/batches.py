@@ -14,11 +14,11 @@ from typing import Protocol
 from pydantic import BaseModel, ConfigDict, Field
 
 from turnmill.contract.codec import encode_json
+from turnmill.contract.counters import Counter
 from turnmill.contract.names import Seq
 from turnmill.contract.policy import Policy
 from turnmill_worker.compaction.plan import SummaryRequest
 from turnmill_worker.compaction.snapshot import Snapshot
-from turnmill_worker.ports.counters import Counter
 from turnmill_worker.ports.models import Summarizer
 from turnmill_worker.ports.values import SessionRef
 from turnmill_worker.spending import NOTHING, Spent
@@ -33,6 +33,8 @@ class AwaitedSummary(BaseModel):
         batch, file: the endpoint's names for the batch and for the file it was made from.
         nonce: the code of the request's marks.
         model: who was asked.
+        summarizer: the registered name of who asked; older notes have none, and were of the one
+            that took batches then.
         digest: of the request.
         epoch, revision, version, counted_seq: of the session, as it was planned from.
     """
@@ -46,6 +48,7 @@ class AwaitedSummary(BaseModel):
     nonce: str
     model: str
     digest: str
+    summarizer: str = "openai"
     epoch: str = ""
     revision: str = Field(default="", alias="settings")
     version: int = 0

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from turnmill.contract.codec import decode_json
 from turnmill.contract.context import JsonMessage, StoredContext
+from turnmill.contract.counters import Counter, Counters
 from turnmill.contract.errors import NoCheckpoint, SessionBusy, UnknownSession
 from turnmill.contract.images.references import blobs_of
 from turnmill.contract.legality import CallTracker
@@ -15,7 +16,6 @@ from turnmill.contract.render import render_head, system_message
 from turnmill.contract.results import RollbackResult
 from turnmill_worker.compaction.tally import images, interactions
 from turnmill_worker.ports.archive import Archive
-from turnmill_worker.ports.counters import Counter, Counters
 from turnmill_worker.ports.records import ArchivedCompaction, ArchivedTurn
 from turnmill_worker.ports.sessions import States
 from turnmill_worker.ports.values import CountedTurn, Past, PastState, Restored, SessionRef

@@ -4,17 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-import redis
 from pydantic import ValidationError
 
-from turnmill.commands import translate
-from turnmill.contract.keys import session_keys
-from turnmill.contract.scripts import load_script
-from turnmill.transport import run_script
 from turnmill_worker.ports.batches import AwaitedSummary, RememberedBatch
 from turnmill_worker.ports.values import SessionRef
 from turnmill_worker.spending import NOTHING, Spent
-from turnmill_worker.store import lua
+from turnmill_worker.store.scripts import keys_of, run, translated
 
 __all__ = ["RedisBatchNotes"]
 
@@ -60,10 +55,8 @@ class RedisBatchNotes:
 
     def has_orphan(self, ref: SessionRef) -> bool:
         """Whether there is one that a forgotten session of this one's shard awaited."""
-        try:
-            return bool(self._redis.exists(session_keys(ref.namespace, ref.session).abandoned))
-        except redis.RedisError as error:
-            raise translate(error) from error
+        with translated():
+            return bool(self._redis.exists(keys_of(ref).abandoned))
 
     def take_orphan(self, ref: SessionRef) -> AwaitedSummary | None:
         """One that a forgotten session awaited, of the sessions in this one's shard; only once."""
@@ -71,9 +64,7 @@ class RedisBatchNotes:
         return None if note is None else _parsed(note)
 
     def _run(self, name: str, ref: SessionRef, **args: str | bytes | int) -> Any:
-        script = load_script(lua.__name__, name)
-        words = script.call(session_keys(ref.namespace, ref.session), **args)
-        return run_script(self._redis, script, words)
+        return run(self._redis, name, keys_of(ref), **args)
 
 
 def _parsed(note: bytes) -> AwaitedSummary:

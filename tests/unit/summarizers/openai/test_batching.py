@@ -12,16 +12,15 @@ import pytest
 from tests.unit.summarizers.openai.talks import COUNTER, KEY, MODEL, TALK, connected, request, user
 from turnmill.testing import BatchFault, FakeEndpoint, Fault
 from turnmill_worker.compaction.plan import Records
-from turnmill_worker.errors import BatchFailed
-from turnmill_worker.ports.batches import AwaitedSummary
-from turnmill_worker.summarizers.openai import (
+from turnmill_worker.errors import (
+    BatchFailed,
     SummarizerMisconfigured,
     SummarizerUnavailable,
     UnusableSummary,
-    load_prices,
 )
+from turnmill_worker.ports.batches import AwaitedSummary
 from turnmill_worker.summarizers.openai.batches import BatchedAnswer, OpenAiBatches
-from turnmill_worker.summarizers.openai.prices import Price, Prices
+from turnmill_worker.summarizers.openai.prices import Price, Prices, load_prices
 
 WORDS = str(TALK[0]["content"])
 

@@ -10,10 +10,10 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Final
 
+from turnmill.contract.counters import CountText
 from turnmill_worker.compaction.ledger.selection import Fact, beside, ledger, ledger_text
 from turnmill_worker.compaction.plan import Plan, Records, SummaryRequest
 from turnmill_worker.compaction.strategies.rolling import summary_budget
-from turnmill_worker.ports.counters import CountText
 
 __all__ = ["certain_values", "facts_after", "reserve", "shown_beside", "up_to", "with_facts"]
 

@@ -15,6 +15,7 @@ from itertools import accumulate, groupby
 from operator import attrgetter
 from typing import Final
 
+from turnmill.contract.counters import CountText
 from turnmill_worker.compaction.ledger.facts import Fact, merged
 from turnmill_worker.compaction.ledger.mentions import VALUE_AT, Kind
 from turnmill_worker.compaction.quality.fact_coverage import (
@@ -25,7 +26,6 @@ from turnmill_worker.compaction.quality.fact_coverage import (
     SAID_BY_USER,
     USED_IN_CALL,
 )
-from turnmill_worker.ports.counters import CountText
 from turnmill_worker.reading.units import Source, Units
 
 __all__ = ["Fact", "Unstated", "beside", "ledger", "ledger_text"]

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Final, NamedTuple
 
+from turnmill.contract.counters import Counter
 from turnmill.contract.policy import StrategyName
 from turnmill_worker.compaction.plan import Plan
 from turnmill_worker.compaction.snapshot import Snapshot
@@ -16,7 +17,6 @@ from turnmill_worker.compaction.strategies.managed import managed
 from turnmill_worker.compaction.strategies.rolling import rolling, rolling_budget
 from turnmill_worker.compaction.strategies.window import window, window_budget
 from turnmill_worker.compaction.tally import INTERACTIONS
-from turnmill_worker.ports.counters import Counter
 
 __all__ = ["plan"]
 

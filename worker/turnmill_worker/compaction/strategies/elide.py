@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from turnmill.contract.context import Elision, JsonMessage
+from turnmill.contract.counters import Counter
 from turnmill.contract.shorten import shorten
 from turnmill_worker.compaction.cut import groups
 from turnmill_worker.compaction.snapshot import LoggedTurn, Snapshot
-from turnmill_worker.ports.counters import Counter
 
 __all__ = ["elide", "fit_newest"]
 

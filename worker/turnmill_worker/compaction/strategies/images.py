@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from turnmill.contract.context import Elision, JsonMessage
+from turnmill.contract.counters import Counter
 from turnmill_worker.compaction.snapshot import LoggedTurn, Snapshot
 from turnmill_worker.compaction.tally import image_parts
-from turnmill_worker.ports.counters import Counter
 
 __all__ = ["elide_images"]
 

@@ -12,13 +12,13 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from turnmill.contract.context import SummaryEvent
+from turnmill.contract.counters import Counter
 from turnmill.contract.render import event_text
 from turnmill_worker.compaction.cut import Group, choose_cut, groups
 from turnmill_worker.compaction.plan import Plan, Records, SummaryRequest, records_of
 from turnmill_worker.compaction.snapshot import Snapshot
 from turnmill_worker.compaction.strategies.rolling import SHARES, rolling_budget, summary_budget
 from turnmill_worker.compaction.strategies.room_for_text import room_beside
-from turnmill_worker.ports.counters import Counter
 
 __all__ = ["event_tokens", "iterations"]
 

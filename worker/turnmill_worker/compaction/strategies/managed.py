@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from turnmill.contract.context import JsonMessage, Receipt, StoredContext
+from turnmill.contract.counters import Counter
 from turnmill.contract.memories_message import is_memories
 from turnmill.contract.names import Seq
 from turnmill_worker.compaction.cut import Group, groups
@@ -19,7 +20,6 @@ from turnmill_worker.compaction.snapshot import LoggedTurn, Snapshot
 from turnmill_worker.compaction.strategies.rolling import summary_budget
 from turnmill_worker.compaction.strategies.room_for_text import room_beside
 from turnmill_worker.compaction.tally import interactions
-from turnmill_worker.ports.counters import Counter
 
 __all__ = ["for_template", "managed", "runs"]
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from turnmill.contract.counters import Counter
 from turnmill_worker.compaction.cut import Group, groups
 from turnmill_worker.compaction.plan import Plan, SummaryRequest, previous_text, records_of
 from turnmill_worker.compaction.snapshot import Snapshot
 from turnmill_worker.compaction.strategies.iterations import iterations
 from turnmill_worker.compaction.strategies.managed import for_template, runs
 from turnmill_worker.compaction.strategies.rolling import ledger_budget, summary_budget
-from turnmill_worker.ports.counters import Counter
 
 __all__ = ["force"]
 

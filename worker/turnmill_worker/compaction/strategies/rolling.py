@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+from turnmill.contract.counters import Counter
 from turnmill.contract.render import render_head
 from turnmill_worker.compaction.cut import Group, choose_cut, groups
 from turnmill_worker.compaction.plan import Plan, SummaryRequest, previous_text, records_of
 from turnmill_worker.compaction.snapshot import Snapshot
-from turnmill_worker.ports.counters import Counter
 
 __all__ = ["SHARES", "ledger_budget", "rolling", "rolling_budget", "summary_budget"]
 

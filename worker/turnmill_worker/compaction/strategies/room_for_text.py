@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from turnmill.contract.context import PinnedTurn, StoredContext
+from turnmill.contract.counters import Counter
 from turnmill.contract.render import render_head
 from turnmill_worker.compaction.plan import Plan
-from turnmill_worker.ports.counters import Counter
 
 __all__ = ["room_beside"]
 

@@ -8,12 +8,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from turnmill.contract.context import Receipt
+from turnmill.contract.counters import Counter
 from turnmill.contract.render import render_head
 from turnmill_worker.compaction.cut import Group, choose_cut, groups
 from turnmill_worker.compaction.plan import Plan, records_of
 from turnmill_worker.compaction.snapshot import Snapshot
 from turnmill_worker.compaction.strategies.rolling import ledger_budget, summary_budget
-from turnmill_worker.ports.counters import Counter
 
 __all__ = ["window", "window_budget"]
 

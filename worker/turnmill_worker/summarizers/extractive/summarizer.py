@@ -7,8 +7,9 @@ from collections.abc import Set as AbstractSet
 from itertools import groupby
 from typing import Any, Final
 
+from turnmill.contract.counters import Counter, CountText
+from turnmill.contract.policy import OFFLINE
 from turnmill_worker.compaction.plan import SummaryRequest
-from turnmill_worker.ports.counters import Counter, CountText
 from turnmill_worker.ports.values import Summary
 from turnmill_worker.reading.units import (
     GROUP_MARK,
@@ -34,7 +35,7 @@ class ExtractiveSummarizer:
         text = _extract(
             request.records.units, request.previous, request.budget_tokens, counter.count
         )
-        return Summary(text=text, model="extractive")
+        return Summary(text=text, model=OFFLINE)
 
 
 def extract(

@@ -17,10 +17,10 @@ from openai.types import Batch
 from openai.types.chat import ChatCompletion
 from openai.types.responses import Response
 
+from turnmill.contract.counters import Counter
 from turnmill_worker.compaction.plan import SummaryRequest
 from turnmill_worker.errors import BatchFailed, SummarizerMisconfigured, SummarizerUnavailable
 from turnmill_worker.ports.batches import AwaitedSummary, digest
-from turnmill_worker.ports.counters import Counter
 from turnmill_worker.ports.values import Summary
 from turnmill_worker.spending import NOTHING, Spent
 from turnmill_worker.summarizers.openai.answers import Answer, from_chat, from_response, from_usage

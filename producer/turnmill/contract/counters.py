@@ -7,10 +7,13 @@ from typing import Protocol
 
 from turnmill.contract.context import JsonMessage
 
-__all__ = ["CountText", "Counter", "Counters"]
+__all__ = ["CountMessages", "CountText", "Counter", "Counters"]
 
 CountText = Callable[[str], int]
 """Tokens of a text."""
+
+CountMessages = Callable[[Sequence[JsonMessage]], int]
+"""Tokens of a list of messages, without the reply's opening; additive."""
 
 
 class Counter(Protocol):
