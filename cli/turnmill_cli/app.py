@@ -1,46 +1,105 @@
-"""The typer app: every command's module adds itself."""
+"""The typer app: where every command is, and under which heading of the help it stands."""
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Iterator, Mapping
+from importlib import import_module
+from typing import Any, ClassVar
 
 import typer
 from typer.core import TyperGroup
 
 from turnmill.contract.errors import TurnmillError
 from turnmill_cli import INTERRUPTED
-from turnmill_cli.commands import (
-    archive,
-    checkpoints,
-    compact,
-    fake_llm,
-    history,
-    info,
-    memories,
-    parked,
-    policies,
-    push,
-    read,
-    sessions,
-    templates,
-    transcript,
-)
-from turnmill_cli.commands import open_session as open_
-from turnmill_cli.demo import command as demo
-from turnmill_cli.diff import command as diff
-from turnmill_cli.doctor import command as doctor
-from turnmill_cli.evaluate import command as evaluate
-from turnmill_cli.forget import command as forget
-from turnmill_cli.local import command as up
+from turnmill_cli.options import CommandApp
 from turnmill_cli.output import print_error
-from turnmill_cli.replay import command as replay
-from turnmill_cli.visualize import command as visualize
 
-__all__ = ["app"]
+__all__ = ["COMMANDS", "app"]
+
+COMMANDS: Mapping[str, Mapping[str, str]] = {
+    "Run": {
+        "up": "local.command:up",
+        "demo": "demo.command:demo",
+        "replay": "replay.command:replay",
+        "evaluate": "evaluate.command:evaluate_app",
+        "doctor": "doctor.command:doctor",
+        "fake-llm": "commands.fake_llm:fake_llm_app",
+    },
+    "Sessions": {
+        "open": "commands.open_session:open_session",
+        "push": "commands.push:push",
+        "read": "commands.read:read",
+        "sessions": "commands.sessions:sessions",
+        "info": "commands.info:info",
+        "parked": "commands.parked:parked",
+        "retry": "commands.parked:retry",
+        "forget": "forget.command:forget",
+    },
+    "Compact, and go back": {
+        "compact": "commands.compact:compact",
+        "clear": "commands.compact:clear",
+        "checkpoint": "commands.checkpoints:checkpoint",
+        "checkpoints": "commands.checkpoints:checkpoints",
+        "rollback": "commands.checkpoints:rollback",
+    },
+    "Look back": {
+        "transcript": "commands.transcript:transcript",
+        "export": "commands.transcript:export",
+        "history": "commands.history:history",
+        "diff": "diff.command:diff",
+        "visualize": "visualize.command:visualize",
+    },
+    "For a whole namespace": {
+        "ground": "commands.memories:ground",
+        "remember": "commands.memories:remember",
+        "policies": "commands.policies:policies_app",
+        "templates": "commands.templates:templates_app",
+        "archive": "commands.archive:archive_app",
+    },
+}
+"""By heading and name: the module of the command, and its function or its app."""
 
 
-class _Commands(TyperGroup):
+class _LazyCommands(Mapping[str, Any]):
+    """The commands by name. A command's module is imported when the command is looked up.
+
+    `turnmill push` in a loop must not import what `turnmill evaluate` needs.
+    """
+
+    _places: ClassVar = {
+        name: (heading, place)
+        for heading, commands in COMMANDS.items()
+        for name, place in commands.items()
+    }
+
+    def __getitem__(self, name: str) -> Any:
+        heading, place = self._places[name]
+        module, _, attribute = place.partition(":")
+        found = getattr(import_module(f"turnmill_cli.{module}"), attribute)
+        if not isinstance(found, CommandApp):
+            function, found = found, CommandApp()
+            found.command()(function)
+        made: Any = typer.main.get_command(found)
+        made.name, made.rich_help_panel = name, heading
+        return made
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._places)
+
+    def __len__(self) -> int:
+        return len(self._places)
+
+
+class _Root(TyperGroup):
     """Turns what a command raises into one line and an exit code."""
+
+    def __init__(self, **settings: Any) -> None:
+        super().__init__(**settings)
+        self.commands: Any = _LazyCommands()
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        del ctx
+        return list(self.commands)
 
     def invoke(self, ctx: Any) -> Any:
         try:
@@ -54,33 +113,11 @@ class _Commands(TyperGroup):
 
 app = typer.Typer(
     name="turnmill",
-    cls=_Commands,
+    cls=_Root,
     help="Background context compaction for LLM agents, on Redis and Celery.",
     epilog="Start with `turnmill up` in one terminal and `turnmill demo` in another.",
     no_args_is_help=True,
     pretty_exceptions_show_locals=False,  # locals hold conversations
     add_completion=False,
 )
-
-PANELS = {
-    "Run": (up, demo, replay, evaluate, doctor, fake_llm),
-    "Sessions": (open_, push, read, sessions, info, parked, forget),
-    "Compact, and go back": (compact, checkpoints),
-    "Look back": (transcript, history, diff, visualize),
-    "For a whole namespace": (memories, policies, templates, archive),
-}
-"""Under which heading of the help the commands of each module stand."""
-
-
-def _register() -> None:
-    for panel, modules in PANELS.items():
-        commands, groups = len(app.registered_commands), len(app.registered_groups)
-        for module in modules:
-            module.register(app)
-        for command in app.registered_commands[commands:]:
-            command.rich_help_panel = panel
-        for group in app.registered_groups[groups:]:
-            group.rich_help_panel = panel
-
-
-_register()
+app.callback()(lambda: None)  # typer makes no group without it

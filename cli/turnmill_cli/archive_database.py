@@ -1,104 +1,112 @@
-"""The archive's database, opened from here: the one the workers of this machine keep."""
+"""The archive's database, opened from here: the one that the workers of this machine keep."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from turnmill_cli.output import CommandFailed, safe_url
+from turnmill_cli.output import CommandFailed, needing, safe_url
 
 if TYPE_CHECKING:
     from turnmill_worker.archive import SqlArchive
 
-__all__ = [
-    "UP_DATA_DIR",
-    "ArchiveUrl",
-    "DataDir",
-    "archive_file",
-    "archive_url",
-    "open_archive",
-    "shown_url",
-]
+__all__ = ["UP_DATA_DIR", "ArchiveDatabase"]
 
 UP_DATA_DIR = Path("turnmill-data")
 """Where `turnmill up` keeps everything, unless told otherwise."""
 
-ArchiveUrl = Annotated[
-    str,
-    typer.Option(
-        "--archive-url",
-        metavar="URL",
-        envvar="TURNMILL_ARCHIVE_URL",
-        help="The archive's database, as the workers have it.",
-        show_default=False,
-    ),
-]
-DataDir = Annotated[
-    Path | None,
-    typer.Option(
-        "--data-dir",
-        metavar="DIR",
-        envvar="TURNMILL_DATA_DIR",
-        help="Where the archive is when there is no URL; turnmill-data if that is here.",
-        show_default=False,
-    ),
-]
 
+@dataclass(frozen=True, slots=True)
+class ArchiveDatabase:
+    """Where the archive is; also the options that say so."""
 
-def archive_url(given: str, data_dir: Path | None) -> str:
-    """The archive's URL by the workers' own rules; ``""`` when they keep none.
+    archive_url: Annotated[
+        str,
+        typer.Option(
+            "--archive-url",
+            metavar="URL",
+            envvar="TURNMILL_ARCHIVE_URL",
+            help="The archive's database, as it is set for the workers.",
+            show_default=False,
+            rich_help_panel="Archive",
+        ),
+    ] = ""
+    data_dir: Annotated[
+        Path | None,
+        typer.Option(
+            "--data-dir",
+            metavar="DIR",
+            envvar="TURNMILL_DATA_DIR",
+            help="The folder of the archive, if it has no URL; turnmill-data if it exists here.",
+            show_default=False,
+            rich_help_panel="Archive",
+        ),
+    ] = None
 
-    Raises:
-        CommandFailed: the workers' packages are not installed here.
-    """
-    try:
-        from turnmill_worker.settings import Settings  # noqa: PLC0415
-    except ImportError as error:
-        raise CommandFailed(
-            f"the archive needs more packages ({error.name}): pip install 'turnmill[worker]'"
-        ) from None
-    usual: Path = Settings.model_fields["data_dir"].default
-    here = UP_DATA_DIR if (UP_DATA_DIR / "archive.db").exists() else usual
-    # Not validated: a setting of the workers that is wrong here must not stop this command.
-    return Settings.model_construct(archive_url=given, data_dir=data_dir or here).archive
+    @property
+    def url(self) -> str:
+        """The archive's URL by the workers' own rules; ``""`` if they keep no archive.
 
+        Raises:
+            CommandFailed: the workers' packages are not installed here.
+        """
+        with needing("worker"):
+            from turnmill_worker.settings import Settings  # noqa: PLC0415 - needs the extra worker
+        usual: Path = Settings.model_fields["data_dir"].default
+        here = UP_DATA_DIR if (UP_DATA_DIR / "archive.db").exists() else usual
+        # Not validated: a setting of the workers that is wrong here must not stop this command.
+        folder = self.data_dir or here
+        return Settings.model_construct(archive_url=self.archive_url, data_dir=folder).archive
 
-def archive_file(url: str) -> Path | None:
-    """The file of a SQLite archive, or None for another database."""
-    scheme, _, path = url.partition(":///")
-    return Path(path.partition("?")[0]) if scheme == "sqlite" else None
+    @property
+    def file(self) -> Path | None:
+        """The file of a SQLite archive, or None for another database."""
+        scheme, _, path = self.url.partition(":///")
+        return Path(path.partition("?")[0]) if scheme == "sqlite" else None
 
+    @property
+    def is_absent(self) -> bool:
+        """Whether it is a file that does not exist."""
+        file = self.file
+        return file is not None and not file.exists()
 
-def shown_url(url: str) -> str:
-    """The archive's place for a person, without a password."""
-    file = archive_file(url)
-    return str(file) if file else safe_url(url)
+    @property
+    def bytes_on_disk(self) -> int | None:
+        """With what SQLite has not moved into the file yet; None for another database."""
+        file = self.file
+        if file is None:
+            return None
+        log = file.with_name(f"{file.name}-wal")
+        return sum(each.stat().st_size for each in (file, log) if each.exists())
 
+    def __str__(self) -> str:
+        """Where it is, for a person, without a password."""
+        return str(self.file or safe_url(self.url))
 
-@contextmanager
-def open_archive(url: str) -> Iterator[SqlArchive]:
-    """The archive that is there; closed after the block. Makes none.
+    @contextmanager
+    def open(self) -> Iterator[SqlArchive]:
+        """The archive that is there; closed after the block. Makes none.
 
-    Raises:
-        CommandFailed: there is none.
-        ArchiveUnavailable, ArchiveFailed, ArchiveTooNew, InvalidArchiveUrl: it cannot be used.
-    """
-    if not url:
-        raise CommandFailed("the archive is turned off: TURNMILL_ARCHIVE_URL=none")
-    file = archive_file(url)
-    if file is not None and not file.exists():
-        raise CommandFailed(
-            f"no archive at {file}: name the workers' --data-dir or --archive-url; "
-            "they make it with their first compaction"
-        )
-    from turnmill_worker.archive import SqlArchive  # noqa: PLC0415
+        Raises:
+            CommandFailed: there is no archive.
+            ArchiveUnavailable, ArchiveFailed, ArchiveTooNew, InvalidArchiveUrl: it cannot be used.
+        """
+        if not self.url:
+            raise CommandFailed("the archive is turned off: TURNMILL_ARCHIVE_URL=none")
+        if self.is_absent:
+            raise CommandFailed(
+                f"no archive at {self.file}: give --data-dir or --archive-url as it is set for the "
+                "workers; they make the archive with their first compaction"
+            )
+        from turnmill_worker.archive import SqlArchive  # noqa: PLC0415 - needs the extra worker
 
-    archive = SqlArchive.open(url)
-    try:
-        yield archive
-    finally:
-        archive.close()
+        archive = SqlArchive.open(self.url)
+        try:
+            yield archive
+        finally:
+            archive.close()

@@ -1,10 +1,9 @@
-"""Looking at the Celery broker: who answers, what they consume, how much waits."""
+"""A look at the Celery broker: who answers, what they consume, how much waits."""
 
 from __future__ import annotations
 
 from collections.abc import Collection
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
 from turnmill.contract import jobs
 from turnmill.wake import hint_app
@@ -43,7 +42,12 @@ class BrokerView:
         return {node for reply in replies or () for node in reply}
 
     def close(self) -> None:
-        """Let go of the connection."""
+        """Let go of everything."""
+        self.disconnect()
+        self._app.close()
+
+    def disconnect(self) -> None:
+        """Let go of the connection; the next call makes a new one."""
         connection, self._connection, self._channel = self._connection, None, None
         if connection is not None:
             connection.release()
@@ -63,15 +67,3 @@ class BrokerView:
             if not getattr(self._channel, "is_open", True):  # AMQP closes it, Redis does not
                 self._channel = None
             return 0
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()
-        self._app.close()

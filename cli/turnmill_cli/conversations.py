@@ -1,4 +1,4 @@
-"""Conversations from JSONL files: checked when they are loaded, so that a replay cannot stumble."""
+"""Conversations from JSONL files, checked when they are loaded: a replay can rely on them."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from turnmill.contract.errors import InvalidTurn
 from turnmill.contract.turns import encode_turn, to_turn
 from turnmill.turn_builders import image_url
 
-__all__ = ["BadInput", "Conversation", "load", "shape"]
+__all__ = ["BadInput", "Conversation", "json_lines", "load", "shape"]
 
 _NOT_IN_NAMES = re.compile(r"[^A-Za-z0-9._-]+")
 _NAME_CHARACTERS = 100
@@ -53,7 +53,7 @@ def load(paths: Iterable[Path]) -> Iterator[Conversation]:
         BadInput: names the file, the line, and what is wrong there.
     """
     for path in paths:
-        for line, text in _lines(path):
+        for line, text in json_lines(path):
             try:
                 yield _conversation(text, default_name=f"line-{line}", folder=path.parent)
             except ValueError as error:
@@ -77,7 +77,12 @@ def shape(
     ]
 
 
-def _lines(path: Path) -> Iterator[tuple[int, str]]:
+def json_lines(path: Path) -> Iterator[tuple[int, str]]:
+    """The file's lines that are not blank, with their numbers; ``.gz`` is unpacked.
+
+    Raises:
+        BadInput: names the file, and the line if it is one line's fault.
+    """
     line = 0
     try:
         with gzip.open(path, "rb") if path.suffix == ".gz" else path.open("rb") as file:

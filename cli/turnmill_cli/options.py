@@ -1,76 +1,96 @@
-"""The options all commands share, and the connections they stand for."""
+"""The options that commands share, and the connections they stand for.
+
+A parameter of a command whose type is a dataclass of options, such as `Connection`, stands for all
+of its fields: `CommandApp` shows them one by one on the command line, and gives the command the
+object.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import inspect
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Any
+from dataclasses import MISSING, dataclass, fields, is_dataclass
+from functools import wraps
+from typing import Annotated, Any, get_type_hints
 
+import redis
 import typer
+from redis.connection import parse_url
 
-if TYPE_CHECKING:
-    from turnmill._sync.client import ContextClient
-    from turnmill.contract.names import Namespace
+from turnmill._sync.client import ContextClient
+from turnmill.contract.names import Namespace, namespace
+from turnmill.transport import connection_options, translate
+from turnmill.wake import SilentWaker
+from turnmill_cli.redis_view import RedisView
 
 __all__ = [
-    "DEFAULT_REDIS_URL",
     "BrokerUrl",
+    "CommandApp",
+    "Connection",
     "JsonFlag",
+    "Limit",
     "NamespaceName",
-    "RedisUrl",
     "SessionName",
-    "Target",
     "Timeout",
     "Yes",
-    "check_redis_url",
 ]
 
-DEFAULT_REDIS_URL = "redis://localhost:6379/0"
 TIMEOUT_S = 5.0
+PANEL = "Connection"
 
-RedisUrl = Annotated[
-    str,
-    typer.Option(
-        "--redis-url", metavar="URL", envvar="TURNMILL_REDIS_URL", help="The state store."
-    ),
-]
 BrokerUrl = Annotated[
     str,
     typer.Option(
         "--broker-url",
         metavar="URL",
         envvar="TURNMILL_BROKER_URL",
-        help="The Celery broker; the state store's Redis when not given.",
+        help="The Celery broker, if it is not the Redis of the sessions.",
         show_default=False,
+        rich_help_panel=PANEL,
     ),
 ]
 NamespaceName = Annotated[
     str,
     typer.Option(
-        "--namespace", metavar="NAME", envvar="TURNMILL_NAMESPACE", help="Whose sessions."
+        "--namespace",
+        metavar="NAME",
+        envvar="TURNMILL_NAMESPACE",
+        help="The namespace of the sessions.",
+        rich_help_panel=PANEL,
     ),
 ]
 JsonFlag = Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")]
-SessionName = Annotated[str, typer.Argument(metavar="SESSION", help="The session's name.")]
-Timeout = Annotated[
-    float,
-    typer.Option("--timeout", min=0, metavar="SECONDS", help="Longest wait for a worker."),
+SessionName = Annotated[
+    str, typer.Argument(metavar="SESSION", help="The session's name.", show_default=False)
 ]
-Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
+Timeout = Annotated[
+    float, typer.Option("--timeout", min=0, metavar="SECONDS", help="Longest wait for a worker.")
+]
+Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask for confirmation.")]
+Limit = Annotated[int, typer.Option(min=0, help="List at most this many. 0 lists all.")]
 
 
 @dataclass(frozen=True, slots=True)
-class Target:
-    """Where a command works.
+class Connection:
+    """The sessions a command works on, and how it reaches them; also the options that say so.
 
     Attributes:
-        broker_url: empty when it is the state store.
+        broker_url: empty when the broker is the Redis of the sessions.
     """
 
-    redis_url: str
-    broker_url: str
-    namespace: str
+    redis_url: Annotated[
+        str,
+        typer.Option(
+            "--redis-url",
+            metavar="URL",
+            envvar="TURNMILL_REDIS_URL",
+            help="The Redis that holds the sessions.",
+            rich_help_panel=PANEL,
+        ),
+    ] = "redis://localhost:6379/0"
+    broker_url: BrokerUrl = ""
+    namespace: NamespaceName = "default"
 
     @property
     def broker(self) -> str:
@@ -79,10 +99,7 @@ class Target:
 
     def client(self, *, hints: bool = False) -> ContextClient:
         """A client of these sessions; one that only looks publishes no hints."""
-        from turnmill._sync.client import ContextClient  # noqa: PLC0415
-        from turnmill.wake import SilentWaker  # noqa: PLC0415
-
-        check_redis_url(self.redis_url)
+        self.check()
         return ContextClient(
             self.redis_url,
             namespace=self.namespace,
@@ -90,42 +107,83 @@ class Target:
             timeout_s=TIMEOUT_S,
         )
 
-    def checked_namespace(self) -> Namespace:
-        """The namespace's name.
-
-        Raises:
-            InvalidName: it is not one.
-        """
-        from turnmill.contract.names import namespace  # noqa: PLC0415
-
-        return namespace(self.namespace)
-
     @contextmanager
-    def redis(self) -> Iterator[Any]:
-        """A plain Redis client; what it raises is translated to turnmill's errors."""
-        import redis  # noqa: PLC0415
-
-        from turnmill.transport import connection_options, translate  # noqa: PLC0415
-
-        check_redis_url(self.redis_url)
+    def redis(self) -> Iterator[RedisView]:
+        """A view of the namespace's keys; what Redis raises is translated to turnmill's errors."""
+        name = self.check()
         try:
             with redis.Redis.from_url(self.redis_url, **connection_options(TIMEOUT_S)) as client:
-                yield client
+                yield RedisView(client, name)
         except redis.RedisError as error:
             raise translate(error) from error
 
+    def check(self) -> Namespace:
+        """The namespace's name, when it and the URL are valid.
 
-def check_redis_url(url: str) -> None:
-    """Refuse what is no Redis URL, without repeating it.
+        Raises:
+            InvalidName: the namespace's name is not valid.
+            typer.BadParameter: this is not a URL of a Redis; the message does not repeat it.
+        """
+        try:
+            parse_url(self.redis_url)  # type: ignore[no-untyped-call]
+        except ValueError:
+            raise typer.BadParameter(
+                "must be redis://host:port/db, rediss://… or unix://…", param_hint="--redis-url"
+            ) from None
+        return namespace(self.namespace)
 
-    Raises:
-        typer.BadParameter: exit code 2.
-    """
-    from redis.connection import parse_url  # noqa: PLC0415
 
-    try:
-        parse_url(url)  # type: ignore[no-untyped-call]
-    except ValueError:
-        raise typer.BadParameter(
-            "must be redis://host:port/db, rediss://… or unix://…", param_hint="--redis-url"
-        ) from None
+class CommandApp(typer.Typer):
+    """A typer app whose commands may take objects that stand for several options."""
+
+    def __init__(self, **settings: Any) -> None:
+        super().__init__(add_completion=False, **settings)
+
+    def command(self, *args: Any, **kwargs: Any) -> Callable[[Any], Any]:
+        """As typer's; gives back the command as it was written."""
+        add = super().command(*args, **kwargs)
+
+        def register(command: Callable[..., None]) -> Callable[..., None]:
+            add(_with_single_options(command))
+            return command
+
+        return register
+
+
+def _with_single_options(command: Callable[..., None]) -> Callable[..., None]:
+    """The command with every dataclass among its parameters replaced by the dataclass's fields."""
+    written = inspect.signature(command, eval_str=True).parameters.values()
+    groups: dict[str, Any] = {p.name: p.annotation for p in written if is_dataclass(p.annotation)}
+    # The options that a command shares with others come last in its help.
+    parameters = [parameter for parameter in written if parameter.name not in groups]
+    for group in groups.values():
+        parameters += _fields(group)
+
+    @wraps(command)
+    def run(**given: Any) -> None:
+        for name, group in groups.items():
+            given[name] = group(**{field.name: given.pop(field.name) for field in fields(group)})
+        command(**given)
+
+    del run.__wrapped__  # typer would look there for parameters
+    # As the help shows it: typer would keep the line breaks.
+    paragraphs = inspect.cleandoc(command.__doc__ or "").split("\n\n")
+    run.__doc__ = "\n\n".join(" ".join(paragraph.split()) for paragraph in paragraphs)
+    run.__annotations__ = {each.name: each.annotation for each in parameters}
+    run.__signature__ = inspect.Signature(  # type: ignore[attr-defined]
+        [each.replace(kind=inspect.Parameter.KEYWORD_ONLY) for each in parameters]
+    )
+    return run
+
+
+def _fields(group: Any) -> list[inspect.Parameter]:
+    types = get_type_hints(group, include_extras=True)
+    return [
+        inspect.Parameter(
+            field.name,
+            inspect.Parameter.KEYWORD_ONLY,
+            default=inspect.Parameter.empty if field.default is MISSING else field.default,
+            annotation=types[field.name],
+        )
+        for field in fields(group)
+    ]

@@ -5,29 +5,40 @@ from __future__ import annotations
 import json
 import re
 import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from datetime import UTC, datetime
-from functools import cache
-from typing import TYPE_CHECKING, Any
+from functools import cache, partial
+from typing import Any
+
+import typer
+from rich.console import Console
+from rich.progress import MofNCompleteColumn, Progress, TimeElapsedColumn
+from rich.table import Column, Table
 
 from turnmill.contract.errors import TurnmillError
-
-if TYPE_CHECKING:
-    from rich.console import Console
 
 __all__ = [
     "CommandFailed",
     "clean",
     "confirm",
     "count",
+    "field_table",
+    "needing",
+    "number_column",
+    "plain_table",
     "print_error",
     "print_json",
     "print_line",
     "print_note",
+    "print_table",
     "print_text",
+    "progress",
     "safe_url",
     "stderr",
     "stdout",
     "when",
+    "word_column",
 ]
 
 # C0 and C1 controls but tab and newline: an escape sequence in a message must not drive a terminal.
@@ -41,28 +52,24 @@ class CommandFailed(TurnmillError):
 @cache
 def stdout() -> Console:
     """The console results go to."""
-    from rich.console import Console  # noqa: PLC0415 - `--json` needs none
-
     return Console(highlight=False, soft_wrap=False)
 
 
 @cache
 def stderr() -> Console:
     """The console everything else goes to."""
-    from rich.console import Console  # noqa: PLC0415
-
     return Console(stderr=True, highlight=False)
 
 
 def print_error(error: TurnmillError, *, where: str = "") -> None:
-    """Print one red line: where, the error's type, and its message."""
+    """Print an error in red: where, its type, and its message."""
     kind = "" if isinstance(error, CommandFailed) else f"{type(error).__name__}: "
-    stderr().print(clean(f"{where}{kind}{error}"), style="red", markup=False, soft_wrap=True)
+    _print(stderr(), f"{where}{kind}{error}", "red")
 
 
 def print_note(text: str) -> None:
     """Print one line on stderr."""
-    stderr().print(clean(text), style="dim", markup=False, soft_wrap=True)
+    _print(stderr(), text, "dim")
 
 
 def print_json(value: Any) -> None:
@@ -79,7 +86,39 @@ def print_json(value: Any) -> None:
 
 def print_line(text: str, style: str = "") -> None:
     """Print one line of a result."""
-    stdout().print(clean(text), style=style or None, markup=False, soft_wrap=True)
+    _print(stdout(), text, style)
+
+
+def _print(console: Console, text: str, style: str) -> None:
+    # For a person, lines end between words; for a program, a line is a line.
+    soft_wrap = not console.is_terminal
+    console.print(clean(text), style=style or None, markup=False, soft_wrap=soft_wrap)
+
+
+def plain_table(*columns: Column | str) -> Table:
+    """An empty table without lines; a column given by its name alone folds long words."""
+    found = [Column(each, overflow="fold") if isinstance(each, str) else each for each in columns]
+    return Table(*found, box=None, header_style="bold", pad_edge=False)
+
+
+def field_table() -> Table:
+    """An empty table for names and their values."""
+    return Table.grid(Column(no_wrap=True), Column(overflow="fold"), padding=(0, 2))
+
+
+def number_column(name: str) -> Column:
+    """A column of numbers, which stay on one line."""
+    return Column(name, justify="right", no_wrap=True)
+
+
+def word_column(name: str) -> Column:
+    """A column of short words or times, which stay on one line."""
+    return Column(name, no_wrap=True)
+
+
+def print_table(table: Table) -> None:
+    """Print a table whose cells are no markup."""
+    stdout().print(table, markup=False)
 
 
 def print_text(text: str) -> None:
@@ -92,15 +131,43 @@ def print_text(text: str) -> None:
     sys.stdout.flush()
 
 
+@contextmanager
+def needing(extra: str) -> Iterator[None]:
+    """For imports that need an extra.
+
+    Raises:
+        CommandFailed: a package is not installed; says what to install.
+    """
+    try:
+        yield
+    except ModuleNotFoundError as error:
+        raise CommandFailed(
+            f"this needs more packages ({error.name}): pip install 'turnmill[{extra}]'"
+        ) from None
+
+
+@contextmanager
+def progress(what: str, total: int) -> Iterator[Callable[[int], object]]:
+    """A bar on stderr if that is a terminal; the caller tells it how many steps were taken."""
+    with Progress(
+        *Progress.get_default_columns()[:3],
+        MofNCompleteColumn(),
+        TimeElapsedColumn(),
+        console=stderr(),
+        disable=not sys.stderr.isatty(),
+        transient=True,
+    ) as bar:
+        task = bar.add_task(what, total=total)
+        yield partial(bar.advance, task)
+
+
 def confirm(question: str, *, yes: bool) -> None:
-    """Go on only when a person says so, or has said so by ``--yes``.
+    """Go on only if a person agrees, or has agreed with ``--yes``.
 
     Raises:
         CommandFailed: nobody is there to answer.
         typer.Abort: the answer was no.
     """
-    import typer  # noqa: PLC0415
-
     if yes:
         return
     try:
@@ -109,7 +176,7 @@ def confirm(question: str, *, yes: bool) -> None:
     except typer.Abort:  # Ctrl-C, or nothing left to read
         if sys.stdin.isatty():
             raise
-        raise CommandFailed("nothing was done: say --yes where nobody can be asked") from None
+        raise CommandFailed("nothing was done: add --yes where nobody can answer") from None
     if not agreed:
         raise typer.Abort
 

@@ -1,4 +1,4 @@
-"""The options a policy is put together from, for every command that takes one."""
+"""The options a policy is made from, for every command that takes one."""
 
 from __future__ import annotations
 
@@ -7,25 +7,13 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
-from turnmill_cli.output import CommandFailed
+from turnmill.contract.policy import Policy
 
-if TYPE_CHECKING:
-    from turnmill.contract.policy import Policy
-
-__all__ = [
-    "Fields",
-    "MaxTokens",
-    "PolicyNameOrFile",
-    "PolicyOptions",
-    "Preset",
-    "PresetName",
-    "no_names",
-    "text_of",
-]
+__all__ = ["PolicyOptions", "Preset", "text_of"]
 
 
 class Preset(StrEnum):
@@ -38,37 +26,40 @@ class Preset(StrEnum):
     ITERATIONS = "iterations"
 
 
-PolicyNameOrFile = Annotated[
-    str,
-    typer.Option(
-        "--policy",
-        metavar="NAME|FILE",
-        help="One of the namespace's by name, or a JSON file: a path with a / or ending in .json.",
-        show_default=False,
-    ),
-]
-PresetName = Annotated[
-    Preset | None, typer.Option("--preset", help="A ready-made policy to begin with.")
-]
-MaxTokens = Annotated[
-    int | None, typer.Option("--max-tokens", help="The hard limit; the rest of the policy stays.")
-]
-Fields = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--set", metavar="FIELD=VALUE", help="Any field of the policy, VALUE as JSON; repeatable."
-    ),
-]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class PolicyOptions:
-    """What was given on the command line."""
+    """What was given on the command line, and the options themselves."""
 
-    policy: str = ""
-    preset: Preset | None = None
-    max_tokens: int | None = None
-    fields: tuple[str, ...] = ()
+    policy: Annotated[
+        str,
+        typer.Option(
+            "--policy",
+            metavar="NAME|FILE",
+            help="A policy of the namespace by name, or a JSON file: a path that contains a / or "
+            "ends in .json.",
+            show_default=False,
+        ),
+    ] = ""
+    preset: Annotated[
+        Preset | None,
+        typer.Option(
+            "--preset",
+            metavar="NAME",
+            help=f"Start from a ready-made policy: {', '.join(Preset)}.",
+        ),
+    ] = None
+    max_tokens: Annotated[
+        int | None,
+        typer.Option("--max-tokens", help="The hard limit. The rest of the policy stays."),
+    ] = None
+    fields: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--set",
+            metavar="FIELD=VALUE",
+            help="Set one field of the policy; VALUE is JSON. Can be given several times.",
+        ),
+    ] = None
 
     def __post_init__(self) -> None:
         if self.policy and self.preset:
@@ -76,29 +67,27 @@ class PolicyOptions:
 
     @property
     def given(self) -> bool:
-        """Whether any was."""
+        """Whether any option was."""
         return bool(self.policy or self.preset or self.overrides)
 
     @property
     def name(self) -> str:
-        """The namespace's policy to be followed; ``""`` when the options make one of their own."""
+        """The policy of the namespace to follow; ``""`` if the options make one of their own."""
         return "" if self.overrides or _is_file(self.policy) else self.policy
 
     @property
     def overrides(self) -> dict[str, Any]:
         """Single fields, by name."""
-        found = dict(map(_field, self.fields))
+        found = dict(map(_field, self.fields or ()))
         return found if self.max_tokens is None else {**found, "max_tokens": self.max_tokens}
 
     def build(self, present: Callable[[], Policy], named: Callable[[str], Policy]) -> Policy:
-        """The policy they make of what is there.
+        """The policy that the options make of the present one, or of one by name.
 
         Raises:
             InvalidPolicy: names the field.
-            UnknownPolicy: the namespace has none of this name.
+            UnknownPolicy: the namespace has no policy of this name.
         """
-        from turnmill.contract.policy import Policy  # noqa: PLC0415
-
         if self.preset:
             preset: Policy = getattr(Policy, self.preset.value)(**self.overrides)
             return preset
@@ -134,12 +123,3 @@ def text_of(path: Path, option: str) -> str:
     except (OSError, UnicodeDecodeError) as error:
         reason = getattr(error, "strerror", None) or "not UTF-8 text"
         raise typer.BadParameter(f"{path}: {reason}", param_hint=option) from None
-
-
-def no_names(name: str) -> Policy:
-    """For commands without a namespace to look a name up in.
-
-    Raises:
-        CommandFailed: always.
-    """
-    raise CommandFailed(f"--policy {name}: not a file here: give a path with a / or one in .json")

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
 import sys
 from pathlib import Path
-from typing import NamedTuple, Self
+from typing import Any, NamedTuple, Self
 
 import psutil
 
@@ -25,6 +26,11 @@ class Ran(NamedTuple):
     exit_code: int
     stdout: str
     stderr: str
+
+    @property
+    def json(self) -> Any:
+        """What it printed, as JSON."""
+        return json.loads(self.stdout)
 
 
 def ended(family: list[psutil.Process]) -> bool:

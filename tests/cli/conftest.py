@@ -14,6 +14,7 @@ from tests.cli.commands import Ran
 from tests.processes import WorkerProcess, emptied
 from turnmill.embedded_redis import EmbeddedRedis
 from turnmill_cli.app import app
+from turnmill_cli.doctor import broker_checks
 from turnmill_cli.output import stderr, stdout
 
 
@@ -22,6 +23,12 @@ def _new_consoles() -> None:
     """A process prints to one console, as wide as COLUMNS said at first; tests differ in it."""
     stdout.cache_clear()
     stderr.cache_clear()
+
+
+@pytest.fixture(autouse=True)
+def _impatient_doctor(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The doctor does not wait long for workers that are not there."""
+    monkeypatch.setattr(broker_checks, "TIMEOUT_S", 0.3)
 
 
 @pytest.fixture

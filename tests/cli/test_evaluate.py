@@ -6,26 +6,22 @@ import gzip
 import json
 import sys
 from collections.abc import Callable, Iterator
+from functools import partial
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import pytest
-import typer
-from typer.testing import CliRunner
 
 from tests.cli.commands import Ran
 from tests.entry_points import install
 from tests.realdata import DATA_DIR, requires_data
 from turnmill.testing import FakeEndpoint, Fault
-from turnmill_cli.app import _Commands
-from turnmill_cli.evaluate import command as evaluate
-from turnmill_cli.evaluate import kept_words as wording
-from turnmill_cli.evaluate import model_retries as asking
+from turnmill_cli.evaluate import kept_words, summarizers
 from turnmill_cli.evaluate.economy import economy
 from turnmill_cli.evaluate.entities import VALUES
 from turnmill_cli.evaluate.kept_words import kept_by_seq, stems
-from turnmill_cli.evaluate.methods import METHODS, Writing, method, portions
+from turnmill_cli.evaluate.methods import METHODS, MeteredSummarizer, method, portions
 from turnmill_cli.evaluate.metrics import (
     chat_means,
     halves,
@@ -54,8 +50,8 @@ TALK = [
 ]
 
 
-def writing() -> Writing:
-    return Writing(ExtractiveSummarizer(), counter)
+def metered() -> MeteredSummarizer:
+    return MeteredSummarizer(ExtractiveSummarizer(), counter)
 
 
 def chat_of(turns: int) -> list[dict[str, Any]]:
@@ -70,18 +66,10 @@ def chat_of(turns: int) -> list[dict[str, Any]]:
 
 
 @pytest.fixture
-def run(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Ran]:
-    """Runs the command in this process, as wide as a plain terminal."""
+def run(turnmill: Callable[..., Ran], monkeypatch: pytest.MonkeyPatch) -> Callable[..., Ran]:
+    """Runs the command, as wide as a plain terminal."""
     monkeypatch.setenv("COLUMNS", "80")
-    app = typer.Typer(cls=_Commands)
-    app.callback()(lambda: None)
-    evaluate.register(app)
-
-    def invoke(*words: str) -> Ran:
-        result = CliRunner().invoke(app, ["evaluate", *words], catch_exceptions=False)
-        return Ran(result.exit_code, result.stdout, result.stderr)
-
-    return invoke
+    return partial(turnmill, "evaluate")
 
 
 @pytest.fixture
@@ -182,7 +170,9 @@ def test_no_method_exceeds_its_budget(name: str, ledger: float) -> None:
     parts = portions(list(enumerate(chat_of(60), 1)), 4, counter.count)
 
     for budget in (0, 7, 60, 300, 5_000):
-        text = method(name, Writing(ExtractiveSummarizer(), counter, ledger))(parts, budget)
+        text = method(name, MeteredSummarizer(ExtractiveSummarizer(), counter, ledger))(
+            parts, budget
+        )
         assert counter.count(text) <= budget
 
 
@@ -200,7 +190,7 @@ def test_the_baselines_score_what_they_always_did() -> None:
     assert DATA_DIR is not None
     tau = load(DATA_DIR / "tau.jsonl.gz")
 
-    found = survival(tau, method("window", writing()), 0.2, counter.count)
+    found = survival(tau, method("window", metered()), 0.2, counter.count)
 
     assert {name: str(mean) for name, mean in found.items()} == {
         "FUR": "0.465",
@@ -233,7 +223,7 @@ def test_every_planted_fact_is_unique_and_none_tears_a_call_from_its_result(kind
 
 
 def test_with_the_whole_budget_every_planted_fact_survives() -> None:
-    found = probe(list(enumerate(chat_of(80))), method("extract", writing()), 2.0, counter.count)
+    found = probe(list(enumerate(chat_of(80))), method("extract", metered()), 2.0, counter.count)
 
     assert {mean.value for mean in found.associated.values()} == {1.0}
     assert list(found.by_compactions) == list(range(1, 11))
@@ -242,7 +232,7 @@ def test_with_the_whole_budget_every_planted_fact_survives() -> None:
 def test_a_window_keeps_the_newest_planted_facts_only() -> None:
     found = probe(
         list(enumerate(chat_of(200))),
-        method("window", writing()),
+        method("window", metered()),
         0.3,
         counter.count,
         kinds=["id"],
@@ -259,7 +249,7 @@ def test_where_nothing_is_compacted_nothing_is_saved() -> None:
     messages = chat_of(4)
     size = [4 + counter.count(m["role"]) - 1 + counter.count(m["content"]) for m in messages]
 
-    found = economy([("", messages)], "rolling", 8192, writing(), PRICE)
+    found = economy([("", messages)], "rolling", 8192, metered(), PRICE)
 
     assert (found.calls, found.compactions, found.saved) == (2, 0, 0.0)
     assert found.tokens == found.full_tokens == size[0] + sum(size[:3])
@@ -268,7 +258,7 @@ def test_where_nothing_is_compacted_nothing_is_saved() -> None:
 
 @pytest.mark.parametrize("strategy", ["rolling", "iterations", "window"])
 def test_compaction_saves_tokens_and_a_cache_saves_money(strategy: str) -> None:
-    found = economy([("Be kind.", chat_of(400))], strategy, 2500, writing(), PRICE)
+    found = economy([("Be kind.", chat_of(400))], strategy, 2500, metered(), PRICE)
 
     assert found.compactions > 0
     assert 0.5 < found.saved < 1
@@ -294,7 +284,7 @@ def test_json_has_every_number_with_its_size(
 ) -> None:
     done = run(str(talks), str(asked), "--json", "--strategies", "rolling", "window")
 
-    found = json.loads(done.stdout)
+    found = done.json
     assert set(found) == {
         *("format", "summarizer", "ledger", "rounds", "basis", "budgets", "survival", "probes"),
         *("economy", "requests", "refused", "cost_usd", "unpriced"),
@@ -318,8 +308,8 @@ def test_several_values_may_follow_an_option_before_and_after_the_files(
     before = run("--budget", "0.1", "0.3", "--strategies", "window", *quick, str(talks))
     after = run(str(talks), *quick, "--strategies", "window", "--budget", "0.1", "0.3")
 
-    assert json.loads(before.stdout) == json.loads(after.stdout)
-    assert json.loads(after.stdout)["budgets"] == [0.1, 0.3]
+    assert before.json == after.json
+    assert after.json["budgets"] == [0.1, 0.3]
 
 
 @pytest.mark.parametrize(("name", "start"), [("p.png", b"\x89PNG"), ("p.svg", b"<?xml")])
@@ -349,7 +339,7 @@ def test_without_snowball_stems_it_says_what_to_install(
     run: Callable[..., Ran], asked: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(sys.modules, "Stemmer", None)
-    for cached in (wording._stemmer, wording._stem, wording.stems):
+    for cached in (kept_words._stemmer, kept_words._stem, kept_words.stems):
         cached.cache_clear()
 
     done = run(str(asked))
@@ -411,7 +401,7 @@ def test_prices_of_one_s_own_replace_the_table_s(
         *("--strategies", "window"),
     )
 
-    found = json.loads(done.stdout)["economy"]["data"]["chat"]["window"]
+    found = done.json["economy"]["data"]["chat"]["window"]
     assert found["usd"] == pytest.approx(found["tokens"] * 10 / 1_000_000)
 
 
@@ -441,7 +431,7 @@ def test_any_summarizer_can_be_plugged_in_and_what_it_writes_too_long_counts_as_
         *("--budget", "0.4", "--no-probes", "--no-costs"),
     )
 
-    found = json.loads(done.stdout)
+    found = done.json
     assert found["survival"]["tau"]["extract"]["FUR"] == [{"value": 0.0, "n": 6}]
     assert (found["requests"], found["refused"], found["cost_usd"]) == (3, 3, 1.5)
 
@@ -451,7 +441,7 @@ def test_any_summarizer_can_be_plugged_in_and_what_it_writes_too_long_counts_as_
 
 @pytest.fixture
 def endpoint(monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeEndpoint]:
-    monkeypatch.setattr(asking, "FIRST_WAIT_S", 0.01)
+    monkeypatch.setattr(summarizers, "FIRST_WAIT_S", 0.01)
     with FakeEndpoint(retry_after_s=0.01) as serving:
         monkeypatch.setenv("TURNMILL_MODEL_URL", serving.base_url)
         monkeypatch.setenv("TURNMILL_MODEL", "gpt-4o-mini")
@@ -482,7 +472,7 @@ def test_a_model_is_evaluated_like_any_other_and_what_it_cost_is_told(
     done = run(*SHORT, "--budget", "0.4", "--json", str(long_talk))
 
     assert done.exit_code == 0, done.stderr
-    found = json.loads(done.stdout)
+    found = done.json
     assert found["summarizer"] == "openai"
     assert (found["requests"], found["refused"], found["unpriced"]) == (4, 0, 0)
     assert len(endpoint.requests) == 4
@@ -518,12 +508,12 @@ def test_with_costs_a_model_writes_for_the_pipelines_own_stages(
 def test_a_refused_text_leaves_the_last_one_and_is_paid_for_all_the_same(
     run: Callable[..., Ran], long_talk: Path, endpoint: FakeEndpoint
 ) -> None:
-    whole = json.loads(run(*SHORT, "--budget", "0.4", "--json", str(long_talk)).stdout)
+    whole = run(*SHORT, "--budget", "0.4", "--json", str(long_talk)).json
     endpoint.fail_next("ok", "refusal-text", "refusal-text")
 
     done = run(*SHORT, "--budget", "0.4", "--json", str(long_talk))
 
-    found = json.loads(done.stdout)
+    found = done.json
     assert (found["requests"], found["refused"]) == (4, 1)
     assert found["cost_usd"] > whole["cost_usd"]
     # The text after the refused one carries on what stood before it.
@@ -538,7 +528,7 @@ def test_what_passes_is_asked_again(
     done = run(*SHORT, "--budget", "0.4", "--json", str(long_talk))
 
     assert done.exit_code == 0
-    assert json.loads(done.stdout)["refused"] == 0
+    assert done.json["refused"] == 0
     assert len(endpoint.requests) == 4 + 3
 
 

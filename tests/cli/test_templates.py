@@ -2,33 +2,24 @@
 
 from __future__ import annotations
 
-import json
 import os
 import pty
 import subprocess
 import sys
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import pytest
-from typer.testing import CliRunner
 
 from tests.cli.commands import Ran
-from turnmill_cli.app import app
 from turnmill_worker.templates import built_in_templates
 
 
 @pytest.fixture
-def templates(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Ran]:
-    """Runs a command of the group; none of them needs Redis."""
-    monkeypatch.delenv("TURNMILL_TEMPLATE_DIRS", raising=False)
-    monkeypatch.setenv("COLUMNS", "200")
-
-    def run(*words: str) -> Ran:
-        result = CliRunner().invoke(app, ["templates", *words], catch_exceptions=False)
-        return Ran(result.exit_code, result.stdout, result.stderr)
-
-    return run
+def templates(turnmill: Callable[..., Ran]) -> Callable[..., Ran]:
+    """Runs a command of the group."""
+    return partial(turnmill, "templates")
 
 
 @pytest.fixture
@@ -101,7 +92,7 @@ def test_list_names_a_folder_as_it_is_seen_from_here(
 
 
 def test_list_json_is_one_object_a_file(templates: Callable[..., Ran], mine: Path) -> None:
-    listed = json.loads(templates("list", "--dir", str(mine), "--json").stdout)
+    listed = templates("list", "--dir", str(mine), "--json").json
 
     first, second = (each for each in listed if each["name"] == "coding")
     assert first["source"] == str(mine / "coding.md")
@@ -127,7 +118,7 @@ def test_folders_may_come_from_the_environment(
     (tmp_path / "other.md").write_text("other")
     monkeypatch.setenv("TURNMILL_TEMPLATE_DIRS", os.pathsep.join([str(tmp_path), str(mine)]))
 
-    listed = json.loads(templates("list", "--json").stdout)
+    listed = templates("list", "--json").json
 
     sources = [each["source"] for each in listed]
     assert str(tmp_path / "other.md") in sources
@@ -149,7 +140,7 @@ def test_show_prints_a_template_as_it_is_written(templates: Callable[..., Ran], 
 
 
 def test_show_json_has_what_was_understood(templates: Callable[..., Ran]) -> None:
-    shown = json.loads(templates("show", "support", "--json").stdout)
+    shown = templates("show", "support", "--json").json
 
     template = built_in_templates()["support"]
     assert shown["sections"] == ["Request", "Done", "Agreed", "Next"]
@@ -212,7 +203,7 @@ def test_check_json_is_one_report_a_file(templates: Callable[..., Ran], mine: Pa
 
     ran = templates("check", str(mine / "coding.md"), str(mine / "broken.md"), "--json")
 
-    good, bad = json.loads(ran.stdout)
+    good, bad = ran.json
     assert ran.exit_code == 1
     assert good["error"] == ""
     assert good["template"]["sections"] == ["Goal"]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from pathlib import Path
 
@@ -44,7 +43,7 @@ def test_forget_says_what_is_pending_and_fails_for_want_of_proof(
 
     ran = turnmill("forget", "s", "--yes", "--timeout", "0.2", "--json")
 
-    done = json.loads(ran.stdout)
+    done = ran.json
     assert ran.exit_code == 1
     assert done["keys_left"] == 0
     assert not done["archive"]["gone"]

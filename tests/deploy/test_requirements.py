@@ -12,6 +12,14 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 from tests.deploy.compose import REPOSITORY
+from turnmill_cli.app import COMMANDS
+
+MODULES = {
+    f"turnmill_cli.{place.partition(':')[0]}"
+    for commands in COMMANDS.values()
+    for place in commands.values()
+}
+"""Of all commands: each is imported when it is used, all of them for the help."""
 
 OURS = {"turnmill", "turnmill-worker"}
 
@@ -64,7 +72,7 @@ def _required(name: str) -> list[str]:
     ("extras", "modules"),
     [
         ((), ("turnmill", "turnmill.wake", "celery.app.amqp", "kombu.transport.redis")),
-        (("cli",), ("turnmill_cli.app", "turnmill_cli.doctor.command", "turnmill.testing")),
+        (("cli",), ("turnmill_cli.app", "turnmill.testing", *MODULES)),
         (
             ("worker",),
             (

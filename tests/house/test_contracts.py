@@ -23,10 +23,10 @@ BREACHES = [
     ("cli/turnmill_cli/new_room.py", "", {"commands"}),
     ("producer/turnmill/transport.py", "import turnmill_worker.errors", {"roots"}),
     (f"{WORKER}/requests/new.py", "import turnmill_cli.output", {"roots"}),
-    ("producer/turnmill/commands/new.py", "import turnmill.transport", {"agents"}),
+    ("producer/turnmill/commands/new.py", "import turnmill.transport", {"agents", "pure"}),
     ("producer/turnmill/contract/new.py", "import turnmill.transport", {"agents", "pure"}),
     ("cli/turnmill_cli/local/new.py", "import turnmill_cli.replay", {"commands"}),
-    (f"{WORKER}/pipeline/ladder.py", "import redis", {"ports"}),
+    (f"{WORKER}/pipeline/ladder.py", "import redis", {"ports", "redis-calls"}),
     (f"{WORKER}/pipeline/new.py", "import turnmill.transport", {"ports"}),
     (f"{WORKER}/pipeline/new.py", "import turnmill_worker.archive.schema", {"ports", "workers"}),
     (f"{WORKER}/pipeline/decide.py", "import time", {"pure"}),
@@ -36,6 +36,10 @@ BREACHES = [
     (f"{WORKER}/store/new.py", "import turnmill_worker.summarizers", {"workers"}),
     (f"{WORKER}/tasks.py", "import turnmill_worker.store", {"wiring"}),
     (f"{WORKER}/background/new.py", "import turnmill_worker.archive", {"wiring"}),
+    (f"{WORKER}/background/new.py", "import redis", {"redis-calls"}),
+    (f"{WORKER}/requests/new.py", "import celery", {"celery-calls"}),
+    (f"{WORKER}/wiring.py", "import openai", {"model-calls"}),
+    (f"{WORKER}/store/new.py", "import turnmill._sync.client", {"transport"}),
 ]
 
 

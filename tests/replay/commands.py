@@ -2,38 +2,21 @@
 
 from __future__ import annotations
 
-import json
 import os
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any, NamedTuple
 
-COMMAND = (
-    "import typer; from turnmill_cli.demo import command as demo; "
-    "from turnmill_cli.replay import command as replay; "
-    "app = typer.Typer(); replay.register(app); demo.register(app); app()"
-)
-"""The two commands alone: they must not need the others."""
+from tests.cli.commands import Ran
 
-
-class Ran(NamedTuple):
-    """A command that ended."""
-
-    code: int
-    out: str
-    err: str
-
-    @property
-    def json(self) -> Any:
-        return json.loads(self.out)
+__all__ = ["run"]
 
 
 def run(folder: Path, *words: object, timeout_s: float = 100) -> Ran:
     """Run `turnmill` with these words, away from the environment's own settings."""
     environment = {k: v for k, v in os.environ.items() if not k.startswith("TURNMILL_")}
     done = subprocess.run(
-        [sys.executable, "-W", "error", "-c", COMMAND, *map(str, words)],
+        [sys.executable, "-W", "error", "-m", "turnmill_cli", *map(str, words)],
         cwd=folder,
         env={**environment, "COLUMNS": "120"},
         capture_output=True,

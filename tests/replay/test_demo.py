@@ -63,7 +63,7 @@ def test_an_agent_asks_again_for_what_its_context_no_longer_holds() -> None:
     for agent in agents:
         assert violations(work(agent, forgets=True)) == []
 
-    assert sum(agent.desk.asked_again for agent in agents) > 0
+    assert sum(agent.workbench.asked_again for agent in agents) > 0
 
 
 @pytest.mark.parametrize("path", ["../../../etc/passwd", "no_such_module.py", "json"])
@@ -78,7 +78,7 @@ def test_a_small_demo_ends_with_zeros_and_shows_a_compaction(tmp_path: Path) -> 
         *("--workers", 1, "--no-flower", "--pace", 5),
     )
 
-    assert ran.code == 0, ran.out + ran.err
-    assert "turns lost / doubled" in ran.out
-    assert "before a compaction" in ran.out
-    assert "after a compaction" in ran.out
+    assert ran.exit_code == 0, ran.stdout + ran.stderr
+    assert "turns lost / doubled" in ran.stdout
+    assert "before a compaction" in ran.stdout
+    assert "after a compaction" in ran.stdout

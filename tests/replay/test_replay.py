@@ -68,10 +68,10 @@ def test_a_replay_starts_its_own_workers_and_ends_with_zeros(tmp_path: Path) -> 
 
     ran = run(tmp_path, "replay", path, "--max-tokens", 1000, "--workers", 1)
 
-    assert ran.code == 0, ran
-    assert "turns lost / doubled" in ran.out
-    assert "compactions" in ran.out
-    assert ran.err == ""
+    assert ran.exit_code == 0, ran
+    assert "turns lost / doubled" in ran.stdout
+    assert "compactions" in ran.stdout
+    assert ran.stderr == ""
 
 
 def test_json_tells_what_happened_and_nothing_stays_in_redis(pipeline: str, tmp_path: Path) -> None:
@@ -85,7 +85,7 @@ def test_json_tells_what_happened_and_nothing_stays_in_redis(pipeline: str, tmp_
         )
 
         assert kept(client) == before
-    assert ran.code == 0, ran
+    assert ran.exit_code == 0, ran
     assert_all_kept(ran.json)
     assert ran.json["sessions"] == 4
     assert ran.json["turns"] == 2 * (160 + 1 + 80)
@@ -97,9 +97,9 @@ def test_json_tells_what_happened_and_nothing_stays_in_redis(pipeline: str, tmp_
 def test_without_workers_every_cut_is_a_projection_and_nothing_is_lost(tmp_path: Path) -> None:
     path = write(tmp_path, sessions=3, turns=80)
 
-    ran = run(tmp_path, "replay", path, "--max-tokens", 1000, "--no-workers", "--json")
+    ran = run(tmp_path, "replay", path, "--max-tokens", 1000, "--workers", 0, "--json")
 
-    assert ran.code == 0, ran
+    assert ran.exit_code == 0, ran
     assert not any(ran.json["faults"].values()), ran.json["examples"]
     assert ran.json["compactions"] == {}
     assert ran.json["reads_projected"] > 100
@@ -114,7 +114,7 @@ def test_a_system_prompt_that_leaves_no_room_is_counted_as_refused(
 
     ran = run(tmp_path, "replay", path, "--redis-url", pipeline, "--max-tokens", 1000, "--json")
 
-    assert ran.code == 0, ran
+    assert ran.exit_code == 0, ran
     assert (ran.json["refused"], ran.json["sessions"]) == (1, 0)
 
 
@@ -124,9 +124,9 @@ def test_a_bad_file_is_refused_by_name_and_line_before_anything_starts(tmp_path:
 
     ran = run(tmp_path, "replay", path)
 
-    assert ran.code == 2
-    assert f"{path}:2: messages[0].role: unknown role" in ran.err.replace("\n", "")
-    assert ran.out == ""
+    assert ran.exit_code == 2
+    assert f"{path}:2: messages[0].role: unknown role" in ran.stderr.replace("\n", "")
+    assert ran.stdout == ""
 
 
 def test_sessions_that_exist_are_not_replayed_over(pipeline: str, tmp_path: Path) -> None:
@@ -136,9 +136,9 @@ def test_sessions_that_exist_are_not_replayed_over(pipeline: str, tmp_path: Path
     first = run(tmp_path, *words, "--keep")
     second = run(tmp_path, *words)
 
-    assert first.code == 0, first
-    assert second.code == 1
-    assert "already has 1 of these sessions" in " ".join(second.err.split())
+    assert first.exit_code == 0, first
+    assert second.exit_code == 1
+    assert "already has 1 of these sessions" in " ".join(second.stderr.split())
 
 
 def test_a_policy_file_is_used_and_a_bad_one_refused(pipeline: str, tmp_path: Path) -> None:
@@ -151,11 +151,11 @@ def test_a_policy_file_is_used_and_a_bad_one_refused(pipeline: str, tmp_path: Pa
     policy.write_text('{"target_ratio": 7}', encoding="utf-8")
     refused = run(tmp_path, *words)
 
-    assert windowed.code == 0, windowed
+    assert windowed.exit_code == 0, windowed
     assert_all_kept(windowed.json)
     assert set(windowed.json["compactions"]) == {"window"}
-    assert refused.code == 1
-    assert "target_ratio" in refused.err
+    assert refused.exit_code == 1
+    assert "target_ratio" in refused.stderr
 
 
 @requires_data
@@ -174,7 +174,7 @@ def test_real_conversations_are_kept_whole_and_under_their_limit(
         *("--max-tokens", max_tokens, "--json"),
     )
 
-    assert ran.code == 0, ran
+    assert ran.exit_code == 0, ran
     assert_all_kept(ran.json)
     assert ran.json["sessions"] + ran.json["refused"] == limit
     assert ran.json["refused"] <= 1
@@ -212,6 +212,6 @@ def test_screenshots_are_kept_whole_under_every_preset(
     words = ("replay", path, "--redis-url", pipeline, "--preset", preset, *options)
     ran = run(tmp_path, *words, "--json")
 
-    assert ran.code == 0, ran
+    assert ran.exit_code == 0, ran
     assert_all_kept(ran.json)
     assert sum(ran.json["compactions"].values()) > 0

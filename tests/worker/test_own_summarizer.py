@@ -23,7 +23,7 @@ pytestmark = pytest.mark.worker
 
 SOURCE = '''
 from turnmill_worker.errors import SummarizerUnavailable
-from turnmill_worker.ports.awaited_summary import Awaited, digest
+from turnmill_worker.ports.batches import AwaitedSummary, digest
 from turnmill_worker.ports.values import Summary
 from turnmill_worker.spending import NOTHING
 from turnmill_worker.summarizers.factory import SummarizerFactory
@@ -50,7 +50,8 @@ class Batches:
     """Done as soon as they are looked for."""
 
     def submit(self, policy, request, counter):
-        return Awaited(batch="b", file="f", nonce="n", model="batched", digest=digest(request))
+        names = {"batch": "b", "file": "f", "nonce": "n", "model": "batched"}
+        return AwaitedSummary(**names, digest=digest(request))
 
     def poll(self, policy, awaited):
         return Counting(awaited.model)

@@ -2,73 +2,52 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, NamedTuple
+from typing import Annotated, NamedTuple
 
 import typer
 
+from turnmill._sync.client import ContextClient
 from turnmill.contract.errors import NoCheckpoint
-from turnmill_cli.options import (
-    DEFAULT_REDIS_URL,
-    BrokerUrl,
-    JsonFlag,
-    NamespaceName,
-    RedisUrl,
-    SessionName,
-    Target,
-    Timeout,
-    Yes,
-)
+from turnmill_cli.options import Connection, JsonFlag, SessionName, Timeout, Yes
 from turnmill_cli.output import (
     CommandFailed,
     clean,
     confirm,
     count,
+    number_column,
+    plain_table,
     print_json,
     print_line,
-    stdout,
+    print_table,
     when,
+    word_column,
 )
 
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from turnmill._sync.client import ContextClient
-    from turnmill.contract.results import Checkpoint
-
-__all__ = ["register"]
+__all__ = ["checkpoint", "checkpoints", "rollback"]
 
 To = Annotated[
     str,
     typer.Option(
         "--to",
         metavar="ID|VERSION",
-        help="A checkpoint, or a version in `turnmill history`; else the newest checkpoint.",
+        help="A checkpoint, or a version from `turnmill history`; else the newest checkpoint.",
         show_default=False,
     ),
 ]
 
 
-def register(app: typer.Typer) -> None:
-    """Add the commands."""
-    app.command()(checkpoint)
-    app.command()(checkpoints)
-    app.command()(rollback)
-
-
 def checkpoint(
     session: SessionName,
+    connection: Connection,
     message: Annotated[
-        str, typer.Argument(metavar="[MESSAGE]", help="What to say about it.", show_default=False)
+        str, typer.Argument(metavar="MESSAGE", help="A note for people.", show_default=False)
     ] = "",
     name: Annotated[
-        str, typer.Option(metavar="ID", help="What to call it; used again, it moves.")
+        str, typer.Option(metavar="ID", help="Its name. A name used again moves to the new state.")
     ] = "",
-    redis_url: RedisUrl = DEFAULT_REDIS_URL,
-    broker_url: BrokerUrl = "",
-    namespace: NamespaceName = "default",
 ) -> None:
     """Remember the context as it is now, and print the checkpoint's id."""
-    with Target(redis_url, broker_url, namespace).client() as client:
+    with connection.client() as client:
         made = client.checkpoint(session, message, name=name)
     if made is None:
         raise CommandFailed(
@@ -80,55 +59,40 @@ def checkpoint(
 
 def checkpoints(
     session: SessionName,
+    connection: Connection,
     as_json: JsonFlag = False,
-    redis_url: RedisUrl = DEFAULT_REDIS_URL,
-    broker_url: BrokerUrl = "",
-    namespace: NamespaceName = "default",
 ) -> None:
-    """List what a rollback can restore, oldest first."""
-    with Target(redis_url, broker_url, namespace).client() as client:
+    """List the checkpoints a rollback can restore, oldest first."""
+    with connection.client() as client:
         found = client.checkpoints(session)
     if as_json:
         print_json([each.model_dump(mode="json") for each in found])
     elif not found:
         print_line("no checkpoints")
     else:
-        _print_table(found)
-
-
-def _print_table(found: Sequence[Checkpoint]) -> None:
-    from rich.table import Table  # noqa: PLC0415
-
-    table = Table(box=None, header_style="bold", pad_edge=False)
-    table.add_column("id", overflow="fold")
-    table.add_column("when", no_wrap=True)
-    table.add_column("turn", justify="right", no_wrap=True)
-    table.add_column("version", justify="right", no_wrap=True)
-    table.add_column("message", overflow="fold")
-    for each in found:
-        about = "(automatic)" if each.automatic else each.message
-        table.add_row(
-            *(clean(each.id), when(each.at_ms), f"{each.seq:,}", str(each.version), clean(about)),
-            style="dim" if each.automatic else None,
+        table = plain_table(
+            *("id", word_column("when"), number_column("turn"), number_column("version")), "message"
         )
-    stdout().print(table, markup=False)
+        for each in found:
+            about = "(automatic)" if each.automatic else clean(each.message)
+            cells = (clean(each.id), when(each.at_ms), f"{each.seq:,}", str(each.version), about)
+            table.add_row(*cells, style="dim" if each.automatic else None)
+        print_table(table)
 
 
 def rollback(
     session: SessionName,
+    connection: Connection,
     to: To = "",
     yes: Yes = False,
     as_json: JsonFlag = False,
     timeout: Timeout = 10.0,
-    redis_url: RedisUrl = DEFAULT_REDIS_URL,
-    broker_url: BrokerUrl = "",
-    namespace: NamespaceName = "default",
 ) -> None:
-    """Go back to a checkpoint or a version; the archive keeps the turns after it, marked.
+    """Go back to a checkpoint or a version. The archive keeps the later turns, marked.
 
-    Says what will leave the session and asks, unless --yes is given.
+    Says how many turns will leave the session, and asks for confirmation unless --yes is given.
     """
-    with Target(redis_url, broker_url, namespace).client(hints=True) as client:
+    with connection.client(hints=True) as client:
         chosen = _choose(client, session, to)
         if not yes:
             lost = count(_lost(client, session, chosen, timeout), "turn")
@@ -143,8 +107,8 @@ def rollback(
     )
 
 
-class _State(NamedTuple):
-    """What to go back to: for ``client.rollback``, and for a person; its turn if that is known."""
+class _Destination(NamedTuple):
+    """What to go back to: for ``client.rollback`` and for a person, and its turn if it is known."""
 
     to: str | int | None
     words: str
@@ -154,7 +118,7 @@ class _State(NamedTuple):
         return self.words if self.seq is None else f"{self.words} (turn {self.seq:,})"
 
 
-def _choose(client: ContextClient, session: str, to: str) -> _State:
+def _choose(client: ContextClient, session: str, to: str) -> _Destination:
     """The checkpoint or version that was named, or the newest checkpoint.
 
     Raises:
@@ -164,16 +128,16 @@ def _choose(client: ContextClient, session: str, to: str) -> _State:
     found = [each for each in known if to in ("", each.id)]
     if found:
         # Not by its id when none was given: the newest is used up then.
-        return _State(to or None, found[-1].id, found[-1].seq)
+        return _Destination(to or None, found[-1].id, found[-1].seq)
     if to.isdecimal():
-        return _State(int(to), f"version {to}")
+        return _Destination(int(to), f"version {to}")
     if to:
         ids = ", ".join(each.id for each in known) or "none"
-        raise NoCheckpoint(f"no checkpoint {to!r} of {session!r}; checkpoints are: {ids}")
+        raise NoCheckpoint(f"no checkpoint {to!r} of {session!r}; its checkpoints are: {ids}")
     raise NoCheckpoint(f"{session!r} has no checkpoint; `turnmill history` lists its versions")
 
 
-def _lost(client: ContextClient, session: str, chosen: _State, timeout_s: float) -> int:
+def _lost(client: ContextClient, session: str, chosen: _Destination, timeout_s: float) -> int:
     """How many turns a rollback would take out of the session.
 
     Raises:
@@ -186,6 +150,6 @@ def _lost(client: ContextClient, session: str, chosen: _State, timeout_s: float)
         ends = [max(r.last_seq, r.watermark) for r in records if r.version == chosen.to]
         if not ends:
             versions = ", ".join(str(record.version) for record in records) or "none"
-            raise NoCheckpoint(f"no {chosen.words} of {session!r}; versions are: {versions}")
+            raise NoCheckpoint(f"no {chosen.words} of {session!r}; its versions are: {versions}")
         [seq] = ends
     return sum(turn.state == "kept" and turn.seq > seq for turn in found.turns)

@@ -6,46 +6,28 @@ from typing import Annotated
 
 import typer
 
-from turnmill_cli.options import (
-    DEFAULT_REDIS_URL,
-    BrokerUrl,
-    JsonFlag,
-    NamespaceName,
-    RedisUrl,
-    SessionName,
-    Target,
-    Timeout,
-    Yes,
-)
+from turnmill_cli.options import Connection, JsonFlag, SessionName, Timeout, Yes
 from turnmill_cli.output import confirm, count, print_json, print_line
 
-__all__ = ["register"]
-
-
-def register(app: typer.Typer) -> None:
-    """Add the commands."""
-    app.command()(compact)
-    app.command()(clear)
+__all__ = ["clear", "compact"]
 
 
 def compact(
     session: SessionName,
+    connection: Connection,
     template: Annotated[
         str,
         typer.Option(
             metavar="NAME",
-            help="Write it to a template: `turnmill templates list`.",
+            help="Write the summary to this template; `turnmill templates list` shows all.",
             show_default=False,
         ),
     ] = "",
     as_json: JsonFlag = False,
     timeout: Timeout = 60.0,
-    redis_url: RedisUrl = DEFAULT_REDIS_URL,
-    broker_url: BrokerUrl = "",
-    namespace: NamespaceName = "default",
 ) -> None:
-    """Summarize all but the newest turns now, whatever the limits say; waits until it is done."""
-    with Target(redis_url, broker_url, namespace).client(hints=True) as client:
+    """Summarize all but the newest turns now, whatever the limits say, and wait for the result."""
+    with connection.client(hints=True) as client:
         done = client.summarize(session, template=template, timeout_s=timeout)
     assert done is not None  # noqa: S101 - it was waited for
     if as_json:
@@ -59,21 +41,15 @@ def compact(
         )
 
 
-def clear(
-    session: SessionName,
-    yes: Yes = False,
-    redis_url: RedisUrl = DEFAULT_REDIS_URL,
-    broker_url: BrokerUrl = "",
-    namespace: NamespaceName = "default",
-) -> None:
-    """Set the conversation aside and keep the system prompt; the archive keeps the turns, marked.
+def clear(session: SessionName, connection: Connection, yes: Yes = False) -> None:
+    """Set the conversation aside and keep the system prompt. Checkpoints are deleted.
 
-    Its checkpoints are gone afterwards. `turnmill forget` removes it everywhere.
+    The archive keeps the turns, marked as cleared. `turnmill forget` removes a session everywhere.
     """
-    with Target(redis_url, broker_url, namespace).client() as client:
+    with connection.client() as client:
         found = client.info(session)
         turns = count(found.turns_in_log, "turn")
         summary = f" and the summary of {found.watermark:,} more" if found.watermark else ""
-        confirm(f"Set {turns}{summary} of {session} aside, and drop its checkpoints?", yes=yes)
+        confirm(f"Set {turns}{summary} of {session} aside and delete its checkpoints?", yes=yes)
         gone = client.clear(session)
     print_line(f"cleared {session}: {count(gone, 'turn')} set aside; the system prompt stays")

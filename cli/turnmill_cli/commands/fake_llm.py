@@ -3,43 +3,42 @@
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from turnmill.contract.errors import InvalidInput
+from turnmill.testing import FAULTS, FakeEndpoint, Fault
+from turnmill_cli.options import CommandApp
+from turnmill_cli.output import print_note
 
-if TYPE_CHECKING:
-    from turnmill.testing import Fault
+__all__ = ["fake_llm_app"]
 
-__all__ = ["register"]
-
-
-def register(app: typer.Typer) -> None:
-    """Add the command."""
-    app.command(name="fake-llm", hidden=True)(fake_llm)
+fake_llm_app = CommandApp()
 
 
+@fake_llm_app.command("fake-llm", hidden=True)
 def fake_llm(
     *,
-    port: Annotated[int, typer.Option(help="0 takes a free one.")] = 8099,
+    port: Annotated[int, typer.Option(help="0 chooses a free port.")] = 8099,
     latency: Annotated[
         int, typer.Option(min=0, metavar="MS", help="How long each answer takes.")
     ] = 800,
     fault: Annotated[
         list[str] | None,
-        typer.Option(metavar="NAME=SHARE", help="Answer so with this probability; repeatable."),
+        typer.Option(
+            metavar="NAME=SHARE",
+            help="Probability of a fault. Can be repeated.",
+        ),
     ] = None,
     seed: Annotated[int, typer.Option(help="Makes chance repeatable.")] = 0,
-    key: Annotated[str, typer.Option(help="The only key it accepts; any when empty.")] = "",
+    key: Annotated[str, typer.Option(help="The only key it accepts. Empty: any key.")] = "",
     model: Annotated[
-        list[str] | None, typer.Option(help="A model it has; any when none is named.")
+        list[str] | None,
+        typer.Option(help="A model it has; default: any. Can be repeated."),
     ] = None,
 ) -> None:
-    """Serve the OpenAI API on loopback: sections filled from the input, and faults on demand."""
-    from turnmill.testing import FakeEndpoint  # noqa: PLC0415
-    from turnmill_cli.output import print_note  # noqa: PLC0415
-
+    """Serve the OpenAI API on loopback: summaries made from the input, and faults on demand."""
     endpoint = FakeEndpoint(
         latency_s=latency / 1000,
         faults=_shares(fault or []),
@@ -60,8 +59,6 @@ def fake_llm(
 
 
 def _shares(given: list[str]) -> dict[Fault, float]:
-    from turnmill.testing import FAULTS  # noqa: PLC0415
-
     known = {str(name): name for name in FAULTS}
     found: dict[Fault, float] = {}
     for item in given:
@@ -70,8 +67,8 @@ def _shares(given: list[str]) -> dict[Fault, float]:
             found[known[name]] = float(share or "1")
         except (KeyError, ValueError):
             raise InvalidInput(
-                f"--fault: must be NAME=SHARE with a name of {', '.join(FAULTS)}"
+                f"--fault: must be NAME=SHARE; names are {', '.join(FAULTS)}"
             ) from None
     if sum(found.values()) > 1 or min(found.values(), default=0) < 0:
-        raise InvalidInput(f"--fault: shares add up to {sum(found.values()):g}; at most 1 allowed")
+        raise InvalidInput(f"--fault: shares add up to {sum(found.values()):g}, more than 1")
     return found

@@ -3,48 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-import typer
-
-from turnmill_cli.options import (
-    DEFAULT_REDIS_URL,
-    BrokerUrl,
-    JsonFlag,
-    NamespaceName,
-    RedisUrl,
-    SessionName,
-    Target,
-    Timeout,
-)
+from turnmill.contract.context import Receipt
+from turnmill.contract.outcomes import Compaction
+from turnmill.contract.trajectory import CommittedContext
+from turnmill_cli.options import Connection, JsonFlag, SessionName, Timeout
 from turnmill_cli.output import count, print_json, print_line, when
 
-if TYPE_CHECKING:
-    from turnmill.contract.context import Receipt
-    from turnmill.contract.outcomes import Compaction
-    from turnmill.contract.trajectory import CommittedContext
+__all__ = ["history", "receipt_line"]
 
-__all__ = ["receipt_line", "register"]
-
-Step = tuple["CommittedContext", tuple["Receipt", ...]]
+Step = tuple[CommittedContext, tuple[Receipt, ...]]
 """A commit, and the receipts that are new in it."""
-
-
-def register(app: typer.Typer) -> None:
-    """Add the command."""
-    app.command()(history)
 
 
 def history(
     session: SessionName,
+    connection: Connection,
     as_json: JsonFlag = False,
     timeout: Timeout = 30.0,
-    redis_url: RedisUrl = DEFAULT_REDIS_URL,
-    broker_url: BrokerUrl = "",
-    namespace: NamespaceName = "default",
 ) -> None:
     """List a session's compactions: what each removed, what it saved, and what it cost."""
-    with Target(redis_url, broker_url, namespace).client(hints=True) as client:
+    with connection.client(hints=True) as client:
         found = client.trajectory(session, timeout_s=timeout).compactions
     steps = list(_steps(found))
     if as_json:
@@ -110,7 +90,7 @@ def _covered(record: Compaction) -> str:
 
 
 def _billed(record: Compaction) -> str:
-    """What models took for it, also those that wrote nothing good enough; empty where none did."""
+    """Tokens and price of all models asked, also of refused texts; ``""`` if no model was asked."""
     if not record.prompt_tokens and not _unpriced(record):
         return ""
     price = "price not known" if record.cost_usd is None else f"${record.cost_usd:.4f}"

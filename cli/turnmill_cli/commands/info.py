@@ -5,38 +5,17 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import Any
 
-import typer
-
 from turnmill.contract.info import ContextInfo, Wait
 from turnmill.contract.policy import OFFLINE, Policy
-from turnmill_cli.options import (
-    DEFAULT_REDIS_URL,
-    BrokerUrl,
-    JsonFlag,
-    NamespaceName,
-    RedisUrl,
-    SessionName,
-    Target,
-)
-from turnmill_cli.output import clean, count, print_json, stdout
+from turnmill_cli.options import Connection, JsonFlag, SessionName
+from turnmill_cli.output import clean, count, field_table, print_json, print_table
 
-__all__ = ["as_dict", "register"]
+__all__ = ["as_dict", "info"]
 
 
-def register(app: typer.Typer) -> None:
-    """Add the command."""
-    app.command()(info)
-
-
-def info(
-    session: SessionName,
-    as_json: JsonFlag = False,
-    redis_url: RedisUrl = DEFAULT_REDIS_URL,
-    broker_url: BrokerUrl = "",
-    namespace: NamespaceName = "default",
-) -> None:
+def info(session: SessionName, connection: Connection, as_json: JsonFlag = False) -> None:
     """Print a session's positions, tokens, limits and policy; never its content."""
-    with Target(redis_url, broker_url, namespace).client() as client:
+    with connection.client() as client:
         found = client.info(session)
         kept = len(client.checkpoints(session))
     if as_json:
@@ -57,8 +36,6 @@ def as_dict(found: ContextInfo) -> dict[str, Any]:
 
 
 def _print_table(found: ContextInfo, checkpoints: int) -> None:
-    from rich.table import Table  # noqa: PLC0415
-
     usage, limits, policy = found.usage, found.limits, found.policy
     rows = {
         "session": f"{found.session} in {found.namespace}",
@@ -70,23 +47,22 @@ def _print_table(found: ContextInfo, checkpoints: int) -> None:
         f"{count(found.compactions, 'compaction')}",
         "tokens": f"{usage.total:,} = system {usage.system:,} + summary {usage.summary:,} + "
         f"tail {usage.tail:,} + pending {usage.pending:,} + reply {usage.REPLY}",
-        "whole": f"{count(found.history_tokens, 'token')} counted from the first turn on",
+        "whole": f"{count(found.history_tokens, 'token')} counted since the first turn",
         "quality": "not scored yet"
         if found.quality is None
         else f"{found.quality:.2f} at the last compaction",
-        "back to": count(checkpoints, "checkpoint"),
+        "states": f"{count(checkpoints, 'checkpoint')} to go back to",
         "limits": f"hard {limits.hard:,}, soft {limits.soft:,}, target {limits.target:,}",
         "state": _state(found),
         "policy": f"{_name(found)}: {' → '.join(policy.strategies)}, "
         f"summarizer {_summarizer(policy)}, {policy.encoding}, "
         f"keeps {count(policy.recent_turns_to_keep, 'recent turn')}",
     }
-    table = Table.grid(padding=(0, 2))
-    table.add_column(style="bold")
-    table.add_column(overflow="fold")
+    table = field_table()
+    table.columns[0].style = "bold"
     for name, value in rows.items():
         table.add_row(name, value)
-    stdout().print(table, markup=False)
+    print_table(table)
 
 
 def _summarizer(policy: Policy) -> str:
@@ -133,7 +109,7 @@ def _wait(found: ContextInfo, wait: Wait) -> str:
         case "turn":
             return f"waits for its turn in the queue summarize{since}"
         case "batch":
-            return f"awaits its summary from a batch, looked for {again}{since}"
+            return f"waits for a batch with its summary, next look {again}{since}"
         case "model":
             failed = clean(", ".join(dict.fromkeys(wait.failed))) or "its model failed"
             tries = f"try {wait.tries} of {found.policy.model_attempts}"

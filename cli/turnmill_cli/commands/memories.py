@@ -2,47 +2,29 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
-from turnmill_cli.options import (
-    DEFAULT_REDIS_URL,
-    BrokerUrl,
-    JsonFlag,
-    NamespaceName,
-    RedisUrl,
-    Target,
-    Timeout,
-)
+from turnmill.contract.results import GroundedMemory
+from turnmill_cli.options import Connection, JsonFlag, Timeout
 from turnmill_cli.output import print_json, print_line, print_note, when
 
-if TYPE_CHECKING:
-    from turnmill.contract.results import GroundedMemory
-
-__all__ = ["register"]
+__all__ = ["ground", "remember"]
 
 MOST_LINES = 8
-"""Of one memory on a terminal; --json has all of it."""
-
-
-def register(app: typer.Typer) -> None:
-    """Add the commands."""
-    app.command()(ground)
-    app.command()(remember)
+"""Of one memory; --json prints all of it."""
 
 
 def ground(
     query: Annotated[str, typer.Argument(metavar="QUERY", help="What to look for.")],
-    k: Annotated[int, typer.Option("-k", min=1, max=100, help="At most so many.")] = 5,
+    connection: Connection,
+    k: Annotated[int, typer.Option("-k", min=1, max=100, help="Print at most this many.")] = 5,
     as_json: JsonFlag = False,
     timeout: Timeout = 10.0,
-    redis_url: RedisUrl = DEFAULT_REDIS_URL,
-    broker_url: BrokerUrl = "",
-    namespace: NamespaceName = "default",
 ) -> None:
-    """Print what the namespace remembers about a query, the most relevant first."""
-    with Target(redis_url, broker_url, namespace).client(hints=True) as client:
+    """Print what the namespace remembers about a query, most relevant first."""
+    with connection.client(hints=True) as client:
         found = client.ground(query, k, timeout_s=timeout)
     if as_json:
         print_json(found.model_dump(mode="json"))
@@ -69,11 +51,9 @@ def _print(memory: GroundedMemory) -> None:
 
 def remember(
     text: Annotated[str, typer.Argument(metavar="TEXT", help="What to remember.")],
+    connection: Connection,
     timeout: Timeout = 10.0,
-    redis_url: RedisUrl = DEFAULT_REDIS_URL,
-    broker_url: BrokerUrl = "",
-    namespace: NamespaceName = "default",
 ) -> None:
-    """Have the namespace remember a text, for every session's grounding; prints the memory's id."""
-    with Target(redis_url, broker_url, namespace).client(hints=True) as client:
+    """Add a text to the namespace's memories, for all its sessions, and print the memory's id."""
+    with connection.client(hints=True) as client:
         print_line(client.remember(text, timeout_s=timeout))

@@ -11,57 +11,31 @@ from turnmill._sync.client import ContextClient
 from turnmill.contract.errors import UnknownSession
 from turnmill.contract.policy import Policy
 from turnmill_cli.commands.policies import named
-from turnmill_cli.options import (
-    DEFAULT_REDIS_URL,
-    BrokerUrl,
-    NamespaceName,
-    RedisUrl,
-    SessionName,
-    Target,
-)
+from turnmill_cli.options import Connection, SessionName
 from turnmill_cli.output import print_line
-from turnmill_cli.policy_options import (
-    Fields,
-    MaxTokens,
-    PolicyNameOrFile,
-    PolicyOptions,
-    PresetName,
-    text_of,
-)
+from turnmill_cli.policy_options import PolicyOptions, text_of
 
-__all__ = ["register"]
-
-
-def register(app: typer.Typer) -> None:
-    """Add the command."""
-    app.command("open")(open_session)
+__all__ = ["open_session"]
 
 
 def open_session(
     session: SessionName,
-    *,
-    policy: PolicyNameOrFile = "",
-    preset: PresetName = None,
-    max_tokens: MaxTokens = None,
-    fields: Fields = None,
+    options: PolicyOptions,
+    connection: Connection,
     system_prompt: Annotated[
-        str | None, typer.Option(metavar="TEXT|@FILE", help="The system prompt, or its file.")
+        str | None,
+        typer.Option(metavar="TEXT|@FILE", help="The system prompt, or @ and its file."),
     ] = None,
-    redis_url: RedisUrl = DEFAULT_REDIS_URL,
-    broker_url: BrokerUrl = "",
-    namespace: NamespaceName = "default",
 ) -> None:
-    """Create a session, or change its policy or system prompt; what is not given stays.
+    """Create a session, or change its policy or system prompt. What is not given stays.
 
-    A policy given by name alone is followed: `turnmill policies set` changes it for all who do.
+    A session opened with only the name of a policy follows it: `turnmill policies set` changes the
+    policy of all its followers.
     """
     prompt = system_prompt
     if system_prompt is not None and system_prompt.startswith("@"):
         prompt = text_of(Path(system_prompt[1:]), "--system-prompt")
-    options = PolicyOptions(
-        policy=policy, preset=preset, max_tokens=max_tokens, fields=tuple(fields or ())
-    )
-    with Target(redis_url, broker_url, namespace).client(hints=True) as client:
+    with connection.client(hints=True) as client:
         client.open(session, _chosen(client, session, options), prompt)
         found = client.info(session)
     follows = f", policy {found.policy_name}" if found.policy_name else ""

@@ -4,51 +4,32 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterable, Iterator
 
 import typer
 
 from turnmill.contract.errors import InvalidTurn, TurnmillError
 from turnmill.contract.turns import TurnLike
-from turnmill_cli.options import (
-    DEFAULT_REDIS_URL,
-    BrokerUrl,
-    JsonFlag,
-    NamespaceName,
-    RedisUrl,
-    SessionName,
-    Target,
-)
+from turnmill_cli.options import Connection, JsonFlag, SessionName
 from turnmill_cli.output import count, print_error, print_json, print_note
 
-__all__ = ["register"]
+__all__ = ["push"]
 
 
-def register(app: typer.Typer) -> None:
-    """Add the command."""
-    app.command()(push)
+def push(session: SessionName, connection: Connection, as_json: JsonFlag = False) -> None:
+    """Push turns from stdin, one JSON value per line: a turn, a message, or a list of messages.
 
-
-def push(
-    session: SessionName,
-    as_json: JsonFlag = False,
-    redis_url: RedisUrl = DEFAULT_REDIS_URL,
-    broker_url: BrokerUrl = "",
-    namespace: NamespaceName = "default",
-) -> None:
-    """Push the turns on stdin, one JSON value a line: a turn, a message, or a list of messages.
-
-    Prints each turn's seq. A line that is refused ends it: what came before is pushed, what
-    follows is not.
+    Prints the seq of each turn. The first line that is refused ends the command: earlier lines are
+    pushed, later ones are not.
     """
     if sys.stdin.isatty():
-        print_note("reading turns from the terminal, one JSON value a line; Ctrl-D ends")
-    target = Target(redis_url, broker_url, namespace)
+        print_note("Reading turns from the terminal, one JSON value per line. Ctrl-D ends.")
     pushed = duplicates = number = 0
     try:
-        with target.client(hints=True) as client:
-            for number, turn in _turns(sys.stdin.buffer):  # noqa: B007 - named in the error
-                done = client.push(session, turn())
+        with connection.client(hints=True) as client:
+            for number, line in enumerate(sys.stdin.buffer, 1):  # noqa: B007 - an error names it
+                if not line.strip():
+                    continue
+                done = client.push(session, _turn(line.strip()))
                 pushed += not done.duplicate
                 duplicates += done.duplicate
                 _report(done.seq, done.turn_id, done.duplicate, as_json=as_json)
@@ -60,29 +41,16 @@ def push(
         print_note(f"pushed {count(pushed, 'turn')} to {session}{again}")
 
 
-class _Line:
-    """One line, parsed when called, so that a bad one is reported under its number."""
-
-    def __init__(self, text: bytes) -> None:
-        self._text = text
-
-    def __call__(self) -> TurnLike:
-        try:
-            value: TurnLike = json.loads(self._text)
-        except RecursionError:
-            raise InvalidTurn("nested too deeply") from None
-        except ValueError as error:
-            # Not the parser's own words: it may quote the line.
-            at = f" at character {error.pos + 1}" if isinstance(error, json.JSONDecodeError) else ""
-            raise InvalidTurn(f"{len(self._text)} bytes that are not JSON{at}") from None
-        return value
-
-
-def _turns(lines: Iterable[bytes]) -> Iterator[tuple[int, _Line]]:
-    """Every line that is not blank, with its number from 1."""
-    for number, line in enumerate(lines, 1):
-        if text := line.strip():
-            yield number, _Line(text)
+def _turn(line: bytes) -> TurnLike:
+    try:
+        value: TurnLike = json.loads(line)
+    except RecursionError:
+        raise InvalidTurn("nested too deeply") from None
+    except ValueError as error:
+        # Not the parser's own words: it may quote the line.
+        at = f" at character {error.pos + 1}" if isinstance(error, json.JSONDecodeError) else ""
+        raise InvalidTurn(f"{len(line)} bytes that are not JSON{at}") from None
+    return value
 
 
 def _report(seq: int, turn_id: str, duplicate: bool, *, as_json: bool) -> None:

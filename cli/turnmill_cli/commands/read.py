@@ -5,39 +5,18 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-import typer
-
 from turnmill.contract.context import Context, JsonMessage
-from turnmill_cli.options import (
-    DEFAULT_REDIS_URL,
-    BrokerUrl,
-    JsonFlag,
-    NamespaceName,
-    RedisUrl,
-    SessionName,
-    Target,
-)
+from turnmill_cli.options import Connection, JsonFlag, SessionName
 from turnmill_cli.output import clean, count, print_json, stdout
 
-__all__ = ["register"]
+__all__ = ["read"]
 
 _STYLES = {"system": "magenta", "developer": "magenta", "user": "green", "assistant": "cyan"}
 
 
-def register(app: typer.Typer) -> None:
-    """Add the command."""
-    app.command()(read)
-
-
-def read(
-    session: SessionName,
-    as_json: JsonFlag = False,
-    redis_url: RedisUrl = DEFAULT_REDIS_URL,
-    broker_url: BrokerUrl = "",
-    namespace: NamespaceName = "default",
-) -> None:
-    """Print the context as of now; with --json the bare list of messages."""
-    with Target(redis_url, broker_url, namespace).client() as client:
+def read(session: SessionName, connection: Connection, as_json: JsonFlag = False) -> None:
+    """Print the context as an agent reads it now. --json prints the bare list of messages."""
+    with connection.client() as client:
         context = client.read(session)
     if as_json:
         print_json(context.messages)

@@ -3,111 +3,53 @@
 from __future__ import annotations
 
 import time
-from typing import Annotated, Any
 
-import redis
-import typer
-
-from turnmill.commands import Commands
-from turnmill.contract.errors import UnknownSession
 from turnmill.contract.info import ContextInfo
-from turnmill.contract.turns import DEFAULT_MAX_TURN_BYTES
 from turnmill_cli.commands.info import as_dict
-from turnmill_cli.options import (
-    DEFAULT_REDIS_URL,
-    BrokerUrl,
-    JsonFlag,
-    NamespaceName,
-    RedisUrl,
-    Target,
+from turnmill_cli.options import Connection, JsonFlag, Limit
+from turnmill_cli.output import (
+    count,
+    number_column,
+    plain_table,
+    print_json,
+    print_line,
+    print_table,
+    stdout,
 )
-from turnmill_cli.output import count, print_json, stdout
 
-__all__ = ["register"]
-
-CHUNK = 200
-"""Sessions per round trip."""
-
-Row = tuple[ContextInfo, float]
-"""A session and when it was last pushed to, in ms since the epoch."""
+__all__ = ["sessions"]
 
 
-def register(app: typer.Typer) -> None:
-    """Add the command."""
-    app.command()(sessions)
-
-
-def sessions(
-    limit: Annotated[int, typer.Option(min=0, help="At most so many; 0 for all.")] = 50,
-    as_json: JsonFlag = False,
-    redis_url: RedisUrl = DEFAULT_REDIS_URL,
-    broker_url: BrokerUrl = "",
-    namespace: NamespaceName = "default",
-) -> None:
+def sessions(connection: Connection, limit: Limit = 50, as_json: JsonFlag = False) -> None:
     """List sessions with their turns and tokens, the most recently pushed first."""
-    target = Target(redis_url, broker_url, namespace)
-    commands = Commands.of(target.checked_namespace(), DEFAULT_MAX_TURN_BYTES)
-    with target.redis() as client:
-        listed = _newest_first(client, commands)
-        rows = _rows(client, commands, listed[: limit or None])
+    with connection.redis() as view:
+        listed = dict(view.newest_sessions())
+        found = list(view.infos(list(listed)[: limit or None]))
+    rows = [(each, listed[each.session]) for each in found]
     if as_json:
-        print_json([{**as_dict(found), "last_push_ms": int(at)} for found, at in rows])
-        return
-    _print_table(rows)
-    if hidden := len(listed) - len(listed[: limit or None]):
-        stdout().print(f"… and {hidden:,} more: --limit 0 lists all", style="dim")
+        print_json([{**as_dict(each), "last_push_ms": int(at)} for each, at in rows])
+    elif not rows:
+        print_line("no sessions")
+    else:
+        _print_table(rows)
+        if hidden := len(listed) - len(list(listed)[: limit or None]):
+            stdout().print(f"… and {hidden:,} more: --limit 0 lists all", style="dim")
 
 
-def _newest_first(client: Any, commands: Commands) -> list[tuple[str, float]]:
-    with client.pipeline(transaction=False) as pipe:
-        for key in commands.index_keys():
-            pipe.zrange(key, 0, -1, withscores=True)
-        found = [entry for reply in pipe.execute() for entry in reply]
-    return [(name.decode(), at) for name, at in sorted(found, key=lambda e: (-e[1], e[0]))]
-
-
-def _rows(client: Any, commands: Commands, listed: list[tuple[str, float]]) -> list[Row]:
-    """The sessions' numbers, a round trip per ``CHUNK``; what expired meanwhile is absent."""
-    rows: list[Row] = []
-    for start in range(0, len(listed), CHUNK):
-        chunk = listed[start : start + CHUNK]
-        calls = [commands.info(name) for name, _ in chunk]
-        client.script_load(calls[0].script.source)
-        with client.pipeline(transaction=False) as pipe:
-            for call in calls:
-                pipe.execute_command("EVALSHA", call.script.sha, *call.words)
-            replies = pipe.execute(raise_on_error=False)
-        for (name, at), reply in zip(chunk, replies, strict=True):
-            if isinstance(reply, redis.RedisError):
-                raise reply
-            try:
-                rows.append((commands.context_info(name, reply), at))
-            except UnknownSession:
-                continue
-    return rows
-
-
-def _print_table(rows: list[Row]) -> None:
-    from rich.table import Table  # noqa: PLC0415
-
-    if not rows:
-        stdout().print("no sessions")
-        return
-    table = Table(box=None, header_style="bold", pad_edge=False)
-    table.add_column("session", overflow="fold")
-    for name in ("turns", "tokens / limit", "version", "last push"):
-        table.add_column(name, justify="right", no_wrap=True)
+def _print_table(rows: list[tuple[ContextInfo, float]]) -> None:
+    numbers = map(number_column, ("turns", "tokens / limit", "version", "last push"))
+    table = plain_table("session", *numbers)
     now_ms = time.time() * 1000
-    for found, at in rows:
+    for found, at_ms in rows:
         table.add_row(
             found.session,
             f"{found.last_seq:,}",
             f"{found.usage.total:,} / {found.limits.hard:,}",
             str(found.version),
-            _ago((now_ms - at) / 1000),
+            _ago((now_ms - at_ms) / 1000),
             style=None if found.under_limit else "yellow",
         )
-    stdout().print(table, markup=False)
+    print_table(table)
     stdout().print(count(len(rows), "session"), style="dim")
 
 

@@ -2,21 +2,28 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
+from rich.table import Column
 
 from turnmill.contract.errors import InvalidInput
 from turnmill.contract.names import template_name
-from turnmill_cli.options import JsonFlag
-from turnmill_cli.output import clean, count, print_json, print_note, stdout
+from turnmill_cli.options import CommandApp, JsonFlag
+from turnmill_cli.output import (
+    clean,
+    count,
+    plain_table,
+    print_json,
+    print_line,
+    print_note,
+    print_table,
+    print_text,
+)
+from turnmill_worker.templates import Listed, Template, TemplateLoader, read_template, warnings
 
-if TYPE_CHECKING:
-    from turnmill_worker.templates import Listed, Template, TemplateLoader
-
-__all__ = ["register"]
+__all__ = ["templates_app"]
 
 SHOWN_SHA256 = 12
 
@@ -26,24 +33,19 @@ Folders = Annotated[
         "--dir",
         metavar="DIR",
         envvar="TURNMILL_TEMPLATE_DIRS",
-        help="Searched before the built-in templates, in this order; repeatable.",
+        help="A folder to search before the built-in templates. Can be repeated, in this order.",
         show_default=False,
     ),
 ]
 
-_group = typer.Typer(no_args_is_help=True)
+templates_app = CommandApp(
+    no_args_is_help=True, help="List, show or check templates of managed contexts."
+)
 
 
-def register(app: typer.Typer) -> None:
-    """Add the commands."""
-    app.add_typer(
-        _group, name="templates", help="List, show or check templates of managed contexts."
-    )
-
-
-@_group.command("list")
+@templates_app.command("list")
 def list_templates(folders: Folders = None, as_json: JsonFlag = False) -> None:
-    """List all templates: where they come from, and which hides another of its name."""
+    """List all templates: where each is from, and which one hides another of the same name."""
     listed = _loader(folders).list()
     if as_json:
         print_json([_as_row(each) for each in listed])
@@ -51,28 +53,26 @@ def list_templates(folders: Folders = None, as_json: JsonFlag = False) -> None:
         _print_table(listed)
 
 
-@_group.command("show")
+@templates_app.command("show")
 def show_template(
     name: Annotated[str, typer.Argument(metavar="NAME", help="The template's name.")],
     folders: Folders = None,
     as_json: JsonFlag = False,
 ) -> None:
-    """Print the template a name stands for, as it is written."""
+    """Print the template with this name, as it is written."""
     template = _loader(folders).load(name)
     if as_json:
         print_json(_as_dict(template) | {"text": template.text})
-        return
-    text = clean(template.text) if sys.stdout.isatty() else template.text
-    # Not through rich or click: both would change the text a pipe is given.
-    sys.stdout.write(text if text.endswith("\n") else text + "\n")
+    else:
+        print_text(template.text)
 
 
-@_group.command("check")
+@templates_app.command("check")
 def check_templates(
     files: Annotated[list[Path], typer.Argument(metavar="FILE…", help="Template files.")],
     as_json: JsonFlag = False,
 ) -> None:
-    """Check template files; exit code 1 when one is not valid."""
+    """Check template files. Exits with 1 if one of them is not valid."""
     reports = [_report(file) for file in files]
     if as_json:
         print_json(reports)
@@ -84,8 +84,6 @@ def check_templates(
 
 
 def _loader(folders: list[Path] | None) -> TemplateLoader:
-    from turnmill_worker.templates import TemplateLoader  # noqa: PLC0415
-
     loader = TemplateLoader(folders or [])
     for folder in loader.dirs:
         if not folder.is_dir():
@@ -117,13 +115,12 @@ def _as_row(listed: Listed) -> dict[str, Any]:
 
 
 def _print_table(listed: tuple[Listed, ...]) -> None:
-    from rich.table import Table  # noqa: PLC0415
-
-    table = Table(box=None, header_style="bold", pad_edge=False)
-    table.add_column("name", overflow="fold")
-    table.add_column("sha256", no_wrap=True, min_width=SHOWN_SHA256)
-    table.add_column("description", overflow="fold", ratio=3)
-    table.add_column("folder", overflow="fold", ratio=2)
+    table = plain_table(
+        "name",
+        Column("sha256", no_wrap=True, min_width=SHOWN_SHA256),
+        Column("description", overflow="fold", ratio=3),
+        Column("folder", overflow="fold", ratio=2),
+    )
     for each in listed:
         table.add_row(
             clean(each.name),
@@ -132,7 +129,7 @@ def _print_table(listed: tuple[Listed, ...]) -> None:
             clean(_folder(each.source)),
             style="red" if each.problem else "dim" if each.shadowed_by else None,
         )
-    stdout().print(table, markup=False)
+    print_table(table)
 
 
 def _about(listed: Listed) -> str:
@@ -154,8 +151,6 @@ def _folder(source: str) -> str:
 
 def _report(file: Path) -> dict[str, Any]:
     """What is wrong with a file, and what an author should look at."""
-    from turnmill_worker.templates import read_template, warnings  # noqa: PLC0415
-
     report: dict[str, Any] = {"file": str(file), "error": "", "warnings": [], "template": None}
     try:
         template = read_template(file)
@@ -172,18 +167,13 @@ def _report(file: Path) -> dict[str, Any]:
 
 
 def _print_report(report: dict[str, Any]) -> None:
-    console = stdout()
-
-    def line(text: str, style: str) -> None:
-        console.print(clean(text), style=style, markup=False, soft_wrap=True)
-
     if report["error"]:
-        line(f"✗ {report['error']}", "red")
+        print_line(f"✗ {report['error']}", "red")
         return
     found = report["template"]
     facts = [count(len(found["sections"]), "section")]
     facts.append(count(len(found["placeholders"]), "placeholder"))
     facts += ["a contract"] if found["contract"] is not None else []
-    line(f"✓ {report['file']}: {', '.join(facts)}", "green")
+    print_line(f"✓ {report['file']}: {', '.join(facts)}", "green")
     for warned in report["warnings"]:
-        line(f"! {warned}", "yellow")
+        print_line(f"! {warned}", "yellow")

@@ -1,8 +1,8 @@
 """The demo's agents: real tool work and real decisions, by a script where a model would be.
 
-What an agent does next it takes from the context it read: the listing it picks files from is the
-tool result it finds there. When a compaction has left that out, it asks the tool again, as a model
-would.
+An agent chooses its next step by the context it read: it picks files from a listing that it finds
+there, as the result of a tool. If a compaction has left the listing out, the agent asks the tool
+again, as a model would.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from random import Random
 from turnmill import Context
 from turnmill.contract.context import JsonMessage
 from turnmill_cli.demo.tasks import TASKS
-from turnmill_cli.demo.workbench import Desk, Talk
+from turnmill_cli.demo.workbench import Script, Workbench
 
 __all__ = ["ScriptedAgent"]
 
@@ -32,20 +32,20 @@ class ScriptedAgent:
     def __init__(self, index: int, *, steps: int) -> None:
         self.name = f"agent-{index:02}"
         self.system_prompt = SYSTEM_PROMPT
-        self.desk = Desk(f"{index:02}")
+        self.workbench = Workbench(f"{index:02}")
         self.taken = 0
         self._steps = steps
-        self._talk = self._work(Random(index))  # noqa: S311 - a script, not a secret
+        self._script = self._work(Random(index))  # noqa: S311 - a script, not a secret
 
     def next(self, seen: Context | None) -> JsonMessage | None:
         """The next message, decided from the context read last; None when the work is done."""
         try:
-            message = next(self._talk) if seen is None else self._talk.send(seen)
+            message = next(self._script) if seen is None else self._script.send(seen)
         except StopIteration:
             return None
         self.taken += 1
         return message
 
-    def _work(self, random: Random) -> Talk:
+    def _work(self, random: Random) -> Script:
         while self.taken < self._steps:
-            yield from random.choice(TASKS)(self.desk, random)
+            yield from random.choice(TASKS)(self.workbench, random)

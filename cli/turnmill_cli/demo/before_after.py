@@ -9,8 +9,9 @@ from rich.text import Text
 
 from turnmill.contract.context import JsonMessage
 from turnmill_cli.output import clean, stdout
-from turnmill_cli.replay.agents import Run
-from turnmill_cli.replay.promises import Checked
+from turnmill_cli.replay.promises import CheckedRead
+from turnmill_cli.replay.rounds import AgentSession
+from turnmill_worker.tokens import count_message, counter_for
 
 __all__ = ["most_telling", "show_compaction"]
 
@@ -23,18 +24,18 @@ Row = tuple[str, int, str]
 """A message's role, tokens and first characters."""
 
 
-def most_telling(runs: Sequence[Run]) -> Run | None:
-    """The run whose last compaction removed most, among those whose summary it wrote anew."""
-    compacted = [run for run in runs if run.compacted]
-    return max(compacted, key=lambda run: (_has_new_summary(run), _removed(run)), default=None)
+def most_telling(sessions: Sequence[AgentSession]) -> AgentSession | None:
+    """The session whose last compaction removed most, of those where it wrote a new summary."""
+    compacted = [each for each in sessions if each.compacted]
+    return max(compacted, key=lambda each: (_has_new_summary(each), _removed(each)), default=None)
 
 
-def show_compaction(run: Run | None) -> None:
-    """Print the run's last compaction; nothing when there was none."""
-    if run is None or run.compacted is None:
+def show_compaction(session: AgentSession | None) -> None:
+    """Print the session's last compaction; nothing if there was none."""
+    if session is None or session.compacted is None:
         return
-    before, after = run.compacted
-    name = run.agent.name
+    before, after = session.compacted
+    name = session.agent.name
     for checked, when in ((before, "before"), (after, "after")):
         version = checked.context.version
         title = f"{name} {when} a compaction: version {version}, {checked.tokens:,} tokens"
@@ -46,16 +47,16 @@ def show_compaction(run: Run | None) -> None:
         stdout().print(clean(shown), markup=False, style="dim")
 
 
-def _has_new_summary(run: Run) -> bool:
-    before, after = map(_summary, run.compacted or ())
+def _has_new_summary(session: AgentSession) -> bool:
+    before, after = map(_summary, session.compacted or ())
     return before != after != ""
 
 
-def _removed(run: Run) -> int:
-    return run.compacted[0].tokens - run.compacted[1].tokens if run.compacted else 0
+def _removed(session: AgentSession) -> int:
+    return session.compacted[0].tokens - session.compacted[1].tokens if session.compacted else 0
 
 
-def _summary(checked: Checked) -> str:
+def _summary(checked: CheckedRead) -> str:
     for message in checked.context.messages:
         content = message.get("content")
         if isinstance(content, str) and content.startswith(SUMMARY_OPENS):
@@ -63,9 +64,7 @@ def _summary(checked: Checked) -> str:
     return ""
 
 
-def _messages(checked: Checked, title: str) -> Table:
-    from turnmill_worker.tokens import count_message, counter_for  # noqa: PLC0415
-
+def _messages(checked: CheckedRead, title: str) -> Table:
     counter = counter_for()
     rows = [(m["role"], count_message(counter, m), _first(m)) for m in checked.context.messages]
     table = Table(title=title, title_justify="left", pad_edge=False)

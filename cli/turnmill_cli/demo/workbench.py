@@ -10,20 +10,20 @@ from turnmill import Context
 from turnmill.contract.context import JsonMessage
 from turnmill_cli.demo.tools import run_tool
 
-__all__ = ["Call", "Desk", "Talk"]
+__all__ = ["Call", "Script", "Workbench"]
 
-Talk = Generator[JsonMessage, Context, None]
+Script = Generator[JsonMessage, Context, None]
 """Yields messages to push; is sent the context read after each."""
 
 Call = tuple[str, Mapping[str, Any]]
 """A tool's name and its arguments."""
 
 
-class Desk:
-    """One agent's messages and memory: the memory is the context read last, and nothing else.
+class Workbench:
+    """One agent's messages and calls. All it knows is the context it read last.
 
     Attributes:
-        found: how often a result was found in the context, where it was looked for.
+        found: how often a result that was looked for was found in the context.
         asked_again: how often it was not, and the tool was asked again.
     """
 
@@ -34,7 +34,7 @@ class Desk:
         self.found = 0
         self.asked_again = 0
 
-    def say(self, role: str, text: str) -> Talk:
+    def say(self, role: str, text: str) -> Script:
         """One message of plain text."""
         self._context = yield {"role": role, "content": text}
 
@@ -62,7 +62,7 @@ class Desk:
         return ids
 
     def recall(self, call_id: str, call: Call) -> Generator[JsonMessage, Context, str]:
-        """A result as the context has it; when it has not, or only a part, from the tool again."""
+        """A result as the context has it; from the tool again if the context lacks part of it."""
         text = self._result(call_id)
         if text is None or "characters removed" in text:
             self.asked_again += 1

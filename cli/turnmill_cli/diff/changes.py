@@ -1,4 +1,4 @@
-"""What changed between two committed contexts: pure, so that it can be tested without any."""
+"""What changed between two committed contexts; pure."""
 
 from __future__ import annotations
 

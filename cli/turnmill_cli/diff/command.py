@@ -4,58 +4,42 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from itertools import groupby
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
 from turnmill.contract.context import EMPTY, StoredContext
 from turnmill.contract.names import Version
-from turnmill_cli.options import (
-    DEFAULT_REDIS_URL,
-    BrokerUrl,
-    JsonFlag,
-    NamespaceName,
-    RedisUrl,
-    SessionName,
-    Target,
-    Timeout,
-)
+from turnmill.contract.trajectory import CommittedContext
+from turnmill_cli.diff.changes import Changes, Part, changes
+from turnmill_cli.options import Connection, JsonFlag, SessionName, Timeout
 from turnmill_cli.output import CommandFailed, print_json, print_line, when
 
-if TYPE_CHECKING:
-    from turnmill.contract.trajectory import CommittedContext
-    from turnmill_cli.diff.changes import Changes, Part
-
-__all__ = ["register"]
+__all__ = ["diff"]
 
 _STYLES = {"+": "green", "-": "red", "@": "cyan"}
 
-OldVersion = Annotated[int, typer.Argument(metavar="V1", min=0, help="A version; 0 is the start.")]
-NewVersion = Annotated[int, typer.Argument(metavar="V2", min=0, help="Another one.")]
-
-
-def register(app: typer.Typer) -> None:
-    """Add the command."""
-    app.command()(diff)
+OldVersion = Annotated[
+    int, typer.Argument(metavar="V1", min=0, help="A version. 0 is the start.", show_default=False)
+]
+NewVersion = Annotated[
+    int, typer.Argument(metavar="V2", min=0, help="Another version.", show_default=False)
+]
 
 
 def diff(
     session: SessionName,
     old: OldVersion,
     new: NewVersion,
+    connection: Connection,
     as_json: JsonFlag = False,
     timeout: Timeout = 30.0,
-    redis_url: RedisUrl = DEFAULT_REDIS_URL,
-    broker_url: BrokerUrl = "",
-    namespace: NamespaceName = "default",
 ) -> None:
     """Show what changed between two contexts: summary, ledger, receipts, events, elisions, pins.
 
     `turnmill history` lists the versions.
     """
-    from turnmill_cli.diff.changes import changes  # noqa: PLC0415
-
-    with Target(redis_url, broker_url, namespace).client(hints=True) as client:
+    with connection.client(hints=True) as client:
         found = client.trajectory(session, timeout_s=timeout).compactions
     commits = {each.context.version: each for each in found}
     sides = [_side(session, commits, version) for version in (old, new)]

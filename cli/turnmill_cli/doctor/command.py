@@ -7,80 +7,62 @@ from dataclasses import asdict
 from typing import Annotated
 
 import typer
+from rich.text import Text
 
-from turnmill_cli.archive_database import ArchiveUrl, DataDir
-from turnmill_cli.doctor.archive_checks import examine_archive, examine_templates
-from turnmill_cli.doctor.checks import Check, examine
-from turnmill_cli.doctor.parked_and_endpoint_checks import examine_health
-from turnmill_cli.options import (
-    DEFAULT_REDIS_URL,
-    BrokerUrl,
-    JsonFlag,
-    NamespaceName,
-    RedisUrl,
-    Target,
-    check_redis_url,
-)
-from turnmill_cli.output import clean, print_json, safe_url, stdout
+from turnmill_cli.archive_database import ArchiveDatabase
+from turnmill_cli.doctor.broker_checks import check_broker, check_vocabulary
+from turnmill_cli.doctor.check import Check
+from turnmill_cli.doctor.file_checks import check_archive, check_templates
+from turnmill_cli.doctor.redis_checks import check_redis
+from turnmill_cli.options import Connection, JsonFlag
+from turnmill_cli.output import clean, field_table, print_json, print_line, safe_url, stdout
 
-__all__ = ["register"]
+__all__ = ["doctor"]
 
 _MARKS = {"ok": ("✓", "green"), "warning": ("!", "yellow"), "problem": ("✗", "red")}
 
 
-def register(app: typer.Typer) -> None:
-    """Add the command."""
-    app.command()(doctor)
-
-
 def doctor(
+    archive: ArchiveDatabase,
+    connection: Connection,
     as_json: JsonFlag = False,
-    url: ArchiveUrl = "",
-    data_dir: DataDir = None,
     template_dirs: Annotated[
         str,
         typer.Option(
             metavar="DIR:DIR",
             envvar="TURNMILL_TEMPLATE_DIRS",
-            help="Folders with templates, as the workers have them.",
+            help="Folders with templates, as they are set for the workers.",
             show_default=False,
         ),
     ] = "",
-    redis_url: RedisUrl = DEFAULT_REDIS_URL,
-    broker_url: BrokerUrl = "",
-    namespace: NamespaceName = "default",
 ) -> None:
-    """Check Redis, broker, workers, archive and templates; exit code 1 when there is a problem."""
-    check_redis_url(redis_url)
-    target = Target(redis_url, broker_url, namespace)
-    target.checked_namespace()
+    """Check Redis, broker, workers, models, archive and templates. Exits with 1 on a problem."""
+    namespace = connection.check()
     checks = [
-        *examine(target),
-        *examine_health(target),
-        *examine_archive(target, url, data_dir),
-        *examine_templates(template_dirs),
+        *check_redis(connection, is_archive_off=archive.archive_url == "none"),
+        *check_broker(connection),
+        check_vocabulary(),
+        check_archive(archive, namespace),
+        check_templates(template_dirs),
     ]
     healthy = all(check.status != "problem" for check in checks)
     if as_json:
         print_json({"ok": healthy, "checks": [asdict(check) for check in checks]})
     else:
-        _print_table(target, checks)
+        _print_table(connection, checks)
     if not healthy:
         raise typer.Exit(1)
 
 
-def _print_table(target: Target, checks: Sequence[Check]) -> None:
-    from rich.table import Table  # noqa: PLC0415
-    from rich.text import Text  # noqa: PLC0415
-
-    console = stdout()
-    where = f"Redis {safe_url(target.redis_url)}, broker {safe_url(target.broker)}"
-    console.print(clean(where), style="dim", markup=False, soft_wrap=True)
-    table = Table.grid(padding=(0, 2))
+def _print_table(connection: Connection, checks: Sequence[Check]) -> None:
+    where = f"Redis {safe_url(connection.redis_url)}, broker {safe_url(connection.broker)}"
+    print_line(where, "dim")
+    table = field_table()
+    table.add_column(overflow="fold")
     for check in checks:
         mark, color = _MARKS[check.status]
         found = Text(clean(check.found))
         if check.advice:
             found.append(f"\n→ {clean(check.advice)}", style=color)
         table.add_row(Text(mark, style=color), Text(check.name, style="bold"), found)
-    console.print(table)
+    stdout().print(table)

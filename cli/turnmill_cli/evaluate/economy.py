@@ -9,8 +9,8 @@ from typing import Any, Final
 
 from turnmill.contract.context import JsonMessage
 from turnmill.contract.policy import Policy
-from turnmill_cli.evaluate.in_memory import POLICIES, Stepping, usable
-from turnmill_cli.evaluate.methods import Writing
+from turnmill_cli.evaluate.in_memory import POLICIES, InMemorySession, usable
+from turnmill_cli.evaluate.methods import MeteredSummarizer
 from turnmill_cli.evaluate.survival import DataSet
 from turnmill_worker.summarizers.openai.prices import Price
 
@@ -79,7 +79,7 @@ def economy(
     sessions: Iterable[tuple[str, Sequence[JsonMessage]]],
     strategy: str,
     max_tokens: int,
-    writing: Writing,
+    metered: MeteredSummarizer,
     price: Price,
 ) -> Economy:
     """What the pipeline's ladder of this name sends and costs over these sessions."""
@@ -88,18 +88,18 @@ def economy(
         max_tokens=max_tokens,
         strategies=POLICIES[strategy],
         quality_threshold=quality,
-        ledger_ratio=writing.ledger,
+        ledger_ratio=metered.ledger,
     )
-    sums = _Sums(writing.counter.count_messages)
-    before_usd = writing.cost_usd
+    sums = _Sums(metered.counter.count_messages)
+    before_usd = metered.cost_usd
     for system, messages in sessions:
-        session = Stepping(policy, system, writing)
+        session = InMemorySession(policy, system, metered)
         sums.begin(system)
         for at, message in enumerate(messages):
             session.push(message)
             sums.step(session.read(), message, called=_is_asked(messages, at))
         sums.compactions += session.compactions
-    return sums.economy(price, writing.cost_usd - before_usd)
+    return sums.economy(price, metered.cost_usd - before_usd)
 
 
 def _is_asked(messages: Sequence[JsonMessage], at: int) -> bool:

@@ -12,7 +12,7 @@ from turnmill.contract.names import Namespace, Seq, SessionId
 from turnmill.contract.policy import Policy
 from turnmill.contract.render import render, system_message
 from turnmill.projection import project
-from turnmill_cli.evaluate.methods import Writing
+from turnmill_cli.evaluate.methods import MeteredSummarizer
 from turnmill_worker.compaction.snapshot import LoggedTurn, Snapshot
 from turnmill_worker.compaction.strategies.choose import plan as plan_compaction
 from turnmill_worker.errors import SummaryRejected
@@ -21,7 +21,7 @@ from turnmill_worker.pipeline.draft import Draft
 from turnmill_worker.pipeline.summarize import Writer
 from turnmill_worker.templates.loader import TemplateLoader
 
-__all__ = ["POLICIES", "Stepping"]
+__all__ = ["POLICIES", "InMemorySession"]
 
 POLICIES: Final = {
     "rolling": ("images", "elide", "rolling", "window"),
@@ -31,13 +31,13 @@ POLICIES: Final = {
 """The ladder of each strategy that is one of the pipeline's."""
 
 
-class Stepping:
+class InMemorySession:
     """A session whose context is brought to its target after every turn."""
 
-    def __init__(self, policy: Policy, system: str, writing: Writing) -> None:
-        self._writing = writing
-        self._counter = counter = writing.counter
-        self._writer = Writer(lambda _policy: [writing.summarizer], TemplateLoader())
+    def __init__(self, policy: Policy, system: str, metered: MeteredSummarizer) -> None:
+        self._metered = metered
+        self._counter = counter = metered.counter
+        self._writer = Writer(lambda _policy: [metered.summarizer], TemplateLoader())
         self._tracker = CallTracker()
         self.compactions = 0
         self._snapshot = Snapshot(
@@ -99,12 +99,12 @@ class Stepping:
             try:
                 draft = self._writer.best(plan, self._counter)
             except SummaryRejected as error:
-                self._writing.requests += 1
-                self._writing.refused += 1
-                self._writing.pay(getattr(error, "spent", None))
+                self._metered.requests += 1
+                self._metered.refused += 1
+                self._metered.pay(getattr(error, "spent", None))
             else:
-                self._writing.requests += len(plan.requests)
-                self._writing.pay(draft.record)
+                self._metered.requests += len(plan.requests)
+                self._metered.pay(draft.record)
                 if draft.is_good_enough:
                     return draft
                 poor.append(draft)

@@ -7,7 +7,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from turnmill_cli.output import CommandFailed
+from turnmill_cli.output import needing
 
 __all__ = ["LINE", "Record", "kept_by_seq", "rendered", "stands_in", "stems", "text_of"]
 
@@ -71,12 +71,8 @@ def _stem(word: str) -> str:
 
 @functools.cache
 def _stemmer() -> Any:
-    try:
-        import Stemmer  # noqa: PLC0415 - the metrics' stems, and nothing else, need it
-    except ImportError:
-        raise CommandFailed(
-            "the metrics need Snowball stems: pip install 'turnmill[evaluate]'"
-        ) from None
+    with needing("evaluate"):
+        import Stemmer  # noqa: PLC0415 - only stems need it, and the extra evaluate
     return Stemmer.Stemmer("english", 0)
 
 

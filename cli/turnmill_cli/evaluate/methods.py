@@ -7,23 +7,24 @@ new text of its last one and each portion; the others look at all records at onc
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import chain
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from turnmill.contract.context import SummaryEvent
+from turnmill.contract.counters import Counter
 from turnmill.contract.names import Seq
 from turnmill.contract.render import event_text
 from turnmill_cli.evaluate.kept_words import Record, text_of
+from turnmill_worker.compaction.ledger.budget import facts_after, reserve, shown_beside
+from turnmill_worker.compaction.ledger.selection import Fact
+from turnmill_worker.compaction.plan import Records, SummaryRequest
+from turnmill_worker.compaction.strategies.iterations import event_tokens
+from turnmill_worker.errors import SummaryRejected
+from turnmill_worker.ports.models import Summarizer
 
-if TYPE_CHECKING:
-    from turnmill.contract.counters import Counter
-    from turnmill_worker.compaction.ledger.selection import Fact
-    from turnmill_worker.compaction.plan import SummaryRequest
-    from turnmill_worker.ports.models import Summarizer
-
-__all__ = ["METHODS", "Method", "Portions", "Writing", "method", "portions"]
+__all__ = ["METHODS", "MeteredSummarizer", "Method", "Portions", "method", "portions"]
 
 Portions = Sequence[Sequence[Record]]
 Method = Callable[[Portions, int], str]
@@ -89,7 +90,7 @@ def lead(records: Sequence[Record], budget: int, count: Count) -> str:
 
 
 @dataclass(slots=True)
-class Writing:
+class MeteredSummarizer:
     """A summarizer in use, and what it was asked and cost.
 
     Attributes:
@@ -115,16 +116,12 @@ class Writing:
 
     def text(self, records: Sequence[Record], budget: int, *, previous: str = "") -> str:
         """An event of the previous text and the records; "" when what is written is refused."""
-        from turnmill_worker.compaction.plan import Records, SummaryRequest  # noqa: PLC0415
-
         asked = Records((Seq(seq), dict(message)) for seq, message in records)
         return self._asked(
             SummaryRequest(previous=previous, records=asked, budget_tokens=budget, brief=True)
         )
 
     def _asked(self, request: SummaryRequest) -> str:
-        from turnmill_worker.errors import SummaryRejected  # noqa: PLC0415
-
         if request.budget_tokens <= 0:
             return ""
         self.requests += 1
@@ -145,9 +142,6 @@ class Writing:
 
         A refused text changes nothing.
         """
-        from turnmill_worker.compaction.ledger.budget import facts_after, reserve, shown_beside  # noqa: PLC0415
-        from turnmill_worker.compaction.plan import Records, SummaryRequest  # noqa: PLC0415
-
         count = self.counter.count
         prose = ""
         facts: tuple[Fact, ...] = ()
@@ -192,7 +186,6 @@ class Writing:
         return text if room > 0 and count(text) <= budget else "\n".join(texts[at:])
 
     def _event(self, number: int, own: Sequence[Record]) -> SummaryEvent:
-        from turnmill_worker.compaction.strategies.iterations import event_tokens  # noqa: PLC0415
 
         tokens = sum(self.counter.count(text_of(message)) + 4 for _, message in own)
         budget = max(event_tokens(tokens), _LEAST_TOKENS)
@@ -217,25 +210,17 @@ def _steps(parts: Portions) -> list[list[Record]]:
     return steps
 
 
-METHODS: Final[Mapping[str, str]] = {
-    "rolling": "one text, made anew from the last one and the new turns at each compaction",
-    "extract": "one text, made of all turns at once",
-    "iterations": "a text per user request and what follows; older ones folded into one",
-    "window": "the newest turns, word for word",
-    "lead": "the first sentences of every turn",
-}
-"""The strategies that can be compared, with what each keeps."""
+METHODS: Final = ("rolling", "extract", "iterations", "window", "lead")
+"""The strategies that can be compared."""
 
 
-def method(name: str, writing: Writing) -> Method:
+def method(name: str, metered: MeteredSummarizer) -> Method:
     """The method of this name."""
-    count = writing.counter.count
-    plain = {"window": window, "lead": lead}
-    if name in plain:
-        shorten = plain[name]
-        return lambda parts, budget: shorten(list(chain.from_iterable(parts)), budget, count)
+    count = metered.counter.count
     return {
-        "rolling": writing.rolling,
-        "extract": writing.once,
-        "iterations": writing.iterations,
+        "rolling": metered.rolling,
+        "extract": metered.once,
+        "iterations": metered.iterations,
+        "window": lambda parts, budget: window(list(chain(*parts)), budget, count),
+        "lead": lambda parts, budget: lead(list(chain(*parts)), budget, count),
     }[name]

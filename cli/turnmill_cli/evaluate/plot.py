@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from turnmill_cli.output import CommandFailed
+from turnmill_cli.output import CommandFailed, needing
 
 if TYPE_CHECKING:
     from turnmill_cli.evaluate.report import Evaluation
@@ -25,16 +25,14 @@ def check(path: Path) -> None:
     """Return when an image can be drawn there.
 
     Raises:
-        CommandFailed: another format, no such folder, or nothing to draw with.
+        CommandFailed: another format, no such folder, or matplotlib is not installed.
     """
     if path.suffix.lower() not in FORMATS:
         raise CommandFailed(f"{path}: a plot is a .png or .svg file")
     if not path.absolute().parent.is_dir():
         raise CommandFailed(f"{path}: no such folder")
-    try:
+    with needing("evaluate"):
         import matplotlib.figure  # noqa: F401, PLC0415 - heavy, and only for plots
-    except ImportError:
-        raise CommandFailed("--plot needs matplotlib: pip install 'turnmill[evaluate]'") from None
 
 
 def draw(found: Evaluation, path: Path) -> None:

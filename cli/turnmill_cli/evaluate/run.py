@@ -1,27 +1,24 @@
-"""Runs an evaluation: every data set, strategy and budget that is wanted."""
+"""Runs an evaluation: every data set, strategy and budget that was asked for."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
-from pathlib import Path
 
 from turnmill_cli.evaluate.economy import economy, joined
-from turnmill_cli.evaluate.entities import VALUES
 from turnmill_cli.evaluate.in_memory import POLICIES
-from turnmill_cli.evaluate.methods import METHODS, Writing, method
+from turnmill_cli.evaluate.methods import MeteredSummarizer, method
 from turnmill_cli.evaluate.metrics import Mean
+from turnmill_cli.evaluate.options import EvaluateOptions
 from turnmill_cli.evaluate.planted_facts import host, probe
 from turnmill_cli.evaluate.report import Evaluation
 from turnmill_cli.evaluate.survival import DataSet, load, survival
-from turnmill_cli.output import CommandFailed
-from turnmill_cli.replay.performance import progress
+from turnmill_cli.output import CommandFailed, progress
 from turnmill_worker.errors import SummarizerFailed
 from turnmill_worker.ports.models import Summarizer
 from turnmill_worker.summarizers.openai.prices import Price, load_prices
 from turnmill_worker.tokens import counter_for
 
-__all__ = ["Wanted", "run"]
+__all__ = ["run"]
 
 JOINED_TOKENS = 60_000
 """Sessions costs are computed for have at least so many, so that many compactions are needed."""
@@ -29,111 +26,79 @@ JOINED_TOKENS = 60_000
 MOST_JOINED = 4
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Wanted:
-    """What to evaluate.
-
-    Raises:
-        CommandFailed: a value is out of its range, or names nothing.
-    """
-
-    files: tuple[Path, ...]
-    budgets: tuple[float, ...]
-    strategies: tuple[str, ...]
-    summarizer: str
-    ledger: float
-    rounds: int
-    limit: int | None
-    values: str
-    max_tokens: int
-    model: str
-    prices: Path | None
-    probes: bool
-    costs: bool
-
-    def __post_init__(self) -> None:
-        for share in self.budgets:
-            if not 0 < share <= 1:
-                raise CommandFailed(f"--budget {share:g} must lie in (0, 1]")
-        for name in self.strategies:
-            if name not in METHODS:
-                raise CommandFailed(f"no strategy {name!r}: there are {', '.join(METHODS)}")
-        if self.values and self.values not in VALUES:
-            raise CommandFailed(f"--values must be one of {', '.join(VALUES)}")
-
-    @property
-    def probe_budget(self) -> float:
-        """The middle budget."""
-        return sorted(self.budgets)[len(self.budgets) // 2]
-
-    def price(self) -> tuple[Price, str]:
-        """Of the model, and the version of the table.
-
-        Raises:
-            CommandFailed: it is not known, or the file cannot be read.
-        """
-        try:
-            table = load_prices(self.prices)
-        except SummarizerFailed as error:
-            raise CommandFailed(str(error)) from None
-        price = table.of(self.model)
-        if price is None:
-            raise CommandFailed(
-                f"no price for {self.model!r} in {table.version}: give one with --prices FILE"
-            )
-        return price, table.version
-
-
-def run(wanted: Wanted, summarizer: Summarizer) -> Evaluation:
-    """Measure all that is wanted.
+def run(options: EvaluateOptions, summarizer: Summarizer) -> Evaluation:
+    """Measure all that was asked for.
 
     Raises:
         BadInput: a file cannot be read.
         CommandFailed: no price is known for the model.
     """
     counter = counter_for("o200k_base", "gpt-4o")
-    writing = Writing(summarizer, counter, ledger=wanted.ledger)
-    price, version = wanted.price()
+    writer = MeteredSummarizer(summarizer, counter, ledger=options.ledger)
+    price, version = _price(options)
+    probes, costs = not options.no_probes, not options.no_costs
     found = Evaluation(
-        budgets=wanted.budgets,
-        probe_budget=wanted.probe_budget,
-        summarizer=wanted.summarizer,
-        ledger=wanted.ledger,
-        rounds=wanted.rounds,
-        model=wanted.model,
+        budgets=options.budgets,
+        probe_budget=options.probe_budget,
+        summarizer=options.summarizer,
+        ledger=options.ledger,
+        rounds=options.rounds,
+        model=options.model,
         prices=version,
         basis=counter.basis,
     )
-    sets = [load(path, values=wanted.values, limit=wanted.limit) for path in wanted.files]
-    steps = len(sets) * len(wanted.strategies) * (len(wanted.budgets) + wanted.probes)
-    with progress("evaluating", steps + len(sets) * wanted.costs) as on_steps:
+    sets = [load(path, values=options.values, limit=options.limit) for path in options.files]
+    steps = len(sets) * len(options.methods) * (len(options.budgets) + probes)
+    with progress("evaluating", steps + len(sets) * costs) as on_steps:
         for data in sets:
-            _survival(data, wanted, writing, found, on_steps)
-            if wanted.probes:
-                _probes(data, wanted, writing, found, on_steps)
-            if wanted.costs:
-                _costs(data, wanted, writing, price, found)
+            _survival(data, options, writer, found, on_steps)
+            if probes:
+                _probes(data, options, writer, found, on_steps)
+            if costs:
+                _costs(data, options, writer, price, found)
                 on_steps(1)
-    found.requests, found.refused = writing.requests, writing.refused
-    found.cost_usd, found.unpriced = writing.cost_usd, writing.unpriced
+    found.requests, found.refused = writer.requests, writer.refused
+    found.cost_usd, found.unpriced = writer.cost_usd, writer.unpriced
     return found
+
+
+def _price(options: EvaluateOptions) -> tuple[Price, str]:
+    """Of the model, and the version of the table.
+
+    Raises:
+        CommandFailed: it is not known, or the file cannot be read.
+    """
+    try:
+        table = load_prices(options.prices)
+    except SummarizerFailed as error:
+        raise CommandFailed(str(error)) from None
+    price = table.of(options.model)
+    if price is None:
+        raise CommandFailed(
+            f"no price for {options.model!r} in {table.version}: give one with --prices FILE"
+        )
+    return price, table.version
 
 
 OnSteps = Callable[[int], object]
 
 
 def _survival(
-    data: DataSet, wanted: Wanted, writing: Writing, found: Evaluation, on_steps: OnSteps
+    data: DataSet,
+    options: EvaluateOptions,
+    writer: MeteredSummarizer,
+    found: Evaluation,
+    on_steps: OnSteps,
 ) -> None:
     by: dict[str, dict[str, list[Mean]]] = {}
-    for strategy in wanted.strategies:
-        for share in wanted.budgets:
+    for strategy in options.methods:
+        for share in options.budgets:
             means = survival(
                 data,
-                method(strategy, writing),
+                method(strategy, writer),
                 share,
-                writing.counter.count,
-                rounds=wanted.rounds,
+                writer.counter.count,
+                rounds=options.rounds,
             )
             own = by.setdefault(strategy, {metric: [] for metric in means})
             for metric, mean in means.items():
@@ -143,24 +108,32 @@ def _survival(
 
 
 def _probes(
-    data: DataSet, wanted: Wanted, writing: Writing, found: Evaluation, on_steps: OnSteps
+    data: DataSet,
+    options: EvaluateOptions,
+    writer: MeteredSummarizer,
+    found: Evaluation,
+    on_steps: OnSteps,
 ) -> None:
-    records = host(data, writing.counter.count)
+    records = host(data, writer.counter.count)
     found.probes[data.name] = {}
-    for strategy in wanted.strategies:
+    for strategy in options.methods:
         found.probes[data.name][strategy] = probe(
-            records, method(strategy, writing), wanted.probe_budget, writing.counter.count
+            records, method(strategy, writer), options.probe_budget, writer.counter.count
         )
         on_steps(1)
 
 
 def _costs(
-    data: DataSet, wanted: Wanted, writing: Writing, price: Price, found: Evaluation
+    data: DataSet,
+    options: EvaluateOptions,
+    writer: MeteredSummarizer,
+    price: Price,
+    found: Evaluation,
 ) -> None:
-    sessions = joined(data, JOINED_TOKENS, writing.counter.count_messages)[:MOST_JOINED]
+    sessions = joined(data, JOINED_TOKENS, writer.counter.count_messages)[:MOST_JOINED]
     own = {
-        strategy: economy(sessions, strategy, wanted.max_tokens, writing, price)
-        for strategy in wanted.strategies
+        strategy: economy(sessions, strategy, options.max_tokens, writer, price)
+        for strategy in options.methods
         if strategy in POLICIES
     }
     if own:

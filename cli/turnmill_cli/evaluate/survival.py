@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import gzip
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from turnmill_cli.conversations import BadInput
+from turnmill_cli.conversations import BadInput, json_lines
 from turnmill_cli.evaluate.entities import VALUES, Find
 from turnmill_cli.evaluate.kept_words import Record, kept_by_seq, rendered, text_of
 from turnmill_cli.evaluate.methods import Count, Method, portions
@@ -58,26 +58,16 @@ def load(path: Path, *, values: str = "", limit: int | None = None) -> DataSet:
         BadInput: names the file and the line, never the content.
     """
     name = path.name.removesuffix(".gz").removesuffix(".jsonl")
-    found: list[Mapping[str, Any]] = []
-    try:
-        with gzip.open(path, "rb") if path.suffix == ".gz" else path.open("rb") as lines:
-            for number, line in enumerate(lines, 1):
-                if limit is not None and len(found) == limit:
-                    break
-                if line.strip():
-                    found.append(_conversation(line, f"{path}:{number}"))
-    except EOFError:
-        raise BadInput(f"{path}: the compressed file ends too early") from None
-    except OSError as error:
-        raise BadInput(f"{path}: {error.strerror or 'not a gzip file'}") from None
+    lines = islice(json_lines(path), limit)
+    found = tuple(_conversation(text, f"{path}:{number}") for number, text in lines)
     if not found:
         raise BadInput(f"{path}: no conversations in it")
-    return DataSet(name, tuple(found), VALUES[values or (name if name in VALUES else "calls")])
+    return DataSet(name, found, VALUES[values or (name if name in VALUES else "calls")])
 
 
-def _conversation(line: bytes, where: str) -> Mapping[str, Any]:
+def _conversation(text: str, where: str) -> Mapping[str, Any]:
     try:
-        value = json.loads(line)
+        value = json.loads(text)
     except ValueError:
         raise BadInput(f"{where}: not JSON") from None
     messages = value.get("messages") if isinstance(value, Mapping) else None

@@ -2,68 +2,40 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import typer
 
-from turnmill_cli.archive_database import ArchiveUrl, DataDir
-from turnmill_cli.forget.proof import Proof, known_turns, prove
-from turnmill_cli.options import (
-    DEFAULT_REDIS_URL,
-    BrokerUrl,
-    JsonFlag,
-    NamespaceName,
-    RedisUrl,
-    SessionName,
-    Target,
-    Timeout,
-    Yes,
-)
+from turnmill_cli.archive_database import ArchiveDatabase
+from turnmill_cli.forget.proof import known_turns, prove
+from turnmill_cli.options import Connection, JsonFlag, SessionName, Timeout, Yes
 from turnmill_cli.output import confirm, count, print_json, print_line
 
-__all__ = ["register"]
-
-
-def register(app: typer.Typer) -> None:
-    """Add the command."""
-    app.command()(forget)
+__all__ = ["forget"]
 
 
 def forget(
     session: SessionName,
-    *,
+    archive: ArchiveDatabase,
+    connection: Connection,
     yes: Yes = False,
     as_json: JsonFlag = False,
     timeout: Timeout = 15.0,
-    url: ArchiveUrl = "",
-    data_dir: DataDir = None,
-    redis_url: RedisUrl = DEFAULT_REDIS_URL,
-    broker_url: BrokerUrl = "",
-    namespace: NamespaceName = "default",
 ) -> None:
-    """Remove a session from Redis and the archive, and prove it; there is no way back.
+    """Remove a session from Redis and the archive, and prove that it is gone. This is final.
 
-    Exit code 1 when the archive still has it, or nobody said that it has not, after --timeout; it
-    will be removed then as soon as a worker runs. --timeout 0 does not wait for the proof.
+    Exits with 1 if after --timeout the archive still has the session, or nobody has confirmed that
+    it is gone; the next worker that runs will remove it. --timeout 0 does not wait for the proof.
     """
-    with Target(redis_url, broker_url, namespace).client(hints=True) as client:
+    with connection.client(hints=True) as client:
         turns = known_turns(client, session, timeout)
         confirm(f"Forget {session} with its {turns}, in Redis and the archive?", yes=yes)
         done = client.forget(session)
-        proof = prove(client, session, url, data_dir, timeout_s=timeout)
+        proof = prove(client, session, archive, timeout_s=timeout)
     if as_json:
-        print_json(_as_dict(session, done.keys_left, proof))
+        checked = {"gone": proof.gone, "found": proof.found, "left": proof.left}
+        print_json({"session": session, "keys_left": done.keys_left, "archive": checked})
     else:
         print_line(f"forgot {session}")
         print_line(f"  Redis    {count(done.keys_left, 'key')} left", "dim")
         print_line(f"  archive  {proof.found}", "" if proof.gone else "yellow")
     if not proof.gone and timeout:
         raise typer.Exit(1)
-
-
-def _as_dict(session: str, keys_left: int, proof: Proof) -> dict[str, Any]:
-    return {
-        "session": session,
-        "keys_left": keys_left,
-        "archive": {"gone": proof.gone, "found": proof.found, "left": proof.left},
-    }

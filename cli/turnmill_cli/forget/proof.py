@@ -1,23 +1,21 @@
-"""The proof that a session is gone from the archive: its database is looked at, or a worker is."""
+"""The proof that a session is gone from the archive: its database says so, or a worker does."""
 
 from __future__ import annotations
 
 import time
 from dataclasses import asdict, dataclass
-from pathlib import Path
-from typing import TYPE_CHECKING
 
+from turnmill._sync.client import ContextClient
 from turnmill.contract.errors import NotAnswered, Transient, UnknownSession
-from turnmill_cli.archive_database import archive_file, archive_url, open_archive, shown_url
+from turnmill.contract.names import Namespace, SessionId
+from turnmill_cli.archive_database import ArchiveDatabase
 from turnmill_cli.output import CommandFailed, count
-
-if TYPE_CHECKING:
-    from turnmill._sync.client import ContextClient
+from turnmill_worker.ports.values import SessionRef
 
 __all__ = ["Proof", "known_turns", "prove"]
 
 LOOK_EVERY_S = 0.1
-PENDING = "a worker that consumes the queue archive removes it; Redis keeps the order until then"
+PENDING = "a worker of the queue archive will remove it; until then, Redis keeps the order to do so"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,8 +37,8 @@ def known_turns(client: ContextClient, session: str, timeout_s: float) -> str:
     """How many turns would be forgotten, in words.
 
     Raises:
-        UnknownSession: neither in Redis nor in the archive.
-        NotAnswered: not in Redis, and no worker said whether it is in the archive.
+        UnknownSession: neither Redis nor the archive has it.
+        NotAnswered: Redis does not have it, and no worker said whether the archive does.
     """
     try:
         return count(client.info(session).last_seq, "turn")
@@ -50,51 +48,43 @@ def known_turns(client: ContextClient, session: str, timeout_s: float) -> str:
 
 
 def prove(
-    client: ContextClient, session: str, url: str, data_dir: Path | None, *, timeout_s: float
+    client: ContextClient, session: str, archive: ArchiveDatabase, *, timeout_s: float
 ) -> Proof:
     """Look until the archive has nothing of the session, for ``timeout_s`` at most.
 
-    An archive that was named is believed to be the workers'; beside one that was merely found
-    here, or none, a worker is asked.
+    An archive that was named is believed to be the workers'. If it was only found here, or there is
+    none, a worker is asked.
     """
     if not timeout_s:
         return Proof(gone=False, found=f"not looked at: {PENDING}")
     deadline = time.monotonic() + timeout_s
-    place = _reachable(url, data_dir)
-    is_named = bool(place and (url or data_dir))
+    is_here = _is_here(archive)
+    is_named = is_here and bool(archive.archive_url or archive.data_dir)
     while True:
-        proof = _asked(client, session, deadline) if not is_named else None
-        if place and (proof is None or proof.gone):
-            proof = _looked_at(place, client.namespace, session)
-        assert proof is not None  # noqa: S101 - one of both was done
+        proof = None if is_named else _asked(client, session, deadline)
+        if proof is None or (proof.gone and is_here):
+            proof = _looked_at(archive, client.namespace, session)
         if proof.gone or time.monotonic() > deadline:
             return proof
         time.sleep(LOOK_EVERY_S)
 
 
-def _reachable(url: str, data_dir: Path | None) -> str:
-    """The URL of an archive that is here, or ``""``."""
+def _is_here(archive: ArchiveDatabase) -> bool:
     try:
-        place = archive_url(url, data_dir)
-    except CommandFailed:
-        return ""
-    file = archive_file(place)
-    return place if file is None or file.exists() else ""
+        return bool(archive.url) and not archive.is_absent
+    except CommandFailed:  # the workers' packages are not installed
+        return False
 
 
-def _looked_at(place: str, namespace: str, session: str) -> Proof:
-    from turnmill.contract.names import namespace as checked  # noqa: PLC0415
-    from turnmill.contract.names import session_id  # noqa: PLC0415
-    from turnmill_worker.ports.values import SessionRef  # noqa: PLC0415
-
-    with open_archive(place) as archive:
-        left = asdict(archive.left(SessionRef(checked(namespace), session_id(session))))
-    where = shown_url(place)
+def _looked_at(archive: ArchiveDatabase, namespace: str, session: str) -> Proof:
+    ref = SessionRef(Namespace(namespace), SessionId(session))  # the client has checked both
+    with archive.open() as opened:
+        left = asdict(opened.left(ref))
     if any(left.values()):
         there = ", ".join(f"{number:,} {kind}" for kind, number in left.items() if number)
-        return Proof(gone=False, found=f"{where} still has {there}: {PENDING}", left=left)
+        return Proof(gone=False, found=f"{archive} still has {there}: {PENDING}", left=left)
     kinds = ", ".join(f"0 {kind}" for kind in left)
-    return Proof(gone=True, found=f"{kinds} left in {where}", left=left)
+    return Proof(gone=True, found=f"{kinds} left in {archive}", left=left)
 
 
 def _asked(client: ContextClient, session: str, deadline: float) -> Proof:
@@ -102,9 +92,9 @@ def _asked(client: ContextClient, session: str, deadline: float) -> Proof:
     try:
         found = client.trajectory(session, timeout_s=within_s)
     except UnknownSession:
-        return Proof(gone=True, found="a worker looked, and finds nothing of it")
+        return Proof(gone=True, found="a worker looked and found nothing of it")
     except NotAnswered:
         return Proof(gone=False, found=f"no worker answered: {PENDING}")
     except Transient as error:
         return Proof(gone=False, found=f"{type(error).__name__}: {error}: {PENDING}")
-    return Proof(gone=False, found=f"still {count(len(found.turns), 'turn')}: {PENDING}")
+    return Proof(gone=False, found=f"it still has {count(len(found.turns), 'turn')}: {PENDING}")

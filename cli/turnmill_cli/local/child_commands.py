@@ -7,12 +7,14 @@ import socket
 import sys
 from pathlib import Path
 
+from turnmill.embedded_redis import free_port
 from turnmill_cli.local.child_process import ChildSpec
 from turnmill_cli.output import CommandFailed
 
-__all__ = ["check_installed", "choose_port", "flower", "workers"]
+__all__ = ["check_installed", "choose_flower_port", "choose_port", "flower", "workers"]
 
 _CELERY = (sys.executable, "-m", "celery", "-A", "turnmill_worker.app")
+FLOWER_PORT = 5555
 SUMMARIZE_THREADS = 8
 """Model calls waited for at once."""
 
@@ -36,9 +38,11 @@ def _is_there(module: str) -> bool:
     return importlib.util.find_spec(module) is not None
 
 
-def workers(*, number: int, logs: Path, env: dict[str, str], host: str) -> list[ChildSpec]:
-    """``number`` processes that count and compact, and one that waits for models."""
-    # Processes of one thread each, not one with a pool: they are counted one by one in Flower, are
+def workers(number: int, *, logs: Path, env: dict[str, str], host: str) -> list[ChildSpec]:
+    """``number`` processes that count and compact, and one that waits for models; none for 0."""
+    if not number:
+        return []
+    # Processes of one thread each, not one with a pool: Flower counts them one by one, they are
     # faster than prefork on tasks this short, and have no children that could outlive them.
     compute = [
         _worker(f"worker-{at}", "estimate,compact,archive", "solo", 1, logs, env, host)
@@ -80,8 +84,13 @@ def flower(*, port: int, logs: Path, env: dict[str, str]) -> ChildSpec:
     )
 
 
+def choose_flower_port(asked: int | None) -> int:
+    """The port that was asked for, else 5555 if it is free, else any free one."""
+    return choose_port(asked, FLOWER_PORT, "--flower-port")
+
+
 def choose_port(asked: int | None, usual: int, option: str) -> int:
-    """The port asked for, else the usual one when it is free, else any free one.
+    """The port that was asked for, else the usual one if it is free, else any free one.
 
     Raises:
         CommandFailed: the port asked for is in use.
@@ -92,9 +101,7 @@ def choose_port(asked: int | None, usual: int, option: str) -> int:
         return asked
     if _is_free(usual):
         return usual
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
+    return free_port()
 
 
 def _is_free(port: int) -> bool:

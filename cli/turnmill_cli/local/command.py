@@ -7,40 +7,35 @@ import signal
 import socket
 import subprocess
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from turnmill.contract.names import namespace as checked
 from turnmill.embedded_redis import EmbeddedRedis
 from turnmill_cli.archive_database import UP_DATA_DIR
 from turnmill_cli.broker import BrokerView
-from turnmill_cli.local import child_commands as specs
+from turnmill_cli.local import child_commands
 from turnmill_cli.local.child_process import tethered
 from turnmill_cli.local.lock import locked
 from turnmill_cli.local.status import StatusReader
-from turnmill_cli.local.stop_signals import StopSignals
+from turnmill_cli.local.stop_signals import StopSignals, stop_signals
 from turnmill_cli.local.supervisor import Supervisor
 from turnmill_cli.local.watch import watch
-from turnmill_cli.options import BrokerUrl, NamespaceName, Target
+from turnmill_cli.options import BrokerUrl, Connection, NamespaceName
 from turnmill_cli.output import CommandFailed, clean, safe_url, stdout
 
-__all__ = ["register"]
+__all__ = ["up"]
 
 REDIS_PORT = 6379
-FLOWER_PORT = 5555
 MOST_WORKERS = 4
-"""Unless asked for more: beyond it a development machine has other things to do."""
+"""By default: a development machine has other things to do too."""
 
 REDIS_START_S = 120.0
-"""A large append-only file takes its time to load."""
-
-
-def register(app: typer.Typer) -> None:
-    """Add the command."""
-    app.command()(up)
+"""A large append-only file takes long to load."""
 
 
 def up(
@@ -48,7 +43,7 @@ def up(
     data_dir: Annotated[
         Path,
         typer.Option(
-            metavar="DIR", envvar="TURNMILL_DATA_DIR", help="Where data and logs are kept."
+            metavar="DIR", envvar="TURNMILL_DATA_DIR", help="The folder for data and logs."
         ),
     ] = UP_DATA_DIR,
     redis_url: Annotated[
@@ -56,58 +51,58 @@ def up(
         typer.Option(
             metavar="URL",
             envvar="TURNMILL_REDIS_URL",
-            help="A Redis of one's own instead of the embedded one.",
+            help="Use this Redis instead of starting one.",
             show_default=False,
         ),
     ] = "",
     broker_url: BrokerUrl = "",
     port: Annotated[
         int | None,
-        typer.Option(min=1, max=65535, help="The embedded Redis's port: 6379, if that is free."),
+        typer.Option(min=1, max=65535, help="Port of the Redis it starts; 6379 if it is free."),
     ] = None,
-    flower: Annotated[bool, typer.Option(help="Whether to run Flower.")] = True,
+    flower: Annotated[bool, typer.Option(help="Run Flower, which shows the jobs.")] = True,
     flower_port: Annotated[
-        int | None, typer.Option(min=1, max=65535, help="Flower's port: 5555, if that is free.")
+        int | None,
+        typer.Option(min=1, max=65535, help="Port of Flower; 5555 if it is free."),
     ] = None,
     workers: Annotated[
         int, typer.Option(min=1, max=64, help="Processes that count and compact.")
     ] = min(os.cpu_count() or 1, MOST_WORKERS),
     grace: Annotated[
-        float, typer.Option(min=0, metavar="SECONDS", help="For tasks under way at the end.")
+        float,
+        typer.Option(min=0, metavar="SECONDS", help="Time for tasks to finish at the end."),
     ] = 10.0,
     namespace: NamespaceName = "default",
 ) -> None:
-    """Run everything turnmill needs until Ctrl-C: Redis, workers and Flower.
+    """Run everything that turnmill needs until Ctrl-C: Redis, workers and Flower.
 
-    The data stays in --data-dir. --namespace is the one the status line is about; workers serve
-    all of them. On Linux nothing outlives this process, even when it is killed.
+    The data stays in --data-dir. The status line is about --namespace; the workers serve all
+    namespaces. On Linux, nothing outlives this process, even if it is killed.
     """
     if redis_url and port:
-        raise typer.BadParameter(
-            "is for the embedded Redis, not with --redis-url", param_hint="--port"
-        )
-    Target(redis_url, broker_url, namespace).checked_namespace()
-    specs.check_installed(with_flower=flower)
+        raise typer.BadParameter("cannot be combined with --redis-url", param_hint="--port")
+    checked(namespace)
+    child_commands.check_installed(with_flower=flower)
     folder = data_dir.absolute()
-    with locked(folder), StopSignals() as signals, _redis(folder, redis_url, port) as server:
+    with locked(folder), stop_signals() as signals, _redis(folder, redis_url, port) as server:
         url = server.url if server else redis_url
-        ports = specs.choose_port(flower_port, FLOWER_PORT, "--flower-port") if flower else 0
-        target = Target(url, broker_url, namespace)
-        _Tree(target, folder, signals, server, ports, workers, grace).run()
+        ports = child_commands.choose_flower_port(flower_port) if flower else 0
+        connection = Connection(url, broker_url, namespace)
+        _WorkersAndFlower(connection, folder, signals, server, ports, workers, grace).run()
     _tell(f"stopped; the data is in {folder}" if server else "stopped")
 
 
 @contextmanager
 def _redis(folder: Path, redis_url: str, port: int | None) -> Iterator[EmbeddedRedis | None]:
-    """The embedded Redis while inside the block; None with one of one's own, which answers."""
+    """The Redis it starts, until the block ends; None if ``redis_url`` names one, which answers."""
     if redis_url:
-        with Target(redis_url, "", "default").redis() as client:
-            client.ping()
+        with Connection(redis_url).redis() as view:
+            view.client.ping()
         yield None
         return
     server = EmbeddedRedis(
         folder / "redis",
-        port=specs.choose_port(port, REDIS_PORT, "--port"),
+        port=child_commands.choose_port(port, REDIS_PORT, "--port"),
         # After a kill the old server may still be writing: the lock makes the new one wait for it.
         launcher=tethered(signal.SIGTERM, lock=folder / "redis.lock"),
     )
@@ -122,10 +117,10 @@ def _redis(folder: Path, redis_url: str, port: int | None) -> Iterator[EmbeddedR
 
 
 @dataclass(frozen=True, slots=True)
-class _Tree:
-    """Workers and Flower over a Redis that answers."""
+class _WorkersAndFlower:
+    """The processes beside a Redis that answers."""
 
-    target: Target
+    connection: Connection
     folder: Path
     signals: StopSignals
     server: EmbeddedRedis | None
@@ -134,7 +129,7 @@ class _Tree:
     grace_s: float
 
     def run(self) -> None:
-        """Start all, say where, watch until told to stop, end all.
+        """Start all, say where everything is, watch until told to stop, and end all.
 
         Raises:
             CommandFailed: something did not start, or the embedded Redis ended.
@@ -143,32 +138,32 @@ class _Tree:
         if self.signals.stopping:
             return
         with ExitStack() as stack:
-            broker = stack.enter_context(BrokerView(self.target.broker))
-            client = stack.enter_context(self.target.redis())
+            broker = stack.enter_context(closing(BrokerView(self.connection.broker)))
+            view = stack.enter_context(self.connection.redis())
             try:
                 supervisor.start(broker, self.signals)
                 if not self.signals.stopping:
                     self._announce()
-                    reader = StatusReader(client, broker, self.target.checked_namespace())
+                    reader = StatusReader(view, broker)
                     stack.callback(reader.close)
                     watch(reader, supervisor, self.signals, self._check_redis)
             finally:
-                _tell("stopping; Ctrl-C again to hurry")
+                _tell("stopping; press Ctrl-C again to stop at once")
                 supervisor.stop(grace_s=self.grace_s, hurry=lambda: self.signals.hurried)
 
     def _supervisor(self) -> Supervisor:
         logs = self.folder / "logs"
         logs.mkdir(exist_ok=True)
         env = {
-            "TURNMILL_REDIS_URL": self.target.redis_url,
-            "TURNMILL_BROKER_URL": self.target.broker_url,
+            "TURNMILL_REDIS_URL": self.connection.redis_url,
+            "TURNMILL_BROKER_URL": self.connection.broker_url,
             "TURNMILL_DATA_DIR": str(self.folder),
         }
-        # A shared broker may have another machine's or directory's `up` on it: no two nodes alike.
+        # Another `turnmill up` may use the same broker: no two nodes may have the same name.
         host = socket.gethostname() + ("" if self.server else f".{os.getpid()}")
-        flower = specs.flower(port=self.flower_port, logs=logs, env=env)
+        flower = child_commands.flower(port=self.flower_port, logs=logs, env=env)
         return Supervisor(
-            specs.workers(number=self.workers, logs=logs, env=env, host=host),
+            child_commands.workers(self.workers, logs=logs, env=env, host=host),
             flower if self.flower_port else None,
             flower_port=self.flower_port,
             tell=_tell,
@@ -181,18 +176,18 @@ class _Tree:
             )
 
     def _announce(self) -> None:
-        lines = {"Redis": safe_url(self.target.redis_url)}
-        if self.target.broker_url:
-            lines["Broker"] = safe_url(self.target.broker_url)
+        lines = {"Redis": safe_url(self.connection.redis_url)}
+        if self.connection.broker_url:
+            lines["Broker"] = safe_url(self.connection.broker_url)
         if self.flower_port:
             lines["Flower"] = f"http://127.0.0.1:{self.flower_port}"
         lines |= {"Data": str(self.folder), "Logs": str(self.folder / "logs")}
         console = stdout()
-        console.print("turnmill is up; Ctrl-C stops it and keeps the data", style="bold green")
+        console.print("turnmill is up. Ctrl-C stops it and keeps the data.", style="bold green")
         for name, value in lines.items():
             console.print(f"  {name:<8}{clean(value)}", markup=False, soft_wrap=True)
 
 
 def _tell(line: str) -> None:
-    # On the console of the live line, which moves down for it.
+    # On the console of the live line, which makes room for it.
     stdout().print(clean(line), markup=False, soft_wrap=True)

@@ -6,24 +6,22 @@ import signal
 import socket
 import sys
 import tempfile
-import threading
-import time
-from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Iterator
+from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from types import FrameType
 
 from turnmill.embedded_redis import EmbeddedRedis
-from turnmill_cli.local import child_commands as specs
-from turnmill_cli.local.child_process import Child, end
-from turnmill_cli.output import CommandFailed
+from turnmill_cli.broker import BrokerView
+from turnmill_cli.local import child_commands
+from turnmill_cli.local.stop_signals import StopSignals
+from turnmill_cli.local.supervisor import Supervisor
+from turnmill_cli.output import print_note
 
 __all__ = ["LocalPipeline", "local_pipeline"]
 
-READY_WITHIN_S = 60.0
 END_WITHIN_S = 20.0
-FLOWER_PORT = 5555
+PING_S = 0.5
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,34 +29,34 @@ class LocalPipeline:
     """A running pipeline.
 
     Attributes:
-        redis_url: its state store and broker.
-        children: its workers, and Flower.
+        redis_url: the Redis of its sessions, and its broker.
+        supervisor: of its workers and Flower; None for a pipeline that was there before.
         flower_url: where Flower listens, or ``""``.
     """
 
     redis_url: str
-    children: tuple[Child, ...] = ()
+    supervisor: Supervisor | None = None
     flower_url: str = ""
 
     @property
     def dead(self) -> list[str]:
         """The names of the processes that have ended by themselves."""
-        return [child.spec.name for child in self.children if not child.alive]
+        return self.supervisor.dead if self.supervisor else []
 
 
 @contextmanager
 def local_pipeline(*, workers: int, flower: bool = False) -> Iterator[LocalPipeline]:
     """Redis, workers and Flower in a temporary directory, ready to work; all end with the block.
 
-    Also when SIGTERM ends the block: processes must not outlive the one that started them.
+    They also end when SIGTERM ends the block: no process may outlive the one that started it.
 
     Raises:
         CommandFailed: something is not installed, or a worker did not start.
         StoreUnavailable: there is no redis-server, or it did not start.
     """
-    specs.check_installed(with_flower=flower)
+    child_commands.check_installed(with_flower=flower)
     with ExitStack() as stack:
-        stack.enter_context(_sigterm_unwinds())
+        stack.enter_context(_sigterm_ends_the_block())
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="turnmill-")))
         redis = stack.enter_context(EmbeddedRedis(folder / "redis"))
         env = {
@@ -68,45 +66,24 @@ def local_pipeline(*, workers: int, flower: bool = False) -> Iterator[LocalPipel
             "TURNMILL_DATA_DIR": str(folder / "data"),
             "TURNMILL_ARCHIVE_URL": "",
         }
-        commands = []
+        port = child_commands.choose_flower_port(None) if flower else 0
+        supervisor = Supervisor(
+            child_commands.workers(workers, logs=folder, env=env, host=socket.gethostname()),
+            child_commands.flower(port=port, logs=folder, env=env) if flower else None,
+            flower_port=port,
+            tell=print_note,
+        )
+        stack.callback(supervisor.stop, grace_s=END_WITHIN_S, hurry=lambda: False)
         if workers:
-            host = socket.gethostname()
-            commands = specs.workers(number=workers, logs=folder, env=env, host=host)
-        port = 0
-        if flower:
-            port = specs.choose_port(None, FLOWER_PORT, "--flower-port")
-            commands.append(specs.flower(port=port, logs=folder, env=env))
-        children = tuple(Child(spec) for spec in commands)
-        stack.callback(end, children, grace_s=END_WITHIN_S, hurry=lambda: False)
-        for child in children:
-            child.start()
-        _wait_until_ready([child for child in children if child.spec.node])
-        yield LocalPipeline(redis.url, children, f"http://127.0.0.1:{port}" if port else "")
-
-
-def _wait_until_ready(workers: Sequence[Child]) -> None:
-    deadline = time.monotonic() + READY_WITHIN_S
-    for worker in workers:
-        while " ready." not in worker.spec.log.read_text(errors="replace"):
-            if not worker.alive:
-                raise CommandFailed(f"{worker.spec.name} did not start: {worker.last_line()}")
-            if time.monotonic() > deadline:
-                raise CommandFailed(f"{worker.spec.name} was not ready in {READY_WITHIN_S:.0f} s")
-            time.sleep(0.05)
+            broker = stack.enter_context(closing(BrokerView(redis.url, timeout_s=PING_S)))
+            supervisor.start(broker, StopSignals())
+        yield LocalPipeline(redis.url, supervisor, f"http://127.0.0.1:{port}" if port else "")
 
 
 @contextmanager
-def _sigterm_unwinds() -> Iterator[None]:
-    """SIGTERM raises SystemExit inside the block, where signals can be handled at all."""
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    before = signal.signal(signal.SIGTERM, _exit)
+def _sigterm_ends_the_block() -> Iterator[None]:
+    before = signal.signal(signal.SIGTERM, lambda number, _frame: sys.exit(128 + number))
     try:
         yield
     finally:
         signal.signal(signal.SIGTERM, before)
-
-
-def _exit(signum: int, frame: FrameType | None) -> None:  # noqa: ARG001 - what handlers are given
-    sys.exit(128 + signum)

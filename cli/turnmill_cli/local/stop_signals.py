@@ -4,31 +4,28 @@ from __future__ import annotations
 
 import signal
 import time
-from types import FrameType, TracebackType
-from typing import Any, Self
+from collections.abc import Iterator
+from contextlib import contextmanager
 
-__all__ = ["StopSignals"]
+__all__ = ["StopSignals", "stop_signals"]
 
-_STOPPING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 SLICE_S = 0.1
 
 
 class StopSignals:
-    """Counts signals to stop while inside the block: one means stop, two mean at once."""
+    """How many signals to stop have come: one means stop, two mean at once."""
 
-    def __init__(self) -> None:
-        self._count = 0
-        self._previous: dict[signal.Signals, Any] = {}
+    count = 0
 
     @property
     def stopping(self) -> bool:
         """Whether to stop."""
-        return self._count > 0
+        return self.count > 0
 
     @property
     def hurried(self) -> bool:
         """Whether to stop without waiting for anyone."""
-        return self._count > 1
+        return self.count > 1
 
     def sleep(self, seconds: float) -> None:
         """Wait so long, or until told to stop."""
@@ -37,18 +34,19 @@ class StopSignals:
         while not self.stopping and (left := deadline - time.monotonic()) > 0:
             time.sleep(min(left, SLICE_S))
 
-    def _seen(self, _number: int, _frame: FrameType | None) -> None:
-        self._count += 1
 
-    def __enter__(self) -> Self:
-        self._previous = {one: signal.signal(one, self._seen) for one in _STOPPING}
-        return self
+@contextmanager
+def stop_signals() -> Iterator[StopSignals]:
+    """The signals that come while the block runs; they do not end the process."""
+    seen = StopSignals()
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        for one, previous in self._previous.items():
-            signal.signal(one, previous)
+    def note(_number: int, _frame: object) -> None:
+        seen.count += 1
+
+    stopping = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+    previous = {each: signal.signal(each, note) for each in stopping}
+    try:
+        yield seen
+    finally:
+        for each, handler in previous.items():
+            signal.signal(each, handler)

@@ -49,6 +49,11 @@ class Supervisor:
         self._again_at: dict[str, float] = {}
 
     @property
+    def dead(self) -> list[str]:
+        """The names of the children that have ended."""
+        return [child.spec.name for child in self._all() if not child.alive]
+
+    @property
     def workers_alive(self) -> tuple[int, int]:
         """How many workers run, of how many."""
         return sum(child.alive for child in self._workers), len(self._workers)

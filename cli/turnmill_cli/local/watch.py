@@ -1,4 +1,4 @@
-"""The loop of `turnmill up`: look after the children, and say how things are."""
+"""The loop of `turnmill up`: look after the children, and show the state."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ __all__ = ["watch"]
 
 TICK_S = 1.0
 PLAIN_EVERY_S = 10.0
-"""Between two lines where no terminal can rewrite one."""
+"""Between two lines, if the output is not a terminal, where one line is rewritten."""
 
 
 def watch(
@@ -27,7 +27,7 @@ def watch(
     signals: StopSignals,
     check_redis: Callable[[], None],
 ) -> None:
-    """Supervise until told to stop; ``check_redis`` raises when there is nothing left to do."""
+    """Supervise until told to stop, or until ``check_redis`` raises."""
     console = stdout()
     live = Live(console=console, auto_refresh=False) if console.is_terminal else None
     shown_at = -PLAIN_EVERY_S
@@ -49,5 +49,4 @@ def watch(
 
 def _line(reader: StatusReader, supervisor: Supervisor) -> str:
     alive, of = supervisor.workers_alive
-    status = reader.read()
-    return status.line(alive, of) if status else f"{alive}/{of} workers · Redis does not answer"
+    return f"{alive}/{of} workers · {reader.line()}"

@@ -1,4 +1,4 @@
-"""``turnmill replay``: real conversations through the pipeline, every context checked."""
+"""``turnmill replay``: recorded conversations through the pipeline, every context checked."""
 
 from __future__ import annotations
 
@@ -6,88 +6,119 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, NoReturn
+from typing import Annotated
 
 import typer
 
-from turnmill_cli.policy_options import Fields, MaxTokens, PolicyOptions, PresetName, no_names
+from turnmill.contract.context import Context, JsonMessage
+from turnmill.contract.policy import Policy
+from turnmill_cli.conversations import BadInput, Conversation, load, shape
+from turnmill_cli.local.pipeline_processes import LocalPipeline, local_pipeline
+from turnmill_cli.options import Connection, JsonFlag
+from turnmill_cli.output import (
+    CommandFailed,
+    print_error,
+    print_json,
+    print_line,
+    print_note,
+    progress,
+    stdout,
+)
+from turnmill_cli.policy_options import PolicyOptions
+from turnmill_cli.replay.run import ReplaySettings, run_agents
+from turnmill_cli.replay.scorecard import Scorecard, table
 
-if TYPE_CHECKING:
-    from turnmill import Context, Policy
-    from turnmill.contract.context import JsonMessage
-    from turnmill_cli.conversations import Conversation
-    from turnmill_cli.local.pipeline_processes import LocalPipeline
-    from turnmill_cli.replay.scorecard import Scorecard
-
-__all__ = ["Reader", "register", "report"]
+__all__ = ["replay", "report"]
 
 WRONG_USAGE = 2
 
-Files = Annotated[
-    list[Path],
-    typer.Argument(
-        metavar="FILE…", help="JSONL, or .gz of it: an object with `messages` in each line."
-    ),
-]
-RedisUrl = Annotated[
-    str,
-    typer.Option(
-        "--redis-url",
-        metavar="URL",
-        envvar="TURNMILL_REDIS_URL",
-        help="A running pipeline; without it, one is started and ended afterwards.",
-        show_default=False,
-    ),
-]
-BrokerUrl = Annotated[
-    str,
-    typer.Option(
-        "--broker-url",
-        metavar="URL",
-        envvar="TURNMILL_BROKER_URL",
-        help="That pipeline's Celery broker, when it is not the same Redis.",
-        show_default=False,
-    ),
-]
-Workers = Annotated[
-    int, typer.Option(min=0, help="Worker processes to start when there is no URL.")
-]
-NoWorkers = Annotated[bool, typer.Option("--no-workers", help="Start none: every cut is a read's.")]
-Agents = Annotated[int, typer.Option(min=1, help="Sessions at a time.")]
-Pace = Annotated[
-    int,
-    typer.Option(
-        min=0,
-        metavar="MS",
-        help="Pause between an agent's steps, which are spread over it; 0: all step at one instant "
-        "and wait for one another.",
-    ),
-]
-Repeat = Annotated[int, typer.Option(min=1, help="Play each session so many times.")]
-Join = Annotated[int, typer.Option(min=1, help="Join so many sessions into one long one.")]
-Limit = Annotated[int | None, typer.Option(min=1, help="Play only the first so many sessions.")]
-Namespace = Annotated[
-    str | None, typer.Option(metavar="NAME", help="Whose sessions; by default a fresh namespace.")
-]
-Keep = Annotated[bool, typer.Option("--keep", help="Leave the sessions where they are.")]
-PolicyFile = Annotated[
-    str,
-    typer.Option(
-        "--policy",
-        metavar="FILE",
-        help="A policy as a JSON object: a path with a / or ending in .json.",
-        show_default=False,
-    ),
-]
-Settle = Annotated[
-    float, typer.Option(min=0, metavar="S", help="Longest wait for the workers at the end.")
-]
-Json = Annotated[bool, typer.Option("--json", help="Print one JSON object instead of the table.")]
+
+@dataclass(frozen=True, slots=True)
+class RecordedOptions:
+    """The sessions to play."""
+
+    files: Annotated[
+        list[Path],
+        typer.Argument(
+            metavar="FILE…",
+            help="JSONL files, or .jsonl.gz: each line is an object with `messages`.",
+            show_default=False,
+        ),
+    ]
+    repeat: Annotated[int, typer.Option(min=1, help="Play each session this many times.")] = 1
+    join: Annotated[int, typer.Option(min=1, help="Join this many sessions into a long one.")] = 1
+    limit: Annotated[int | None, typer.Option(min=1, help="Play only this many sessions.")] = None
+
+    def sessions(self) -> list[Conversation]:
+        """The conversations of the files, in the shape that was asked for."""
+        return shape(_loaded(self.files), limit=self.limit, join=self.join, repeat=self.repeat)
+
+
+@dataclass(frozen=True, slots=True)
+class PipelineOptions:
+    """The pipeline to replay through."""
+
+    redis_url: Annotated[
+        str,
+        typer.Option(
+            metavar="URL",
+            envvar="TURNMILL_REDIS_URL",
+            help="Use the pipeline that runs at this Redis. Without this option, one is started, "
+            "and stopped afterwards.",
+            show_default=False,
+        ),
+    ] = ""
+    broker_url: Annotated[
+        str,
+        typer.Option(
+            metavar="URL",
+            envvar="TURNMILL_BROKER_URL",
+            help="The Celery broker of that pipeline, if it is not the same Redis.",
+            show_default=False,
+        ),
+    ] = ""
+    workers: Annotated[
+        int,
+        typer.Option(
+            min=0,
+            help="Worker processes to start. 0: contexts are only cut by reads.",
+        ),
+    ] = 2
+
+    @property
+    def has_workers(self) -> bool:
+        """Whether there are workers."""
+        return bool(self.redis_url or self.workers)
+
+    @contextmanager
+    def running(self) -> Iterator[LocalPipeline]:
+        """The pipeline at the URL, or one that lives as long as the block."""
+        if self.redis_url:
+            Connection(self.redis_url).check()
+            yield LocalPipeline(self.redis_url)
+        else:
+            with local_pipeline(workers=self.workers) as started:
+                yield started
+
+
+@dataclass(frozen=True, slots=True)
+class PolicyFileOptions(PolicyOptions):
+    """Options of a policy where there is no namespace with policies by name."""
+
+    policy: Annotated[
+        str,
+        typer.Option(
+            "--policy",
+            metavar="FILE",
+            help="A policy as a JSON file: a path that contains a / or ends in .json.",
+            show_default=False,
+        ),
+    ] = ""
 
 
 @dataclass(slots=True)
-class Reader:
-    """An agent that says what somebody said before, whatever it reads."""
+class RecordedAgent:
+    """An agent that says what was recorded, whatever it reads."""
 
     conversation: Conversation
     said: int = 0
@@ -110,119 +141,82 @@ class Reader:
         return self.conversation.messages[self.said - 1]
 
 
-def register(app: typer.Typer) -> None:
-    """Add the command."""
-    app.command(name="replay")(replay)
-
-
 def replay(
-    files: Files,
+    recorded: RecordedOptions,
     *,
-    redis_url: RedisUrl = "",
-    broker_url: BrokerUrl = "",
-    workers: Workers = 2,
-    no_workers: NoWorkers = False,
-    agents: Agents = 50,
-    pace: Pace = 0,
-    repeat: Repeat = 1,
-    join: Join = 1,
-    limit: Limit = None,
-    namespace: Namespace = None,
-    keep: Keep = False,
-    policy: PolicyFile = "",
-    preset: PresetName = None,
-    max_tokens: MaxTokens = None,
-    fields: Fields = None,
-    settle: Settle = 30.0,
-    as_json: Json = False,
+    pipeline: PipelineOptions,
+    options: PolicyFileOptions,
+    agents: Annotated[int, typer.Option(min=1, help="Sessions at a time.")] = 50,
+    pace: Annotated[
+        int,
+        typer.Option(
+            min=0,
+            metavar="MS",
+            help="Pause between an agent's steps; the agents' steps are spread over it. 0: all "
+            "agents step at the same instant, and wait for each other.",
+        ),
+    ] = 0,
+    namespace: Annotated[
+        str | None, typer.Option(metavar="NAME", help="Namespace to play in. Default: a new one.")
+    ] = None,
+    keep: Annotated[bool, typer.Option("--keep", help="Do not forget the sessions.")] = False,
+    settle: Annotated[
+        float,
+        typer.Option(min=0, metavar="SECONDS", help="Longest wait for the workers at the end."),
+    ] = 30.0,
+    as_json: JsonFlag = False,
 ) -> None:
     """Play recorded conversations through the pipeline and check every context that is read.
 
-    Exits with 1 when a context was over its limit or invalid, or a turn lost, doubled or altered.
+    Exits with 1 if a context was over its limit or invalid, or a turn was lost, doubled or altered.
     """
-    from turnmill_cli.conversations import shape  # noqa: PLC0415
-    from turnmill_cli.replay.performance import Performance, perform, progress  # noqa: PLC0415
-
-    chosen = _policy(
-        PolicyOptions(
-            policy=policy, preset=preset, max_tokens=max_tokens, fields=tuple(fields or ())
-        )
-    )
-    sessions = shape(_loaded(files), limit=limit, join=join, repeat=repeat)
-    steps = sum(len(session.messages) for session in sessions)
-    with _pipeline(redis_url, 0 if no_workers else workers) as running:
-        how = Performance(
+    policy = options.build(Policy, _no_policies_by_name)
+    sessions = recorded.sessions()
+    with pipeline.running() as running:
+        settings = ReplaySettings(
             redis_url=running.redis_url,
-            broker_url=broker_url if redis_url else "",
+            broker_url=pipeline.broker_url if pipeline.redis_url else "",
             namespace=namespace,
-            policy=chosen,
+            policy=policy,
             concurrency=agents,
             pace_s=pace / 1000,
-            settle_s=settle if running.children or redis_url else 0.0,
+            settle_s=settle if pipeline.has_workers else 0.0,
             keep=keep,
-            served=bool(running.children or redis_url),
+            has_workers=pipeline.has_workers,
         )
+        steps = sum(len(session.messages) for session in sessions)
         with progress("replaying", steps) as on_steps:
-            card, _ = perform(how, [Reader(session) for session in sessions], on_steps=on_steps)
+            played = [RecordedAgent(session) for session in sessions]
+            card, _ = run_agents(settings, played, on_steps=on_steps)
         dead = running.dead
-    report(card, title=f"replay at {chosen.hard_limit:,} tokens", as_json=as_json, dead=dead)
+    report(card, title=f"replay at {policy.hard_limit:,} tokens", as_json=as_json, dead=dead)
     raise typer.Exit(0 if card.ok else 1)
-
-
-def _policy(options: PolicyOptions) -> Policy:
-    """The policy, made of the built-in default where nothing else is given.
-
-    Raises:
-        InvalidPolicy: names the field.
-    """
-    from turnmill import Policy  # noqa: PLC0415
-
-    return options.build(Policy, no_names)
 
 
 def report(card: Scorecard, *, title: str, as_json: bool, dead: list[str]) -> None:
     """Print a scorecard, and what went wrong, if anything did."""
-    from turnmill_cli.output import print_json, print_note, stdout  # noqa: PLC0415
-    from turnmill_cli.replay.scorecard import table  # noqa: PLC0415
-
     if as_json:
         print_json(card.to_json())
     else:
         stdout().print(table(card, title=title))
         for session, kind, where in card.examples:
-            stdout().print(f"{kind}: {session}: {where}", style="red", markup=False)
+            print_line(f"{kind}: {session}: {where}", "red")
     for name in dead:
         print_note(f"{name} ended before the replay did")
 
 
-@contextmanager
-def _pipeline(redis_url: str, workers: int) -> Iterator[LocalPipeline]:
-    """The pipeline at this URL, or one that lives as long as the block."""
-    from turnmill_cli.local.pipeline_processes import LocalPipeline, local_pipeline  # noqa: PLC0415
-    from turnmill_cli.options import check_redis_url  # noqa: PLC0415
-
-    if redis_url:
-        check_redis_url(redis_url)
-        yield LocalPipeline(redis_url)
-    else:
-        with local_pipeline(workers=workers) as running:
-            yield running
+def _no_policies_by_name(name: str) -> Policy:
+    raise CommandFailed(
+        f"--policy {name}: give a file, by a path that contains a / or ends in .json"
+    )
 
 
 def _loaded(files: list[Path]) -> list[Conversation]:
-    from turnmill_cli.conversations import BadInput, load  # noqa: PLC0415
-
     try:
-        found = list(load(files))
+        if found := list(load(files)):
+            return found
+        problem = f"{files[0]}: no conversations in it"
     except BadInput as error:
-        _refuse(str(error))
-    if not found:
-        _refuse(f"{files[0]}: no conversations in it")
-    return found
-
-
-def _refuse(why: str) -> NoReturn:
-    from turnmill_cli.output import CommandFailed, print_error  # noqa: PLC0415
-
-    print_error(CommandFailed(why))
+        problem = str(error)
+    print_error(CommandFailed(problem))
     raise typer.Exit(WRONG_USAGE)

@@ -1,7 +1,7 @@
-"""What an agent may rely on, checked from outside: pure, so doctored values can prove it works.
+"""What an agent may rely on, checked from outside; pure, so that tests can show it false values.
 
-``check_context`` looks at one read, ``check_store`` at what is stored in the end. Faults name
-positions and numbers, never content.
+``check_context`` looks at one read, ``check_store`` and ``check_trajectory`` at what is stored in
+the end. Faults name positions and numbers, never content.
 """
 
 from __future__ import annotations
@@ -13,13 +13,13 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal, NamedTuple
 
-from turnmill.contract.context import Context, JsonMessage
+from turnmill.contract.context import Context, JsonMessage, Usage
 from turnmill.contract.legality import violations
 from turnmill.contract.render import receipt_message
 from turnmill_cli.replay.message_match import is_shown, is_stub
 
 __all__ = [
-    "Checked",
+    "CheckedRead",
     "CountMessage",
     "Fault",
     "FaultKind",
@@ -27,6 +27,7 @@ __all__ = [
     "Transcript",
     "check_context",
     "check_store",
+    "check_trajectory",
     "fingerprint",
 ]
 
@@ -61,16 +62,13 @@ def fingerprint(value: object) -> bytes:
 class TokenCache:
     """Exact tokens of messages, each different one counted once: reads repeat their messages."""
 
-    REPLY = 3
-    """Tokens that open a model's reply, as ``turnmill_worker.tokens.count_request`` adds them."""
-
     def __init__(self, count: CountMessage) -> None:
         self._count = count
         self._known: dict[bytes, int] = {}
 
     def of(self, messages: Sequence[JsonMessage], keys: Sequence[bytes]) -> int:
         """Tokens of a request made of these messages; ``keys`` are their fingerprints."""
-        return self.REPLY + sum(map(self._one, messages, keys))
+        return Usage.REPLY + sum(map(self._one, messages, keys))
 
     def _one(self, message: JsonMessage, key: bytes) -> int:
         known = self._known.get(key)
@@ -99,7 +97,7 @@ class Transcript:
 
 
 @dataclass(frozen=True, slots=True)
-class Checked:
+class CheckedRead:
     """One read, looked at.
 
     Attributes:
@@ -122,8 +120,8 @@ def check_context(
     *,
     hard_limit: int,
     count: TokenCache,
-    previous: Checked | None = None,
-) -> Checked:
+    previous: CheckedRead | None = None,
+) -> CheckedRead:
     """Every promise a read makes, checked against what was pushed."""
     keys = tuple(fingerprint(message) for message in context.messages)
     tokens = count.of(context.messages, keys)
@@ -141,7 +139,7 @@ def check_context(
         recut = keys[: len(previous.keys)] != previous.keys
     if recut and previous and not (previous.context.projection or context.projection):
         faults.append(Fault("unstable", f"version {context.version}: the prefix changed"))
-    return Checked(context, tokens, tuple(faults), keys, recut)
+    return CheckedRead(context, tokens, tuple(faults), keys, recut)
 
 
 def _incomplete(context: Context, transcript: Transcript, keys: Sequence[bytes]) -> list[Fault]:
@@ -221,4 +219,22 @@ def check_store(
             faults.append(Fault("altered", f"seq {seq}: in the {place}, not as pushed"))
         if (seq <= watermark) != (place == "covered"):
             faults.append(Fault("misplaced", f"seq {seq}: in the {place}, watermark {watermark}"))
+    return faults
+
+
+def check_trajectory(
+    pushed: Mapping[int, bytes], whole: Sequence[tuple[int, bytes]]
+) -> list[Fault]:
+    """Conservation in a trajectory: it has every turn once, in order, as it was pushed."""
+    told = dict(whole)
+    faults = [
+        Fault("lost", f"seq {seq}: not in the trajectory") for seq in pushed if seq not in told
+    ]
+    faults += [
+        Fault("altered", f"seq {seq}: in the trajectory, not as pushed")
+        for seq, body in pushed.items()
+        if told.get(seq, body) != body
+    ]
+    if [seq for seq, _ in whole] != sorted(told):
+        faults.append(Fault("doubled", "the trajectory's turns are doubled, or out of order"))
     return faults

@@ -11,8 +11,8 @@ from typing import Any, get_args
 from rich.table import Table
 
 from turnmill.contract.render import system_message
-from turnmill_cli.replay.agents import Run
 from turnmill_cli.replay.promises import FaultKind, TokenCache, fingerprint
+from turnmill_cli.replay.rounds import AgentSession
 
 __all__ = ["Scorecard", "percentile", "score", "table"]
 
@@ -35,7 +35,7 @@ class Scorecard:
             a provider's prompt cache loses beside commits.
         step_ms: push and read together: p50, p95, p99, max.
         steps_per_s: while steps were being taken, checks and tools not counted.
-        unsettled: sessions that still waited for a worker when the patience ended.
+        unsettled: sessions that still waited for a worker at the end.
         faults: how many of each kind; every one of them must be 0.
         examples: the first faults as (session, kind, where), without content.
     """
@@ -74,7 +74,7 @@ class Scorecard:
 
 
 def score(
-    runs: Sequence[Run],
+    sessions: Sequence[AgentSession],
     compactions: Mapping[str, int],
     count: TokenCache,
     *,
@@ -83,22 +83,22 @@ def score(
     unsettled: int,
     basis: str,
 ) -> Scorecard:
-    """Add up what the runs saw."""
-    live = [run for run in runs if not run.refused]
-    latencies = sorted(ms for run in live for ms in run.latencies_ms)
-    found = [(run.agent.name, *fault) for run in live for fault in run.faults]
+    """Add up what the sessions saw."""
+    live = [each for each in sessions if not each.refused]
+    latencies = sorted(ms for each in live for ms in each.latencies_ms)
+    found = [(each.agent.name, *fault) for each in live for fault in each.faults]
     times = Counter(kind for _, kind, _ in found)
     return Scorecard(
         sessions=len(live),
-        refused=len(runs) - len(live),
+        refused=len(sessions) - len(live),
         turns=len(latencies),
-        tokens_in=sum(_pushed_tokens(run, count) for run in live),
-        tokens_final=sum(run.last.tokens for run in live if run.last),
-        turns_archived=sum(run.archived for run in live),
+        tokens_in=sum(_pushed_tokens(each, count) for each in live),
+        tokens_final=sum(each.last.tokens for each in live if each.last),
+        turns_archived=sum(each.archived for each in live),
         compactions=dict(sorted(compactions.items())),
         reads=len(latencies) + len(live),
-        reads_projected=sum(run.projected for run in live),
-        reads_recut=sum(run.recut for run in live),
+        reads_projected=sum(each.projected for each in live),
+        reads_recut=sum(each.recut for each in live),
         step_ms={
             "p50": percentile(latencies, 0.50),
             "p95": percentile(latencies, 0.95),
@@ -114,9 +114,13 @@ def score(
     )
 
 
-def _pushed_tokens(run: Run, count: TokenCache) -> int:
-    prompt = [system_message(run.transcript.system_prompt)] if run.transcript.system_prompt else []
-    messages = [*prompt, *run.transcript.turns.values()]
+def _pushed_tokens(session: AgentSession, count: TokenCache) -> int:
+    prompt = (
+        [system_message(session.transcript.system_prompt)]
+        if session.transcript.system_prompt
+        else []
+    )
+    messages = [*prompt, *session.transcript.turns.values()]
     return count.of(messages, [fingerprint(message) for message in messages])
 
 

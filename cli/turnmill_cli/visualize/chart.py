@@ -1,4 +1,4 @@
-"""The sawtooth as shapes in an SVG's coordinates, for a wide page and a narrow one."""
+"""The curve of tokens as shapes in an SVG's coordinates, for a wide page and a narrow one."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from turnmill.contract.trajectory import Trajectory
-from turnmill_cli.visualize.safe_text import clock, number
-from turnmill_cli.visualize.sawtooth import Drop, Sawtooth
+from turnmill_cli.visualize.safe_text import clock
+from turnmill_cli.visualize.token_curve import ContextChange, TokenCurve
 from turnmill_cli.visualize.turn_tokens import Point
 
-__all__ = ["Chart", "Mark", "Rule", "chart", "is_dense", "title"]
+__all__ = ["Chart", "Mark", "Tick", "chart", "is_dense", "title"]
 
 _HEADROOM = 1.08
 _LEAST_GAP = 12.0
@@ -20,7 +20,7 @@ _DENSE = 60
 
 
 @dataclass(frozen=True, slots=True)
-class Rule:
+class Tick:
     """A tick or a limit: where, and what it says."""
 
     at: float
@@ -47,35 +47,9 @@ class Mark:
     href: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Chart:
-    """All shapes of one drawing.
-
-    Attributes:
-        line: the context's tokens, as a path; ``guess`` is the estimated parts of it.
-        area: the same, closed along the bottom.
-    """
-
-    name: str
-    width: int
-    height: int
-    left: float
-    right: float
-    top: float
-    bottom: float
-    line: str
-    guess: str
-    area: str
-    across: tuple[Rule, ...]
-    down: tuple[Rule, ...]
-    soft: Rule | None
-    hard: Rule | None
-    marks: tuple[Mark, ...]
-
-
 @dataclass(frozen=True, slots=True)
-class _Frame:
-    """Turns and tokens to coordinates."""
+class Frame:
+    """Where a drawing has its edges, and turns and tokens their coordinates."""
 
     wide: bool
     first: int
@@ -114,22 +88,38 @@ class _Frame:
         return round(self.bottom - tokens / self.most * (self.bottom - self.top), 1)
 
 
-def chart(trajectory: Trajectory, saw: Sawtooth, *, wide: bool) -> Chart:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Chart:
+    """All shapes of one drawing.
+
+    Attributes:
+        line: the context's tokens, as a path; ``guess`` is the estimated parts of it.
+        area: the same, closed along the bottom.
+    """
+
+    name: str
+    frame: Frame
+    line: str
+    guess: str
+    area: str
+    across: tuple[Tick, ...]
+    down: tuple[Tick, ...]
+    soft: Tick | None
+    hard: Tick | None
+    marks: tuple[Mark, ...]
+
+
+def chart(trajectory: Trajectory, curve: TokenCurve, *, wide: bool) -> Chart:
     """The drawing, 1040 or 380 units wide."""
-    peak = max(point.tokens for point in saw.points)
+    peak = max(point.tokens for point in curve.points)
     most = max(peak, trajectory.hard_limit, trajectory.soft_limit, 1) * _HEADROOM
-    frame = _Frame(wide, saw.points[0].seq, max(saw.points[-1].seq, 1), most)
-    points = _thinned(saw.points, frame)
+    frame = Frame(wide, curve.points[0].seq, max(curve.points[-1].seq, 1), most)
+    points = _thinned(curve.points, frame)
     line = _path(points, frame)
     ends = f"L{frame.x(points[-1].seq)} {frame.bottom}L{frame.x(points[0].seq)} {frame.bottom}Z"
     return Chart(
-        name=("wide" if wide else "narrow") + (" dense" if is_dense(saw) else ""),
-        width=frame.width,
-        height=frame.height,
-        left=frame.left,
-        right=frame.right,
-        top=frame.top,
-        bottom=frame.bottom,
+        name=("wide" if wide else "narrow") + (" dense" if is_dense(curve) else ""),
+        frame=frame,
         line=line,
         guess=_guess(points, frame),
         area=line + ends,
@@ -137,16 +127,16 @@ def chart(trajectory: Trajectory, saw: Sawtooth, *, wide: bool) -> Chart:
         down=tuple(_turn_ticks(frame)),
         soft=_limit("soft limit", trajectory.soft_limit, frame),
         hard=_limit("hard limit", trajectory.hard_limit, frame),
-        marks=_marks(saw, frame),
+        marks=_marks(curve, frame),
     )
 
 
-def is_dense(saw: Sawtooth) -> bool:
-    """Whether its drops are too many to be told apart in one drawing."""
-    return len(saw.drops) > _DENSE
+def is_dense(curve: TokenCurve) -> bool:
+    """Whether its changes are too many to be told apart in one drawing."""
+    return len(curve.changes) > _DENSE
 
 
-def _thinned(points: tuple[Point, ...], frame: _Frame) -> list[Point]:
+def _thinned(points: tuple[Point, ...], frame: Frame) -> list[Point]:
     """At most some points for each unit of width, with all that stand above one another."""
     kept = [points[0]]
     for at, point in enumerate(points[1:-1], 1):
@@ -156,12 +146,12 @@ def _thinned(points: tuple[Point, ...], frame: _Frame) -> list[Point]:
     return [*kept, *points[1:][-1:]]
 
 
-def _path(points: list[Point], frame: _Frame) -> str:
+def _path(points: list[Point], frame: Frame) -> str:
     steps = (f"{frame.x(point.seq)} {frame.y(point.tokens)}" for point in points)
     return "M" + "L".join(steps)
 
 
-def _guess(points: list[Point], frame: _Frame) -> str:
+def _guess(points: list[Point], frame: Frame) -> str:
     """The parts that end in an estimate."""
     parts = []
     for one, other in pairwise(points):
@@ -170,46 +160,46 @@ def _guess(points: list[Point], frame: _Frame) -> str:
     return "".join(parts)
 
 
-def _token_ticks(frame: _Frame) -> list[Rule]:
+def _token_ticks(frame: Frame) -> list[Tick]:
     step = _nice(frame.most, 5)
     values = range(0, int(frame.most) + 1, step)
-    return [Rule(frame.y(value), _short(value)) for value in values]
+    return [Tick(frame.y(value), _short(value)) for value in values]
 
 
-def _turn_ticks(frame: _Frame) -> list[Rule]:
+def _turn_ticks(frame: Frame) -> list[Tick]:
     step = _nice(frame.last - frame.first, 12 if frame.wide else 5)
     start = math.ceil(max(1, frame.first) / step) * step
-    return [Rule(frame.x(seq), f"{seq:,}") for seq in range(start, frame.last + 1, step)]
+    return [Tick(frame.x(seq), f"{seq:,}") for seq in range(start, frame.last + 1, step)]
 
 
-def _limit(name: str, tokens: int, frame: _Frame) -> Rule | None:
-    return Rule(frame.y(tokens), f"{name} {tokens:,}") if tokens > 0 else None
+def _limit(name: str, tokens: int, frame: Frame) -> Tick | None:
+    return Tick(frame.y(tokens), f"{name} {tokens:,}") if tokens > 0 else None
 
 
-def _marks(saw: Sawtooth, frame: _Frame) -> tuple[Mark, ...]:
+def _marks(curve: TokenCurve, frame: Frame) -> tuple[Mark, ...]:
     marks: list[Mark] = []
     named_at = [-math.inf, -math.inf]
-    for drop in saw.drops:
-        x = frame.x(drop.seq)
-        name = f"v{drop.version}" if drop.version else "clear"
+    for change in curve.changes:
+        x = frame.x(change.seq)
+        name = f"v{change.version}" if change.version else "clear"
         # Names that would touch stand in two rows; a third has no room.
         gap = _LEAST_GAP + _CHARACTER * len(name)
         row = next((at for at, last in enumerate(named_at) if x - last >= gap), None)
         if row is not None:
             named_at[row] = x
-        ends = sorted((frame.y(drop.before), frame.y(drop.after)))
+        ends = sorted((frame.y(change.before), frame.y(change.after)))
         marks.append(
             Mark(
-                kind=drop.kind,
+                kind=change.kind,
                 x=x,
                 top=ends[0],
                 bottom=ends[1],
-                end=frame.y(drop.after),
+                end=frame.y(change.after),
                 name=name if row is not None else "",
                 name_at=frame.top - 24.0 + 13.0 * (row or 0),
-                title=title(drop),
+                title=title(change),
                 # Hundreds of links in a row would bar a keyboard's way to the cards.
-                href=f"#version-{drop.version}" if drop.version and not is_dense(saw) else "",
+                href=f"#version-{change.version}" if change.version and not is_dense(curve) else "",
             )
         )
     return tuple(marks)
@@ -218,13 +208,13 @@ def _marks(saw: Sawtooth, frame: _Frame) -> tuple[Mark, ...]:
 _KINDS = {"compaction": "Compaction", "rollback": "Rollback", "cleared": "Cleared"}
 
 
-def title(drop: Drop) -> str:
+def title(change: ContextChange) -> str:
     """What happened, when, and to how many tokens."""
-    name = _KINDS[drop.kind] + (f" v{drop.version}" if drop.version else "")
-    when = f", {clock(drop.at_ms)} UTC" if clock(drop.at_ms) else ""
-    before = ("" if drop.before_exact else "about ") + number(drop.before)
-    after = ("" if drop.after_exact else "about ") + number(drop.after)
-    return f"{name} after turn {drop.seq}{when}: {before} → {after} tokens"
+    name = _KINDS[change.kind] + (f" v{change.version}" if change.version else "")
+    when = f", {clock(change.at_ms)} UTC" if clock(change.at_ms) else ""
+    before = ("" if change.before_exact else "about ") + f"{change.before:,}"
+    after = ("" if change.after_exact else "about ") + f"{change.after:,}"
+    return f"{name} after turn {change.seq}{when}: {before} → {after} tokens"
 
 
 def _nice(span: float, most: int) -> int:

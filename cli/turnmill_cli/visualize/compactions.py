@@ -9,11 +9,12 @@ from turnmill.contract.context import Elision, Receipt, SummaryEvent
 from turnmill.contract.policy import OFFLINE
 from turnmill.contract.render import event_text, receipt_text
 from turnmill.contract.trajectory import CommittedContext, Trajectory
-from turnmill_cli.visualize.messages import Shown, Speaker
-from turnmill_cli.visualize.safe_text import Text, brief, clock, number, span, text
-from turnmill_cli.visualize.sawtooth import Drop, Sawtooth
+from turnmill_cli.output import count
+from turnmill_cli.visualize.messages import MessageFormatter, ShownMessage
+from turnmill_cli.visualize.safe_text import Text, clock, short_label, span, text
+from turnmill_cli.visualize.token_curve import ContextChange, TokenCurve
 
-__all__ = ["Card", "Part", "Shortened", "cards"]
+__all__ = ["CompactionCard", "QualityPart", "ShortenedMessage", "compaction_cards"]
 
 _DOES = {
     "images": "Older images gave way to a short note each.",
@@ -34,7 +35,7 @@ _PARTS = {
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class QualityPart:
     """A part of the quality score."""
 
     name: str
@@ -43,16 +44,16 @@ class Part:
 
 
 @dataclass(frozen=True, slots=True)
-class Shortened:
+class ShortenedMessage:
     """A message read shorter than it was pushed."""
 
     seq: int
     text: str
-    messages: tuple[Shown, ...]
+    messages: tuple[ShownMessage, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Card:
+class CompactionCard:
     """One compaction or rollback.
 
     Attributes:
@@ -72,7 +73,7 @@ class Card:
     before_exact: bool
     saved: int | None
     quality: float | None
-    parts: tuple[Part, ...]
+    parts: tuple[QualityPart, ...]
     removed: tuple[str, ...]
     kept: tuple[str, ...]
     pinned: tuple[int, ...]
@@ -81,50 +82,52 @@ class Card:
     events: tuple[Text, ...]
     new_events: int
     receipts: tuple[str, ...]
-    shortened: tuple[Shortened, ...]
+    shortened: tuple[ShortenedMessage, ...]
     cost: str
 
 
-def cards(trajectory: Trajectory, saw: Sawtooth, speaker: Speaker) -> Iterator[Card]:
+def compaction_cards(
+    trajectory: Trajectory, curve: TokenCurve, formatter: MessageFormatter
+) -> Iterator[CompactionCard]:
     """One card for each compaction and rollback, oldest first."""
-    drops = {drop.version: drop for drop in saw.drops if drop.version}
+    changes = {change.version: change for change in curve.changes if change.version}
     events: tuple[SummaryEvent, ...] = ()
     elided: set[tuple[int, int]] = set()
     for commit in trajectory.compactions:
-        drop = drops.get(commit.record.version)
-        yield _card(commit, drop, events, elided, speaker)
+        change = changes.get(commit.record.version)
+        yield _compaction_card(commit, change, events, elided, formatter)
         events = commit.context.events
         elided = {(each.seq, each.index) for each in commit.context.elisions}
 
 
-def _card(
+def _compaction_card(
     commit: CommittedContext,
-    drop: Drop | None,
+    change: ContextChange | None,
     events: tuple[SummaryEvent, ...],
     elided: set[tuple[int, int]],
-    speaker: Speaker,
-) -> Card:
+    formatter: MessageFormatter,
+) -> CompactionCard:
     record, stored = commit.record, commit.context
-    before = drop.before if drop else record.tokens_before
-    after = drop.after if drop else record.tokens_after
+    before = change.before if change else record.tokens_before
+    after = change.after if change else record.tokens_after
     new = [each for each in stored.elisions if (each.seq, each.index) not in elided]
     is_rollback = record.strategy == "rollback"
-    return Card(
+    return CompactionCard(
         version=record.version,
         kind="rollback" if is_rollback else "compaction",
-        strategy=brief(record.strategy),
+        strategy=short_label(record.strategy),
         does=_DOES.get(record.strategy, ""),
         when=clock(commit.at_ms),
         before=before,
         after=after,
-        before_exact=drop.before_exact if drop else True,
+        before_exact=change.before_exact if change else True,
         saved=None if is_rollback or not before else round(100 * (1 - after / before)),
         quality=record.quality,
         parts=tuple(
-            Part(brief(name), score, _PARTS.get(name, ""))
+            QualityPart(short_label(name), score, _PARTS.get(name, ""))
             for name, score in record.quality_parts.items()
         ),
-        removed=tuple(_returned(commit, drop) if is_rollback else _removed(commit, new)),
+        removed=tuple(_returned(commit, change) if is_rollback else _removed(commit, new)),
         kept=tuple(_kept(commit)),
         pinned=tuple(pin.seq for pin in stored.pins),
         summary=text(stored.summary) if stored.summary else None,
@@ -132,7 +135,7 @@ def _card(
         events=tuple(text(event_text(event)) for event in stored.events),
         new_events=sum(event not in events for event in stored.events),
         receipts=tuple(map(_receipt, stored.receipts)),
-        shortened=() if is_rollback else tuple(_shortened(each, speaker) for each in new),
+        shortened=() if is_rollback else tuple(_shortened(each, formatter) for each in new),
         cost=_cost(commit),
     )
 
@@ -141,16 +144,16 @@ def _removed(commit: CommittedContext, new: list[Elision]) -> Iterator[str]:
     record = commit.record
     if record.watermark > record.from_watermark:
         covered = span(record.from_watermark + 1, record.watermark)
-        yield f"{covered}: no longer word for word ({number(record.turns, 'turn')})"
+        yield f"{covered}: no longer word for word ({count(record.turns, 'turn')})"
     if new:
         saved = sum(each.tokens_before - each.tokens_after for each in new)
-        yield f"{number(len(new), 'message')} of later turns shortened, by {number(saved, 'token')}"
+        yield f"{count(len(new), 'message')} of later turns shortened, by {count(saved, 'token')}"
 
 
-def _returned(commit: CommittedContext, drop: Drop | None) -> Iterator[str]:
+def _returned(commit: CommittedContext, change: ContextChange | None) -> Iterator[str]:
     last = commit.record.last_seq
-    if drop and drop.seq > last:
-        yield f"{span(last + 1, drop.seq)}: set aside, kept in the archive"
+    if change and change.seq > last:
+        yield f"{span(last + 1, change.seq)}: set aside, kept in the archive"
     if commit.record.from_watermark > commit.context.watermark:
         back = span(commit.context.watermark + 1, min(commit.record.from_watermark, last))
         yield f"{back}: word for word again, as before later compactions"
@@ -161,24 +164,24 @@ def _kept(commit: CommittedContext) -> Iterator[str]:
     if record.last_seq > stored.watermark:
         tail = span(stored.watermark + 1, record.last_seq)
         shortened = len({each.seq for each in stored.elisions})
-        less = f", {number(shortened, 'turn')} of them shortened inside" if shortened else ""
+        less = f", {count(shortened, 'turn')} of them shortened inside" if shortened else ""
         yield f"{tail}: word for word{less}"
     if stored.summary:
         yield f"turns up to {stored.watermark}: as a summary"
     if stored.ledger:
         yield "facts of those turns the summary does not state: word for word"
     if stored.events:
-        yield f"older iterations: as {number(len(stored.events), 'summary event')}"
+        yield f"older iterations: as {count(len(stored.events), 'summary event')}"
 
 
 def _receipt(receipt: Receipt) -> str:
-    return brief(f"{receipt_text(receipt)} (by {receipt.by})")
+    return short_label(f"{receipt_text(receipt)} (by {receipt.by})")
 
 
-def _shortened(elision: Elision, speaker: Speaker) -> Shortened:
+def _shortened(elision: Elision, formatter: MessageFormatter) -> ShortenedMessage:
     told = f"{elision.tokens_before:,} → {elision.tokens_after:,} tokens, read now as:"
-    messages = speaker.shown([elision.message], f"turn {elision.seq}, shortened")
-    return Shortened(elision.seq, told, messages)
+    messages = formatter.shown([elision.message], f"turn {elision.seq}, shortened")
+    return ShortenedMessage(elision.seq, told, messages)
 
 
 def _cost(commit: CommittedContext) -> str:
@@ -189,10 +192,10 @@ def _cost(commit: CommittedContext) -> str:
         return f"written by {OFFLINE}, offline, without a model{_failed(commit)}"
     billed = f"{record.prompt_tokens:,} + {record.completion_tokens:,} tokens"
     dollars = "price unknown" if record.cost_usd is None else f"${record.cost_usd:.4f}"
-    return f"written by {brief(record.model)}, {billed}, {dollars}{_failed(commit)}"
+    return f"written by {short_label(record.model)}, {billed}, {dollars}{_failed(commit)}"
 
 
 def _failed(commit: CommittedContext) -> str:
     """Why those tried before did not write it."""
     failed = commit.record.failed
-    return f"; failed before: {', '.join(map(brief, failed))}" if failed else ""
+    return f"; failed before: {', '.join(map(short_label, failed))}" if failed else ""

@@ -10,15 +10,15 @@ from turnmill.contract.codec import encode_json
 from turnmill.contract.context import JsonMessage
 from turnmill.contract.render import render_head, system_message
 from turnmill.contract.trajectory import Trajectory
-from turnmill_cli.visualize.messages import Shown, Speaker
+from turnmill_cli.visualize.messages import MessageFormatter, ShownMessage
 from turnmill_cli.visualize.safe_text import span
-from turnmill_cli.visualize.turn_fates import Fates
+from turnmill_cli.visualize.turn_outcomes import TurnOutcomes
 
-__all__ = ["ReadNow", "reading"]
+__all__ = ["ContextMessage", "context_messages"]
 
 
 @dataclass(frozen=True, slots=True)
-class ReadNow:
+class ContextMessage:
     """One message of the context.
 
     Attributes:
@@ -30,35 +30,37 @@ class ReadNow:
     origin: str
     href: str
     kind: str
-    message: Shown
+    message: ShownMessage
 
 
-def reading(trajectory: Trajectory, fates: Fates, speaker: Speaker) -> Iterator[ReadNow]:
+def context_messages(
+    trajectory: Trajectory, outcomes: TurnOutcomes, formatter: MessageFormatter
+) -> Iterator[ContextMessage]:
     """The messages of the context in order."""
-    origins = _origins(trajectory, fates)
+    origins = _origins(trajectory, outcomes)
     for message in trajectory.context:
         known = origins.get(_key(message))
         # The same words may come from two turns: first come, first named.
         origin, href, kind = known.pop(0) if known else _other(message)
-        (shown,) = speaker.shown([message], "the context")
-        yield ReadNow(origin, href, kind, shown)
+        (shown,) = formatter.shown([message], "the context")
+        yield ContextMessage(origin, href, kind, shown)
 
 
 _Origin = tuple[str, str, str]
 
 
-def _origins(trajectory: Trajectory, fates: Fates) -> dict[bytes, list[_Origin]]:
+def _origins(trajectory: Trajectory, outcomes: TurnOutcomes) -> dict[bytes, list[_Origin]]:
     found: dict[bytes, list[_Origin]] = {}
 
     def add(message: JsonMessage, origin: _Origin) -> None:
         found.setdefault(_key(message), []).append(origin)
 
-    stored = fates.stored
+    stored = outcomes.stored
     link = f"#version-{stored.version}"
     if trajectory.system_prompt:
         add(system_message(trajectory.system_prompt), ("System prompt", "", "system"))
     head = render_head(stored.model_copy(update={"pins": ()}))
-    whole = f"Stands for {span(fates.first, stored.watermark)}"
+    whole = f"Stands for {span(outcomes.first, stored.watermark)}"
     events = [f"Stands for {span(each.first_seq, each.last_seq)}" for each in stored.events]
     beside = len(head) - len(events) - bool(stored.summary)
     stands = [*([whole] if stored.summary else []), *events, *[whole] * beside]
@@ -66,7 +68,7 @@ def _origins(trajectory: Trajectory, fates: Fates) -> dict[bytes, list[_Origin]]
         add(message, (words, link, "stands-for"))
     elided = {(each.seq, each.index): each.message for each in stored.elisions}
     for turn in trajectory.turns:
-        if not fates.is_read_now(turn):
+        if not outcomes.is_read_now(turn):
             continue
         pinned = ", pinned" if turn.pinned else ""
         for index, message in enumerate(turn.messages):

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import binascii
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from turnmill.contract.images.size import dimensions
 from turnmill.contract.images.token_cost import ImageRef, is_base64
 from turnmill_cli.visualize.safe_text import size, visible
 
-__all__ = ["Album", "Image"]
+__all__ = ["Image", "PageImages"]
 
 _SHOWABLE = re.compile(r"data:(image/[\w.+-]{1,60})(?:;[\w.+-]+=[\w.+-]+){0,4};base64,")
 _HEAD_CHARS = 65_536  # a multiple of four
@@ -38,7 +38,7 @@ class Image:
     about: str
 
 
-class Album:
+class PageImages:
     """The images of one page; remembers which it carries already."""
 
     def __init__(self) -> None:
@@ -54,15 +54,9 @@ class Album:
             return Image(about=_unshown(url))
         first = self._first.get(url)
         if first is not None:
-            return Image(
-                id=first.id,
-                where=first.where,
-                width=first.width,
-                height=first.height,
-                about=first.about,
-            )
+            return first
         made = self._first[url] = _shown(url, head, f"image-{len(self._first) + 1}", where)
-        return Image(url=url, id=made.id, width=made.width, height=made.height, about=made.about)
+        return replace(made, url=url, where="")
 
 
 def _shown(url: str, head: re.Match[str], name: str, where: str) -> Image:

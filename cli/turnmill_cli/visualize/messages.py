@@ -7,17 +7,17 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from turnmill.contract.context import JsonMessage
-from turnmill_cli.visualize.images import Album, Image
-from turnmill_cli.visualize.safe_text import Text, as_json, brief, laid_out, text
+from turnmill_cli.visualize.images import Image, PageImages
+from turnmill_cli.visualize.safe_text import Text, as_json, pretty_json, short_label, text
 
-__all__ = ["Piece", "Shown", "Speaker"]
+__all__ = ["MessageFormatter", "MessagePart", "ShownMessage"]
 
 _KNOWN = frozenset({"role", "content", "name", "tool_calls", "tool_call_id"})
 _PREVIEW_OF_CALL = 60
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Piece:
+class MessagePart:
     """One part of a message.
 
     Attributes:
@@ -32,7 +32,7 @@ class Piece:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Shown:
+class ShownMessage:
     """One message.
 
     Attributes:
@@ -43,32 +43,32 @@ class Shown:
     role: str
     style: str
     note: str
-    pieces: tuple[Piece, ...]
+    parts: tuple[MessagePart, ...]
 
 
-class Speaker:
+class MessageFormatter:
     """Shows the messages of one conversation, in order; knows which call a result answers."""
 
-    def __init__(self, album: Album) -> None:
-        self._album = album
+    def __init__(self, images: PageImages) -> None:
+        self._images = images
         self._calls: dict[str, str] = {}
 
-    def shown(self, messages: Sequence[JsonMessage], where: str) -> tuple[Shown, ...]:
+    def shown(self, messages: Sequence[JsonMessage], where: str) -> tuple[ShownMessage, ...]:
         """The messages of one turn."""
         return tuple(self._message(message, where) for message in messages)
 
-    def _message(self, message: Mapping[str, Any], where: str) -> Shown:
+    def _message(self, message: Mapping[str, Any], where: str) -> ShownMessage:
         role = str(message.get("role", "unknown"))
-        pieces = [*self._content(message.get("content"), role, where)]
+        parts = [*self._content(message.get("content"), role, where)]
         calls = message.get("tool_calls")
-        pieces += [self._call(call) for call in calls] if isinstance(calls, list | tuple) else []
+        parts += [self._call(call) for call in calls] if isinstance(calls, list | tuple) else []
         others = {key: message[key] for key in message if key not in _KNOWN and message[key]}
-        pieces += [_other(key, value) for key, value in others.items()]
-        return Shown(
-            role=brief(role),
+        parts += [_other(key, value) for key, value in others.items()]
+        return ShownMessage(
+            role=short_label(role),
             style=role if role in ("system", "developer", "user", "assistant", "tool") else "tool",
-            note=brief(self._note(message, role)),
-            pieces=tuple(pieces),
+            note=short_label(self._note(message, role)),
+            parts=tuple(parts),
         )
 
     def _note(self, message: Mapping[str, Any], role: str) -> str:
@@ -79,7 +79,7 @@ class Speaker:
         name = message.get("name")
         return str(name) if name else ""
 
-    def _content(self, content: Any, role: str, where: str) -> Iterator[Piece]:
+    def _content(self, content: Any, role: str, where: str) -> Iterator[MessagePart]:
         if content is None or content == "":
             return
         parts = content if isinstance(content, list | tuple) else [content]
@@ -87,18 +87,18 @@ class Speaker:
             if isinstance(part, str):
                 yield _text(part, role)
             elif not isinstance(part, Mapping):
-                yield Piece(kind="code", text=text(as_json(part)))
+                yield MessagePart(kind="code", text=text(as_json(part)))
             elif isinstance(part.get("text"), str):
                 kind = str(part.get("type", "text"))
                 yield _text(part["text"], role, "" if kind == "text" else kind)
             elif part.get("type") == "image_url":
                 image = part.get("image_url")
                 url = image.get("url") if isinstance(image, Mapping) else image
-                yield Piece(kind="image", image=self._album.image(url, where))
+                yield MessagePart(kind="image", image=self._images.image(url, where))
             else:
                 yield _other(str(part.get("type", "part")), dict(part))
 
-    def _call(self, call: Any) -> Piece:
+    def _call(self, call: Any) -> MessagePart:
         if not isinstance(call, Mapping):
             return _other("call", call)
         function = call.get("function") or call.get("custom") or {}
@@ -108,16 +108,18 @@ class Speaker:
         if isinstance(call.get("id"), str):
             self._calls[call["id"]] = name
         told = given if isinstance(given, str) else as_json(given)
-        spread = laid_out(told) if len(told) > _PREVIEW_OF_CALL else told
-        return Piece(kind="call", label=brief(name), text=text(spread))
+        spread = pretty_json(told) if len(told) > _PREVIEW_OF_CALL else told
+        return MessagePart(kind="call", label=short_label(name), text=text(spread))
 
 
-def _text(raw: str, role: str, label: str = "") -> Piece:
-    spread = laid_out(raw) if role == "tool" else raw
+def _text(raw: str, role: str, label: str = "") -> MessagePart:
+    spread = pretty_json(raw) if role == "tool" else raw
     is_code = role == "tool" or spread is not raw
-    return Piece(kind="code" if is_code else "text", label=brief(label), text=text(spread))
+    return MessagePart(
+        kind="code" if is_code else "text", label=short_label(label), text=text(spread)
+    )
 
 
-def _other(label: str, value: Any) -> Piece:
+def _other(label: str, value: Any) -> MessagePart:
     told = value if isinstance(value, str) else as_json(value)
-    return Piece(kind="code", label=brief(label), text=text(told))
+    return MessagePart(kind="code", label=short_label(label), text=text(told))

@@ -13,16 +13,16 @@ from markupsafe import Markup
 
 from turnmill.contract.trajectory import Trajectory
 from turnmill_cli.visualize.chart import chart, is_dense
-from turnmill_cli.visualize.compactions import cards
-from turnmill_cli.visualize.context_now import reading
-from turnmill_cli.visualize.folded_lists import stretches
-from turnmill_cli.visualize.headline import sentences, tiles
-from turnmill_cli.visualize.images import Album
-from turnmill_cli.visualize.messages import Speaker
-from turnmill_cli.visualize.safe_text import brief, clock, text
-from turnmill_cli.visualize.sawtooth import sawtooth
-from turnmill_cli.visualize.turn_fates import fates
-from turnmill_cli.visualize.turn_list import entries
+from turnmill_cli.visualize.compactions import compaction_cards
+from turnmill_cli.visualize.context_now import context_messages
+from turnmill_cli.visualize.folded_lists import folded_groups
+from turnmill_cli.visualize.headline import key_numbers, sentences
+from turnmill_cli.visualize.images import PageImages
+from turnmill_cli.visualize.messages import MessageFormatter
+from turnmill_cli.visualize.safe_text import clock, short_label, text
+from turnmill_cli.visualize.token_curve import token_curve
+from turnmill_cli.visualize.turn_list import turn_entries
+from turnmill_cli.visualize.turn_outcomes import turn_outcomes
 
 __all__ = ["page"]
 
@@ -36,13 +36,13 @@ def page(trajectory: Trajectory) -> str:
     Complete: long texts and long sessions are folded, never cut. Encodes as UTF-8 whatever the
     conversation holds.
     """
-    saw = sawtooth(trajectory)
-    fate = fates(trajectory, saw)
-    album = Album()
+    curve = token_curve(trajectory)
+    outcomes = turn_outcomes(trajectory, curve)
+    images = PageImages()
     # Turns first: they carry the images, and other places show these again.
-    listed = list(entries(trajectory, saw, fate, Speaker(album)))
-    commits = list(cards(trajectory, saw, Speaker(album)))
-    context = list(reading(trajectory, fate, Speaker(album)))
+    listed = list(turn_entries(trajectory, curve, outcomes, MessageFormatter(images)))
+    commits = list(compaction_cards(trajectory, curve, MessageFormatter(images)))
+    context = list(context_messages(trajectory, outcomes, MessageFormatter(images)))
     style, script = _file("page.css"), _file("page.js")
     return _template().render(
         style=Markup(style),  # noqa: S704 - a file of this package
@@ -50,25 +50,25 @@ def page(trajectory: Trajectory) -> str:
         script=Markup(script),  # noqa: S704 - a file of this package
         script_hash=_hash(script),
         trajectory=trajectory,
-        source=brief(trajectory.source or ""),
+        source=short_label(trajectory.source or ""),
         question=text(trajectory.question) if trajectory.question else None,
         answer=text(trajectory.final_answer) if trajectory.final_answer else None,
         system=text(trajectory.system_prompt) if trajectory.system_prompt else None,
         missing=_missing(trajectory),
-        sentences=list(sentences(trajectory, saw, fate)),
-        tiles=list(tiles(trajectory, saw)),
-        charts=[chart(trajectory, saw, wide=wide) for wide in (True, False)],
-        closer=[chart(trajectory, saw.newest(CLOSER), wide=wide) for wide in (True, False)]
-        if is_dense(saw)
+        sentences=list(sentences(trajectory, curve, outcomes)),
+        key_numbers=list(key_numbers(trajectory, curve)),
+        charts=[chart(trajectory, curve, wide=wide) for wide in (True, False)],
+        closer=[chart(trajectory, curve.newest(CLOSER), wide=wide) for wide in (True, False)]
+        if is_dense(curve)
         else [],
-        saw=saw,
-        kinds={drop.kind for drop in saw.drops},
+        curve=curve,
+        kinds={change.kind for change in curve.changes},
         began=clock(trajectory.turns[0].at_ms) if trajectory.turns else "",
         ended=clock(trajectory.turns[-1].at_ms) if trajectory.turns else "",
-        commits=stretches(commits, first=2, last=30),
+        commits=folded_groups(commits, first=2, last=30),
         commit_count=len(commits),
-        context=stretches(context, first=6, last=30),
-        turns=stretches(listed),
+        context=folded_groups(context, first=6, last=30),
+        turns=folded_groups(listed),
     )
 
 

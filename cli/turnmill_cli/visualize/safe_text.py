@@ -11,10 +11,9 @@ from typing import Any
 __all__ = [
     "Text",
     "as_json",
-    "brief",
     "clock",
-    "laid_out",
-    "number",
+    "pretty_json",
+    "short_label",
     "size",
     "span",
     "text",
@@ -26,6 +25,8 @@ FOLD_LINES = 16
 PREVIEW_CHARS = 420
 PREVIEW_LINES = 6
 _MOST_LAID_OUT = 200_000
+_MOST_LABEL = 200
+_MOST_INNER = 2000
 
 _CONTROLS = (*(code for code in range(32) if chr(code) not in "\t\n"), *range(0x7F, 0xA0))
 # What reorders the text around it, and what cannot be seen; joiners make emoji, and stay.
@@ -72,19 +73,14 @@ def visible(raw: str) -> str:
     return _SURROGATES.sub("\ufffd", tagged)
 
 
-def brief(raw: str) -> str:
+def short_label(raw: str) -> str:
     """A label's text: visible, and cut where only an attack would go on."""
-    return (
-        visible(raw)
-        if len(raw) <= _MOST_LABEL
-        else f"{visible(raw[:_MOST_LABEL])}… [{len(raw):,} characters]"
-    )
+    if len(raw) <= _MOST_LABEL:
+        return visible(raw)
+    return f"{visible(raw[:_MOST_LABEL])}… [{len(raw):,} characters]"
 
 
-_MOST_LABEL = 200
-
-
-def laid_out(raw: str) -> str:
+def pretty_json(raw: str) -> str:
     """JSON over several lines, when it says the same character by character; else as it is."""
     if len(raw) > _MOST_LAID_OUT or not raw.lstrip().startswith(("{", "[")):
         return raw
@@ -104,9 +100,6 @@ def as_json(value: Any) -> str:
         return "[nested too deeply to be shown]"
 
 
-_MOST_INNER = 2000
-
-
 def _shortened(value: Any) -> Any:
     if isinstance(value, str) and len(value) > _MOST_INNER:
         return f"{value[:80]}… [{len(value):,} characters]"
@@ -115,13 +108,6 @@ def _shortened(value: Any) -> Any:
     if isinstance(value, list | tuple):
         return [_shortened(item) for item in value]
     return value
-
-
-def number(count: int, noun: str = "") -> str:
-    """``1,200``, ``1 turn``, ``1,200 turns``."""
-    if not noun:
-        return f"{count:,}"
-    return f"{count:,} {noun}{'' if count == 1 else 's'}"
 
 
 def span(first: int, last: int, noun: str = "turn") -> str:

@@ -1,4 +1,4 @@
-"""The turns as a page lists them, with what became of each, and the drops between them."""
+"""The turns as a page lists them, with what became of each, and the changes between them."""
 
 from __future__ import annotations
 
@@ -6,14 +6,15 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from turnmill.contract.trajectory import Trajectory, TrajectoryTurn
+from turnmill_cli.output import count
 from turnmill_cli.visualize.chart import title
-from turnmill_cli.visualize.messages import Shown, Speaker
-from turnmill_cli.visualize.safe_text import Text, as_json, clock, number, text
-from turnmill_cli.visualize.sawtooth import Drop, Sawtooth
-from turnmill_cli.visualize.turn_fates import Fates
+from turnmill_cli.visualize.messages import MessageFormatter, ShownMessage
+from turnmill_cli.visualize.safe_text import Text, as_json, clock, text
+from turnmill_cli.visualize.token_curve import ContextChange, TokenCurve
+from turnmill_cli.visualize.turn_outcomes import TurnOutcomes
 from turnmill_cli.visualize.turn_tokens import Point, weights
 
-__all__ = ["Badge", "Entry", "entries"]
+__all__ = ["Badge", "TurnEntry", "turn_entries"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,76 +27,76 @@ class Badge:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Entry:
+class TurnEntry:
     """One turn, and what happened right after it.
 
     Attributes:
-        fate: what became of it, as a colour: ``now``, ``covered`` or ``aside``.
+        outcome: what became of it, as a colour: ``now``, ``covered`` or ``aside``.
         tokens: in words.
         metadata: what the agent said about it, or None.
-        drops: compactions, rollbacks and clears before the next turn, in words with their link.
+        changes: compactions, rollbacks and clears before the next turn, in words with their link.
     """
 
     seq: int
-    fate: str
+    outcome: str
     when: str
     tokens: str
     weight: int
     badges: tuple[Badge, ...]
-    messages: tuple[Shown, ...]
+    messages: tuple[ShownMessage, ...]
     metadata: Text | None
-    drops: tuple[Badge, ...]
+    changes: tuple[Badge, ...]
 
 
-def entries(
-    trajectory: Trajectory, saw: Sawtooth, fates: Fates, speaker: Speaker
-) -> Iterator[Entry]:
+def turn_entries(
+    trajectory: Trajectory, curve: TokenCurve, outcomes: TurnOutcomes, formatter: MessageFormatter
+) -> Iterator[TurnEntry]:
     """One entry for each turn, in order."""
     weight = weights(trajectory)
-    drops: dict[int, list[Drop]] = {}
-    for drop in saw.drops:
-        drops.setdefault(drop.seq, []).append(drop)
+    changes: dict[int, list[ContextChange]] = {}
+    for change in curve.changes:
+        changes.setdefault(change.seq, []).append(change)
     for turn in trajectory.turns:
-        yield Entry(
+        yield TurnEntry(
             seq=turn.seq,
-            fate=_fate(turn, fates),
+            outcome=_outcome(turn, outcomes),
             when=clock(turn.at_ms),
             tokens=_tokens(weight[turn.seq]),
             weight=weight[turn.seq].tokens,
-            badges=tuple(_badges(turn, fates)),
-            messages=speaker.shown(turn.messages, f"turn {turn.seq}"),
+            badges=tuple(_badges(turn, outcomes)),
+            messages=formatter.shown(turn.messages, f"turn {turn.seq}"),
             metadata=text(as_json(turn.metadata)) if turn.metadata else None,
-            drops=tuple(_between(drop) for drop in drops.get(turn.seq, ())),
+            changes=tuple(_between(change) for change in changes.get(turn.seq, ())),
         )
 
 
 def _tokens(weight: Point) -> str:
-    return number(weight.tokens, "token") if weight.exact else f"about {weight.tokens:,} tokens"
+    return count(weight.tokens, "token") if weight.exact else f"about {weight.tokens:,} tokens"
 
 
-def _fate(turn: TrajectoryTurn, fates: Fates) -> str:
+def _outcome(turn: TrajectoryTurn, outcomes: TurnOutcomes) -> str:
     if turn.state != "kept":
         return "aside"
-    return "now" if fates.is_read_now(turn) else "covered"
+    return "now" if outcomes.is_read_now(turn) else "covered"
 
 
-def _badges(turn: TrajectoryTurn, fates: Fates) -> Iterator[Badge]:
+def _badges(turn: TrajectoryTurn, outcomes: TurnOutcomes) -> Iterator[Badge]:
     if turn.pinned:
         yield Badge("pinned", "pinned: kept word for word")
     if turn.iteration is not None:
         yield Badge("plain", f"iteration {turn.iteration}")
-    version = fates.covered.get(turn.seq)
+    version = outcomes.covered.get(turn.seq)
     if version is not None and not turn.pinned:
         yield Badge("covered", f"covered by v{version}", f"#version-{version}")
     if turn.state == "rolled-back":
         yield Badge("aside", "rolled back: not part of the conversation")
     elif turn.state == "cleared":
         yield Badge("aside", "cleared: not part of the conversation")
-    elif turn.seq in fates.shortened:
-        yield Badge("short", "read shortened now", f"#version-{fates.stored.version}")
-    elif turn.seq > fates.watermark:
+    elif turn.seq in outcomes.shortened:
+        yield Badge("short", "read shortened now", f"#version-{outcomes.stored.version}")
+    elif turn.seq > outcomes.watermark:
         yield Badge("now", "read word for word now")
 
 
-def _between(drop: Drop) -> Badge:
-    return Badge(drop.kind, title(drop), f"#version-{drop.version}" if drop.version else "")
+def _between(change: ContextChange) -> Badge:
+    return Badge(change.kind, title(change), f"#version-{change.version}" if change.version else "")

@@ -17,11 +17,10 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
-from turnmill.contract.errors import InvalidInput
 from turnmill.testing import FAULTS, FakeEndpoint, Fault
 from turnmill.testing.faults import Faults
 from turnmill.testing.model import INJECTED
-from turnmill_cli.commands import fake_llm
+from turnmill_cli.app import app
 
 SAID = "Please move meeting 4411 to Friday. Never invite Bob. Can you book room 7?"
 
@@ -312,16 +311,9 @@ def test_what_is_no_json_or_no_path_is_answered_too(endpoint: FakeEndpoint) -> N
 # --- the command -------------------------------------------------------------------------------
 
 
-def command() -> typer.Typer:
-    app = typer.Typer()
-    fake_llm.register(app)
-    app.command(name="other", help="shown")(lambda: None)
-    return app
-
-
 def test_the_command_is_hidden_and_explains_itself() -> None:
-    assert "fake-llm" not in CliRunner().invoke(command(), ["--help"]).output
-    assert "NAME=SHARE" in CliRunner().invoke(command(), ["fake-llm", "--help"]).output
+    assert "fake-llm" not in CliRunner().invoke(app, ["--help"]).output
+    assert "NAME=SHARE" in CliRunner().invoke(app, ["fake-llm", "--help"]).output
 
 
 def test_the_command_serves_until_it_is_interrupted(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -339,7 +331,7 @@ def test_the_command_serves_until_it_is_interrupted(monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(time, "sleep", interrupted)
     monkeypatch.setattr(typer, "echo", shown.append)
     outcome = CliRunner().invoke(
-        command(), ["fake-llm", "--port", "0", "--latency", "0", "--fault", "500=0.1"]
+        app, ["fake-llm", "--port", "0", "--latency", "0", "--fault", "500=0.1"]
     )
 
     assert outcome.exit_code == 0
@@ -350,9 +342,10 @@ def test_the_command_serves_until_it_is_interrupted(monkeypatch: pytest.MonkeyPa
 def test_the_command_refuses_faults_it_does_not_know(given: str) -> None:
     options = [word for item in given.split() for word in ("--fault", item)]
 
-    outcome = CliRunner().invoke(command(), ["fake-llm", *options])
+    outcome = CliRunner().invoke(app, ["fake-llm", *options])
 
-    assert isinstance(outcome.exception, InvalidInput)
+    assert outcome.exit_code == 1
+    assert outcome.stderr.startswith("InvalidInput: --fault")
 
 
 def test_a_body_that_drips_is_whole_in_the_end_or_breaks_off(endpoint: FakeEndpoint) -> None:

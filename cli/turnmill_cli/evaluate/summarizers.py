@@ -1,39 +1,39 @@
-"""A summarizer for an evaluation: asked again when that may help, else the end of it."""
+"""The summarizer that is evaluated; it is asked again if that may help."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from kombu.utils.functional import retry_over_time
 
+from turnmill.contract.counters import Counter
 from turnmill.contract.errors import Transient
+from turnmill.contract.policy import Policy
 from turnmill_cli.output import CommandFailed
-from turnmill_worker.errors import SummarizerFailed
+from turnmill_worker.compaction.plan import SummaryRequest
+from turnmill_worker.errors import InvalidSettings, SummarizerFailed
+from turnmill_worker.ports.models import Summarizer
+from turnmill_worker.ports.values import Summary
+from turnmill_worker.settings import load_settings
+from turnmill_worker.summarizers.registry import Registry
 
-if TYPE_CHECKING:
-    from turnmill.contract.counters import Counter
-    from turnmill_worker.compaction.plan import SummaryRequest
-    from turnmill_worker.ports.models import Summarizer
-    from turnmill_worker.ports.values import Summary
-    from turnmill_worker.settings import Settings
-
-__all__ = ["Patient", "summarizer_of"]
+__all__ = ["RetryingSummarizer", "summarizer_of"]
 
 RETRIES: Final = 4
 FIRST_WAIT_S = 1.0
 LONGEST_WAIT_S: Final = 30.0
 
 
-class Patient:
-    """The ``Summarizer`` port over another; nothing but an unusable text is overlooked."""
+class RetryingSummarizer:
+    """The ``Summarizer`` port over another. A refused text goes on; any other failure ends it."""
 
-    def __init__(self, model: Summarizer, close: Callable[[], None]) -> None:
-        self._model = model
+    def __init__(self, summarizer: Summarizer, close: Callable[[], None]) -> None:
+        self._summarizer = summarizer
         self.close = close
 
     def summarize(self, request: SummaryRequest, counter: Counter) -> Summary:
-        """The model's summary.
+        """Its summary.
 
         Raises:
             SummaryRejected: its text must not be used.
@@ -42,7 +42,7 @@ class Patient:
         """
         try:
             written: Summary = retry_over_time(
-                self._model.summarize,
+                self._summarizer.summarize,
                 Transient,
                 (request, counter),
                 errback=_wait_s,  # type: ignore[arg-type]  # what it answers is the pause
@@ -56,29 +56,25 @@ class Patient:
         return written
 
 
-def summarizer_of(name: str, settings: Settings) -> Patient:
-    """The one a worker with these settings would ask first; nothing is sent yet.
+def summarizer_of(name: str) -> RetryingSummarizer:
+    """The one a worker with the same environment would ask first; nothing is sent yet.
 
     Raises:
         CommandFailed: there is none of this name, or it cannot be asked.
     """
-    from turnmill.contract.policy import Policy  # noqa: PLC0415
-    from turnmill_worker.summarizers.registry import Registry  # noqa: PLC0415
-
     try:
-        factory = Registry(settings).factory(name)
-    except SummarizerFailed as error:
+        factory = Registry(load_settings()).factory(name)
+    except (InvalidSettings, SummarizerFailed) as error:
         raise CommandFailed(str(error)) from None
     problem = factory.problem()
     if problem:
         raise CommandFailed(
-            f"--summarizer {name}: {problem}. It is asked as a worker would ask it, with the "
-            "TURNMILL_ settings of this environment"
+            f"--summarizer {name}: {problem}. Set it as for a worker, with the TURNMILL_ settings"
         )
-    return Patient(factory.summarizers(Policy(summarizer=name))[0], factory.close)
+    return RetryingSummarizer(factory.summarizers(Policy(summarizer=name))[0], factory.close)
 
 
 def _wait_s(error: Any, _intervals: Iterator[float], retries: int) -> float:
-    """What the endpoint asks for, else twice as long each time."""
+    """As long as the endpoint asks for, else twice as long each time."""
     asked: float | None = getattr(error, "retry_after_s", None)
     return FIRST_WAIT_S * 2**retries if asked is None else asked

@@ -1,4 +1,4 @@
-"""The replay engine: many agents push and read at once, and every context they get is checked.
+"""Many agents push and read at once, in rounds, and every context they get is checked.
 
 Agents move in rounds. A round first asks every agent for its next message (an agent may run tools
 here), then takes all steps concurrently - each a push and a read, timed - and then checks what was
@@ -17,9 +17,9 @@ from typing import Protocol
 
 from turnmill import AsyncContextClient, Context, Policy, SystemPromptTooLarge
 from turnmill.contract.context import JsonMessage
-from turnmill_cli.replay.promises import Checked, Fault, TokenCache, Transcript, check_context
+from turnmill_cli.replay.promises import CheckedRead, Fault, TokenCache, Transcript, check_context
 
-__all__ = ["Agent", "Replay", "Run"]
+__all__ = ["Agent", "AgentSession", "Rounds"]
 
 
 class Agent(Protocol):
@@ -38,7 +38,7 @@ class Agent(Protocol):
 
 
 @dataclass(slots=True)
-class Run:
+class AgentSession:
     """One agent's session so far.
 
     Attributes:
@@ -58,8 +58,8 @@ class Run:
     projected: int = 0
     recut: int = 0
     faults: list[Fault] = field(default_factory=list)
-    last: Checked | None = None
-    compacted: tuple[Checked, Checked] | None = None
+    last: CheckedRead | None = None
+    compacted: tuple[CheckedRead, CheckedRead] | None = None
     archived: int = 0
 
     def take(self, context: Context, *, hard_limit: int, count: TokenCache) -> None:
@@ -76,7 +76,7 @@ class Run:
         self.last = now
 
 
-class Replay:
+class Rounds:
     """Runs agents, at most ``concurrency`` at a time, through one shared client.
 
     Args:
@@ -103,59 +103,59 @@ class Replay:
         self.stepping_s = 0.0
         """Seconds in which steps were being taken."""
 
-    async def run(self, agents: Iterable[Agent]) -> list[Run]:
+    async def run(self, agents: Iterable[Agent]) -> list[AgentSession]:
         """Run every agent to its end; returns their sessions in order."""
         waiting = iter(agents)
-        runs: list[Run] = []
-        active: list[Run] = []
+        sessions: list[AgentSession] = []
+        active: list[AgentSession] = []
         while True:
             opened = await self._open(waiting, self._concurrency - len(active))
-            runs += opened
-            active += [run for run in opened if not run.refused]
-            moves = [(run, _next_move(run)) for run in active]
-            taken = [(run, message) for run, message in moves if message is not None]
-            active = [run for run, _ in taken]
+            sessions += opened
+            active += [session for session in opened if not session.refused]
+            moves = [(session, _next_move(session)) for session in active]
+            taken = [(session, message) for session, message in moves if message is not None]
+            active = [session for session, _ in taken]
             if taken:
                 await self._round(taken)
             elif not opened:
-                return runs
+                return sessions
 
-    async def _open(self, waiting: Iterator[Agent], places: int) -> list[Run]:
-        opened: list[Run] = []
+    async def _open(self, waiting: Iterator[Agent], places: int) -> list[AgentSession]:
+        opened: list[AgentSession] = []
         while places > 0 and (agent := next(waiting, None)) is not None:
-            run = Run(agent, Transcript(agent.system_prompt))
+            session = AgentSession(agent, Transcript(agent.system_prompt))
             try:
                 await self._client.open(agent.name, self._policy, agent.system_prompt or None)
                 places -= 1
             except SystemPromptTooLarge:
-                run.refused = True
-            opened.append(run)
+                session.refused = True
+            opened.append(session)
         return opened
 
-    async def _round(self, moves: Sequence[tuple[Run, JsonMessage]]) -> None:
+    async def _round(self, moves: Sequence[tuple[AgentSession, JsonMessage]]) -> None:
         apart_s = self._pace_s / len(moves)
         begun = time.perf_counter()
         contexts = await asyncio.gather(
-            *(self._step(run, message, at * apart_s) for at, (run, message) in enumerate(moves)),
+            *(self._step(each, message, at * apart_s) for at, (each, message) in enumerate(moves)),
             asyncio.sleep(self._pace_s),
         )
         self.stepping_s += time.perf_counter() - begun
-        for (run, _), context in zip(moves, contexts[:-1], strict=True):
+        for (session, _), context in zip(moves, contexts[:-1], strict=True):
             assert context is not None  # noqa: S101 - the last one is the pause
-            run.take(context, hard_limit=self._policy.hard_limit, count=self._count)
+            session.take(context, hard_limit=self._policy.hard_limit, count=self._count)
         self._on_steps(len(moves))
 
-    async def _step(self, run: Run, message: JsonMessage, after_s: float) -> Context:
+    async def _step(self, session: AgentSession, message: JsonMessage, after_s: float) -> Context:
         if after_s:
             await asyncio.sleep(after_s)
-        name = run.agent.name
+        name = session.agent.name
         begun = time.perf_counter()
         pushed = await self._client.push(name, message)
         context = await self._client.read(name)
-        run.latencies_ms.append((time.perf_counter() - begun) * 1000)
-        run.transcript.add(pushed.seq, message)
+        session.latencies_ms.append((time.perf_counter() - begun) * 1000)
+        session.transcript.add(pushed.seq, message)
         return context
 
 
-def _next_move(run: Run) -> JsonMessage | None:
-    return run.agent.next(run.last.context if run.last else None)
+def _next_move(session: AgentSession) -> JsonMessage | None:
+    return session.agent.next(session.last.context if session.last else None)

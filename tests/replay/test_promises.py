@@ -9,15 +9,15 @@ from turnmill.contract.context import JsonMessage
 from turnmill.contract.names import Seq, SessionId, Version
 from turnmill.contract.render import receipt_message
 from turnmill_cli.replay.promises import (
-    Checked,
+    CheckedRead,
     Fault,
     TokenCache,
     Transcript,
     check_context,
     check_store,
+    check_trajectory,
     fingerprint,
 )
-from turnmill_cli.replay.settle import _untold
 
 CALL: JsonMessage = {
     "role": "assistant",
@@ -71,7 +71,7 @@ def cache() -> TokenCache:
 
 
 def check(
-    read: Context, *, hard_limit: int = 10_000, previous: Checked | None = None
+    read: Context, *, hard_limit: int = 10_000, previous: CheckedRead | None = None
 ) -> tuple[Fault, ...]:
     return check_context(
         read, transcript(), hard_limit=hard_limit, count=cache(), previous=previous
@@ -217,13 +217,13 @@ def test_an_altered_turn_is_found() -> None:
 
 
 def test_a_trajectory_that_tells_every_turn_once_has_no_faults() -> None:
-    assert _untold(dict(bodies(*PUSHED)), bodies(*PUSHED)) == []
+    assert check_trajectory(dict(bodies(*PUSHED)), bodies(*PUSHED)) == []
 
 
 def test_a_trajectory_that_lacks_doubles_or_changes_a_turn_is_found() -> None:
     pushed, whole = dict(bodies(*PUSHED)), bodies(*PUSHED)
 
-    assert kinds(_untold(pushed, whole[1:])) == {"lost"}
-    assert kinds(_untold(pushed, [*whole, whole[0]])) == {"doubled"}
-    assert kinds(_untold(pushed, [whole[1], whole[0], *whole[2:]])) == {"doubled"}
-    assert kinds(_untold(pushed, [(1, b"other"), *whole[1:]])) == {"altered"}
+    assert kinds(check_trajectory(pushed, whole[1:])) == {"lost"}
+    assert kinds(check_trajectory(pushed, [*whole, whole[0]])) == {"doubled"}
+    assert kinds(check_trajectory(pushed, [whole[1], whole[0], *whole[2:]])) == {"doubled"}
+    assert kinds(check_trajectory(pushed, [(1, b"other"), *whole[1:]])) == {"altered"}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -15,7 +14,6 @@ from turnmill import ContextClient, Policy
 from turnmill.contract.keys import SUMMARIZERS, session_keys
 from turnmill.contract.names import Namespace, SessionId
 from turnmill.embedded_redis import EmbeddedRedis
-from turnmill_cli.doctor import checks as diagnosing
 from turnmill_worker.background.summarizer_presence import Announcement
 from turnmill_worker.store.summarizer_presence import RedisPresence
 
@@ -23,11 +21,6 @@ pytestmark = pytest.mark.worker
 
 KEY = "sk-for-tests-only-0123456789"
 ASKING = Policy(summarizer="openai")
-
-
-@pytest.fixture(autouse=True)
-def _brief(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(diagnosing, "BROKER_TIMEOUT_S", 0.3)
 
 
 @pytest.fixture(autouse=True)
@@ -76,7 +69,7 @@ def summaries(turnmill: Callable[..., Ran]) -> Callable[[], dict[str, str]]:
     """The check of this name."""
 
     def look() -> dict[str, str]:
-        checks: list[dict[str, str]] = json.loads(turnmill("doctor", "--json").stdout)["checks"]
+        checks: list[dict[str, str]] = turnmill("doctor", "--json").json["checks"]
         return next(check for check in checks if check["name"] == "summaries")
 
     return look
@@ -128,6 +121,20 @@ def test_one_that_can_ask_stays_unnamed_and_a_bad_setting_is_told_without_the_ke
     assert "event='model' place='api.openai.com/v1' model='gpt-5-mini'" in able.output()
 
 
+def test_a_summarizer_that_a_worker_does_not_have_is_named_with_those_it_has(
+    client: ContextClient, server: redis.Redis, start: Start, summaries: Summaries
+) -> None:
+    client.open("asking", Policy(summarizer="nobody"))
+    start("able", TURNMILL_MODEL_KEY=KEY)
+    announced(server, 1)
+
+    check = summaries()
+
+    assert check["status"] == "warning"
+    assert "it has no summarizer 'nobody', but extractive, openai" in check["found"]
+    assert "install the package that offers it" in check["advice"]
+
+
 def test_all_is_well_where_all_can_ask_or_nobody_wants_it(
     client: ContextClient, server: redis.Redis, start: Start, summaries: Summaries
 ) -> None:
@@ -138,7 +145,7 @@ def test_all_is_well_where_all_can_ask_or_nobody_wants_it(
     asked = summaries()
 
     assert (unasked["status"], asked["status"]) == ("ok", "ok")
-    assert "no model is asked for" in unasked["found"]
+    assert "asks for a model (0 looked at)" in unasked["found"]
     assert asked["found"].endswith("asks for a model; 1 worker can ask one")
 
 
@@ -153,7 +160,7 @@ def test_a_worker_that_left_is_not_counted(
 
     assert server.zcard(SUMMARIZERS) == 0
     assert summaries()["status"] == "warning"
-    assert "no worker of summarize is there" in summaries()["found"]
+    assert "no worker consumes the queue summarize" in summaries()["found"]
 
 
 def test_a_worker_that_was_killed_is_forgotten_within_a_minute(
@@ -168,6 +175,19 @@ def test_a_worker_that_was_killed_is_forgotten_within_a_minute(
     assert summaries()["status"] == "ok"
     assert server.zrange(SUMMARIZERS, 0, -1) == [b'{"node":"here@host"}']
     assert 0 < server.pttl(SUMMARIZERS) <= 60_000
+
+
+def test_a_summarizer_that_a_worker_does_not_have_is_named_with_what_to_do(
+    client: ContextClient, server: redis.Redis, summaries: Summaries
+) -> None:
+    client.open("asking", Policy(summarizer="ours"))
+    RedisPresence(server).announce(b'{"node":"here@host","summarizers":{"extractive":""}}')
+
+    check = summaries()
+
+    assert check["status"] == "warning"
+    assert "here@host (it has no summarizer 'ours', but extractive)" in check["found"]
+    assert "install the package that offers it" in check["advice"]
 
 
 def test_a_policy_nobody_can_read_is_no_obstacle(

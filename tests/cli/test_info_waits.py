@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -95,9 +94,7 @@ class Session:
 
     @property
     def wait(self) -> dict[str, Any] | None:
-        found: dict[str, Any] | None = json.loads(self._turnmill("info", "s", "--json").stdout)[
-            "wait"
-        ]
+        found: dict[str, Any] | None = self._turnmill("info", "s", "--json").json["wait"]
         return found
 
 
@@ -159,11 +156,11 @@ def test_a_session_that_awaits_a_batch_says_when_it_is_looked_for(session: Sessi
         pipeline.summarize(session.worker.ref("s"))
         registry.factory("openai").close()
 
-    state = "awaits its summary from a batch, looked for in 30 s; has waited 0 s"
+    state = "waits for a batch with its summary, next look in 30 s; has waited 0 s"
     assert session.state == state
     session.wake()
     pipeline.compact(session.worker.ref("s"))  # a job that only hands the look on
-    assert session.state.startswith("awaits its summary from a batch, looked for in 5 s")
+    assert session.state.startswith("waits for a batch with its summary, next look in 5 s")
 
 
 def test_a_session_that_is_being_compacted_says_so(session: Session) -> None:

@@ -13,12 +13,12 @@ from typing import Any
 
 import pytest
 
-from tests.unit.visualize.browser import dom, requires_chromium
-from tests.unit.visualize.sessions import commit, drawn, turn
+from tests.cli.visualize.browser import dom, requires_chromium
+from tests.cli.visualize.sessions import commit, drawn, turn
 from turnmill.contract.context import Elision, SummaryEvent
 from turnmill.contract.trajectory import Trajectory
 from turnmill_cli.visualize import page
-from turnmill_cli.visualize.safe_text import laid_out, text, visible
+from turnmill_cli.visualize.safe_text import pretty_json, text, visible
 
 RUN = "document.title='owned'"
 UNSEEN = re.compile(
@@ -245,11 +245,11 @@ def test_what_cannot_be_seen_is_made_visible(raw: str, shown: str) -> None:
 
 
 def test_json_is_laid_out_only_when_it_says_the_same() -> None:
-    assert laid_out('{"a":[1,2]}') == '{\n  "a": [\n    1,\n    2\n  ]\n}'
-    assert laid_out('{"a":1,"a":2}') == '{"a":1,"a":2}'
-    assert laid_out('{"a":1.10}') == '{"a":1.10}'
-    assert laid_out("[" * 100_000) == "[" * 100_000
-    assert laid_out("[1" + "0" * 5000 + "]") == "[1" + "0" * 5000 + "]"
+    assert pretty_json('{"a":[1,2]}') == '{\n  "a": [\n    1,\n    2\n  ]\n}'
+    assert pretty_json('{"a":1,"a":2}') == '{"a":1,"a":2}'
+    assert pretty_json('{"a":1.10}') == '{"a":1.10}'
+    assert pretty_json("[" * 100_000) == "[" * 100_000
+    assert pretty_json("[1" + "0" * 5000 + "]") == "[1" + "0" * 5000 + "]"
 
 
 def test_a_text_of_many_lines_is_folded_after_a_few() -> None:

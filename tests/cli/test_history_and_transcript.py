@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from tests.cli.commands import Ran
-from tests.cli.talking import settled, talk
+from tests.cli.conversation import settled, talk
 from tests.processes import wait_until
 from turnmill import ContextClient, Policy, Trajectory
 
@@ -72,7 +71,7 @@ def test_a_file_that_cannot_be_written_is_one_line(
 
 def test_history_tells_when_what_and_how_well(talked: Callable[..., Ran]) -> None:
     table = talked("history", "s")
-    rows = json.loads(talked("history", "s", "--json").stdout)
+    rows = talked("history", "s", "--json").json
 
     assert [row["version"] for row in rows] == list(range(1, len(rows) + 1))
     assert all(row["tokens_after"] < row["tokens_before"] for row in rows)
@@ -103,7 +102,7 @@ def test_history_tells_why_a_model_did_not_write(
     talk(client, "s", 20, summarizer="openai")
     settled(client, "s")
 
-    [row, *_] = json.loads(served("history", "s", "--json").stdout)
+    [row, *_] = served("history", "s", "--json").json
 
     assert (row["model"], row["failed"]) == ("extractive", ["SummarizerMisconfigured"])
     assert "failed before: SummarizerMisconfigured\n" in served("history", "s").stdout
@@ -123,12 +122,12 @@ def test_a_session_never_compacted_says_so(
     client.push("short", {"role": "user", "content": "hi"})
 
     assert "never compacted" in served("history", "short").stdout
-    assert json.loads(served("history", "short", "--json").stdout) == []
+    assert served("history", "short", "--json").json == []
 
 
 def test_diff_shows_the_summaries_lines_that_came_and_went(talked: Callable[..., Ran]) -> None:
     ran = talked("diff", "s", "1", "2")
-    found = json.loads(talked("diff", "s", "0", "1", "--json").stdout)
+    found = talked("diff", "s", "0", "1", "--json").json
 
     assert ran.exit_code == 0
     assert "--- version 1" in ran.stdout
@@ -144,24 +143,12 @@ def test_diff_of_a_version_with_itself_is_none(talked: Callable[..., Ran]) -> No
 
 
 def test_an_unknown_version_says_which_there_are(talked: Callable[..., Ran]) -> None:
-    last = len(json.loads(talked("history", "s", "--json").stdout))
+    last = len(talked("history", "s", "--json").json)
 
     ran = talked("diff", "s", "1", "99")
 
     assert ran.exit_code == 1
     assert ran.stderr.strip() == f"no version 99 of 's'; there are 0-{last}"
-
-
-@pytest.mark.parametrize(
-    "words", [("transcript", "nobody"), ("export", "nobody"), ("history", "nobody")]
-)
-def test_an_unknown_session_is_one_line(served: Callable[..., Ran], words: tuple[str, ...]) -> None:
-    ran = served(*words)
-
-    assert ran.exit_code == 1
-    assert ran.stdout == ""
-    assert ran.stderr.startswith("UnknownSession: ")
-    assert ran.stderr.count("\n") == 1
 
 
 def test_rolled_back_turns_are_marked_in_the_transcript_and_listed_in_the_history(

@@ -1,17 +1,17 @@
-"""The sawtooth: what is known of a session's tokens, and what is estimated."""
+"""The curve of tokens: what is known of a session's tokens, and what is estimated."""
 
 from __future__ import annotations
 
-from tests.unit.visualize.sessions import SYSTEM_TOKENS, commit, drawn, turn
+from tests.cli.visualize.sessions import SYSTEM_TOKENS, commit, drawn, turn
 from turnmill.contract.context import Elision
 from turnmill.contract.trajectory import Trajectory
-from turnmill_cli.visualize.sawtooth import Drop, sawtooth
-from turnmill_cli.visualize.turn_fates import fates
+from turnmill_cli.visualize.token_curve import ContextChange, token_curve
+from turnmill_cli.visualize.turn_outcomes import turn_outcomes
 from turnmill_cli.visualize.turn_tokens import Point, weights
 
 
 def levels(trajectory: Trajectory) -> list[tuple[int, int]]:
-    return [(point.seq, point.tokens) for point in sawtooth(trajectory).points]
+    return [(point.seq, point.tokens) for point in token_curve(trajectory).points]
 
 
 def one_compaction() -> Trajectory:
@@ -29,7 +29,7 @@ def test_each_turn_adds_its_tokens_and_a_compaction_is_as_recorded() -> None:
         (5, 125),
         (6, 135),
     ]
-    assert sawtooth(trajectory).now == Point(10, 175, exact=True)
+    assert token_curve(trajectory).now == Point(10, 175, exact=True)
 
 
 def test_turns_pushed_during_a_compaction_are_on_both_sides_of_it() -> None:
@@ -37,29 +37,29 @@ def test_turns_pushed_during_a_compaction_are_on_both_sides_of_it() -> None:
     late = during.model_copy(update={"at_ms": turn(7).at_ms + 1})
     trajectory = drawn(*map(turn, range(1, 11)), compactions=(late,))
 
-    (drop,) = sawtooth(trajectory).drops
+    (change,) = token_curve(trajectory).changes
 
-    assert (drop.seq, drop.before, drop.after) == (7, 170, 145)
+    assert (change.seq, change.before, change.after) == (7, 170, 145)
 
 
 def test_without_a_system_prompt_nothing_is_estimated() -> None:
-    saw = sawtooth(drawn(turn(1), turn(2), system_prompt=""))
+    curve = token_curve(drawn(turn(1), turn(2), system_prompt=""))
 
-    assert saw.exact
-    assert saw.now.tokens == 23
+    assert curve.exact
+    assert curve.now.tokens == 23
 
 
 def test_a_system_prompt_no_record_counts_is_estimated() -> None:
-    assert not sawtooth(drawn(turn(1))).exact
+    assert not token_curve(drawn(turn(1))).exact
 
 
 def test_a_turn_not_counted_is_estimated_until_the_next_record() -> None:
     first = commit(1, (0, 3), last_seq=5, tokens_before=150, tokens_after=125)
     turns = [turn(seq, tokens=None if seq == 4 else 10) for seq in range(1, 8)]
-    saw = sawtooth(drawn(*turns, compactions=(first,), system_prompt=""))
+    curve = token_curve(drawn(*turns, compactions=(first,), system_prompt=""))
 
-    assert [point.seq for point in saw.points if not point.exact] == [4, 5]
-    assert saw.now == Point(7, 145, exact=True)
+    assert [point.seq for point in curve.points if not point.exact] == [4, 5]
+    assert curve.now == Point(7, 145, exact=True)
 
 
 def test_a_shortened_turn_weighs_what_it_did_when_pushed() -> None:
@@ -72,7 +72,7 @@ def test_a_shortened_turn_weighs_what_it_did_when_pushed() -> None:
     )
 
     assert weights(trajectory)[4].tokens == 52
-    assert sawtooth(trajectory).points[0].tokens == SYSTEM_TOKENS
+    assert token_curve(trajectory).points[0].tokens == SYSTEM_TOKENS
 
 
 def rolled_back() -> Trajectory:
@@ -86,22 +86,22 @@ def rolled_back() -> Trajectory:
 
 
 def test_a_rollback_stands_after_the_turns_it_set_aside() -> None:
-    drop = sawtooth(rolled_back()).drops[-1]
+    change = token_curve(rolled_back()).changes[-1]
 
-    assert (drop.kind, drop.seq, drop.before, drop.after) == ("rollback", 8, 130, 135)
+    assert (change.kind, change.seq, change.before, change.after) == ("rollback", 8, 130, 135)
 
 
 def test_a_rollback_without_a_time_stands_there_too() -> None:
     session = rolled_back()
     timeless = [each.model_copy(update={"at_ms": 0}) for each in session.compactions]
 
-    assert sawtooth(session.model_copy(update={"compactions": timeless})).drops[-1].seq == 8
+    assert token_curve(session.model_copy(update={"compactions": timeless})).changes[-1].seq == 8
 
 
 def test_turns_a_rollback_brought_back_are_covered_no_more() -> None:
     session = rolled_back()
 
-    found = fates(session, sawtooth(session))
+    found = turn_outcomes(session, token_curve(session))
 
     assert found.covered == {1: 1, 2: 1, 3: 1}
     assert found.watermark == 3
@@ -112,11 +112,13 @@ def test_a_clear_leaves_the_system_prompt() -> None:
     first = commit(1, (0, 3), last_seq=5, tokens_before=150, tokens_after=125)
     session = drawn(*turns, compactions=(first,))
 
-    saw = sawtooth(session)
+    curve = token_curve(session)
 
-    assert saw.drops[-1] == Drop(kind="cleared", seq=6, before=135, after=SYSTEM_TOKENS)
-    assert saw.now.tokens == 120
-    assert fates(session, saw).watermark == 6
+    assert curve.changes[-1] == ContextChange(
+        kind="cleared", seq=6, before=135, after=SYSTEM_TOKENS
+    )
+    assert curve.now.tokens == 120
+    assert turn_outcomes(session, curve).watermark == 6
 
 
 def test_a_clear_before_a_later_compaction_is_found_by_its_watermark() -> None:
@@ -125,7 +127,7 @@ def test_a_clear_before_a_later_compaction_is_found_by_its_watermark() -> None:
     third = commit(3, (6, 9), last_seq=11, tokens_before=150, tokens_after=125)
     session = drawn(*turns, compactions=(first, third))
 
-    assert [(drop.kind, drop.seq) for drop in sawtooth(session).drops] == [
+    assert [(change.kind, change.seq) for change in token_curve(session).changes] == [
         ("compaction", 5),
         ("cleared", 6),
         ("compaction", 11),
@@ -133,42 +135,42 @@ def test_a_clear_before_a_later_compaction_is_found_by_its_watermark() -> None:
 
 
 def test_an_empty_session_has_one_point() -> None:
-    assert sawtooth(drawn(system_prompt="")).now == Point(0, 3, exact=True)
+    assert token_curve(drawn(system_prompt="")).now == Point(0, 3, exact=True)
 
 
 def test_a_session_without_its_oldest_turns_is_drawn_from_the_first_there_is() -> None:
     first = commit(1, (0, 53), last_seq=55, tokens_before=800, tokens_after=300)
 
-    saw = sawtooth(drawn(*map(turn, range(51, 60)), compactions=(first,)))
+    curve = token_curve(drawn(*map(turn, range(51, 60)), compactions=(first,)))
 
-    assert saw.points[0].seq == 50
-    assert not saw.points[0].exact
-    assert saw.now == Point(59, 340, exact=True)
+    assert curve.points[0].seq == 50
+    assert not curve.points[0].exact
+    assert curve.now == Point(59, 340, exact=True)
 
 
 def test_compactions_older_than_the_oldest_turn_stand_before_it() -> None:
     first = commit(1, (0, 20), last_seq=22, tokens_before=300, tokens_after=150)
-    saw = sawtooth(drawn(turn(51), turn(52), compactions=(first,)))
+    curve = token_curve(drawn(turn(51), turn(52), compactions=(first,)))
 
-    assert [point.seq for point in saw.points] == [21, 22, 22, 51, 52]
-    assert not saw.now.exact
+    assert [point.seq for point in curve.points] == [21, 22, 22, 51, 52]
+    assert not curve.now.exact
 
 
 def test_compactions_are_drawn_when_no_turn_is_left() -> None:
     first = commit(1, (0, 20), last_seq=22, tokens_before=300, tokens_after=150)
     session = drawn(compactions=(first,))
 
-    saw = sawtooth(session)
+    curve = token_curve(session)
 
-    assert saw.now == Point(22, 150, exact=True)
-    assert fates(session, saw).stored == first.context
+    assert curve.now == Point(22, 150, exact=True)
+    assert turn_outcomes(session, curve).stored == first.context
 
 
 def test_turns_pushed_during_a_compaction_and_not_counted_make_it_an_estimate() -> None:
     during = commit(1, (0, 3), last_seq=5, tokens_before=150, tokens_after=125, at_ms=turn(7).at_ms)
     turns = [turn(seq, tokens=None if seq == 7 else 10) for seq in range(1, 9)]
 
-    (drop,) = sawtooth(drawn(*turns, compactions=(during,))).drops
+    (change,) = token_curve(drawn(*turns, compactions=(during,))).changes
 
-    assert not drop.before_exact
-    assert not drop.after_exact
+    assert not change.before_exact
+    assert not change.after_exact

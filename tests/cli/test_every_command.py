@@ -15,52 +15,32 @@ import turnmill_cli
 from tests.cli.commands import Ran
 from tests.processes import wait_until
 from turnmill.embedded_redis import EmbeddedRedis, free_port
-from turnmill_cli.app import PANELS
+from turnmill_cli.app import COMMANDS
 from turnmill_cli.output import safe_url
 
 
-def test_help_names_every_command(turnmill_process: Callable[..., Ran]) -> None:
+def test_help_names_every_command_under_its_heading(turnmill_process: Callable[..., Ran]) -> None:
     ran = turnmill_process("--help")
 
     assert ran.exit_code == 0
-    for name in (
-        "up",
-        "demo",
-        "replay",
-        "push",
-        "read",
-        "sessions",
-        "info",
-        "open",
-        "forget",
-        "doctor",
-        "compact",
-        "clear",
-        "checkpoint",
-        "checkpoints",
-        "rollback",
-        "transcript",
-        "export",
-        "history",
-        "visualize",
-        "diff",
-        "ground",
-        "remember",
-        "policies",
-        "templates",
-        "archive",
-        "parked",
-        "retry",
-    ):
-        assert f" {name} " in ran.stdout
+    assert "─ Commands " not in ran.stdout
+    for heading, commands in COMMANDS.items():
+        assert f"─ {heading} " in ran.stdout
+        for name in commands:
+            assert (f" {name} " in ran.stdout) is (name != "fake-llm")
 
 
-def test_every_command_stands_under_a_heading(turnmill: Callable[..., Ran]) -> None:
-    shown = turnmill("--help").stdout
+def test_a_command_imports_what_it_needs_and_not_what_others_need() -> None:
+    code = "import sys; sys.argv = ['turnmill', 'push', '--help']\n"
+    code += "import atexit; atexit.register(lambda: print(*sys.modules))\n"
+    code += "from turnmill_cli import main; main()"
 
-    assert "─ Commands " not in shown
-    for panel in PANELS:
-        assert f"─ {panel} " in shown
+    words = [sys.executable, "-c", code]
+    loaded = subprocess.run(words, capture_output=True, text=True, check=True).stdout.split()
+
+    heavy = {"jinja2", "sqlalchemy", "openai", "structlog", "pydantic_settings", "flower"}
+    assert not heavy & set(loaded)
+    assert not [name for name in loaded if name.startswith("turnmill_worker")]
 
 
 def test_without_typer_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -142,3 +122,27 @@ def test_ctrl_c_is_exit_code_130_without_a_traceback(redis_server: EmbeddedRedis
 
         assert process.returncode == 130
         assert process.stderr.read() == b"pushed 1 turn to s\n"
+
+
+def assert_unknown(ran: Ran) -> None:
+    assert ran.exit_code == 1
+    assert ran.stdout == ""
+    assert ran.stderr.startswith("UnknownSession: ")
+    assert ran.stderr.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    "words", ["read", "info", "checkpoint", "checkpoints", "rollback --yes", "clear --yes"]
+)
+def test_an_unknown_session_is_one_line(turnmill: Callable[..., Ran], words: str) -> None:
+    command, *options = words.split()
+
+    assert_unknown(turnmill(command, "nobody", *options))
+
+
+@pytest.mark.worker
+@pytest.mark.parametrize("command", ["compact", "transcript", "export", "history"])
+def test_a_session_that_workers_do_not_know_is_one_line(
+    served: Callable[..., Ran], command: str
+) -> None:
+    assert_unknown(served(command, "nobody"))

@@ -14,11 +14,11 @@ from turnmill.contract.render import system_message
 from turnmill.contract.trajectory import CommittedContext, Trajectory, TrajectoryTurn
 from turnmill_cli.visualize.turn_tokens import Point, estimated, weights
 
-__all__ = ["Drop", "Sawtooth", "sawtooth"]
+__all__ = ["ContextChange", "TokenCurve", "token_curve"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Drop:
+class ContextChange:
     """A change of the context that no turn made.
 
     Attributes:
@@ -40,29 +40,29 @@ class Drop:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Sawtooth:
+class TokenCurve:
     """A session's tokens over its turns.
 
     Attributes:
-        points: in order; a drop adds two at the same seq.
-        drops: in order.
+        points: in order; a change adds two at the same seq.
+        changes: in order.
     """
 
     points: tuple[Point, ...]
-    drops: tuple[Drop, ...]
+    changes: tuple[ContextChange, ...]
 
     @property
     def now(self) -> Point:
         """The context as it is now, before a read cuts it to fit."""
         return self.points[-1]
 
-    def newest(self, drops: int) -> Sawtooth:
-        """The end of it, from the last but so many drops on."""
-        if len(self.drops) <= drops:
+    def newest(self, changes: int) -> TokenCurve:
+        """The end of it, from the last but so many changes on."""
+        if len(self.changes) <= changes:
             return self
-        first = self.drops[-drops - 1]
+        first = self.changes[-changes - 1]
         start = bisect_right([point.seq for point in self.points], first.seq) - 1
-        return Sawtooth(points=self.points[start:], drops=self.drops[-drops:])
+        return TokenCurve(points=self.points[start:], changes=self.changes[-changes:])
 
     @property
     def exact(self) -> bool:
@@ -70,7 +70,7 @@ class Sawtooth:
         return all(point.exact for point in self.points)
 
 
-def sawtooth(trajectory: Trajectory) -> Sawtooth:
+def token_curve(trajectory: Trajectory) -> TokenCurve:
     """The session's tokens over its turns.
 
     A compaction's numbers are those of its record, and of the turns pushed while it was under
@@ -80,11 +80,11 @@ def sawtooth(trajectory: Trajectory) -> Sawtooth:
     pending = deque(walk.places)
     for turn in trajectory.turns:
         while pending and pending[0][0] < turn.seq:
-            walk.drop(*pending.popleft())
+            walk.change(*pending.popleft())
         walk.turn(turn.seq)
     for place in pending:
-        walk.drop(*place)
-    return Sawtooth(points=tuple(walk.points), drops=tuple(walk.drops))
+        walk.change(*place)
+    return TokenCurve(points=tuple(walk.points), changes=tuple(walk.changes))
 
 
 class _Walk:
@@ -101,7 +101,7 @@ class _Walk:
         start = min(starts, default=1) - 1
         is_whole = self._base.exact and start == 0
         self.points = [Point(start, self._base.tokens, is_whole)]
-        self.drops: list[Drop] = []
+        self.changes: list[ContextChange] = []
 
     def turn(self, seq: int) -> None:
         """Add a turn; after missing ones, the sum is no longer exact."""
@@ -109,16 +109,16 @@ class _Walk:
         exact = last.exact and own.exact and seq == last.seq + 1
         self.points.append(Point(seq, last.tokens + own.tokens, exact))
 
-    def drop(self, seq: int, commit: CommittedContext | None) -> None:
+    def change(self, seq: int, commit: CommittedContext | None) -> None:
         """Add a compaction, a rollback, or, for None, a clear."""
         walked = self.points[-1]
         made = self._cleared(seq, walked) if commit is None else self._made(seq, commit, walked)
-        self.drops.append(made)
+        self.changes.append(made)
         self.points.append(Point(seq, made.before, made.before_exact))
         self.points.append(Point(seq, made.after, made.after_exact))
 
-    def _cleared(self, seq: int, walked: Point) -> Drop:
-        return Drop(
+    def _cleared(self, seq: int, walked: Point) -> ContextChange:
+        return ContextChange(
             kind="cleared",
             seq=seq,
             before=walked.tokens,
@@ -127,13 +127,13 @@ class _Walk:
             after_exact=self._base.exact,
         )
 
-    def _made(self, seq: int, commit: CommittedContext, walked: Point) -> Drop:
+    def _made(self, seq: int, commit: CommittedContext, walked: Point) -> ContextChange:
         record = commit.record
         is_rollback = record.strategy == "rollback"
         late = Point(seq, 0, exact=True) if is_rollback else self._since(record.last_seq, seq)
         # A rollback's record does not say what was there before it.
         told = record.tokens_before > 0
-        return Drop(
+        return ContextChange(
             kind="rollback" if is_rollback else "compaction",
             seq=seq,
             version=record.version,

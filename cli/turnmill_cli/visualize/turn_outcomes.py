@@ -7,13 +7,13 @@ from dataclasses import dataclass, field
 
 from turnmill.contract.context import EMPTY, StoredContext
 from turnmill.contract.trajectory import Trajectory, TrajectoryTurn
-from turnmill_cli.visualize.sawtooth import Sawtooth
+from turnmill_cli.visualize.token_curve import TokenCurve
 
-__all__ = ["Fates", "fates"]
+__all__ = ["TurnOutcomes", "turn_outcomes"]
 
 
 @dataclass(frozen=True, slots=True)
-class Fates:
+class TurnOutcomes:
     """What became of a session's turns.
 
     Attributes:
@@ -35,23 +35,23 @@ class Fates:
         return turn.state == "kept" and (turn.seq > self.watermark or turn.pinned)
 
 
-def fates(trajectory: Trajectory, saw: Sawtooth) -> Fates:
+def turn_outcomes(trajectory: Trajectory, curve: TokenCurve) -> TurnOutcomes:
     """What became of the session's turns, by its compactions, rollbacks and clears in order."""
     seqs = [turn.seq for turn in trajectory.turns]
     commits = {commit.record.version: commit for commit in trajectory.compactions}
     covered: dict[int, int] = {}
     stored, watermark, beginning = EMPTY, 0, 1
-    for drop in saw.drops:
-        commit = commits.get(drop.version)  # type: ignore[call-overload]
+    for change in curve.changes:
+        commit = commits.get(change.version)  # type: ignore[call-overload]
         if commit is None:
-            stored, watermark, beginning = EMPTY, drop.seq, drop.seq + 1
+            stored, watermark, beginning = EMPTY, change.seq, change.seq + 1
             continue
         stored, watermark = commit.context, commit.context.watermark
-        if drop.kind == "rollback":
+        if change.kind == "rollback":
             covered = {seq: version for seq, version in covered.items() if seq <= watermark}
             continue
         first = bisect_left(seqs, commit.record.from_watermark + 1)
         through = bisect_right(seqs, commit.record.watermark)
-        covered |= dict.fromkeys(seqs[first:through], drop.version)
+        covered |= dict.fromkeys(seqs[first:through], change.version)
     shortened = frozenset(elision.seq for elision in stored.elisions)
-    return Fates(stored, watermark, beginning, covered, shortened)
+    return TurnOutcomes(stored, watermark, beginning, covered, shortened)

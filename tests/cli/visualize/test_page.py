@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from tests.cli.visualize.browser import dom, requires_chromium
+from tests.cli.visualize.sessions import commit, drawn, turn
 from tests.image_parts import data_url, png, showing
-from tests.unit.visualize.browser import dom, requires_chromium
-from tests.unit.visualize.sessions import commit, drawn, turn
 from turnmill.contract.context import Elision, PinnedTurn, Receipt, SummaryEvent
 from turnmill.contract.trajectory import Trajectory
 from turnmill_cli.visualize import page

@@ -1,0 +1,175 @@
+"""What a namespace's Redis keys show beyond the client's methods; the only module with keys."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple
+
+import redis
+
+from turnmill.commands import Commands
+from turnmill.contract.codec import decode_json
+from turnmill.contract.errors import UnknownSession
+from turnmill.contract.info import ContextInfo
+from turnmill.contract.keys import (
+    ENDPOINTS,
+    SHARDS,
+    SUMMARIZERS,
+    SUMMARIZERS_MS,
+    ShardKeys,
+    commits_channel,
+    endpoint_keys,
+    session_keys,
+    shard_keys,
+)
+from turnmill.contract.names import Namespace, SessionId
+from turnmill.contract.policy import OFFLINE
+from turnmill.contract.turns import DEFAULT_MAX_TURN_BYTES
+from turnmill.transport import redis_now_ms
+
+__all__ = ["CommitListener", "RedisView", "StoredSession", "Waiting"]
+
+CHUNK = 200
+"""Sessions per round trip."""
+
+
+class Waiting(NamedTuple):
+    """How many sessions wait in a list, and how long the oldest of them has waited."""
+
+    sessions: int
+    oldest_s: float
+
+
+class StoredSession(NamedTuple):
+    """What the keys of one session hold: entries of its streams, and commits as JSON."""
+
+    log: list[tuple[bytes, dict[bytes, bytes]]]
+    covered: list[tuple[bytes, dict[bytes, bytes]]]
+    watermark: int
+    records: list[dict[str, Any]]
+
+
+class RedisView:
+    """Looks at the keys of a namespace; changes nothing. Raises what redis-py raises."""
+
+    def __init__(self, client: redis.Redis, namespace: Namespace) -> None:
+        self.client: Any = client
+        self.namespace = namespace
+        self._shards: list[ShardKeys] = [shard_keys(namespace, shard) for shard in range(SHARDS)]
+
+    def sizes(self, *lists: str) -> list[int]:
+        """How many sessions are in each of these lists, such as ``index`` or ``due``."""
+        with self.client.pipeline(transaction=False) as pipe:
+            for name in lists:
+                for keys in self._shards:
+                    pipe.zcard(getattr(keys, name))
+            found: list[int] = pipe.execute()
+        return [sum(found[at : at + SHARDS]) for at in range(0, len(found), SHARDS)]
+
+    def waiting(self, name: str) -> Waiting:
+        """The sessions in a list that is ordered by since when they wait."""
+        with self.client.pipeline(transaction=False) as pipe:
+            for keys in self._shards:
+                pipe.zcard(getattr(keys, name))
+                pipe.zrange(getattr(keys, name), 0, 0, withscores=True)
+            replies = pipe.execute()
+        since_ms = [oldest[0][1] for oldest in replies[1::2] if oldest]
+        now_ms = time.time() * 1000
+        oldest_s = max(now_ms - min(since_ms, default=now_ms), 0) / 1000
+        return Waiting(sum(replies[::2]), oldest_s)
+
+    def newest_sessions(self, most_per_shard: int = 0) -> list[tuple[SessionId, float]]:
+        """Sessions and when each was last pushed to, in ms; the newest first. 0 is all of them."""
+        with self.client.pipeline(transaction=False) as pipe:
+            for keys in self._shards:
+                pipe.zrange(keys.index, 0, most_per_shard - 1, desc=True, withscores=True)
+            found = [entry for reply in pipe.execute() for entry in reply]
+        found.sort(key=lambda entry: (-entry[1], entry[0]))
+        return [(SessionId(name.decode()), at_ms) for name, at_ms in found]
+
+    def infos(self, sessions: Sequence[SessionId]) -> Iterator[ContextInfo]:
+        """The sessions in numbers, without those that have expired meanwhile."""
+        commands = Commands.of(self.namespace, DEFAULT_MAX_TURN_BYTES)
+        for start in range(0, len(sessions), CHUNK):
+            chunk = sessions[start : start + CHUNK]
+            calls = [commands.info(name) for name in chunk]
+            self.client.script_load(calls[0].script.source)
+            with self.client.pipeline(transaction=False) as pipe:
+                for call in calls:
+                    pipe.execute_command("EVALSHA", call.script.sha, *call.words)
+                replies = pipe.execute(raise_on_error=False)
+            for name, reply in zip(chunk, replies, strict=True):
+                if isinstance(reply, redis.RedisError):
+                    raise reply
+                try:
+                    yield commands.context_info(name, reply)
+                except UnknownSession:
+                    continue
+
+    def summarizers_of(self, sessions: Sequence[SessionId]) -> list[str]:
+        """The summarizer each session's policy names; the offline one where none can be read."""
+        with self.client.pipeline(transaction=False) as pipe:
+            for name in sessions:
+                pipe.hget(session_keys(self.namespace, name).meta, "policy")
+            return [_summarizer(policy) for policy in pipe.execute()]
+
+    def summarizer_workers(self) -> list[dict[str, Any]]:
+        """What each worker of the queue summarize said of itself within the last minute."""
+        since_ms = redis_now_ms(self.client) - SUMMARIZERS_MS
+        found = self.client.zrangebyscore(SUMMARIZERS, since_ms, "+inf")
+        return [json.loads(entry) for entry in found]
+
+    def model_gates(self) -> list[dict[str, str]]:
+        """The fields of the gate of each model that has ever been asked, in every namespace."""
+        with self.client.pipeline(transaction=False) as pipe:
+            for name in self.client.zrange(ENDPOINTS, 0, -1):
+                pipe.hgetall(endpoint_keys(name.decode()).gate)
+            gates = pipe.execute()
+        return [
+            {name.decode(): value.decode("utf-8", "replace") for name, value in gate.items()}
+            for gate in gates
+        ]
+
+    def stored(self, session: str) -> StoredSession:
+        """What is stored of a session, in one transaction."""
+        keys = session_keys(self.namespace, SessionId(session))
+        with self.client.pipeline(transaction=True) as pipe:
+            pipe.xrange(keys.log)
+            pipe.xrange(keys.covered)
+            pipe.hget(keys.meta, "watermark")
+            pipe.xrange(keys.compactions)
+            log, covered, watermark, compactions = pipe.execute()
+        records = [json.loads(fields[b"record"]) for _, fields in compactions]
+        return StoredSession(log, covered, int(watermark or 0), records)
+
+    def commits(self) -> CommitListener:
+        """The commits announced from now on."""
+        return CommitListener(self.client.pubsub(ignore_subscribe_messages=True), self.namespace)
+
+
+class CommitListener:
+    """Hears of each commit in a namespace."""
+
+    def __init__(self, channel: Any, namespace: Namespace) -> None:
+        self._channel = channel
+        self._name = commits_channel(namespace)
+
+    def heard(self) -> Iterator[dict[str, Any]]:
+        """The records of commits since the last call."""
+        if not self._channel.subscribed:
+            self._channel.subscribe(self._name)
+        while message := self._channel.get_message():
+            yield json.loads(message["data"])
+
+    def close(self) -> None:
+        """Let go of the connection."""
+        self._channel.close()
+
+
+def _summarizer(policy: bytes | None) -> str:
+    try:
+        return str(decode_json(policy or b"{}").get("summarizer", OFFLINE))
+    except (AttributeError, ValueError):  # the session's next job says so
+        return OFFLINE
