@@ -9,7 +9,6 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperCommand
 
-from turnmill_cli.conversations import BadInput
 from turnmill_cli.evaluate import plot as plotting
 from turnmill_cli.evaluate.options import EvaluateOptions
 from turnmill_cli.options import CommandApp, JsonFlag
@@ -71,8 +70,6 @@ def evaluate(
     writer: Any = SUMMARIZERS[options.summarizer]()
     try:
         found = run(options, writer)
-    except BadInput as error:
-        raise CommandFailed(str(error)) from None
     finally:
         # Only a model has connections.
         getattr(writer, "close", lambda: None)()
@@ -84,11 +81,12 @@ def evaluate(
         return
     for table in tables(found):
         stdout().print(table)
-    if found.refused:
+    spent = found.writer
+    if spent.refused:
         print_note(
-            f"{found.refused} of {found.requests} texts were refused: they count as empty, and "
+            f"{spent.refused} of {spent.requests} texts were refused: they count as empty, and "
             "`rolling` goes on with its last text"
         )
     if options.summarizer != "extractive":
-        unknown = f", and {found.unpriced} without a known price" if found.unpriced else ""
-        print_note(f"spent on texts: ${found.cost_usd:.4f}{unknown}")
+        unknown = f", and {spent.unpriced} without a known price" if spent.unpriced else ""
+        print_note(f"spent on texts: ${spent.cost_usd:.4f}{unknown}")
