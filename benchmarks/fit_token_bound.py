@@ -30,7 +30,7 @@ from typing import Any
 from benchmarks import hostile_text
 from turnmill.contract import estimate
 from turnmill.contract.images.token_cost import DEFAULT_FORMULA, FORMULAS
-from turnmill_worker.tokens import count_messages, counter_for
+from turnmill_worker.tokens import count_request, counter_for
 
 COUNTERS = (counter_for("o200k_base"), counter_for("cl100k_base"))
 IMAGES = FORMULAS[DEFAULT_FORMULA]
@@ -75,7 +75,7 @@ def exact(text: str) -> int:
 def turn_row(kind: str, messages: list[dict[str, Any]], group: str = "turn") -> Row:
     """Return the row of a serialized turn, with its images' data URLs cut out of it."""
     body = json.dumps({"messages": messages}, ensure_ascii=False, separators=(",", ":")).encode()
-    tokens = max(count_messages(counter, messages) for counter in COUNTERS)
+    tokens = max(count_request(counter, messages) for counter in COUNTERS)
     _, images = estimate.without_images(body, IMAGES)
     return Row(group=group, kind=kind, data=body, tokens=tokens, images=images)
 

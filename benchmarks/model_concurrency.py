@@ -21,8 +21,9 @@ from typing import Any
 from pydantic import SecretStr
 
 from turnmill.contract.names import Seq
-from turnmill_worker.compaction.plan import SummaryRequest
-from turnmill_worker.summarizers.openai import ModelEndpoint, ModelOptions, OpenAiSummarizer
+from turnmill_worker.compaction.plan import Records, SummaryRequest
+from turnmill_worker.summarizers.openai.endpoint import ModelEndpoint, ModelOptions
+from turnmill_worker.summarizers.openai.summarizer import OpenAiSummarizer
 from turnmill_worker.tokens import counter_for
 
 _SERVE = """
@@ -48,7 +49,7 @@ def request(session: int, turns: int) -> SummaryRequest:
             (Seq(at), {"role": "assistant", "content": None, "tool_calls": calls}),
             (Seq(at), {"role": "tool", "tool_call_id": f"c{at}", "content": found}),
         ]
-    return SummaryRequest(previous="", records=tuple(records), budget_tokens=800)
+    return SummaryRequest(previous="", records=Records(records), budget_tokens=800)
 
 
 @contextmanager

@@ -32,12 +32,11 @@ from turnmill.contract.legality import violations
 from turnmill.embedded_redis import EmbeddedRedis
 from turnmill.testing import FAULTS, FakeEndpoint, Fault
 from turnmill.testing.model import INJECTED, write
-from turnmill_worker.pipeline.count_turns import counting
 from turnmill_worker.tokens import counter_for
 
 KEY = "sk-for-benchmarks-only"
 MODEL = "fake-model"
-COUNT = counting(counter_for())
+COUNT = counter_for().count_messages
 POLICY = Policy(
     max_tokens=4_096,
     summarizer="openai",

@@ -9,6 +9,7 @@ import redis
 from benchmarks.timing import interleaved
 from turnmill import ContextClient, SilentWaker
 from turnmill.embedded_redis import EmbeddedRedis
+from turnmill.transport import new_id
 
 ROUNDS = 3000
 LENGTHS = (10, 100, 1_000, 10_000)
@@ -28,7 +29,7 @@ def run(server: EmbeddedRedis) -> list[str]:
             client.push_many((f"push-{length}", message) for _ in range(length))
         words = [
             word.replace("push-", "bare-") if isinstance(word, str) else word
-            for word in client._commands.push("push-10", message).call.words
+            for word in client._commands.push("push-10", message, new_id=new_id).call.words
         ]
         pushes = [partial(client.push, f"push-{length}", message) for length in LENGTHS]
         samples = interleaved(

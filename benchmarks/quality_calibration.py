@@ -28,19 +28,18 @@ from turnmill.contract.names import Namespace, Seq, SessionId
 from turnmill.contract.policy import Policy
 from turnmill.contract.render import render_head
 from turnmill_worker.compaction.ledger.budget import with_facts
-from turnmill_worker.compaction.plan import Plan, SummaryRequest
+from turnmill_worker.compaction.plan import Plan, Records, SummaryRequest
 from turnmill_worker.compaction.quality.score import Quality, Scorer
 from turnmill_worker.compaction.snapshot import LoggedTurn, Snapshot
 from turnmill_worker.compaction.splice import splice
 from turnmill_worker.compaction.strategies.choose import plan
 from turnmill_worker.errors import SummaryRejected
-from turnmill_worker.pipeline.count_turns import counting
 from turnmill_worker.summarizers.extractive import extract
 from turnmill_worker.summarizers.extractive.summarizer import ExtractiveSummarizer
 from turnmill_worker.tokens import counter_for
 
 COUNTER = counter_for("o200k_base")
-COUNT = counting(COUNTER)
+COUNT = COUNTER.count_messages
 
 
 @dataclass(frozen=True)
@@ -72,7 +71,9 @@ class Done:
         lost = {t.seq for group in self.plan.covered if not group.pinned for t in group.turns}
         lost |= {*older, *(seq for seq in kept if after[seq] != before[seq])}
         return Scorer(
-            covered=[(t.seq, m) for t in self.before.turns if t.seq in lost for m in t.original],
+            covered=Records(
+                (t.seq, m) for t in self.before.turns if t.seq in lost for m in t.original
+            ),
             previous=render_head(self.before.stored),
             tail=[message for seq in kept[len(older) :] for message in after[seq]],
             kept_turns=len(kept),
@@ -96,7 +97,7 @@ def replayed(messages: Sequence[JsonMessage], policy: Policy) -> Iterator[Done]:
         namespace=Namespace("replay"),
         session=SessionId("s"),
         epoch="1",
-        settings="1",
+        revision="1",
         policy=policy,
         system_tokens=0,
         stored=EMPTY,
@@ -119,11 +120,11 @@ def replayed(messages: Sequence[JsonMessage], policy: Policy) -> Iterator[Done]:
 
 def _compacted(snapshot: Snapshot) -> tuple[Plan, StoredContext] | None:
     below = ""
-    while (made := plan(snapshot, COUNT, below=below)) is not None:
+    while (made := plan(snapshot, COUNTER, below=below)) is not None:
         made = with_facts(made, COUNTER.count)
         texts = [ExtractiveSummarizer().summarize(each, COUNTER).text for each in made.requests]
         try:
-            return made, splice(made, texts, COUNT)
+            return made, splice(made, texts, COUNTER)
         except SummaryRejected:
             below = made.strategy
     return None
@@ -231,7 +232,7 @@ def _timed(
 
     def scored() -> object:
         return Scorer(
-            covered=covered,
+            covered=Records(covered),
             previous=[],
             tail=tail,
             kept_turns=3,

@@ -27,6 +27,7 @@ from turnmill.contract.context import EMPTY, JsonMessage, Receipt
 from turnmill.contract.names import Seq
 from turnmill.contract.quality_weights import QualityWeights
 from turnmill.contract.render import render_head
+from turnmill_worker.compaction.plan import Records
 from turnmill_worker.compaction.quality.score import Quality, Scorer
 
 NAMES = ["tau", "sgd", "coding", "locomo", "bfcl_memory"]
@@ -168,7 +169,7 @@ def rows(name: str, conversations: Sequence[Mapping[str, Any]]) -> list[Row]:
                 update={"summary": text, "receipts": () if text else (receipt,)}
             )
             quality = Scorer(
-                covered=case.covered,
+                covered=Records(case.covered),
                 previous=[],
                 tail=case.tail,
                 kept_turns=3,

@@ -1,7 +1,8 @@
-"""Summaries by a model, and what happens when it goes away; offline, in about ten seconds.
+"""Summaries by a model, and what happens when the model goes away.
 
-Run it with ``python examples/model_summaries.py``. The model is a stand-in: put a real endpoint's
-URL and key into the worker's environment, and nothing else changes.
+Run it with ``python examples/model_summaries.py``. It works offline and takes about ten seconds.
+A fake endpoint stands in for the model. To use a real endpoint, put its URL and key into the
+worker's environment; nothing else changes.
 """
 
 import os
@@ -21,7 +22,7 @@ WORDS = "Nobody signed for it, so I asked the carrier where it went and noted th
 
 
 def talk(client: ContextClient, first: int) -> None:
-    """Push turns until there is one more compaction; an agent would not wait for it."""
+    """Push 15 questions and answers, and wait for a compaction. An agent would not wait."""
     before = client.info("agent-7").compactions
     for order in range(first, first + 15):
         client.push("agent-7", {"role": "user", "content": f"Where is order #W{order}?"})

@@ -19,9 +19,8 @@ import typer
 from redis.connection import parse_url
 
 from turnmill._sync.client import ContextClient
-from turnmill.commands import translate
 from turnmill.contract.names import Namespace, namespace
-from turnmill.transport import connection_options
+from turnmill.transport import connection_options, translate
 from turnmill.wake import SilentWaker
 from turnmill_cli.redis_view import RedisView
 

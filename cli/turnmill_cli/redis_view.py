@@ -25,6 +25,7 @@ from turnmill.contract.keys import (
     shard_keys,
 )
 from turnmill.contract.names import Namespace, SessionId
+from turnmill.contract.policy import OFFLINE
 from turnmill.contract.turns import DEFAULT_MAX_TURN_BYTES
 from turnmill.transport import redis_now_ms
 
@@ -108,13 +109,13 @@ class RedisView:
                     continue
 
     def summarizers_of(self, sessions: Sequence[SessionId]) -> list[str]:
-        """The summarizer that each session's policy names; ``""`` where none can be read."""
+        """The summarizer each session's policy names; the offline one where none can be read."""
         with self.client.pipeline(transaction=False) as pipe:
             for name in sessions:
                 pipe.hget(session_keys(self.namespace, name).meta, "policy")
             return [_summarizer(policy) for policy in pipe.execute()]
 
-    def summarizer_workers(self) -> list[dict[str, str]]:
+    def summarizer_workers(self) -> list[dict[str, Any]]:
         """What each worker of the queue summarize said of itself within the last minute."""
         since_ms = redis_now_ms(self.client) - SUMMARIZERS_MS
         found = self.client.zrangebyscore(SUMMARIZERS, since_ms, "+inf")
@@ -169,6 +170,6 @@ class CommitListener:
 
 def _summarizer(policy: bytes | None) -> str:
     try:
-        return str(decode_json(policy).get("summarizer", "")) if policy else ""
+        return str(decode_json(policy or b"{}").get("summarizer", OFFLINE))
     except (AttributeError, ValueError):  # the session's next job says so
-        return ""
+        return OFFLINE

@@ -63,7 +63,7 @@ class EmbeddedRedis:
         launcher: Sequence[str] = (),
     ) -> None:
         self.directory = directory
-        self.port = port or free_port()
+        self.port: int = port or free_port()
         self._chosen = not port
         self._durable = durable
         self._binary = binary or find_redis_server()

@@ -13,18 +13,17 @@ hard limit is crossed, so between two jumps every read is a byte-identical prefi
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from turnmill.contract.context import JsonMessage, Receipt, StoredContext, TailTurn
+from turnmill.contract.counters import CountMessages
 from turnmill.contract.legality import CallTracker
 from turnmill.contract.policy import Limits
 from turnmill.contract.render import receipt_message, render_head, system_message
 from turnmill.contract.shorten import shorten
 
 __all__ = ["Projected", "project"]
-
-Count = Callable[[Sequence[JsonMessage]], int]
 
 _RECEIPT_TOKENS = 48
 """Room kept for the receipt: its text and the message around it, generously."""
@@ -50,7 +49,7 @@ def project(
     stored: StoredContext,
     tail: Sequence[TailTurn],
     limits: Limits,
-    count: Count,
+    count: CountMessages,
     *,
     fixed_tokens: int,
 ) -> Projected:
@@ -77,7 +76,7 @@ def project(
     return _Squeeze(prompt, head, limits, count, fixed).fit(pinned, newest, dropped)
 
 
-def _clamp(turn: TailTurn, most: int, count: Count) -> TailTurn:
+def _clamp(turn: TailTurn, most: int, count: CountMessages) -> TailTurn:
     """The turn, shortened inside when it has more than ``most`` tokens and is not pinned.
 
     Once and for all reads alike: a large turn is not dropped for the next small one.
@@ -125,7 +124,7 @@ class _Squeeze:
         system: list[JsonMessage],
         head: list[JsonMessage],
         limits: Limits,
-        count: Count,
+        count: CountMessages,
         fixed: int,
     ) -> None:
         self._system = system

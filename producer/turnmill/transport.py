@@ -1,31 +1,33 @@
-"""Connections to Redis as clients and workers make them, and how they run a script."""
+"""Redis as clients and workers reach it: connections, scripts, its clock, and its errors."""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from typing import Any
 
 import redis
 from redis.backoff import ExponentialBackoff
 
-from turnmill.commands import translate
+from turnmill.contract.errors import StoreFull, StoreUnavailable, TurnmillError
 from turnmill.contract.scripts import Script
-from turnmill.wake import CeleryWaker, SilentWaker, Waker
 
 __all__ = [
     "ATTEMPTS",
     "MAX_CONNECTIONS",
     "backoff",
     "connection_options",
+    "new_id",
     "redis_now_ms",
     "run_script",
-    "waker_for",
+    "translate",
 ]
 
 ATTEMPTS = 4
-
+"""Tries of one call while the connection fails."""
 
 MAX_CONNECTIONS = 64
+"""Of one client; further callers wait for one of them."""
 
 
 def connection_options(timeout_s: float) -> dict[str, Any]:
@@ -37,6 +39,11 @@ def connection_options(timeout_s: float) -> dict[str, Any]:
 def backoff(timeout_s: float) -> ExponentialBackoff:
     """Pauses between the tries: at most a fifth of ``timeout_s`` together."""
     return ExponentialBackoff(cap=timeout_s / 20, base=timeout_s / 100)
+
+
+def new_id() -> str:
+    """An id for what may be sent twice, so that Redis does it once."""
+    return os.urandom(16).hex()
 
 
 def redis_now_ms(client: Any) -> int:
@@ -60,8 +67,13 @@ def run_script(client: Any, script: Script, words: Sequence[str | bytes | int]) 
         raise translate(error) from error
 
 
-def waker_for(redis_url: object, broker: str | Waker | None) -> Waker:
-    """The waker a client uses: the one given, one for the broker's URL, or for the same Redis."""
-    if broker is None:
-        return CeleryWaker(redis_url) if isinstance(redis_url, str) else SilentWaker()
-    return CeleryWaker(broker) if isinstance(broker, str) else broker
+def translate(error: redis.RedisError) -> TurnmillError:
+    """The typed error for what redis-py raised."""
+    # Inside a script Redis 6.2 reports these as plain script errors: only the text tells.
+    if isinstance(error, redis.OutOfMemoryError) or "OOM command not allowed" in str(error):
+        return StoreFull("Redis is at maxmemory and refuses writes: raise maxmemory, or free some")
+    kind = type(error).__name__
+    unready = any(word in str(error) for word in ("READONLY", "MISCONF", "BUSY", "LOADING"))
+    if unready or isinstance(error, redis.ConnectionError | redis.TimeoutError):
+        return StoreUnavailable(f"Redis cannot be reached or answered too late ({kind})")
+    return TurnmillError(f"Redis refused the call ({kind}); `turnmill doctor` may say why")

@@ -22,7 +22,7 @@ from turnmill.contract import jobs
 from turnmill.contract.errors import InvalidInput
 from turnmill.contract.names import Namespace, SessionId
 
-__all__ = ["CeleryWaker", "HintCounts", "SilentWaker", "Waker", "hint_app"]
+__all__ = ["CeleryWaker", "HintCounts", "SilentWaker", "Waker", "hint_app", "waker_for"]
 
 
 CLOSE_WITHIN_S = 0.1
@@ -205,3 +205,10 @@ class CeleryWaker:
             except Exception:  # noqa: BLE001 - any broker's any failure: the sweep repairs it
                 self._dropped += 1
                 quiet_until = time.monotonic() + self._cool_down_s
+
+
+def waker_for(redis_url: object, broker: str | Waker | None) -> Waker:
+    """The waker a client uses: the one given, one for the broker's URL, or for the same Redis."""
+    if broker is None:
+        return CeleryWaker(redis_url) if isinstance(redis_url, str) else SilentWaker()
+    return CeleryWaker(broker) if isinstance(broker, str) else broker

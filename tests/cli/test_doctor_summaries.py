@@ -15,6 +15,7 @@ from turnmill.contract.keys import SUMMARIZERS, session_keys
 from turnmill.contract.names import Namespace, SessionId
 from turnmill.embedded_redis import EmbeddedRedis
 from turnmill_worker.background.summarizer_presence import Announcement
+from turnmill_worker.store.summarizer_presence import RedisPresence
 
 pytestmark = pytest.mark.worker
 
@@ -120,6 +121,20 @@ def test_one_that_can_ask_stays_unnamed_and_a_bad_setting_is_told_without_the_ke
     assert "event='model' place='api.openai.com/v1' model='gpt-5-mini'" in able.output()
 
 
+def test_a_summarizer_that_a_worker_does_not_have_is_named_with_those_it_has(
+    client: ContextClient, server: redis.Redis, start: Start, summaries: Summaries
+) -> None:
+    client.open("asking", Policy(summarizer="nobody"))
+    start("able", TURNMILL_MODEL_KEY=KEY)
+    announced(server, 1)
+
+    check = summaries()
+
+    assert check["status"] == "warning"
+    assert "it has no summarizer 'nobody', but extractive, openai" in check["found"]
+    assert "install the package that offers it" in check["advice"]
+
+
 def test_all_is_well_where_all_can_ask_or_nobody_wants_it(
     client: ContextClient, server: redis.Redis, start: Start, summaries: Summaries
 ) -> None:
@@ -155,11 +170,24 @@ def test_a_worker_that_was_killed_is_forgotten_within_a_minute(
     server.zadd(SUMMARIZERS, {'{"node": "dead@host", "problem": "no key"}': 1})
     assert "dead@host" not in summaries()["found"]
 
-    Announcement(server, "here@host", problem="", every_s=60)._announce()
+    RedisPresence(server).announce(b'{"node":"here@host"}')
 
     assert summaries()["status"] == "ok"
     assert server.zrange(SUMMARIZERS, 0, -1) == [b'{"node":"here@host"}']
     assert 0 < server.pttl(SUMMARIZERS) <= 60_000
+
+
+def test_a_summarizer_that_a_worker_does_not_have_is_named_with_what_to_do(
+    client: ContextClient, server: redis.Redis, summaries: Summaries
+) -> None:
+    client.open("asking", Policy(summarizer="ours"))
+    RedisPresence(server).announce(b'{"node":"here@host","summarizers":{"extractive":""}}')
+
+    check = summaries()
+
+    assert check["status"] == "warning"
+    assert "here@host (it has no summarizer 'ours', but extractive)" in check["found"]
+    assert "install the package that offers it" in check["advice"]
 
 
 def test_a_policy_nobody_can_read_is_no_obstacle(
@@ -176,7 +204,7 @@ def test_a_policy_nobody_can_read_is_no_obstacle(
 def test_an_outage_of_redis_is_logged_once_and_outlived(
     server: redis.Redis, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    announcement = Announcement(server, "here@host", problem="", every_s=0.01)
+    announcement = Announcement(RedisPresence(server), {"node": "here@host"}, every_s=0.01)
     server.set(SUMMARIZERS, "of another type")
     announcement.start()
     wait_until(lambda: refused(server) > 10)

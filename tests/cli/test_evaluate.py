@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from tests.cli.commands import Ran
+from tests.entry_points import install
 from tests.realdata import DATA_DIR, requires_data
 from turnmill.testing import FakeEndpoint, Fault
 from turnmill_cli.evaluate import kept_words, summarizers
@@ -31,11 +32,9 @@ from turnmill_cli.evaluate.metrics import (
 )
 from turnmill_cli.evaluate.planted_facts import KINDS, PLANTED, plant, probe
 from turnmill_cli.evaluate.survival import DataSet, OverBudget, load, survival
-from turnmill_worker.compaction.plan import SummaryRequest
-from turnmill_worker.ports.counters import Counter
-from turnmill_worker.ports.values import Summary
 from turnmill_worker.summarizers.extractive.summarizer import ExtractiveSummarizer
 from turnmill_worker.summarizers.openai.prices import Price
+from turnmill_worker.summarizers.registry import GROUP
 from turnmill_worker.tokens import counter_for
 
 counter = counter_for("o200k_base", "gpt-4o")
@@ -339,7 +338,7 @@ def test_without_matplotlib_a_plot_says_what_to_install(
 def test_without_snowball_stems_it_says_what_to_install(
     run: Callable[..., Ran], asked: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setitem(sys.modules, "snowballstemmer", None)
+    monkeypatch.setitem(sys.modules, "Stemmer", None)
     for cached in (kept_words._stemmer, kept_words._stem, kept_words.stems):
         cached.cache_clear()
 
@@ -406,17 +405,26 @@ def test_prices_of_one_s_own_replace_the_table_s(
     assert found["usd"] == pytest.approx(found["tokens"] * 10 / 1_000_000)
 
 
-class Chatterbox:
-    """A summarizer that never keeps to its budget."""
+CHATTERBOX = """
+from turnmill_worker.ports.values import Summary
+from turnmill_worker.summarizers.factory import SummarizerFactory
 
-    def summarize(self, request: SummaryRequest, counter: Counter) -> Summary:  # noqa: ARG002
+class Chatterbox:
+    def summarize(self, request, counter):
         return Summary(text="words " * 10_000, model="chatterbox", cost_usd=0.5)
+
+class Factory(SummarizerFactory):
+    def summarizers(self, policy):
+        return [Chatterbox()]
+"""
+"""One that never keeps to its budget."""
 
 
 def test_any_summarizer_can_be_plugged_in_and_what_it_writes_too_long_counts_as_nothing(
-    run: Callable[..., Ran], talks: Path, monkeypatch: pytest.MonkeyPatch
+    run: Callable[..., Ran], talks: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(summarizers, "SUMMARIZERS", {"chatterbox": Chatterbox})
+    where = install(tmp_path, GROUP, "chatterbox", "chattering:Factory", source=CHATTERBOX)
+    monkeypatch.syspath_prepend(where)
 
     done = run(
         *(str(talks), "--summarizer", "chatterbox", "--strategies", "extract", "--json"),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -16,13 +15,14 @@ from tests.redis.conftest import Worker
 from turnmill import ContextClient, Policy
 from turnmill.testing import FakeEndpoint
 from turnmill_worker.errors import RateLimited
-from turnmill_worker.pipeline.batch import BatchEndpoint, Batching
+from turnmill_worker.pipeline.batch import Batches
 from turnmill_worker.pipeline.compact import Pipeline
+from turnmill_worker.ports.batches import BatchEndpoint
 from turnmill_worker.ports.models import Summarizer
 from turnmill_worker.settings import Settings
 from turnmill_worker.store.batch_notes import RedisBatchNotes
 from turnmill_worker.summarizers.extractive.summarizer import ExtractiveSummarizer
-from turnmill_worker.summarizers.lazy import LazyBatches
+from turnmill_worker.summarizers.registry import RegisteredBatches, Registry
 from turnmill_worker.templates.loader import TemplateLoader
 from turnmill_worker.tokens import counter_for
 
@@ -70,7 +70,7 @@ class Session:
             hints=self.worker.hints,
             counters=counter_for,
             summarizers=lambda _policy: [*models, ExtractiveSummarizer()],
-            batching=Batching(RedisBatchNotes(self._server), batches) if batches else None,
+            batches=Batches(RedisBatchNotes(self._server), batches) if batches else None,
             chance=lambda: 0.0,
         )
 
@@ -151,8 +151,10 @@ def test_a_session_that_awaits_a_batch_says_when_it_is_looked_for(session: Sessi
     with FakeEndpoint(key="sk-for-tests-only", batch_s=3600.0) as endpoint:
         key = SecretStr("sk-for-tests-only")
         settings = Settings(model_url=endpoint.base_url, model_key=key)
-        pipeline = session.pipeline(batches=LazyBatches(settings, os.getpid()))
+        registry = Registry(settings)
+        pipeline = session.pipeline(batches=RegisteredBatches(registry))
         pipeline.summarize(session.worker.ref("s"))
+        registry.factory("openai").close()
 
     state = "waits for a batch with its summary, next look in 30 s; has waited 0 s"
     assert session.state == state

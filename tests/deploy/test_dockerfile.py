@@ -5,6 +5,7 @@ import shutil
 import subprocess
 import sys
 import zipfile
+from email.parser import HeaderParser
 from pathlib import Path
 from typing import NamedTuple
 
@@ -104,9 +105,12 @@ def test_what_the_build_copies_is_there() -> None:
     assert {name for name in copied() if not (REPOSITORY / name).exists()} == set()
 
 
-def test_the_build_context_is_enough_to_build_the_wheel(tmp_path: Path) -> None:
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The wheel, built from what the image's build has and nothing else."""
     pytest.importorskip("hatchling")
-    context = tmp_path / "context"
+    folder = tmp_path_factory.mktemp("wheel")
+    context = folder / "context"
     context.mkdir()
     for name in copied():
         source, target = REPOSITORY / name, context / name
@@ -114,17 +118,31 @@ def test_the_build_context_is_enough_to_build_the_wheel(tmp_path: Path) -> None:
             shutil.copytree(source, target, ignore=shutil.ignore_patterns("__pycache__"))
         else:
             shutil.copy(source, target)
-
     subprocess.run(
-        [sys.executable, "-m", "hatchling", "build", "--target", "wheel", "-d", str(tmp_path)],
+        [sys.executable, "-m", "hatchling", "build", "--target", "wheel", "-d", str(folder)],
         cwd=context,
         capture_output=True,
         check=True,
     )
+    [built] = folder.glob("turnmill-*.whl")
+    return built
 
-    [wheel] = tmp_path.glob("turnmill-*.whl")
+
+def test_the_build_context_is_enough_to_build_the_wheel(wheel: Path) -> None:
     with zipfile.ZipFile(wheel) as archive:
         packed = set(archive.namelist())
-    for root in ("producer", "worker"):
-        data = [*(context / root).rglob("*.lua"), *(context / root).rglob("*.md")]
-        assert {str(path.relative_to(context / root)) for path in data} <= packed
+
+    for root in (REPOSITORY / "producer", REPOSITORY / "worker", REPOSITORY / "cli"):
+        data = [path for kind in ("*.py", "*.lua", "*.md", "page.*") for path in root.rglob(kind)]
+        assert {str(path.relative_to(root)) for path in data} <= packed
+
+
+def test_the_wheel_offers_only_extras_that_somebody_may_use(wheel: Path) -> None:
+    with zipfile.ZipFile(wheel) as archive:
+        [path] = [name for name in archive.namelist() if name.endswith(".dist-info/METADATA")]
+        metadata = HeaderParser().parsestr(archive.read(path).decode())
+
+    extras = set(metadata.get_all("Provides-Extra", []))
+
+    assert extras == {"cli", "embedded", "evaluate", "flower", "postgres", "pydantic-ai", "worker"}
+    assert not any("pytest" in asked for asked in metadata.get_all("Requires-Dist", []))

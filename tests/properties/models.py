@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from turnmill.contract.counters import Counter
 from turnmill.contract.errors import Transient
 from turnmill.contract.policy import Policy
 from turnmill_worker.compaction.plan import SummaryRequest
@@ -13,8 +14,7 @@ from turnmill_worker.errors import (
     SummarizerUnavailable,
     SummaryRejected,
 )
-from turnmill_worker.ports.awaited_summary import Awaited, digest
-from turnmill_worker.ports.counters import Counter
+from turnmill_worker.ports.batches import AwaitedSummary, digest
 from turnmill_worker.ports.models import Summarizer
 from turnmill_worker.ports.values import SessionRef, Summary
 from turnmill_worker.spending import Spent
@@ -62,25 +62,27 @@ class AnyBatches:
         self.kept: set[str] = set()
         self._made = 0
 
-    def submit(self, _policy: Policy, request: SummaryRequest, _counter: Counter) -> Awaited | None:
+    def submit(
+        self, _policy: Policy, request: SummaryRequest, _counter: Counter
+    ) -> AwaitedSummary | None:
         """Keep it, unless the endpoint is down."""
         _fail(self.mood)
         self._made += 1
         batch = f"batch-{self._made}"
         self.kept.add(batch)
-        return Awaited(batch=batch, file="f", nonce="n", model="m", digest=digest(request))
+        return AwaitedSummary(batch=batch, file="f", nonce="n", model="m", digest=digest(request))
 
-    def poll(self, _policy: Policy, awaited: Awaited) -> Summarizer | None:
+    def poll(self, _policy: Policy, awaited: AwaitedSummary) -> Summarizer | None:
         """The answer, if there is one."""
         assert awaited.batch in self.kept, "a batch that was ended is asked for"
         _fail(self.mood)
         return AnySummarizer() if self.mood == "good" else None
 
-    def cost(self, _awaited: Awaited) -> Spent:
+    def cost(self, _awaited: AwaitedSummary) -> Spent:
         """That of one call."""
         return Spent(calls=1, prompt_tokens=1, completion_tokens=1, cost_usd=0.01)
 
-    def discard(self, awaited: Awaited) -> None:
+    def discard(self, awaited: AwaitedSummary) -> None:
         """Keep it no longer."""
         self.kept.discard(awaited.batch)
 
@@ -92,9 +94,9 @@ class WatchedNotes(RedisBatchNotes):
         super().__init__(client)
         self.ever: set[str] = set()
 
-    def note(self, ref: SessionRef, awaited: Awaited) -> bool:
+    def remember(self, ref: SessionRef, awaited: AwaitedSummary) -> bool:
         """Remember it, and tell."""
-        kept = super().note(ref, awaited)
+        kept = super().remember(ref, awaited)
         if kept:
             self.ever.add(awaited.batch)
         return kept

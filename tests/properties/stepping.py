@@ -16,9 +16,10 @@ from turnmill.contract import jobs
 from turnmill.contract.errors import NoCheckpoint, Transient, TurnmillError, UnknownSession
 from turnmill.contract.outcomes import Outcome
 from turnmill_worker.pipeline.archive import Archiving
-from turnmill_worker.pipeline.batch import BatchEndpoint, Batching, BatchNotes
+from turnmill_worker.pipeline.batch import Batches
 from turnmill_worker.pipeline.compact import Pipeline
 from turnmill_worker.ports.archive import Archive, Outgoing
+from turnmill_worker.ports.batches import BatchEndpoint, BatchNotes
 from turnmill_worker.ports.models import Summarizer
 from turnmill_worker.ports.queues import Hints, Waiting
 from turnmill_worker.ports.sessions import Sessions, States
@@ -201,7 +202,7 @@ def _stages(
             else [outside.model, outside.summarizer]
         ),
         waiting=cast("Waiting", _Stepped(outside.waiting, wait)),
-        batching=Batching(
+        batches=Batches(
             cast("BatchNotes", _Stepped(outside.notes, wait)),
             cast("BatchEndpoint", _Stepped(outside.batches, wait)),
         ),
@@ -217,7 +218,7 @@ def _stages(
     return {
         jobs.ESTIMATE: pipeline.estimate,
         jobs.COMPACT: pipeline.compact,
-        jobs.SUMMARIZE: lambda ref: pipeline.summarize(pipeline.chosen(ref)),
+        jobs.SUMMARIZE: lambda ref: pipeline.summarize(pipeline.whose_turn(ref)),
         jobs.ARCHIVE: archiving.archive,
         jobs.FORGET: forget,
         jobs.FORCE: lambda ref: pipeline.force(ref, template=str(asked or "")),

@@ -21,9 +21,9 @@ from turnmill.contract.context import JsonMessage
 from turnmill.contract.legality import violations
 from turnmill.contract.names import Seq
 from turnmill.contract.policy import StrategyName
-from turnmill_worker.compaction.count_limits import demands
-from turnmill_worker.compaction.image_and_request_counts import images
-from turnmill_worker.compaction.snapshot import LoggedTurn, Snapshot, groups
+from turnmill_worker.compaction.cut import groups
+from turnmill_worker.compaction.snapshot import LoggedTurn, Snapshot
+from turnmill_worker.compaction.tally import images
 
 IMAGE = {
     "type": "image_url",
@@ -170,7 +170,7 @@ def test_a_session_compacted_as_it_grows_loses_nothing_on_the_way(
         if "managed" in policy.strategies:
             session = replace(session, earlier=tuple(covered))
         over = session.usage.total > session.limits.soft
-        if (over or demands(policy, session.tally)) and (done := compact(session)) is not None:
+        if (over or session.exceeded) and (done := compact(session)) is not None:
             asked |= {seq for request in done.plan.requests for seq, _ in request.records}
             covered += [t for group in done.plan.covered for t in group.turns]
             before = sum(images(t.original) for t in covered)

@@ -17,19 +17,19 @@ from turnmill.contract.legality import CallTracker, violations
 from turnmill.contract.names import Namespace, Seq, SessionId
 from turnmill.contract.policy import Policy
 from turnmill.contract.render import render_head
+from turnmill_worker.compaction.cut import groups
 from turnmill_worker.compaction.ledger.budget import with_facts
 from turnmill_worker.compaction.plan import Plan
-from turnmill_worker.compaction.snapshot import LoggedTurn, Snapshot, groups
+from turnmill_worker.compaction.snapshot import LoggedTurn, Snapshot
 from turnmill_worker.compaction.splice import splice
 from turnmill_worker.compaction.strategies.choose import plan
 from turnmill_worker.errors import SummaryRejected
-from turnmill_worker.pipeline.count_turns import counting
-from turnmill_worker.ports.awaited_summary import as_of, digest
+from turnmill_worker.ports.batches import digest
 from turnmill_worker.summarizers.extractive import extract
 from turnmill_worker.tokens import counter_for
 
 COUNTER = counter_for("o200k_base")
-COUNT = counting(COUNTER)
+COUNT = COUNTER.count_messages
 
 ladders = policies((512, 1024))
 no_deadline = settings(deadline=None, max_examples=40)
@@ -58,7 +58,7 @@ def snapshot_of(said: Sequence[GivenTurn], policy: Policy, *, uncounted: int = 0
         namespace=Namespace("pure"),
         session=SessionId("s"),
         epoch="1",
-        settings="1",
+        revision="1",
         policy=policy,
         system_tokens=0,
         stored=EMPTY,
@@ -77,10 +77,10 @@ def snapshot_of(said: Sequence[GivenTurn], policy: Policy, *, uncounted: int = 0
 def compact(snapshot: Snapshot) -> Done | None:
     """What the pipeline commits, down the ladder; None when it gives up."""
     below = ""
-    while (found := plan(snapshot, COUNT, below=below)) is not None:
+    while (found := plan(snapshot, COUNTER, below=below)) is not None:
         found = with_facts(found, COUNTER.count)
         try:
-            context = splice(found, texts_for(found), COUNT)
+            context = splice(found, texts_for(found), COUNTER)
         except SummaryRejected:
             below = found.strategy
             continue
@@ -277,7 +277,7 @@ def test_a_plan_made_again_after_more_was_pushed_is_the_same(
     before = snapshot_of(said[:early], policy)
     grown = snapshot_of(said, policy, uncounted=min(uncounted, len(said) - early))
 
-    first, again = plan(before, COUNT), plan(as_of(grown, before.counted_seq), COUNT)
+    first, again = plan(before, COUNTER), plan(grown.as_of(before.counted_seq), COUNTER)
 
     assert again == first
     if first is not None and again is not None:
@@ -291,7 +291,7 @@ def test_what_was_pushed_after_a_plan_is_read_after_it(
     said: list[GivenTurn], policy: Policy, later: int
 ) -> None:
     grown = snapshot_of(said, policy)
-    done = compact(as_of(grown, Seq(max(len(said) - later, 1))))
+    done = compact(grown.as_of(Seq(max(len(said) - later, 1))))
     assume(done is not None)
     assert done is not None
 
@@ -317,12 +317,12 @@ def test_the_same_session_is_compacted_to_the_same_bytes(
 @no_deadline
 @given(snapshots, st.sampled_from(["", " \n\t", "word " * 4000]))
 def test_an_empty_or_oversized_summary_is_never_accepted(snapshot: Snapshot, text: str) -> None:
-    found = plan(snapshot, COUNT)
+    found = plan(snapshot, COUNTER)
     assume(found is not None and found.request is not None)
     assert found is not None
 
     try:
-        splice(found, [text] * len(found.requests), COUNT)
+        splice(found, [text] * len(found.requests), COUNTER)
     except SummaryRejected as error:
         refusal = str(error)
 
@@ -364,6 +364,6 @@ def test_planning_takes_time_in_proportion_to_the_turns() -> None:
 
     def planned(turns: int) -> None:
         snapshot = snapshot_of([turn(n) for n in range(turns)], Policy(max_tokens=turns * 60))
-        assert plan(snapshot, COUNT) is not None
+        assert plan(snapshot, COUNTER) is not None
 
     assert_linear(planned, size=250)

@@ -22,7 +22,7 @@ from turnmill import Context, ContextClient, Policy, SystemPromptTooLarge
 from turnmill.contract.estimate import bound_turn
 from turnmill.contract.legality import CallTracker, segments, violations
 from turnmill.contract.turns import encode_turn, to_turn
-from turnmill_worker.tokens import count_messages, counter_for
+from turnmill_worker.tokens import count_request, counter_for
 
 COUNTER = counter_for("o200k_base")
 
@@ -97,7 +97,7 @@ def test_a_read_never_exceeds_the_hard_limit(
 ) -> None:
     read = pushed(client, said, policy, system)
 
-    assert count_messages(COUNTER, read.messages) <= read.tokens <= policy.hard_limit
+    assert count_request(COUNTER, read.messages) <= read.tokens <= policy.hard_limit
 
 
 @quickly
@@ -131,7 +131,7 @@ def test_a_read_with_images_never_exceeds_the_hard_limit_and_is_valid(
 
     read = pushed(client, said, policy.model_copy(update={"image_formula": formula}), system)
 
-    exact = count_messages(counter_for("o200k_base", formula), read.messages)
+    exact = count_request(counter_for("o200k_base", formula), read.messages)
     assert exact <= read.tokens <= policy.hard_limit
     assert violations(read.messages) == []
 

@@ -42,6 +42,7 @@ from turnmill.contract import jobs
 from turnmill.contract.context import JsonMessage, Pushed, StoredContext, TailTurn
 from turnmill.contract.errors import ArchiveUnavailable, NoCheckpoint
 from turnmill.contract.images.references import join_images
+from turnmill.contract.images.stored import take_images
 from turnmill.contract.keys import NAMESPACES, policies_key, session_keys, shard_keys, shard_of
 from turnmill.contract.legality import CallTracker, repair, violations
 from turnmill.contract.names import Namespace, Seq, SessionId
@@ -49,12 +50,10 @@ from turnmill.contract.render import render, render_head
 from turnmill.contract.trajectory import TurnState
 from turnmill.contract.turns import encode_turn, to_turn
 from turnmill.embedded_redis import EmbeddedRedis
-from turnmill.images import take_images
 from turnmill_worker.archive.store import SqlArchive
 from turnmill_worker.background.sweep import ARCHIVE_EVERY, Sweeper
-from turnmill_worker.compaction.image_and_request_counts import images, interactions
 from turnmill_worker.compaction.snapshot import Snapshot
-from turnmill_worker.pipeline.count_turns import counting
+from turnmill_worker.compaction.tally import images, interactions
 from turnmill_worker.ports.records import Removed
 from turnmill_worker.ports.values import Past, Recorded, Restored, SessionRef
 from turnmill_worker.requests.export import Exporting
@@ -63,8 +62,9 @@ from turnmill_worker.store.earlier_states import RedisStates
 from turnmill_worker.store.leases import RedisLease
 from turnmill_worker.store.outgoing import RedisOutgoing
 from turnmill_worker.store.sessions import RedisSessions
+from turnmill_worker.store.sweep_lists import RedisSweepLists
 from turnmill_worker.store.waiting_list import RedisWaiting
-from turnmill_worker.tokens import count_messages, counter_for
+from turnmill_worker.tokens import count_request, counter_for
 
 EXAMPLES = int(os.environ.get("TURNMILL_PROTOCOL_EXAMPLES", "15"))
 STEPS = 40
@@ -289,7 +289,7 @@ class Protocol(RuleBasedStateMachine):
             notes=self.notes,
             batches=self.batches,
         )
-        self.sweeper = Sweeper(self.redis, self.hints, stale_after_s=0)
+        self.sweeper = Sweeper(RedisSweepLists(self.redis), self.hints, stale_after_s=0)
         self.model: dict[str, Session] = {}
         self.policies: dict[str, Policy] = {}
         self.jobs: list[SteppedJob] = []
@@ -770,7 +770,7 @@ class Protocol(RuleBasedStateMachine):
             assert read.last_seq in (len(session.turns), max([watermark, *session.kept()]))
             assert violations(messages) == []
             if self._basis(name) in ("", session.policy.encoding):  # else it waits for a recount
-                assert count_messages(counter_for(session.policy.encoding), messages) <= limit
+                assert count_request(counter_for(session.policy.encoding), messages) <= limit
             assert read.tokens <= limit
             if read.projection is None:
                 assert messages == self._expected(name)
@@ -803,7 +803,7 @@ class Protocol(RuleBasedStateMachine):
             uncounted = [each for seq, each in log if seq > info.counted_seq]
             assert info.usage.pending == sum(int(each[b"bound"]) for each in uncounted)
             if basis := self._basis(name):
-                count = counting(counter_for(basis))
+                count = counter_for(basis).count_messages
                 assert info.usage.summary == count(render_head(stored))
                 tracker = CallTracker()
                 legal = {turn.seq: tracker.repair(turn.messages) for turn in self._tail(name)}
@@ -947,7 +947,7 @@ class Protocol(RuleBasedStateMachine):
 
     def _given_up(self, ref: SessionRef, seen: Snapshot) -> None:
         """Nothing can be planned for a session as it was then."""
-        self.given_ups.add((ref.session, seen.epoch, seen.settings, seen.counted_seq))
+        self.given_ups.add((ref.session, seen.epoch, seen.revision, seen.counted_seq))
 
     def _is_parked(self, name: str) -> bool:
         keys = session_keys(NAMESPACE, SessionId(name))

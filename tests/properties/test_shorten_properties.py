@@ -9,10 +9,9 @@ from hypothesis import strategies as st
 
 from tests.properties.strategies import Message, messages
 from turnmill.contract.shorten import shorten
-from turnmill_worker.pipeline.count_turns import counting
 from turnmill_worker.tokens import counter_for
 
-COUNT = counting(counter_for("o200k_base"))
+COUNT = counter_for("o200k_base").count_messages
 
 some = st.lists(messages(60), min_size=1, max_size=5)
 budgets = st.integers(0, 800)

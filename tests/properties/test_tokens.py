@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from turnmill.contract.estimate import bound_tokens, bound_turn, estimate_tokens
-from turnmill_worker.tokens import count_message, count_messages, counter_for
+from turnmill_worker.tokens import count_message, count_request, counter_for
 from turnmill_worker.tokens.heuristic import HeuristicCounter
 from turnmill_worker.tokens.tiktoken import TiktokenCounter
 
@@ -73,7 +73,7 @@ def test_a_bound_is_never_more_than_a_token_per_byte(text: str) -> None:
 
 @given(st.lists(messages, max_size=6))
 def test_any_turn_stays_under_its_bound(turn: list[dict[str, Any]]) -> None:
-    exact = max(count_messages(O200K, turn), count_messages(CL100K, turn))
+    exact = max(count_request(O200K, turn), count_request(CL100K, turn))
 
     assert bound_turn(body_of(turn)) >= exact
 

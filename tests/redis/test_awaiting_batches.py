@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Callable, Iterator
 from dataclasses import asdict
 
@@ -24,21 +23,17 @@ from turnmill.embedded_redis import EmbeddedRedis
 from turnmill.testing import BatchFault, FakeEndpoint, Fault
 from turnmill_worker.background.sweep import EXPIRY_EVERY, Sweeper
 from turnmill_worker.compaction.strategies.choose import plan
-from turnmill_worker.pipeline.batch import Batching
+from turnmill_worker.pipeline.batch import Batches
 from turnmill_worker.pipeline.compact import Pipeline
-from turnmill_worker.pipeline.count_turns import counting
-from turnmill_worker.ports.awaited_summary import Awaited
-from turnmill_worker.ports.models import Summarizer
+from turnmill_worker.ports.batches import AwaitedSummary
 from turnmill_worker.ports.values import SessionRef
 from turnmill_worker.settings import Settings
 from turnmill_worker.spending import Spent
 from turnmill_worker.store import lua
 from turnmill_worker.store.batch_notes import RedisBatchNotes
 from turnmill_worker.store.sessions import RedisSessions
-from turnmill_worker.summarizers.extractive.summarizer import ExtractiveSummarizer
-from turnmill_worker.summarizers.lazy import LazyBatches
-from turnmill_worker.summarizers.openai import factory as configured
-from turnmill_worker.summarizers.openai.factory import model_summarizer
+from turnmill_worker.store.sweep_lists import RedisSweepLists
+from turnmill_worker.summarizers.registry import RegisteredBatches, Registry
 from turnmill_worker.templates.loader import TemplateLoader
 from turnmill_worker.tokens import counter_for
 
@@ -60,15 +55,13 @@ class Patient:
         self.hints = SentHints()
         self.notes = RedisBatchNotes(raw)
         self.deadline_s = 86_400.0
-        self._settings = Settings(model_url=endpoint.base_url, model_key=SecretStr(KEY))
+        key = SecretStr(KEY)
+        self._summarizers = Registry(Settings(model_url=endpoint.base_url, model_key=key))
         self._said = 0
 
     def close(self) -> None:
-        """Leave no connection to the endpoint: a process keeps one pool, and here are many."""
-        configured._endpoint(self._settings, os.getpid()).close()
-        # The next test's endpoint may get the same port, and so have the same settings.
-        configured._endpoint.cache_clear()
-        configured._summarizer.cache_clear()
+        """Leave no connection to the endpoint."""
+        self._summarizers.factory("openai").close()
 
     @property
     def keys(self) -> SessionKeys:
@@ -82,20 +75,16 @@ class Patient:
             hints=self.hints,
             counters=counter_for,
             summarizers=self._summarizers,
-            batching=self.batching,
+            batches=self.batching,
         )
 
-    def _summarizers(self, policy: Policy) -> list[Summarizer]:
-        model = model_summarizer(self._settings, policy.model, policy, os.getpid())
-        return [model, ExtractiveSummarizer()]
+    @property
+    def batches(self) -> RegisteredBatches:
+        return RegisteredBatches(self._summarizers)
 
     @property
-    def batches(self) -> LazyBatches:
-        return LazyBatches(self._settings, os.getpid())
-
-    @property
-    def batching(self) -> Batching:
-        return Batching(self.notes, self.batches, deadline_s=self.deadline_s)
+    def batching(self) -> Batches:
+        return Batches(self.notes, self.batches, deadline_s=self.deadline_s)
 
     def say(self, turns: int) -> None:
         """Push turns of some 50 tokens, and have them counted."""
@@ -425,7 +414,7 @@ def test_a_compaction_somebody_asks_for_does_not_wait(patient: Patient) -> None:
 def batch_cost(patient: Patient) -> Spent:
     """What the endpoint says of the batch that is done by now."""
     patient.endpoint.batches.takes_s = 0.0
-    noted = patient.notes.noted(patient.ref)
+    noted = patient.notes.remembered(patient.ref)
     assert noted is not None
     spent = patient.batches.cost(noted.awaited)
     assert spent.prompt_tokens > 0
@@ -508,7 +497,7 @@ def test_of_two_who_give_a_batch_up_one_counts_it(
     patient: Patient, before: float | None, cost: float | None
 ) -> None:
     patient.hand_in()
-    noted = patient.notes.noted(patient.ref)
+    noted = patient.notes.remembered(patient.ref)
     assert noted is not None
     earlier = Spent(calls=1, prompt_tokens=10, completion_tokens=1, cost_usd=before)
     patient.raw.hset(patient.keys.meta, "spent", json.dumps(asdict(earlier)))
@@ -525,7 +514,7 @@ def test_a_session_that_is_gone_is_not_brought_back_by_what_its_batch_cost(
     patient: Patient,
 ) -> None:
     patient.hand_in()
-    noted = patient.notes.noted(patient.ref)
+    noted = patient.notes.remembered(patient.ref)
     assert noted is not None
     patient.raw.delete(patient.keys.meta)
 
@@ -555,20 +544,20 @@ def test_a_batch_of_a_session_forgotten_meanwhile_is_not_remembered(patient: Pat
     patient.say_until(2_000)
     snapshot = RedisSessions(patient.raw).snapshot(patient.ref)
     assert snapshot is not None
-    awaited = Awaited(batch="b", file="f", nonce="n", model="m", digest="d").of(snapshot)
+    awaited = AwaitedSummary(batch="b", file="f", nonce="n", model="m", digest="d").of(snapshot)
     patient.client.forget("s")
 
-    assert not patient.notes.note(patient.ref, awaited)
-    assert patient.notes.noted(patient.ref) is None
+    assert not patient.notes.remember(patient.ref, awaited)
+    assert patient.notes.remembered(patient.ref) is None
 
 
 def test_a_session_awaits_one_batch_at_a_time(patient: Patient) -> None:
     patient.hand_in()
-    noted = patient.notes.noted(patient.ref)
+    noted = patient.notes.remembered(patient.ref)
     assert noted is not None
     other = noted.awaited.model_copy(update={"batch": "another"})
 
-    assert not patient.notes.note(patient.ref, other)
+    assert not patient.notes.remember(patient.ref, other)
     patient.notes.drop(patient.ref, type(noted)(other, b"another note", 0.0))
 
     assert patient.awaits
@@ -581,10 +570,10 @@ def test_of_two_workers_that_hand_in_at_once_one_takes_it_back(patient: Patient)
     snapshot = RedisSessions(patient.raw).snapshot(patient.ref)
     assert snapshot is not None
     counter = counter_for(PATIENT.encoding)
-    planned = plan(snapshot, counting(counter))
+    planned = plan(snapshot, counter)
     assert planned is not None
 
-    first, second = (patient.batching.begin(patient.ref, planned, counter) for _ in range(2))
+    first, second = (patient.batching.hand_in(patient.ref, planned, counter) for _ in range(2))
 
     assert first is not None
     assert second is None
@@ -687,7 +676,7 @@ def test_a_batch_is_ended_though_a_session_of_the_same_name_began_since(patient:
 def test_the_batch_of_a_session_that_expired_is_ended(patient: Patient) -> None:
     patient.hand_in()
     patient.raw.delete(patient.keys.meta, patient.keys.log, patient.keys.counts)
-    sweeper = Sweeper(patient.raw, patient.hints, stale_after_s=0)
+    sweeper = Sweeper(RedisSweepLists(patient.raw), patient.hints, stale_after_s=0)
 
     for _ in range(2 * EXPIRY_EVERY):
         sweeper.run()

@@ -223,7 +223,7 @@ def test_a_managed_summary_looks_back_at_no_turn_that_was_rolled_back(
     either.push_many([("s", LONG)] * 11)
     assert worker.work("s") == "committed"
     ref = worker.ref("s")
-    epoch = RedisStates(worker.sessions._redis).states(ref)
+    epoch = RedisStates(worker.sessions._redis).past(ref)
     assert epoch is not None
 
     rollback.rollback(ref, "here")

@@ -73,7 +73,7 @@ def test_cleared_turns_wait_for_the_archive_marked(
 
     either.clear(full)
 
-    drain = RedisOutgoing(redis_client).undrained(worker.ref(full), most=100)
+    drain = RedisOutgoing(redis_client).next_drain(worker.ref(full), most=100)
     assert drain is not None
     turns = [turn for step in drain.steps for turn in getattr(step, "turns", ())]
     assert [turn.seq for turn in turns] == list(range(1, 14))

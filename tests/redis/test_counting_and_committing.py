@@ -13,8 +13,8 @@ from turnmill.contract import jobs
 from turnmill.contract.legality import CallTracker
 from turnmill_worker.background.sweep import Sweeper
 from turnmill_worker.compaction.snapshot import Snapshot
-from turnmill_worker.pipeline.count_turns import counting
 from turnmill_worker.ports.values import CountedTurn
+from turnmill_worker.store.sweep_lists import RedisSweepLists
 from turnmill_worker.summarizers.extractive.summarizer import ExtractiveSummarizer
 from turnmill_worker.templates.loader import TemplateLoader
 from turnmill_worker.tokens import counter_for
@@ -53,7 +53,7 @@ def commit_from(worker: Worker, snapshot: Snapshot | None) -> tuple[Any, ...]:
     pipeline = type(worker.pipeline)(
         sessions=Catching(),
         hints=worker.hints,
-        counters=worker.pipeline._counters,
+        counters=worker.pipeline._ports.counters,
         summarizers=lambda _policy: [ExtractiveSummarizer()],
         templates=TemplateLoader(),
     )
@@ -253,7 +253,7 @@ def test_another_encoding_counts_everything_again(
     client.open(full, SMALL.model_copy(update={"encoding": "cl100k_base"}))
     worker.pipeline.estimate(worker.ref(full))
 
-    count = counting(counter_for("cl100k_base"))
+    count = counter_for("cl100k_base").count_messages
     snapshot = worker.sessions.snapshot(worker.ref(full))
     assert snapshot is not None
     tracker = CallTracker()
@@ -267,7 +267,7 @@ def test_a_sweep_hints_what_nobody_was_told(
 ) -> None:
     client.push("s", LONG)
 
-    Sweeper(redis_client, worker.hints, stale_after_s=0).run()
+    Sweeper(RedisSweepLists(redis_client), worker.hints, stale_after_s=0).run()
 
     assert (jobs.ESTIMATE, worker.ref("s")) in worker.hints.sent
 

@@ -12,6 +12,7 @@ from tests.image_parts import png, showing
 from tests.redis.conftest import Connect, Surface, Worker
 from tests.redis.test_images import TEXT, blob_keys, holders
 from turnmill import ContextClient, Policy, SilentWaker
+from turnmill._sync.connection import Connection
 from turnmill.commands import Command
 from turnmill.contract.keys import shard_of
 from turnmill.contract.names import SessionId
@@ -33,8 +34,8 @@ def neighbours(count: int) -> list[str]:
 def drain(redis_client: redis.Redis, worker: Worker, session: str) -> None:
     """Take everything that left the log out of Redis, as if it had been archived."""
     outgoing = RedisOutgoing(redis_client)
-    while (drained := outgoing.undrained(worker.ref(session), most=100)) is not None:
-        outgoing.drained(worker.ref(session), drained)
+    while (drained := outgoing.next_drain(worker.ref(session), most=100)) is not None:
+        outgoing.trim(worker.ref(session), drained)
 
 
 def test_an_image_fifty_turns_of_five_sessions_show_is_there_until_the_last_is_forgotten(
@@ -240,16 +241,16 @@ def test_nothing_is_put_back_for_a_session_that_was_forgotten(
     assert blob_keys(redis_client, namespace) == []
 
 
-class Interrupted(ContextClient):
-    """A client between whose two trips of a read something happens, once."""
+class Interrupted(Connection):
+    """A client's connection between whose two trips of a read something happens, once."""
 
     meanwhile: Callable[[], object] | None = None
 
-    def _pipeline(self, commands: Sequence[Command], *, raise_on_error: bool = True) -> list[Any]:
+    def pipeline(self, commands: Sequence[Command], *, raise_on_error: bool = True) -> list[Any]:
         if commands[0][0] == "GET" and self.meanwhile:
             self.meanwhile()
             self.meanwhile = None
-        return super()._pipeline(commands, raise_on_error=raise_on_error)
+        return super().pipeline(commands, raise_on_error=raise_on_error)
 
 
 def test_images_let_go_between_the_two_trips_of_a_read_are_not_missed(
@@ -264,8 +265,9 @@ def test_images_let_go_between_the_two_trips_of_a_read_are_not_missed(
         drain(redis_client, worker, "s")
 
     client.push("s", showing(png()))
-    with Interrupted(redis_server.url, namespace=namespace, broker=SilentWaker()) as reading:
-        reading.meanwhile = clear
+    with ContextClient(redis_server.url, namespace=namespace, broker=SilentWaker()) as reading:
+        reading._redis = Interrupted(redis_server.url, timeout_s=5.0)
+        reading._redis.meanwhile = clear
 
         read = reading.read("s")
 

@@ -26,6 +26,7 @@ from turnmill.commands import Commands
 from turnmill.contract.codec import encode_json
 from turnmill.contract.images.references import UNAVAILABLE
 from turnmill.embedded_redis import EmbeddedRedis
+from turnmill.transport import new_id
 
 LARGE = Policy(max_tokens=1_000_000)
 TEXT = {"role": "user", "content": "Go on."}
@@ -143,9 +144,9 @@ def test_an_image_whose_turn_never_followed_soon_expires(
     client: ContextClient, redis_client: redis.Redis, namespace: str
 ) -> None:
     commands = Commands.of(namespace, 10_000)
-    push = commands.push("s", showing(png()))
+    push = commands.push("s", showing(png()), new_id=new_id)
     for put in commands.puts([push], {taken.key for taken in push.images}):
-        client._plain(put)
+        client._redis.plain(put)
     [key] = blob_keys(redis_client, namespace)
     left = redis_client.pttl(key)
 
@@ -157,9 +158,9 @@ def test_an_image_whose_turn_never_followed_soon_expires(
 
 def test_a_turn_whose_images_redis_evicts_is_refused(client: ContextClient, namespace: str) -> None:
     commands = Commands.of(namespace, 10_000)
-    push = commands.push("s", showing(png()))
+    push = commands.push("s", showing(png()), new_id=new_id)
 
-    reply = client._run(push.call)
+    reply = client._redis.run(push.call)
 
     assert commands.lacks_images(reply)
     with pytest.raises(StoreUnavailable, match="lost the turn's images"):

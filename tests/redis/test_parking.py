@@ -20,6 +20,7 @@ from turnmill import (
 from turnmill.contract import jobs
 from turnmill_worker import tasks
 from turnmill_worker.background.sweep import Sweeper
+from turnmill_worker.store.sweep_lists import RedisSweepLists
 
 LONG = {"role": "user", "content": "word " * 60}
 SMALL = Policy(max_tokens=512, park_after=3)
@@ -109,7 +110,7 @@ def test_it_is_pushed_to_counted_and_read_but_not_compacted(
 
 
 def test_no_sweep_hints_it(redis_client: redis.Redis, worker: Worker, parked: str) -> None:
-    Sweeper(redis_client, worker.hints, stale_after_s=0.0).run()
+    Sweeper(RedisSweepLists(redis_client), worker.hints, stale_after_s=0.0).run()
 
     assert (jobs.COMPACT, worker.ref(parked)) not in worker.hints.sent
 

@@ -14,7 +14,7 @@ from tests.redis.conftest import Surface
 from tests.redis.test_images import inlined
 from turnmill import Context, ContextClient, Policy
 from turnmill.contract.legality import violations
-from turnmill_worker.tokens import count_messages, counter_for
+from turnmill_worker.tokens import count_request, counter_for
 
 AGENTS = 500
 TURNS = 24
@@ -24,7 +24,7 @@ SIDES = ((64, 64), (640, 480), (1024, 768), (1920, 1080), (8000, 300))
 
 def exact(read: Context, formula: str) -> int:
     """The tokens of what was read, as a worker counts them."""
-    return count_messages(counter_for("o200k_base", formula), read.messages)
+    return count_request(counter_for("o200k_base", formula), read.messages)
 
 
 @requires_data

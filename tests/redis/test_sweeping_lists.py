@@ -15,6 +15,8 @@ from turnmill.contract import jobs
 from turnmill.contract.keys import NAMESPACES, SWEEP_LEASE
 from turnmill.embedded_redis import EmbeddedRedis
 from turnmill_worker.background.sweep import ARCHIVE_EVERY, EXPIRY_EVERY, Sweeper, SweepThread
+from turnmill_worker.store.sweep_lease import RedisSweepLease
+from turnmill_worker.store.sweep_lists import RedisSweepLists
 
 SMALL = Policy(max_tokens=512)
 LONG = {"role": "user", "content": "word " * 60}
@@ -38,7 +40,7 @@ def test_a_workers_clock_may_be_wrong(
     monkeypatch.setattr(time, "time", lambda: wrong)
     worker.hints.sent.clear()
 
-    Sweeper(redis_client, worker.hints, stale_after_s=2.0).run()
+    Sweeper(RedisSweepLists(redis_client), worker.hints, stale_after_s=2.0).run()
 
     assert (jobs.ESTIMATE, worker.ref("missed")) in worker.hints.sent
     assert (jobs.COMPACT, worker.ref("waits")) not in worker.hints.sent
@@ -50,7 +52,7 @@ def test_a_namespace_stays_listed_until_its_sessions_are_forgotten(
 ) -> None:
     client.push("s", LONG)
     client.forget("s")
-    sweeper = Sweeper(redis_client, worker.hints, stale_after_s=0, archive=archive)
+    sweeper = Sweeper(RedisSweepLists(redis_client), worker.hints, stale_after_s=0, archive=archive)
 
     for _ in range(EXPIRY_EVERY):
         sweeper.run()
@@ -70,8 +72,8 @@ def test_long_passes_are_followed_by_long_pauses_in_which_nobody_else_sweeps(
 ) -> None:
     with redis.Redis.from_url(own_server.url) as server:
         server.sadd(NAMESPACES, *(f"n{at}" for at in range(200)))
-        sweeper = Sweeper(server, SentHints(), stale_after_s=2.0)
-        thread = SweepThread(sweeper, server, interval_s=0.01)
+        sweeper = Sweeper(RedisSweepLists(server), SentHints(), stale_after_s=2.0)
+        thread = SweepThread(sweeper, RedisSweepLease(server), interval_s=0.01)
         thread.start()
         try:
             wait_until(lambda: server.pttl(SWEEP_LEASE) > 100, what="a pause")

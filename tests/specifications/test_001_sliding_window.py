@@ -27,7 +27,7 @@ from turnmill import (
 )
 from turnmill.contract.legality import violations
 from turnmill.embedded_redis import EmbeddedRedis
-from turnmill_worker.tokens import count_message, count_messages, counter_for
+from turnmill_worker.tokens import count_message, count_request, counter_for
 
 PROMPT = "You are a helpful assistant."
 ROOMY = 100_000
@@ -66,7 +66,7 @@ def pairs(*numbers: int) -> list[Message]:
 
 def exact(messages: list[Message]) -> int:
     """What a model is billed for these messages."""
-    return count_messages(counter_for(), messages)
+    return count_request(counter_for(), messages)
 
 
 def kept(messages: list[Message]) -> list[int]:
@@ -97,7 +97,7 @@ def test_the_overhead_of_messages_is_counted() -> None:
     each = [3 + counter.count(m["role"]) + counter.count(m["content"]) for m in messages]
 
     assert [count_message(counter, message) for message in messages] == each
-    assert count_messages(counter, messages) == sum(each) + 3
+    assert count_request(counter, messages) == sum(each) + 3
 
 
 @pytest.mark.parametrize("text", ["ls -la in my folder", "a" * 35, "", "two  spaces"])
@@ -144,7 +144,7 @@ def test_a_worker_without_any_vocabulary_counts_by_the_fallback_and_says_so(
         messages = agent.messages()
 
     assert info.basis == "heuristic/2/gpt-4o"
-    assert info.total_tokens == count_messages(estimate, messages)
+    assert info.total_tokens == count_request(estimate, messages)
     assert kept(messages) == [8, 9, 10, 11, 12]
 
 

@@ -37,7 +37,7 @@ from turnmill.embedded_redis import EmbeddedRedis
 from turnmill.integrations.pydantic_ai import HistoryProcessor, history_processor
 from turnmill.integrations.pydantic_ai.messages import from_chat, to_chat
 from turnmill.integrations.pydantic_ai.restoring import restore
-from turnmill_worker.tokens import count_messages, counter_for
+from turnmill_worker.tokens import count_request, counter_for
 
 MANAGED = "Context summary (managed): "
 PROMPT = "You are a harbour clerk."
@@ -97,7 +97,7 @@ def views(messages: Sequence[ModelMessage]) -> list[str]:
 def tokens(messages: Sequence[ModelMessage]) -> int:
     chat = to_chat(messages)
     system = [{"role": "system", "content": part.content} for part in chat.prompts]
-    return count_messages(counter_for(), [*system, *chat.messages])
+    return count_request(counter_for(), [*system, *chat.messages])
 
 
 async def test_a_long_chat_with_tools_stays_within_its_limit(

@@ -18,7 +18,6 @@ from turnmill.contract.outcomes import Compaction
 from turnmill.embedded_redis import EmbeddedRedis
 from turnmill.testing import FAULTS, FakeEndpoint, Fault
 from turnmill.testing.model import INJECTED, write
-from turnmill_worker.pipeline.count_turns import counting
 from turnmill_worker.tokens import counter_for
 
 pytestmark = pytest.mark.worker
@@ -76,7 +75,7 @@ TELLING = (
 )
 """What is in no conversation here, but in answers nobody should use."""
 
-COUNT = counting(counter_for())
+COUNT = counter_for().count_messages
 
 
 @pytest.fixture(scope="module")

@@ -4,20 +4,16 @@ from __future__ import annotations
 
 import gc
 import logging
-from importlib import resources
 from typing import Any
 
-import structlog
 from celery import Celery, signals
 from kombu import Exchange, Queue
 
 from turnmill.contract import jobs
-from turnmill.contract.scripts import load_script
-from turnmill_worker import tasks, wiring
+from turnmill_worker import logs, tasks, wiring
 from turnmill_worker.background.summarizer_presence import Announcement
 from turnmill_worker.background.sweep import SweepThread
 from turnmill_worker.errors import InvalidSettings
-from turnmill_worker.store import lua
 from turnmill_worker.tokens import counter_for
 
 __all__ = ["app"]
@@ -67,14 +63,9 @@ _threads: list[SweepThread | Announcement] = []
 
 @signals.worker_init.connect
 def _load_before_fork(**_: Any) -> None:
-    """Load the vocabulary once, for forked processes to share, and the scripts as they are now.
-
-    A script read later would be the one of a newer version, installed under running workers.
-    """
+    """Load the vocabulary once, for forked processes to share, and the scripts as they are now."""
     counter_for("o200k_base").count("")
-    for script in resources.files(lua).iterdir():
-        if script.name.endswith(".lua"):
-            load_script(lua.__name__, script.name.removesuffix(".lua"))
+    wiring.load_scripts()
     # What is loaded by now stays: looking through it for garbage would take longer than a job, and
     # would copy it in every forked process.
     gc.collect()
@@ -96,31 +87,16 @@ def _stop_threads(**_: Any) -> None:
         _threads.pop().stop()
 
 
+@signals.celeryd_init.connect
+def _set_up_early_log(**_: Any) -> None:
+    logs.set_up_early(as_json=wiring.settings().log_json)
+
+
 @signals.after_setup_logger.connect
-def _set_up_logging(logger: logging.Logger, **_: Any) -> None:
-    """Events as key=value lines, or JSON; through the standard handlers Celery set up."""
-    renderer: Any = (
-        structlog.processors.JSONRenderer()
-        if wiring.settings().log_json
-        else structlog.processors.KeyValueRenderer(key_order=["event"])
-    )
-    structlog.configure(
-        processors=[structlog.stdlib.filter_by_level, renderer],
-        logger_factory=structlog.stdlib.LoggerFactory(),
-        wrapper_class=structlog.stdlib.BoundLogger,
-        cache_logger_on_first_use=True,
-    )
-    # Celery's own line per task repeats ours, with the result's repr.
-    logging.getLogger("celery.app.trace").setLevel(logging.WARNING)
-    for handler in logger.handlers:
-        handler.addFilter(_quotes_no_endpoint)
+@signals.after_setup_task_logger.connect
+def _set_up_log(logger: logging.Logger, **_: Any) -> None:
+    logs.set_up_handlers(logger, as_json=wiring.settings().log_json)
 
 
-def _quotes_no_endpoint(record: logging.LogRecord) -> bool:
-    """Whether a line is none of those that quote a model endpoint's status line and headers.
-
-    It may repeat there what it was sent. Asked of each line by the handlers, for the environment
-    (``OPENAI_LOG``) can set one of these loggers' levels.
-    """
-    talkative = record.name.partition(".")[0] in ("httpcore2", "httpx2", "openai")
-    return record.levelno >= logging.WARNING or not talkative
+signals.task_prerun.connect(logs.begin_task)
+signals.task_postrun.connect(logs.end_task)

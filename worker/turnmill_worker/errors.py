@@ -14,7 +14,8 @@
     ├── SummarizerFailed             not before somebody changes a setting
     │   ├── BatchFailed              a batch ended without an answer
     │   └── SummarizerMisconfigured  key, model or quota
-    │       └── EndpointRefused      refuses whatever it is asked
+    │       ├── EndpointRefused      refuses whatever it is asked
+    │       └── UnknownSummarizer    a policy names one that this worker does not have
     └── Transient
         └── SummarizerUnavailable    the same request may succeed later
             ├── SummaryDeferred      all models fail for now, and there is time to wait
@@ -27,6 +28,8 @@ for they hold requests and answers.
 """
 
 from __future__ import annotations
+
+import traceback
 
 from turnmill.contract.errors import InvalidInput, Transient, TurnmillError
 from turnmill_worker.spending import Spent
@@ -46,7 +49,9 @@ __all__ = [
     "SummarizerUnavailable",
     "SummaryDeferred",
     "SummaryRejected",
+    "UnknownSummarizer",
     "UnusableSummary",
+    "where",
 ]
 
 
@@ -128,6 +133,10 @@ class EndpointRefused(SummarizerMisconfigured):
     """It refuses whatever it is asked: the key, the model's name, or the quota is at fault."""
 
 
+class UnknownSummarizer(SummarizerMisconfigured):
+    """A policy names a summarizer that this worker does not have; says which there are."""
+
+
 class BatchFailed(SummarizerFailed):
     """A batch has come to an end without an answer: it failed, expired or was cancelled."""
 
@@ -156,3 +165,9 @@ class ArchiveTooNew(TurnmillError):
 
 class InvalidArchiveUrl(InvalidInput):
     """The archive's URL names no database turnmill can use."""
+
+
+def where(error: Exception) -> str:
+    """The file and line an unforeseen error comes from: its message may quote a conversation."""
+    frame = traceback.extract_tb(error.__traceback__)[-1]
+    return f"{frame.filename.rpartition('/')[2]}:{frame.lineno}"

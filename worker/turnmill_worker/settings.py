@@ -17,33 +17,35 @@ class Settings(BaseSettings):
     """Read from variables named ``TURNMILL_<FIELD>``.
 
     Attributes:
-        redis_url: the state store.
-        broker_url: the Celery broker; the state store when empty.
+        redis_url: URL of the state store.
+        broker_url: URL of the Celery broker; the state store when empty.
         sweep_interval_s: seconds between two sweeps, over all workers together.
-        stale_after_s: a session waiting longer than this is hinted again.
-        lease_s: how long a dead worker's session stays untouched.
-        data_dir: where the archive is, by default ``~/.local/share/turnmill``.
+        stale_after_s: seconds a session may wait before it is hinted again.
+        lease_s: seconds for which the session of a worker that died stays untouched.
+        data_dir: the folder of the archive when that is a SQLite file.
         archive_url: the archive's database, ``sqlite:////path/to/file.db`` or
-            ``postgresql://user@host/name``; a SQLite file in ``data_dir`` when empty; ``none``
-            keeps covered turns in Redis.
+            ``postgresql://user@host/name``; when empty, a SQLite file in the data folder; with
+            ``none`` covered turns stay in Redis.
         template_dirs: folders with managed templates, separated as PATH is, searched in order.
         embeddings_url: an OpenAI-compatible endpoint that helps to find memories; none when empty.
-        embeddings_model: its model.
-        embeddings_key: its key.
+        embeddings_model: the model to ask for embeddings.
+        embeddings_key: the key of the endpoint for embeddings.
         model_url: the OpenAI-compatible endpoint of ``Policy(summarizer="openai")``.
-        model: the model asked where a policy names none.
-        model_key, model_key_file: its key, or the file that holds it.
+        model: the model to ask when a policy names none.
+        model_key: the key of that endpoint.
+        model_key_file: a file that holds the key, read when the key is not given itself.
         model_api: ``chat`` for Chat Completions, ``responses`` for the Responses API.
         model_window_tokens: what the model reads at once; longer input is summarized in parts.
         model_requests_per_minute, model_tokens_per_minute: what all workers together may ask of
             one model at one endpoint; no limit when 0.
-        model_prices: a file of prices that come before turnmill's own table.
+        model_prices: a file of prices that come before list prices.
         batch_first_look_s: when a batch of ``Policy(batch=True)`` is looked for first.
-        batch_longest_pause_s: between two looks; each pause is as long as all before it together.
-        batch_deadline_s: when a batch is given up, and the summary asked for live.
+        batch_longest_pause_s: most seconds between two looks; each pause is as long as all before
+            it together.
+        batch_deadline_s: seconds after which a batch is given up, and the summary asked for live.
         redactor: ``built-in``, or the name of a ``turnmill.redactors`` entry point: what takes
             secrets out of all text before it leaves; nothing when empty.
-        log_json: log lines as JSON instead of for people.
+        log_json: every log line as JSON instead of for people.
     """
 
     model_config = SettingsConfigDict(env_prefix="TURNMILL_", frozen=True, extra="ignore")

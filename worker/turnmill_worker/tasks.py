@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import traceback
 from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
@@ -20,8 +19,8 @@ from turnmill.contract.errors import (
 )
 from turnmill.contract.names import SessionId, namespace, session_id
 from turnmill.contract.outcomes import Outcome
-from turnmill_worker import wiring
-from turnmill_worker.errors import InternalError
+from turnmill_worker import logs, wiring
+from turnmill_worker.errors import InternalError, where
 from turnmill_worker.ports.values import SessionRef
 from turnmill_worker.wiring import Parts
 
@@ -68,7 +67,7 @@ def _register_stage(app: Celery, name: str, stage: Stage) -> None:
     def job(namespace_name: str, session: str) -> dict[str, Any]:
         hinted = SessionRef(namespace(namespace_name), session_id(session))
         parts = wiring.parts(app)
-        ref = parts.pipeline.chosen(hinted) if name == jobs.SUMMARIZE else hinted
+        ref = parts.pipeline.whose_turn(hinted) if name == jobs.SUMMARIZE else hinted
         outcome = _guarded(name, stage, parts, ref)
         if ref.namespace != hinted.namespace:
             outcome = outcome.model_copy(update={"namespace": ref.namespace})
@@ -91,29 +90,27 @@ def _register_ask(app: Celery, name: str) -> None:
 
 def _guarded(name: str, stage: Stage, parts: Parts, ref: SessionRef) -> Outcome:
     """Run a stage; whatever it raises reaches logs and Flower without a conversation's words."""
+    logs.name_session(ref.namespace, ref.session)
     try:
         outcome = stage(parts, ref)
     except Transient as error:
-        log.warning("failed", task=name, session=ref.session, error=type(error).__name__)
+        log.warning("failed", error=type(error).__name__)
         _count_failure(name, parts, ref, error)
         raise
     except TurnmillError as error:
-        log.error("failed", task=name, session=ref.session, error=type(error).__name__)  # noqa: TRY400
+        log.error("failed", error=type(error).__name__)  # noqa: TRY400
         _postpone(parts, ref)
         _count_failure(name, parts, ref, error)
         raise
     except Exception as error:  # noqa: BLE001 - raised again, without its words
-        where = _where(error)
-        log.error("failed", task=name, session=ref.session, error=type(error).__name__, at=where)  # noqa: TRY400
+        at = where(error)
+        log.error("failed", error=type(error).__name__, at=at)  # noqa: TRY400
         _postpone(parts, ref)
         _count_failure(name, parts, ref, error)
         # Not chained: an unforeseen error's message may quote what it choked on.
-        raise InternalError(f"{type(error).__name__} at {where}") from None
-    log.info(
-        outcome.outcome,
-        task=name,
-        **outcome.model_dump(mode="json", exclude_none=True, exclude={"outcome"}),
-    )
+        raise InternalError(f"{type(error).__name__} at {at}") from None
+    told = outcome.model_dump(mode="json", exclude_none=True, exclude={"outcome"})
+    log.info(outcome.outcome, **told)
     return outcome
 
 
@@ -129,9 +126,4 @@ def _count_failure(name: str, parts: Parts, ref: SessionRef, error: Exception) -
     with suppress(TurnmillError):
         done = parts.pipeline.failed(ref, type(error).__name__)
         if done.parked:
-            log.error("parked", session=ref.session, failures=done.times)
-
-
-def _where(error: Exception) -> str:
-    frame = traceback.extract_tb(error.__traceback__)[-1]
-    return f"{frame.filename.rpartition('/')[2]}:{frame.lineno}"
+            log.error("parked", failures=done.times)

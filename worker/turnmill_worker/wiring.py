@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
@@ -15,19 +14,18 @@ from pydantic import SecretStr
 from redis.backoff import NoBackoff
 from redis.retry import Retry
 
-from turnmill.contract.policy import Policy
+from turnmill.contract.policy import OFFLINE
 from turnmill.transport import connection_options
 from turnmill_worker.archive.lazy import LazyArchive
 from turnmill_worker.background.celery_hints import CeleryHints
 from turnmill_worker.background.summarizer_presence import Announcement
 from turnmill_worker.background.sweep import Sweeper, SweepThread
-from turnmill_worker.grounding.embeddings import OpenAiEmbedder
 from turnmill_worker.grounding.hybrid import HybridSearch
 from turnmill_worker.grounding.service import GroundingService
+from turnmill_worker.late_import import IMPORTING
 from turnmill_worker.pipeline.archive import Archiving
-from turnmill_worker.pipeline.batch import Batching
+from turnmill_worker.pipeline.batch import Batches
 from turnmill_worker.pipeline.compact import Pipeline
-from turnmill_worker.ports.models import Summarizer
 from turnmill_worker.requests.dispatch import Answering
 from turnmill_worker.requests.export import Exporting
 from turnmill_worker.requests.rollback import Rollback
@@ -35,16 +33,29 @@ from turnmill_worker.settings import Settings, load_settings
 from turnmill_worker.store.agent_requests import RedisQuestions
 from turnmill_worker.store.batch_notes import RedisBatchNotes
 from turnmill_worker.store.earlier_states import RedisStates
-from turnmill_worker.store.model_gates import RedisGates, place_of
+from turnmill_worker.store.model_gates import RedisGates
 from turnmill_worker.store.outgoing import RedisOutgoing
+from turnmill_worker.store.scripts import load_all as load_scripts
 from turnmill_worker.store.sessions import RedisSessions
+from turnmill_worker.store.summarizer_presence import RedisPresence
+from turnmill_worker.store.sweep_lease import RedisSweepLease
+from turnmill_worker.store.sweep_lists import RedisSweepLists
 from turnmill_worker.store.waiting_list import RedisWaiting
-from turnmill_worker.summarizers.extractive.summarizer import ExtractiveSummarizer
-from turnmill_worker.summarizers.lazy import LazyBatches
+from turnmill_worker.summarizers.redaction import load_redactor
+from turnmill_worker.summarizers.registry import RegisteredBatches, Registry
 from turnmill_worker.templates.loader import TemplateLoader, template_dirs
 from turnmill_worker.tokens import counter_for
 
-__all__ = ["Parts", "announcement", "connect", "parts", "settings", "sweep_thread", "sweeper"]
+__all__ = [
+    "Parts",
+    "announcement",
+    "connect",
+    "load_scripts",
+    "parts",
+    "settings",
+    "sweep_thread",
+    "sweeper",
+]
 
 log = structlog.get_logger()
 
@@ -90,9 +101,10 @@ def _parts(app: Celery, _pid: int) -> Parts:
     archive = LazyArchive(settings().archive) if settings().archive else None
     outgoing = RedisOutgoing(client)
     states = RedisStates(client)
-    batching = Batching(
+    summarizers = Registry(settings(), _gates())
+    batches = Batches(
         RedisBatchNotes(client),
-        LazyBatches(settings(), os.getpid(), _gates(os.getpid())),
+        RegisteredBatches(summarizers),
         first_look_s=settings().batch_first_look_s,
         longest_pause_s=settings().batch_longest_pause_s,
         deadline_s=settings().batch_deadline_s,
@@ -104,9 +116,9 @@ def _parts(app: Celery, _pid: int) -> Parts:
         hints=hints,
         waiting=RedisWaiting(client),
         counters=counter_for,
-        summarizers=summarizers_of,
+        summarizers=summarizers,
         templates=TemplateLoader(template_dirs(settings().template_dirs)),
-        batching=batching,
+        batches=batches,
     )
     return Parts(
         pipeline=pipeline,
@@ -122,22 +134,7 @@ def _parts(app: Celery, _pid: int) -> Parts:
     )
 
 
-def summarizers_of(policy: Policy) -> list[Summarizer]:
-    """The policy's model and its fallback, where it asks for one, and ``extractive`` after them."""
-    last: list[Summarizer] = [ExtractiveSummarizer()]
-    if policy.summarizer != "openai":
-        return last
-    names = dict.fromkeys(n for n in (policy.model or settings().model, policy.fallback_model) if n)
-    # Imported on use: it takes half a second that workers without a model need not spend.
-    from turnmill_worker.summarizers.openai.factory import model_summarizer  # noqa: PLC0415
-
-    pid = os.getpid()
-    gates = _gates(pid)
-    return [*(model_summarizer(settings(), name, policy, pid, gates) for name in names), *last]
-
-
-@lru_cache(maxsize=1)
-def _gates(_pid: int) -> RedisGates:
+def _gates() -> RedisGates:
     client = redis.Redis.from_url(
         settings().redis_url, retry=Retry(NoBackoff(), 1), **connection_options(GATE_TIMEOUT_S)
     )
@@ -148,35 +145,19 @@ def _gates(_pid: int) -> RedisGates:
     )
 
 
-def announcement(node: str) -> Announcement:
-    """What a worker of the queue ``summarize`` says of itself, in its log now and in Redis."""
-    problem = _model_problem()
-    if problem:
-        log.info("no model", why=problem, summaries="extractive")
-    else:
-        log.info("model", place=place_of(settings().model_url), model=settings().model)
-    return Announcement(connect(), node, problem=problem)
-
-
-def _model_problem() -> str:
-    if not settings().model_key.get_secret_value() and settings().model_key_file is None:
-        return "TURNMILL_MODEL_KEY is not set"
-    from turnmill_worker.summarizers.openai.factory import problem_of  # noqa: PLC0415
-
-    return problem_of(settings(), os.getpid())
-
-
 def _hybrid() -> HybridSearch | None:
     if not settings().embeddings_url:
         return None
-    return HybridSearch(
-        OpenAiEmbedder(
+    with IMPORTING:
+        from turnmill_worker.grounding.openai_embeddings import OpenAiEmbedder  # noqa: PLC0415
+
+        embedder = OpenAiEmbedder(
             base_url=settings().embeddings_url,
             model=settings().embeddings_model,
             api_key=settings().embeddings_key or SecretStr("none"),
             redactor=_redacted if settings().redactor else None,
         )
-    )
+    return HybridSearch(embedder)
 
 
 def _redacted(text: str) -> str:
@@ -185,18 +166,28 @@ def _redacted(text: str) -> str:
     return redactor(text) if redactor else text
 
 
-@lru_cache(maxsize=1)
-def _redactor(name: str) -> Callable[[str], str] | None:
-    # On the first text, not at start: a name that is wrong must not end what needs no redactor.
-    from turnmill_worker.summarizers.openai.redaction import load_redactor  # noqa: PLC0415
+# On the first text, not at start: a name that is wrong must not end what needs no redactor.
+_redactor = lru_cache(maxsize=1)(load_redactor)
 
-    return load_redactor(name)
+
+def announcement(node: str) -> Announcement:
+    """What a worker of the queue ``summarize`` says of itself, in its log now and in Redis."""
+    registry = Registry(settings())
+    problems = registry.problems()
+    for name in sorted(problems.keys() - {OFFLINE}):
+        if problems[name]:
+            log.info("no model", why=problems[name], summaries=OFFLINE, summarizer=name)
+        else:
+            log.info("model", **registry.factory(name).about(), summarizer=name)
+    problem = next(filter(None, problems.values()), "")
+    entry = {"node": node, "summarizers": problems, **({"problem": problem} if problem else {})}
+    return Announcement(RedisPresence(connect()), entry)
 
 
 def sweeper(app: Celery, client: Any) -> Sweeper:
     """The sweep over this process's client."""
     return Sweeper(
-        client,
+        RedisSweepLists(client),
         CeleryHints(app),
         stale_after_s=settings().stale_after_s,
         archive=bool(settings().archive),
@@ -206,4 +197,5 @@ def sweeper(app: Celery, client: Any) -> Sweeper:
 def sweep_thread(app: Celery) -> SweepThread:
     """The thread every worker process runs."""
     client = connect()
-    return SweepThread(sweeper(app, client), client, interval_s=settings().sweep_interval_s)
+    lease = RedisSweepLease(client)
+    return SweepThread(sweeper(app, client), lease, interval_s=settings().sweep_interval_s)

@@ -6,7 +6,7 @@ from dataclasses import asdict
 from typing import Any
 
 from turnmill.contract.info import ContextInfo, Wait
-from turnmill.contract.policy import Policy
+from turnmill.contract.policy import OFFLINE, Policy
 from turnmill_cli.options import Connection, JsonFlag, SessionName
 from turnmill_cli.output import clean, count, field_table, print_json, print_table
 
@@ -67,7 +67,7 @@ def _print_table(found: ContextInfo, checkpoints: int) -> None:
 
 def _summarizer(policy: Policy) -> str:
     """Who is asked for summaries, in order; an empty model is the workers' own."""
-    if policy.summarizer != "openai":
+    if policy.summarizer == OFFLINE:
         return policy.summarizer
     words = [clean(policy.model) or "the workers' model"]
     if policy.fallback_model:

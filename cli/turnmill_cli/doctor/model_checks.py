@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
+from typing import Any
 
+from turnmill.contract.policy import OFFLINE
 from turnmill_cli.doctor.check import Check
 from turnmill_cli.output import count
 from turnmill_cli.redis_view import RedisView
@@ -22,6 +24,11 @@ _NO_MODEL = (
     "endpoint than OpenAI's, set TURNMILL_MODEL_URL too. Until then, the extractive summarizer is "
     "used instead"
 )
+_UNKNOWN = (
+    "correct the summarizer of the policy, or install the package that offers it for each worker "
+    "of the queue summarize and restart it. Until then, the extractive summarizer is used instead"
+)
+_NOT_OFFERED = "it has no summarizer "
 _DOWN = (
     "is the endpoint up? It is tried again by itself; until it answers, the fallback model or the "
     "extractive summarizer is used instead"
@@ -38,27 +45,41 @@ _ADVICE = {
 
 
 def check_summaries(view: RedisView) -> Check:
-    """Whether workers can ask a model, if policies of sessions want one."""
+    """Whether workers can ask the summarizers that policies of sessions name."""
     newest = [name for name, _ in view.newest_sessions(NEWEST)]
-    asking = sum(name == "openai" for name in view.summarizers_of(newest))
+    named = [name for name in view.summarizers_of(newest) if name != OFFLINE]
+    asking = len(named)
     if not asking:
         found = f"no session of {view.namespace} asks for a model ({len(newest):,} looked at)"
         return Check("summaries", "ok", found)
     asked = f"{asking:,} of the {count(len(newest), 'newest session')} of {view.namespace} "
     asked += "asks for a model" if asking == 1 else "ask for a model"
     workers = view.summarizer_workers()
-    unable = [each for each in workers if each.get("problem")]
+    problems = (
+        (each["node"], _problem(each, name)) for each in workers for name in sorted({*named})
+    )
+    unable = {node: problem for node, problem in problems if problem}
     if not workers:
         found = f"{asked}; no worker consumes the queue summarize"
         return Check("summaries", "warning", found, "start one, with TURNMILL_MODEL_KEY set")
     if unable:
         what = f"{len(unable):,} of {count(len(workers), 'worker')} of summarize cannot ask one"
-        return Check("summaries", "warning", f"{asked}; {what}: {_named(unable)}", _NO_MODEL)
+        unknown = any(problem.startswith(_NOT_OFFERED) for problem in unable.values())
+        advice = _UNKNOWN if unknown else _NO_MODEL
+        return Check("summaries", "warning", f"{asked}; {what}: {_listed(unable)}", advice)
     return Check("summaries", "ok", f"{asked}; {count(len(workers), 'worker')} can ask one")
 
 
-def _named(unable: Sequence[dict[str, str]]) -> str:
-    named = [f"{each['node']} ({each['problem']})" for each in unable[:MOST_NAMED]]
+def _problem(worker: Mapping[str, Any], name: str) -> str:
+    """Why the worker cannot ask the summarizer of this name, or ``""``."""
+    offered = worker.get("summarizers")
+    if offered is None:  # of an older release, which says it of the one there was
+        return str(worker.get("problem", ""))
+    return str(offered.get(name, f"{_NOT_OFFERED}{name!r}, but {', '.join(sorted(offered))}"))
+
+
+def _listed(unable: Mapping[str, str]) -> str:
+    named = [f"{node} ({problem})" for node, problem in list(unable.items())[:MOST_NAMED]]
     more = len(unable) - len(named)
     return ", ".join(named) + (f" and {more:,} more" if more else "")
 

@@ -9,10 +9,11 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperCommand
 
+from turnmill.contract.policy import OFFLINE
 from turnmill_cli.evaluate import plot as plotting
 from turnmill_cli.evaluate.options import EvaluateOptions
 from turnmill_cli.options import CommandApp, JsonFlag
-from turnmill_cli.output import CommandFailed, needing, print_json, print_note, stdout
+from turnmill_cli.output import needing, print_json, print_note, stdout
 
 __all__ = ["evaluate_app"]
 
@@ -63,16 +64,12 @@ def evaluate(
     with needing("worker,evaluate"):  # but its help must not need them
         from turnmill_cli.evaluate.report import tables  # noqa: PLC0415
         from turnmill_cli.evaluate.run import run  # noqa: PLC0415
-        from turnmill_cli.evaluate.summarizers import SUMMARIZERS  # noqa: PLC0415
-    if options.summarizer not in SUMMARIZERS:
-        names = ", ".join(SUMMARIZERS)
-        raise CommandFailed(f"no summarizer {options.summarizer!r}: there is {names}")
-    writer: Any = SUMMARIZERS[options.summarizer]()
+        from turnmill_cli.evaluate.summarizers import summarizer_of  # noqa: PLC0415
+    writer = summarizer_of(options.summarizer)
     try:
         found = run(options, writer)
     finally:
-        # Only a model has connections.
-        getattr(writer, "close", lambda: None)()
+        writer.close()
     if plot is not None:
         plotting.draw(found, plot)
         print_note(f"drawn: {plot}")
@@ -87,6 +84,6 @@ def evaluate(
             f"{spent.refused} of {spent.requests} texts were refused: they count as empty, and "
             "`rolling` goes on with its last text"
         )
-    if options.summarizer != "extractive":
+    if options.summarizer != OFFLINE:
         unknown = f", and {spent.unpriced} without a known price" if spent.unpriced else ""
         print_note(f"spent on texts: ${spent.cost_usd:.4f}{unknown}")

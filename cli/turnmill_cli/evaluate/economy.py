@@ -12,7 +12,6 @@ from turnmill.contract.policy import Policy
 from turnmill_cli.evaluate.in_memory import POLICIES, InMemorySession, usable
 from turnmill_cli.evaluate.methods import MeteredSummarizer
 from turnmill_cli.evaluate.survival import DataSet
-from turnmill_worker.pipeline.count_turns import counting
 from turnmill_worker.summarizers.openai.prices import Price
 
 __all__ = ["Economy", "economy", "joined"]
@@ -84,7 +83,6 @@ def economy(
     price: Price,
 ) -> Economy:
     """What the pipeline's ladder of this name sends and costs over these sessions."""
-    count = counting(metered.counter)
     quality = 0.0 if strategy == "window" else Policy().quality_threshold
     policy = Policy(
         max_tokens=max_tokens,
@@ -92,10 +90,10 @@ def economy(
         quality_threshold=quality,
         ledger_ratio=metered.ledger,
     )
-    sums = _Sums(count)
+    sums = _Sums(metered.counter.count_messages)
     before_usd = metered.cost_usd
     for system, messages in sessions:
-        session = InMemorySession(policy, system, metered, count)
+        session = InMemorySession(policy, system, metered)
         sums.begin(system)
         for at, message in enumerate(messages):
             session.push(message)

@@ -13,8 +13,7 @@ from turnmill.contract.policy import Policy
 from turnmill.contract.render import render, system_message
 from turnmill.projection import project
 from turnmill_cli.evaluate.methods import MeteredSummarizer
-from turnmill_worker.compaction.count_limits import demands
-from turnmill_worker.compaction.snapshot import Count, LoggedTurn, Snapshot
+from turnmill_worker.compaction.snapshot import LoggedTurn, Snapshot
 from turnmill_worker.compaction.strategies.choose import plan as plan_compaction
 from turnmill_worker.errors import SummaryRejected
 from turnmill_worker.pipeline.decide import Skip, decide
@@ -35,21 +34,19 @@ POLICIES: Final = {
 class InMemorySession:
     """A session whose context is brought to its target after every turn."""
 
-    def __init__(
-        self, policy: Policy, system: str, writer: MeteredSummarizer, count: Count
-    ) -> None:
-        self._metered = writer
-        self._count = count
-        self._writer = Writer(lambda _policy: [writer.summarizer], TemplateLoader())
+    def __init__(self, policy: Policy, system: str, metered: MeteredSummarizer) -> None:
+        self._metered = metered
+        self._counter = counter = metered.counter
+        self._writer = Writer(lambda _policy: [metered.summarizer], TemplateLoader())
         self._tracker = CallTracker()
         self.compactions = 0
         self._snapshot = Snapshot(
             namespace=Namespace("evaluate"),
             session=SessionId("evaluated"),
             epoch="",
-            settings="",
+            revision="",
             policy=policy,
-            system_tokens=count([system_message(system)]) if system else 0,
+            system_tokens=counter.count_messages([system_message(system)]) if system else 0,
             stored=EMPTY,
             turns=(),
             counted_seq=Seq(0),
@@ -59,7 +56,7 @@ class InMemorySession:
     def push(self, message: JsonMessage) -> bool:
         """One more turn; whether a compaction followed."""
         before = self._snapshot
-        tokens = self._count(self._tracker.repair((message,)))
+        tokens = self._counter.count_messages(self._tracker.repair((message,)))
         turn = LoggedTurn(Seq(before.counted_seq + 1), (message,), (message,), tokens)
         self._snapshot = replace(
             before,
@@ -85,23 +82,22 @@ class InMemorySession:
             seen.stored,
             tail,
             seen.limits,
-            self._count,
+            self._counter.count_messages,
             fixed_tokens=usage.system + usage.summary + usage.REPLY,
         ).messages
 
     def _draft(self) -> Draft | None:
         """The first rung's draft that is good enough, else the best when there is no more room."""
         seen = self._snapshot
-        asked = demands(seen.policy, seen.tally)
-        if isinstance(decide(seen.usage, seen.limits, asked), Skip):
+        if isinstance(decide(seen.usage, seen.limits, seen.exceeded), Skip):
             return None
         rejected: list[str] = []
         poor: list[Draft] = []
-        while plan := plan_compaction(seen, self._count, below=rejected[-1] if rejected else ""):
+        while plan := plan_compaction(seen, self._counter, below=rejected[-1] if rejected else ""):
             if plan.strategy in rejected:
                 break
             try:
-                draft = self._writer.best(seen, plan, self._metered.counter, self._count)
+                draft = self._writer.best(plan, self._counter)
             except SummaryRejected as error:
                 self._metered.requests += 1
                 self._metered.refused += 1

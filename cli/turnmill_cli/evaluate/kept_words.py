@@ -72,8 +72,8 @@ def _stem(word: str) -> str:
 @functools.cache
 def _stemmer() -> Any:
     with needing("evaluate"):
-        import snowballstemmer  # noqa: PLC0415 - only stems need it, and the extra evaluate
-    return snowballstemmer.stemmer("english")
+        import Stemmer  # noqa: PLC0415 - only stems need it, and the extra evaluate
+    return Stemmer.Stemmer("english", 0)
 
 
 def kept_by_seq(summary: str) -> dict[int, str]:

@@ -13,14 +13,15 @@ from itertools import chain
 from typing import Any, Final
 
 from turnmill.contract.context import SummaryEvent
+from turnmill.contract.counters import Counter
+from turnmill.contract.names import Seq
 from turnmill.contract.render import event_text
 from turnmill_cli.evaluate.kept_words import Record, text_of
 from turnmill_worker.compaction.ledger.budget import facts_after, reserve, shown_beside
 from turnmill_worker.compaction.ledger.selection import Fact
-from turnmill_worker.compaction.plan import SummaryRequest
+from turnmill_worker.compaction.plan import Records, SummaryRequest
 from turnmill_worker.compaction.strategies.iterations import event_tokens
 from turnmill_worker.errors import SummaryRejected
-from turnmill_worker.ports.counters import Counter
 from turnmill_worker.ports.models import Summarizer
 
 __all__ = ["METHODS", "MeteredSummarizer", "Method", "Portions", "method", "portions"]
@@ -115,7 +116,7 @@ class MeteredSummarizer:
 
     def text(self, records: Sequence[Record], budget: int, *, previous: str = "") -> str:
         """An event of the previous text and the records; "" when what is written is refused."""
-        asked: Any = tuple((seq, dict(message)) for seq, message in records)
+        asked = Records((Seq(seq), dict(message)) for seq, message in records)
         return self._asked(
             SummaryRequest(previous=previous, records=asked, budget_tokens=budget, brief=True)
         )
@@ -146,7 +147,7 @@ class MeteredSummarizer:
         facts: tuple[Fact, ...] = ()
         whole = budget - _FRAME_TOKENS if self.ledger else budget
         for part in parts:
-            said: Any = tuple((seq, dict(message)) for seq, message in part)
+            said = Records((Seq(seq), dict(message)) for seq, message in part)
             request = SummaryRequest(previous=prose, records=said, budget_tokens=whole)
             if self.ledger:
                 facts = facts_after(facts, said, whole, count)

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from turnmill.contract.policy import Policy
+from turnmill.contract.policy import OFFLINE, Policy
 from turnmill_cli.evaluate.entities import VALUES
 from turnmill_cli.evaluate.methods import METHODS
 from turnmill_cli.output import CommandFailed
@@ -50,8 +50,12 @@ class EvaluateOptions:
         ),
     ] = None
     summarizer: Annotated[
-        str, typer.Option(metavar="NAME", help="Who writes the texts: extractive or openai.")
-    ] = "extractive"
+        str,
+        typer.Option(
+            metavar="NAME",
+            help="Who writes the texts: extractive, openai, or a name that a package offers.",
+        ),
+    ] = OFFLINE
     ledger: Annotated[
         float,
         typer.Option(min=0, max=0.9, help="The ledger's share of the budget."),
@@ -80,7 +84,7 @@ class EvaluateOptions:
         typer.Option(
             metavar="FILE",
             envvar="TURNMILL_MODEL_PRICES",
-            help="A JSON file of prices, which come before those of the table.",
+            help="A JSON file of prices, which come before list prices.",
         ),
     ] = None
     no_probes: Annotated[bool, typer.Option("--no-probes", help="Plant no facts.")] = False

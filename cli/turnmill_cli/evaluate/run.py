@@ -14,7 +14,6 @@ from turnmill_cli.evaluate.report import Evaluation
 from turnmill_cli.evaluate.survival import DataSet, load, survival
 from turnmill_cli.output import CommandFailed, progress
 from turnmill_worker.errors import SummarizerFailed
-from turnmill_worker.pipeline.count_turns import counting
 from turnmill_worker.ports.models import Summarizer
 from turnmill_worker.summarizers.openai.prices import Price, load_prices
 from turnmill_worker.tokens import counter_for
@@ -63,8 +62,9 @@ def _price(options: EvaluateOptions) -> tuple[Price, str]:
         raise CommandFailed(str(error)) from None
     price = table.of(options.model)
     if price is None:
-        known = ", ".join(sorted({*table.by_model, *table.own}))
-        raise CommandFailed(f"no price for {options.model!r}: known are {known}")
+        raise CommandFailed(
+            f"no price for {options.model!r} in {table.version}: give one with --prices FILE"
+        )
     return price, table.version
 
 
@@ -98,7 +98,7 @@ def _probes(data: DataSet, found: Evaluation, on_steps: OnSteps) -> None:
 
 def _costs(data: DataSet, price: Price, found: Evaluation) -> None:
     options, writer = found.options, found.writer
-    sessions = joined(data, JOINED_TOKENS, counting(writer.counter))[:MOST_JOINED]
+    sessions = joined(data, JOINED_TOKENS, writer.counter.count_messages)[:MOST_JOINED]
     own = {
         strategy: economy(sessions, strategy, options.max_tokens, writer, price)
         for strategy in options.methods

@@ -34,6 +34,27 @@ WRONG_USAGE = 2
 
 
 @dataclass(frozen=True, slots=True)
+class RecordedOptions:
+    """The sessions to play."""
+
+    files: Annotated[
+        list[Path],
+        typer.Argument(
+            metavar="FILE…",
+            help="JSONL files, or .jsonl.gz: each line is an object with `messages`.",
+            show_default=False,
+        ),
+    ]
+    repeat: Annotated[int, typer.Option(min=1, help="Play each session this many times.")] = 1
+    join: Annotated[int, typer.Option(min=1, help="Join this many sessions into a long one.")] = 1
+    limit: Annotated[int | None, typer.Option(min=1, help="Play only this many sessions.")] = None
+
+    def sessions(self) -> list[Conversation]:
+        """The conversations of the files, in the shape that was asked for."""
+        return shape(_loaded(self.files), limit=self.limit, join=self.join, repeat=self.repeat)
+
+
+@dataclass(frozen=True, slots=True)
 class PipelineOptions:
     """The pipeline to replay through."""
 
@@ -121,14 +142,7 @@ class RecordedAgent:
 
 
 def replay(
-    files: Annotated[
-        list[Path],
-        typer.Argument(
-            metavar="FILE…",
-            help="JSONL files, or .jsonl.gz: each line is an object with `messages`.",
-            show_default=False,
-        ),
-    ],
+    recorded: RecordedOptions,
     *,
     pipeline: PipelineOptions,
     options: PolicyFileOptions,
@@ -142,9 +156,6 @@ def replay(
             "agents step at the same instant, and wait for each other.",
         ),
     ] = 0,
-    repeat: Annotated[int, typer.Option(min=1, help="Play each session this many times.")] = 1,
-    join: Annotated[int, typer.Option(min=1, help="Join this many sessions into a long one.")] = 1,
-    limit: Annotated[int | None, typer.Option(min=1, help="Play only this many sessions.")] = None,
     namespace: Annotated[
         str | None, typer.Option(metavar="NAME", help="Namespace to play in. Default: a new one.")
     ] = None,
@@ -160,7 +171,7 @@ def replay(
     Exits with 1 if a context was over its limit or invalid, or a turn was lost, doubled or altered.
     """
     policy = options.build(Policy, _no_policies_by_name)
-    sessions = shape(_loaded(files), limit=limit, join=join, repeat=repeat)
+    sessions = recorded.sessions()
     with pipeline.running() as running:
         settings = ReplaySettings(
             redis_url=running.redis_url,

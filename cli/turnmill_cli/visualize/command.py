@@ -22,6 +22,18 @@ STDOUT = "-"
 
 _NOT_IN_FILE_NAMES = re.compile(r"[^A-Za-z0-9._-]+")
 
+Output = Annotated[
+    Path | None,
+    typer.Option(
+        "--output",
+        "-o",
+        metavar="FILE",
+        help="Write to this file; - is stdout. Without this option, SESSION.html here, or the "
+        "name of FILE with .html.",
+        show_default=False,
+    ),
+]
+
 
 def visualize(
     subject: Annotated[
@@ -33,17 +45,7 @@ def visualize(
         ),
     ],
     connection: Connection,
-    output: Annotated[
-        Path | None,
-        typer.Option(
-            "--output",
-            "-o",
-            metavar="FILE",
-            help="Write to this file; - is stdout. Without this option, SESSION.html here, or the "
-            "name of FILE with .html.",
-            show_default=False,
-        ),
-    ] = None,
+    output: Output = None,
     timeout: Timeout = 30.0,
 ) -> None:
     """Write a session as one HTML page: its tokens, compactions, context and turns.

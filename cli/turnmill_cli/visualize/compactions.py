@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from turnmill.contract.context import Elision, Receipt, SummaryEvent
+from turnmill.contract.policy import OFFLINE
 from turnmill.contract.render import event_text, receipt_text
 from turnmill.contract.trajectory import CommittedContext, Trajectory
 from turnmill_cli.output import count
@@ -187,8 +188,8 @@ def _cost(commit: CommittedContext) -> str:
     record = commit.record
     if not record.model:
         return "no model was asked"
-    if record.model == "extractive":
-        return f"written by extractive, offline, without a model{_failed(commit)}"
+    if record.model == OFFLINE:
+        return f"written by {OFFLINE}, offline, without a model{_failed(commit)}"
     billed = f"{record.prompt_tokens:,} + {record.completion_tokens:,} tokens"
     dollars = "price unknown" if record.cost_usd is None else f"${record.cost_usd:.4f}"
     return f"written by {short_label(record.model)}, {billed}, {dollars}{_failed(commit)}"

@@ -1,24 +1,22 @@
-"""The asynchronous client: push turns, read contexts. The synchronous one plus ``await``."""
+"""The asynchronous client: push turns, read contexts."""
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Collection, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from types import TracebackType
 from typing import Any, Self, overload
 
-import redis
-import redis.asyncio
-from redis.asyncio.retry import Retry
-
+from turnmill._async.connection import AsyncConnection
+from turnmill._async.io import Redis, in_thread
 from turnmill._async.session import AsyncContextManager
-from turnmill.commands import DEFAULT_NAME, Call, Command, Commands, PushCall, translate
+from turnmill.commands import DEFAULT_NAME, Command, Commands, PushCall
 from turnmill.contract import jobs
 from turnmill.contract.context import Context, Pushed
 from turnmill.contract.errors import SystemPromptTooLarge, TurnmillError, UnknownSession
 from turnmill.contract.images.references import inline_images
+from turnmill.contract.images.stored import DEFAULT_MAX_IMAGE_BYTES
 from turnmill.contract.info import ContextInfo
 from turnmill.contract.names import Namespace, SessionId
 from turnmill.contract.policy import Policy
@@ -33,10 +31,10 @@ from turnmill.contract.results import (
 from turnmill.contract.trajectory import Trajectory
 from turnmill.contract.turns import DEFAULT_MAX_TURN_BYTES, TurnLike
 from turnmill.exact_tokens import exact_tokens
-from turnmill.images import DEFAULT_CACHE_BYTES, DEFAULT_MAX_IMAGE_BYTES, ImageCache
-from turnmill.requests import Ask, ask, look_s
-from turnmill.transport import ATTEMPTS, MAX_CONNECTIONS, backoff, connection_options, waker_for
-from turnmill.wake import HintCounts, Waker
+from turnmill.image_cache import DEFAULT_CACHE_BYTES, ImageCache
+from turnmill.requests import Ask, ask
+from turnmill.transport import new_id
+from turnmill.wake import HintCounts, Waker, waker_for
 
 __all__ = ["AsyncContextClient"]
 
@@ -61,7 +59,7 @@ class AsyncContextClient:
 
     def __init__(
         self,
-        redis: str | redis.asyncio.Redis = "redis://localhost:6379/0",
+        redis: str | Redis = "redis://localhost:6379/0",
         *,
         namespace: str = "default",
         broker: str | Waker | None = None,
@@ -74,8 +72,7 @@ class AsyncContextClient:
         self._images = ImageCache(image_cache_bytes)
         self._waker = waker_for(redis, broker)
         self._registered = False
-        self._owned = isinstance(redis, str)
-        self._redis: Any = _connect(redis, timeout_s) if isinstance(redis, str) else redis
+        self._redis = AsyncConnection(redis, timeout_s)
 
     @property
     def namespace(self) -> str:
@@ -111,15 +108,15 @@ class AsyncContextClient:
             await self._follow_default(session)
 
     async def _open_by_name(self, session: str, name: str, system_prompt: str | None) -> None:
-        body, opened = await self._plain(self._commands.policy_named(name)), b""
+        body, opened = await self._redis.plain(self._commands.policy_named(name)), b""
         while body != opened:  # set_policy may come between: the session must not keep the old one
             opened = body
             await self._open(session, self._commands.named_policy(name, body), system_prompt, name)
-            body = await self._plain(self._commands.policy_named(name))
+            body = await self._redis.plain(self._commands.policy_named(name))
 
     async def _follow_default(self, session: str) -> None:
         """Have a session without a policy follow the namespace's default, if it has one."""
-        body, (policy, _) = await self._pipeline(
+        body, (policy, _) = await self._redis.pipeline(
             [self._commands.policy_named(DEFAULT_NAME), self._commands.policy_followed(session)]
         )
         if body is not None and policy is None:
@@ -130,11 +127,11 @@ class AsyncContextClient:
     ) -> None:
         call = self._commands.open(session, policy, system_prompt, name)
         await self._register()
-        reply = await self._run(call)
+        reply = await self._redis.run(call)
         if self._commands.is_refused(reply) and system_prompt:
             # An upper bound puts it in doubt: count it, if a vocabulary is installed here.
-            tokens = await asyncio.to_thread(exact_tokens, system_prompt, policy)
-            reply = await self._run(self._commands.open_finally(call, tokens))
+            tokens = await in_thread(exact_tokens, system_prompt, policy)
+            reply = await self._redis.run(self._commands.open_finally(call, tokens))
         if self._commands.opened(reply):
             self._waker.wake(self._commands.namespace, SessionId(session))
 
@@ -146,7 +143,7 @@ class AsyncContextClient:
         Raises:
             InvalidTurn, TurnTooLarge, InvalidName: nothing was stored.
         """
-        push = self._commands.push(session, turn, turn_id)
+        push = self._commands.push(session, turn, turn_id, new_id=new_id)
         if not self._registered:
             await self._register()
         done = self._settle(push, await self._send(push))
@@ -160,19 +157,19 @@ class AsyncContextClient:
         All are checked before any is sent. When Redis fails midway some may be stored; give the
         turns ids and push again.
         """
-        calls = self._commands.push_many(turns)
+        calls = self._commands.push_many(turns, new_id=new_id)
         await self._register()
         done: list[Pushed] = []
         for chunk in self._commands.chunks(calls):
             replies = await self._push_chunk(chunk)
-            failed = [reply for reply in replies if isinstance(reply, redis.RedisError)]
+            failed = [reply for reply in replies if isinstance(reply, TurnmillError)]
             done += [
                 self._settle(push, reply)
                 for push, reply in zip(chunk, replies, strict=True)
-                if not isinstance(reply, redis.RedisError)
+                if not isinstance(reply, TurnmillError)
             ]
             if failed:
-                raise translate(failed[0])
+                raise failed[0]
         for pushed in done:
             if pushed.seq == 1 and not pushed.duplicate:
                 await self._welcome(pushed.session)
@@ -195,13 +192,13 @@ class AsyncContextClient:
     async def _look(self, session: str) -> tuple[Context, dict[str, str | None]]:
         """The context with references for its images, and their data URLs by reference."""
         commands = self._commands.read(session)
-        reply = await self._pipeline(commands)
+        reply = await self._redis.pipeline(commands)
         while self._commands.is_torn(reply):
-            reply = await self._pipeline(commands)
+            reply = await self._redis.pipeline(commands)
         context = self._commands.context(session, reply)
         urls, unseen = self._images.seen(self._commands.images(reply, context))
         if unseen:
-            found = await self._pipeline(self._commands.fetch(session, unseen))
+            found = await self._redis.pipeline(self._commands.fetch(session, unseen))
             urls |= self._images.fetched(unseen, found)
         return context, urls
 
@@ -211,14 +208,16 @@ class AsyncContextClient:
         Raises:
             UnknownSession: never opened nor pushed to, forgotten, or expired.
         """
-        return self._commands.context_info(session, await self._run(self._commands.info(session)))
+        return self._commands.context_info(
+            session, await self._redis.run(self._commands.info(session))
+        )
 
     async def forget(self, session: str) -> Forgotten:
         """Remove the session from Redis at once, and from the archive as soon as a worker can.
 
         The result is true when there was such a session, and says how many keys are left.
         """
-        done = self._commands.forgotten(await self._run(self._commands.forget(session)))
+        done = self._commands.forgotten(await self._redis.run(self._commands.forget(session)))
         self._waker.wake(self._commands.namespace, SessionId(session), task=jobs.FORGET)
         return done
 
@@ -230,7 +229,7 @@ class AsyncContextClient:
         Raises:
             UnknownSession: never opened nor pushed to, forgotten, or expired.
         """
-        return self._commands.cleared(session, await self._run(self._commands.clear(session)))
+        return self._commands.cleared(session, await self._redis.run(self._commands.clear(session)))
 
     async def parked(self) -> list[ParkedSession]:
         """Sessions whose compactions keep failing, the longest parked first.
@@ -238,8 +237,10 @@ class AsyncContextClient:
         They can be read and pushed to as before; nothing compacts them until they are retried, or
         their policy or system prompt changes.
         """
-        names = self._commands.parked_names(await self._pipeline(self._commands.list_parked()))
-        replies = await self._pipeline(self._commands.look_at_parked(names)) if names else []
+        names = self._commands.parked_names(
+            await self._redis.pipeline(self._commands.list_parked())
+        )
+        replies = await self._redis.pipeline(self._commands.look_at_parked(names)) if names else []
         return self._commands.parked(names, replies)
 
     async def retry(self, session: str) -> bool:
@@ -248,7 +249,9 @@ class AsyncContextClient:
         Raises:
             UnknownSession: never opened nor pushed to, forgotten, or expired.
         """
-        was_parked = self._commands.retried(session, await self._run(self._commands.retry(session)))
+        was_parked = self._commands.retried(
+            session, await self._redis.run(self._commands.retry(session))
+        )
         if was_parked:
             self._waker.wake(self._commands.namespace, SessionId(session), task=jobs.COMPACT)
         return was_parked
@@ -261,7 +264,7 @@ class AsyncContextClient:
         Raises:
             UnknownSession: never opened nor pushed to, forgotten, or expired.
         """
-        reply = await self._run(self._commands.checkpoint(session, message, name))
+        reply = await self._redis.run(self._commands.checkpoint(session, message, name))
         return self._commands.checkpointed(session, reply)
 
     async def checkpoints(self, session: str) -> list[Checkpoint]:
@@ -270,7 +273,7 @@ class AsyncContextClient:
         Raises:
             UnknownSession: never opened nor pushed to, forgotten, or expired.
         """
-        reply = await self._pipeline(self._commands.list_checkpoints(session))
+        reply = await self._redis.pipeline(self._commands.list_checkpoints(session))
         return self._commands.checkpoints(session, reply)
 
     async def rollback(
@@ -330,8 +333,8 @@ class AsyncContextClient:
         """
         found = Trajectory.model_validate(await self._ask(jobs.EXPORT, session, {}, timeout_s))
         with suppress(UnknownSession):  # expired: the archive has it all the same
-            context = tuple((await self.read(session)).messages)
-            return found.model_copy(update={"context": context})
+            now = await self.read(session)
+            return found.model_copy(update={"context": tuple(now.messages)})
         return found
 
     async def ground(self, query: str, k: int = 5, *, timeout_s: float = 5.0) -> GroundedContext:
@@ -363,9 +366,11 @@ class AsyncContextClient:
             SystemPromptTooLarge: some sessions keep the old policy, for their prompts leave no
                 room under this one; all others have it.
         """
-        await self._plain(self._commands.put_policy(name, policy))
+        await self._redis.plain(self._commands.put_policy(name, policy))
         sessions = await self.sessions()
-        followed = await self._pipeline([self._commands.policy_followed(each) for each in sessions])
+        followed = await self._redis.pipeline(
+            [self._commands.policy_followed(each) for each in sessions]
+        )
         ours = [s for s, (_, of) in zip(sessions, followed, strict=True) if of == name.encode()]
         refused = 0
         for session in ours:
@@ -382,7 +387,7 @@ class AsyncContextClient:
 
     async def policies(self) -> dict[str, Policy]:
         """The namespace's policies by name."""
-        return self._commands.policies(await self._plain(self._commands.list_policies()))
+        return self._commands.policies(await self._redis.plain(self._commands.list_policies()))
 
     async def manager(
         self,
@@ -400,13 +405,12 @@ class AsyncContextClient:
         commands: list[Command] = [
             ("ZRANGE", key, 0, -1, "WITHSCORES") for key in self._commands.index_keys()
         ]
-        return self._commands.sessions(await self._pipeline(commands))
+        return self._commands.sessions(await self._redis.pipeline(commands))
 
     async def close(self) -> None:
         """Publish waiting hints, briefly, and close the connections made here."""
         self._waker.close()
-        if self._owned:
-            await self._redis.aclose()
+        await self._redis.close()
 
     async def __aenter__(self) -> Self:
         return self
@@ -425,47 +429,32 @@ class AsyncContextClient:
 
     async def _put(self, asked: Ask) -> None:
         """Lay a question down, and hint the job that answers it."""
-        await self._plain(asked.put)
+        await self._redis.plain(asked.put)
         self._waker.wake(asked.namespace, asked.session, task=asked.task, ask=asked.id)
 
     async def _ask(self, task: str, session: str, body: object, timeout_s: float) -> Any:
         """What a worker answers."""
-        wait = look_s(self._redis)
-        asked = ask(task, self._namespace, session, body, timeout_s=timeout_s, look_s=wait)
+        wait_s = self._redis.look_s
+        asked = ask(task, self._namespace, session, body, timeout_s=timeout_s, look_s=wait_s)
         await self._put(asked)
         while not asked.is_over():
-            reply = await self._plain(asked.look)
+            reply = await self._redis.plain(asked.look)
             if reply is not None:
                 return asked.answer(reply)
-        raise asked.not_answered(withdrawn=bool(await self._plain(asked.withdraw)))
-
-    async def _plain(self, command: Command) -> Any:
-        try:
-            return await self._redis.execute_command(*command)
-        except redis.RedisError as error:
-            raise translate(error) from error
-
-    async def _run(self, call: Call) -> Any:
-        try:
-            try:
-                return await self._redis.execute_command("EVALSHA", call.script.sha, *call.words)
-            except redis.exceptions.NoScriptError:
-                return await self._redis.execute_command("EVAL", call.script.source, *call.words)
-        except redis.RedisError as error:
-            raise translate(error) from error
+        raise asked.not_answered(withdrawn=bool(await self._redis.plain(asked.withdraw)))
 
     async def _send(self, push: PushCall) -> Any:
         """The push's reply; its images go first where Redis is not known to have them."""
         unsent = self._images.unsent(push.images)
-        reply = await self._send_after(push, unsent) if unsent else await self._run(push.call)
+        reply = await self._send_after(push, unsent) if unsent else await self._redis.run(push.call)
         if self._commands.lacks_images(reply):
             reply = await self._send_after(push, ())
         return reply
 
     async def _send_after(self, push: PushCall, keys: Collection[str]) -> Any:
         [reply] = await self._push_chunk([push], keys)
-        if isinstance(reply, redis.RedisError):
-            raise translate(reply)
+        if isinstance(reply, TurnmillError):
+            raise reply
         return reply
 
     async def _push_chunk(
@@ -478,20 +467,8 @@ class AsyncContextClient:
         keys = keys or {image.key for push in pushes for image in push.images}
         puts = self._commands.puts(pushes, keys)
         commands = [*puts, *self._commands.calls(pushes)]
-        replies = await self._pipeline(commands, raise_on_error=False)
+        replies = await self._redis.pipeline(commands, raise_on_error=False)
         return self._commands.settled(replies, puts=len(puts))
-
-    async def _pipeline(
-        self, commands: Sequence[Command], *, raise_on_error: bool = True
-    ) -> list[Any]:
-        try:
-            async with self._redis.pipeline(transaction=False) as pipe:
-                for command in commands:
-                    pipe.execute_command(*command)
-                replies: list[Any] = await pipe.execute(raise_on_error=raise_on_error)
-                return replies
-        except redis.RedisError as error:
-            raise translate(error) from error
 
     def _settle(self, push: PushCall, reply: Sequence[int]) -> Pushed:
         """Hint if the workers want it."""
@@ -503,7 +480,7 @@ class AsyncContextClient:
 
     async def _register(self) -> None:
         """List the namespace, before anything is written: what is not listed, no sweep repairs."""
-        await self._plain(self._commands.registration())
+        await self._redis.plain(self._commands.registration())
         self._registered = True
 
     async def _welcome(self, session: SessionId) -> None:
@@ -511,17 +488,3 @@ class AsyncContextClient:
         with suppress(TurnmillError):
             await self._register()
             await self._follow_default(session)
-
-
-def _connect(url: str, timeout_s: float) -> redis.asyncio.Redis:
-    # Blocking: with more callers than connections, callers wait; a plain pool would raise.
-    pool = redis.asyncio.BlockingConnectionPool.from_url(
-        url,
-        max_connections=MAX_CONNECTIONS,
-        timeout=timeout_s,
-        retry=Retry(backoff(timeout_s), ATTEMPTS - 1),
-        **connection_options(timeout_s),
-    )
-    client = redis.asyncio.Redis.from_pool(pool)
-    del client.response_callbacks["XRANGE"]  # a dict per entry, unused
-    return client

@@ -1,11 +1,19 @@
-"""The handle of one session over an asynchronous client; see ``turnmill._sync.session``."""
+"""The handle of one session: the vocabulary of a context manager, over a client.
+
+A thin layer: every method is one or two calls of the client, with the session's name filled in.
+"""
 
 from __future__ import annotations
 
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, overload
 
-from turnmill._sync.session import GROUND_WITHIN_S, describe, turn_result, with_memories
+from turnmill.commands.session_handle import (
+    GROUND_WITHIN_S,
+    describe,
+    turn_result,
+    with_memories,
+)
 from turnmill.contract.context import Context, JsonMessage, Pushed
 from turnmill.contract.errors import InvalidInput, Transient, UnknownSession
 from turnmill.contract.info import ContextInfo
@@ -128,7 +136,8 @@ class AsyncContextManager:
 
     async def context_injection(self) -> str:
         """The summaries of past iterations as one text for a system prompt; ``""`` without any."""
-        return context_injection((await self.read()).events)
+        context = await self.read()
+        return context_injection(context.events)
 
     async def set_system_prompt(self, text: str) -> None:
         """Set or change the system prompt; whether the rest still fits is decided at once.
@@ -162,7 +171,8 @@ class AsyncContextManager:
 
     async def estimated_tokens(self) -> int:
         """Tokens of the context: exact once workers have counted it, else ⌈characters / 3.5⌉."""
-        return (await self.info()).estimated_tokens
+        found = await self.info()
+        return found.estimated_tokens
 
     async def needs_summarization(self) -> bool:
         """Whether the context is estimated to be over its soft limit."""
@@ -171,8 +181,8 @@ class AsyncContextManager:
 
     async def quality_score(self) -> float:
         """The score of the last compaction, 0..1; 1 before the first."""
-        quality = (await self.info()).quality
-        return 1.0 if quality is None else quality
+        found = await self.info()
+        return 1.0 if found.quality is None else found.quality
 
     # what is remembered
 

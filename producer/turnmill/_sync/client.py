@@ -1,3 +1,4 @@
+# Generated from _async/client.py: change that, then run `make sync`.
 """The synchronous client: push turns, read contexts."""
 
 from __future__ import annotations
@@ -8,15 +9,15 @@ from dataclasses import replace
 from types import TracebackType
 from typing import Any, Self, overload
 
-import redis
-from redis.retry import Retry
-
+from turnmill._sync.connection import Connection
+from turnmill._sync.io import Redis, in_thread
 from turnmill._sync.session import ContextManager
-from turnmill.commands import DEFAULT_NAME, Call, Command, Commands, PushCall, translate
+from turnmill.commands import DEFAULT_NAME, Command, Commands, PushCall
 from turnmill.contract import jobs
 from turnmill.contract.context import Context, Pushed
 from turnmill.contract.errors import SystemPromptTooLarge, TurnmillError, UnknownSession
 from turnmill.contract.images.references import inline_images
+from turnmill.contract.images.stored import DEFAULT_MAX_IMAGE_BYTES
 from turnmill.contract.info import ContextInfo
 from turnmill.contract.names import Namespace, SessionId
 from turnmill.contract.policy import Policy
@@ -31,17 +32,10 @@ from turnmill.contract.results import (
 from turnmill.contract.trajectory import Trajectory
 from turnmill.contract.turns import DEFAULT_MAX_TURN_BYTES, TurnLike
 from turnmill.exact_tokens import exact_tokens
-from turnmill.images import DEFAULT_CACHE_BYTES, DEFAULT_MAX_IMAGE_BYTES, ImageCache
-from turnmill.requests import Ask, ask, look_s
-from turnmill.transport import (
-    ATTEMPTS,
-    MAX_CONNECTIONS,
-    backoff,
-    connection_options,
-    run_script,
-    waker_for,
-)
-from turnmill.wake import HintCounts, Waker
+from turnmill.image_cache import DEFAULT_CACHE_BYTES, ImageCache
+from turnmill.requests import Ask, ask
+from turnmill.transport import new_id
+from turnmill.wake import HintCounts, Waker, waker_for
 
 __all__ = ["ContextClient"]
 
@@ -50,7 +44,7 @@ class ContextClient:
     """Pushes turns and reads contexts; safe to share between threads.
 
     Args:
-        redis: URL of the state store, or a redis-py client (Sentinel, Cluster) that does not
+        redis: URL of the state store, or a redis client (Sentinel, Cluster) that does not
             decode responses.
         namespace: separates tenants; sessions of two namespaces never meet.
         broker: URL of the Celery broker the workers listen to, or a ``Waker``. By default the
@@ -66,7 +60,7 @@ class ContextClient:
 
     def __init__(
         self,
-        redis: str | redis.Redis = "redis://localhost:6379/0",
+        redis: str | Redis = "redis://localhost:6379/0",
         *,
         namespace: str = "default",
         broker: str | Waker | None = None,
@@ -79,8 +73,7 @@ class ContextClient:
         self._images = ImageCache(image_cache_bytes)
         self._waker = waker_for(redis, broker)
         self._registered = False
-        self._owned = isinstance(redis, str)
-        self._redis: Any = _connect(redis, timeout_s) if isinstance(redis, str) else redis
+        self._redis = Connection(redis, timeout_s)
 
     @property
     def namespace(self) -> str:
@@ -116,15 +109,15 @@ class ContextClient:
             self._follow_default(session)
 
     def _open_by_name(self, session: str, name: str, system_prompt: str | None) -> None:
-        body, opened = self._plain(self._commands.policy_named(name)), b""
+        body, opened = self._redis.plain(self._commands.policy_named(name)), b""
         while body != opened:  # set_policy may come between: the session must not keep the old one
             opened = body
             self._open(session, self._commands.named_policy(name, body), system_prompt, name)
-            body = self._plain(self._commands.policy_named(name))
+            body = self._redis.plain(self._commands.policy_named(name))
 
     def _follow_default(self, session: str) -> None:
         """Have a session without a policy follow the namespace's default, if it has one."""
-        body, (policy, _) = self._pipeline(
+        body, (policy, _) = self._redis.pipeline(
             [self._commands.policy_named(DEFAULT_NAME), self._commands.policy_followed(session)]
         )
         if body is not None and policy is None:
@@ -135,11 +128,11 @@ class ContextClient:
     ) -> None:
         call = self._commands.open(session, policy, system_prompt, name)
         self._register()
-        reply = self._run(call)
+        reply = self._redis.run(call)
         if self._commands.is_refused(reply) and system_prompt:
             # An upper bound puts it in doubt: count it, if a vocabulary is installed here.
-            tokens = exact_tokens(system_prompt, policy)
-            reply = self._run(self._commands.open_finally(call, tokens))
+            tokens = in_thread(exact_tokens, system_prompt, policy)
+            reply = self._redis.run(self._commands.open_finally(call, tokens))
         if self._commands.opened(reply):
             self._waker.wake(self._commands.namespace, SessionId(session))
 
@@ -151,7 +144,7 @@ class ContextClient:
         Raises:
             InvalidTurn, TurnTooLarge, InvalidName: nothing was stored.
         """
-        push = self._commands.push(session, turn, turn_id)
+        push = self._commands.push(session, turn, turn_id, new_id=new_id)
         if not self._registered:
             self._register()
         done = self._settle(push, self._send(push))
@@ -165,19 +158,19 @@ class ContextClient:
         All are checked before any is sent. When Redis fails midway some may be stored; give the
         turns ids and push again.
         """
-        calls = self._commands.push_many(turns)
+        calls = self._commands.push_many(turns, new_id=new_id)
         self._register()
         done: list[Pushed] = []
         for chunk in self._commands.chunks(calls):
             replies = self._push_chunk(chunk)
-            failed = [reply for reply in replies if isinstance(reply, redis.RedisError)]
+            failed = [reply for reply in replies if isinstance(reply, TurnmillError)]
             done += [
                 self._settle(push, reply)
                 for push, reply in zip(chunk, replies, strict=True)
-                if not isinstance(reply, redis.RedisError)
+                if not isinstance(reply, TurnmillError)
             ]
             if failed:
-                raise translate(failed[0])
+                raise failed[0]
         for pushed in done:
             if pushed.seq == 1 and not pushed.duplicate:
                 self._welcome(pushed.session)
@@ -200,13 +193,13 @@ class ContextClient:
     def _look(self, session: str) -> tuple[Context, dict[str, str | None]]:
         """The context with references for its images, and their data URLs by reference."""
         commands = self._commands.read(session)
-        reply = self._pipeline(commands)
+        reply = self._redis.pipeline(commands)
         while self._commands.is_torn(reply):
-            reply = self._pipeline(commands)
+            reply = self._redis.pipeline(commands)
         context = self._commands.context(session, reply)
         urls, unseen = self._images.seen(self._commands.images(reply, context))
         if unseen:
-            found = self._pipeline(self._commands.fetch(session, unseen))
+            found = self._redis.pipeline(self._commands.fetch(session, unseen))
             urls |= self._images.fetched(unseen, found)
         return context, urls
 
@@ -216,14 +209,14 @@ class ContextClient:
         Raises:
             UnknownSession: never opened nor pushed to, forgotten, or expired.
         """
-        return self._commands.context_info(session, self._run(self._commands.info(session)))
+        return self._commands.context_info(session, self._redis.run(self._commands.info(session)))
 
     def forget(self, session: str) -> Forgotten:
         """Remove the session from Redis at once, and from the archive as soon as a worker can.
 
         The result is true when there was such a session, and says how many keys are left.
         """
-        done = self._commands.forgotten(self._run(self._commands.forget(session)))
+        done = self._commands.forgotten(self._redis.run(self._commands.forget(session)))
         self._waker.wake(self._commands.namespace, SessionId(session), task=jobs.FORGET)
         return done
 
@@ -235,7 +228,7 @@ class ContextClient:
         Raises:
             UnknownSession: never opened nor pushed to, forgotten, or expired.
         """
-        return self._commands.cleared(session, self._run(self._commands.clear(session)))
+        return self._commands.cleared(session, self._redis.run(self._commands.clear(session)))
 
     def parked(self) -> list[ParkedSession]:
         """Sessions whose compactions keep failing, the longest parked first.
@@ -243,8 +236,8 @@ class ContextClient:
         They can be read and pushed to as before; nothing compacts them until they are retried, or
         their policy or system prompt changes.
         """
-        names = self._commands.parked_names(self._pipeline(self._commands.list_parked()))
-        replies = self._pipeline(self._commands.look_at_parked(names)) if names else []
+        names = self._commands.parked_names(self._redis.pipeline(self._commands.list_parked()))
+        replies = self._redis.pipeline(self._commands.look_at_parked(names)) if names else []
         return self._commands.parked(names, replies)
 
     def retry(self, session: str) -> bool:
@@ -253,7 +246,7 @@ class ContextClient:
         Raises:
             UnknownSession: never opened nor pushed to, forgotten, or expired.
         """
-        was_parked = self._commands.retried(session, self._run(self._commands.retry(session)))
+        was_parked = self._commands.retried(session, self._redis.run(self._commands.retry(session)))
         if was_parked:
             self._waker.wake(self._commands.namespace, SessionId(session), task=jobs.COMPACT)
         return was_parked
@@ -266,7 +259,7 @@ class ContextClient:
         Raises:
             UnknownSession: never opened nor pushed to, forgotten, or expired.
         """
-        reply = self._run(self._commands.checkpoint(session, message, name))
+        reply = self._redis.run(self._commands.checkpoint(session, message, name))
         return self._commands.checkpointed(session, reply)
 
     def checkpoints(self, session: str) -> list[Checkpoint]:
@@ -275,7 +268,7 @@ class ContextClient:
         Raises:
             UnknownSession: never opened nor pushed to, forgotten, or expired.
         """
-        reply = self._pipeline(self._commands.list_checkpoints(session))
+        reply = self._redis.pipeline(self._commands.list_checkpoints(session))
         return self._commands.checkpoints(session, reply)
 
     def rollback(
@@ -333,8 +326,8 @@ class ContextClient:
         """
         found = Trajectory.model_validate(self._ask(jobs.EXPORT, session, {}, timeout_s))
         with suppress(UnknownSession):  # expired: the archive has it all the same
-            context = tuple(self.read(session).messages)
-            return found.model_copy(update={"context": context})
+            now = self.read(session)
+            return found.model_copy(update={"context": tuple(now.messages)})
         return found
 
     def ground(self, query: str, k: int = 5, *, timeout_s: float = 5.0) -> GroundedContext:
@@ -366,9 +359,9 @@ class ContextClient:
             SystemPromptTooLarge: some sessions keep the old policy, for their prompts leave no
                 room under this one; all others have it.
         """
-        self._plain(self._commands.put_policy(name, policy))
+        self._redis.plain(self._commands.put_policy(name, policy))
         sessions = self.sessions()
-        followed = self._pipeline([self._commands.policy_followed(each) for each in sessions])
+        followed = self._redis.pipeline([self._commands.policy_followed(each) for each in sessions])
         ours = [s for s, (_, of) in zip(sessions, followed, strict=True) if of == name.encode()]
         refused = 0
         for session in ours:
@@ -385,7 +378,7 @@ class ContextClient:
 
     def policies(self) -> dict[str, Policy]:
         """The namespace's policies by name."""
-        return self._commands.policies(self._plain(self._commands.list_policies()))
+        return self._commands.policies(self._redis.plain(self._commands.list_policies()))
 
     def manager(
         self,
@@ -403,13 +396,12 @@ class ContextClient:
         commands: list[Command] = [
             ("ZRANGE", key, 0, -1, "WITHSCORES") for key in self._commands.index_keys()
         ]
-        return self._commands.sessions(self._pipeline(commands))
+        return self._commands.sessions(self._redis.pipeline(commands))
 
     def close(self) -> None:
         """Publish waiting hints, briefly, and close the connections made here."""
         self._waker.close()
-        if self._owned:
-            self._redis.close()
+        self._redis.close()
 
     def __enter__(self) -> Self:
         return self
@@ -428,41 +420,32 @@ class ContextClient:
 
     def _put(self, asked: Ask) -> None:
         """Lay a question down, and hint the job that answers it."""
-        self._plain(asked.put)
+        self._redis.plain(asked.put)
         self._waker.wake(asked.namespace, asked.session, task=asked.task, ask=asked.id)
 
     def _ask(self, task: str, session: str, body: object, timeout_s: float) -> Any:
         """What a worker answers."""
-        wait = look_s(self._redis)
-        asked = ask(task, self._namespace, session, body, timeout_s=timeout_s, look_s=wait)
+        wait_s = self._redis.look_s
+        asked = ask(task, self._namespace, session, body, timeout_s=timeout_s, look_s=wait_s)
         self._put(asked)
         while not asked.is_over():
-            reply = self._plain(asked.look)
+            reply = self._redis.plain(asked.look)
             if reply is not None:
                 return asked.answer(reply)
-        raise asked.not_answered(withdrawn=bool(self._plain(asked.withdraw)))
-
-    def _plain(self, command: Command) -> Any:
-        try:
-            return self._redis.execute_command(*command)
-        except redis.RedisError as error:
-            raise translate(error) from error
-
-    def _run(self, call: Call) -> Any:
-        return run_script(self._redis, call.script, call.words)
+        raise asked.not_answered(withdrawn=bool(self._redis.plain(asked.withdraw)))
 
     def _send(self, push: PushCall) -> Any:
         """The push's reply; its images go first where Redis is not known to have them."""
         unsent = self._images.unsent(push.images)
-        reply = self._send_after(push, unsent) if unsent else self._run(push.call)
+        reply = self._send_after(push, unsent) if unsent else self._redis.run(push.call)
         if self._commands.lacks_images(reply):
             reply = self._send_after(push, ())
         return reply
 
     def _send_after(self, push: PushCall, keys: Collection[str]) -> Any:
         [reply] = self._push_chunk([push], keys)
-        if isinstance(reply, redis.RedisError):
-            raise translate(reply)
+        if isinstance(reply, TurnmillError):
+            raise reply
         return reply
 
     def _push_chunk(self, pushes: Sequence[PushCall], keys: Collection[str] = ()) -> list[Any]:
@@ -473,18 +456,8 @@ class ContextClient:
         keys = keys or {image.key for push in pushes for image in push.images}
         puts = self._commands.puts(pushes, keys)
         commands = [*puts, *self._commands.calls(pushes)]
-        replies = self._pipeline(commands, raise_on_error=False)
+        replies = self._redis.pipeline(commands, raise_on_error=False)
         return self._commands.settled(replies, puts=len(puts))
-
-    def _pipeline(self, commands: Sequence[Command], *, raise_on_error: bool = True) -> list[Any]:
-        try:
-            with self._redis.pipeline(transaction=False) as pipe:
-                for command in commands:
-                    pipe.execute_command(*command)
-                replies: list[Any] = pipe.execute(raise_on_error=raise_on_error)
-                return replies
-        except redis.RedisError as error:
-            raise translate(error) from error
 
     def _settle(self, push: PushCall, reply: Sequence[int]) -> Pushed:
         """Hint if the workers want it."""
@@ -496,7 +469,7 @@ class ContextClient:
 
     def _register(self) -> None:
         """List the namespace, before anything is written: what is not listed, no sweep repairs."""
-        self._plain(self._commands.registration())
+        self._redis.plain(self._commands.registration())
         self._registered = True
 
     def _welcome(self, session: SessionId) -> None:
@@ -504,17 +477,3 @@ class ContextClient:
         with suppress(TurnmillError):
             self._register()
             self._follow_default(session)
-
-
-def _connect(url: str, timeout_s: float) -> redis.Redis:
-    # Blocking: with more callers than connections, callers wait; a plain pool would raise.
-    pool = redis.BlockingConnectionPool.from_url(
-        url,
-        max_connections=MAX_CONNECTIONS,
-        timeout=timeout_s,
-        retry=Retry(backoff(timeout_s), ATTEMPTS - 1),
-        **connection_options(timeout_s),
-    )
-    client = redis.Redis.from_pool(pool)
-    del client.response_callbacks["XRANGE"]  # type: ignore[no-untyped-call]  # a dict per entry, unused
-    return client

@@ -1,3 +1,4 @@
+# Generated from _async/session.py: change that, then run `make sync`.
 """The handle of one session: the vocabulary of a context manager, over a client.
 
 A thin layer: every method is one or two calls of the client, with the session's name filled in.
@@ -8,11 +9,15 @@ from __future__ import annotations
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, overload
 
-from turnmill.context_view import bound
+from turnmill.commands.session_handle import (
+    GROUND_WITHIN_S,
+    describe,
+    turn_result,
+    with_memories,
+)
 from turnmill.contract.context import Context, JsonMessage, Pushed
 from turnmill.contract.errors import InvalidInput, Transient, UnknownSession
 from turnmill.contract.info import ContextInfo
-from turnmill.contract.memories_message import memories_message
 from turnmill.contract.policy import Policy
 from turnmill.contract.render import context_injection
 from turnmill.contract.results import (
@@ -31,10 +36,7 @@ from turnmill.turn_builders import Image, interaction, step
 if TYPE_CHECKING:
     from turnmill._sync.client import ContextClient
 
-__all__ = ["ContextManager", "describe", "turn_result", "with_memories"]
-
-GROUND_WITHIN_S = 1.0
-"""How long ``process_turn`` waits for memories; without them it goes on."""
+__all__ = ["ContextManager"]
 
 
 class ContextManager:
@@ -133,7 +135,8 @@ class ContextManager:
 
     def context_injection(self) -> str:
         """The summaries of past iterations as one text for a system prompt; ``""`` without any."""
-        return context_injection(self.read().events)
+        context = self.read()
+        return context_injection(context.events)
 
     def set_system_prompt(self, text: str) -> None:
         """Set or change the system prompt; whether the rest still fits is decided at once.
@@ -167,7 +170,8 @@ class ContextManager:
 
     def estimated_tokens(self) -> int:
         """Tokens of the context: exact once workers have counted it, else ⌈characters / 3.5⌉."""
-        return self.info().estimated_tokens
+        found = self.info()
+        return found.estimated_tokens
 
     def needs_summarization(self) -> bool:
         """Whether the context is estimated to be over its soft limit."""
@@ -176,8 +180,8 @@ class ContextManager:
 
     def quality_score(self) -> float:
         """The score of the last compaction, 0..1; 1 before the first."""
-        quality = self.info().quality
-        return 1.0 if quality is None else quality
+        found = self.info()
+        return 1.0 if found.quality is None else found.quality
 
     # what is remembered
 
@@ -226,42 +230,9 @@ class ContextManager:
         return self._client.rollback(self._session, to, timeout_s=timeout_s)
 
     def clear(self) -> int:
-        """Set the conversation aside and keep the system prompt, as ``ContextClient.clear``."""
+        """Set the conversation aside and keep the system prompt, as ``clear`` of the client."""
         return self._client.clear(self._session)
 
     def forget(self) -> Forgotten:
         """Remove the session everywhere, as ``ContextClient.forget``."""
         return self._client.forget(self._session)
-
-
-def with_memories(
-    user_input: str, grounded: GroundedContext, budget_tokens: int
-) -> tuple[list[JsonMessage], tuple[str, ...]]:
-    """The input's messages, memories before it where the policy gives them room; and their ids."""
-    found = memories_message(grounded.memories, budget_tokens, bound) if budget_tokens else None
-    messages = [] if found is None else [found]
-    used = tuple(memory.id for memory in grounded.memories)
-    return [*messages, {"role": "user", "content": user_input}], used
-
-
-def turn_result(pushed: Pushed, used: tuple[str, ...], info: ContextInfo) -> TurnResult:
-    """What ``process_turn`` returns."""
-    return TurnResult(
-        seq=pushed.seq,
-        grounding_used=used,
-        summarization_triggered=info.estimated_tokens > info.limits.soft,
-        checkpoint_created=pushed.checkpoint,
-        quality_score=1.0 if info.quality is None else info.quality,
-        token_count=info.usage.total,
-    )
-
-
-def describe(info: ContextInfo) -> str:
-    """The session in one line."""
-    first, last = info.watermark + 1, info.last_seq
-    return (
-        f"{info.interactions} interactions, {info.usage.total:,} of {info.limits.hard:,} tokens "
-        f"({info.usage.system:,} system prompt, {info.usage.summary:,} summary), "
-        f"{f'turns {first}-{last}' if first <= last else 'no turns'} word for word, "
-        f"{info.compactions} compactions"
-    )

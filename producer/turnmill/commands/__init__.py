@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from turnmill.commands.calls import Call, Command, translate
+from turnmill.commands.calls import Call, Command
 from turnmill.commands.checkpointing import Remembering
 from turnmill.commands.opening import DEFAULT_NAME, Opening
 from turnmill.commands.parking import Parking
@@ -16,7 +16,6 @@ __all__ = [
     "Command",
     "Commands",
     "PushCall",
-    "translate",
 ]
 
 

@@ -5,31 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import NamedTuple, Self
 
-import redis
-
 from turnmill import lua
-from turnmill.contract.errors import (
-    InvalidInput,
-    StoreFull,
-    StoreUnavailable,
-    TurnmillError,
-    UnknownSession,
-)
-from turnmill.contract.keys import (
-    SessionKeys,
-    session_keys,
-)
-from turnmill.contract.names import (
-    Namespace,
-    SessionId,
-    namespace,
-    session_id,
-)
+from turnmill.contract.errors import InvalidInput, UnknownSession
+from turnmill.contract.images.stored import DEFAULT_MAX_IMAGE_BYTES
+from turnmill.contract.keys import SessionKeys, session_keys
+from turnmill.contract.names import Namespace, SessionId, namespace, session_id
 from turnmill.contract.scripts import Script, load_script
 from turnmill.contract.turns import DEFAULT_MAX_TURN_BYTES
-from turnmill.images import DEFAULT_MAX_IMAGE_BYTES
 
-__all__ = ["LUA", "Base", "Call", "Command", "translate"]
+__all__ = ["LUA", "Base", "Call", "Command"]
 
 LUA = lua.__name__
 
@@ -43,18 +27,6 @@ class Call(NamedTuple):
 
 Command = tuple[str | bytes | int, ...]
 """A plain Redis command."""
-
-
-def translate(error: redis.RedisError) -> TurnmillError:
-    """The typed error for what redis-py raised."""
-    # Inside a script Redis 6.2 reports these as plain script errors: only the text tells.
-    if isinstance(error, redis.OutOfMemoryError) or "OOM command not allowed" in str(error):
-        return StoreFull("Redis is at maxmemory and refuses writes: raise maxmemory, or free some")
-    kind = type(error).__name__
-    unready = any(word in str(error) for word in ("READONLY", "MISCONF", "BUSY", "LOADING"))
-    if unready or isinstance(error, redis.ConnectionError | redis.TimeoutError):
-        return StoreUnavailable(f"Redis cannot be reached or answered too late ({kind})")
-    return TurnmillError(f"Redis refused the call ({kind}); `turnmill doctor` may say why")
 
 
 @dataclass(frozen=True, kw_only=True)

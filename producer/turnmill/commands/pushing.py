@@ -2,30 +2,23 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
-
-import redis
 
 from turnmill.commands.calls import LUA, Base, Call, Command
 from turnmill.context_view import DEFAULT_POLICY
-from turnmill.contract.context import (
-    Pushed,
-)
+from turnmill.contract.context import Pushed
 from turnmill.contract.errors import (
     InvalidInput,
     StoreUnavailable,
+    TurnmillError,
     TurnTooLarge,
 )
 from turnmill.contract.estimate import bound_turn
-from turnmill.contract.names import (
-    Seq,
-    SessionId,
-)
+from turnmill.contract.images.stored import StoredImage, take_images
+from turnmill.contract.names import Seq, SessionId
 from turnmill.contract.scripts import load_script
 from turnmill.contract.turns import TurnLike, encode_turn, to_turn
-from turnmill.images import StoredImage, take_images
 
 __all__ = ["CHUNK", "CHUNK_BYTES", "DEDUPE_WINDOW", "PushCall", "Pushing"]
 
@@ -54,8 +47,15 @@ class PushCall(NamedTuple):
 class Pushing(Base):
     """Pushing turns with their images."""
 
-    def push(self, session: str, turn: TurnLike, turn_id: str | None = None) -> PushCall:
-        """Append a turn; a turn without an id gets one, so that a retry cannot double it."""
+    def push(
+        self,
+        session: str,
+        turn: TurnLike,
+        turn_id: str | None = None,
+        *,
+        new_id: Callable[[], str],
+    ) -> PushCall:
+        """Append a turn; one without an id gets a new one, so that a retry cannot double it."""
         name, keys = self._keys(session)
         value, images = take_images(to_turn(turn, turn_id=turn_id), keys.blob)
         size = _bytes_of(images)
@@ -64,7 +64,7 @@ class Pushing(Base):
                 f"turn: {size} bytes of images; at most {self.max_image_bytes} are allowed"
             )
         messages, fields = encode_turn(value, max_bytes=self.max_turn_bytes)
-        chosen = value.turn_id or os.urandom(16).hex()
+        chosen = value.turn_id or new_id()
         script = load_script(LUA, "push")
         words = script.call(
             keys,
@@ -81,13 +81,15 @@ class Pushing(Base):
         )
         return PushCall(Call(script, words), name, chosen, images)
 
-    def push_many(self, turns: Iterable[tuple[str, TurnLike]]) -> list[PushCall]:
+    def push_many(
+        self, turns: Iterable[tuple[str, TurnLike]], *, new_id: Callable[[], str]
+    ) -> list[PushCall]:
         """One push per (session, turn); all are checked before any is sent."""
         calls = []
         known: dict[str, StoredImage] = {}  # an image in many turns is in memory once
         for at, (session, turn) in enumerate(turns):
             try:
-                push = self.push(session, turn)
+                push = self.push(session, turn, new_id=new_id)
             except InvalidInput as error:
                 raise type(error)(f"turns[{at}]: {error}") from None
             images = tuple(known.setdefault(each.key, each) for each in push.images)
@@ -131,7 +133,7 @@ class Pushing(Base):
     @staticmethod
     def settled(replies: Sequence[Any], *, puts: int) -> list[Any]:
         """The replies to pushes; for one that lacks an image, why an image was not put."""
-        refused = [reply for reply in replies[:puts] if isinstance(reply, redis.RedisError)]
+        refused = [reply for reply in replies[:puts] if isinstance(reply, TurnmillError)]
         return [
             refused[0]
             if refused and isinstance(reply, list) and Pushing.lacks_images(reply)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
@@ -101,10 +100,10 @@ class Reading(Base):
         """
         if reply is None:
             raise self._unknown(session)
-        flat, body, pending, pending_bytes, log, messages, covered, waiting, due, leased = reply
+        flat, body, pending, pending_bytes, log, messages, covered, *moments = reply
+        waiting, due, leased, now_ms = moments
         meta = dict(zip(flat[::2], flat[1::2], strict=True))
         view = View.of([meta.get(name) for name in META_FIELDS])
-        now_ms = time.time() * 1000
         return ContextInfo(
             session=SessionId(session),
             namespace=self.namespace,

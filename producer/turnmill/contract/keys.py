@@ -39,8 +39,8 @@ An endpoint that writes summaries has a hash of its own tag, ``turnmill:{endpoin
 its circuit breaker and its budgets, shared by all workers (a day after the last call). The hash is
 of the URL, without its user and password, and the model. ``turnmill:endpoints`` (zset by last-seen
 ms, its entries a day) says which there are. ``turnmill:summarizers`` (zset by last-seen ms, its
-entries a minute) holds the workers of the queue ``summarize``: JSON of ``node`` and, where they
-cannot ask a model, ``problem``.
+entries a minute) holds the workers of the queue ``summarize``: JSON of ``node``, ``summarizers``
+(by name, why each cannot be asked, or ``""``) and, where there is such a reason, ``problem``.
 
 Sessions that wait for a summary are in keys of one tag, ``turnmill:{summarize}:``, which live a
 day after the last was added: ``waiting:<namespace>`` (zset by the ms since when they wait, moved by

@@ -25,7 +25,7 @@ class CallTracker:
     __slots__ = ("open",)
 
     def __init__(self, open_calls: Sequence[str] = ()) -> None:
-        self.open = list(open_calls)
+        self.open: list[str] = list(open_calls)
 
     def feed(self, message: JsonMessage) -> tuple[list[str], bool]:
         """Take the next message; returns the calls it leaves dead, and whether it is an orphan."""

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final, TypeVar
 
 from turnmill.contract.context import JsonMessage
+from turnmill.contract.counters import CountMessages
 from turnmill.contract.results import GroundedMemory
 
 __all__ = ["MEMORIES", "is_memories", "memories_message", "without_memories"]
@@ -34,7 +35,7 @@ def is_memories(message: Mapping[str, Any]) -> bool:
 def memories_message(
     memories: Sequence[GroundedMemory],
     budget_tokens: int,
-    count: Callable[[Sequence[JsonMessage]], int],
+    count: CountMessages,
 ) -> JsonMessage | None:
     """A user message with the memories that fit into the budget whole, most relevant first.
 

@@ -37,6 +37,9 @@ _NAMESPACE = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}\Z")
 TEMPLATE_NAME = r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,63}$"
 """No separator and no leading dot: a template's name never leaves its folder."""
 
+SUMMARIZER_NAME = TEMPLATE_NAME
+"""As packages name what they offer."""
+
 
 def session_id(value: object) -> SessionId:
     """The session name, checked.

@@ -87,7 +87,7 @@ class Compaction(BaseModel):
         quality_parts: the score's parts by name, each 0..1.
         model: what wrote its summaries: a model's name, or ``extractive``; empty without any.
         prompt_tokens, completion_tokens: billed by the model's endpoint, failed tries included.
-        cost_usd: of those, by the price table; None when the model has no price there.
+        cost_usd: of those, at list price; None when no price is known.
         failed: why each summarizer tried before ``model`` did not write it: the kind of its error;
             ``below-quality`` - its text kept much less; ``stale`` - the session had changed each
             time a text was there.

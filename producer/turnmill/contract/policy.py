@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import json
 from difflib import get_close_matches
-from typing import TYPE_CHECKING, Any, Literal, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from turnmill.contract.errors import InvalidPolicy
 from turnmill.contract.images.token_cost import DEFAULT_FORMULA, FORMULAS
-from turnmill.contract.names import TEMPLATE_NAME
+from turnmill.contract.names import SUMMARIZER_NAME, TEMPLATE_NAME
 from turnmill.contract.quality_weights import QualityWeights
 from turnmill.contract.turns import explain
 
-__all__ = ["ENCODINGS", "MIN_ROOM_TOKENS", "Limits", "Policy", "StrategyName"]
+__all__ = ["ENCODINGS", "MIN_ROOM_TOKENS", "OFFLINE", "Limits", "Policy", "StrategyName"]
 
 StrategyName = Literal["images", "elide", "iterations", "managed", "rolling", "window"]
 
@@ -27,6 +27,9 @@ ENCODINGS = (
 """Tokenizer vocabularies by name; ``heuristic`` estimates from characters, for other models.
 
 Others would need a token bound of their own for a read to stay under its hard limit."""
+
+OFFLINE: Final = "extractive"
+"""The summarizer every worker has: it asks no model, and stands in for all others."""
 
 MIN_ROOM_TOKENS = 256
 """Tokens a system prompt must leave for the conversation: a receipt and some of the last turn."""
@@ -44,7 +47,7 @@ _NEEDS = {
 """Fields that say nothing without a strategy, unless they are as they are by default."""
 
 _FOR_A_MODEL = ("model", "fallback_model")
-"""Fields that say nothing where no model is asked; who says "extractive" is taken to know it."""
+"""Fields that say nothing where no model is asked; a policy that names ``OFFLINE`` knows that."""
 
 
 class Limits(BaseModel):
@@ -57,7 +60,7 @@ class Limits(BaseModel):
         room: tokens between the system prompt and ``hard``.
     """
 
-    model_config = ConfigDict(frozen=True)
+    model_config: ClassVar[ConfigDict] = ConfigDict(frozen=True)
 
     hard: int
     soft: int
@@ -91,8 +94,9 @@ class Policy(BaseModel):
         elide_over_tokens: tool results above this are bulky; ``elide`` shortens old ones.
         strategies: tried in this order, cheap to expensive, until the target is reached.
         summarizer: who answers a summary request; ``extractive`` needs no model and no key,
-            ``openai`` asks the workers' OpenAI-compatible endpoint and, where that keeps failing or
-            writes nothing good enough, ``extractive`` after all.
+            ``openai`` asks the workers' OpenAI-compatible endpoint; other names are of summarizers
+            that packages offer. Where one keeps failing, writes nothing good enough or is not known
+            to the worker, ``extractive`` stands in, and the compaction's record says why.
         model: the endpoint's name for the model; the workers' own when empty.
         fallback_model: asked when ``model`` fails, before ``extractive``; none when empty.
         temperature: of the model; its default when None.
@@ -131,7 +135,9 @@ class Policy(BaseModel):
         InvalidPolicy: names the field, or both fields of an impossible combination.
     """
 
-    model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)
+    model_config: ClassVar[ConfigDict] = ConfigDict(
+        frozen=True, extra="forbid", hide_input_in_errors=True
+    )
 
     max_tokens: int = Field(default=8192, ge=2 * MIN_ROOM_TOKENS)
     reserved_tokens: int = Field(default=0, ge=0)
@@ -145,7 +151,7 @@ class Policy(BaseModel):
     strategies: tuple[StrategyName, ...] = Field(
         default=("images", "elide", "rolling", "window"), min_length=1
     )
-    summarizer: Literal["extractive", "openai"] = "extractive"
+    summarizer: str = Field(default=OFFLINE, pattern=SUMMARIZER_NAME)
     model: str = Field(default="", max_length=200)
     fallback_model: str = Field(default="", max_length=200)
     temperature: float | None = Field(default=None, ge=0, le=2)
@@ -207,7 +213,7 @@ class Policy(BaseModel):
             raise ValueError(f"image_formula must be one of {', '.join(FORMULAS)}")
         unsaid = () if "summarizer" in self.model_fields_set else _FOR_A_MODEL
         for field in ("batch", *unsaid):
-            if getattr(self, field) and self.summarizer != "openai":
+            if getattr(self, field) and self.summarizer == OFFLINE:
                 raise ValueError(
                     f"{field}={getattr(self, field)!r} needs summarizer='openai', "
                     f"not {self.summarizer!r}"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
@@ -28,7 +28,9 @@ class QualityWeights(BaseModel):
         InvalidPolicy: a weight is negative or no number, or all are 0.
     """
 
-    model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)
+    model_config: ClassVar[ConfigDict] = ConfigDict(
+        frozen=True, extra="forbid", hide_input_in_errors=True
+    )
 
     facts: float = Field(default=0.6, ge=0, allow_inf_nan=False)
     relevance: float = Field(default=0.2, ge=0, allow_inf_nan=False)

@@ -7,23 +7,24 @@ turns that must stay. Pure; the caller says how tokens are counted.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from turnmill.contract.context import JsonMessage
+from turnmill.contract.counters import CountMessages
 
 __all__ = ["IMAGE_REMOVED", "shorten"]
 
 IMAGE_REMOVED = "[Image removed to save context]"
 """The text an image gives way to."""
 
-Count = Callable[[Sequence[JsonMessage]], int]
-
 _KEEP_HEAD = 0.6
 """Share of the kept characters taken from the front: openings say what a text is."""
 
 
-def shorten(messages: Sequence[JsonMessage], limit: int, count: Count) -> list[JsonMessage] | None:
+def shorten(
+    messages: Sequence[JsonMessage], limit: int, count: CountMessages
+) -> list[JsonMessage] | None:
     """The messages cut to at most ``limit`` tokens, or None when even empty texts do not fit.
 
     The longest texts give first: every text longer than a common cap is cut to that cap, and the

@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping, Sequence
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import (
     AfterValidator,
@@ -52,7 +52,9 @@ _CLOSED = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)
 class _Open(BaseModel):
     """A model that keeps fields it does not know, as long as they are JSON."""
 
-    model_config = ConfigDict(frozen=True, extra="allow", hide_input_in_errors=True)
+    model_config: ClassVar[ConfigDict] = ConfigDict(
+        frozen=True, extra="allow", hide_input_in_errors=True
+    )
     __pydantic_extra__: dict[str, JsonValue] = Field(init=False)
 
     @model_validator(mode="after")

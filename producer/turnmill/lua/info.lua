@@ -1,7 +1,7 @@
 -- The numbers of a session, without its turns.
 -- KEYS: meta, log, context, covered, backlog, due, lease
 -- ARGV: session
--- returns: meta as a flat list, context, bound of uncounted turns, their bytes, log length, uncounted messages, covered length, waiting-since, due-at, 1 when a worker compacts it; or nothing for an unknown session
+-- returns: meta as a flat list, context, bound of uncounted turns, their bytes, log length, uncounted messages, covered length, waiting-since, due-at, 1 when a worker compacts it, the time now in ms; or nothing for an unknown session
 local fields = redis.call('HGETALL', meta)
 if #fields == 0 then
   return nil
@@ -17,5 +17,7 @@ for _, entry in ipairs(redis.call('XRANGE', log, string.format('%.0f', counted +
   local _, found = string.gsub(entry[2][2], '{"role":', '%0')
   messages = messages + found
 end
+local time = redis.call('TIME')
 return {fields, redis.call('GET', context), pending, bytes, redis.call('XLEN', log), messages, redis.call('XLEN', covered),
-  redis.call('ZSCORE', backlog, session), redis.call('ZSCORE', due, session), redis.call('EXISTS', lease)}
+  redis.call('ZSCORE', backlog, session), redis.call('ZSCORE', due, session), redis.call('EXISTS', lease),
+  time[1] * 1000 + math.floor(time[2] / 1000)}

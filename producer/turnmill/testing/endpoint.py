@@ -61,13 +61,13 @@ class FakeEndpoint:
     ) -> None:
         self.latency_s = latency_s
         self.key = key
-        self.models = tuple(models)
+        self.models: tuple[str, ...] = tuple(models)
         self.retry_after_s = retry_after_s
         self.hang_s = hang_s
-        self.batches = Batches(batch_s)
+        self.batches: Batches = Batches(batch_s)
         self.requests: list[Recorded] = []
-        self.load = Load()
-        self.closing = threading.Event()
+        self.load: Load = Load()
+        self.closing: threading.Event = threading.Event()
         self._faults = Faults(script, faults, seed)
         self._port = port
         self._server: _Server | None = None

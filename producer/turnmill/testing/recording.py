@@ -70,8 +70,8 @@ class Load:
     """Counts requests that are in flight."""
 
     def __init__(self) -> None:
-        self.now = 0
-        self.peak = 0
+        self.now: int = 0
+        self.peak: int = 0
         self._lock = threading.Lock()
 
     @contextmanager

@@ -191,6 +191,7 @@ def test_a_browser_runs_no_script_of_the_content_and_makes_no_request(
 
 @requires_chromium
 @pytest.mark.parametrize("width", [380, 1380])
+@pytest.mark.slow
 def test_nothing_is_wider_than_the_page(tmp_path: Path, width: int) -> None:
     # A window cannot be as narrow as a telephone, but what is in it can.
     narrow = f"document.body.style.width = '{width}px'"

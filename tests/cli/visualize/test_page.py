@@ -237,6 +237,7 @@ def long_session() -> Trajectory:
     return drawn(*turns, compactions=tuple(compactions))
 
 
+@pytest.mark.slow
 def test_thousands_of_turns_are_folded_and_complete() -> None:
     session = long_session()
 
@@ -252,6 +253,7 @@ def test_thousands_of_turns_are_folded_and_complete() -> None:
 
 @requires_chromium
 @pytest.mark.timeout(150)
+@pytest.mark.slow
 def test_a_browser_opens_thousands_of_turns_and_a_link_into_a_fold(tmp_path: Path) -> None:
     file = tmp_path / "long.html"
     file.write_text(page(long_session()), encoding="utf-8")

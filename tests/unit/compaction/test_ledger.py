@@ -12,11 +12,25 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.realdata import requires_data, sessions
+from turnmill.contract.counters import CountText
 from turnmill_worker.compaction.ledger.mentions import KINDS
-from turnmill_worker.compaction.ledger.selection import Fact, beside, ledger, ledger_text
+from turnmill_worker.compaction.ledger.selection import Fact, beside, ledger_text
+from turnmill_worker.compaction.ledger.selection import ledger as ledger_of
+from turnmill_worker.reading.units import read_units
 from turnmill_worker.tokens import counter_for
 
 count = counter_for("o200k_base", "gpt-4o").count
+
+
+def ledger(
+    previous: Sequence[Fact],
+    records: Sequence[tuple[int, dict[str, Any]]],
+    budget: int,
+    count: CountText,
+) -> tuple[Fact, ...]:
+    return ledger_of(previous, read_units(records), budget, count)
+
+
 PLENTY = 1_000_000
 
 
@@ -214,6 +228,7 @@ def test_any_content_fits_the_budget_and_one_line_per_message(
 
 
 @pytest.mark.parametrize("piece", ["x", "a/", "'\"", "1,", "a.b@", "- ", "1 Jan ", "a@b. "])
+@pytest.mark.slow
 def test_hostile_text_is_read_in_linear_time(piece: str) -> None:
     took = []
     for size in (10_000, 80_000):

@@ -20,6 +20,7 @@ from turnmill.contract.legality import repair
 from turnmill.contract.names import Seq
 from turnmill.contract.quality_weights import QualityWeights
 from turnmill.contract.render import render_head
+from turnmill_worker.compaction.plan import Records
 from turnmill_worker.compaction.quality.score import Quality, Scorer
 from turnmill_worker.summarizers.extractive import extract
 
@@ -80,7 +81,9 @@ def judged(text: str, *, head: Sequence[JsonMessage] | None = None, **changes: A
         "compactions": 0,
         "weights": QualityWeights(),
     }
-    return Scorer(**{**given, **changes}).score(head_of(text) if head is None else head)
+    given |= changes
+    given["covered"] = Records(given["covered"])
+    return Scorer(**given).score(head_of(text) if head is None else head)
 
 
 def extracted(talk: Sequence[JsonMessage], budget: int) -> str:
@@ -329,6 +332,7 @@ GROWING: Mapping[str, Callable[[int], str]] = {
 
 
 @pytest.mark.parametrize("name", GROWING)
+@pytest.mark.slow
 def test_time_grows_about_linearly(name: str) -> None:
     def seconds(size: int) -> float:
         text = GROWING[name](size)
@@ -349,6 +353,7 @@ print(repr(judged(WHOLE[:300])))
 """
 
 
+@pytest.mark.slow
 def test_the_hash_seed_changes_nothing() -> None:
     outputs = {
         subprocess.run(
@@ -387,7 +392,7 @@ def test_what_was_known_of_the_head_does_not_change_its_score(
 
 def test_a_scorer_remembers_nothing_of_the_heads_before() -> None:
     scorer = Scorer(
-        covered=[(Seq(seq), message) for seq, message in enumerate(TALK, 1)],
+        covered=Records((Seq(seq), message) for seq, message in enumerate(TALK, 1)),
         previous=render_head(BEFORE),
         tail=TAIL,
         kept_turns=3,

@@ -14,11 +14,10 @@ from turnmill_worker.compaction.plan import Plan
 from turnmill_worker.compaction.snapshot import LoggedTurn, Snapshot
 from turnmill_worker.compaction.splice import splice
 from turnmill_worker.compaction.strategies.choose import plan
-from turnmill_worker.pipeline.count_turns import counting
 from turnmill_worker.tokens import counter_for
 
 COUNTER = counter_for()
-COUNT = counting(COUNTER)
+COUNT = COUNTER.count_messages
 
 REQUEST: JsonMessage = {"role": "user", "content": "Look through all the files of the harbour."}
 
@@ -52,7 +51,7 @@ def snapshot_of(
         namespace=Namespace("pure"),
         session=SessionId("s"),
         epoch="1",
-        settings="1",
+        revision="1",
         policy=policy,
         system_tokens=0,
         stored=stored,
@@ -65,7 +64,7 @@ def snapshot_of(
 
 
 def planned(snapshot: Snapshot) -> Plan:
-    found = plan(snapshot, COUNT)
+    found = plan(snapshot, COUNTER)
     assert found is not None
     return with_facts(found, COUNTER.count)
 
@@ -73,7 +72,7 @@ def planned(snapshot: Snapshot) -> Plan:
 def committed(snapshot: Snapshot) -> StoredContext:
     """The context after the plan, each of its texts a few words."""
     found = planned(snapshot)
-    return splice(found, ["Piers were looked at."] * len(found.requests), COUNT)
+    return splice(found, ["Piers were looked at."] * len(found.requests), COUNTER)
 
 
 # shortening

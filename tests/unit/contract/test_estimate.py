@@ -12,7 +12,7 @@ from benchmarks import hostile_text
 from tests.realdata import names, requires_data, sessions
 from turnmill.contract.estimate import bound_tokens, bound_turn, estimate_tokens
 from turnmill.contract.images.token_cost import FORMULAS
-from turnmill_worker.tokens import count_messages, counter_for
+from turnmill_worker.tokens import count_request, counter_for
 
 COUNTERS = (counter_for("o200k_base"), counter_for("cl100k_base"))
 MEGABYTE = 1 << 20
@@ -23,7 +23,7 @@ def body_of(messages: list[dict[str, Any]]) -> bytes:
 
 
 def exact_tokens(messages: list[dict[str, Any]]) -> int:
-    return max(count_messages(counter, messages) for counter in COUNTERS)
+    return max(count_request(counter, messages) for counter in COUNTERS)
 
 
 @pytest.mark.parametrize(("text", "tokens"), [("", 0), ("a", 1), ("abcdefg", 2), ("é" * 8, 3)])

@@ -14,11 +14,11 @@ from turnmill_worker.grounding import (
     EmbeddingsUnavailable,
     HybridSearch,
     MemoryIndex,
-    OpenAiEmbedder,
 )
 from turnmill_worker.grounding import hybrid as hybrid_module
+from turnmill_worker.grounding.openai_embeddings import OpenAiEmbedder
 from turnmill_worker.ports.records import Memory
-from turnmill_worker.summarizers.openai.redaction import redact, safely
+from turnmill_worker.summarizers.redaction import redact, safely
 
 KEY = "sk-very-secret"
 

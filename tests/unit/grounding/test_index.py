@@ -45,6 +45,7 @@ def found_by(query: str, *texts: str) -> list[str]:
     ("query", "text"),
     [
         ("What did she buy?", "She bought a kayak"),
+        ("When did they swim?", "We went swimming"),
         ("adopted puppies", "adopting a puppy"),
         ("two children", "her 2 kids, one child"),
         ("status of #W1234567", "order #W1234567 was delivered"),
@@ -282,6 +283,7 @@ print([(f.memory.id, f.relevance) for f in found])
 """
 
 
+@pytest.mark.slow
 def test_results_are_the_same_in_every_process() -> None:
     roots = [str(Path(module.__file__ or "").parents[2]) for module in (scoring, contract)]
     answers = {
@@ -316,6 +318,7 @@ def test_results_are_the_same_in_every_process() -> None:
         "ﷺ",
     ],
 )
+@pytest.mark.slow
 def test_indexing_and_searching_hostile_text_is_linear(unit: str) -> None:
     def search(length: int) -> None:
         text = (unit * length)[:length]

@@ -16,7 +16,8 @@ from tests.unit.grounding.endpoint import Endpoint, serving
 from turnmill.contract.errors import ArchiveUnavailable
 from turnmill.contract.names import Namespace, Seq
 from turnmill_worker.archive import SqlArchive
-from turnmill_worker.grounding import HybridSearch, OpenAiEmbedder
+from turnmill_worker.grounding import HybridSearch
+from turnmill_worker.grounding.openai_embeddings import OpenAiEmbedder
 from turnmill_worker.grounding.service import GroundingService
 from turnmill_worker.ports.records import Batch, Memory
 from turnmill_worker.ports.values import SessionRef

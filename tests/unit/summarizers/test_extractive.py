@@ -352,6 +352,7 @@ HOSTILE = {
 
 @pytest.mark.parametrize("name", HOSTILE)
 @pytest.mark.parametrize("place", ["user", "result", "arguments", "previous"])
+@pytest.mark.slow
 def test_hostile_text_is_summarized_within_budget(name: str, place: str) -> None:
     text = HOSTILE[name]
     records = {
@@ -398,6 +399,7 @@ GROWING: Mapping[str, Callable[[int], str]] = {
 
 
 @pytest.mark.parametrize("name", GROWING)
+@pytest.mark.slow
 def test_time_grows_about_linearly(name: str) -> None:
     def summarize(size: int) -> None:
         extract([user(1, GROWING[name](size))], budget_tokens=500, count=characters)
@@ -414,6 +416,7 @@ ALIKE: Mapping[str, Callable[[int], str]] = {
 
 @pytest.mark.parametrize("name", ALIKE)
 @pytest.mark.parametrize("place", ["one message", "a message each"])
+@pytest.mark.slow
 def test_time_grows_about_linearly_with_like_sentences_kept(name: str, place: str) -> None:
     def summarize(size: int) -> None:
         said = [ALIKE[name](n) for n in range(size)]

@@ -51,7 +51,7 @@ def test_a_vocabulary_is_loaded_once_whatever_the_images_cost() -> None:
     counter = counter_for("o200k_base", "o3")
 
     assert isinstance(counter, ImagePricing)
-    assert counter.text is counter_for("o200k_base")
+    assert counter._text is counter_for("o200k_base")
 
 
 def test_an_unknown_formula_is_refused_with_the_names_that_are_allowed() -> None:

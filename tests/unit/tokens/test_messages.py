@@ -11,7 +11,7 @@ from tests.realdata import names, requires_data, sessions
 from turnmill_worker.tokens import (
     REPLY_TOKENS,
     count_message,
-    count_messages,
+    count_request,
     counter_for,
     image_tokens,
 )
@@ -40,13 +40,13 @@ def test_a_name_costs_one_token_more_than_its_text() -> None:
 def test_a_list_of_messages_is_primed_for_its_reply_once() -> None:
     messages = [{"role": "user", "content": "Hi"}, {"role": "assistant", "content": "Hello"}]
 
-    assert count_messages(COUNTER, messages) == REPLY_TOKENS + sum(
+    assert count_request(COUNTER, messages) == REPLY_TOKENS + sum(
         count_message(COUNTER, message) for message in messages
     )
 
 
 def test_no_messages_cost_the_reply_alone() -> None:
-    assert count_messages(COUNTER, []) == REPLY_TOKENS
+    assert count_request(COUNTER, []) == REPLY_TOKENS
 
 
 def test_null_content_costs_nothing() -> None:
@@ -189,7 +189,7 @@ def test_an_odd_message_is_counted_not_refused(message: dict[str, Any]) -> None:
 @pytest.mark.parametrize("name", names())
 def test_real_sessions_never_cost_less_than_their_own_count(name: str) -> None:
     for session in sessions(name):
-        assert count_messages(COUNTER, session["messages"]) >= session["tokens_o200k"]
+        assert count_request(COUNTER, session["messages"]) >= session["tokens_o200k"]
 
 
 @requires_data

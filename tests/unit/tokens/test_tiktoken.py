@@ -117,6 +117,7 @@ def test_hostile_text_counts_like_tiktoken(
 
 
 @pytest.mark.parametrize("kind", HOSTILE_MEGABYTES)
+@pytest.mark.slow
 def test_a_hostile_megabyte_counts_like_tiktoken(
     kind: str, references: dict[str, TiktokenCounter]
 ) -> None:

@@ -1,27 +1,22 @@
 """Repairs lost hints: whatever the backlog and the due lists show was missed is hinted again.
 
-Every worker process runs a thread for it; a lease in Redis lets one of them sweep at a time.
+Every worker process runs a thread for it; a lease lets one of them sweep at a time.
 """
 
 from __future__ import annotations
 
 import threading
 import time
-import uuid
 from collections.abc import Sequence
 from contextlib import suppress
-from typing import Any, Protocol
+from typing import Protocol
 
-import redis
 import structlog
 
 from turnmill.contract import jobs
-from turnmill.contract.keys import NAMESPACES, SHARDS, SWEEP_LEASE, session_keys, shard_keys
-from turnmill.contract.names import Namespace, SessionId
-from turnmill.contract.scripts import load_script
-from turnmill.transport import redis_now_ms
+from turnmill.contract.errors import TurnmillError
+from turnmill_worker.ports.sweep import SweepLease, SweepLists
 from turnmill_worker.ports.values import SessionRef
-from turnmill_worker.store import lua
 
 __all__ = ["SweepThread", "Sweeper"]
 
@@ -38,10 +33,6 @@ ARCHIVE_EVERY = 4
 
 EXPIRY_EVERY = 16
 """Sweeps between two looks for expired sessions."""
-
-EXPIRY_CHECKS = 32
-"""Sessions per shard whose expiry is looked at then, at random: all have their turn."""
-
 
 REST = 3
 """Times a pass took that the next one waits at least: a quarter of a core is enough for it."""
@@ -61,100 +52,40 @@ class Sweeper:
     """One pass over all namespaces' lists; its cost does not grow with idle sessions."""
 
     def __init__(
-        self, client: Any, hints: SweepHints, *, stale_after_s: float, archive: bool = True
+        self, lists: SweepLists, hints: SweepHints, *, stale_after_s: float, archive: bool = True
     ) -> None:
-        self._redis = client
+        self._lists = lists
         self._archive = archive
         self._estimates = _Repeater(hints, jobs.ESTIMATE, first_pause_s=2 * stale_after_s)
         self._compacts = _Repeater(hints, jobs.COMPACT, first_pause_s=2 * stale_after_s)
         self._archives = _Repeater(hints, jobs.ARCHIVE, first_pause_s=2 * stale_after_s)
         self._forgets = _Repeater(hints, jobs.FORGET, first_pause_s=2 * stale_after_s)
-        self._stale_after_s = stale_after_s
+        self._stale_after_ms = int(stale_after_s * 1000)
         self._passes = 0
 
     def run(self) -> int:
         """Hint what was missed in every namespace; returns how many hints were sent."""
         self._passes += 1
-        now_ms = redis_now_ms(self._redis)
-        names = [Namespace(name.decode()) for name in sorted(self._redis.smembers(NAMESPACES))]
+        lists, now_ms = self._lists, self._lists.now_ms()
+        stale_ms = now_ms - self._stale_after_ms
+        names = lists.namespaces()
         if self._passes % EXPIRY_EVERY == 0:
             for name in names:
-                self._drop_expired(name)
-        missed = [self._missed(name, now_ms) for name in names]
+                lists.drop_expired(name)
+        missed = [lists.missed(n, stale_ms=stale_ms, now_ms=now_ms, most=MOST) for n in names]
         backlog = [ref for stale, _ in missed for ref in stale]
         due = [ref for _, ripe in missed for ref in ripe]
         # A session handed on to a summarizer is due again too, until that job takes its lease.
         sent = self._estimates.send(backlog, (jobs.ESTIMATE,))
         sent += self._compacts.send(due, (jobs.COMPACT, jobs.SUMMARIZE))
         if self._passes % ARCHIVE_EVERY == 0:
-            left = [self._unarchived(name, now_ms) for name in names]
+            left = [lists.unarchived(name, stale_ms=stale_ms, most=MOST) for name in names]
             kept = [ref for late, _ in left for ref in late if self._archive]
             sent += self._archives.send(kept, (jobs.ARCHIVE,))
             sent += self._forgets.send([ref for _, gone in left for ref in gone], (jobs.FORGET,))
         if sent:
             log.info("swept", backlog=len(backlog), due=len(due), hints=sent)
         return sent
-
-    def _unarchived(
-        self, namespace: Namespace, now_ms: int
-    ) -> tuple[list[SessionRef], list[SessionRef]]:
-        """Sessions whose turns wait too long for the archive, and sessions to forget there."""
-        stale_ms = now_ms - int(self._stale_after_s * 1000)
-        with self._redis.pipeline(transaction=False) as pipe:
-            for shard in range(SHARDS):
-                keys = shard_keys(namespace, shard)
-                pipe.zrangebyscore(keys.unarchived, "-inf", stale_ms, start=0, num=MOST)
-                pipe.zrangebyscore(keys.forgotten, "-inf", stale_ms, start=0, num=MOST)
-            replies = pipe.execute()
-        gone = [[each.partition(b":")[2] for each in reply] for reply in replies[1::2]]
-        return _refs(namespace, replies[0::2]), _refs(namespace, gone)
-
-    def _missed(
-        self, namespace: Namespace, now_ms: int
-    ) -> tuple[list[SessionRef], list[SessionRef]]:
-        """Sessions waiting too long in the backlog, and sessions whose time to compact came."""
-        stale_ms = now_ms - int(self._stale_after_s * 1000)
-        with self._redis.pipeline(transaction=False) as pipe:
-            for shard in range(SHARDS):
-                keys = shard_keys(namespace, shard)
-                pipe.zrangebyscore(keys.backlog, "-inf", stale_ms, start=0, num=MOST)
-                pipe.zrangebyscore(keys.due, "-inf", now_ms - 1, start=0, num=MOST)
-            replies = pipe.execute()
-        return _refs(namespace, replies[0::2]), _refs(namespace, replies[1::2])
-
-    def _drop_expired(self, namespace: Namespace) -> None:
-        """Unlist sessions whose keys have expired, and the namespace when none is left."""
-        found = self._sample(namespace)
-        if not found:
-            if not self._owes_nothing(namespace):
-                return
-            self._redis.srem(NAMESPACES, namespace)
-            if self._sample(namespace):  # pushed to between the two commands
-                self._redis.sadd(NAMESPACES, namespace)
-            return
-        script = load_script(lua.__name__, "unlist")
-        with self._redis.pipeline(transaction=False) as pipe:
-            for ref in found:
-                words = script.call(session_keys(namespace, ref.session), session=ref.session)
-                pipe.execute_command("EVAL", script.source, *words)
-            pipe.execute()
-
-    def _sample(self, namespace: Namespace) -> list[SessionRef]:
-        with self._redis.pipeline(transaction=False) as pipe:
-            for shard in range(SHARDS):
-                pipe.zrandmember(shard_keys(namespace, shard).index, EXPIRY_CHECKS)
-            return _refs(namespace, pipe.execute())
-
-    def _owes_nothing(self, namespace: Namespace) -> bool:
-        """Whether no session is still to be forgotten: in the archive, or where batches are."""
-        with self._redis.pipeline(transaction=False) as pipe:
-            for shard in range(SHARDS):
-                pipe.exists(shard_keys(namespace, shard).forgotten)
-            return not any(pipe.execute())
-
-
-def _refs(namespace: Namespace, replies: Sequence[Sequence[bytes]]) -> list[SessionRef]:
-    return [SessionRef(namespace, SessionId(n.decode())) for reply in replies for n in reply]
 
 
 class _Repeater:
@@ -197,12 +128,11 @@ class SweepThread:
     A pass costs some 130 commands per namespace: with very many of them it pauses for longer.
     """
 
-    def __init__(self, sweeper: Sweeper, client: Any, *, interval_s: float) -> None:
+    def __init__(self, sweeper: Sweeper, lease: SweepLease, *, interval_s: float) -> None:
         self._sweeper = sweeper
-        self._redis = client
+        self._lease = lease
         self._interval_s = interval_s
         self._pause_s = interval_s
-        self._owner = uuid.uuid4().hex.encode()
         self._ended = threading.Event()
         self._thread = threading.Thread(target=self._run, name="turnmill-sweep", daemon=True)
 
@@ -218,7 +148,8 @@ class SweepThread:
     def _run(self) -> None:
         while not self._ended.wait(self._pause_s):
             try:
-                if self._is_mine():
+                # The same worker sweeps as long as it lives, for it remembers what it has hinted.
+                if self._lease.take(hold_s=3 * self._pause_s):
                     began = time.monotonic()
                     self._sweeper.run()
                     self._rest(time.monotonic() - began)
@@ -226,22 +157,10 @@ class SweepThread:
                     self._pause_s = self._interval_s
             except Exception as error:  # noqa: BLE001 - Redis or the broker is down; try again
                 log.warning("sweep failed", error=type(error).__name__)
-        with suppress(redis.RedisError):
-            if self._redis.get(SWEEP_LEASE) == self._owner:
-                self._redis.delete(SWEEP_LEASE)
+        with suppress(TurnmillError):
+            self._lease.give_up()
 
     def _rest(self, took_s: float) -> None:
         """Pause until the next pass; nobody else begins one meanwhile."""
         self._pause_s = max(self._interval_s, REST * took_s)
-        if self._redis.get(SWEEP_LEASE) == self._owner:
-            self._redis.pexpire(SWEEP_LEASE, int(self._pause_s * 3000))
-
-    def _is_mine(self) -> bool:
-        # The same worker sweeps as long as it lives, because it remembers what it has hinted.
-        hold_ms = int(self._pause_s * 3000)
-        if self._redis.set(SWEEP_LEASE, self._owner, nx=True, px=hold_ms):
-            return True
-        if self._redis.get(SWEEP_LEASE) != self._owner:
-            return False
-        self._redis.pexpire(SWEEP_LEASE, hold_ms)
-        return True
+        self._lease.keep(hold_s=3 * self._pause_s)

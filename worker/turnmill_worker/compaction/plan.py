@@ -5,18 +5,31 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from turnmill.contract.context import (
-    JsonMessage,
-    Receipt,
-    StoredContext,
-    SummaryEvent,
-)
+from turnmill.contract.context import JsonMessage, Receipt, StoredContext, SummaryEvent
+from turnmill.contract.memories_message import without_memories
 from turnmill.contract.names import Seq
-from turnmill_worker.compaction.ledger.selection import Fact
-from turnmill_worker.compaction.snapshot import Group, Snapshot
-from turnmill_worker.reading.units import Units
+from turnmill_worker.compaction.cut import Group
+from turnmill_worker.compaction.ledger.facts import Fact
+from turnmill_worker.compaction.snapshot import Snapshot
+from turnmill_worker.reading.units import Units, read_units
 
-__all__ = ["Plan", "SummaryRequest", "previous_text", "records"]
+__all__ = ["Plan", "Records", "SummaryRequest", "previous_text", "records_of"]
+
+
+class Records(tuple[tuple[Seq, JsonMessage], ...]):  # noqa: SLOT001 - it remembers something
+    """Messages with the seqs of their turns, oldest first, never truncated.
+
+    Ledger, summarizer and score look at the same ones: they are read as units once.
+    """
+
+    _units: Units | None = None
+
+    @property
+    def units(self) -> Units:
+        """What they say, without memories: to be looked at by many, and changed by none."""
+        if self._units is None:
+            self._units = read_units(without_memories(self))
+        return self._units
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,7 +38,7 @@ class SummaryRequest:
 
     Attributes:
         previous: the summary so far, or ``""``.
-        records: (seq, message) of every turn to be covered, oldest first, never truncated.
+        records: of every turn to be covered.
         budget_tokens: most tokens the text may have.
         brief: a few sentences are wanted, for an event, instead of sections.
         template: name of the managed template that says what to write, or ``""``.
@@ -38,12 +51,10 @@ class SummaryRequest:
             it.
         ledger_tokens: set apart for these. The text may have more than its budget by as many of
             them as the facts it does not state leave.
-        read: the records without memories, as units; None while nobody has read them.
-        ranked: positions of the facts, those worth most first; ``()`` while nobody has ranked them.
     """
 
     previous: str
-    records: tuple[tuple[Seq, JsonMessage], ...]
+    records: Records
     budget_tokens: int
     brief: bool = False
     template: str = ""
@@ -54,8 +65,6 @@ class SummaryRequest:
     material: tuple[tuple[str, str], ...] = ()
     facts: tuple[Fact, ...] = ()
     ledger_tokens: int = 0
-    read: Units | None = field(default=None, compare=False, repr=False)
-    ranked: tuple[int, ...] = field(default=(), compare=False, repr=False)
 
     @property
     def whole_tokens(self) -> int:
@@ -69,8 +78,10 @@ class Plan:
 
     Attributes:
         strategy: the rung of the ladder that made it.
-        snapshot: what it was planned from, with the elisions the plan makes.
+        snapshot: what it was planned from, with the elisions the plan makes; ``snapshot.before``
+            is without them.
         covered: groups a summary or a receipt will stand for; pinned ones among them stay.
+        records: of ``covered``, without the pinned ones.
         request: the summary it needs, or None.
         summary: the summary when none is requested.
         receipts: all receipts of the new context.
@@ -81,14 +92,13 @@ class Plan:
         forced: it need not save tokens: a count, or somebody, asked for it.
         ledger_tokens: most tokens of the facts shown, beside what a summary leaves; 0 shows none.
         facts: the ledger after it.
-        read: the records of ``covered`` without memories, as units; None while nobody has read
-            them.
     """
 
     strategy: str
     snapshot: Snapshot
     forced: bool = False
     covered: tuple[Group, ...] = ()
+    records: Records = field(default_factory=Records)
     request: SummaryRequest | None = None
     summary: str = ""
     receipts: tuple[Receipt, ...] = ()
@@ -98,7 +108,6 @@ class Plan:
     replaced: int = 0
     ledger_tokens: int = 0
     facts: tuple[Fact, ...] = ()
-    read: Units | None = field(default=None, compare=False, repr=False)
 
     @property
     def requests(self) -> tuple[SummaryRequest, ...]:
@@ -112,9 +121,9 @@ class Plan:
         return self.covered[-1].last_seq if self.covered else self.snapshot.stored.watermark
 
 
-def records(covered: Sequence[Group]) -> tuple[tuple[Seq, JsonMessage], ...]:
+def records_of(covered: Sequence[Group]) -> Records:
     """What a summary of these groups is made from: all messages but those of pinned groups."""
-    return tuple(
+    return Records(
         (turn.seq, message)
         for group in covered
         if not group.pinned

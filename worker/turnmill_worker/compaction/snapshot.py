@@ -2,33 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 
-from turnmill.contract.context import (
-    Elision,
-    JsonMessage,
-    StoredContext,
-    Usage,
-)
-from turnmill.contract.legality import segments
+from turnmill.contract.context import Elision, JsonMessage, StoredContext, Usage
 from turnmill.contract.names import Namespace, Seq, SessionId, Version
 from turnmill.contract.policy import Limits, Policy
-from turnmill_worker.compaction.image_and_request_counts import Tally, images, interactions
-from turnmill_worker.compaction.ledger.selection import Fact
+from turnmill_worker.compaction.ledger.facts import Fact
+from turnmill_worker.compaction.tally import Tally, exceeded, images, interactions
 from turnmill_worker.spending import NOT_TRIED, Tried
 
-__all__ = [
-    "Count",
-    "Group",
-    "LoggedTurn",
-    "Snapshot",
-    "first_image_turn",
-    "groups",
-]
-
-Count = Callable[[Sequence[JsonMessage]], int]
-"""Exact tokens of a list of messages, without the reply's opening; additive."""
+__all__ = ["LoggedTurn", "Snapshot"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,13 +39,13 @@ class LoggedTurn:
     reflection: str = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class Snapshot:
     """A session at one version.
 
     Attributes:
         epoch: which incarnation of the name this is; a forgotten session gets a new one.
-        settings: raised with every change of policy or system prompt.
+        revision: raised with every change of policy or system prompt.
         turns: counted turns after the watermark, by seq.
         pending: upper bound of the tokens of turns nobody has counted yet.
         pending_messages: messages of those turns, which may answer calls of ``turns``.
@@ -72,12 +57,13 @@ class Snapshot:
         system: the system prompt's text, for a template that shows it.
         facts: the ledger so far, of turns up to the watermark.
         tried: what came of asking models since the last commit.
+        unelided: the same without the elisions a plan makes; None where it makes none.
     """
 
     namespace: Namespace
     session: SessionId
     epoch: str
-    settings: str
+    revision: str
     policy: Policy
     system_tokens: int
     stored: StoredContext
@@ -93,6 +79,7 @@ class Snapshot:
     system: str = ""
     facts: tuple[Fact, ...] = ()
     tried: Tried = NOT_TRIED
+    unelided: Snapshot | None = None
 
     @property
     def aim(self) -> int:
@@ -110,6 +97,11 @@ class Snapshot:
         return self.policy.limits(self.system_tokens)
 
     @property
+    def before(self) -> Snapshot:
+        """The session as it was loaded, whatever elisions a plan makes."""
+        return self.unelided or self
+
+    @cached_property
     def usage(self) -> Usage:
         """Tokens by part."""
         return Usage(
@@ -119,7 +111,7 @@ class Snapshot:
             pending=self.pending,
         )
 
-    @property
+    @cached_property
     def tally(self) -> Tally:
         """What is counted beside tokens."""
         return Tally(
@@ -128,6 +120,24 @@ class Snapshot:
             interactions=sum(interactions(turn.original) for turn in self.turns),
             history_tokens=self.history_tokens,
         )
+
+    @cached_property
+    def exceeded(self) -> dict[str, str]:
+        """Which counts are over the policy's, and why, by the strategy that helps."""
+        return exceeded(self.policy, self.tally)
+
+    @property
+    def thumbnail(self) -> Seq | None:
+        """The turn with the session's first image, where the policy keeps it; None when covered."""
+        keeps = self.policy.max_history_images is not None and self.policy.keep_first_image
+        if not keeps or self.images_before:
+            return None
+        return next((turn.seq for turn in self.turns if images(turn.original)), None)
+
+    def as_of(self, seq: Seq) -> Snapshot:
+        """The session as if nothing had been pushed after this turn, which has been counted."""
+        turns = tuple(turn for turn in self.turns if turn.seq <= seq)
+        return replace(self, turns=turns, counted_seq=seq, pending=0, pending_messages=())
 
     def with_elisions(self, elisions: Sequence[Elision]) -> Snapshot:
         """The same session as it would be read with these elisions added."""
@@ -138,7 +148,7 @@ class Snapshot:
         kept = [e for e in self.stored.elisions if e.index not in by_seq.get(e.seq, {})]
         merged = sorted([*kept, *elisions], key=lambda e: (e.seq, e.index))
         stored = self.stored.model_copy(update={"elisions": tuple(merged)})
-        return replace(self, turns=turns, stored=stored)
+        return replace(self, turns=turns, stored=stored, unelided=self.before)
 
 
 def _elide(turn: LoggedTurn, elisions: dict[int, Elision]) -> LoggedTurn:
@@ -149,55 +159,3 @@ def _elide(turn: LoggedTurn, elisions: dict[int, Elision]) -> LoggedTurn:
     )
     saved = sum(e.tokens_before - e.tokens_after for e in elisions.values())
     return replace(turn, shown=shown, tokens=turn.tokens - saved)
-
-
-@dataclass(frozen=True, slots=True)
-class Group:
-    """Turns a cut may not separate: one turn, or a batch of calls with its results.
-
-    Attributes:
-        turns: by seq.
-        tokens: of all its turns, as read.
-        closed: every call in it has its result, so it may be compacted.
-        pinned: one of its turns is; then all of it is kept, so that no result is orphaned.
-    """
-
-    turns: tuple[LoggedTurn, ...]
-    tokens: int
-    closed: bool
-    pinned: bool
-
-    @property
-    def interactions(self) -> int:
-        """User requests in it."""
-        return sum(interactions(turn.original) for turn in self.turns)
-
-    @property
-    def last_seq(self) -> Seq:
-        """Its newest turn."""
-        return self.turns[-1].seq
-
-
-def first_image_turn(snapshot: Snapshot) -> Seq | None:
-    """The turn with the session's first image, where the policy keeps that; None when covered."""
-    policy = snapshot.policy
-    if policy.max_history_images is None or not policy.keep_first_image or snapshot.images_before:
-        return None
-    return next((turn.seq for turn in snapshot.turns if images(turn.original)), None)
-
-
-def groups(snapshot: Snapshot) -> list[Group]:
-    """The snapshot's turns in groups; one that reaches into turns not yet counted is open."""
-    thumbnail = first_image_turn(snapshot)
-    turns: list[LoggedTurn | None] = [*snapshot.turns, *(None for _ in snapshot.pending_messages)]
-    messages = [*(turn.original for turn in snapshot.turns), *snapshot.pending_messages]
-    parts, last_is_open = segments(turns, messages)
-    found = []
-    for at, part in enumerate(parts, 1):
-        counted = tuple(turn for turn in part if turn is not None)
-        if counted:
-            waits = len(counted) < len(part) or (last_is_open and at == len(parts))
-            tokens = sum(turn.tokens for turn in counted)
-            pinned = any(turn.pinned or turn.seq == thumbnail for turn in counted)
-            found.append(Group(turns=counted, tokens=tokens, closed=not waits, pinned=pinned))
-    return found

@@ -5,19 +5,18 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from turnmill.contract.context import PinnedTurn, StoredContext
+from turnmill.contract.counters import Counter
 from turnmill.contract.legality import CallTracker, violations
 from turnmill.contract.names import Version
 from turnmill.contract.render import render_head
-from turnmill_worker.compaction.ledger.budget import text_count
-from turnmill_worker.compaction.ledger.selection import Beside, ledger_text
+from turnmill_worker.compaction.ledger.selection import Unstated, ledger_text
 from turnmill_worker.compaction.plan import Plan, SummaryRequest, previous_text
-from turnmill_worker.compaction.snapshot import Count
 from turnmill_worker.errors import SummaryRejected
 
 __all__ = ["splice"]
 
 
-def splice(plan: Plan, texts: Sequence[str], count: Count) -> StoredContext:
+def splice(plan: Plan, texts: Sequence[str], counter: Counter) -> StoredContext:
     """The context to commit; ``texts`` are the summarizer's answers to ``plan.requests``.
 
     Raises:
@@ -26,7 +25,8 @@ def splice(plan: Plan, texts: Sequence[str], count: Count) -> StoredContext:
             Nothing bad is ever committed.
     """
     accepted = [
-        _accepted(text, request, count) for text, request in zip(texts, plan.requests, strict=True)
+        _accepted(text, request, counter)
+        for text, request in zip(texts, plan.requests, strict=True)
     ]
     summary = accepted.pop(0) if plan.request is not None else plan.summary
     events = list(plan.events)
@@ -51,16 +51,16 @@ def splice(plan: Plan, texts: Sequence[str], count: Count) -> StoredContext:
         events=tuple(events),
         managed=plan.managed and bool(summary),
     )
-    draft = draft.model_copy(update={"ledger": _ledger(plan, draft, count)})
-    context = draft.model_copy(update={"tokens": count(render_head(draft))})
+    draft = draft.model_copy(update={"ledger": _ledger(plan, draft, counter)})
+    context = draft.model_copy(update={"tokens": counter.count_messages(render_head(draft))})
     _check(plan, context)
     return context
 
 
-def _accepted(text: str, request: SummaryRequest, count: Count) -> str:
+def _accepted(text: str, request: SummaryRequest, counter: Counter) -> str:
     if not text.strip():
         raise SummaryRejected("empty")
-    tokens = count([{"role": "user", "content": text}])
+    tokens = counter.count_messages([{"role": "user", "content": text}])
     if tokens > request.whole_tokens + _FRAME_TOKENS:
         raise SummaryRejected(f"{tokens} tokens, allowed {request.whole_tokens}")
     return text
@@ -74,7 +74,7 @@ _SLACK_TOKENS = 4
 """Facts may tokenize a little differently behind a summary than alone."""
 
 
-def _ledger(plan: Plan, draft: StoredContext, count: Count) -> str:
+def _ledger(plan: Plan, draft: StoredContext, counter: Counter) -> str:
     """What the context shows of the plan's facts."""
     snapshot, request = plan.snapshot, plan.request
     if not plan.covered or (request is None and not plan.ledger_tokens):
@@ -82,15 +82,14 @@ def _ledger(plan: Plan, draft: StoredContext, count: Count) -> str:
         return snapshot.stored.ledger
     if not plan.facts or not plan.ledger_tokens:
         return ""
-    text = text_count(count)
     prose = previous_text(draft)
-    most = plan.ledger_tokens if request is None else request.whole_tokens - text(prose)
+    most = plan.ledger_tokens if request is None else request.whole_tokens - counter.count(prose)
     framed = draft.model_copy(update={"ledger": "…"})
-    left = _most(plan) - _total(plan, count(render_head(framed))) - _SLACK_TOKENS
-    facts = Beside(prose, plan.facts, text, () if request is None else request.ranked)
+    left = _most(plan) - _total(plan, counter.count_messages(render_head(framed))) - _SLACK_TOKENS
+    facts = Unstated(prose, plan.facts, counter.count)
     room = min(most, left)
     if request is not None and room < request.ledger_tokens:
-        needed = text(ledger_text(facts.within(request.ledger_tokens)))
+        needed = counter.count(ledger_text(facts.within(request.ledger_tokens)))
         if needed > room:
             raise SummaryRejected("no room for the facts kept word for word")
     return ledger_text(facts.within(room))

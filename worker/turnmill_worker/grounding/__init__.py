@@ -3,7 +3,6 @@
 from turnmill_worker.grounding.embeddings import (
     Embedder,
     EmbeddingsUnavailable,
-    OpenAiEmbedder,
 )
 from turnmill_worker.grounding.hybrid import HybridSearch, Retrieval
 from turnmill_worker.grounding.index import Found, MemoryIndex
@@ -14,6 +13,5 @@ __all__ = [
     "Found",
     "HybridSearch",
     "MemoryIndex",
-    "OpenAiEmbedder",
     "Retrieval",
 ]

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import functools
 import re
+import threading
 import unicodedata
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Final
+
+import Stemmer
 
 from turnmill_worker.grounding.irregular_forms import BASE_FORM
 from turnmill_worker.reading.lexicon import NUMBER_WORDS, STOP
-from turnmill_worker.reading.words import IDENTIFIERS, kind_of, stem
+from turnmill_worker.reading.words import IDENTIFIERS, kind_of
 
 __all__ = ["asks", "query_terms", "terms"]
 
@@ -80,7 +83,18 @@ def _terms_of(token: str) -> tuple[str, ...]:
 
 
 def _root(word: str) -> str:
-    return NUMBER_WORDS.get(word) or stem(BASE_FORM.get(word, word))
+    return NUMBER_WORDS.get(word) or _SNOWBALL.stem(BASE_FORM.get(word, word))
+
+
+class _Snowball(threading.local):
+    """English word roots; a stemmer belongs to one thread."""
+
+    def __init__(self) -> None:
+        # Without its cache: ours stands before it.
+        self.stem: Callable[[str], str] = Stemmer.Stemmer("english", 0).stemWord
+
+
+_SNOWBALL: Final = _Snowball()
 
 
 class _Folding(dict[int, str]):

@@ -31,7 +31,7 @@ class Archiving:
             return Outcome(outcome="skipped", session=ref.session)
         turns = 0
         for _ in range(BATCHES):
-            drain = self._outgoing.undrained(ref, most=BATCH)
+            drain = self._outgoing.next_drain(ref, most=BATCH)
             if drain is None:
                 break
             for step in drain.steps:
@@ -46,7 +46,7 @@ class Archiving:
                 else:
                     self._archive.store(ref, drain.epoch, step)
                     turns += len(step.turns)
-            left = self._outgoing.drained(ref, drain)
+            left = self._outgoing.trim(ref, drain)
             if left == "forgotten":
                 # Forgotten while we stored: what was stored must go, too.
                 self._archive.forget_epochs(ref, through_epoch=drain.epoch)

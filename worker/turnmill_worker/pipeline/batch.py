@@ -8,134 +8,33 @@ remembering it has wasted what the batch costs, and nothing else.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Literal, Protocol
+from typing import Literal
 
 import structlog
 
+from turnmill.contract.counters import Counter
 from turnmill.contract.errors import Transient, TurnmillError
-from turnmill.contract.policy import Policy
-from turnmill_worker.compaction.plan import Plan, SummaryRequest
+from turnmill.contract.outcomes import Outcome
+from turnmill_worker.compaction.ledger.budget import with_facts
+from turnmill_worker.compaction.plan import Plan
 from turnmill_worker.compaction.snapshot import Snapshot
 from turnmill_worker.errors import SummarizerFailed, SummaryRejected
-from turnmill_worker.ports.awaited_summary import Awaited, as_of
-from turnmill_worker.ports.counters import Counter
+from turnmill_worker.pipeline.draft import Draft
+from turnmill_worker.pipeline.ladder import Ladder, Ports
+from turnmill_worker.pipeline.summarize import Later, Writer
+from turnmill_worker.ports.batches import BatchEndpoint, BatchNotes, RememberedBatch
 from turnmill_worker.ports.models import Summarizer
+from turnmill_worker.ports.sessions import Claim
 from turnmill_worker.ports.values import SessionRef
 from turnmill_worker.spending import NOTHING, Spent
 
-__all__ = [
-    "BatchEndpoint",
-    "BatchNotes",
-    "Batching",
-    "GivenUp",
-    "Later",
-    "Look",
-    "Noted",
-    "Written",
-]
-
+__all__ = ["BatchWriter", "Batches", "NoBatches"]
 
 log = structlog.get_logger()
 
 
-@dataclass(frozen=True, slots=True)
-class Noted:
-    """What a session awaits, as it is remembered.
-
-    Attributes:
-        note: the same as it is stored.
-        age_s: since it was handed in.
-    """
-
-    awaited: Awaited
-    note: bytes
-    age_s: float
-
-
-@dataclass(frozen=True, slots=True)
-class Later:
-    """The batch is under way; look again after that many seconds."""
-
-    after_s: float
-
-
-@dataclass(frozen=True, slots=True)
-class Written:
-    """The batch is done.
-
-    Attributes:
-        snapshot: the session as it was planned from; later turns are plain tail.
-        summarizer: answers that plan's request.
-    """
-
-    snapshot: Snapshot
-    summarizer: Summarizer
-
-
-@dataclass(frozen=True, slots=True)
-class GivenUp:
-    """There will be no answer, or it would come too late: ask live.
-
-    Attributes:
-        spent: on it for nothing, as far as the endpoint tells; the next commit counts it.
-    """
-
-    spent: Spent
-
-
-Look = Later | Written | GivenUp | Literal["elsewhere"]
-"""What has become of a batch; ``elsewhere`` - it has to be looked for by a job that may ask the
-endpoint."""
-
-
-class BatchEndpoint(Protocol):
-    """Where batches are handed in."""
-
-    def submit(self, policy: Policy, request: SummaryRequest, counter: Counter) -> Awaited | None:
-        """Hand the request in; None when it cannot be asked in a batch.
-
-        Raises:
-            Transient, SummarizerFailed: the endpoint did not take it.
-            SummaryRejected: there is nothing to ask.
-        """
-
-    def poll(self, policy: Policy, awaited: Awaited) -> Summarizer | None:
-        """A summarizer that has the answer, or None while there is none.
-
-        Raises:
-            Transient: the endpoint cannot be asked now.
-            SummarizerFailed: there will be no answer.
-        """
-
-    def cost(self, awaited: Awaited) -> Spent:
-        """What it has cost by now, as far as the endpoint can be asked and tells."""
-
-    def discard(self, awaited: Awaited) -> None:
-        """End it, and remove what the endpoint keeps of it, as far as the endpoint can be asked."""
-
-
-class BatchNotes(Protocol):
-    """Remembers what sessions await."""
-
-    def note(self, ref: SessionRef, awaited: Awaited) -> bool:
-        """Remember it; False when there is another, or the session was forgotten meanwhile."""
-
-    def noted(self, ref: SessionRef) -> Noted | None:
-        """What is awaited, and for how long by now."""
-
-    def drop(self, ref: SessionRef, noted: Noted, spent: Spent = NOTHING) -> bool:
-        """No longer remember it; ``spent`` on it counts for the next commit. False: it was gone."""
-
-    def abandons(self, ref: SessionRef) -> bool:
-        """Whether there is one that a forgotten session of this one's shard awaited."""
-
-    def abandoned(self, ref: SessionRef) -> Awaited | None:
-        """One that a forgotten session awaited, of the sessions in this one's shard; only once."""
-
-
-class Batching:
+class Batches:
     """Who may await a batch, for how long, and when it is looked for."""
 
     def __init__(
@@ -162,7 +61,7 @@ class Batching:
         self._longest_pause_s = longest_pause_s
         self._deadline_s = deadline_s
 
-    def suits(self, snapshot: Snapshot, asked: Mapping[str, str]) -> bool:
+    def suits(self, snapshot: Snapshot) -> bool:
         """Whether the session's policy wants batches, and it has the time for one.
 
         Below the middle between its soft limit and the point where it is urgent: a session that
@@ -171,9 +70,9 @@ class Batching:
         """
         limits = snapshot.limits
         roomy = snapshot.usage.total <= (limits.soft + limits.urgent) // 2
-        return snapshot.policy.batch and roomy and not asked
+        return snapshot.policy.batch and roomy and not snapshot.exceeded
 
-    def begin(self, ref: SessionRef, plan: Plan, counter: Counter) -> Later | None:
+    def hand_in(self, ref: SessionRef, plan: Plan, counter: Counter) -> Later | None:
         """Hand in the plan's request; None when it has to be asked live."""
         if len(plan.requests) != 1 or plan.requests[0].template:
             return None
@@ -185,7 +84,7 @@ class Batching:
         if submitted is None:
             return None
         try:
-            kept = self._notes.note(ref, submitted.of(plan.snapshot))
+            kept = self._notes.remember(ref, submitted.of(plan.snapshot))
         except TurnmillError:
             self._endpoint.discard(submitted)
             raise
@@ -196,63 +95,138 @@ class Batching:
 
     def awaits(self, ref: SessionRef) -> bool:
         """Whether the session awaits a batch, of use or not."""
-        return self._notes.noted(ref) is not None
+        return self._notes.remembered(ref) is not None
 
-    def look(
-        self, ref: SessionRef, snapshot: Snapshot, asked: Mapping[str, str], *, ask: bool
-    ) -> Look | None:
-        """What has become of the batch the session awaits, if any; ``ask`` the endpoint, or not."""
-        noted = self._notes.noted(ref)
-        if noted is None:
+    def resume(self, ladder: Ladder, writer: Writer, *, ask: bool) -> Outcome | None:
+        """What the batch the session awaits leads to; None when there is none to wait for.
+
+        ``ask`` says that this job may ask the endpoint; else it hands the session on.
+        """
+        batch = self._notes.remembered(ladder.ref)
+        if batch is None:
             return None
         if not ask:
-            return "elsewhere"
-        if noted.awaited.fits(snapshot):
+            return ladder.hand_on(waits="batch")
+        match self._look(ladder.ref, ladder.snapshot, batch):
+            case Later() as later:
+                return ladder.wait(later)
+            case "given-up":
+                ladder.charge(self._give_up(ladder.ref, batch))
+                return None
+            case summarizer:
+                planned = ladder.snapshot.as_of(batch.awaited.counted_seq)
+                ladder.use(writer.led_by(summarizer), planned)
+                outcome = ladder.climb(summarize=True)
+                # What a deferred one got from its batch is paid for: it looks again.
+                if outcome.outcome != "deferred":
+                    self.end(ladder.ref)
+                return outcome
+
+    def give_up(self, ref: SessionRef) -> Spent:
+        """End what the session awaits, if anything: it wants something else; what it has cost."""
+        batch = self._notes.remembered(ref)
+        return NOTHING if batch is None else self._give_up(ref, batch)
+
+    def end(self, ref: SessionRef) -> None:
+        """End what the session awaits, if anything: it has that, or is no more."""
+        batch = self._notes.remembered(ref)
+        if batch is not None:
+            self._end(ref, batch)
+
+    def end_orphans(self, ports: Ports, ref: SessionRef, claim: Claim, *, ask: bool) -> None:
+        """End the batches of sessions that are no more, or leave it to a job that may ask.
+
+        What those have cost is recorded nowhere: there is no compaction to record it with.
+        """
+        # Though a session of the name of a forgotten one may have begun since.
+        while ask and "orphaned" in claim.batches:
+            awaited = self._notes.take_orphan(ref)
+            if awaited is None:
+                break
+            self._endpoint.discard(awaited)
+        if claim.refusal == "unknown" and "own" in claim.batches:
+            # Its keys expired while it awaited one; a forgotten session left no note.
+            if ask:
+                self.end(ref)
+            else:
+                ports.await_turn(ref, room=0.0)
+
+    def leave_orphans(self, ports: Ports, ref: SessionRef) -> None:
+        """Have a job that may ask a model end the batches that forgotten sessions awaited."""
+        if self._notes.has_orphan(ref):
+            ports.await_turn(ref, room=0.0)
+
+    def _look(
+        self, ref: SessionRef, snapshot: Snapshot, batch: RememberedBatch
+    ) -> Later | Summarizer | Literal["given-up"]:
+        """What has become of it: a summarizer that has the answer, once there is one."""
+        if batch.awaited.fits(snapshot):
             try:
-                found = self._endpoint.poll(snapshot.policy, noted.awaited)
+                found = self._endpoint.poll(snapshot.policy, batch.awaited)
             except Transient as error:
                 log.warning("batch-not-found", session=ref.session, error=type(error).__name__)
                 found = None
             except SummarizerFailed as error:
                 log.warning("batch-failed", session=ref.session, error=type(error).__name__)
-                return GivenUp(self._give_up(ref, noted))
+                return "given-up"
             if found is not None:
-                return Written(as_of(snapshot, noted.awaited.counted_seq), found)
-            hurried = snapshot.usage.total > snapshot.limits.urgent or asked
-            if not hurried and noted.age_s < self._deadline_s:
-                pause = max(noted.age_s, self._first_look_s)
+                return found
+            hurried = snapshot.usage.total > snapshot.limits.urgent or snapshot.exceeded
+            if not hurried and batch.age_s < self._deadline_s:
+                pause = max(batch.age_s, self._first_look_s)
                 return Later(min(pause, self._longest_pause_s))
-        log.info("batch-given-up", session=ref.session, age_s=int(noted.age_s))
-        return GivenUp(self._give_up(ref, noted))
+        log.info("batch-given-up", session=ref.session, age_s=int(batch.age_s))
+        return "given-up"
 
-    def give_up(self, ref: SessionRef) -> Spent:
-        """End what the session awaits, if anything: it wants something else; what it has cost."""
-        noted = self._notes.noted(ref)
-        return NOTHING if noted is None else self._give_up(ref, noted)
+    def _give_up(self, ref: SessionRef, batch: RememberedBatch) -> Spent:
+        spent = self._endpoint.cost(batch.awaited)
+        return spent if self._end(ref, batch, spent) else NOTHING
 
-    def end(self, ref: SessionRef) -> None:
-        """End what the session awaits, if anything: it has that, or is no more."""
-        noted = self._notes.noted(ref)
-        if noted is not None:
-            self._end(ref, noted)
-
-    def abandons(self, ref: SessionRef) -> bool:
-        """Whether ``forget`` has something to end."""
-        return self._notes.abandons(ref)
-
-    def forget(self, ref: SessionRef) -> None:
-        """End what sessions forgotten by now awaited; those of one shard.
-
-        What those have cost is recorded nowhere: there is no compaction to record it with.
-        """
-        while (awaited := self._notes.abandoned(ref)) is not None:
-            self._endpoint.discard(awaited)
-
-    def _give_up(self, ref: SessionRef, noted: Noted) -> Spent:
-        spent = self._endpoint.cost(noted.awaited)
-        return spent if self._end(ref, noted, spent) else NOTHING
-
-    def _end(self, ref: SessionRef, noted: Noted, spent: Spent = NOTHING) -> bool:
+    def _end(self, ref: SessionRef, batch: RememberedBatch, spent: Spent = NOTHING) -> bool:
         # Dropped last: should this worker die before, the next one ends it.
-        self._endpoint.discard(noted.awaited)
-        return self._notes.drop(ref, noted, spent)
+        self._endpoint.discard(batch.awaited)
+        return self._notes.drop(ref, batch, spent)
+
+
+class NoBatches:
+    """``Batches`` of workers that have no endpoint to hand them in at."""
+
+    def suits(self, _snapshot: Snapshot) -> bool:
+        """No session awaits one."""
+        return False
+
+    def hand_in(self, _ref: SessionRef, _plan: Plan, _counter: Counter) -> Later | None:
+        """It has to be asked live."""
+
+    def awaits(self, _ref: SessionRef) -> bool:
+        """No session does."""
+        return False
+
+    def resume(self, _ladder: Ladder, _writer: Writer, *, ask: bool) -> Outcome | None:
+        """There is nothing to wait for."""
+
+    def give_up(self, _ref: SessionRef) -> Spent:
+        """It has cost nothing."""
+        return NOTHING
+
+    def end_orphans(self, _ports: Ports, _ref: SessionRef, _claim: Claim, *, ask: bool) -> None:
+        """Other workers do."""
+
+    def leave_orphans(self, _ports: Ports, _ref: SessionRef) -> None:
+        """There are none."""
+
+
+@dataclass(frozen=True, slots=True)
+class BatchWriter:
+    """Hands a plan's request in, and leaves the answer for later; where it cannot, writes live."""
+
+    ref: SessionRef
+    batches: Batches | NoBatches
+    live: Writer
+
+    def best(self, plan: Plan, counter: Counter, *, patient: bool = False) -> Draft | Later:
+        """When to look for the answer, or the live writer's draft; errors as of ``Writer.best``."""
+        # With what a live request would say of facts: the answer is asked for by its request.
+        whole = with_facts(plan, counter.count)
+        later = self.batches.hand_in(self.ref, whole, counter)
+        return later or self.live.best(plan, counter, patient=patient)

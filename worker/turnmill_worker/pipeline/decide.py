@@ -36,14 +36,14 @@ class Compact:
 Decision = Skip | Compact
 
 
-def decide(usage: Usage, limits: Limits, asked: Mapping[str, str] | None = None) -> Decision:
-    """Compact above the soft limit, or when a count asks for it (``compaction.demands``).
+def decide(usage: Usage, limits: Limits, exceeded: Mapping[str, str] | None = None) -> Decision:
+    """Compact above the soft limit, or when a count is exceeded (``compaction.tally``).
 
     Between target and soft limit nothing happens (hysteresis).
     """
     if usage.total <= limits.soft:
-        if asked:
-            return Compact("soft", tuple(asked.values()))
+        if exceeded:
+            return Compact("soft", tuple(exceeded.values()))
         return Skip(f"{usage.total} tokens are within the soft limit of {limits.soft}")
     if usage.total > limits.hard:
         return Compact("hard", (f"{usage.total} tokens exceed the hard limit of {limits.hard}",))

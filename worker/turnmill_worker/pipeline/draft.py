@@ -12,7 +12,7 @@ from turnmill.contract.memories_message import without_memories
 from turnmill.contract.names import Seq
 from turnmill.contract.outcomes import Compaction
 from turnmill.contract.render import render_head
-from turnmill_worker.compaction.plan import Plan, records
+from turnmill_worker.compaction.plan import Plan, Records
 from turnmill_worker.compaction.quality.score import Quality, Scorer
 from turnmill_worker.compaction.snapshot import LoggedTurn, Snapshot
 from turnmill_worker.ports.values import Summary
@@ -33,20 +33,18 @@ class Draft:
     """A context ready to be committed.
 
     Attributes:
-        before: the snapshot the plan was made from.
-        quality: None when nothing was covered or shortened.
+        quality: None before it is scored, and where nothing was covered or shortened.
         detail: JSON about the managed view, or ``b""``.
         rival: the best score any summarizer reached for the same plan, or 0.
         wasted: by tries that led to nothing; the record counts it in.
         failed: why those tried before did not write it; see ``Compaction.failed``.
     """
 
-    before: Snapshot
     plan: Plan
     context: StoredContext
     summaries: tuple[Summary, ...]
-    quality: Quality | None
-    detail: bytes
+    detail: bytes = b""
+    quality: Quality | None = None
     rival: float = 0.0
     wasted: Spent = NOTHING
     failed: tuple[str, ...] = ()
@@ -64,12 +62,13 @@ class Draft:
     @property
     def is_good_enough(self) -> bool:
         """Whether it, or the rival it comes near, reaches the policy's threshold."""
-        return max(self.score, self.rival) >= self.before.policy.quality_threshold
+        return max(self.score, self.rival) >= self.plan.snapshot.policy.quality_threshold
 
     @property
     def record(self) -> Compaction:
         """The compaction, as it is recorded and announced."""
-        before, plan, context = self.before, self.plan, self.context
+        plan, context = self.plan, self.context
+        before = plan.snapshot.before
         covered = [turn for group in plan.covered for turn in group.turns]
         after = plan.snapshot.usage
         kept = sum(t.tokens for t in plan.snapshot.turns if t.seq > context.watermark)
@@ -105,23 +104,23 @@ def cost_of(summary: Summary) -> Spent:
     )
 
 
-def scorer_of(before: Snapshot, plan: Plan) -> Scorer | None:
+def scorer_of(plan: Plan) -> Scorer | None:
     """What scores the contexts this plan may lead to; None when it covers and shortens nothing.
 
     Where it only shortens, all but the newest turns stand for what is covered: a stub is read
     between turns that are whole.
     """
+    before = plan.snapshot.before
     kept = [turn for turn in plan.snapshot.turns if turn.seq > plan.cut]
     tracker = CallTracker()
     shown = [tracker.repair(turn.shown) for turn in kept]
     shortened = _shortened(before, kept)
-    covered = [*records(plan.covered), *shortened]
+    covered = Records([*plan.records, *shortened]) if shortened else plan.records
     older = 0
     if not plan.covered:
         older = max(len(kept) - before.policy.recent_turns_to_keep, 0)
-        covered = [(t.seq, message) for t in kept[:older] for message in t.original]
-    covered = without_memories(covered)  # a summary does not keep them
-    if not covered:
+        covered = Records((t.seq, message) for t in kept[:older] for message in t.original)
+    if not without_memories(covered):  # a summary does not keep those
         return None
     return Scorer(
         covered=covered,
@@ -134,7 +133,6 @@ def scorer_of(before: Snapshot, plan: Plan) -> Scorer | None:
         weights=before.policy.quality_weights,
         behind=[message for own in shown[:older] for message in own],
         known=render_head(_known(plan)),
-        read=None if shortened else plan.read,
     )
 
 

@@ -2,23 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import lru_cache
+
 from turnmill.contract import jobs
+from turnmill.contract.context import Usage
+from turnmill.contract.counters import Counter
 from turnmill.contract.legality import CallTracker
 from turnmill.contract.outcomes import Outcome
-from turnmill.contract.render import render_head
-from turnmill_worker.compaction.count_limits import demands
-from turnmill_worker.pipeline.batch import Batching
-from turnmill_worker.pipeline.count_turns import (
-    count_turns,
-    counting,
-    system_tokens,
-    tally_after,
-    usage_after,
-)
+from turnmill.contract.render import render_head, system_message
+from turnmill_worker.compaction.tally import Tally, exceeded, images, interactions
+from turnmill_worker.pipeline.batch import Batches, NoBatches
 from turnmill_worker.pipeline.decide import Compact, decide
-from turnmill_worker.ports.counters import Counter, Counters
-from turnmill_worker.ports.queues import Hints
-from turnmill_worker.ports.sessions import Sessions
+from turnmill_worker.pipeline.ladder import Ports
 from turnmill_worker.ports.values import CountedTurn, SessionRef, Uncounted
 
 __all__ = ["Estimating"]
@@ -33,13 +30,11 @@ BATCHES = 8
 class Estimating:
     """Counts turns, exactly, once each."""
 
-    def __init__(
-        self, sessions: Sessions, hints: Hints, counters: Counters, batching: Batching | None
-    ) -> None:
-        self._sessions = sessions
-        self._hints = hints
-        self._counters = counters
-        self._batching = batching
+    def __init__(self, ports: Ports, batches: Batches | NoBatches) -> None:
+        self._sessions = ports.sessions
+        self._hints = ports.hints
+        self._counters = ports.counters
+        self._batches = batches
 
     def estimate(self, ref: SessionRef) -> Outcome:
         """Count every turn nobody has counted, decide, and put the session on the due list."""
@@ -49,16 +44,16 @@ class Estimating:
             if seen is None:
                 return Outcome(outcome="unknown", session=ref.session)
             counter = self._counters(seen.policy.encoding, seen.policy.image_formula)
+            system = _system_tokens(counter, seen.system)
             if seen.basis not in ("", counter.basis):
-                self._recount(ref, seen, counter)
+                self._recount(ref, seen, counter, system)
                 continue
             tracker = CallTracker(seen.open_calls)
-            counted = count_turns(seen, counter, tracker)
-            system = system_tokens(counter, seen.system)
-            usage = usage_after(seen, counted, system)
-            asked = demands(seen.policy, tally_after(seen, counted))
+            counted = _count(seen, counter, tracker)
+            usage = _usage_after(seen, counted, system)
             limits = seen.policy.limits(system)
-            decision = decide(usage, limits, asked)
+            urgent = usage.total > limits.urgent
+            decision = decide(usage, limits, exceeded(seen.policy, _tally_after(seen, counted)))
             recorded = self._sessions.record_counts(
                 ref,
                 seen,
@@ -66,38 +61,70 @@ class Estimating:
                 system_tokens=system,
                 open_calls=tracker.open,
                 due=isinstance(decision, Compact) and usage.total >= seen.put_off,
-                urgent=usage.total > limits.urgent,
+                urgent=urgent,
                 turns=counted,
             )
             if recorded.stale:
                 continue
             turns += len(counted)
             tokens += sum(turn.tokens for turn in counted)
-            if recorded.newly_due or (usage.total > limits.urgent and self._awaits(ref, seen)):
+            # A session that awaits a batch is due at the next look: it may not have the time.
+            waits = urgent and seen.policy.batch and self._batches.awaits(ref)
+            if recorded.newly_due or waits:
                 self._hints.send(jobs.COMPACT, ref)
             if not recorded.waiting:
                 return Outcome(outcome="estimated", session=ref.session, turns=turns, tokens=tokens)
         self._hints.send(jobs.ESTIMATE, ref)
         return Outcome(outcome="estimated", session=ref.session, turns=turns, tokens=tokens)
 
-    def _recount(self, ref: SessionRef, seen: Uncounted, counter: Counter) -> None:
+    def _recount(self, ref: SessionRef, seen: Uncounted, counter: Counter, system: int) -> None:
         """Count again what was counted under another basis: the policy's encoding changed."""
         snapshot = self._sessions.snapshot(ref)
         if snapshot is None:
             return
-        count = counting(counter)
-        tracker = CallTracker()
+        count, tracker = counter.count_messages, CallTracker()
         self._sessions.recount(
             ref,
             seen,
             snapshot,
             basis=counter.basis,
-            system_tokens=system_tokens(counter, seen.system),
+            system_tokens=system,
             context_tokens=count(render_head(snapshot.stored)),
             turns=[CountedTurn(t.seq, count(tracker.repair(t.shown))) for t in snapshot.turns],
         )
 
-    def _awaits(self, ref: SessionRef, seen: Uncounted) -> bool:
-        """Whether the session awaits a batch: its due time is that of the next look."""
-        batching = self._batching
-        return batching is not None and seen.policy.batch and batching.awaits(ref)
+
+def _count(seen: Uncounted, counter: Counter, tracker: CallTracker) -> list[CountedTurn]:
+    """Exact tokens of each turn as a provider gets it, stubs for dead calls included."""
+    return [
+        CountedTurn(
+            turn.seq,
+            counter.count_messages(tracker.repair(turn.messages)),
+            images=images(turn.messages),
+            interactions=interactions(turn.messages),
+            messages=len(turn.messages),
+        )
+        for turn in seen.turns
+    ]
+
+
+@lru_cache(maxsize=1024)
+def _system_tokens(counter: Counter, system: str) -> int:
+    """Tokens of the system message; the same prompt comes with every burst of its session."""
+    return counter.count_messages([system_message(system)]) if system else 0
+
+
+def _usage_after(seen: Uncounted, counted: Sequence[CountedTurn], system: int) -> Usage:
+    """The session's tokens by part once these turns are counted, too."""
+    tail = seen.usage.tail + sum(turn.tokens for turn in counted)
+    return replace(seen.usage, system=system, tail=tail)
+
+
+def _tally_after(seen: Uncounted, counted: Sequence[CountedTurn]) -> Tally:
+    """The session's other counts once these turns are counted, too."""
+    return replace(
+        seen.tally,
+        images=seen.tally.images + sum(turn.images for turn in counted),
+        interactions=seen.tally.interactions + sum(turn.interactions for turn in counted),
+        history_tokens=seen.tally.history_tokens + sum(turn.tokens for turn in counted),
+    )

@@ -4,42 +4,45 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from typing import Protocol
 
 from turnmill.contract import jobs
+from turnmill.contract.counters import Counter, Counters
 from turnmill.contract.errors import Transient
 from turnmill.contract.info import Waits
 from turnmill.contract.outcomes import Outcome
-from turnmill_worker.compaction.ledger.budget import with_facts
+from turnmill.contract.policy import Policy
 from turnmill_worker.compaction.plan import Plan
 from turnmill_worker.compaction.snapshot import Snapshot
 from turnmill_worker.compaction.strategies.choose import plan as plan_compaction
 from turnmill_worker.errors import SummaryDeferred, SummaryRejected
-from turnmill_worker.pipeline.backoff import may_wait, pause_s
-from turnmill_worker.pipeline.batch import Batching
-from turnmill_worker.pipeline.count_turns import counting
 from turnmill_worker.pipeline.draft import Draft
-from turnmill_worker.pipeline.summarize import Writer
-from turnmill_worker.ports.counters import Counter
+from turnmill_worker.pipeline.summarize import Later
 from turnmill_worker.ports.queues import Hints, Waiting
 from turnmill_worker.ports.sessions import Lease, Sessions
 from turnmill_worker.ports.values import SessionRef
-from turnmill_worker.spending import Spent, Tried
+from turnmill_worker.spending import Spent
+from turnmill_worker.tokens import CountedOnce
 
-__all__ = ["RETRY_AFTER_S", "Ladder", "Means", "await_turn"]
+__all__ = ["RETRY_AFTER_S", "Ladder", "Ports"]
 
 RETRY_AFTER_S = 5.0
 """When a summarizer's passing failure is tried again."""
 
-MOST_STALE = 3
-"""Summaries written for nothing, because the session changed meanwhile, before none is asked."""
-
 HANDOVER_S = 5.0
 """When the sweep doubts that a summary job handed on was ever received."""
 
+FIRST_PAUSE_S = 5.0
+LONGEST_PAUSE_S = 300.0
+"""Pauses of who waits for a model double from the first to the longest."""
+
+JITTER = 0.25
+"""Share of a pause by which it may be longer: sessions that failed together come back apart."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Means:
-    """What every compaction of a process needs.
+class Ports:
+    """What the stages of a process reach outside.
 
     Attributes:
         chance: a number in 0..1, another each time: pauses of many sessions must not end together.
@@ -47,117 +50,116 @@ class Means:
 
     sessions: Sessions
     hints: Hints
-    writer: Writer
+    counters: Counters
     waiting: Waiting | None
     chance: Callable[[], float]
 
+    def counter(self, policy: Policy) -> Counter:
+        """What one job counts with."""
+        return CountedOnce(self.counters(policy.encoding, policy.image_formula))
 
-def await_turn(means: Means, ref: SessionRef, *, room: float) -> None:
-    """Have the session wait for a summary, and allow for one more to be written."""
-    if means.waiting is not None:
-        means.waiting.add(ref, room=room)
-    means.hints.send(jobs.SUMMARIZE, ref)
+    def await_turn(self, ref: SessionRef, *, room: float) -> None:
+        """Have the session wait for a summary, and allow for one more to be written."""
+        if self.waiting is not None:
+            self.waiting.add(ref, room=room)
+        self.hints.send(jobs.SUMMARIZE, ref)
+
+
+class DraftWriter(Protocol):
+    """Writes what a plan asks for."""
+
+    def best(self, plan: Plan, counter: Counter, *, patient: bool = False) -> Draft | Later:
+        """A draft, or when to look for it; errors as of ``Writer.best``."""
 
 
 class Ladder:
     """One compaction of one session.
 
-    Args:
+    Attributes:
         snapshot: what is planned from.
-        now: the session as it is by now, where the plan is an older one, made again.
-        writer: who writes, where it is not the process's own.
     """
 
     def __init__(
         self,
-        means: Means,
+        ports: Ports,
         ref: SessionRef,
         lease: Lease,
         snapshot: Snapshot,
-        counter: Counter,
-        *,
-        now: Snapshot | None = None,
-        writer: Writer | None = None,
+        writer: DraftWriter,
     ) -> None:
-        self._means = means
-        self._ref = ref
+        self.ref = ref
+        self.snapshot = self._now = snapshot
+        self._ports = ports
         self._lease = lease
-        self._snapshot = snapshot
-        self._counter = counter
-        self._now = now or snapshot
-        self._writer = writer or means.writer
+        self._counter = ports.counter(snapshot.policy)
+        self._writer = writer
         self._poor: list[Draft] = []
         self._rejected: list[str] = []
         self._known = self._wasted = snapshot.tried.spent
 
-    def climb(self, *, summarize: bool, batching: Batching | None = None) -> Outcome:
+    def use(self, writer: DraftWriter, planned: Snapshot | None = None) -> None:
+        """Have another write, and plan from an older state of the session, if given."""
+        self._writer = writer
+        self.snapshot = planned or self.snapshot
+
+    def charge(self, spent: Spent) -> None:
+        """Count what was spent for nothing; the next commit records it."""
+        self._known += spent
+        self._wasted += spent
+
+    def climb(self, *, summarize: bool) -> Outcome:
         """The first rung whose result is good enough to commit; a rejected one is gone below.
 
-        Args:
-            summarize: this job may ask a summarizer; else a plan that needs one is handed on.
-            batching: where a summary may be awaited from a batch.
+        ``summarize`` says that this job may ask a summarizer; else a plan that needs one is handed
+        on.
         """
-        count = counting(self._counter)
-        tried = self._snapshot.tried
-        batching = self._unless_late(tried, batching)
+        self._look_back()
         while True:
             below = self._rejected[-1] if self._rejected else ""
-            plan = plan_compaction(self._snapshot, count, below=below)
+            plan = plan_compaction(self.snapshot, self._counter, below=below)
             if plan is None or plan.strategy in self._rejected:
                 return self._end()
             if plan.requests and not summarize:
                 return self.hand_on(plan.strategy)
-            if batching is not None:
-                batched = self._batched(plan, batching)
-                if batched is not None:
-                    return batched
             try:
-                patient = may_wait(self._now, tried)
-                draft = self._writer.best(
-                    self._snapshot, plan, self._counter, count, patient=patient
-                )
+                found = self._writer.best(plan, self._counter, patient=self._may_wait())
             except SummaryRejected as error:
                 self._wasted += error.spent
                 self._rejected.append(plan.strategy)
                 continue
             except SummaryDeferred as error:
                 self._wasted += error.spent
-                return self._defer(error, tried.deferrals)
+                return self._defer(error)
             except Transient:
                 self._lease.retry(after_s=RETRY_AFTER_S)
                 raise
-            if draft.is_good_enough:
-                return self.commit(draft)
+            if isinstance(found, Later):
+                return self.wait(found, plan.strategy)
+            if found.is_good_enough:
+                return self.commit(found)
             self._rejected.append(plan.strategy)
-            self._poor.append(draft)
-
-    def _unless_late(self, tried: Tried, batching: Batching | None) -> Batching | None:
-        """The same, and None after too many summaries for nothing: then no model is asked either.
-
-        A prompt may change with every step: what no model writes is there before the next.
-        """
-        asks_none = self._snapshot.policy.summarizer == "extractive"
-        if asks_none or tried.stale < MOST_STALE or self._writer is not self._means.writer:
-            return batching
-        self._writer = self._writer.hasty()
-        return None
+            self._poor.append(found)
 
     def hand_on(self, strategy: str | None = None, *, waits: Waits = "turn") -> Outcome:
         """Leave the session to a job that may ask a model."""
         self._lease.retry(after_s=HANDOVER_S, waits=waits)
         limits = self._now.limits
         left = limits.hard - self._now.usage.total
-        await_turn(self._means, self._ref, room=left / max(limits.room, 1))
+        self._ports.await_turn(self.ref, room=left / max(limits.room, 1))
         return self._outcome("needs-summary", strategy=strategy)
+
+    def wait(self, later: Later, strategy: str | None = None) -> Outcome:
+        """Leave the session to a job that looks for its summary."""
+        self._lease.retry(after_s=later.after_s, waits="batch")
+        return self._outcome("batched", strategy=strategy)
 
     def commit(self, draft: Draft) -> Outcome:
         """Write the draft's context, if nobody else committed meanwhile."""
         others = sum((each.spent for each in self._poor if each is not draft), self._wasted)
         draft = replace(draft, wasted=draft.wasted + others)
         record = draft.record
-        committed = self._means.sessions.commit(
-            self._ref,
-            draft.before,
+        committed = self._ports.sessions.commit(
+            self.ref,
             draft.plan.snapshot,
             draft.context,
             facts=draft.plan.facts,
@@ -170,7 +172,7 @@ class Ladder:
             self._lease.retry(after_s=0, spent=draft.spent, stale=stale)
             self._hint_again()
             return self._outcome("stale", strategy=record.strategy)
-        self._means.hints.send(jobs.ARCHIVE, self._ref)
+        self._ports.hints.send(jobs.ARCHIVE, self.ref)
         if committed.again:
             self._hint_again()
         return self._outcome(
@@ -192,19 +194,29 @@ class Ladder:
             self._hint_again()
         return self._outcome(outcome, **more)
 
-    def _batched(self, plan: Plan, batching: Batching) -> Outcome | None:
-        """The plan's summary is awaited from a batch now; None when it has to be asked live."""
-        # With what a live request would say of facts: the answer is asked for by its request.
-        plan = with_facts(plan, self._counter.count)
-        later = batching.begin(self._ref, plan, self._counter)
-        if later is None:
-            return None
-        self._lease.retry(after_s=later.after_s, waits="batch")
-        return self._outcome("batched", strategy=plan.strategy)
+    def _look_back(self) -> None:
+        """Give ``managed`` the covered turns no receipt names: a view of its runs shows them."""
+        snapshot = self.snapshot
+        if "managed" in snapshot.exceeded:
+            named = max((receipt.last_seq for receipt in snapshot.stored.receipts), default=0)
+            earlier = self._ports.sessions.covered(
+                self.ref,
+                snapshot.epoch,
+                first_seq=named + 1,
+                last_seq=snapshot.stored.watermark,
+            )
+            self.snapshot = replace(snapshot, earlier=earlier)
 
-    def _defer(self, error: SummaryDeferred, times: int) -> Outcome:
+    def _may_wait(self) -> bool:
+        """Whether the session has room left, and has not waited too often since its last commit."""
+        has_room = self._now.usage.total <= self._now.limits.urgent
+        return has_room and self._now.tried.deferrals < self._now.policy.model_attempts
+
+    def _defer(self, error: SummaryDeferred) -> Outcome:
         """Wait for the models, unless turns that came meanwhile leave no room to."""
-        after_s = pause_s(times, at_least_s=error.retry_after_s, chance=self._means.chance())
+        # An endpoint that wishes for longer than the longest pause is not believed, as by its gate.
+        pause_s = max(FIRST_PAUSE_S * 2.0**self._now.tried.deferrals, error.retry_after_s or 0.0)
+        after_s = min(pause_s, LONGEST_PAUSE_S) * (1 + JITTER * self._ports.chance())
         if self._lease.defer(self._now, after_s=after_s, spent=self._spent, failed=error.failed):
             after_s = 0.0
             self._hint_again()
@@ -241,7 +253,7 @@ class Ladder:
         return sum((each.spent for each in self._poor), self._wasted)
 
     def _hint_again(self) -> None:
-        self._means.hints.send(jobs.COMPACT, self._ref)
+        self._ports.hints.send(jobs.COMPACT, self.ref)
 
     def _outcome(self, outcome: str, **more: object) -> Outcome:
-        return Outcome.model_validate({"outcome": outcome, "session": self._ref.session, **more})
+        return Outcome.model_validate({"outcome": outcome, "session": self.ref.session, **more})

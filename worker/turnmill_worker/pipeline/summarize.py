@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import replace
-from functools import cache, partial
+from collections.abc import Sequence
+from contextlib import nullcontext
+from dataclasses import dataclass, replace
 
 from turnmill.contract.context import JsonMessage
+from turnmill.contract.counters import Counter
 from turnmill.contract.errors import InvalidTemplate, Transient, UnknownTemplate
 from turnmill.contract.render import render_head
 from turnmill.contract.shorten import shorten
 from turnmill_worker.compaction.ledger.budget import with_facts
 from turnmill_worker.compaction.plan import Plan
-from turnmill_worker.compaction.quality.score import Scorer
-from turnmill_worker.compaction.snapshot import Count, Snapshot
 from turnmill_worker.compaction.splice import splice
 from turnmill_worker.errors import (
     CircuitOpen,
@@ -23,19 +22,24 @@ from turnmill_worker.errors import (
     SummaryRejected,
 )
 from turnmill_worker.pipeline.draft import NEAR, Draft, cost_of, scorer_of
-from turnmill_worker.ports.counters import Counter
 from turnmill_worker.ports.models import Summarizer, Summarizers, Templates
 from turnmill_worker.ports.values import Summary
-from turnmill_worker.ports.work_while_waiting import meanwhile
+from turnmill_worker.ports.work_while_waiting import done_while_waiting
 from turnmill_worker.reading.plain_text import readable
 from turnmill_worker.spending import NOTHING, Spent
-from turnmill_worker.templates.fill import detail_of, filled
+from turnmill_worker.templates.fill import detail_of, fill
 from turnmill_worker.templates.template import Template
 
-__all__ = ["Writer"]
-
+__all__ = ["Later", "Writer"]
 
 Failure = SummaryRejected | SummarizerFailed | Transient
+
+
+@dataclass(frozen=True, slots=True)
+class Later:
+    """The summary is not there yet: look again after that many seconds."""
+
+    after_s: float
 
 
 class Writer:
@@ -49,21 +53,17 @@ class Writer:
         self._templates = templates
         self._failed = failed
 
-    def hasty(self) -> Writer:
+    def without_models(self) -> Writer:
         """A writer that asks no model, because the session changes while one writes."""
         return Writer(
             lambda policy: self._summarizers(policy)[-1:], self._templates, failed=("stale",)
         )
 
-    def best(
-        self,
-        snapshot: Snapshot,
-        plan: Plan,
-        counter: Counter,
-        count: Count,
-        *,
-        patient: bool = False,
-    ) -> Draft:
+    def led_by(self, summarizer: Summarizer) -> Writer:
+        """A writer that asks this one in place of the policy's first."""
+        return Writer(lambda policy: [summarizer, *self._summarizers(policy)[1:]], self._templates)
+
+    def best(self, plan: Plan, counter: Counter, *, patient: bool = False) -> Draft:
         """The first summarizer's draft that is good enough, or comes near the best there is.
 
         Raises:
@@ -73,52 +73,48 @@ class Writer:
         """
         plan = with_facts(plan, counter.count)
         # One for all who write: what they are measured by is the same.
-        scorer = cache(partial(scorer_of, snapshot, plan))
+        scorer = scorer_of(plan)
         tries: list[Draft | Failure] = []
-        summarizers = self._summarizers(snapshot.policy)
+        summarizers = self._summarizers(plan.snapshot.policy)
         for at, summarizer in enumerate(summarizers, 1):
-            if patient and at == len(summarizers):
+            # The last one asks no model, and waits for nothing.
+            is_last = at == len(summarizers)
+            if patient and is_last:
                 _defer(tries)
+            prepare = None if scorer is None or is_last else scorer.prepare
             try:
-                draft = self._draft(snapshot, plan, counter, count, summarizer, scorer)
+                with done_while_waiting(prepare) if prepare else nullcontext():
+                    draft = self._draft(plan, counter, summarizer)
             except (SummaryRejected, SummarizerFailed, Transient) as error:
                 tries.append(error)
                 continue
+            if scorer is not None:
+                draft = replace(draft, quality=scorer.score(render_head(draft.context)))
             tries.append(draft)
             if draft.is_good_enough or not plan.requests:
                 break
         return _chosen(tries)
 
-    def _draft(
-        self,
-        snapshot: Snapshot,
-        plan: Plan,
-        counter: Counter,
-        count: Count,
-        summarizer: Summarizer,
-        scorer: Callable[[], Scorer | None],
-    ) -> Draft:
-        """The context this plan leads to, with texts by this summarizer."""
+    def _draft(self, plan: Plan, counter: Counter, summarizer: Summarizer) -> Draft:
+        """The context this plan leads to, with texts by this summarizer; nobody has scored it."""
         template = self._template(plan)
-        requests = [filled(request, template, snapshot) for request in plan.requests]
+        requests, before = plan.requests, plan.snapshot.before
+        if template is not None:
+            requests = tuple(fill(request, template, before) for request in requests)
         summaries: tuple[Summary, ...] = ()
         try:
-            with meanwhile(scorer):
-                for request in requests:
-                    summaries += (summarizer.summarize(request, counter),)
-            context = splice(plan, _texts(plan, summaries, count), count)
+            for request in requests:
+                summaries += (summarizer.summarize(request, counter),)
+            context = splice(plan, _texts(plan, summaries, counter), counter)
         except (SummaryRejected, SummarizerFailed, SummarizerUnavailable) as error:
             error.spent = sum(map(cost_of, summaries), error.spent)
             raise
         goal = plan.snapshot.aim
-        detail = detail_of(template, requests, summaries, snapshot, goal) if template else b""
-        made = scorer()
+        detail = detail_of(template, requests, summaries, before, goal) if template else b""
         return Draft(
-            before=snapshot,
             plan=plan,
             context=context,
             summaries=summaries,
-            quality=None if made is None else made.score(render_head(context)),
             detail=detail,
             failed=self._failed if requests else (),
         )
@@ -182,13 +178,13 @@ def _spent(tries: Sequence[Draft | Failure]) -> Spent:
     return sum((one.spent for one in tries if isinstance(one, told)), NOTHING)
 
 
-def _texts(plan: Plan, summaries: Sequence[Summary], count: Count) -> list[str]:
+def _texts(plan: Plan, summaries: Sequence[Summary], counter: Counter) -> list[str]:
     """The answers to the plan's requests; an event nobody had a word for quotes its turns."""
     texts = [summary.text for summary in summaries]
     for at in range(len(texts) - len(plan.wanted), len(texts)):
         if not texts[at].strip():
             request = plan.requests[at]
             quoted: JsonMessage = {"role": "user", "content": readable(request.records)}
-            for message in shorten([quoted], request.budget_tokens, count) or ():
+            for message in shorten([quoted], request.budget_tokens, counter.count_messages) or ():
                 texts[at] = message["content"]
     return texts

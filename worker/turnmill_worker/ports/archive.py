@@ -16,10 +16,7 @@ from turnmill_worker.ports.records import (
     Memory,
     Removed,
 )
-from turnmill_worker.ports.values import (
-    Drain,
-    SessionRef,
-)
+from turnmill_worker.ports.values import Drain, SessionRef
 
 __all__ = ["Archive", "Memories", "Outgoing"]
 
@@ -27,10 +24,10 @@ __all__ = ["Archive", "Memories", "Outgoing"]
 class Outgoing(Protocol):
     """What left the log and is not in the archive yet."""
 
-    def undrained(self, ref: SessionRef, *, most: int) -> Drain | None:
+    def next_drain(self, ref: SessionRef, *, most: int) -> Drain | None:
         """The oldest of it; None when there is nothing."""
 
-    def drained(self, ref: SessionRef, drain: Drain) -> Literal["more", "done", "forgotten"]:
+    def trim(self, ref: SessionRef, drain: Drain) -> Literal["more", "done", "forgotten"]:
         """Trim what is archived now; says whether there is more, or nobody wants it any more."""
 
     def images(self, ref: SessionRef, hashes: Sequence[str]) -> list[Blob]:

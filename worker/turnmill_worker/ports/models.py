@@ -4,17 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import Protocol
+from urllib.parse import urlsplit
 
+from turnmill.contract.counters import Counter
 from turnmill.contract.policy import Policy
 from turnmill_worker.compaction.plan import SummaryRequest
 from turnmill_worker.errors import SummarizerFailed, SummarizerUnavailable
-from turnmill_worker.ports.counters import Counter
-from turnmill_worker.ports.values import (
-    Summary,
-)
+from turnmill_worker.ports.values import Summary
 from turnmill_worker.templates.template import Template
 
-__all__ = ["Gate", "Gates", "Summarizer", "Summarizers", "Templates"]
+__all__ = ["Gate", "Gates", "Summarizer", "Summarizers", "Templates", "place_of"]
 
 
 class Templates(Protocol):
@@ -57,6 +56,13 @@ class Gates(Protocol):
 
     def __hash__(self) -> int:
         """Summarizers are kept by the gates they use."""
+
+
+def place_of(url: str) -> str:
+    """Host, port and path of an endpoint: no user, password or query."""
+    parts = urlsplit(url)
+    port = f":{parts.port}" if parts.port else ""
+    return f"{parts.hostname or ''}{port}{parts.path.rstrip('/')}"
 
 
 class Summarizers(Protocol):

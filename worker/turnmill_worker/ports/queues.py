@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from turnmill_worker.ports.values import (
-    SessionRef,
-)
+from turnmill_worker.ports.values import SessionRef
 
 __all__ = ["Hints", "Waiting"]
 

@@ -9,11 +9,9 @@ from typing import Literal, Protocol
 from turnmill.contract.context import StoredContext
 from turnmill.contract.info import Waits
 from turnmill.contract.outcomes import Compaction
-from turnmill_worker.compaction.ledger.selection import Fact
+from turnmill_worker.compaction.ledger.facts import Fact
 from turnmill_worker.compaction.snapshot import LoggedTurn, Snapshot
-from turnmill_worker.ports.records import (
-    Blob,
-)
+from turnmill_worker.ports.records import Blob
 from turnmill_worker.ports.values import (
     Committed,
     CountedTurn,
@@ -26,7 +24,7 @@ from turnmill_worker.ports.values import (
 )
 from turnmill_worker.spending import Spent
 
-__all__ = ["Claim", "Lease", "Refusal", "Sessions", "States"]
+__all__ = ["BatchLeft", "Claim", "Lease", "Refusal", "Sessions", "States"]
 
 
 class Lease(Protocol):
@@ -72,6 +70,10 @@ Refusal = Literal["leased", "unknown", "deferred", "parked"]
 """Why a session may not be compacted now."""
 
 
+BatchLeft = Literal["own", "orphaned"]
+"""A batch to be looked after: the session awaits it, or forgotten ones of its shard did."""
+
+
 class Claim(Protocol):
     """Asks for a lease, and holds it for a ``with`` block."""
 
@@ -80,12 +82,8 @@ class Claim(Protocol):
         """Why there was none."""
 
     @property
-    def awaits(self) -> bool:
-        """Whether the session awaits a batch, of use or not; known once it was asked for."""
-
-    @property
-    def abandons(self) -> bool:
-        """Whether forgotten sessions of its shard awaited some that are to be ended."""
+    def batches(self) -> frozenset[BatchLeft]:
+        """Those there are, of use or not; known once it was asked for."""
 
     def __enter__(self) -> Lease | None:
         """The lease, or None."""
@@ -149,7 +147,6 @@ class Sessions(Protocol):
     def commit(
         self,
         ref: SessionRef,
-        before: Snapshot,
         snapshot: Snapshot,
         context: StoredContext,
         *,
@@ -158,9 +155,9 @@ class Sessions(Protocol):
         record: Compaction,
         detail: bytes = b"",
     ) -> Committed:
-        """Write the context if nobody else committed since ``before`` was loaded.
+        """Write the context if nobody else committed since ``snapshot.before`` was loaded.
 
-        ``snapshot`` is the same session with the plan's elisions; ``facts`` are its ledger.
+        ``facts`` are the ledger after it.
         """
 
     def defer(self, ref: SessionRef, *, after_s: float) -> None:
@@ -173,7 +170,7 @@ class Sessions(Protocol):
 class States(Protocol):
     """Earlier states of sessions in Redis, and the way back to them."""
 
-    def states(self, ref: SessionRef) -> Past | None:
+    def past(self, ref: SessionRef) -> Past | None:
         """What a rollback is planned from; None for an unknown session."""
 
     def hold(self, ref: SessionRef, epoch: str, images: Iterable[Blob]) -> bool:

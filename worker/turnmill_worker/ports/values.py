@@ -11,7 +11,7 @@ from turnmill.contract.names import Namespace, Seq, SessionId, Version
 from turnmill.contract.outcomes import Compaction
 from turnmill.contract.policy import Policy
 from turnmill.contract.trajectory import TurnState
-from turnmill_worker.compaction.image_and_request_counts import Tally
+from turnmill_worker.compaction.tally import Tally
 from turnmill_worker.ports.records import ArchivedCompaction, ArchivedTurn, Batch
 
 __all__ = [
@@ -28,7 +28,7 @@ __all__ = [
     "Summary",
     "Uncounted",
     "UncountedTurn",
-    "as_archived",
+    "after_drain",
 ]
 
 
@@ -64,7 +64,7 @@ class Uncounted:
     """The oldest turns nobody has counted, and the session's numbers as of then.
 
     Attributes:
-        epoch, settings: which incarnation of the session, and which policy and prompt, counts
+        epoch, revision: which incarnation of the session, and which policy and prompt, counts
             belong to.
         basis: how the present counts were made; ``""`` before the first.
         open_calls: calls among the counted turns that still wait for their result.
@@ -75,7 +75,7 @@ class Uncounted:
     """
 
     epoch: str
-    settings: str
+    revision: str
     policy: Policy
     system: str
     basis: str
@@ -167,7 +167,7 @@ class PastState:
     at_ms: int = 0
 
 
-def as_archived(
+def after_drain(
     archived: Iterable[ArchivedTurn], left: Iterable[ArchivedTurn | Mark]
 ) -> dict[int, ArchivedTurn]:
     """Turns by seq as the archive will have them when this is drained."""
@@ -195,7 +195,7 @@ class Past:
     """
 
     epoch: str
-    settings: str
+    revision: str
     policy: Policy
     version: Version
     watermark: Seq
@@ -209,9 +209,9 @@ class Past:
     checkpoints: tuple[PastState, ...]
     commits: tuple[ArchivedCompaction, ...]
 
-    def over(self, archived: Sequence[ArchivedTurn]) -> list[ArchivedTurn]:
+    def with_archived(self, archived: Sequence[ArchivedTurn]) -> list[ArchivedTurn]:
         """These turns and those in Redis together, once each, by seq, as they are by now."""
-        found = as_archived(archived, self.left) | {turn.seq: turn for turn in self.log}
+        found = after_drain(archived, self.left) | {turn.seq: turn for turn in self.log}
         return [found[seq] for seq in sorted(found)]
 
 

@@ -12,16 +12,16 @@ from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from threading import Lock
 
-__all__ = ["meanwhile", "waiting_begins"]
+__all__ = ["done_while_waiting", "waiting_begins"]
 
 Work = Callable[[], object]
 
 _AT_WORK = Lock()
-_AHEAD: ContextVar[tuple[list[Work], ...]] = ContextVar("turnmill_meanwhile", default=())
+_AHEAD: ContextVar[tuple[list[Work], ...]] = ContextVar("turnmill_work_while_waiting", default=())
 
 
 @contextmanager
-def meanwhile(work: Work) -> Iterator[None]:
+def done_while_waiting(work: Work) -> Iterator[None]:
     """Have this done once, as soon as the block begins to wait, unless another thread is at such.
 
     It is work that keeps its result for later, and is done then where it was not done by now. So
@@ -35,7 +35,7 @@ def meanwhile(work: Work) -> Iterator[None]:
 
 
 def waiting_begins() -> None:
-    """Do what is to be done meanwhile; for who has sent a request, and has no answer yet."""
+    """Do what is to be done while waiting; for who has sent a request, and has no answer yet."""
     if not _AT_WORK.acquire(blocking=False):
         return
     try:

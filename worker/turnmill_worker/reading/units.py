@@ -1,4 +1,4 @@
-"""What the extractor chooses between: units, in groups, on lines that say who said them."""
+"""Messages and an earlier summary as units, in groups, on lines that say who said them."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from enum import Enum
 from typing import Any, Final, NamedTuple
 
 from turnmill_worker.reading.flat_json import Flat, flatten, parse_json
-from turnmill_worker.reading.sentences import one_line, sentences
+from turnmill_worker.reading.sentences import clean, one_line, sentences
 
 GROUP_MARK: Final = "; "
 """Stands between the groups of a line."""
@@ -75,15 +75,14 @@ class Units:
             self._open(line)
             self.units.extend(Unit(len(self.lines) - 1, self.groups, "", t) for t in texts)
 
-    def add_flat(self, line: Line, groups: Iterable[Flat], *, even_if_empty: bool = False) -> None:
+    def add_flat(self, line: Line, groups: Sequence[Flat], *, even_if_empty: bool = False) -> None:
         """Adds a line of `key=value` groups."""
-        found = list(groups)
-        if not found:
+        if not groups:
             if even_if_empty:
                 self.add_text(line, ["()"])
             return
         self._open(line)
-        for flat in found:
+        for flat in groups:
             for key, value in flat.pairs:
                 text = f"{key}={value}" if key else value
                 at = len(key) + 1 if key else 0
@@ -109,12 +108,6 @@ class Units:
 def read_units(records: Sequence[tuple[int, Mapping[str, Any]]]) -> Units:
     """The units of these messages: to be looked at by many, and changed by none."""
     found = Units([], [])
-    add_records(found, records)
-    return found
-
-
-def add_records(into: Units, records: Sequence[tuple[int, Mapping[str, Any]]]) -> None:
-    """Adds every message: its words, its calls, or the result it carries."""
     called: dict[str, str] = {}
     for seq, message in records:
         role = str(message.get("role") or "")
@@ -123,12 +116,13 @@ def add_records(into: Units, records: Sequence[tuple[int, Mapping[str, Any]]]) -
         if role in {"tool", "function"}:
             # The newest call with this id: agents reuse ids within one session.
             name = message.get("name") or called.get(str(message.get("tool_call_id")), "")
-            _add_content(into, Line(seq, Source.RESULT, _safe_name(name)), content)
+            _add_content(found, Line(seq, Source.RESULT, _safe_name(name)), content)
             continue
         source = _SOURCES.get(role, Source.ASSISTANT)
-        _add_content(into, Line(seq, source, _speaker(message.get("name"))), content)
+        _add_content(found, Line(seq, source, _speaker(message.get("name"))), content)
         for call in calls if isinstance(calls, list) else ():
-            _add_call(into, seq, call, called)
+            _add_call(found, seq, call, called)
+    return found
 
 
 _SOURCES: Final = {
@@ -160,7 +154,7 @@ def _add_call(into: Units, seq: int, call: Any, called: dict[str, str]) -> None:
     if parsed is None and text not in {"", "{}", "[]"}:
         into.add_text(line, sentences(text))
     else:
-        into.add_flat(line, flatten(parsed or {}), even_if_empty=True)
+        into.add_flat(line, list(flatten(parsed or {})), even_if_empty=True)
 
 
 def _content(content: Any) -> str:
@@ -200,3 +194,51 @@ def _speaker(name: Any) -> str:
     """A participant's name, unless it poses as a role or a number."""
     safe = _safe_name(name)
     return "" if safe.lower() in _RESERVED or not safe[:1].isalpha() else safe
+
+
+# --- an earlier summary: its lines compete with the new turns -----------------------------------
+
+_OPENING = re.compile(r"(?:(\d{1,18}) )?([\w.-]{1,64})(?: ([\w.-]{1,64}))?: ?")
+_PAIR_START = re.compile(r" (?=[^\s=]{1,64}=)")
+_LABEL = re.compile(r"([^\s=]{1,64}): ")
+_BY_NAME: Final = {source.value: source for source in Source}
+
+
+def add_previous(into: Units, previous: str) -> None:
+    """Adds the lines of `previous`; a line this package did not write counts as `earlier`."""
+    speakers: dict[str, Source] = {}
+    for row in clean(previous).split("\n"):
+        text = row.strip()
+        if not text:
+            continue
+        line, body = _read(text, speakers)
+        if line.source in {Source.CALL, Source.RESULT} and "=" in body:
+            into.add_flat(line, list(_groups(body)))
+        else:
+            into.add_text(line, sentences(body))
+
+
+def _read(text: str, speakers: dict[str, Source]) -> tuple[Line, str]:
+    """The line's seq and speaker, and the rest. A speaker's role is told once, at first mention."""
+    match = _OPENING.match(text)
+    if match:
+        seq = int(match[1]) if match[1] else None
+        source, name = _BY_NAME.get(match[2]), match[3] or ""
+        if source and name:
+            speakers[name] = source
+        elif not source and not name:
+            source, name = speakers.get(match[2]), match[2]
+        if source and (seq is None) == (source is Source.EARLIER):
+            return Line(seq, source, name, settled=True), text[match.end() :]
+    return Line(None, Source.EARLIER, settled=True), text
+
+
+def _groups(body: str) -> Iterator[Flat]:
+    for group in body.split(GROUP_MARK):
+        label = _LABEL.match(group)
+        rest = group[label.end() :] if label else group
+        pairs = (pair.partition("=") for pair in _PAIR_START.split(rest))
+        found = tuple(
+            (key, value) if mark and key else ("", key + mark + value) for key, mark, value in pairs
+        )
+        yield Flat(label[1] if label else "", found)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 from functools import lru_cache
-from itertools import chain
+from itertools import repeat
 from typing import Final, NamedTuple
 
 from turnmill_worker.reading.lexicon import NUMBER_WORDS, STOP
@@ -53,11 +53,20 @@ class Token(NamedTuple):
     is_identifier: bool = False
 
 
+class _Tokens(dict[str, Token]):
+    """Tokens as they are written, each analysed when it is met first."""
+
+    def __missing__(self, token: str) -> Token:
+        plain = len(token) <= _LONGEST_WORD and token.isalpha()
+        found = self[token] = _word(token) if plain else _analyse(token)
+        return found
+
+
 class Reader:
     """Reads texts of one conversation; remembers tokens, since conversations repeat them."""
 
     def __init__(self) -> None:
-        self._known: dict[str, Token] = {}
+        self._known = _Tokens()
         self._fields: dict[str, dict[Concept, None]] = {}
 
     def read(self, text: str, *, prose: bool) -> list[Concept]:
@@ -65,7 +74,8 @@ class Reader:
         found: list[Concept] = []
         before = ""
         opens = True
-        for token, ended in self.tokens(text):
+        for written, ended in _ENDED.findall(text):
+            token = self._known[written]
             if token.is_identifier:
                 found += token.concepts
                 before = ""
@@ -83,25 +93,22 @@ class Reader:
 
     def tokens(self, text: str) -> list[tuple[Token, str]]:
         """The tokens of `text`, each with the mark behind it that ends a sentence, or ``""``."""
-        known, note = self._known, self._note
-        return [(known.get(token) or note(token), end) for token, end in _ENDED.findall(text)]
+        known = self._known
+        return [(known[token], end) for token, end in _ENDED.findall(text)]
 
     def bare(self, text: str) -> list[Token]:
         """The tokens of `text`."""
-        known, note = self._known, self._note
-        return [known.get(token) or note(token) for token in _TOKEN.findall(text)]
+        known = self._known
+        return [known[token] for token in _TOKEN.findall(text)]
 
     def fields(self, text: str) -> dict[Concept, None]:
         """The words and identifiers of a field's name, each once; remembered."""
         found = self._fields.get(text)
         if found is None:
-            read = chain.from_iterable(token.concepts for token in self.bare(text))
-            found = self._fields[text] = dict.fromkeys(read)
-        return found
-
-    def _note(self, token: str) -> Token:
-        plain = len(token) <= _LONGEST_WORD and token.isalpha()
-        found = self._known[token] = _word(token) if plain else _analyse(token)
+            known = self._known
+            found = self._fields[text] = {}
+            for token in _TOKEN.findall(text):
+                found |= dict.fromkeys(known[token].concepts)
         return found
 
 
@@ -118,12 +125,12 @@ def _analyse(token: str) -> Token:
     if low in STOP:
         return _words(())
     parts = (low,) if low.isalpha() else _PART.findall(low)
-    roots = (NUMBER_WORDS.get(part) or stem(part) for part in parts if part not in STOP)
+    roots = [NUMBER_WORDS.get(part) or stem(part) for part in parts if part not in STOP]
     return _words(roots, (NAME, low) if kind == NAME else None)
 
 
 def _words(roots: Iterable[str], name: Concept | None = None) -> Token:
-    concepts = tuple([(WORD, root) for root in roots])
+    concepts = tuple(zip(repeat(WORD), roots, strict=False))
     return Token(concepts, concepts, name)
 
 

@@ -34,7 +34,7 @@ class Exporting:
         Raises:
             UnknownSession: neither in Redis nor in the archive.
         """
-        past = self._states.states(ref)
+        past = self._states.past(ref)
         # Forgotten, and the archive has not caught up yet.
         gone = past is None and any(
             session == ref.session for session, _ in self._outgoing.forgotten(ref.namespace)
@@ -63,7 +63,7 @@ class Exporting:
         # Redis was looked at first: what has moved since is in the archive.
         epoch = past.epoch if past else None
         archived = self._archive.turns(ref, epoch=epoch) if self._archive else []
-        return past.over(archived) if past else archived
+        return past.with_archived(archived) if past else archived
 
     def _compactions(self, ref: SessionRef, past: Past | None) -> list[CommittedContext]:
         epoch = past.epoch if past else None

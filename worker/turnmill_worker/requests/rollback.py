@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from turnmill.contract.codec import decode_json
 from turnmill.contract.context import JsonMessage, StoredContext
+from turnmill.contract.counters import Counter, Counters
 from turnmill.contract.errors import NoCheckpoint, SessionBusy, UnknownSession
 from turnmill.contract.images.references import blobs_of
 from turnmill.contract.legality import CallTracker
@@ -11,10 +14,8 @@ from turnmill.contract.names import Version
 from turnmill.contract.outcomes import Compaction
 from turnmill.contract.render import render_head, system_message
 from turnmill.contract.results import RollbackResult
-from turnmill_worker.compaction.image_and_request_counts import images, interactions
-from turnmill_worker.pipeline.count_turns import counting
+from turnmill_worker.compaction.tally import images, interactions
 from turnmill_worker.ports.archive import Archive
-from turnmill_worker.ports.counters import Counters
 from turnmill_worker.ports.records import ArchivedCompaction, ArchivedTurn
 from turnmill_worker.ports.sessions import States
 from turnmill_worker.ports.values import CountedTurn, Past, PastState, Restored, SessionRef
@@ -42,7 +43,7 @@ class Rollback:
             SessionBusy: compactions came between at every attempt.
         """
         for _ in range(ATTEMPTS):
-            past = self._states.states(ref)
+            past = self._states.past(ref)
             if past is None:
                 raise UnknownSession(f"no session {ref.session!r} in namespace {ref.namespace!r}")
             chosen = self._choose(ref, past, to)
@@ -121,31 +122,18 @@ class Rollback:
     def _restored(self, ref: SessionRef, past: Past, chosen: PastState, *, used: bool) -> Restored:
         """The state as it is written back: its turns found again, and all of it counted."""
         counter = self._counters(past.policy.encoding, past.policy.image_formula)
-        count = counting(counter)
         stored = chosen.stored
         turns = self._turns(ref, past, after=stored.watermark, through=chosen.seq)
-        elided = {(e.seq, e.index): e.message for e in stored.elisions}
         tracker = CallTracker()
-        counted = []
-        for turn in turns:
-            original: list[JsonMessage] = decode_json(turn.messages)
-            shown = [elided.get((turn.seq, at), message) for at, message in enumerate(original)]
-            numbers = CountedTurn(
-                turn.seq,
-                count(tracker.repair(shown)),
-                images=images(shown),
-                interactions=interactions(original),
-                messages=len(original),
-            )
-            counted.append((turn, numbers))
+        counted = _count(turns, stored, counter, tracker)
         context = stored.model_copy(
             update={
                 "version": Version(past.version + 1),
-                "tokens": count(render_head(stored)),
+                "tokens": counter.count_messages(render_head(stored)),
                 "strategy": "rollback",
             }
         )
-        system = count([system_message(past.system)]) if past.system else 0
+        system = counter.count_messages([system_message(past.system)]) if past.system else 0
         total = system + context.tokens + sum(numbers.tokens for _, numbers in counted)
         return Restored(
             seq=chosen.seq,
@@ -180,7 +168,7 @@ class Rollback:
             archived = self._archive.turns(
                 ref, epoch=past.epoch, first_seq=after + 1, last_seq=through
             )
-        found = past.over(archived)
+        found = past.with_archived(archived)
         return [turn for turn in found if after < turn.seq <= through and turn.state == "kept"]
 
     def _images_before(self, ref: SessionRef, past: Past, stored: StoredContext) -> int:
@@ -190,3 +178,23 @@ class Rollback:
             for turn in covered
             if b'"image_url"' in turn.messages
         )
+
+
+def _count(
+    turns: Sequence[ArchivedTurn], stored: StoredContext, counter: Counter, tracker: CallTracker
+) -> list[tuple[ArchivedTurn, CountedTurn]]:
+    """The turns with their exact tokens, as they are read with this context."""
+    elided = {(e.seq, e.index): e.message for e in stored.elisions}
+    counted = []
+    for turn in turns:
+        original: list[JsonMessage] = decode_json(turn.messages)
+        shown = [elided.get((turn.seq, at), message) for at, message in enumerate(original)]
+        numbers = CountedTurn(
+            turn.seq,
+            counter.count_messages(tracker.repair(shown)),
+            images=images(shown),
+            interactions=interactions(original),
+            messages=len(original),
+        )
+        counted.append((turn, numbers))
+    return counted

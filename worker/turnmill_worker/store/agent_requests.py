@@ -6,6 +6,7 @@ from typing import Any
 
 from turnmill.contract.keys import ask_keys
 from turnmill_worker.ports.values import SessionRef
+from turnmill_worker.store.scripts import translated
 
 __all__ = ["RedisQuestions"]
 
@@ -20,13 +21,14 @@ class RedisQuestions:
 
     def take(self, ref: SessionRef, ask: str) -> bytes | None:
         """The question, which nobody else gets any more; None when it was taken or withdrawn."""
-        body: bytes | None = self._redis.getdel(ask_keys(ref.namespace, ask).ask)
+        with translated():
+            body: bytes | None = self._redis.getdel(ask_keys(ref.namespace, ask).ask)
         return body
 
     def answer(self, ref: SessionRef, ask: str, body: bytes) -> None:
         """Lay the answer down for a minute."""
         key = ask_keys(ref.namespace, ask).answer
-        with self._redis.pipeline(transaction=True) as pipe:
+        with translated(), self._redis.pipeline(transaction=True) as pipe:
             pipe.rpush(key, body)
             pipe.pexpire(key, ANSWER_MS)
             pipe.execute()

@@ -4,18 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-import redis
 from pydantic import ValidationError
 
-from turnmill.commands import translate
-from turnmill.contract.keys import session_keys
-from turnmill.contract.scripts import load_script
-from turnmill.transport import run_script
-from turnmill_worker.pipeline.batch import Noted
-from turnmill_worker.ports.awaited_summary import Awaited
+from turnmill_worker.ports.batches import AwaitedSummary, RememberedBatch
 from turnmill_worker.ports.values import SessionRef
 from turnmill_worker.spending import NOTHING, Spent
-from turnmill_worker.store import lua
+from turnmill_worker.store.scripts import keys_of, run, translated
 
 __all__ = ["RedisBatchNotes"]
 
@@ -29,29 +23,29 @@ class RedisBatchNotes:
     def __init__(self, client: Any) -> None:
         self._redis = client
 
-    def note(self, ref: SessionRef, awaited: Awaited) -> bool:
+    def remember(self, ref: SessionRef, awaited: AwaitedSummary) -> bool:
         """Remember it; False when there is another, or the session was forgotten meanwhile."""
-        note = awaited.model_dump_json()
+        note = awaited.model_dump_json(by_alias=True)
         done = self._run(
             "note_batch", ref, epoch=awaited.epoch, note=note, lifetime_ms=_LIFETIME_MS
         )
         return bool(done)
 
-    def noted(self, ref: SessionRef) -> Noted | None:
+    def remembered(self, ref: SessionRef) -> RememberedBatch | None:
         """What is awaited, and for how long by now."""
         reply = self._run("noted_batch", ref)
         if reply is None:
             return None
         note, left_ms = reply
         # Its age by Redis' clock alone: workers' clocks differ.
-        return Noted(_parsed(note), note, (_LIFETIME_MS - left_ms) / 1000)
+        return RememberedBatch(_parsed(note), note, (_LIFETIME_MS - left_ms) / 1000)
 
-    def drop(self, ref: SessionRef, noted: Noted, spent: Spent = NOTHING) -> bool:
+    def drop(self, ref: SessionRef, batch: RememberedBatch, spent: Spent = NOTHING) -> bool:
         """No longer remember it; ``spent`` on it counts for the next commit. False: it was gone."""
         done = self._run(
             "drop_batch",
             ref,
-            note=noted.note,
+            note=batch.note,
             calls=spent.calls,
             prompt_tokens=spent.prompt_tokens,
             completion_tokens=spent.completion_tokens,
@@ -59,27 +53,23 @@ class RedisBatchNotes:
         )
         return bool(done)
 
-    def abandons(self, ref: SessionRef) -> bool:
+    def has_orphan(self, ref: SessionRef) -> bool:
         """Whether there is one that a forgotten session of this one's shard awaited."""
-        try:
-            return bool(self._redis.exists(session_keys(ref.namespace, ref.session).abandoned))
-        except redis.RedisError as error:
-            raise translate(error) from error
+        with translated():
+            return bool(self._redis.exists(keys_of(ref).abandoned))
 
-    def abandoned(self, ref: SessionRef) -> Awaited | None:
+    def take_orphan(self, ref: SessionRef) -> AwaitedSummary | None:
         """One that a forgotten session awaited, of the sessions in this one's shard; only once."""
         note = self._run("abandoned_batch", ref)
         return None if note is None else _parsed(note)
 
     def _run(self, name: str, ref: SessionRef, **args: str | bytes | int) -> Any:
-        script = load_script(lua.__name__, name)
-        words = script.call(session_keys(ref.namespace, ref.session), **args)
-        return run_script(self._redis, script, words)
+        return run(self._redis, name, keys_of(ref), **args)
 
 
-def _parsed(note: bytes) -> Awaited:
+def _parsed(note: bytes) -> AwaitedSummary:
     """The note; one of another release is of no session, and is ended like any that is stale."""
     try:
-        return Awaited.model_validate_json(note)
+        return AwaitedSummary.model_validate_json(note)
     except ValidationError:
-        return Awaited(batch="", file="", nonce="", model="", digest="")
+        return AwaitedSummary(batch="", file="", nonce="", model="", digest="")

@@ -5,20 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from turnmill.contract.keys import SessionKeys, session_keys
-from turnmill.contract.scripts import load_script
-from turnmill.transport import run_script
 from turnmill_worker.ports.records import Blob
 from turnmill_worker.ports.values import SessionRef
-from turnmill_worker.store import lua
+from turnmill_worker.store.scripts import keys_of, run, translated
 
 __all__ = ["blobs", "hold", "release"]
 
 
 def blobs(client: Any, ref: SessionRef, hashes: Sequence[str]) -> list[Blob]:
     """Images of the session's shard by sha256, those that are there. One round trip."""
-    prefix = _keys(ref).blob
-    with client.pipeline(transaction=False) as pipe:
+    prefix = keys_of(ref).blob
+    with translated(), client.pipeline(transaction=False) as pipe:
         for sha256 in hashes:
             pipe.get(f"{prefix}{sha256}")
             pipe.hget(f"{prefix}{sha256}:held", "type")
@@ -36,8 +33,7 @@ def release(client: Any, ref: SessionRef) -> int:
     Looks at all images the session holds, not at candidates: also those only a checkpoint, a
     pin or a context that is gone by now had shown.
     """
-    script = load_script(lua.__name__, "release_images")
-    return int(run_script(client, script, script.call(_keys(ref), session=ref.session)))
+    return int(run(client, "release_images", keys_of(ref), session=ref.session))
 
 
 def hold(client: Any, ref: SessionRef, epoch: str, images: Iterable[Blob]) -> bool:
@@ -46,11 +42,6 @@ def hold(client: Any, ref: SessionRef, epoch: str, images: Iterable[Blob]) -> bo
     A rollback calls it for images of turns that come back from the archive, just before it
     writes: held and not shown, they would be released with the next.
     """
-    script = load_script(lua.__name__, "restore_images")
     words = [word for blob in images for word in (blob.sha256, blob.media_type, blob.data)]
-    call = script.call(_keys(ref), words, session=ref.session, epoch=epoch)
-    return bool(run_script(client, script, call))
-
-
-def _keys(ref: SessionRef) -> SessionKeys:
-    return session_keys(ref.namespace, ref.session)
+    done = run(client, "restore_images", keys_of(ref), words, session=ref.session, epoch=epoch)
+    return bool(done)

@@ -8,14 +8,11 @@ from typing import Any
 
 from turnmill.contract.context import StoredContext
 from turnmill.contract.estimate import bound_turn
-from turnmill.contract.keys import commits_channel, session_keys
+from turnmill.contract.keys import commits_channel
 from turnmill.contract.names import Seq, Version
 from turnmill.contract.policy import Policy
-from turnmill.contract.scripts import load_script
-from turnmill.transport import run_script
 from turnmill_worker.ports.records import ArchivedTurn, Blob
 from turnmill_worker.ports.values import CountedTurn, Past, PastState, Restored, SessionRef
-from turnmill_worker.store import lua
 from turnmill_worker.store.blobs import hold
 from turnmill_worker.store.outgoing import (
     archived_compaction,
@@ -23,6 +20,7 @@ from turnmill_worker.store.outgoing import (
     fields_of,
     left_entry,
 )
+from turnmill_worker.store.scripts import keys_of, run
 
 __all__ = ["RedisStates"]
 
@@ -33,21 +31,19 @@ class RedisStates:
     def __init__(self, client: Any) -> None:
         self._redis = client
 
-    def states(self, ref: SessionRef) -> Past | None:
+    def past(self, ref: SessionRef) -> Past | None:
         """What a rollback is planned from; None for an unknown session."""
-        script = load_script(lua.__name__, "earlier_states")
-        words = script.call(session_keys(ref.namespace, ref.session))
-        reply = run_script(self._redis, script, words)
+        reply = run(self._redis, "earlier_states", keys_of(ref))
         if reply is None:
             return None
         meta, log, covered, commits, automatic, named, counts = reply
         tokens = dict(zip(counts[::2], counts[1::2], strict=True))
         texts = [(field or b"").decode("utf-8", "replace") for field in meta]
-        epoch, settings, policy, version, watermark, last, system_tokens, basis = texts[:8]
+        epoch, revision, policy, version, watermark, last, system_tokens, basis = texts[:8]
         head, tail, system = texts[8:]
         return Past(
             epoch=epoch,
-            settings=settings or "0",
+            revision=revision or "0",
             policy=Policy.from_json(policy) if policy else Policy(),
             version=Version(int(version or 0)),
             watermark=Seq(int(watermark or 0)),
@@ -69,13 +65,14 @@ class RedisStates:
     def restore(self, ref: SessionRef, past: Past, state: Restored) -> tuple[int, int]:
         """Go back to it, if nothing was committed meanwhile; the new version or 0, turns lost."""
         counted = [numbers for _, numbers in state.turns]
-        script = load_script(lua.__name__, "rollback")
-        words = script.call(
-            session_keys(ref.namespace, ref.session),
+        version, lost = run(
+            self._redis,
+            "rollback",
+            keys_of(ref),
             [word for turn, numbers in state.turns for word in _words(turn, numbers)],
             session=ref.session,
             epoch=past.epoch,
-            settings=past.settings,
+            revision=past.revision,
             expected_version=str(past.version),
             seq=state.seq,
             watermark=state.stored.watermark,
@@ -94,7 +91,6 @@ class RedisStates:
             used=state.used,
             is_due=int(state.due),
         )
-        version, lost = run_script(self._redis, script, words)
         return int(version), int(lost)
 
 

@@ -21,7 +21,7 @@ from turnmill.contract.info import Waits
 from turnmill.contract.keys import SessionKeys
 from turnmill.contract.names import SessionId
 from turnmill_worker.compaction.snapshot import Snapshot
-from turnmill_worker.ports.sessions import Refusal
+from turnmill_worker.ports.sessions import BatchLeft, Refusal
 from turnmill_worker.spending import NOTHING, Spent
 
 __all__ = ["RedisLease"]
@@ -53,7 +53,7 @@ class RedisLease:
         patience_s: float = 0.0,
     ) -> None:
         self.refusal: Refusal = "leased"
-        self.awaits = self.abandons = False
+        self.batches: frozenset[BatchLeft] = frozenset()
         self._forced = forced
         self._patience_s = patience_s
         self.owner = uuid.uuid4().hex
@@ -83,7 +83,8 @@ class RedisLease:
             lease_ms=self._lease_ms,
             forced=int(self._forced),
         )
-        self.awaits, self.abandons = bool(awaits), bool(abandons)
+        left: list[tuple[BatchLeft, int]] = [("own", awaits), ("orphaned", abandons)]
+        self.batches = frozenset(name for name, there in left if there)
         return int(taken)
 
     def __exit__(
@@ -149,7 +150,7 @@ class RedisLease:
             session=self._session,
             owner=self.owner,
             counted_seq=str(seen.counted_seq) if seen else "",
-            settings=seen.settings if seen else "",
+            revision=seen.revision if seen else "",
             again_ms=again_ms,
             put_off=put_off,
             spent="" if spent in (None, NOTHING) else json.dumps(asdict(spent)),

@@ -9,19 +9,17 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from typing import Any, Final, Literal, cast
-from urllib.parse import urlsplit
 
-import redis
 import structlog
 
-from turnmill.contract.errors import Transient, TurnmillError
+from turnmill.contract.errors import TurnmillError
 from turnmill.contract.keys import ENDPOINTS, endpoint_hash, endpoint_keys
-from turnmill.contract.scripts import load_script
-from turnmill.transport import run_script
+from turnmill.transport import redis_now_ms
 from turnmill_worker.errors import CircuitOpen, RateLimited, SummarizerFailed, SummarizerUnavailable
-from turnmill_worker.store import lua
+from turnmill_worker.ports.models import place_of
+from turnmill_worker.store.scripts import run, translated
 
-__all__ = ["RedisGate", "RedisGates", "place_of"]
+__all__ = ["RedisGate", "RedisGates"]
 
 log = structlog.get_logger()
 
@@ -172,26 +170,16 @@ class RedisGate:
         """Have `turnmill doctor` know of this gate; not at every call."""
         if self._clock() < self._listed_until:
             return
-        now_ms = int(time.time() * 1000)
-        try:
+        with translated():
+            now_ms = redis_now_ms(self._redis)
             with self._redis.pipeline(transaction=False) as pipe:
                 pipe.zadd(ENDPOINTS, {self._hash: now_ms})
                 pipe.zremrangebyscore(ENDPOINTS, "-inf", now_ms - TTL_MS)
                 pipe.execute()
-        except redis.RedisError as error:
-            raise Transient(type(error).__name__) from error
         self._listed_until = self._clock() + SEEN_EVERY_S
 
     def _run(self, name: str, **args: str | int) -> Any:
-        script = load_script(lua.__name__, name)
-        return run_script(self._redis, script, script.call(self._keys, **args))
-
-
-def place_of(url: str) -> str:
-    """Host, port and path of an endpoint: no user, password or query."""
-    parts = urlsplit(url)
-    port = f":{parts.port}" if parts.port else ""
-    return f"{parts.hostname or ''}{port}{parts.path.rstrip('/')}"
+        return run(self._redis, name, self._keys, **args)
 
 
 def _kind(error: SummarizerUnavailable | SummarizerFailed) -> Kind:

@@ -6,14 +6,13 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import groupby
 from typing import Any, Literal
 
-from turnmill.contract.keys import SHARDS, SessionKeys, session_keys, shard_keys, shard_of
+from turnmill.contract.keys import SHARDS, shard_keys, shard_of
 from turnmill.contract.names import Namespace, Seq, SessionId, Version
-from turnmill.contract.scripts import load_script
-from turnmill.transport import redis_now_ms, run_script
+from turnmill.transport import redis_now_ms
 from turnmill_worker.ports.records import ArchivedCompaction, ArchivedTurn, Batch, Blob
 from turnmill_worker.ports.values import Drain, Mark, SessionRef
-from turnmill_worker.store import lua
 from turnmill_worker.store.blobs import blobs, release
+from turnmill_worker.store.scripts import keys_of, run, translated
 
 __all__ = [
     "RedisOutgoing",
@@ -34,9 +33,9 @@ class RedisOutgoing:
         self._redis = client
         self._late_drain_ms = late_drain_ms
 
-    def undrained(self, ref: SessionRef, *, most: int) -> Drain | None:
+    def next_drain(self, ref: SessionRef, *, most: int) -> Drain | None:
         """The oldest of it; None when there is nothing."""
-        reply = self._run("undrained", _keys(ref), session=ref.session, most=most)
+        reply = run(self._redis, "undrained", keys_of(ref), session=ref.session, most=most)
         if reply is None:
             return None
         epoch, turns, commits = reply
@@ -49,11 +48,12 @@ class RedisOutgoing:
             commits_through=_last_id(commits),
         )
 
-    def drained(self, ref: SessionRef, drain: Drain) -> Literal["more", "done", "forgotten"]:
+    def trim(self, ref: SessionRef, drain: Drain) -> Literal["more", "done", "forgotten"]:
         """Trim what is archived now; says whether there is more, or nobody wants it any more."""
-        left = self._run(
+        left = run(
+            self._redis,
             "drained",
-            _keys(ref),
+            keys_of(ref),
             session=ref.session,
             epoch=drain.epoch,
             turns_through=drain.turns_through,
@@ -70,7 +70,7 @@ class RedisOutgoing:
 
     def forgotten(self, namespace: Namespace) -> list[tuple[SessionId, int]]:
         """Sessions to remove from the archive, with the time they were forgotten, in µs."""
-        with self._redis.pipeline(transaction=False) as pipe:
+        with translated(), self._redis.pipeline(transaction=False) as pipe:
             for shard in range(SHARDS):
                 pipe.zrange(shard_keys(namespace, shard).forgotten, 0, -1)
             replies = pipe.execute()
@@ -83,27 +83,24 @@ class RedisOutgoing:
         key = shard_keys(ref.namespace, shard_of(ref.session)).forgotten
         member = f"{at_us}:{ref.session}"
         at_ms = at_us // 1000
-        if settled or redis_now_ms(self._redis) - at_ms > self._late_drain_ms:
-            self._redis.zrem(key, member)
-        else:
-            self._redis.zadd(key, {member: at_ms + self._late_drain_ms + 1}, xx=True)
+        with translated():
+            if settled or redis_now_ms(self._redis) - at_ms > self._late_drain_ms:
+                self._redis.zrem(key, member)
+            else:
+                self._redis.zadd(key, {member: at_ms + self._late_drain_ms + 1}, xx=True)
 
     def _steps(self, ref: SessionRef, entries: Sequence[Any]) -> Iterator[Batch | Mark]:
         """The entries in order: runs of turns with their images, and marks between them."""
-        for is_mark, run in groupby(map(left_entry, entries), key=lambda e: isinstance(e, Mark)):
+        for is_mark, group in groupby(map(left_entry, entries), key=lambda e: isinstance(e, Mark)):
             if is_mark:
-                yield from (each for each in run if isinstance(each, Mark))
+                yield from (each for each in group if isinstance(each, Mark))
             else:
-                turns = tuple(each for each in run if isinstance(each, ArchivedTurn))
+                turns = tuple(each for each in group if isinstance(each, ArchivedTurn))
                 yield Batch(turns=turns, blobs=self._blobs(ref, turns))
 
     def _blobs(self, ref: SessionRef, turns: Iterable[ArchivedTurn]) -> tuple[Blob, ...]:
         hashes = sorted({sha for turn in turns for sha in turn.blobs})
         return tuple(blobs(self._redis, ref, hashes)) if hashes else ()
-
-    def _run(self, name: str, keys: SessionKeys, /, **args: str | bytes | int) -> Any:
-        script = load_script(lua.__name__, name)
-        return run_script(self._redis, script, script.call(keys, **args))
 
 
 def fields_of(entry: tuple[bytes, Any]) -> Mapping[bytes, bytes]:
@@ -156,7 +153,3 @@ def archived_compaction(entry: tuple[bytes, Any]) -> ArchivedCompaction:
 
 def _last_id(entries: Sequence[Any]) -> str:
     return entries[-1][0].decode() if entries else ""
-
-
-def _keys(ref: SessionRef) -> SessionKeys:
-    return session_keys(ref.namespace, ref.session)

@@ -6,10 +6,8 @@ from typing import Any, Final
 
 from turnmill.contract.keys import WAITING
 from turnmill.contract.names import Namespace, SessionId
-from turnmill.contract.scripts import load_script
-from turnmill.transport import run_script
 from turnmill_worker.ports.values import SessionRef
-from turnmill_worker.store import lua
+from turnmill_worker.store.scripts import run
 
 __all__ = ["RedisWaiting"]
 
@@ -33,8 +31,9 @@ class RedisWaiting:
 
     def add(self, ref: SessionRef, *, room: float) -> None:
         """Have the session wait, or say anew how much of its room is left."""
-        script = load_script(lua.__name__, "await_turn")
-        words = script.call(
+        run(
+            self._redis,
+            "await_turn",
             WAITING,
             namespace=ref.namespace,
             session=ref.session,
@@ -42,12 +41,10 @@ class RedisWaiting:
             ageing_ms=self._ageing_ms,
             ttl_ms=TTL_MS,
         )
-        run_script(self._redis, script, words)
 
     def take(self) -> SessionRef | None:
         """Whose turn it is; None when nobody waits."""
-        script = load_script(lua.__name__, "take")
-        reply = run_script(self._redis, script, script.call(WAITING, ttl_ms=TTL_MS))
+        reply = run(self._redis, "take", WAITING, ttl_ms=TTL_MS)
         if reply is None:
             return None
         namespace, session = (each.decode() for each in reply)

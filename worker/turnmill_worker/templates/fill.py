@@ -13,17 +13,15 @@ from turnmill_worker.reading.plain_text import readable
 from turnmill_worker.templates.output import parse_output, sections_found
 from turnmill_worker.templates.template import Template, render
 
-__all__ = ["detail_of", "filled"]
+__all__ = ["detail_of", "fill"]
 
 
-def filled(
-    request: SummaryRequest, template: Template | None, snapshot: Snapshot
-) -> SummaryRequest:
+def fill(request: SummaryRequest, template: Template, snapshot: Snapshot) -> SummaryRequest:
     """The request with the template's text and, apart from it, what people and tools wrote.
 
     Nothing of that is in the text: it becomes a system message.
     """
-    if template is None or not request.template:
+    if not request.template:
         return request
     names = {"recent_turns": "conversation", "previous_summary": "summary so far"}
     shown = {

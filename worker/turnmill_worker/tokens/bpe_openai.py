@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Protocol, cast
 
 from turnmill_worker.tokens.basis import basis
+from turnmill_worker.tokens.messages import TokenCounter
 from turnmill_worker.tokens.surrogates import mended
 from turnmill_worker.tokens.vocabulary import bindings
 
@@ -23,7 +24,7 @@ class _Tokenizer(Protocol):
     def count(self, text: str) -> int: ...
 
 
-class BpeCounter:
+class BpeCounter(TokenCounter):
     """Counts text with bpe-openai; special tokens in the text are text."""
 
     def __init__(self, encoding: str) -> None:

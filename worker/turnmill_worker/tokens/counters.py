@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import functools
-from dataclasses import dataclass
-from typing import Protocol
 
 from turnmill.contract.errors import InvalidInput, UnknownEncoding
 from turnmill.contract.images.token_cost import DEFAULT_FORMULA, FORMULAS
@@ -12,33 +10,25 @@ from turnmill.contract.policy import ENCODINGS
 from turnmill_worker.tokens.basis import basis
 from turnmill_worker.tokens.bpe_openai import BpeCounter
 from turnmill_worker.tokens.heuristic import HeuristicCounter
+from turnmill_worker.tokens.messages import TokenCounter
 from turnmill_worker.tokens.tiktoken import TiktokenCounter
 
 
-class TokenCounter(Protocol):
-    """Counts tokens of text, and says by what."""
+class ImagePricing(TokenCounter):
+    """Another counter's tokens of text, under a basis that names another formula for images."""
+
+    def __init__(self, text: TokenCounter, basis: str) -> None:
+        self._text = text
+        self._basis = basis
 
     @property
     def basis(self) -> str:
-        """What counts are made with: `<vocabulary or heuristic>/<version>/<images' formula>`."""
-
-    def count(self, text: str) -> int:
-        """Return the tokens of `text`: linear in its length, never raises, special tokens as text.
-
-        Whether that is exact or near is what `basis` says.
-        """
-
-
-@dataclass(frozen=True, slots=True)
-class ImagePricing:
-    """Another counter's tokens of text, under a basis that names another formula for images."""
-
-    text: TokenCounter
-    basis: str
+        """What it was given."""
+        return self._basis
 
     def count(self, text: str) -> int:
         """Return the tokens of `text`, as the other counter does."""
-        return self.text.count(text)
+        return self._text.count(text)
 
 
 @functools.cache

@@ -6,6 +6,7 @@ import math
 
 from turnmill.contract.estimate import estimate_tokens
 from turnmill_worker.tokens.basis import basis
+from turnmill_worker.tokens.messages import TokenCounter
 
 # Tokens per character that is not a letter or a space, beyond the 1/3.5 every character counts:
 # punctuation and digits make characters/3.5 some 40 % short on JSON (field notes, Tokens).
@@ -22,7 +23,7 @@ _BELOW_THREE = bytes(range(0xE0))
 _BELOW_FOUR = bytes(range(0xF0))
 
 
-class HeuristicCounter:
+class HeuristicCounter(TokenCounter):
     """Estimates text by its characters: the number is near, not exact, and its basis says so."""
 
     @property

@@ -20,16 +20,22 @@ Change any of it: raise `formula.FORMULA_VERSION`.
 from __future__ import annotations
 
 import json
+from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
+from turnmill.contract.counters import Counter
 from turnmill_worker.tokens.basis import FORMULA_VERSION
 from turnmill_worker.tokens.image_tokens import image_tokens
 
-if TYPE_CHECKING:
-    from turnmill_worker.tokens.counters import TokenCounter
-
-__all__ = ["FORMULA_VERSION", "REPLY_TOKENS", "count_message", "count_messages"]
+__all__ = [
+    "FORMULA_VERSION",
+    "REPLY_TOKENS",
+    "CountedOnce",
+    "TokenCounter",
+    "count_message",
+    "count_request",
+]
 
 REPLY_TOKENS: Final = 3
 """Every reply is primed with `<|start|>assistant<|message|>` (OpenAI cookbook)."""
@@ -45,9 +51,52 @@ _ATTACHMENT_CHARS_PER_TOKEN: Final = 100
 _KNOWN: Final = frozenset({"role", "content", "name", "tool_calls", "tool_call_id"})
 
 
-def count_messages(counter: TokenCounter, messages: Iterable[Mapping[str, Any]]) -> int:
+class TokenCounter(ABC):
+    """Counts tokens of text, and by the formula those of messages; says by what."""
+
+    @property
+    @abstractmethod
+    def basis(self) -> str:
+        """What counts are made with: `<vocabulary or heuristic>/<version>/<images' formula>`."""
+
+    @abstractmethod
+    def count(self, text: str) -> int:
+        """Return the tokens of `text`: linear in its length, never raises, special tokens as text.
+
+        Whether that is exact or near is what `basis` says.
+        """
+
+    def count_messages(self, messages: Iterable[Mapping[str, Any]]) -> int:
+        """Return the tokens of the messages, without the reply's opening."""
+        tokens = 0
+        for message in messages:
+            tokens += count_message(self, message)
+        return tokens
+
+
+class CountedOnce(TokenCounter):
+    """One job's counter: a text that plan, prompt and context show is counted once."""
+
+    def __init__(self, counter: Counter) -> None:
+        self._counter = counter
+        self._known: dict[str, int] = {}
+
+    @property
+    def basis(self) -> str:
+        """The counter's."""
+        return self._counter.basis
+
+    def count(self, text: str) -> int:
+        """Return the tokens of `text`, as the counter says."""
+        tokens = self._known.get(text)
+        if tokens is None:
+            tokens = self._known[text] = self._counter.count(text)
+        return tokens
+
+
+def count_request(counter: TokenCounter, messages: Iterable[Mapping[str, Any]]) -> int:
     """Return the tokens of a request made of `messages`, reply priming included."""
-    return REPLY_TOKENS + sum(count_message(counter, message) for message in messages)
+    return REPLY_TOKENS + counter.count_messages(messages)
 
 
 def count_message(counter: TokenCounter, message: Mapping[str, Any]) -> int:

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from turnmill_worker.tokens.basis import basis
+from turnmill_worker.tokens.messages import TokenCounter
 from turnmill_worker.tokens.vocabulary import vocabulary
 
 if TYPE_CHECKING:
@@ -41,7 +42,7 @@ _BUNDLED: Final = {
 _BUNDLED_AS: Final = {"o200k_harmony": "o200k_base"}
 
 
-class TiktokenCounter:
+class TiktokenCounter(TokenCounter):
     """Counts text with tiktoken; special tokens in the text are text."""
 
     def __init__(self, encoding: str, *, timeout_s: float = DOWNLOAD_TIMEOUT_S) -> None:

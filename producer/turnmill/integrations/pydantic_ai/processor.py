@@ -25,7 +25,7 @@ from turnmill.integrations.pydantic_ai.restoring import Restored, restore
 
 __all__ = ["HistoryCounts", "HistoryProcessor", "history_processor"]
 
-log = logging.getLogger(__name__)
+log: logging.Logger = logging.getLogger(__name__)
 
 SESSIONS = 1024
 """How many sessions' pushed ids are remembered here; one forgotten costs a longer push."""
@@ -94,7 +94,7 @@ class HistoryProcessor(AbstractCapability[Any]):
         session: str | Callable[[Any], str],
         policy: Policy | str | None = None,
     ) -> None:
-        self.counts = HistoryCounts()
+        self.counts: HistoryCounts = HistoryCounts()
         self._client = client
         self._session = session
         self._policy = policy

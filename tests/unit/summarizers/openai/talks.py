@@ -10,7 +10,8 @@ from turnmill.contract.context import JsonMessage
 from turnmill.contract.names import Seq
 from turnmill.testing import FakeEndpoint
 from turnmill_worker.compaction.plan import SummaryRequest
-from turnmill_worker.summarizers.openai import ModelEndpoint, ModelOptions, OpenAiSummarizer
+from turnmill_worker.summarizers.openai.endpoint import ModelEndpoint, ModelOptions
+from turnmill_worker.summarizers.openai.summarizer import OpenAiSummarizer
 from turnmill_worker.tokens import counter_for
 
 KEY = "sk-very-secret-key-0123456789"

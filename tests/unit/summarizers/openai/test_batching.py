@@ -11,16 +11,16 @@ import pytest
 
 from tests.unit.summarizers.openai.talks import COUNTER, KEY, MODEL, TALK, connected, request, user
 from turnmill.testing import BatchFault, FakeEndpoint, Fault
-from turnmill_worker.errors import BatchFailed
-from turnmill_worker.ports.awaited_summary import Awaited
-from turnmill_worker.summarizers.openai import (
+from turnmill_worker.compaction.plan import Records
+from turnmill_worker.errors import (
+    BatchFailed,
     SummarizerMisconfigured,
     SummarizerUnavailable,
     UnusableSummary,
-    load_prices,
 )
+from turnmill_worker.ports.batches import AwaitedSummary
 from turnmill_worker.summarizers.openai.batches import BatchedAnswer, OpenAiBatches
-from turnmill_worker.summarizers.openai.prices import Price, Prices
+from turnmill_worker.summarizers.openai.prices import Price, Prices, load_prices
 
 WORDS = str(TALK[0]["content"])
 
@@ -29,7 +29,7 @@ def batches(endpoint: FakeEndpoint, **more: Any) -> OpenAiBatches:
     return OpenAiBatches(connected(endpoint, **more).setup)
 
 
-def submitted(asked: OpenAiBatches) -> Awaited:
+def submitted(asked: OpenAiBatches) -> AwaitedSummary:
     awaited = asked.submit(request(), COUNTER)
     assert awaited is not None
     return awaited
@@ -108,7 +108,7 @@ def test_a_conversation_of_several_prompts_is_not_handed_in(endpoint: FakeEndpoi
 
 
 def test_nothing_to_summarize_is_not_handed_in(endpoint: FakeEndpoint) -> None:
-    empty = replace(request(), records=())
+    empty = replace(request(), records=Records())
 
     with pytest.raises(UnusableSummary):
         batches(endpoint).submit(empty, COUNTER)

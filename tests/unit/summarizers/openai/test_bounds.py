@@ -17,16 +17,11 @@ from pydantic import SecretStr
 
 from tests.unit.summarizers.openai.talks import COUNTER, KEY, MODEL, connected, request
 from turnmill.testing import FakeEndpoint
-from turnmill_worker.ports.work_while_waiting import meanwhile
-from turnmill_worker.summarizers.openai import (
-    ModelEndpoint,
-    ModelOptions,
-    SummarizerMisconfigured,
-    SummarizerUnavailable,
-)
+from turnmill_worker.errors import SummarizerMisconfigured, SummarizerUnavailable
+from turnmill_worker.ports.work_while_waiting import done_while_waiting
 from turnmill_worker.summarizers.openai.answers import from_chat
 from turnmill_worker.summarizers.openai.call_limits import bounded_client
-from turnmill_worker.summarizers.openai.endpoint import Prompt
+from turnmill_worker.summarizers.openai.endpoint import ModelEndpoint, ModelOptions, Prompt
 
 GIVEN_UP_S = 15.0
 """A call with half a second to go ends long before; one that nobody ends, never."""
@@ -82,7 +77,7 @@ def test_what_is_to_be_done_meanwhile_is_done_between_request_and_answer() -> No
         is_done.set()
         raise LookupError("not the endpoint's fault")
 
-    with raw_server(serve) as url, meanwhile(work):
+    with raw_server(serve) as url, done_while_waiting(work):
         told, _ = ask(url, timeout_s=20)
 
     assert order == [True, True]

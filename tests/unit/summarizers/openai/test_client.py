@@ -15,14 +15,9 @@ from pydantic import SecretStr
 
 from tests.unit.summarizers.openai.talks import COUNTER, KEY, connected, request
 from turnmill.testing import FakeEndpoint
-from turnmill_worker.summarizers.openai import (
-    ModelEndpoint,
-    SummarizerMisconfigured,
-    SummarizerUnavailable,
-    UnusableSummary,
-    read_key,
-)
+from turnmill_worker.errors import SummarizerMisconfigured, SummarizerUnavailable, UnusableSummary
 from turnmill_worker.summarizers.openai.answers import from_chat, from_response
+from turnmill_worker.summarizers.openai.endpoint import ModelEndpoint, read_key
 from turnmill_worker.summarizers.openai.error_translation import retry_after_s, translated
 
 

@@ -12,10 +12,10 @@ import pytest
 from tests.unit.summarizers.openai.talks import COUNTER, KEY, MODEL, ORDER, TALK, connected, request
 from turnmill.contract.errors import Transient
 from turnmill.testing import FAULTS, FakeEndpoint, Fault
-from turnmill_worker.errors import SummaryRejected
-from turnmill_worker.summarizers.openai import (
+from turnmill_worker.errors import (
     SummarizerMisconfigured,
     SummarizerUnavailable,
+    SummaryRejected,
     UnusableSummary,
 )
 

@@ -10,14 +10,13 @@ from pydantic import SecretStr
 
 from tests.unit.summarizers.openai.talks import KEY, MODEL, OPENED
 from turnmill.testing import FakeEndpoint, Fault
-from turnmill_worker.errors import CircuitOpen, RateLimited
-from turnmill_worker.summarizers.openai import (
-    ModelEndpoint,
-    ModelOptions,
+from turnmill_worker.errors import (
+    CircuitOpen,
+    RateLimited,
     SummarizerMisconfigured,
     SummarizerUnavailable,
 )
-from turnmill_worker.summarizers.openai.endpoint import Prompt
+from turnmill_worker.summarizers.openai.endpoint import ModelEndpoint, ModelOptions, Prompt
 from turnmill_worker.summarizers.openai.gated_endpoint import GatedEndpoint
 
 PROMPT = Prompt("Be brief.", "word " * 700)

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import json
-from datetime import date
+import socket
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from turnmill_worker.summarizers.openai import Spent, SummarizerMisconfigured, load_prices
+from turnmill_worker.errors import SummarizerMisconfigured
+from turnmill_worker.spending import Spent
 from turnmill_worker.summarizers.openai.answers import Answer
+from turnmill_worker.summarizers.openai.prices import load_prices
 
 
 def answer(model: str = "gpt-4o", **fields: Any) -> Answer:
@@ -27,7 +30,7 @@ def answer(model: str = "gpt-4o", **fields: Any) -> Answer:
 def test_the_table_says_when_and_whence() -> None:
     prices = load_prices()
 
-    assert date.fromisoformat(prices.version)
+    assert prices.version == f"genai-prices {version('genai-prices')}"
     assert prices.of("gpt-4o-mini") is not None
 
 
@@ -40,6 +43,42 @@ def test_cached_input_is_cheaper() -> None:
 @pytest.mark.parametrize("name", ["gpt-4o-2024-08-06", "gpt-4o"])
 def test_a_dated_name_costs_the_same(name: str) -> None:
     assert load_prices().of(name) == load_prices().of("gpt-4o")
+
+
+def test_an_answer_from_a_batch_costs_half() -> None:
+    live, batched = answer(cached_tokens=0), answer(cached_tokens=0, batched=True)
+
+    assert load_prices().spent(batched, "gpt-4o").cost_usd == pytest.approx(
+        (load_prices().spent(live, "gpt-4o").cost_usd or 0) / 2
+    )
+
+
+def test_a_long_prompt_costs_what_the_list_says_of_long_ones() -> None:
+    long, short = answer("gpt-5.4", cached_tokens=0), answer("gpt-5.4", prompt_tokens=1_000)
+    price = load_prices().of("gpt-5.4")
+    assert price is not None
+
+    assert load_prices().spent(short, "").cost_usd == pytest.approx(
+        price.cost(1_000, cached=1_000, written=100_000)
+    )
+    assert (load_prices().spent(long, "").cost_usd or 0) > price.cost(1_000_000, written=100_000)
+
+
+def test_the_endpoint_s_own_list_is_taken_where_there_is_one() -> None:
+    known = load_prices(url="https://openrouter.ai/api/v1")
+
+    assert known.of("openai/gpt-4o-mini") is not None
+    assert load_prices().of("openai/gpt-4o-mini") is None
+    assert load_prices(url="http://127.0.0.1:8000/v1") == load_prices()
+
+
+def test_prices_are_found_without_a_network(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refused(*_: Any) -> None:
+        raise AssertionError("a price was asked for")
+
+    monkeypatch.setattr(socket.socket, "connect", refused)
+
+    assert load_prices().spent(answer(), "gpt-4o").cost_usd
 
 
 def test_the_name_that_was_asked_for_serves_where_the_answers_is_unknown() -> None:

@@ -8,27 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from functools import partial
-from typing import Any, Final
+from typing import Final
 
-from turnmill.contract.memories_message import without_memories
-from turnmill.contract.names import Seq
-from turnmill_worker.compaction.ledger.selection import Count as CountText
-from turnmill_worker.compaction.ledger.selection import Fact, beside, ledger, ledger_text, ranking
-from turnmill_worker.compaction.plan import Plan, SummaryRequest, records
-from turnmill_worker.compaction.snapshot import Count
+from turnmill.contract.counters import CountText
+from turnmill_worker.compaction.ledger.selection import Fact, beside, ledger, ledger_text
+from turnmill_worker.compaction.plan import Plan, Records, SummaryRequest
 from turnmill_worker.compaction.strategies.rolling import summary_budget
-from turnmill_worker.reading.units import Units, read_units
 
-__all__ = [
-    "facts_after",
-    "reserve",
-    "shown_beside",
-    "text_count",
-    "told_apart",
-    "up_to",
-    "with_facts",
-]
+__all__ = ["certain_values", "facts_after", "reserve", "shown_beside", "up_to", "with_facts"]
 
 _STORED: Final = 2
 """Times the summary's budget that is stored: the next prose may drop what this one states."""
@@ -45,31 +32,20 @@ def with_facts(plan: Plan, count: CountText) -> Plan:
     snapshot = plan.snapshot
     if not snapshot.policy.ledger_ratio:
         return plan
-    facts, request, read = snapshot.facts, plan.request, None
+    facts, request = snapshot.facts, plan.request
     if plan.covered:
-        said = records(plan.covered)
-        read = read_units(without_memories(said))
-        facts = facts_after(facts, said, summary_budget(snapshot), count, read)
-        if request is not None and request.records == said:
-            request = replace(request, read=read)
+        facts = facts_after(facts, plan.records, summary_budget(snapshot), count)
     if request is not None and plan.ledger_tokens:
         request = reserve(request, facts, plan.ledger_tokens, count)
-    return replace(plan, facts=facts, request=request, read=read)
+    return replace(plan, facts=facts, request=request)
 
 
 def facts_after(
-    known: Sequence[Fact],
-    said: Sequence[tuple[Seq, dict[str, Any]]],
-    budget_tokens: int,
-    count: CountText,
-    read: Units | None = None,
+    known: Sequence[Fact], records: Records, budget_tokens: int, count: CountText
 ) -> tuple[Fact, ...]:
-    """The ledger once these messages are covered, beside summaries of so many tokens.
-
-    ``read`` are the messages as units, without memories, where somebody has read them.
-    """
+    """The ledger once these are covered, beside summaries of so many tokens."""
     most = min(_STORED * budget_tokens, _MOST_STORED_TOKENS)
-    return ledger(known, without_memories(said), most, count, read)
+    return ledger(known, records.units, most, count)
 
 
 def reserve(
@@ -77,20 +53,18 @@ def reserve(
 ) -> SummaryRequest:
     """The request with up to ``most_tokens`` of its budget set apart for the facts."""
     most = min(most_tokens, request.budget_tokens - _LEAST_TOKENS)
-    whole = count(ledger_text(facts))
-    apart = max(min(most, whole), 0)
+    reserved = max(min(most, count(ledger_text(facts))), 0)
     return replace(
         request,
-        budget_tokens=request.budget_tokens - apart,
+        budget_tokens=request.budget_tokens - reserved,
         facts=facts,
-        ledger_tokens=apart,
-        ranked=ranking(facts, count) if whole > apart > 0 else (),
+        ledger_tokens=reserved,
     )
 
 
-def told_apart(request: SummaryRequest, count: CountText) -> tuple[str, ...]:
+def certain_values(request: SummaryRequest, count: CountText) -> tuple[str, ...]:
     """The values that are shown for certain where the text does not state them."""
-    shown = beside("", request.facts, request.ledger_tokens, count, request.ranked)
+    shown = beside("", request.facts, request.ledger_tokens, count)
     return tuple(fact.text for fact in shown)
 
 
@@ -113,12 +87,3 @@ def up_to(facts: Sequence[Fact], watermark: int) -> tuple[Fact, ...]:
         for fact in facts
         if fact.seq <= watermark
     )
-
-
-def text_count(count: Count) -> CountText:
-    """Tokens of a text, by a count of messages."""
-    return partial(_tokens, count, count([{"role": "user", "content": ""}]))
-
-
-def _tokens(count: Count, frame: int, text: str) -> int:
-    return count([{"role": "user", "content": text}]) - frame

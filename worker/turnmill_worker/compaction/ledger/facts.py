@@ -45,24 +45,24 @@ class Fact(BaseModel):
     until: int = 0
 
 
-def merged(previous: Sequence[Fact], read: Units) -> list[Fact]:
+def merged(previous: Sequence[Fact], units: Units) -> list[Fact]:
     """Facts known and new, each value once, in the order they were first stated."""
-    known = {_key(fact.text): _Noted.of(fact) for fact in previous}
+    known = {_key(fact.text): _OpenFact.of(fact) for fact in previous}
     holds = {fact.label: _key(fact.text) for fact in previous if fact.replaces and not fact.until}
-    for mention in mentions(read):
+    for mention in mentions(units):
         key = _key(mention.text)
-        noted = known.get(key)
-        if noted is None:
-            known[key] = _Noted.first(mention)
+        fact = known.get(key)
+        if fact is None:
+            known[key] = _OpenFact.first(mention)
         else:
-            noted.again(mention)
+            fact.again(mention)
         if mention.replaces:
             older = holds.get(mention.label, key)
             if older != key and known[older].last_seq < mention.seq:
                 known[older].until = mention.seq
                 known[older].fact = None
             holds[mention.label] = key
-    facts = [noted.as_fact() for noted in known.values()]
+    facts = [fact.as_fact() for fact in known.values()]
     return sorted(facts, key=attrgetter("seq"))
 
 
@@ -71,7 +71,7 @@ def _key(text: str) -> str:
 
 
 @dataclass(slots=True)
-class _Noted:
+class _OpenFact:
     """A fact while messages are read: a value that many mention is not made anew each time."""
 
     kind: Kind

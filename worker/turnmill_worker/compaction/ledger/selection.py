@@ -9,12 +9,13 @@ from __future__ import annotations
 import itertools
 import math
 from bisect import bisect_right
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from itertools import accumulate, groupby
 from operator import attrgetter
-from typing import Any, Final
+from typing import Final
 
+from turnmill.contract.counters import CountText
 from turnmill_worker.compaction.ledger.facts import Fact, merged
 from turnmill_worker.compaction.ledger.mentions import VALUE_AT, Kind
 from turnmill_worker.compaction.quality.fact_coverage import (
@@ -25,59 +26,43 @@ from turnmill_worker.compaction.quality.fact_coverage import (
     SAID_BY_USER,
     USED_IN_CALL,
 )
-from turnmill_worker.reading.units import Source, Units, read_units
+from turnmill_worker.reading.units import Source, Units
 
-__all__ = ["Beside", "Fact", "beside", "ledger", "ledger_text", "ranking"]
-
-Count = Callable[[str], int]
+__all__ = ["Fact", "Unstated", "beside", "ledger", "ledger_text"]
 
 
 def ledger(
-    previous: Sequence[Fact],
-    records: Sequence[tuple[int, Mapping[str, Any]]],
-    budget_tokens: int,
-    count: Count,
-    read: Units | None = None,
+    previous: Sequence[Fact], units: Units, budget_tokens: int, count: CountText
 ) -> tuple[Fact, ...]:
-    """The facts of ``previous`` and ``records`` most likely to be used, in conversation order.
+    """The facts of ``previous`` and these units most likely to be used, in conversation order.
 
     Their ``ledger_text`` has at most ``budget_tokens``. While all fit, none is ever dropped; with
-    nothing new, ``previous`` comes back as it was. ``read`` are the records' units, where somebody
-    has read them.
+    nothing new, ``previous`` comes back as it was.
     """
-    read = read_units(records) if read is None else read
-    return beside("", merged(previous, read), budget_tokens, count)
+    return Unstated("", merged(previous, units), count).within(budget_tokens)
 
 
 def beside(
-    prose: str,
-    facts: Sequence[Fact],
-    budget_tokens: int,
-    count: Count,
-    ranked: Sequence[int] = (),
+    prose: str, facts: Sequence[Fact], budget_tokens: int, count: CountText
 ) -> tuple[Fact, ...]:
     """The facts worth showing next to a prose: those it does not state, as many as fit.
 
     What is not shown stays in the ledger: the next prose may drop what this one states. A fact
     shown beside no prose at all is shown beside any prose of the same facts that omits it.
-    ``ranked`` is what ``ranking`` gives for these facts, where that is known.
     """
-    return Beside(prose, facts, count, ranked).within(budget_tokens)
+    return Unstated(prose, facts, count).within(budget_tokens)
 
 
-class Beside:
+class Unstated:
     """The facts a prose does not state, to be shown within one budget or another."""
 
-    def __init__(
-        self, prose: str, facts: Sequence[Fact], count: Count, ranked: Sequence[int] = ()
-    ) -> None:
+    def __init__(self, prose: str, facts: Sequence[Fact], count: CountText) -> None:
         said = prose.lower()
         self._facts = facts
         self._left = [
             at for at, fact in enumerate(facts) if not (said and _states(said, fact.text.lower()))
         ]
         self._count = count
-        self._ranked = ranked
         self._tokens = 0
 
     def within(self, budget: int) -> tuple[Fact, ...]:
@@ -89,9 +74,8 @@ class Beside:
         if len(left) <= budget and self._all_tokens() <= budget:
             return tuple(facts[at] for at in left)
         # Ranked among all, so that what a prose states does not change the order of the others.
-        self._ranked = self._ranked or ranking(facts, self._count)
         wanted = frozenset(left)
-        order = [at for at in self._ranked if at in wanted]
+        order = [at for at in _ranking(facts, self._count) if at in wanted]
         kept = order[: _most_that_fit(facts, order, budget, self._count, self._tokens)]
         return tuple(facts[at] for at in sorted(kept))
 
@@ -138,7 +122,7 @@ _GUESSES: Final = 4
 
 
 def _most_that_fit(
-    facts: Sequence[Fact], order: Sequence[int], budget: int, count: Count, tokens: int
+    facts: Sequence[Fact], order: Sequence[int], budget: int, count: CountText, tokens: int
 ) -> int:
     """How many of the first facts in order fit, by exact count; ``tokens`` of all, or 0."""
     sizes = list(accumulate(len(facts[at].label) + len(facts[at].text) + 2 for at in order))
@@ -160,7 +144,7 @@ def _most_that_fit(
     return low
 
 
-def ranking(facts: Sequence[Fact], count: Count) -> tuple[int, ...]:
+def _ranking(facts: Sequence[Fact], count: CountText) -> tuple[int, ...]:
     """The facts' positions, those worth most for their tokens first."""
     if not facts:
         return ()

@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Final
 
 from turnmill.contract.context import JsonMessage
 from turnmill.contract.names import Seq
-from turnmill_worker.reading.previous_summary import add_previous
 from turnmill_worker.reading.sentences import is_guarded
-from turnmill_worker.reading.units import Source, Unit, Units, read_units
+from turnmill_worker.reading.units import Source, Unit, Units, add_previous, read_units
 from turnmill_worker.reading.words import Concept, Reader
 
-__all__ = ["Passage", "passages_of", "read_head", "read_records"]
+__all__ = ["Passage", "head_units", "passages_of"]
 
 _LONGEST_PASSAGE: Final = 48
 """Concepts; in a longer one, that some meet again says nothing."""
@@ -53,23 +52,16 @@ class Passage:
         return dict.fromkeys((*self.stated, *self.keys))
 
 
-def read_records(reader: Reader, records: Sequence[tuple[int, JsonMessage]]) -> list[Passage]:
-    """The passages of messages as they were pushed."""
-    return list(passages_of(reader, read_units(records)))
-
-
-def read_head(reader: Reader, messages: Iterable[JsonMessage]) -> list[Passage]:
-    """The passages of what stands for older turns; what it says of itself is left out."""
-    read: list[Passage] = []
+def head_units(messages: Iterable[JsonMessage]) -> Units:
+    """What stands for older turns, as units; what it says of itself is left out."""
+    found = Units([], [])
     for message in messages:
         content = message.get("content")
         if message.get("role") == "user" and isinstance(content, str):
-            found = Units([], [])
             add_previous(found, _FRAME.sub("", content))
-            read.extend(passages_of(reader, found))
         else:
-            read.extend(read_records(reader, [(Seq(0), message)]))
-    return read
+            found.add_all(read_units([(Seq(0), message)]))
+    return found
 
 
 def passages_of(reader: Reader, found: Units) -> Iterator[Passage]:
@@ -85,12 +77,12 @@ def passages_of(reader: Reader, found: Units) -> Iterator[Passage]:
             stated, keys, named = {}, {}, set()
         group, source = unit.group, found.lines[unit.line].source
         guarded = unit.is_prose and is_guarded(_WORDS.findall(unit.text.lower()))
-        _note(reader, unit, stated, keys, named)
+        _add_concepts(reader, unit, stated, keys, named)
     if stated:
         yield Passage(source, tuple(stated), tuple(keys), frozenset(named), guarded)
 
 
-def _note(
+def _add_concepts(
     reader: Reader,
     unit: Unit,
     stated: dict[Concept, None],

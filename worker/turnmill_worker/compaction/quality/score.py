@@ -14,10 +14,12 @@ from typing import Final
 from turnmill.contract.codec import encode_json
 from turnmill.contract.context import JsonMessage
 from turnmill.contract.legality import CallTracker, violations
+from turnmill.contract.memories_message import without_memories
 from turnmill.contract.names import Seq
 from turnmill.contract.quality_weights import QualityWeights
+from turnmill_worker.compaction.plan import Records
 from turnmill_worker.compaction.quality.fact_coverage import Facts
-from turnmill_worker.compaction.quality.passages import passages_of, read_head, read_records
+from turnmill_worker.compaction.quality.passages import head_units, passages_of
 from turnmill_worker.reading.units import Units, read_units
 from turnmill_worker.reading.words import Reader
 
@@ -49,7 +51,7 @@ class Scorer:
     def __init__(  # noqa: PLR0913 - all a compaction takes and leaves, each by its name
         self,
         *,
-        covered: Sequence[tuple[Seq, JsonMessage]],
+        covered: Records,
         previous: Sequence[JsonMessage],
         tail: Sequence[JsonMessage],
         kept_turns: int,
@@ -59,9 +61,8 @@ class Scorer:
         weights: QualityWeights,
         behind: Sequence[JsonMessage] = (),
         known: Sequence[JsonMessage] = (),
-        read: Units | None = None,
     ) -> None:
-        """A scorer, for which all but the heads has been read.
+        """A scorer; nothing has been read.
 
         Args:
             covered: original messages of the turns it covers, without pinned ones, by seq; for
@@ -75,17 +76,23 @@ class Scorer:
             weights: of the parts.
             behind: what stands between head and tail for the originals of ``covered``.
             known: what the heads will have of ``previous``, word for word. It saves time to know.
-            read: ``covered`` as units, where somebody has read it.
         """
-        self._before = [*previous, *(message for _, message in covered)]
+        self._before = [*previous, *(message for _, message in without_memories(covered))]
         self._previous = previous
         self._behind = behind
         self._tail = tail
         self._freshness = min(1.0, kept_turns / wanted_turns) if wanted_turns > 0 else 1.0
         self._session = 1.0 - min(1.0, compactions / turns) if turns > 0 else 1.0
         self._weights = weights.model_dump()
-        self._covered = read_units(covered) if read is None else read
-        self._stake = self._at_stake(_changed(previous, known))
+        self._covered = covered
+        self._known = known
+        self._stake: _AtStake | None = None
+
+    def prepare(self) -> None:
+        """Read all but the heads, once; ``score`` does where nobody has."""
+        if self._stake is None:
+            lost = _changed(self._previous, self._known)
+            self._stake = _AtStake(self._covered.units, lost, self._tail)
 
     def score(self, head: Sequence[JsonMessage]) -> Quality:
         """How much of ``covered`` and ``previous`` can still be read in this head and the tail.
@@ -94,8 +101,8 @@ class Scorer:
         """
         head = [*head, *self._behind]
         lost = _changed(self._previous, head)
-        if lost != self._stake.lost:
-            self._stake = self._at_stake(lost)
+        if self._stake is None or lost != self._stake.lost:
+            self._stake = _AtStake(self._covered.units, lost, self._tail)
         survival = _Survival(self._stake, head)
         parts = {
             "facts": _eased(survival.of_everything()),
@@ -108,9 +115,6 @@ class Scorer:
         mean = sum(weights[name] * part for name, part in parts.items()) / sum(weights.values())
         return Quality(score=min(1.0, valid * mean), parts={**parts, "validity": valid})
 
-    def _at_stake(self, lost: Sequence[JsonMessage]) -> _AtStake:
-        return _AtStake(self._covered, lost, self._tail)
-
 
 class _AtStake:
     """What a head may lose, and what the tail holds of it."""
@@ -120,12 +124,12 @@ class _AtStake:
     ) -> None:
         self.lost = lost
         self.reader = Reader()
-        older = read_head(self.reader, lost)
+        older = list(passages_of(self.reader, head_units(lost)))
         self.facts = Facts([*older, *passages_of(self.reader, covered)])
         self.older = len(older)
-        self.in_tail = self.facts.held(read_records(self.reader, _unplaced(tail)))
+        self.in_tail = self.facts.held(list(passages_of(self.reader, read_units(_unplaced(tail)))))
         said = [message for message in tail if message.get("role") == "user"] or list(tail)
-        newest = read_records(self.reader, _unplaced(said[-_NEWEST_MESSAGES:]))
+        newest = passages_of(self.reader, read_units(_unplaced(said[-_NEWEST_MESSAGES:])))
         self.asked = {number for passage in newest for number in self.facts.numbers(passage)}
 
 
@@ -134,7 +138,7 @@ class _Survival:
 
     def __init__(self, stake: _AtStake, head: Sequence[JsonMessage]) -> None:
         facts, in_tail = stake.facts, stake.in_tail
-        after = in_tail.joined(facts.held(read_head(stake.reader, head)))
+        after = in_tail.joined(facts.held(passages_of(stake.reader, head_units(head))))
         self._facts, self._older, self._asked = facts, stake.older, stake.asked
         self._by_fact = _at_stake(facts.weights, in_tail.facts, after.facts)
         self._by_passage = _at_stake(facts.passage_weights, in_tail.passages, after.passages)

@@ -1,4 +1,4 @@
-"""The ladder: a policy's strategies in order, cheap to expensive, until the goal is reached."""
+"""A policy's strategies in order, cheap to expensive, until one reaches the goal."""
 
 from __future__ import annotations
 
@@ -6,37 +6,47 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Final, NamedTuple
 
-from turnmill_worker.compaction.count_limits import INTERACTIONS, demands
+from turnmill.contract.counters import Counter
+from turnmill.contract.policy import StrategyName
 from turnmill_worker.compaction.plan import Plan
-from turnmill_worker.compaction.snapshot import Count, Snapshot
+from turnmill_worker.compaction.snapshot import Snapshot
 from turnmill_worker.compaction.strategies.elide import elide, fit_newest
 from turnmill_worker.compaction.strategies.images import elide_images
 from turnmill_worker.compaction.strategies.iterations import iterations
 from turnmill_worker.compaction.strategies.managed import managed
 from turnmill_worker.compaction.strategies.rolling import rolling, rolling_budget
 from turnmill_worker.compaction.strategies.window import window, window_budget
+from turnmill_worker.compaction.tally import INTERACTIONS
 
 __all__ = ["plan"]
 
 
-class _Covering(NamedTuple):
-    """A strategy that covers turns, and the tokens it leaves for those it keeps."""
+class _Elides(NamedTuple):
+    """A strategy that makes stubs of what is bulky, and leaves every turn where it is."""
 
-    plan: Callable[[Snapshot, Count], Plan | None]
-    budget: Callable[[Snapshot, Count], int]
+    apply: Callable[[Snapshot, Counter], Snapshot]
 
 
-_ELIDING: Mapping[str, Callable[[Snapshot, Count], Snapshot]] = {
-    "images": elide_images,
-    "elide": elide,
-}
-_COVERING: Mapping[str, _Covering] = {
-    "rolling": _Covering(rolling, rolling_budget),
-    "window": _Covering(window, window_budget),
-}
-_WRITING: Mapping[str, Callable[[Snapshot, Count], Plan | None]] = {
-    "iterations": iterations,
-    "managed": managed,
+class _Covers(NamedTuple):
+    """A strategy that covers turns.
+
+    Attributes:
+        lowers: the count it lowers beside tokens.
+        budget: tokens it leaves for the turns it keeps; None where the policy says which those are.
+    """
+
+    plan: Callable[[Snapshot, Counter], Plan | None]
+    lowers: str
+    budget: Callable[[Snapshot, Counter], int] | None = None
+
+
+_STRATEGIES: Mapping[StrategyName, _Elides | _Covers] = {
+    "images": _Elides(elide_images),
+    "elide": _Elides(elide),
+    "iterations": _Covers(iterations, "iterations"),
+    "managed": _Covers(managed, "managed"),
+    "rolling": _Covers(rolling, INTERACTIONS, rolling_budget),
+    "window": _Covers(window, INTERACTIONS, window_budget),
 }
 
 _ENOUGH_SHARE: Final = 0.4
@@ -47,15 +57,14 @@ somewhat more often.
 """
 
 
-def plan(snapshot: Snapshot, count: Count, *, below: str = "") -> Plan | None:
+def plan(snapshot: Snapshot, counter: Counter, *, below: str = "") -> Plan | None:
     """The first plan that brings the session to its goal, or None when nothing is worth doing.
 
     The goal is the target when tokens are over the soft limit (shortening alone may end above it),
-    and what the policy's counts ask for (``demands``). Elisions that do not suffice alone are kept
-    for the rungs after them. ``below`` starts the ladder after the rung of that name: the one
-    that failed.
+    and that no count is exceeded. Elisions that do not suffice alone are kept for the rungs after
+    them. ``below`` starts the ladder after the rung of that name: the one that failed.
     """
-    asked = demands(snapshot.policy, snapshot.tally)
+    asked = snapshot.exceeded
     roomy = snapshot.usage.total <= snapshot.limits.soft
     if not asked and snapshot.usage.total <= _enough(snapshot):
         return None
@@ -63,39 +72,35 @@ def plan(snapshot: Snapshot, count: Count, *, below: str = "") -> Plan | None:
         snapshot = replace(snapshot, goal=snapshot.limits.soft)
     draft = snapshot
     for name in _rungs(snapshot, below):
-        if name in _ELIDING:
-            draft = _ELIDING[name](draft, count)
-            found = None if demands(draft.policy, draft.tally) else _elided(snapshot, draft)
+        strategy = _STRATEGIES[name]
+        if isinstance(strategy, _Elides):
+            draft = strategy.apply(draft, counter)
+            found = None if draft.exceeded else _elided(snapshot, draft)
         else:
-            found = _cover(snapshot, draft, name, count)
+            found = _cover(snapshot, draft, strategy, counter)
         if found is not None and (asked or _is_worth_it(snapshot, found)):
             return replace(found, forced=bool(asked) and roomy)
-    # Fewer images are something, though another demand cannot be met.
+    # Fewer images are something, though another count stays too high.
     left = _elided(snapshot, draft) if asked else None
     return None if left is None else replace(left, forced=True)
 
 
-def _rungs(snapshot: Snapshot, below: str) -> tuple[str, ...]:
+def _rungs(snapshot: Snapshot, below: str) -> tuple[StrategyName, ...]:
     rungs = snapshot.policy.strategies
     return rungs[rungs.index(below) + 1 :] if below in rungs else rungs
 
 
-def _cover(snapshot: Snapshot, draft: Snapshot, name: str, count: Count) -> Plan | None:
-    """The strategy's plan; when its newest turns alone are too large, with those shortened."""
-    asked = demands(draft.policy, draft.tally)
-    over = draft.usage.total > draft.aim
-    if name in _WRITING:
-        return _WRITING[name](draft, count) if over or name in asked else None
-    if not over and INTERACTIONS not in asked:
+def _cover(snapshot: Snapshot, draft: Snapshot, strategy: _Covers, counter: Counter) -> Plan | None:
+    """The strategy's plan, where it helps; with newest turns shortened that alone are too large."""
+    if draft.usage.total <= draft.aim and strategy.lowers not in draft.exceeded:
         return None
-    strategy = _COVERING[name]
-    found = strategy.plan(draft, count)
-    if found is not None:
+    found = strategy.plan(draft, counter)
+    if found is not None or strategy.budget is None:
         return found
-    fitted = fit_newest(draft, strategy.budget(draft, count), count)
+    fitted = fit_newest(draft, strategy.budget(draft, counter), counter)
     if fitted is None:
         return None
-    return _elided(snapshot, fitted) or strategy.plan(fitted, count)
+    return _elided(snapshot, fitted) or strategy.plan(fitted, counter)
 
 
 def _elided(snapshot: Snapshot, draft: Snapshot) -> Plan | None:

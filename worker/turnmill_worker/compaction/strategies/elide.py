@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from turnmill.contract.context import Elision, JsonMessage
+from turnmill.contract.counters import Counter
 from turnmill.contract.shorten import shorten
-from turnmill_worker.compaction.snapshot import Count, LoggedTurn, Snapshot, groups
+from turnmill_worker.compaction.cut import groups
+from turnmill_worker.compaction.snapshot import LoggedTurn, Snapshot
 
 __all__ = ["elide", "fit_newest"]
 
@@ -14,7 +16,7 @@ _STUB_SHARE = 0.2
 """Share of ``Policy.elide_over_tokens`` a stub may have: enough to tell what the result was."""
 
 
-def elide(snapshot: Snapshot, count: Count) -> Snapshot:
+def elide(snapshot: Snapshot, counter: Counter) -> Snapshot:
     """The snapshot above its target with all its old tool results shortened that are bulky.
 
     All at once: the prompt behind the first one is new to a provider's cache anyway, and the next
@@ -28,9 +30,9 @@ def elide(snapshot: Snapshot, count: Count) -> Snapshot:
     stub_tokens = max(int(policy.elide_over_tokens * _STUB_SHARE), _MIN_STUB_TOKENS)
     made = []
     for turn, index, message in _candidates(snapshot):
-        if count([message]) <= policy.elide_over_tokens:
+        if counter.count_messages([message]) <= policy.elide_over_tokens:
             continue
-        elision = _elision(turn, index, message, stub_tokens, count)
+        elision = _elision(turn, index, message, stub_tokens, counter)
         if elision is not None:
             made.append(elision)
     return snapshot.with_elisions(made) if made else snapshot
@@ -54,7 +56,7 @@ def _candidates(snapshot: Snapshot) -> Iterator[tuple[LoggedTurn, int, JsonMessa
                     yield turn, index, message
 
 
-def fit_newest(snapshot: Snapshot, budget: int, count: Count) -> Snapshot | None:
+def fit_newest(snapshot: Snapshot, budget: int, counter: Counter) -> Snapshot | None:
     """The snapshot with its newest group shortened inside to ``budget`` tokens, or None.
 
     For the one message that alone breaks the limit: it is cut in the middle, with a receipt.
@@ -65,7 +67,7 @@ def fit_newest(snapshot: Snapshot, budget: int, count: Count) -> Snapshot | None
         return None
     newest = found[-1].turns
     messages = [message for turn in newest for message in turn.shown]
-    shortened = shorten(messages, budget, count)
+    shortened = shorten(messages, budget, counter.count_messages)
     if shortened is None:
         return None
     places = [(turn.seq, index) for turn in newest for index in range(len(turn.shown))]
@@ -74,8 +76,8 @@ def fit_newest(snapshot: Snapshot, budget: int, count: Count) -> Snapshot | None
             seq=seq,
             index=index,
             message=after,
-            tokens_before=count([before]),
-            tokens_after=count([after]),
+            tokens_before=counter.count_messages([before]),
+            tokens_after=counter.count_messages([after]),
         )
         for (seq, index), before, after in zip(places, messages, shortened, strict=True)
         if after is not before
@@ -84,16 +86,16 @@ def fit_newest(snapshot: Snapshot, budget: int, count: Count) -> Snapshot | None
 
 
 def _elision(
-    turn: LoggedTurn, index: int, message: JsonMessage, stub_tokens: int, count: Count
+    turn: LoggedTurn, index: int, message: JsonMessage, stub_tokens: int, counter: Counter
 ) -> Elision | None:
-    shortened = shorten([message], stub_tokens, count)
-    before = count([message])
-    if shortened is None or count(shortened) >= before:
+    shortened = shorten([message], stub_tokens, counter.count_messages)
+    before = counter.count_messages([message])
+    if shortened is None or counter.count_messages(shortened) >= before:
         return None
     return Elision(
         seq=turn.seq,
         index=index,
         message=shortened[0],
         tokens_before=before,
-        tokens_after=count(shortened),
+        tokens_after=counter.count_messages(shortened),
     )

@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from turnmill.contract.context import Elision, JsonMessage
-from turnmill_worker.compaction.image_and_request_counts import image_parts
-from turnmill_worker.compaction.snapshot import Count, LoggedTurn, Snapshot, first_image_turn
+from turnmill.contract.counters import Counter
+from turnmill_worker.compaction.snapshot import LoggedTurn, Snapshot
+from turnmill_worker.compaction.tally import image_parts
 
 __all__ = ["elide_images"]
 
 
-def elide_images(snapshot: Snapshot, count: Count) -> Snapshot:
+def elide_images(snapshot: Snapshot, counter: Counter) -> Snapshot:
     """The snapshot with all but the newest ``max_history_images`` images replaced by text.
 
     The session's first image stays beside them where the policy says so, and so do those of
@@ -37,7 +38,7 @@ def elide_images(snapshot: Snapshot, count: Count) -> Snapshot:
             ordinal += len(parts)
             doomed = {at: names[at] for at in parts if (turn.seq, index, at) in gone}
             if doomed:
-                made.append(_elision(turn, index, doomed, count))
+                made.append(_elision(turn, index, doomed, counter))
     return snapshot.with_elisions(made)
 
 
@@ -47,7 +48,7 @@ _Place = tuple[int, int, int]
 
 def _images(snapshot: Snapshot) -> Iterator[_Place]:
     """The images that are shown and may go, oldest first."""
-    thumbnail = first_image_turn(snapshot)
+    thumbnail = snapshot.thumbnail
     for turn in snapshot.turns:
         places = [
             (turn.seq, index, at)
@@ -60,7 +61,7 @@ def _images(snapshot: Snapshot) -> Iterator[_Place]:
             yield from places
 
 
-def _elision(turn: LoggedTurn, index: int, doomed: dict[int, int], count: Count) -> Elision:
+def _elision(turn: LoggedTurn, index: int, doomed: dict[int, int], counter: Counter) -> Elision:
     before = turn.shown[index]
     content = [
         {"type": "text", "text": f"[Image from Step {doomed[at]} removed to save context]"}
@@ -73,6 +74,6 @@ def _elision(turn: LoggedTurn, index: int, doomed: dict[int, int], count: Count)
         seq=turn.seq,
         index=index,
         message=after,
-        tokens_before=count([before]),
-        tokens_after=count([after]),
+        tokens_before=counter.count_messages([before]),
+        tokens_after=counter.count_messages([after]),
     )

@@ -12,10 +12,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from turnmill.contract.context import SummaryEvent
+from turnmill.contract.counters import Counter
 from turnmill.contract.render import event_text
-from turnmill_worker.compaction.plan import Plan, SummaryRequest, records
-from turnmill_worker.compaction.snapshot import Count, Group, Snapshot, groups
-from turnmill_worker.compaction.strategies.cut import choose_cut
+from turnmill_worker.compaction.cut import Group, choose_cut, groups
+from turnmill_worker.compaction.plan import Plan, Records, SummaryRequest, records_of
+from turnmill_worker.compaction.snapshot import Snapshot
 from turnmill_worker.compaction.strategies.rolling import SHARES, rolling_budget, summary_budget
 from turnmill_worker.compaction.strategies.room_for_text import room_beside
 
@@ -37,7 +38,7 @@ _Step = tuple[int, list[Group]]
 """An iteration's number and its groups."""
 
 
-def iterations(snapshot: Snapshot, count: Count) -> Plan | None:
+def iterations(snapshot: Snapshot, counter: Counter) -> Plan | None:
     """Cover every iteration but the newest ones with an event each.
 
     An iteration is what carries one ``Turn.iteration``; without, a user's request and what follows.
@@ -51,11 +52,11 @@ def iterations(snapshot: Snapshot, count: Count) -> Plan | None:
     # The policy says which iterations stay: no cut of its own could reach the target.
     roomy = replace(snapshot, goal=max(snapshot.aim, snapshot.limits.soft))
     if snapshot.usage.total <= roomy.goal:
-        return _covering(roomy, _but_newest(steps, most), count)
+        return _covering(roomy, _but_newest(steps, most), counter)
     kept = range(most, least - 1, -1)
-    plans = (_covering(roomy, _but_newest(steps, each), count) for each in kept)
+    plans = (_covering(roomy, _but_newest(steps, each), counter) for each in kept)
     whole = next((plan for plan in plans if plan is not None), None)
-    return whole or _covering(snapshot, _up_to_target(snapshot, steps, count), count)
+    return whole or _covering(snapshot, _up_to_target(snapshot, steps, counter), counter)
 
 
 def _but_newest(steps: Sequence[_Step], kept: int) -> list[_Step]:
@@ -64,13 +65,13 @@ def _but_newest(steps: Sequence[_Step], kept: int) -> list[_Step]:
     return old[: next((at for at, (_, own) in enumerate(old) if not _is_closed(own)), len(old))]
 
 
-def _up_to_target(snapshot: Snapshot, steps: Sequence[_Step], count: Count) -> list[_Step]:
+def _up_to_target(snapshot: Snapshot, steps: Sequence[_Step], counter: Counter) -> list[_Step]:
     """The oldest groups, iteration by iteration, whose leaving brings the session to its target.
 
     Where the newest leave less room than the events may have, beside fewer tokens of those.
     """
     found = [group for _, own in steps for group in own]
-    whole, most = rolling_budget(snapshot, count), summary_budget(snapshot)
+    whole, most = rolling_budget(snapshot, counter), summary_budget(snapshot)
     cuts = (
         choose_cut(
             found,
@@ -89,24 +90,26 @@ def _up_to_target(snapshot: Snapshot, steps: Sequence[_Step], count: Count) -> l
     return old
 
 
-def _covering(snapshot: Snapshot, old: Sequence[_Step], count: Count) -> Plan | None:
+def _covering(snapshot: Snapshot, old: Sequence[_Step], counter: Counter) -> Plan | None:
     """The plan that covers these iterations; None when their events have no room."""
     if not old:
         return None
+    covered = tuple(group for _, own in old for group in own)
     plan = Plan(
         strategy="iterations",
         snapshot=snapshot,
-        covered=tuple(group for _, own in old for group in own),
+        covered=covered,
+        records=records_of(covered),
         summary=snapshot.stored.summary,
         receipts=snapshot.stored.receipts,
     )
     frame = snapshot.stored.model_copy(update={"watermark": plan.cut, "events": ()})
-    share = min(summary_budget(snapshot), room_beside(plan, frame, count))
-    finished = list(_finished(snapshot, count))
+    share = min(summary_budget(snapshot), room_beside(plan, frame, counter))
+    finished = list(_finished(snapshot, counter))
     left = share - sum(entry.tokens for entry in finished)
     # Shorter events rather than a fold, and room for those of the next compaction.
-    entries = [*finished, *_fresh(old, count, most=left // 2 // len(old))]
-    folded = _fold(entries, share, count)
+    entries = [*finished, *_fresh(old, counter, most=left // 2 // len(old))]
+    folded = _fold(entries, share, counter)
     if share < sum(entry.tokens for entry in folded):
         return None
     return replace(
@@ -152,19 +155,19 @@ def _is_closed(own: Sequence[Group]) -> bool:
     return all(group.closed for group in own)
 
 
-def _finished(snapshot: Snapshot, count: Count) -> Iterator[_Entry]:
+def _finished(snapshot: Snapshot, counter: Counter) -> Iterator[_Entry]:
     """The events so far."""
     for event in snapshot.stored.events:
-        yield _Entry(event, None, _cost(event, count))
+        yield _Entry(event, None, _cost(event, counter))
 
 
-def _fresh(old: Sequence[_Step], count: Count, *, most: int) -> Iterator[_Entry]:
+def _fresh(old: Sequence[_Step], counter: Counter, *, most: int) -> Iterator[_Entry]:
     """An event without a text for each old iteration that is not pinned as a whole.
 
     Each takes ``most`` tokens or fewer, unless that is too little to say anything.
     """
     for number, own in old:
-        said = records(own)
+        said = records_of(own)
         if not said:
             continue
         tokens = sum(group.tokens for group in own if not group.pinned)
@@ -175,7 +178,7 @@ def _fresh(old: Sequence[_Step], count: Count, *, most: int) -> Iterator[_Entry]
             last_seq=own[-1].last_seq,
             text="",
         )
-        frame = _cost(event, count)
+        frame = _cost(event, counter)
         budget = max(min(event_tokens(tokens), most - frame), _LEAST_TOKENS)
         request = SummaryRequest(previous="", records=said, budget_tokens=budget, brief=True)
         yield _Entry(event, request, frame + budget)
@@ -187,7 +190,7 @@ def event_tokens(tokens: int) -> int:
     return min(few, int(tokens * _EVENT_SHARE))
 
 
-def _fold(entries: Sequence[_Entry], share: int, count: Count) -> list[_Entry]:
+def _fold(entries: Sequence[_Entry], share: int, counter: Counter) -> list[_Entry]:
     """The entries; the older ones as one when all would outgrow the share."""
     kept: list[_Entry] = []
     left = share
@@ -199,10 +202,10 @@ def _fold(entries: Sequence[_Entry], share: int, count: Count) -> list[_Entry]:
             break
         kept.insert(0, entry)
     older = entries[: len(entries) - len(kept)]
-    return [_as_one(older, share // 2, count), *kept] if older else kept
+    return [_as_one(older, share // 2, counter), *kept] if older else kept
 
 
-def _as_one(older: Sequence[_Entry], share: int, count: Count) -> _Entry:
+def _as_one(older: Sequence[_Entry], share: int, counter: Counter) -> _Entry:
     """One event for several iterations, made from their events, and from their turns if new."""
     event = SummaryEvent(
         iteration=older[0].event.iteration,
@@ -211,15 +214,15 @@ def _as_one(older: Sequence[_Entry], share: int, count: Count) -> _Entry:
         last_seq=older[-1].event.last_seq,
         text="",
     )
-    frame = _cost(event, count)
+    frame = _cost(event, counter)
     request = SummaryRequest(
         previous="\n".join(entry.event.text for entry in older if entry.event.text),
-        records=tuple(r for entry in older if entry.request for r in entry.request.records),
+        records=Records(r for entry in older if entry.request for r in entry.request.records),
         budget_tokens=max(share - frame, _LEAST_TOKENS),
         brief=True,
     )
     return _Entry(event, request, frame + request.budget_tokens)
 
 
-def _cost(event: SummaryEvent, count: Count) -> int:
-    return count([{"role": "user", "content": event_text(event)}])
+def _cost(event: SummaryEvent, counter: Counter) -> int:
+    return counter.count_messages([{"role": "user", "content": event_text(event)}])

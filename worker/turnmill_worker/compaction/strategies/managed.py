@@ -11,13 +11,15 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from turnmill.contract.context import JsonMessage, Receipt, StoredContext
+from turnmill.contract.counters import Counter
 from turnmill.contract.memories_message import is_memories
 from turnmill.contract.names import Seq
-from turnmill_worker.compaction.image_and_request_counts import interactions
-from turnmill_worker.compaction.plan import Plan, SummaryRequest
-from turnmill_worker.compaction.snapshot import Count, Group, LoggedTurn, Snapshot, groups
+from turnmill_worker.compaction.cut import Group, groups
+from turnmill_worker.compaction.plan import Plan, Records, SummaryRequest, records_of
+from turnmill_worker.compaction.snapshot import LoggedTurn, Snapshot
 from turnmill_worker.compaction.strategies.rolling import summary_budget
 from turnmill_worker.compaction.strategies.room_for_text import room_beside
+from turnmill_worker.compaction.tally import interactions
 
 __all__ = ["for_template", "managed", "runs"]
 
@@ -26,7 +28,7 @@ _LEAST_TOKENS = 32
 """A view shorter than this says nothing."""
 
 
-def managed(snapshot: Snapshot, count: Count) -> Plan | None:
+def managed(snapshot: Snapshot, counter: Counter) -> Plan | None:
     """Cover every complete run but the newest ``passthrough_runs`` with a view of the recent ones.
 
     The view is shorter where those leave less room for it under the soft limit. None when they
@@ -48,18 +50,17 @@ def managed(snapshot: Snapshot, count: Count) -> Plan | None:
         # The policy says which runs stay: no cut of its own could reach the target.
         snapshot=replace(snapshot, goal=max(snapshot.aim, snapshot.limits.soft)),
         covered=covered,
+        records=records_of(covered),
         receipts=_receipts(snapshot, covered, first),
         managed=True,
     )
-    budget = min(
-        summary_budget(snapshot),
-        room_beside(plan, StoredContext(summary="…", managed=True, receipts=plan.receipts), count),
-    )
+    frame = StoredContext(summary="…", managed=True, receipts=plan.receipts)
+    budget = min(summary_budget(snapshot), room_beside(plan, frame, counter))
     if budget < _LEAST_TOKENS:
         return None
     request = SummaryRequest(
         previous="",
-        records=tuple((turn.seq, message) for turn in seen for message in turn.original),
+        records=Records((turn.seq, message) for turn in seen for message in turn.original),
         budget_tokens=budget,
         template=policy.template,
     )
@@ -73,12 +74,12 @@ def for_template(
 
     ``told`` are the turns the records are of, ``latest`` those of the run the agent is at.
     """
-    noted = (turn.reflection for turn in (*told, *latest) if turn.reflection)
+    reflections = (turn.reflection for turn in (*told, *latest) if turn.reflection)
     return replace(
         request,
         latest_input=_said(latest, _is_asking),
         memories=_said(latest, is_memories),
-        reflections="\n".join(dict.fromkeys(noted)),
+        reflections="\n".join(dict.fromkeys(reflections)),
     )
 
 

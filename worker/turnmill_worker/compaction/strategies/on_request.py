@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from turnmill_worker.compaction.plan import Plan, SummaryRequest, previous_text, records
-from turnmill_worker.compaction.snapshot import Count, Group, Snapshot, groups
+from turnmill.contract.counters import Counter
+from turnmill_worker.compaction.cut import Group, groups
+from turnmill_worker.compaction.plan import Plan, SummaryRequest, previous_text, records_of
+from turnmill_worker.compaction.snapshot import Snapshot
 from turnmill_worker.compaction.strategies.iterations import iterations
 from turnmill_worker.compaction.strategies.managed import for_template, runs
 from turnmill_worker.compaction.strategies.rolling import ledger_budget, summary_budget
@@ -18,25 +20,25 @@ _SHARE = 0.5
 _LEAST_TOKENS = 16
 
 
-def force(snapshot: Snapshot, count: Count, *, template: str = "") -> Plan | None:
+def force(snapshot: Snapshot, counter: Counter, *, template: str = "") -> Plan | None:
     """Cover all but the newest ``recent_turns_to_keep`` turns; None when there are no others.
 
     By a managed summary when a template is named, else in the way of the policy: an event for each
     iteration but the newest, a summary written to the policy's template, or a rolling one.
     """
     if not template and "iterations" in snapshot.policy.strategies:
-        return iterations(replace(snapshot, goal=snapshot.limits.hard), count)
+        return iterations(replace(snapshot, goal=snapshot.limits.hard), counter)
     if not template and "managed" in snapshot.policy.strategies:
         template = snapshot.policy.template
     covered = _older(groups(snapshot), snapshot.policy.recent_turns_to_keep)
-    said = records(covered)
-    if not said:
+    records = records_of(covered)
+    if not records:
         return None
     tokens = snapshot.stored.tokens + sum(g.tokens for g in covered if not g.pinned)
     budget = min(summary_budget(snapshot), max(int(tokens * _SHARE), _LEAST_TOKENS))
     request = SummaryRequest(
         previous=previous_text(snapshot.stored),
-        records=said,
+        records=records,
         budget_tokens=budget,
         template=template,
     )
@@ -47,6 +49,7 @@ def force(snapshot: Snapshot, count: Count, *, template: str = "") -> Plan | Non
         strategy="managed" if template else "rolling",
         snapshot=replace(snapshot, goal=snapshot.limits.hard),
         covered=covered,
+        records=records,
         receipts=snapshot.stored.receipts,
         managed=bool(template),
         request=request,

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from turnmill.contract.counters import Counter
 from turnmill.contract.render import render_head
-from turnmill_worker.compaction.plan import Plan, SummaryRequest, previous_text, records
-from turnmill_worker.compaction.snapshot import Count, Group, Snapshot, groups
-from turnmill_worker.compaction.strategies.cut import choose_cut
+from turnmill_worker.compaction.cut import Group, choose_cut, groups
+from turnmill_worker.compaction.plan import Plan, SummaryRequest, previous_text, records_of
+from turnmill_worker.compaction.snapshot import Snapshot
 
 __all__ = ["SHARES", "ledger_budget", "rolling", "rolling_budget", "summary_budget"]
 
@@ -29,12 +30,12 @@ def ledger_budget(snapshot: Snapshot, tokens: int) -> int:
     return int(tokens * snapshot.policy.ledger_ratio)
 
 
-def rolling_budget(snapshot: Snapshot, count: Count) -> int:
+def rolling_budget(snapshot: Snapshot, counter: Counter) -> int:
     """Tokens left for turns kept word for word, under the target and beside the summary."""
-    return _beside_summary(snapshot, count) - summary_budget(snapshot)
+    return _beside_summary(snapshot, counter) - summary_budget(snapshot)
 
 
-def rolling(snapshot: Snapshot, count: Count) -> Plan | None:
+def rolling(snapshot: Snapshot, counter: Counter) -> Plan | None:
     """Cover the oldest turns with a summary that also replaces the previous one.
 
     The tail keeps as many turns as the target leaves room for. Where turns that must stay leave
@@ -42,7 +43,7 @@ def rolling(snapshot: Snapshot, count: Count) -> Plan | None:
     the target.
     """
     found = groups(snapshot)
-    room = _beside_summary(snapshot, count)
+    room = _beside_summary(snapshot, counter)
     for share in SHARES:
         tokens = int(summary_budget(snapshot) * share)
         at = choose_cut(
@@ -56,7 +57,7 @@ def rolling(snapshot: Snapshot, count: Count) -> Plan | None:
     return None
 
 
-def _beside_summary(snapshot: Snapshot, count: Count) -> int:
+def _beside_summary(snapshot: Snapshot, counter: Counter) -> int:
     usage = snapshot.usage
     frame = snapshot.stored.model_copy(
         update={
@@ -67,19 +68,22 @@ def _beside_summary(snapshot: Snapshot, count: Count) -> int:
             "ledger": "…" if snapshot.policy.ledger_ratio else "",
         }
     )
-    fixed = usage.system + usage.pending + usage.REPLY + count(render_head(frame)) + _SLACK_TOKENS
-    return snapshot.aim - fixed
+    head = counter.count_messages(render_head(frame))
+    fixed = usage.system + usage.pending + usage.REPLY + head
+    return snapshot.aim - fixed - _SLACK_TOKENS
 
 
 def _plan(snapshot: Snapshot, covered: tuple[Group, ...], budget_tokens: int) -> Plan:
+    records = records_of(covered)
     return Plan(
         strategy="rolling",
         snapshot=snapshot,
         covered=covered,
+        records=records,
         receipts=snapshot.stored.receipts,
         request=SummaryRequest(
             previous=previous_text(snapshot.stored),
-            records=records(covered),
+            records=records,
             budget_tokens=budget_tokens,
         ),
         ledger_tokens=ledger_budget(snapshot, budget_tokens),

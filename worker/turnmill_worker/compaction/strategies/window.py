@@ -8,10 +8,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from turnmill.contract.context import Receipt
+from turnmill.contract.counters import Counter
 from turnmill.contract.render import render_head
-from turnmill_worker.compaction.plan import Plan
-from turnmill_worker.compaction.snapshot import Count, Group, Snapshot, groups
-from turnmill_worker.compaction.strategies.cut import choose_cut
+from turnmill_worker.compaction.cut import Group, choose_cut, groups
+from turnmill_worker.compaction.plan import Plan, records_of
+from turnmill_worker.compaction.snapshot import Snapshot
 from turnmill_worker.compaction.strategies.rolling import ledger_budget, summary_budget
 
 __all__ = ["window", "window_budget"]
@@ -19,23 +20,23 @@ __all__ = ["window", "window_budget"]
 _RECEIPT_TOKENS = 48
 
 
-def window_budget(snapshot: Snapshot, count: Count) -> int:
+def window_budget(snapshot: Snapshot, counter: Counter) -> int:
     """Tokens left for turns kept word for word, under the target and beside the receipt."""
     usage = snapshot.usage
     ledger = "…" if snapshot.policy.ledger_ratio else ""
     frame = snapshot.stored.model_copy(update={"ledger": ledger})
-    fixed = usage.system + usage.pending + usage.REPLY + count(render_head(frame))
+    fixed = usage.system + usage.pending + usage.REPLY + counter.count_messages(render_head(frame))
     return snapshot.aim - fixed - _RECEIPT_TOKENS
 
 
-def window(snapshot: Snapshot, count: Count) -> Plan | None:
+def window(snapshot: Snapshot, counter: Counter) -> Plan | None:
     """Cover the oldest turns with a receipt and facts of theirs; a summary made earlier stays.
 
     Where turns that must stay leave no room for facts, with as many as fit. None when no cut
     reaches the target.
     """
     found = groups(snapshot)
-    budget = window_budget(snapshot, count)
+    budget = window_budget(snapshot, counter)
     ledger_tokens = ledger_budget(snapshot, summary_budget(snapshot))
     cuts = (
         choose_cut(
@@ -54,6 +55,7 @@ def window(snapshot: Snapshot, count: Count) -> Plan | None:
         strategy="window",
         snapshot=snapshot,
         covered=covered,
+        records=records_of(covered),
         summary=snapshot.stored.summary,
         receipts=_with_receipt(snapshot.stored.receipts, covered),
         events=snapshot.stored.events,

@@ -1,10 +1,10 @@
 -- Store exact token counts; leave the backlog only if nothing newer arrived; join the due list when asked.
 -- KEYS: meta, counts, backlog, due
--- ARGV: session, epoch, settings, basis, system_tokens:number, open_calls, images:number, interactions:number, messages:number, is_due:number, is_urgent:number, pairs...
+-- ARGV: session, epoch, revision, basis, system_tokens:number, open_calls, images:number, interactions:number, messages:number, is_due:number, is_urgent:number, pairs...
 -- returns: counted_seq, 1 when the backlog still holds the session, 1 when it newly became due; or -1 when policy, prompt, incarnation or counted_seq changed meanwhile
 local seen = redis.call('HMGET', meta, 'epoch', 'settings', 'basis', 'counted_seq', 'last_seq',
   'tail_tokens', 'expires_at')
-if seen[1] ~= epoch or (seen[2] or '0') ~= settings or (seen[3] or basis) ~= basis then
+if seen[1] ~= epoch or (seen[2] or '0') ~= revision or (seen[3] or basis) ~= basis then
   return {-1, 0, 0}
 end
 local counted = tonumber(seen[4]) or 0
@@ -21,7 +21,7 @@ for at = 1, #pairs, 2 do
   counted = tonumber(pairs[at])
 end
 redis.call('HSET', meta, 'basis', basis, 'system_tokens', system_tokens, 'counted_seq', counted,
-  'tail_tokens', tail, 'counted_settings', settings)
+  'tail_tokens', tail, 'counted_settings', revision)
 -- Without turns nothing shows that no rollback came since they were looked at: leave them.
 if #pairs > 0 then
   redis.call('HSET', meta, 'open_calls', open_calls)

@@ -1,9 +1,9 @@
 -- Replace all counts made under another basis; turns not yet counted stay so.
 -- KEYS: meta, counts
--- ARGV: epoch, settings, version, counted_seq, basis, system_tokens:number, context_tokens:number, pairs...
+-- ARGV: epoch, revision, version, counted_seq, basis, system_tokens:number, context_tokens:number, pairs...
 -- returns: 1, or 0 when the session changed meanwhile
 local seen = redis.call('HMGET', meta, 'epoch', 'settings', 'version', 'counted_seq', 'expires_at')
-if seen[1] ~= epoch or (seen[2] or '0') ~= settings or (seen[3] or '0') ~= version
+if seen[1] ~= epoch or (seen[2] or '0') ~= revision or (seen[3] or '0') ~= version
   or (seen[4] or '0') ~= counted_seq then
   return 0
 end

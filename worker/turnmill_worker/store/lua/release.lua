@@ -1,8 +1,8 @@
 -- Give up a lease: the session leaves the due list, or is due again after a while, or with more tokens.
 -- KEYS: meta, lease, due
--- ARGV: session, owner, counted_seq, settings, again_ms:number, put_off:number, spent, stale:number, waits, why, below:number
+-- ARGV: session, owner, counted_seq, revision, again_ms:number, put_off:number, spent, stale:number, waits, why, below:number
 -- spent: on models since the last commit, or nothing new; stale: 1 when a summary was written for nothing; waits: for its turn, model or batch, or nothing; why: its models wrote nothing, or nothing new; below: tokens up to which it may wait, or is put off
--- returns: 1 when it is due at once: turns were counted or settings changed since, or it has no room left to wait; else 0
+-- returns: 1 when it is due at once: turns were counted or the revision changed since, or it has no room left to wait; else 0
 if redis.call('GET', lease) ~= owner then
   return 0
 end
@@ -31,7 +31,7 @@ if why ~= '' then
   redis.call('HSET', meta, 'waits_why', why)
 end
 -- Another policy may be the remedy: it neither waits nor counts what failed before.
-local is_remedied = (tonumber(seen[7]) or 0) > (tonumber(settings) or 0)
+local is_remedied = (tonumber(seen[7]) or 0) > (tonumber(revision) or 0)
 if waits == 'model' and not is_remedied then
   redis.call('HINCRBY', meta, 'model_failures', 1)
   if is_small then
@@ -47,7 +47,7 @@ if again_ms >= 0 then
   return 0
 end
 -- What was not good enough is no better for a few turns that came meanwhile.
-if (seen[3] or '0') ~= settings or ((seen[2] or '0') ~= counted_seq and not (put_off > 0 and is_small)) then
+if (seen[3] or '0') ~= revision or ((seen[2] or '0') ~= counted_seq and not (put_off > 0 and is_small)) then
   redis.call('ZADD', due, now, session)
   return 1
 end

@@ -1,9 +1,9 @@
 -- Restore an earlier state: its context, its turns; later turns leave the log, marked for the archive.
 -- KEYS: context, meta, log, counts, covered, commits, compactions, checkpoints, named, ids, batch, backlog, due, parked, unarchived
--- ARGV: session, epoch, settings, expected_version, seq:number, watermark:number, body, context_tokens:number, tail_tokens:number, open_calls, basis, images:number, images_before:number, interactions:number, messages:number, quality, record, channel, used, is_due:number, entries...
+-- ARGV: session, epoch, revision, expected_version, seq:number, watermark:number, body, context_tokens:number, tail_tokens:number, open_calls, basis, images:number, images_before:number, interactions:number, messages:number, quality, record, channel, used, is_due:number, entries...
 -- returns: the new version or 0 when the session changed meanwhile, then how many turns left
 local seen = redis.call('HMGET', meta, 'epoch', 'settings', 'version', 'counted_seq', 'last_seq', 'expires_at')
-if seen[1] ~= epoch or (seen[2] or '0') ~= settings or (seen[3] or '0') ~= expected_version then
+if seen[1] ~= epoch or (seen[2] or '0') ~= revision or (seen[3] or '0') ~= expected_version then
   return {0, 0}
 end
 local lost = 0

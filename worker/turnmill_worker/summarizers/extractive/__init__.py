@@ -8,6 +8,6 @@ process. Each line of a summary opens with the seq and the speaker it came from:
     14 result get_order: status=pending; items: name=T-Shirt item_id=9523456873 price=46.66
 """
 
-from turnmill_worker.summarizers.extractive.extract import extract
+from turnmill_worker.summarizers.extractive.summarizer import extract
 
 __all__ = ["extract"]

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from turnmill_worker.errors import UnusableSummary
-from turnmill_worker.ports.work_while_waiting import meanwhile
+from turnmill_worker.ports.work_while_waiting import done_while_waiting
 from turnmill_worker.spending import Spent
 from turnmill_worker.summarizers.openai.answers import Answer
 from turnmill_worker.summarizers.openai.checks.checker import Accepted, Checker, Fault, Kind
@@ -122,7 +122,7 @@ class Asker:
             SummarizerUnavailable, SummarizerMisconfigured: the endpoint does not answer.
         """
         limit = self._limit(question)
-        with meanwhile(checker):
+        with done_while_waiting(checker):
             answer = answered or self._endpoint.ask(self._prompt(question, limit), self._options)
         first = self._judged(question, answer, checker)
         if isinstance(first, Accepted):

@@ -17,10 +17,10 @@ from openai.types import Batch
 from openai.types.chat import ChatCompletion
 from openai.types.responses import Response
 
+from turnmill.contract.counters import Counter
 from turnmill_worker.compaction.plan import SummaryRequest
 from turnmill_worker.errors import BatchFailed, SummarizerMisconfigured, SummarizerUnavailable
-from turnmill_worker.ports.awaited_summary import Awaited, digest
-from turnmill_worker.ports.counters import Counter
+from turnmill_worker.ports.batches import AwaitedSummary, digest
 from turnmill_worker.ports.values import Summary
 from turnmill_worker.spending import NOTHING, Spent
 from turnmill_worker.summarizers.openai.answers import Answer, from_chat, from_response, from_usage
@@ -52,7 +52,7 @@ class OpenAiBatches:
         self._endpoint = setup.endpoint
         self._options: ModelOptions = setup.options
 
-    def submit(self, request: SummaryRequest, counter: Counter) -> Awaited | None:
+    def submit(self, request: SummaryRequest, counter: Counter) -> AwaitedSummary | None:
         """Hand in what a live request would send first; None when one prompt does not hold it.
 
         Raises:
@@ -78,7 +78,7 @@ class OpenAiBatches:
             with suppress(SummarizerUnavailable, SummarizerMisconfigured):
                 self._delete(file_id)
             raise
-        return Awaited(
+        return AwaitedSummary(
             batch=batch_id,
             file=file_id,
             nonce=work.marks.nonce,
@@ -86,7 +86,7 @@ class OpenAiBatches:
             digest=key,
         )
 
-    def poll(self, awaited: Awaited) -> BatchedAnswer | None:
+    def poll(self, awaited: AwaitedSummary) -> BatchedAnswer | None:
         """The answer, as a summarizer that has it; None while the endpoint is at it.
 
         Raises:
@@ -103,7 +103,7 @@ class OpenAiBatches:
             raise BatchFailed(f"{awaited.model}: the batch has no answer")
         return BatchedAnswer(self._setup, awaited, self._answer(file_id, awaited))
 
-    def cost(self, awaited: Awaited) -> Spent:
+    def cost(self, awaited: AwaitedSummary) -> Spent:
         """What the batch has cost by now, as far as the endpoint can be asked and tells.
 
         By the usage it counts for the batch, else by that of the answer. Before there is either,
@@ -119,7 +119,7 @@ class OpenAiBatches:
                 return self._setup.prices.spent(replace(answer, batched=True), awaited.model)
         return NOTHING
 
-    def discard(self, awaited: Awaited) -> None:
+    def discard(self, awaited: AwaitedSummary) -> None:
         """End the batch if it is under way, and delete its files; what fails is left to expire."""
         with suppress(SummarizerUnavailable):
             files: list[str | None] = [awaited.file]
@@ -132,7 +132,7 @@ class OpenAiBatches:
                 with suppress(SummarizerMisconfigured):
                     self._delete(file_id)
 
-    def _answer(self, file_id: str, awaited: Awaited) -> Answer:
+    def _answer(self, file_id: str, awaited: AwaitedSummary) -> Answer:
         text = self._run(lambda client: client.files.content(file_id, timeout=self._timeout()).text)
         return _answer_in(text, awaited, self._options.api)
 
@@ -163,7 +163,7 @@ class BatchedAnswer:
     by, asked live. Any request but the batch's own is asked live altogether.
     """
 
-    def __init__(self, setup: Setup, awaited: Awaited, answer: Answer) -> None:
+    def __init__(self, setup: Setup, awaited: AwaitedSummary, answer: Answer) -> None:
         self._setup = setup
         self._awaited = awaited
         self._answer = answer
@@ -207,7 +207,7 @@ def _text(value: Any) -> str:
     return value
 
 
-def _answer_in(text: str, awaited: Awaited, api: Api) -> Answer:
+def _answer_in(text: str, awaited: AwaitedSummary, api: Api) -> Answer:
     """The answer to the request in a batch's output file."""
     try:
         lines = [json.loads(line) for line in text.split("\n") if line.strip()]

@@ -7,12 +7,12 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Final
 
+from turnmill.contract.counters import Counter
 from turnmill.contract.memories_message import without_memories
 from turnmill.contract.names import Seq
-from turnmill_worker.compaction.ledger.budget import told_apart
+from turnmill_worker.compaction.ledger.budget import certain_values
 from turnmill_worker.compaction.plan import SummaryRequest
 from turnmill_worker.errors import SummarizerMisconfigured, UnusableSummary
-from turnmill_worker.ports.counters import Counter
 from turnmill_worker.summarizers.openai.answers import Answer
 from turnmill_worker.summarizers.openai.attempts import Asker, Question
 from turnmill_worker.summarizers.openai.checks.checker import Checker, seqs_in
@@ -31,7 +31,7 @@ from turnmill_worker.summarizers.openai.prompts import (
     instructions,
     text_of,
 )
-from turnmill_worker.summarizers.openai.redaction import Redactor
+from turnmill_worker.summarizers.redaction import Redactor
 
 __all__ = ["Setup", "Work"]
 
@@ -75,7 +75,7 @@ class Work:
         ]
         texts = [self.previous, self.system, *(entry.text for entry in self.entries)]
         texts += [block.text for block in self.material]
-        self.kept = _kept(told_apart(request, counter.count), texts)
+        self.kept = _kept(certain_values(request, counter.count), texts)
         self.marks = Marks(fresh_nonce(texts, setup.nonce))
         self._checker: Checker | None = None
         self.asker = Asker(setup.endpoint, setup.options, setup.prices, self.marks)

@@ -104,6 +104,8 @@ class ModelEndpoint:
             # A conversation goes where the operator said, and nowhere it is sent on to.
             http_client=bounded_client(openai.DefaultHttpxClient(follow_redirects=False)),
         )
+        # Imports parts of the package; a request does not, which may be beside others.
+        _ = self._client.chat, self._client.responses, self._client.files, self._client.batches
 
     def __repr__(self) -> str:
         return "ModelEndpoint(api_key='**********')"

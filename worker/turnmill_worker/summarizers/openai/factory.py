@@ -1,102 +1,117 @@
-"""The model summarizer as settings and policies say; made on use, once per process."""
+"""The model summarizer as settings and policies say; what needs ``openai`` is imported on use."""
 
 from __future__ import annotations
 
-from functools import lru_cache
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from typing import TYPE_CHECKING
 
+from turnmill.contract.counters import Counter
 from turnmill.contract.policy import Policy
 from turnmill_worker.compaction.plan import SummaryRequest
-from turnmill_worker.errors import SummarizerMisconfigured
-from turnmill_worker.ports.counters import Counter
-from turnmill_worker.ports.models import Gates
+from turnmill_worker.errors import SummarizerFailed
+from turnmill_worker.late_import import IMPORTING
+from turnmill_worker.ports.batches import AwaitedSummary, BatchEndpoint
+from turnmill_worker.ports.models import Gates, Summarizer, place_of
 from turnmill_worker.ports.values import Summary
 from turnmill_worker.settings import Settings
-from turnmill_worker.summarizers.openai.batches import OpenAiBatches
-from turnmill_worker.summarizers.openai.endpoint import ModelEndpoint, ModelOptions, read_key
-from turnmill_worker.summarizers.openai.gated_endpoint import GatedEndpoint
-from turnmill_worker.summarizers.openai.prices import load_prices
-from turnmill_worker.summarizers.openai.redaction import load_redactor
-from turnmill_worker.summarizers.openai.summarizer import OpenAiSummarizer
+from turnmill_worker.spending import NOTHING, Spent
+from turnmill_worker.summarizers.factory import SummarizerFactory
 
-__all__ = ["ConfiguredSummarizer", "model_batches", "model_summarizer", "options_of", "problem_of"]
+if TYPE_CHECKING:
+    from turnmill_worker.summarizers.openai.connected import Connected
 
-
-def model_summarizer(
-    settings: Settings, model: str, policy: Policy, pid: int, gates: Gates | None = None
-) -> ConfiguredSummarizer:
-    """A summarizer that asks this model; ``pid`` is of the process whose connections it uses.
-
-    Without ``gates`` nothing keeps it from asking.
-    """
-    return ConfiguredSummarizer(settings, options_of(settings, model, policy), pid, gates)
+__all__ = ["OpenAiFactory"]
 
 
-def model_batches(
-    settings: Settings, model: str, policy: Policy, pid: int, gates: Gates | None = None
-) -> OpenAiBatches:
-    """Batches this model is asked in; see ``model_summarizer``.
+class OpenAiFactory(SummarizerFactory):
+    """Models at the settings' endpoint. A missing key fails their first request, not the worker."""
 
-    Raises:
-        SummarizerMisconfigured: there is no key, or a setting cannot be used.
-    """
-    return OpenAiBatches(
-        _summarizer(settings, options_of(settings, model, policy), pid, gates).setup
-    )
+    def __init__(self, settings: Settings, gates: Gates | None = None) -> None:
+        super().__init__(settings, gates)
+        self._connected: Connected | None = None
+
+    def summarizers(self, policy: Policy) -> Sequence[Summarizer]:
+        """The policy's model, or the workers' own, and its fallback."""
+        first = policy.model or self.settings.model
+        names = dict.fromkeys(filter(None, (first, policy.fallback_model)))
+        return [_Model(self, name, policy) for name in names]
+
+    def batches(self) -> BatchEndpoint:
+        """Batches for whatever model a policy names."""
+        return _Batches(self)
+
+    def problem(self) -> str:
+        """Why no model can be asked with these settings, or ``""``; asks nobody."""
+        if not self.settings.model_key.get_secret_value() and self.settings.model_key_file is None:
+            return "TURNMILL_MODEL_KEY is not set"
+        try:
+            self.connected().summarizer(self.settings.model, Policy())
+        except SummarizerFailed as error:
+            return str(error)
+        return ""
+
+    def about(self) -> Mapping[str, str]:
+        """Where it asks, and whom."""
+        return {"place": place_of(self.settings.model_url), "model": self.settings.model}
+
+    def connected(self) -> Connected:
+        """The endpoint's connections.
+
+        Raises:
+            SummarizerMisconfigured: there is no key, or a setting cannot be used.
+        """
+        with IMPORTING:
+            if self._connected is None:
+                from turnmill_worker.summarizers.openai.connected import Connected  # noqa: PLC0415
+
+                self._connected = Connected(self.settings, self.gates)
+            return self._connected
+
+    def close(self) -> None:
+        """Close its connections."""
+        if self._connected is not None:
+            self._connected.close()
 
 
-def options_of(settings: Settings, model: str, policy: Policy) -> ModelOptions:
-    """How the model is asked under this policy."""
-    return ModelOptions(
-        model=model,
-        temperature=policy.temperature,
-        max_output_tokens=policy.max_output_tokens,
-        timeout_s=policy.model_timeout_s,
-        window_tokens=settings.model_window_tokens,
-        api=settings.model_api,
-    )
+class _Model:
+    """The ``Summarizer`` port over one model."""
 
-
-def problem_of(settings: Settings, pid: int) -> str:
-    """Why no model can be asked with these settings, or ``""``; asks nobody."""
-    try:
-        _summarizer(settings, options_of(settings, settings.model, Policy()), pid, None)
-    except SummarizerMisconfigured as error:
-        return str(error)
-    return ""
-
-
-class ConfiguredSummarizer:
-    """The ``Summarizer`` port; a missing key fails its first request, not the worker."""
-
-    def __init__(
-        self, settings: Settings, options: ModelOptions, pid: int, gates: Gates | None
-    ) -> None:
-        self._settings = settings
-        self._options = options
-        self._pid = pid
-        self._gates = gates
+    def __init__(self, factory: OpenAiFactory, name: str, policy: Policy) -> None:
+        self._factory = factory
+        self._name = name
+        self._policy = policy
 
     def summarize(self, request: SummaryRequest, counter: Counter) -> Summary:
         """The model's summary; see ``OpenAiSummarizer.summarize``."""
-        made = _summarizer(self._settings, self._options, self._pid, self._gates)
-        return made.summarize(request, counter)
+        model = self._factory.connected().summarizer(self._name, self._policy)
+        return model.summarize(request, counter)
 
 
-@lru_cache(maxsize=64)
-def _summarizer(
-    settings: Settings, options: ModelOptions, pid: int, gates: Gates | None
-) -> OpenAiSummarizer:
-    endpoint = _endpoint(settings, pid)
-    gate = gates(settings.model_url, options.model) if gates else None
-    return OpenAiSummarizer(
-        GatedEndpoint(endpoint, gate) if gate else endpoint,
-        options,
-        redactor=load_redactor(settings.redactor),
-        prices=load_prices(settings.model_prices),
-    )
+class _Batches:
+    """The ``BatchEndpoint`` port at the settings' endpoint."""
 
+    def __init__(self, factory: OpenAiFactory) -> None:
+        self._factory = factory
 
-@lru_cache(maxsize=1)
-def _endpoint(settings: Settings, _pid: int) -> ModelEndpoint:
-    key = read_key(settings.model_key, file=settings.model_key_file)
-    return ModelEndpoint(api_key=key, base_url=settings.model_url)
+    def submit(
+        self, policy: Policy, request: SummaryRequest, counter: Counter
+    ) -> AwaitedSummary | None:
+        """See ``OpenAiBatches.submit``."""
+        name = policy.model or self._factory.settings.model
+        return self._factory.connected().batches(name, policy).submit(request, counter)
+
+    def poll(self, policy: Policy, awaited: AwaitedSummary) -> Summarizer | None:
+        """See ``OpenAiBatches.poll``."""
+        return self._factory.connected().batches(awaited.model, policy).poll(awaited)
+
+    def cost(self, awaited: AwaitedSummary) -> Spent:
+        """See ``OpenAiBatches.cost``."""
+        with suppress(SummarizerFailed):  # where there is no key any more
+            return self._factory.connected().batches(awaited.model, Policy()).cost(awaited)
+        return NOTHING
+
+    def discard(self, awaited: AwaitedSummary) -> None:
+        """See ``OpenAiBatches.discard``."""
+        with suppress(SummarizerFailed):
+            self._factory.connected().batches(awaited.model, Policy()).discard(awaited)

@@ -1,14 +1,18 @@
-"""What tokens cost: a small table with a date, which a file of the user's overrides."""
+"""What tokens cost: list prices as genai-prices knows them, and a file of the user's over them."""
 
 from __future__ import annotations
 
 import json
 import re
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
-from importlib import resources
 from pathlib import Path
+from typing import Any, Final
 
+import genai_prices
+from genai_prices.data_snapshot import get_snapshot
+from genai_prices.types import PriceCalculation
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from turnmill_worker.errors import SummarizerMisconfigured
@@ -19,6 +23,7 @@ __all__ = ["Price", "Prices", "load_prices"]
 
 _DATED = re.compile(r"-(?:\d{4}-\d{2}-\d{2}|\d{8})$")
 _MILLION = 1e6
+_OPENAI: Final = "openai"
 
 
 class Price(BaseModel):
@@ -43,7 +48,7 @@ class Price(BaseModel):
         return (fresh + written * self.output) / _MILLION
 
 
-class _Table(BaseModel):
+class _File(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     version: str = ""
@@ -56,56 +61,100 @@ class Prices:
     """Prices by model; a model with a date in its name costs what the one without it does.
 
     Attributes:
-        version: of the table, a date; with ``+`` and the file's own where one overrides it.
-        own: the file's, which come before all of the table.
+        version: of the list; with ``+`` and the file's own where one comes before it.
+        own: the file's, which come before all of the list.
+        provider: whose list prices are meant, by its name in genai-prices.
     """
 
     version: str
-    by_model: Mapping[str, Price]
     own: Mapping[str, Price] = field(default_factory=dict)
+    provider: str = _OPENAI
 
     def spent(self, answer: Answer, asked: str) -> Spent:
         """What an answer cost; ``asked`` is the model's name where the endpoint gives another."""
-        price = self.of(answer.model, asked)
         return Spent(
             calls=1,
             prompt_tokens=answer.prompt_tokens,
             completion_tokens=answer.completion_tokens,
-            cost_usd=None if price is None or not answer.has_usage else _cost(price, answer),
+            cost_usd=self._cost(answer, asked) if answer.has_usage else None,
         )
 
     def of(self, *names: str) -> Price | None:
-        """The price of the model that goes by these names, or None when it is not known."""
-        every = [spelled for name in names for spelled in (name, _DATED.sub("", name))]
-        known = (
-            table[name] for table in (self.own, self.by_model) for name in every if name in table
+        """The price of the model that goes by these names, or None when it is not known.
+
+        Of a list price that rises with the length of a prompt, the one for short prompts.
+        """
+        own = self._own(*names)
+        listed = None if own else self._listed(*names)
+        if listed is None:
+            return own
+        price = listed.model_price
+        return Price(
+            input=_base(price.input_mtok),
+            output=_base(price.output_mtok),
+            cached_input=price.cache_read_mtok and _base(price.cache_read_mtok),
         )
-        return next(known, None)
+
+    def _cost(self, answer: Answer, asked: str) -> float | None:
+        read, written = answer.prompt_tokens, answer.completion_tokens
+        cached = min(answer.cached_tokens, read)
+        if own := self._own(answer.model, asked):
+            whole = own.cost(read, cached=cached, written=written)
+            return whole * own.batch_share if answer.batched else whole
+        listed = self._listed(
+            answer.model,
+            asked,
+            usage={"input_tokens": read, "cache_read_tokens": cached, "output_tokens": written},
+            batched=answer.batched,
+        )
+        return None if listed is None else float(listed.total_price)
+
+    def _own(self, *names: str) -> Price | None:
+        return next((self.own[name] for name in _spelled(names) if name in self.own), None)
+
+    def _listed(
+        self, *names: str, usage: Mapping[str, int] | None = None, batched: bool = False
+    ) -> PriceCalculation | None:
+        for name in _spelled(names):
+            with suppress(LookupError):
+                found = genai_prices.calc_price(
+                    usage or {},
+                    name,
+                    provider_id=self.provider,
+                    price_context={"processing": "batch"} if batched else None,
+                )
+                price = found.model_price
+                if price.input_mtok is not None and price.output_mtok is not None:
+                    return found
+        return None
 
 
-def load_prices(override: Path | None = None) -> Prices:
-    """The table that comes with turnmill, with the file's prices over it.
+def load_prices(override: Path | None = None, *, url: str = "") -> Prices:
+    """List prices of the provider at this URL, else of OpenAI, with the file's prices over them.
 
     Raises:
-        SummarizerMisconfigured: the file cannot be read, or is not of the table's shape.
+        SummarizerMisconfigured: the file cannot be read, or is not of the right shape.
     """
-    own = resources.files(__package__).joinpath("prices.json").read_text(encoding="utf-8")
-    table = _Table.model_validate_json(own)
+    version, provider = f"genai-prices {genai_prices.__version__}", _OPENAI
+    with suppress(LookupError):
+        provider = get_snapshot().find_provider(None, None, url).id
     if override is None:
-        return Prices(table.version, table.usd_per_million_tokens)
+        return Prices(version, provider=provider)
     try:
-        given = _Table.model_validate(json.loads(override.expanduser().read_bytes()))
+        given = _File.model_validate(json.loads(override.expanduser().read_bytes()))
     except (OSError, ValueError, ValidationError) as error:
         raise SummarizerMisconfigured(
             f"prices {override}: {type(error).__name__}; the file needs usd_per_million_tokens: "
             '{"<model>": {"input": …, "output": …, "cached_input": …}}'
         ) from None
-    version = f"{table.version}+{given.version or override.name}"
-    return Prices(version, table.usd_per_million_tokens, given.usd_per_million_tokens)
+    version += f"+{given.version or override.name}"
+    return Prices(version, given.usd_per_million_tokens, provider)
 
 
-def _cost(price: Price, answer: Answer) -> float:
-    whole = price.cost(
-        answer.prompt_tokens, cached=answer.cached_tokens, written=answer.completion_tokens
-    )
-    return whole * (price.batch_share if answer.batched else 1.0)
+def _spelled(names: tuple[str, ...]) -> list[str]:
+    return [spelled for name in names for spelled in (name, _DATED.sub("", name))]
+
+
+def _base(price: Any) -> float:
+    """A list price per million tokens, without the tiers for long prompts."""
+    return float(getattr(price, "base", price))

@@ -10,7 +10,7 @@ from typing import Any
 from turnmill.contract.context import JsonMessage
 from turnmill.contract.names import Seq
 from turnmill_worker.summarizers.openai.prompts import Entry, neutral
-from turnmill_worker.summarizers.openai.redaction import Redactor
+from turnmill_worker.summarizers.redaction import Redactor
 
 __all__ = ["cleaned", "entry_of"]
 

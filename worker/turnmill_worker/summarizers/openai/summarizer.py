@@ -6,16 +6,16 @@ import secrets
 from collections.abc import Callable
 from typing import Self
 
+from turnmill.contract.counters import Counter
 from turnmill_worker.compaction.plan import SummaryRequest
 from turnmill_worker.errors import SummarizerMisconfigured, SummarizerUnavailable, UnusableSummary
-from turnmill_worker.ports.counters import Counter
 from turnmill_worker.ports.values import Summary
 from turnmill_worker.summarizers.openai.answers import Answer
 from turnmill_worker.summarizers.openai.checked_request import Setup, Work
 from turnmill_worker.summarizers.openai.endpoint import ModelOptions
 from turnmill_worker.summarizers.openai.gated_endpoint import Endpoint
 from turnmill_worker.summarizers.openai.prices import Prices, load_prices
-from turnmill_worker.summarizers.openai.redaction import Redactor
+from turnmill_worker.summarizers.redaction import Redactor
 
 __all__ = ["OpenAiSummarizer", "written"]
 
@@ -38,7 +38,7 @@ class OpenAiSummarizer:
             endpoint: who is asked.
             options: how.
             redactor: what is applied to all text before it leaves.
-            prices: what tokens cost; the table that comes with turnmill when None.
+            prices: what tokens cost; OpenAI's list prices when None.
             nonce: makes the code of a request's marks, in so many bytes as hex digits.
         """
         self.setup = Setup(

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from turnmill_worker.pipeline.count_turns import CountedOnce, counting
+from turnmill_worker.tokens import CountedOnce, TokenCounter
 
 
-class Words:
+class Words(TokenCounter):
     """Counts words, and notes what it was asked."""
 
     basis = "words/1"
@@ -34,7 +34,7 @@ def test_a_message_counts_as_its_text_does_elsewhere() -> None:
     counter = CountedOnce(words)
     counter.count("three more words")
 
-    tokens = counting(counter)([{"role": "user", "content": "three more words"}])
+    tokens = counter.count_messages([{"role": "user", "content": "three more words"}])
 
-    assert tokens == counting(Words())([{"role": "user", "content": "three more words"}])
+    assert tokens == Words().count_messages([{"role": "user", "content": "three more words"}])
     assert words.asked.count("three more words") == 1

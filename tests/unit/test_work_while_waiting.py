@@ -7,13 +7,13 @@ from functools import cache
 
 import pytest
 
-from turnmill_worker.ports.work_while_waiting import meanwhile, waiting_begins
+from turnmill_worker.ports.work_while_waiting import done_while_waiting, waiting_begins
 
 
 def test_it_is_done_once_by_the_thread_that_waits() -> None:
     done: list[int] = []
 
-    with meanwhile(lambda: done.append(threading.get_ident())):
+    with done_while_waiting(lambda: done.append(threading.get_ident())):
         assert done == []
         waiting_begins()
         waiting_begins()
@@ -24,7 +24,7 @@ def test_it_is_done_once_by_the_thread_that_waits() -> None:
 def test_it_is_not_done_by_who_never_waits_nor_after_the_block() -> None:
     done: list[str] = []
 
-    with meanwhile(lambda: done.append("never")):
+    with done_while_waiting(lambda: done.append("never")):
         pass
     waiting_begins()
 
@@ -34,7 +34,10 @@ def test_it_is_not_done_by_who_never_waits_nor_after_the_block() -> None:
 def test_blocks_within_each_other_are_all_done() -> None:
     done: list[str] = []
 
-    with meanwhile(lambda: done.append("outer")), meanwhile(lambda: done.append("inner")):
+    with (
+        done_while_waiting(lambda: done.append("outer")),
+        done_while_waiting(lambda: done.append("inner")),
+    ):
         waiting_begins()
 
     assert done == ["outer", "inner"]
@@ -45,7 +48,7 @@ def test_an_error_comes_back_where_the_result_is_needed() -> None:
     def work() -> int:
         raise LookupError("no result")
 
-    with meanwhile(work):
+    with done_while_waiting(work):
         waiting_begins()
 
     with pytest.raises(LookupError, match="no result"):
@@ -62,13 +65,13 @@ def test_of_many_threads_one_is_at_it_and_the_others_go_on() -> None:
         done.append("slow")
 
     def wait_for_a_model() -> None:
-        with meanwhile(slow):
+        with done_while_waiting(slow):
             waiting_begins()
 
     other = threading.Thread(target=wait_for_a_model)
     other.start()
     assert begun.wait(10)
-    with meanwhile(lambda: done.append("mine")):
+    with done_while_waiting(lambda: done.append("mine")):
         waiting_begins()
         assert done == []
         may_end.set()

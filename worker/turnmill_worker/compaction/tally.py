@@ -1,14 +1,19 @@
-"""What is counted beside tokens: images, and the user's requests."""
+"""What is counted beside tokens: images and the user's requests, and which are too many."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Final
 
 from turnmill.contract.context import JsonMessage
 from turnmill.contract.memories_message import is_memories
+from turnmill.contract.policy import Policy
 
-__all__ = ["Tally", "image_parts", "images", "interactions"]
+__all__ = ["INTERACTIONS", "Tally", "exceeded", "image_parts", "images", "interactions"]
+
+INTERACTIONS: Final = "interactions"
+"""Stands for the strategies that cover turns: any of them leaves fewer interactions."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,3 +59,26 @@ def interactions(messages: Sequence[JsonMessage]) -> int:
         begun += message["role"] == "user" and before != "user"
         before = message["role"]
     return begun
+
+
+def exceeded(policy: Policy, tally: Tally) -> dict[str, str]:
+    """Which counts are over the policy's, and why, by the strategy that helps.
+
+    ``managed`` among them: there is a complete run more than its policy keeps word for word.
+    """
+    found = {}
+    if policy.max_history_images is not None:
+        thumbnail = policy.keep_first_image and tally.images_before == 0
+        allowed = policy.max_history_images + thumbnail
+        if tally.images > allowed:
+            found["images"] = f"{tally.images} images exceed the {allowed} to be kept"
+    if policy.max_interactions is not None and tally.interactions > policy.max_interactions:
+        found[INTERACTIONS] = (
+            f"{tally.interactions} interactions exceed the {policy.max_interactions} to be kept"
+        )
+    if policy.recent_runs and "managed" in policy.strategies:
+        # The newest run is the one the agent is at.
+        beside = (policy.passthrough_runs or 0) + 1
+        if tally.interactions > beside and tally.history_tokens >= (policy.token_threshold or 0):
+            found["managed"] = f"{tally.interactions} runs exceed the {beside} kept word for word"
+    return found

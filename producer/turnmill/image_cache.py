@@ -1,6 +1,6 @@
-"""Images on their way: whose bytes a push must carry, and which ones a read must fetch; no I/O.
+"""What a client knows of images: whose bytes a push must carry, which a read must fetch; no I/O.
 
-A client remembers which images Redis has and what the newest it has seen look like, so that
+It remembers which images Redis has and what the newest it has seen look like, so that
 showing an image again costs its hash and no more. Both are guesses: Redis says when it lacks one.
 """
 
@@ -8,63 +8,18 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
-from collections.abc import Collection, Iterator, Sequence
-from typing import NamedTuple
+from collections.abc import Collection, Sequence
 
-from turnmill.contract.images.references import data_url, split_images
+from turnmill.contract.images.references import data_url
+from turnmill.contract.images.stored import StoredImage
 from turnmill.contract.images.token_cost import ImageRef
-from turnmill.contract.turns import Turn
 
-__all__ = [
-    "DEFAULT_CACHE_BYTES",
-    "DEFAULT_MAX_IMAGE_BYTES",
-    "ImageCache",
-    "StoredImage",
-    "take_images",
-]
+__all__ = ["DEFAULT_CACHE_BYTES", "ImageCache"]
 
-DEFAULT_MAX_IMAGE_BYTES = 20 * 1024 * 1024
 DEFAULT_CACHE_BYTES = 64 * 1024 * 1024
 
 _MOST_KEYS = 10_000
 """Images believed to be in Redis: a megabyte or two of keys."""
-
-
-class StoredImage(NamedTuple):
-    """An image taken out of a turn.
-
-    Attributes:
-        key: where Redis keeps it.
-        ref: what stands for it in the message.
-        url: the data URL it came as.
-    """
-
-    key: str
-    ref: ImageRef
-    data: bytes
-    url: str
-
-
-def take_images(turn: Turn, prefix: str) -> tuple[Turn, tuple[StoredImage, ...]]:
-    """The turn with references for its inline images, and those, each once."""
-    stored, blobs = split_images(turn)
-    if not blobs:
-        return turn, ()
-    found = {ref.sha256: (ref, url) for ref, url in _replaced(turn, stored)}
-    return stored, tuple(
-        StoredImage(f"{prefix}{sha256}", ref, blobs[sha256], url)
-        for sha256, (ref, url) in found.items()
-    )
-
-
-def _replaced(turn: Turn, stored: Turn) -> Iterator[tuple[ImageRef, str]]:
-    """What stands in the place of each image, and the URL that did."""
-    for one, other in zip(turn.messages, stored.messages, strict=True):
-        if isinstance(one.content, tuple) and isinstance(other.content, tuple):
-            for before, after in zip(one.content, other.content, strict=True):
-                ref = ImageRef.parse((after.image_url or {}).get("url"))
-                if before is not after and ref and before.image_url:
-                    yield ref, str(before.image_url["url"])
 
 
 class ImageCache:

@@ -16,26 +16,25 @@ from turnmill.contract.names import Namespace, Seq, SessionId, Version
 from turnmill.contract.quality_weights import QualityWeights
 from turnmill.contract.render import render_head
 from turnmill_worker.compaction.ledger.budget import (
+    certain_values,
     facts_after,
     reserve,
     shown_beside,
-    told_apart,
     up_to,
     with_facts,
 )
 from turnmill_worker.compaction.ledger.selection import Fact
-from turnmill_worker.compaction.plan import Plan, SummaryRequest
+from turnmill_worker.compaction.plan import Plan, Records, SummaryRequest
 from turnmill_worker.compaction.quality.score import Scorer
 from turnmill_worker.compaction.snapshot import LoggedTurn, Snapshot
 from turnmill_worker.compaction.splice import splice
 from turnmill_worker.compaction.strategies.choose import plan
 from turnmill_worker.errors import SummaryRejected
-from turnmill_worker.pipeline.count_turns import counting
 from turnmill_worker.summarizers.extractive.summarizer import ExtractiveSummarizer
 from turnmill_worker.tokens import counter_for
 
 COUNTER = counter_for()
-COUNT = counting(COUNTER)
+COUNT = COUNTER.count_messages
 
 ORDER = {"role": "user", "content": "Please cancel order #W7730021 and write to kim@mail.example."}
 CHATTER = {
@@ -49,7 +48,7 @@ def snapshot_of(messages: Sequence[JsonMessage], policy: Policy, **fields: Any) 
         namespace=Namespace("pure"),
         session=SessionId("s"),
         epoch="1",
-        settings="1",
+        revision="1",
         policy=policy,
         system_tokens=0,
         turns=tuple(
@@ -63,14 +62,14 @@ def snapshot_of(messages: Sequence[JsonMessage], policy: Policy, **fields: Any) 
 
 def planned(*strategies: str, **fields: Any) -> Plan:
     policy = Policy(max_tokens=1024, strategies=strategies, **fields)
-    found = plan(snapshot_of([ORDER, *[CHATTER] * 9], policy), COUNT)
+    found = plan(snapshot_of([ORDER, *[CHATTER] * 9], policy), COUNTER)
     assert found is not None
     return with_facts(found, COUNTER.count)
 
 
 def known(*texts: str) -> tuple[Fact, ...]:
     said = [(Seq(seq), {"role": "user", "content": text}) for seq, text in enumerate(texts, 1)]
-    return facts_after((), said, 10_000, COUNTER.count)
+    return facts_after((), Records(said), 10_000, COUNTER.count)
 
 
 def many(number: int = 60) -> tuple[Fact, ...]:
@@ -78,7 +77,7 @@ def many(number: int = 60) -> tuple[Fact, ...]:
 
 
 def request(budget: int = 400, **fields: Any) -> SummaryRequest:
-    return SummaryRequest(previous="", records=(), budget_tokens=budget, **fields)
+    return SummaryRequest(previous="", records=Records(), budget_tokens=budget, **fields)
 
 
 # room
@@ -110,7 +109,7 @@ def test_a_policy_without_a_ledger_keeps_no_facts() -> None:
 def test_memories_an_agent_was_shown_are_no_facts_of_the_conversation() -> None:
     memory = {"role": "user", "name": "memories", "content": "Order #W7730021 was mine."}
 
-    assert facts_after((), [(Seq(1), memory)], 1000, COUNTER.count) == ()
+    assert facts_after((), Records([(Seq(1), memory)]), 1000, COUNTER.count) == ()
 
 
 @given(st.integers(0, 200), st.lists(st.integers(1, 59)))
@@ -119,7 +118,7 @@ def test_what_a_model_is_told_is_kept_is_shown_unless_its_text_says_it(
 ) -> None:
     asked = reserve(request(), many(), most, COUNTER.count)
     text = " ".join(f"#W{at * 7919:07}" for at in named)
-    told = told_apart(asked, COUNTER.count)
+    told = certain_values(asked, COUNTER.count)
 
     shown = shown_beside(text, asked.facts, asked.ledger_tokens, COUNTER.count)
 
@@ -132,7 +131,7 @@ def test_what_a_model_is_told_is_kept_is_shown_unless_its_text_says_it(
 def test_the_extractive_summarizer_leaves_room_for_what_it_does_not_state(
     budget: int, share: float
 ) -> None:
-    said = tuple(
+    said = Records(
         (Seq(at), {"role": "user", "content": f"Parcel #W{at * 7919:07} goes to box {at}."})
         for at in range(1, 60)
     )
@@ -150,7 +149,7 @@ def test_the_extractive_summarizer_leaves_room_for_what_it_does_not_state(
 
 
 def test_a_fact_the_summary_does_not_state_stands_beside_it_in_a_user_message() -> None:
-    context = splice(planned("rolling"), ["Kim wants something cancelled."], COUNT)
+    context = splice(planned("rolling"), ["Kim wants something cancelled."], COUNTER)
 
     summary, facts = render_head(context)
     assert summary["content"].endswith("\n[End]")
@@ -163,14 +162,14 @@ def test_a_fact_the_summary_does_not_state_stands_beside_it_in_a_user_message() 
 
 
 def test_a_fact_the_summary_states_is_not_said_twice() -> None:
-    context = splice(planned("rolling"), ["Kim wants #W7730021 cancelled."], COUNT)
+    context = splice(planned("rolling"), ["Kim wants #W7730021 cancelled."], COUNTER)
 
     assert "#W7730021" not in context.ledger
     assert "kim@mail.example" in context.ledger
 
 
 def test_a_receipt_has_facts_beside_it() -> None:
-    context = splice(planned("window"), [], COUNT)
+    context = splice(planned("window"), [], COUNTER)
 
     assert context.receipts
     assert "#W7730021" in context.ledger
@@ -179,10 +178,10 @@ def test_a_receipt_has_facts_beside_it() -> None:
 def test_where_the_window_has_no_room_for_facts_the_receipt_stands_alone() -> None:
     policy = Policy(max_tokens=1024, strategies=("window",), ledger_ratio=0.9)
     big = {"role": "user", "content": "word " * 430}
-    found = plan(snapshot_of([ORDER, CHATTER, CHATTER, CHATTER, CHATTER, big], policy), COUNT)
+    found = plan(snapshot_of([ORDER, CHATTER, CHATTER, CHATTER, CHATTER, big], policy), COUNTER)
     assert found is not None
 
-    context = splice(with_facts(found, COUNTER.count), [], COUNT)
+    context = splice(with_facts(found, COUNTER.count), [], COUNTER)
 
     assert context.receipts
     assert context.watermark == 5
@@ -195,16 +194,16 @@ def test_a_summary_that_leaves_promised_facts_no_room_is_refused() -> None:
     text = "word " * (budget - 1)
 
     with pytest.raises(SummaryRejected, match="no room for the facts"):
-        splice(found, [text.strip()], COUNT)
+        splice(found, [text.strip()], COUNTER)
 
 
 def test_events_that_are_only_appended_to_have_no_facts_before_them() -> None:
     policy = Policy.iterations(max_tokens=1024, keep_recent_iterations=1, quality_threshold=0)
-    found = plan(snapshot_of([ORDER, CHATTER] * 8, policy), COUNT)
+    found = plan(snapshot_of([ORDER, CHATTER] * 8, policy), COUNTER)
     assert found is not None
     found = with_facts(found, COUNTER.count)
 
-    context = splice(found, ["Something was cancelled."] * len(found.requests), COUNT)
+    context = splice(found, ["Something was cancelled."] * len(found.requests), COUNTER)
 
     assert context.events
     assert context.ledger == ""
@@ -219,11 +218,11 @@ def test_facts_shown_stay_as_they_are_while_nothing_is_covered() -> None:
     facts = known("My order is #W1234567.")
     messages: list[JsonMessage] = [asking, result, *[CHATTER] * 3]
     policy = Policy(max_tokens=1800, strategies=("elide",))
-    found = plan(snapshot_of(messages, policy, stored=stored, facts=facts), COUNT)
+    found = plan(snapshot_of(messages, policy, stored=stored, facts=facts), COUNTER)
     assert found is not None
     found = with_facts(found, COUNTER.count)
 
-    context = splice(found, [], COUNT)
+    context = splice(found, [], COUNTER)
 
     assert found.strategy == "elide"
     assert context.ledger == stored.ledger
@@ -267,7 +266,7 @@ def test_what_changes_least_stands_first_in_messages_of_its_own() -> None:
 def test_a_fact_in_the_ledger_counts_as_kept_and_its_marks_as_nothing() -> None:
     def scored(context: StoredContext) -> float:
         scorer = Scorer(
-            covered=[(Seq(1), ORDER)],
+            covered=Records([(Seq(1), ORDER)]),
             previous=[],
             tail=[],
             kept_turns=3,

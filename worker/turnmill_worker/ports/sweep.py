@@ -1,0 +1,55 @@
+"""What runs beside the jobs needs from Redis: the sweep's lists, its lease, and who is there."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from turnmill.contract.names import Namespace
+from turnmill_worker.ports.values import SessionRef
+
+__all__ = ["Late", "Presence", "SweepLease", "SweepLists"]
+
+Late = tuple[list[SessionRef], list[SessionRef]]
+"""What was missed, on two lists."""
+
+
+class SweepLists(Protocol):
+    """All namespaces' lists, by one clock."""
+
+    def namespaces(self) -> list[Namespace]:
+        """All there are."""
+
+    def now_ms(self) -> int:
+        """The time the lists go by."""
+
+    def missed(self, namespace: Namespace, *, stale_ms: int, now_ms: int, most: int) -> Late:
+        """Sessions in the backlog since ``stale_ms``, and sessions due before ``now_ms``."""
+
+    def unarchived(self, namespace: Namespace, *, stale_ms: int, most: int) -> Late:
+        """Sessions whose turns wait for the archive since, and sessions to forget there."""
+
+    def drop_expired(self, namespace: Namespace) -> None:
+        """Unlist sessions whose keys have expired, and the namespace when none is left."""
+
+
+class SweepLease(Protocol):
+    """The right to sweep, one worker's at a time."""
+
+    def take(self, *, hold_s: float) -> bool:
+        """Whether it is this worker's now; what it had already is its own for longer."""
+
+    def keep(self, *, hold_s: float) -> bool:
+        """Hold it for longer; False when it is not this worker's."""
+
+    def give_up(self) -> None:
+        """Let another worker take over at once, if it is this one's."""
+
+
+class Presence(Protocol):
+    """The list of workers that are there."""
+
+    def announce(self, entry: bytes) -> None:
+        """List it for a minute, and nobody any more who has not said so for as long."""
+
+    def withdraw(self, entry: bytes) -> None:
+        """List it no longer."""

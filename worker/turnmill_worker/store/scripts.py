@@ -1,0 +1,65 @@
+"""Runs the workers' scripts: the one place that loads them, and that translates Redis' errors."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from importlib import resources
+from typing import Any
+
+import redis
+
+from turnmill.contract.keys import SessionKeys, session_keys
+from turnmill.contract.scripts import load_script
+from turnmill.transport import run_script, translate
+from turnmill_worker.ports.values import SessionRef
+from turnmill_worker.store import lua
+
+__all__ = ["keys_of", "load_all", "queue", "run", "translated"]
+
+
+def run(
+    client: Any,
+    name: str,
+    keys: object,
+    rest: Sequence[str | bytes | int] = (),
+    /,
+    **args: str | bytes | int,
+) -> Any:
+    """The reply of the script of this name; see ``Script.call`` for the others.
+
+    Raises:
+        TurnmillError: whatever redis-py raised, translated.
+    """
+    script = load_script(lua.__name__, name)
+    return run_script(client, script, script.call(keys, rest, **args))
+
+
+def queue(pipe: Any, name: str, keys: object, /, **args: str | bytes | int) -> None:
+    """Put the script into a pipeline: with its source, for no reply says in time it is unknown."""
+    script = load_script(lua.__name__, name)
+    pipe.execute_command("EVAL", script.source, *script.call(keys, **args))
+
+
+def load_all() -> None:
+    """Read all scripts as they are now.
+
+    One read later would be that of a newer version, installed under running workers.
+    """
+    for script in resources.files(lua).iterdir():
+        if script.name.endswith(".lua"):
+            load_script(lua.__name__, script.name.removesuffix(".lua"))
+
+
+@contextmanager
+def translated() -> Iterator[None]:
+    """Plain commands inside raise ``TurnmillError`` as scripts do."""
+    try:
+        yield
+    except redis.RedisError as error:
+        raise translate(error) from error
+
+
+def keys_of(ref: SessionRef) -> SessionKeys:
+    """The session's keys, as scripts name them."""
+    return session_keys(ref.namespace, ref.session)

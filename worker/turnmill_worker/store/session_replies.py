@@ -1,0 +1,174 @@
+"""What the scripts that load a session reply, as values."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+from turnmill.context_view import LogEntry, decode_turns
+from turnmill.contract.codec import decode_json
+from turnmill.contract.context import JsonMessage, StoredContext, Usage
+from turnmill.contract.names import Seq
+from turnmill.contract.policy import Policy
+from turnmill_worker.compaction.ledger.budget import up_to
+from turnmill_worker.compaction.ledger.selection import Fact
+from turnmill_worker.compaction.snapshot import LoggedTurn, Snapshot
+from turnmill_worker.compaction.tally import Tally
+from turnmill_worker.ports.records import ArchivedTurn
+from turnmill_worker.ports.values import SessionRef, Uncounted, UncountedTurn
+from turnmill_worker.spending import NOTHING, Spent, Tried
+
+__all__ = ["logged_again", "snapshot_in", "uncounted_in"]
+
+
+def uncounted_in(reply: Sequence[Any]) -> Uncounted:
+    """What ``uncounted.lua`` found."""
+    fields, entries = reply
+    meta = _Meta(fields)
+    return Uncounted(
+        epoch=meta.epoch,
+        revision=meta.revision,
+        policy=meta.policy,
+        system=meta.system,
+        basis=meta.basis,
+        counted_seq=meta.counted_seq,
+        open_calls=meta.open_calls,
+        usage=meta.usage,
+        tally=meta.tally,
+        put_off=meta.put_off,
+        turns=tuple(UncountedTurn(entry.seq, entry.messages) for entry in _log(entries)),
+    )
+
+
+def snapshot_in(ref: SessionRef, reply: Sequence[Any]) -> Snapshot:
+    """What ``snapshot.lua`` found."""
+    fields, body, known, entries, flat = reply
+    meta = _Meta(fields)
+    stored = StoredContext.parse(body)
+    counts = {int(k): int(v) for k, v in zip(flat[::2], flat[1::2], strict=True)}
+    elided: dict[int, dict[int, JsonMessage]] = {}
+    for elision in stored.elisions:
+        elided.setdefault(elision.seq, {})[elision.index] = elision.message
+    log = _log(entries)
+    return Snapshot(
+        namespace=ref.namespace,
+        session=ref.session,
+        epoch=meta.epoch,
+        revision=meta.revision,
+        policy=meta.policy,
+        system_tokens=meta.usage.system,
+        stored=stored.model_copy(update={"tokens": meta.usage.summary}),
+        turns=tuple(
+            _logged(entry, counts[entry.seq], elided.get(entry.seq, {}))
+            for entry in log
+            if entry.seq <= meta.counted_seq
+        ),
+        counted_seq=meta.counted_seq,
+        pending=sum(entry.bound for entry in log if entry.seq > meta.counted_seq),
+        pending_messages=tuple(entry.messages for entry in log if entry.seq > meta.counted_seq),
+        history_tokens=meta.tally.history_tokens,
+        images_before=meta.tally.images_before,
+        compactions=meta.compactions,
+        system=meta.system,
+        facts=up_to(_facts(known), stored.watermark),
+        tried=_tried(*fields[-3:]),
+    )
+
+
+def logged_again(kept: Sequence[ArchivedTurn]) -> tuple[LoggedTurn, ...]:
+    """Turns out of the log, as they were in it."""
+    return tuple(
+        LoggedTurn(
+            turn.seq,
+            tuple(messages),
+            tuple(messages),
+            turn.tokens or 0,
+            reflection=_reflection(turn.fields),
+        )
+        for turn, messages in zip(kept, decode_turns([turn.messages for turn in kept]), strict=True)
+    )
+
+
+def _facts(body: bytes | None) -> tuple[Fact, ...]:
+    """The stored ledger; none when another version of turnmill wrote it, which begins a new one."""
+    try:
+        return tuple(Fact(**fields) for fields in decode_json(body)) if body else ()
+    except (TypeError, ValueError):
+        return ()
+
+
+def _tried(deferrals: bytes | None, stale: bytes | None, spent: bytes | None) -> Tried:
+    known = Spent(**json.loads(spent)) if spent else NOTHING
+    return Tried(deferrals=int(deferrals or 0), stale=int(stale or 0), spent=known)
+
+
+class _Entry(NamedTuple):
+    """One turn as the log holds it."""
+
+    seq: Seq
+    messages: tuple[JsonMessage, ...]
+    bound: int
+    pinned: bool
+    iteration: int | None
+    reflection: str
+
+
+def _log(entries: Sequence[tuple[bytes, Sequence[bytes]]]) -> list[_Entry]:
+    """The log's entries with their messages decoded."""
+    raw = [LogEntry.of(entry) for entry in entries]
+    turns = decode_turns([entry.messages for entry in raw])
+    return [
+        _Entry(
+            entry.seq,
+            tuple(messages),
+            entry.bound,
+            entry.pinned,
+            entry.iteration,
+            _reflection(entry.fields),
+        )
+        for entry, messages in zip(raw, turns, strict=True)
+    ]
+
+
+def _reflection(fields: bytes) -> str:
+    """What the agent noted about its own work in a turn's metadata, if that is a text."""
+    if b'"reflection":' not in fields:
+        return ""
+    found = (decode_json(fields).get("metadata") or {}).get("reflection")
+    return found if isinstance(found, str) else ""
+
+
+def _logged(entry: _Entry, tokens: int, elided: Mapping[int, JsonMessage]) -> LoggedTurn:
+    shown = tuple(elided.get(at, message) for at, message in enumerate(entry.messages))
+    return LoggedTurn(
+        entry.seq,
+        entry.messages,
+        shown,
+        tokens,
+        entry.pinned,
+        entry.iteration,
+        entry.reflection,
+    )
+
+
+class _Meta:
+    """The meta fields both loading scripts return first, in their order."""
+
+    def __init__(self, fields: Sequence[bytes | None]) -> None:
+        text = [(field or b"").decode("utf-8", "replace") for field in fields]
+        self.epoch, revision, policy, self.system, system_tokens, self.basis = text[:6]
+        counted, _last, context_tokens, tail = (int(value or 0) for value in text[6:10])
+        self.open_calls: tuple[str, ...] = tuple(json.loads(text[10] or "[]"))
+        self.revision = revision or "0"
+        self.policy = Policy.from_json(policy) if policy else Policy()
+        self.counted_seq = Seq(counted)
+        self.usage = Usage(system=int(system_tokens or 0), summary=context_tokens, tail=tail)
+        shown, before, requests, history, compactions, put_off = (
+            int(value or 0) for value in text[11:17]
+        )
+        self.tally = Tally(
+            images=shown, images_before=before, interactions=requests, history_tokens=history
+        )
+        self.compactions = compactions
+        self.put_off = put_off

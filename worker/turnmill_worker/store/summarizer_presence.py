@@ -1,0 +1,33 @@
+"""The workers of the queue ``summarize`` that are there, listed in Redis."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from turnmill.contract.keys import SUMMARIZERS, SUMMARIZERS_MS
+from turnmill.transport import redis_now_ms
+from turnmill_worker.store.scripts import translated
+
+__all__ = ["RedisPresence"]
+
+
+class RedisPresence:
+    """The ``Presence`` port over a redis-py client."""
+
+    def __init__(self, client: Any) -> None:
+        self._redis = client
+
+    def announce(self, entry: bytes) -> None:
+        """List it for a minute, and nobody any more who has not said so for as long."""
+        with translated():
+            now_ms = redis_now_ms(self._redis)
+            with self._redis.pipeline(transaction=False) as pipe:
+                pipe.zadd(SUMMARIZERS, {entry: now_ms})
+                pipe.zremrangebyscore(SUMMARIZERS, "-inf", now_ms - SUMMARIZERS_MS)
+                pipe.pexpire(SUMMARIZERS, SUMMARIZERS_MS)
+                pipe.execute()
+
+    def withdraw(self, entry: bytes) -> None:
+        """List it no longer."""
+        with translated():
+            self._redis.zrem(SUMMARIZERS, entry)
