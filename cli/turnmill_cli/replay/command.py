@@ -215,8 +215,7 @@ def _loaded(files: list[Path]) -> list[Conversation]:
     try:
         if found := list(load(files)):
             return found
-        problem = f"{files[0]}: no conversations in it"
+        print_error(CommandFailed(f"{files[0]}: no conversations in it"))
     except BadInput as error:
-        problem = str(error)
-    print_error(CommandFailed(problem))
+        print_error(error)
     raise typer.Exit(WRONG_USAGE)
