@@ -14,7 +14,7 @@ from turnmill_cli.evaluate.methods import Count, Method, portions
 from turnmill_cli.evaluate.metrics import Mean
 from turnmill_cli.evaluate.survival import DataSet
 
-__all__ = ["KINDS", "PLANTED", "Probes", "host", "plant", "probe"]
+__all__ = ["KINDS", "PLANTED", "Probes", "plant", "probe", "real_turns"]
 
 PLANTED: Final = 64
 """Facts of each kind."""
@@ -79,7 +79,7 @@ class Probes:
     by_compactions: dict[int, Mean] = field(default_factory=dict)
 
 
-def host(data: DataSet, count: Count) -> list[Record]:
+def real_turns(data: DataSet, count: Count) -> list[Record]:
     """Real turns to plant in: conversations one after the other, up to ``HOST_TOKENS``."""
     found: list[Record] = []
     tokens = 0
