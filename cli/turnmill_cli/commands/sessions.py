@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from typing import Annotated, Any
 
 import redis
@@ -12,6 +11,7 @@ from turnmill.commands import Commands
 from turnmill.contract.errors import UnknownSession
 from turnmill.contract.info import ContextInfo
 from turnmill.contract.turns import DEFAULT_MAX_TURN_BYTES
+from turnmill.transport import redis_now_ms
 from turnmill_cli.commands.info import as_dict
 from turnmill_cli.options import (
     DEFAULT_REDIS_URL,
@@ -50,10 +50,11 @@ def sessions(
     with target.redis() as client:
         listed = _newest_first(client, commands)
         rows = _rows(client, commands, listed[: limit or None])
+        now_ms = redis_now_ms(client)
     if as_json:
         print_json([{**as_dict(found), "last_push_ms": int(at)} for found, at in rows])
         return
-    _print_table(rows)
+    _print_table(rows, now_ms)
     if hidden := len(listed) - len(listed[: limit or None]):
         stdout().print(f"… and {hidden:,} more: --limit 0 lists all", style="dim")
 
@@ -87,7 +88,7 @@ def _rows(client: Any, commands: Commands, listed: list[tuple[str, float]]) -> l
     return rows
 
 
-def _print_table(rows: list[Row]) -> None:
+def _print_table(rows: list[Row], now_ms: int) -> None:
     from rich.table import Table  # noqa: PLC0415
 
     if not rows:
@@ -97,7 +98,6 @@ def _print_table(rows: list[Row]) -> None:
     table.add_column("session", overflow="fold")
     for name in ("turns", "tokens / limit", "version", "last push"):
         table.add_column(name, justify="right", no_wrap=True)
-    now_ms = time.time() * 1000
     for found, at in rows:
         table.add_row(
             found.session,

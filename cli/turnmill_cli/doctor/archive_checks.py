@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -10,6 +9,7 @@ from typing import Any
 from turnmill.contract.errors import TurnmillError
 from turnmill.contract.keys import SHARDS, shard_keys
 from turnmill.contract.names import Namespace, SessionId
+from turnmill.transport import to_ms
 from turnmill_cli.archive_database import archive_file, archive_url, open_archive, shown_url
 from turnmill_cli.doctor.checks import Check
 from turnmill_cli.options import Target
@@ -62,12 +62,13 @@ def _unarchived(client: Any, namespace: Namespace, *, is_off: bool) -> Check:
             key = shard_keys(namespace, shard).unarchived
             pipe.zcard(key)
             pipe.zrange(key, 0, 0, withscores=True)
-        replies = pipe.execute()
+        pipe.time()
+        *replies, now = pipe.execute()
     waiting = sum(replies[::2])
     if not waiting:
         return Check("archiving", "ok", f"nothing waits in namespace {namespace}")
     since_ms = min(entry[0][1] for entry in replies[1::2] if entry)
-    age_s = max(time.time() - since_ms / 1000, 0)
+    age_s = max(to_ms(now) - since_ms, 0) / 1000
     found = f"{count(waiting, 'session')} with turns to archive, since {age_s:.0f} s"
     if is_off or age_s < WAITING_WARNING_S:
         return Check("archiving", "ok", found)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib.util
-import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from importlib import resources
@@ -16,6 +15,7 @@ from turnmill.contract.errors import TurnmillError
 from turnmill.contract.keys import SHARDS, shard_keys
 from turnmill.contract.names import Namespace
 from turnmill.contract.scripts import load_script
+from turnmill.transport import to_ms
 from turnmill_cli.broker import BrokerView
 from turnmill_cli.options import Target
 from turnmill_cli.output import count
@@ -135,12 +135,13 @@ def _backlog(client: Any, namespace: Namespace) -> Check:
             keys = shard_keys(namespace, shard)
             pipe.zcard(keys.backlog)
             pipe.zrange(keys.backlog, 0, 0, withscores=True)
-        replies = pipe.execute()
+        pipe.time()
+        *replies, now = pipe.execute()
     waiting = sum(replies[::2])
     if not waiting:
         return Check("backlog", "ok", f"empty in namespace {namespace}")
     since_ms = min(entry[0][1] for entry in replies[1::2] if entry)
-    age_s = max(time.time() - since_ms / 1000, 0)
+    age_s = max(to_ms(now) - since_ms, 0) / 1000
     found = f"{count(waiting, 'session')} waiting, the oldest for {age_s:.0f} s"
     if age_s < BACKLOG_WARNING_S:
         return Check("backlog", "ok", found)

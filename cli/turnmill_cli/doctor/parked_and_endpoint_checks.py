@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator, Mapping
 from typing import Any
 
 from turnmill.contract.errors import TurnmillError
 from turnmill.contract.keys import ENDPOINTS, SHARDS, endpoint_keys, shard_keys
 from turnmill.contract.names import Namespace
+from turnmill.transport import to_ms
 from turnmill_cli.doctor.checks import Check
 from turnmill_cli.doctor.summarizer_checks import examine_summaries
 from turnmill_cli.options import Target
@@ -58,12 +58,12 @@ def _models(client: Any) -> Iterator[Check]:
     with client.pipeline(transaction=False) as pipe:
         for name in names:
             pipe.hgetall(endpoint_keys(name).gate)
-        gates = pipe.execute()
-    now_s = time.time()
+        pipe.time()
+        *gates, now = pipe.execute()
     for raw in gates:
         fields = {name.decode(): value.decode("utf-8", "replace") for name, value in raw.items()}
         if "model" in fields:
-            yield _model(fields, now_s)
+            yield _model(fields, to_ms(now) / 1000)
 
 
 def _model(fields: Mapping[str, str], now_s: float) -> Check:

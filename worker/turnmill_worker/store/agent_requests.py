@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from turnmill.contract.keys import ask_keys
+from turnmill.transport import redis_now_ms
 from turnmill_worker.ports.values import SessionRef
 
 __all__ = ["RedisQuestions"]
@@ -30,3 +31,7 @@ class RedisQuestions:
             pipe.rpush(key, body)
             pipe.pexpire(key, ANSWER_MS)
             pipe.execute()
+
+    def now_ms(self) -> int:
+        """The time by the clock that turns have theirs from."""
+        return redis_now_ms(self._redis)

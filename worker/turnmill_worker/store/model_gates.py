@@ -17,7 +17,7 @@ import structlog
 from turnmill.contract.errors import Transient, TurnmillError
 from turnmill.contract.keys import ENDPOINTS, endpoint_hash, endpoint_keys
 from turnmill.contract.scripts import load_script
-from turnmill.transport import run_script
+from turnmill.transport import redis_now_ms, run_script
 from turnmill_worker.errors import CircuitOpen, RateLimited, SummarizerFailed, SummarizerUnavailable
 from turnmill_worker.store import lua
 
@@ -172,8 +172,8 @@ class RedisGate:
         """Have `turnmill doctor` know of this gate; not at every call."""
         if self._clock() < self._listed_until:
             return
-        now_ms = int(time.time() * 1000)
         try:
+            now_ms = redis_now_ms(self._redis)
             with self._redis.pipeline(transaction=False) as pipe:
                 pipe.zadd(ENDPOINTS, {self._hash: now_ms})
                 pipe.zremrangebyscore(ENDPOINTS, "-inf", now_ms - TTL_MS)
