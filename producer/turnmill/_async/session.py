@@ -27,13 +27,12 @@ from turnmill.contract.results import (
     SummarizationResult,
     TurnResult,
 )
-from turnmill.contract.trajectory import Trajectory
 from turnmill.contract.turns import TurnLike
-from turnmill.markdown_transcript import markdown
 from turnmill.turn_builders import Image, interaction, step
 
 if TYPE_CHECKING:
     from turnmill._async.client import AsyncContextClient
+    from turnmill.contract.trajectory import Trajectory
 
 __all__ = ["AsyncContextManager"]
 
@@ -200,6 +199,8 @@ class AsyncContextManager:
 
     async def transcript(self, *, timeout_s: float = 30.0) -> str:
         """The whole session as markdown."""
+        from turnmill.markdown_transcript import markdown  # noqa: PLC0415 - few agents need it
+
         return markdown(await self.trajectory(timeout_s=timeout_s))
 
     # what can be done about it
