@@ -51,7 +51,7 @@ if TYPE_CHECKING:
         Usage,
     )
     from turnmill.contract.info import ContextInfo, Wait
-    from turnmill.contract.outcomes import Compaction
+    from turnmill.contract.job_outcomes import Compaction
     from turnmill.contract.policy import Limits, Policy
     from turnmill.contract.quality_weights import QualityWeights
     from turnmill.contract.results import (
@@ -100,7 +100,7 @@ _HOMES = {
         "Context", "Pushed", "Receipt", "StoredContext", "SummaryEvent", "Usage",
     ),
     "contract.info": ("ContextInfo", "Wait"),
-    "contract.outcomes": ("Compaction",),
+    "contract.job_outcomes": ("Compaction",),
     "contract.policy": ("Limits", "Policy"),
     "contract.quality_weights": ("QualityWeights",),
     "contract.results": (

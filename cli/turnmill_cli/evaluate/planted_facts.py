@@ -9,10 +9,10 @@ from dataclasses import dataclass, field
 from itertools import chain
 from typing import Any, Final
 
-from turnmill_cli.evaluate.kept_words import Record, rendered, stands_in, stems, text_of
 from turnmill_cli.evaluate.methods import Count, Method, portions
 from turnmill_cli.evaluate.metrics import Mean
 from turnmill_cli.evaluate.survival import DataSet
+from turnmill_cli.evaluate.word_matching import Record, rendered, stands_in, stems, text_of
 
 __all__ = ["KINDS", "PLANTED", "Probes", "plant", "probe", "real_turns"]
 

@@ -17,14 +17,14 @@ import typer
 from turnmill.contract.names import namespace as checked
 from turnmill.embedded_redis import EmbeddedRedis
 from turnmill_cli.archive_database import UP_DATA_DIR
-from turnmill_cli.broker import BrokerView
+from turnmill_cli.broker_view import BrokerView
 from turnmill_cli.local import child_commands
 from turnmill_cli.local.child_process import tethered
 from turnmill_cli.local.lock import locked
 from turnmill_cli.local.status import StatusReader
 from turnmill_cli.local.stop_signals import StopSignals, stop_signals
 from turnmill_cli.local.supervisor import Supervisor
-from turnmill_cli.local.watch import watch
+from turnmill_cli.local.up_loop import watch
 from turnmill_cli.options import BrokerUrl, Connection, NamespaceName
 from turnmill_cli.output import CommandFailed, clean, safe_url, stdout
 

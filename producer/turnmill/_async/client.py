@@ -9,8 +9,8 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, overload
 
 from turnmill._async.connection import AsyncConnection
-from turnmill._async.io import Redis, in_thread
 from turnmill._async.session import AsyncContextManager
+from turnmill._async.waiting import Redis, in_thread
 from turnmill.commands import DEFAULT_NAME, Command, Commands, PushCall
 from turnmill.contract import jobs
 from turnmill.contract.context import Context, Pushed

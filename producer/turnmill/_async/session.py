@@ -8,12 +8,7 @@ from __future__ import annotations
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, overload
 
-from turnmill.commands.session_handle import (
-    GROUND_WITHIN_S,
-    describe,
-    turn_result,
-    with_memories,
-)
+from turnmill.commands.handle_results import GROUND_WITHIN_S, describe, turn_result, with_memories
 from turnmill.contract.context import Context, JsonMessage, Pushed
 from turnmill.contract.errors import InvalidInput, Transient, UnknownSession
 from turnmill.contract.info import ContextInfo

@@ -10,8 +10,8 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, overload
 
 from turnmill._sync.connection import Connection
-from turnmill._sync.io import Redis, in_thread
 from turnmill._sync.session import ContextManager
+from turnmill._sync.waiting import Redis, in_thread
 from turnmill.commands import DEFAULT_NAME, Command, Commands, PushCall
 from turnmill.contract import jobs
 from turnmill.contract.context import Context, Pushed

@@ -8,7 +8,6 @@ from dataclasses import replace
 from typing import Any, cast
 
 from turnmill.commands.calls import LUA, Base, Call, Command
-from turnmill.context_view import META_FIELDS, View, read_context, to_int
 from turnmill.contract.context import (
     EMPTY,
     Context,
@@ -33,6 +32,7 @@ from turnmill.contract.names import (
 from turnmill.contract.render import render_head
 from turnmill.contract.results import Forgotten
 from turnmill.contract.scripts import load_script
+from turnmill.read_reply import META_FIELDS, View, read_context, to_int
 
 __all__ = ["Reading"]
 

@@ -9,7 +9,7 @@ from typing import Any, Protocol
 from turnmill.contract import jobs
 from turnmill.contract.codec import decode_json, encode_json
 from turnmill.contract.errors import InvalidInput, TurnmillError
-from turnmill.contract.outcomes import Outcome
+from turnmill.contract.job_outcomes import Outcome
 from turnmill_worker.pipeline.compact import Pipeline
 from turnmill_worker.ports.archive import Archive, Memories
 from turnmill_worker.ports.records import Memory
