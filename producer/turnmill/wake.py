@@ -222,11 +222,7 @@ class CeleryWaker:
             try:
                 self._app = self._app or self._publisher()
                 self._app.send_task(
-                    task,
-                    args=words,
-                    queue=jobs.QUEUE_OF[task],
-                    retry=False,
-                    ignore_result=True,
+                    task, args=words, queue=jobs.QUEUE_OF[task], retry=False, ignore_result=True
                 )
                 self._published += 1
             except Exception:  # noqa: BLE001 - any broker's any failure: the sweep repairs it
@@ -238,13 +234,9 @@ class CeleryWaker:
         self._closing.wait(HEAD_START_S)
         with _importing:
             app = hint_app(self._broker_url, timeout_s=self._timeout_s)
-            # Otherwise imported by the first message, in the middle of which one may fork.
-            _ = (
-                app.amqp,
-                app.backend,
-                app.events.Dispatcher,
-                app.connection_for_write().transport_cls,
-            )
+            transport = app.connection_for_write().transport_cls
+            # Otherwise the first message would import them, and one may fork in the middle of it.
+            _ = app.amqp, app.backend, app.events.Dispatcher, transport
         return app
 
 

@@ -176,7 +176,7 @@ class SessionKeys(ShardKeys):
         return tuple(getattr(self, name) for name in KEY_GROUPS["owned"])
 
 
-_NAMES: tuple[str, ...] = tuple(SessionKeys.__dataclass_fields__)
+_NAMES: tuple[str, ...] = SessionKeys.__slots__
 
 KEY_GROUPS: dict[str, tuple[str, ...]] = {
     "expiring": _NAMES[: _NAMES.index("lease")],
