@@ -65,15 +65,14 @@ class Done:
         what they say now stands for what they said.
         """
         policy = self.before.policy
-        before, after = _legal(self.before.turns), _legal(self.plan.snapshot.turns)
+        turns = self.before.turns
+        before, after = _legal(turns), _legal(self.plan.snapshot.turns)
         kept = [turn.seq for turn in self.kept]
         older = [] if self.plan.covered else kept[: -policy.recent_turns_to_keep or None]
         lost = {t.seq for group in self.plan.covered if not group.pinned for t in group.turns}
         lost |= {*older, *(seq for seq in kept if after[seq] != before[seq])}
         return Scorer(
-            covered=Records(
-                (t.seq, m) for t in self.before.turns if t.seq in lost for m in t.original
-            ),
+            covered=Records((t.seq, m) for t in turns if t.seq in lost for m in t.original),
             previous=render_head(self.before.stored),
             tail=[message for seq in kept[len(older) :] for message in after[seq]],
             kept_turns=len(kept),

@@ -46,7 +46,7 @@ class Case:
     """A conversation cut in three: what is compacted, what is kept, and what comes after."""
 
     conversation: Mapping[str, Any]
-    covered: list[Record]
+    covered: Records
     tail: list[JsonMessage]
     future: list[JsonMessage]
 
@@ -76,7 +76,7 @@ def cases(name: str, conversations: Sequence[Mapping[str, Any]]) -> list[Case]:
         end = 3
         while end < len(rest) and rest[end]["role"] == "tool":
             end += 1
-        covered = [(Seq(seq), dict(message)) for seq, message in head]
+        covered = Records((Seq(seq), dict(message)) for seq, message in head)
         if covered and count(survival.rendered(covered)) >= 400:
             found.append(Case(conversation, covered, rest[:end], rest[end:]))
     return found
@@ -165,11 +165,10 @@ def rows(name: str, conversations: Sequence[Mapping[str, Any]]) -> list[Row]:
         tokens = count(survival.rendered(case.covered))
         for way, budget, text in summaries(found, at):
             receipt = Receipt(by="window", first_seq=1, last_seq=2, turns=2, tokens=tokens)
-            stored = EMPTY.model_copy(
-                update={"summary": text, "receipts": () if text else (receipt,)}
-            )
+            shown = {"summary": text, "receipts": () if text else (receipt,)}
+            stored = EMPTY.model_copy(update=shown)
             quality = Scorer(
-                covered=Records(case.covered),
+                covered=case.covered,
                 previous=[],
                 tail=case.tail,
                 kept_turns=3,

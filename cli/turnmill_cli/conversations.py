@@ -16,6 +16,7 @@ from turnmill.contract.context import JsonMessage
 from turnmill.contract.errors import InvalidTurn
 from turnmill.contract.turns import encode_turn, to_turn
 from turnmill.turn_builders import image_url
+from turnmill_cli.output import CommandFailed
 
 __all__ = ["BadInput", "Conversation", "json_lines", "load", "shape"]
 
@@ -23,7 +24,7 @@ _NOT_IN_NAMES = re.compile(r"[^A-Za-z0-9._-]+")
 _NAME_CHARACTERS = 100
 
 
-class BadInput(ValueError):
+class BadInput(CommandFailed):
     """A file cannot be read as conversations; names the file and the line, never the content."""
 
 

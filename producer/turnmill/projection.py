@@ -18,12 +18,12 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from turnmill.contract.context import JsonMessage, Receipt, StoredContext
-from turnmill.contract.counters import CountMessages
 from turnmill.contract.legality import CallTracker
 from turnmill.contract.policy import Limits
 from turnmill.contract.render import receipt_message, render_head, rules_message, system_message
 from turnmill.contract.shorten import shorten
 from turnmill.contract.tail import TailTurn
+from turnmill.contract.token_counters import CountMessages
 from turnmill.contract.without_calls import without_oldest_calls
 
 if TYPE_CHECKING:

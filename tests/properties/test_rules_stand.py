@@ -10,12 +10,12 @@ from hypothesis import strategies as st
 
 from tests.properties.strategies import GivenTurn, legal_conversations
 from tests.properties.test_compaction_properties import COUNTER, compact, rendered, snapshot_of
-from turnmill.context_view import bound
 from turnmill.contract.context import JsonMessage
 from turnmill.contract.policy import Policy
 from turnmill.contract.rules import Kind
 from turnmill.contract.tail import TailTurn
 from turnmill.projection import project
+from turnmill.read_reply import bound
 from turnmill.rules.find import find_rules
 from turnmill_worker.compaction.snapshot import Snapshot
 from turnmill_worker.compaction.strategies.on_request import force

@@ -51,7 +51,7 @@ def _print_table(found: ContextInfo, checkpoints: int) -> None:
         "quality": "not scored yet"
         if found.quality is None
         else f"{found.quality:.2f} at the last compaction",
-        "states": f"{count(checkpoints, 'checkpoint')} to go back to",
+        "checkpoints": f"{checkpoints:,} to go back to",
         "limits": f"hard {limits.hard:,}, soft {limits.soft:,}, target {limits.target:,}",
         "state": _state(found),
         "policy": f"{_name(found)}: {' → '.join(policy.strategies)}, "

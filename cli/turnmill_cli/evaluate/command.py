@@ -10,11 +10,10 @@ import typer
 from typer.core import TyperCommand
 
 from turnmill.contract.policy import OFFLINE
-from turnmill_cli.conversations import BadInput
 from turnmill_cli.evaluate import plot as plotting
 from turnmill_cli.evaluate.options import EvaluateOptions
 from turnmill_cli.options import CommandApp, JsonFlag
-from turnmill_cli.output import CommandFailed, needing, print_json, print_note, stdout
+from turnmill_cli.output import needing, print_json, print_note, stdout
 
 __all__ = ["evaluate_app"]
 
@@ -69,8 +68,6 @@ def evaluate(
     writer = summarizer_of(options.summarizer)
     try:
         found = run(options, writer)
-    except BadInput as error:
-        raise CommandFailed(str(error)) from None
     finally:
         writer.close()
     if plot is not None:
@@ -81,11 +78,12 @@ def evaluate(
         return
     for table in tables(found):
         stdout().print(table)
-    if found.refused:
+    spent = found.writer
+    if spent.refused:
         print_note(
-            f"{found.refused} of {found.requests} texts were refused: they count as empty, and "
+            f"{spent.refused} of {spent.requests} texts were refused: they count as empty, and "
             "`rolling` goes on with its last text"
         )
     if options.summarizer != OFFLINE:
-        unknown = f", and {found.unpriced} without a known price" if found.unpriced else ""
-        print_note(f"spent on texts: ${found.cost_usd:.4f}{unknown}")
+        unknown = f", and {spent.unpriced} without a known price" if spent.unpriced else ""
+        print_note(f"spent on texts: ${spent.cost_usd:.4f}{unknown}")

@@ -59,7 +59,7 @@ def _by_budget(axis: Any, name: str, found: Evaluation) -> None:
     metric = next(m for m in _MAIN if m in next(iter(found.survival[name].values())))
     for strategy, means in found.survival[name].items():
         values = [mean.value for mean in means[metric]]
-        axis.plot([100 * b for b in found.budgets], values, marker="o", label=strategy)
+        axis.plot([100 * b for b in found.options.budgets], values, marker="o", label=strategy)
     _frame(axis, f"{name}: {metric}", "budget, % of the tokens")
 
 

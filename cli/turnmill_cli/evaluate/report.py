@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, fields
 from typing import Any, Final
 
 from rich.table import Table
 
 from turnmill_cli.evaluate.economy import Economy
+from turnmill_cli.evaluate.methods import MeteredSummarizer
 from turnmill_cli.evaluate.metrics import Mean
+from turnmill_cli.evaluate.options import EvaluateOptions
 from turnmill_cli.evaluate.planted_facts import KINDS, Probes
 
 __all__ = ["Evaluation", "tables"]
@@ -23,79 +25,57 @@ class Evaluation:
     """What was measured, by data set and strategy.
 
     Attributes:
-        budgets: shares of the compacted tokens.
+        prices: the version of the table of prices.
         survival: by data set, strategy and metric: a mean per budget.
-        probes: of planted facts, at ``probe_budget``.
+        probes: of planted facts, at the options' ``probe_budget``.
         economy: of the strategies that are ladders of the pipeline's.
-        refused: of ``requests`` to the summarizer, texts that could not be used.
-        cost_usd: of all requests whose price is known, refused texts included.
-        unpriced: requests whose cost is not known.
+        writer: the summarizer, with what it was asked and cost.
     """
 
-    budgets: Sequence[float]
-    probe_budget: float
-    summarizer: str
-    ledger: float
-    rounds: int
-    model: str
+    options: EvaluateOptions
+    writer: MeteredSummarizer
     prices: str
-    basis: str
     survival: dict[str, dict[str, dict[str, list[Mean]]]] = field(default_factory=dict)
     probes: dict[str, dict[str, Probes]] = field(default_factory=dict)
     economy: dict[str, dict[str, Economy]] = field(default_factory=dict)
-    requests: int = 0
-    refused: int = 0
-    cost_usd: float = 0.0
-    unpriced: int = 0
 
     def to_json(self) -> dict[str, Any]:
         """All of it, as JSON has it."""
-        return {
-            "format": FORMAT,
-            "summarizer": self.summarizer,
-            "ledger": self.ledger,
-            "rounds": self.rounds,
-            "basis": self.basis,
-            "budgets": list(self.budgets),
-            "survival": {
-                name: {
-                    strategy: {metric: [_mean(m) for m in means] for metric, means in own.items()}
-                    for strategy, own in by.items()
-                }
-                for name, by in self.survival.items()
-            },
-            "probes": {
-                "budget": self.probe_budget,
-                "data": {
-                    name: {strategy: _probes(found) for strategy, found in by.items()}
-                    for name, by in self.probes.items()
-                },
-            },
-            "economy": {
-                "model": self.model,
-                "prices": self.prices,
-                "data": {
-                    name: {s: {**asdict(e), "saved": e.saved} for s, e in by.items()}
-                    for name, by in self.economy.items()
-                },
-            },
-            "requests": self.requests,
-            "refused": self.refused,
-            "cost_usd": self.cost_usd,
-            "unpriced": self.unpriced,
+        economy = {
+            name: {strategy: {**asdict(e), "saved": e.saved} for strategy, e in by.items()}
+            for name, by in self.economy.items()
         }
+        found = {
+            "format": FORMAT,
+            "summarizer": self.options.summarizer,
+            "ledger": self.options.ledger,
+            "rounds": self.options.rounds,
+            "basis": self.writer.counter.basis,
+            "budgets": list(self.options.budgets),
+            "survival": self.survival,
+            "probes": {"budget": self.options.probe_budget, "data": self.probes},
+            "economy": {"model": self.options.model, "prices": self.prices, "data": economy},
+            "requests": self.writer.requests,
+            "refused": self.writer.refused,
+            "cost_usd": self.writer.cost_usd,
+            "unpriced": self.writer.unpriced,
+        }
+        plain: dict[str, Any] = _plain(found)
+        return plain
 
 
-def _mean(mean: Mean) -> dict[str, Any]:
-    return {"value": mean.value, "n": mean.n}
-
-
-def _probes(found: Probes) -> dict[str, Any]:
-    return {
-        "present": {kind: _mean(mean) for kind, mean in found.present.items()},
-        "associated": {kind: _mean(mean) for kind, mean in found.associated.items()},
-        "by_compactions": {str(n): _mean(mean) for n, mean in found.by_compactions.items()},
-    }
+def _plain(value: Any) -> Any:
+    """The value with each mean as its value and size."""
+    match value:
+        case Mean():
+            return {"value": value.value, "n": value.n}
+        case Probes():
+            return {each.name: _plain(getattr(value, each.name)) for each in fields(value)}
+        case dict():
+            return {str(key): _plain(each) for key, each in value.items()}
+        case list():
+            return [_plain(each) for each in value]
+    return value
 
 
 # --- tables -------------------------------------------------------------------------------------
@@ -122,7 +102,7 @@ def _table(title: str, columns: Sequence[str]) -> Table:
 def _survival(
     name: str, by: Mapping[str, Mapping[str, Sequence[Mean]]], found: Evaluation
 ) -> Table:
-    shares = " / ".join(f"{share:.0%}" for share in found.budgets)
+    shares = " / ".join(f"{share:.0%}" for share in found.options.budgets)
     metrics = list(next(iter(by.values())))
     made = _table(f"{name}: what survives at {shares} of the tokens", ["strategy", *metrics])
     for strategy, own in by.items():
@@ -135,7 +115,9 @@ def _survival(
 
 
 def _by_kind(name: str, by: Mapping[str, Probes], found: Evaluation) -> Table:
-    title = f"{name}: planted facts kept with what they are about, at {found.probe_budget:.0%}"
+    title = (
+        f"{name}: planted facts kept with what they are about, at {found.options.probe_budget:.0%}"
+    )
     made = _table(title, ["kind", *by])
     for kind in KINDS:
         cells = [
@@ -153,13 +135,13 @@ def _by_compactions(name: str, by: Mapping[str, Probes], found: Evaluation) -> T
         cells = (_cell(probes.by_compactions.get(n, Mean())) for n in rounds)
         made.add_row(strategy, *cells)
     if "rolling" in by:
-        made.caption = f"only rolling compacts its own text again ({found.summarizer})"
+        made.caption = f"only rolling compacts its own text again ({found.options.summarizer})"
         made.caption_justify = "left"
     return made
 
 
 def _economy(name: str, by: Mapping[str, Economy], found: Evaluation) -> Table:
-    title = f"{name}: sent to {found.model}, input at list price ({found.prices})"
+    title = f"{name}: sent to {found.options.model}, input at list price ({found.prices})"
     made = _table(title, ["strategy", "commits", "tokens", "saved", "prefix", "$", "$ cached"])
     full = next(iter(by.values()))
     made.add_row(

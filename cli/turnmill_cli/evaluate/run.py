@@ -9,7 +9,7 @@ from turnmill_cli.evaluate.in_memory import POLICIES
 from turnmill_cli.evaluate.methods import MeteredSummarizer, method
 from turnmill_cli.evaluate.metrics import Mean
 from turnmill_cli.evaluate.options import EvaluateOptions
-from turnmill_cli.evaluate.planted_facts import host, probe
+from turnmill_cli.evaluate.planted_facts import probe, real_turns
 from turnmill_cli.evaluate.report import Evaluation
 from turnmill_cli.evaluate.survival import DataSet, load, survival
 from turnmill_cli.output import CommandFailed, progress
@@ -33,32 +33,20 @@ def run(options: EvaluateOptions, summarizer: Summarizer) -> Evaluation:
         BadInput: a file cannot be read.
         CommandFailed: no price is known for the model.
     """
-    counter = counter_for("o200k_base", "gpt-4o")
-    writer = MeteredSummarizer(summarizer, counter, ledger=options.ledger)
+    writer = MeteredSummarizer(summarizer, counter_for("o200k_base", "gpt-4o"), options.ledger)
     price, version = _price(options)
-    probes, costs = not options.no_probes, not options.no_costs
-    found = Evaluation(
-        budgets=options.budgets,
-        probe_budget=options.probe_budget,
-        summarizer=options.summarizer,
-        ledger=options.ledger,
-        rounds=options.rounds,
-        model=options.model,
-        prices=version,
-        basis=counter.basis,
-    )
+    found = Evaluation(options=options, writer=writer, prices=version)
     sets = [load(path, values=options.values, limit=options.limit) for path in options.files]
-    steps = len(sets) * len(options.methods) * (len(options.budgets) + probes)
-    with progress("evaluating", steps + len(sets) * costs) as on_steps:
+    probes, costs = not options.no_probes, not options.no_costs
+    steps = len(options.methods) * (len(options.budgets) + probes) + costs
+    with progress("evaluating", len(sets) * steps) as on_steps:
         for data in sets:
-            _survival(data, options, writer, found, on_steps)
+            _survival(data, found, on_steps)
             if probes:
-                _probes(data, options, writer, found, on_steps)
+                _probes(data, found, on_steps)
             if costs:
-                _costs(data, options, writer, price, found)
+                _costs(data, price, found)
                 on_steps(1)
-    found.requests, found.refused = writer.requests, writer.refused
-    found.cost_usd, found.unpriced = writer.cost_usd, writer.unpriced
     return found
 
 
@@ -83,23 +71,13 @@ def _price(options: EvaluateOptions) -> tuple[Price, str]:
 OnSteps = Callable[[int], object]
 
 
-def _survival(
-    data: DataSet,
-    options: EvaluateOptions,
-    writer: MeteredSummarizer,
-    found: Evaluation,
-    on_steps: OnSteps,
-) -> None:
+def _survival(data: DataSet, found: Evaluation, on_steps: OnSteps) -> None:
+    options, count = found.options, found.writer.counter.count
     by: dict[str, dict[str, list[Mean]]] = {}
     for strategy in options.methods:
         for share in options.budgets:
-            means = survival(
-                data,
-                method(strategy, writer),
-                share,
-                writer.counter.count,
-                rounds=options.rounds,
-            )
+            shorten = method(strategy, found.writer)
+            means = survival(data, shorten, share, count, rounds=options.rounds)
             own = by.setdefault(strategy, {metric: [] for metric in means})
             for metric, mean in means.items():
                 own[metric].append(mean)
@@ -107,29 +85,19 @@ def _survival(
     found.survival[data.name] = by
 
 
-def _probes(
-    data: DataSet,
-    options: EvaluateOptions,
-    writer: MeteredSummarizer,
-    found: Evaluation,
-    on_steps: OnSteps,
-) -> None:
-    records = host(data, writer.counter.count)
+def _probes(data: DataSet, found: Evaluation, on_steps: OnSteps) -> None:
+    options, count = found.options, found.writer.counter.count
+    records = real_turns(data, count)
     found.probes[data.name] = {}
     for strategy in options.methods:
         found.probes[data.name][strategy] = probe(
-            records, method(strategy, writer), options.probe_budget, writer.counter.count
+            records, method(strategy, found.writer), options.probe_budget, count
         )
         on_steps(1)
 
 
-def _costs(
-    data: DataSet,
-    options: EvaluateOptions,
-    writer: MeteredSummarizer,
-    price: Price,
-    found: Evaluation,
-) -> None:
+def _costs(data: DataSet, price: Price, found: Evaluation) -> None:
+    options, writer = found.options, found.writer
     sessions = joined(data, JOINED_TOKENS, writer.counter.count_messages)[:MOST_JOINED]
     own = {
         strategy: economy(sessions, strategy, options.max_tokens, writer, price)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
@@ -11,7 +11,6 @@ from typing import Any
 
 from turnmill_cli.conversations import BadInput, json_lines
 from turnmill_cli.evaluate.entities import VALUES, Find
-from turnmill_cli.evaluate.kept_words import Record, kept_by_seq, rendered, text_of
 from turnmill_cli.evaluate.methods import Count, Method, portions
 from turnmill_cli.evaluate.metrics import (
     Mean,
@@ -22,10 +21,11 @@ from turnmill_cli.evaluate.metrics import (
     score_tools,
     tools_means,
 )
+from turnmill_cli.evaluate.word_matching import Record, kept_by_seq, rendered, text_of
 
 __all__ = ["DataSet", "OverBudget", "load", "survival"]
 
-Messages = Sequence[Mapping[str, Any]]
+Compacted = Callable[[Sequence[Record]], str]
 
 
 class OverBudget(AssertionError):
@@ -93,18 +93,22 @@ def survival(
     Raises:
         OverBudget: the method broke the one rule.
     """
-    if data.has_questions:
-        return _chat(data, method, share, count, rounds)
-    return _tools(data, method, share, count, rounds)
+
+    def compacted(records: Sequence[Record]) -> str:
+        budget = int(share * count(rendered(records)))
+        summary = method(portions(records, rounds, count), budget)
+        if (tokens := count(summary)) > budget:
+            raise OverBudget(f"{tokens} tokens exceed the budget of {budget}")
+        return summary
+
+    return _chat(data, compacted) if data.has_questions else _tools(data, compacted)
 
 
-def _chat(
-    data: DataSet, method: Method, share: float, count: Count, rounds: int
-) -> dict[str, Mean]:
+def _chat(data: DataSet, compacted: Compacted) -> dict[str, Mean]:
     means = chat_means()
     for conversation in data.conversations:
         records: list[Record] = list(enumerate(conversation["messages"]))
-        summary = _compacted(records, method, share, count, rounds)
+        summary = compacted(records)
         texts = [text_of(message) for _, message in records]
         kept = kept_by_seq(summary)
         for question in conversation.get("qa") or ():
@@ -112,24 +116,11 @@ def _chat(
     return means
 
 
-def _tools(
-    data: DataSet, method: Method, share: float, count: Count, rounds: int
-) -> dict[str, Mean]:
+def _tools(data: DataSet, compacted: Compacted) -> dict[str, Mean]:
     means = tools_means()
     for conversation in data.conversations:
         wanted = needed_in(conversation["messages"], data.find)
         if wanted:
             head, _ = halves(conversation["messages"])
-            summary = _compacted(head, method, share, count, rounds)
-            score_tools(wanted, head, summary, data.find, means)
+            score_tools(wanted, head, compacted(head), data.find, means)
     return means
-
-
-def _compacted(
-    records: Sequence[Record], method: Method, share: float, count: Count, rounds: int
-) -> str:
-    budget = int(share * count(rendered(records)))
-    summary = method(portions(records, rounds, count), budget)
-    if (tokens := count(summary)) > budget:
-        raise OverBudget(f"{tokens} tokens exceed the budget of {budget}")
-    return summary

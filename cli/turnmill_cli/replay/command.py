@@ -13,7 +13,7 @@ import typer
 from turnmill.contract.context import Context, JsonMessage
 from turnmill.contract.policy import Policy
 from turnmill_cli.conversations import BadInput, Conversation, load, shape
-from turnmill_cli.local.pipeline_processes import LocalPipeline, local_pipeline
+from turnmill_cli.local.temporary_pipeline import LocalPipeline, local_pipeline
 from turnmill_cli.options import Connection, JsonFlag
 from turnmill_cli.output import (
     CommandFailed,
@@ -215,8 +215,7 @@ def _loaded(files: list[Path]) -> list[Conversation]:
     try:
         if found := list(load(files)):
             return found
-        problem = f"{files[0]}: no conversations in it"
+        print_error(CommandFailed(f"{files[0]}: no conversations in it"))
     except BadInput as error:
-        problem = str(error)
-    print_error(CommandFailed(problem))
+        print_error(error)
     raise typer.Exit(WRONG_USAGE)

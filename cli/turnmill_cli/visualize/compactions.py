@@ -11,25 +11,25 @@ from turnmill.contract.render import event_text, receipt_text
 from turnmill.contract.trajectory import CommittedContext, Trajectory
 from turnmill_cli.output import count
 from turnmill_cli.visualize.messages import MessageFormatter, ShownMessage
-from turnmill_cli.visualize.safe_text import Text, clock, short_label, span, text
 from turnmill_cli.visualize.token_curve import ContextChange, TokenCurve
+from turnmill_cli.visualize.visible_text import Text, clock, short_label, span, text
 
 __all__ = ["CompactionCard", "QualityPart", "ShortenedMessage", "compaction_cards"]
 
 _DOES = {
-    "images": "Older images gave way to a short note each.",
-    "elide": "Bulky older tool results gave way to a short note each.",
-    "window": "The oldest turns were left out; a receipt says which.",
-    "rolling": "Older turns gave way to a summary, written anew from the last one and these turns.",
-    "managed": "Older turns were written up after a template.",
-    "iterations": "Each finished iteration gave way to a summary of its own.",
+    "images": "A short note replaced each older image.",
+    "elide": "A short note replaced each bulky older tool result.",
+    "window": "The oldest turns were left out. A receipt says which.",
+    "rolling": "A new summary replaced older turns and the last summary.",
+    "managed": "A text that follows a template replaced older turns.",
+    "iterations": "A summary of its own replaced each finished iteration.",
     "rollback": "The session went back to an earlier state.",
 }
 _PARTS = {
     "facts": "facts of the covered turns that can still be read",
     "relevance": "the same, for what the newest turns talk about",
-    "freshness": "newest turns kept word for word, of those the policy wants",
-    "session": "few compactions for its number of turns",
+    "freshness": "how many of the newest turns that the policy wants are kept word for word",
+    "session": "how few compactions there were for the number of turns",
     "validity": "no tool call lost its result",
 }
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from turnmill.commands.session_handle import instructing, revoking
+from turnmill.commands.handle_results import instructing, revoking
 from turnmill.contract.context import Pushed
 from turnmill.contract.rules import Rule
 

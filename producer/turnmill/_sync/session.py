@@ -7,15 +7,10 @@ A thin layer: every method is one or two calls of the client, with the session's
 from __future__ import annotations
 
 from contextlib import suppress
-from typing import Any, overload
+from typing import TYPE_CHECKING, Any, overload
 
 from turnmill._sync.rulebook import Rulebook
-from turnmill.commands.session_handle import (
-    GROUND_WITHIN_S,
-    describe,
-    turn_result,
-    with_memories,
-)
+from turnmill.commands.handle_results import GROUND_WITHIN_S, describe, turn_result, with_memories
 from turnmill.contract.context import Context, JsonMessage, Pushed
 from turnmill.contract.errors import InvalidInput, Transient, UnknownSession
 from turnmill.contract.info import ContextInfo
@@ -29,10 +24,11 @@ from turnmill.contract.results import (
     SummarizationResult,
     TurnResult,
 )
-from turnmill.contract.trajectory import Trajectory
 from turnmill.contract.turns import TurnLike
-from turnmill.markdown_transcript import markdown
 from turnmill.turn_builders import Image, interaction, step
+
+if TYPE_CHECKING:
+    from turnmill.contract.trajectory import Trajectory
 
 __all__ = ["ContextManager"]
 
@@ -193,6 +189,8 @@ class ContextManager(Rulebook):
 
     def transcript(self, *, timeout_s: float = 30.0) -> str:
         """The whole session as markdown."""
+        from turnmill.markdown_transcript import markdown  # noqa: PLC0415 - few agents need it
+
         return markdown(self.trajectory(timeout_s=timeout_s))
 
     # what can be done about it

@@ -65,6 +65,7 @@ from turnmill.contract.names import Namespace, SessionId
 
 __all__ = [
     "ENDPOINTS",
+    "KEY_GROUPS",
     "NAMESPACES",
     "SHARDS",
     "SUMMARIZERS",
@@ -147,14 +148,15 @@ WAITING = WaitingKeys(
 
 
 @dataclass(frozen=True, slots=True)
-class SessionKeys:
+class SessionKeys(ShardKeys):
     """The keys of one session and of its shard, named as in the script headers.
 
+    Those up to ``lease`` expire together with the session; up to ``blob`` they are its own.
     ``blob`` is what the key of an image begins with; its sha256 follows.
     """
 
-    log: str
     meta: str
+    log: str
     counts: str
     context: str
     facts: str
@@ -166,33 +168,21 @@ class SessionKeys:
     named: str
     lease: str
     batch: str
-    backlog: str
-    due: str
-    index: str
-    unarchived: str
-    parked: str
-    forgotten: str
-    abandoned: str
     blob: str
 
     @property
     def owned(self) -> tuple[str, ...]:
         """The keys that are this session's alone."""
-        return (
-            self.log,
-            self.meta,
-            self.counts,
-            self.context,
-            self.facts,
-            self.ids,
-            self.covered,
-            self.commits,
-            self.compactions,
-            self.checkpoints,
-            self.named,
-            self.lease,
-            self.batch,
-        )
+        return tuple(getattr(self, name) for name in KEY_GROUPS["owned"])
+
+
+_NAMES: tuple[str, ...] = SessionKeys.__slots__
+
+KEY_GROUPS: dict[str, tuple[str, ...]] = {
+    "expiring": _NAMES[: _NAMES.index("lease")],
+    "owned": _NAMES[: _NAMES.index("blob")],
+}
+"""Keys by name that a script's header asks for together: ``expiring...``."""
 
 
 def shard_of(session: SessionId) -> int:
@@ -204,46 +194,16 @@ def shard_of(session: SessionId) -> int:
 def shard_keys(namespace: Namespace, shard: int) -> ShardKeys:
     """The keys of one shard of a namespace."""
     tag = _tag(namespace, shard)
-    return ShardKeys(
-        backlog=f"{tag}:backlog",
-        due=f"{tag}:due",
-        index=f"{tag}:index",
-        unarchived=f"{tag}:unarchived",
-        parked=f"{tag}:parked",
-        forgotten=f"{tag}:forgotten",
-        abandoned=f"{tag}:abandoned",
-    )
+    return ShardKeys(**{name: f"{tag}:{name}" for name in ShardKeys.__slots__})
 
 
 @lru_cache(maxsize=4096)
 def session_keys(namespace: Namespace, session: SessionId) -> SessionKeys:
     """The keys of one session."""
-    shard = shard_of(session)
-    shared = shard_keys(namespace, shard)
-    own = f"{_tag(namespace, shard)}:s:{session}"
-    return SessionKeys(
-        log=f"{own}:log",
-        meta=f"{own}:meta",
-        counts=f"{own}:counts",
-        context=f"{own}:context",
-        facts=f"{own}:facts",
-        ids=f"{own}:ids",
-        covered=f"{own}:covered",
-        commits=f"{own}:commits",
-        compactions=f"{own}:compactions",
-        checkpoints=f"{own}:checkpoints",
-        named=f"{own}:named",
-        lease=f"{own}:lease",
-        batch=f"{own}:batch",
-        backlog=shared.backlog,
-        due=shared.due,
-        index=shared.index,
-        unarchived=shared.unarchived,
-        parked=shared.parked,
-        forgotten=shared.forgotten,
-        abandoned=shared.abandoned,
-        blob=f"{_tag(namespace, shard)}:blob:",
-    )
+    tag = _tag(namespace, shard_of(session))
+    shared = {name: f"{tag}:{name}" for name in ShardKeys.__slots__}
+    own = {name: f"{tag}:s:{session}:{name}" for name in KEY_GROUPS["owned"]}
+    return SessionKeys(**shared, **own, blob=f"{tag}:blob:")
 
 
 def ask_keys(namespace: Namespace, ask: str) -> AskKeys:

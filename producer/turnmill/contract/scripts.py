@@ -7,8 +7,9 @@ A script begins with comment lines of this form, and the loader makes named loca
     -- ARGV: expected_version:number, body, changes...
     -- returns: the new version, or 0 when expected_version is stale
 
-``name:number`` is converted, ``name...`` (last) is the list of all remaining arguments. A call
-that names other keys or arguments than the header is refused before it reaches Redis.
+``name:number`` is converted, ``name...`` (last) is the list of all remaining arguments. Among the
+keys ``name...`` is one of ``KEY_GROUPS``: a local for each of its keys, and one for their list.
+A call that names other keys or arguments than the header is refused before it reaches Redis.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from functools import cache
 from importlib import resources
 
 from turnmill.contract.errors import ScriptContract
+from turnmill.contract.keys import KEY_GROUPS
 
 __all__ = ["Script", "load_script"]
 
@@ -90,10 +92,10 @@ def load_script(package: str, name: str) -> Script:
     header = dict(_HEADER.findall(text))
     if not header.keys() >= {"KEYS", "ARGV", "returns"}:
         raise ScriptContract(f"{name}.lua: its header needs the lines KEYS, ARGV and returns")
-    keys = _names(header["KEYS"])
+    keys, groups = _keys(name, _names(header["KEYS"]))
     args = _names(header["ARGV"])
     rest = args.pop().removesuffix("...") if args and args[-1].endswith("...") else None
-    source = _locals(name, keys, args, rest) + "\n" + text
+    source = "; ".join([*_locals(name, keys, args, rest), *groups]) + "\n" + text
     return Script(
         name=name,
         keys=tuple(keys),
@@ -108,7 +110,23 @@ def _names(line: str) -> list[str]:
     return [] if line.strip() == "none" else [part.strip() for part in line.split(",")]
 
 
-def _locals(name: str, keys: list[str], args: list[str], rest: str | None) -> str:
+def _keys(script: str, words: list[str]) -> tuple[list[str], list[str]]:
+    """The names of all keys, and the Lua that makes lists of the groups among them."""
+    names: list[str] = []
+    groups = []
+    for word in words:
+        group = word.removesuffix("...")
+        if group == word:
+            names.append(word)
+            continue
+        if group not in KEY_GROUPS:
+            raise ScriptContract(f"{script}.lua: {word!r} is none of {', '.join(KEY_GROUPS)}")
+        names += KEY_GROUPS[group]
+        groups.append(f"local {group} = {{{', '.join(KEY_GROUPS[group])}}}")
+    return names, groups
+
+
+def _locals(name: str, keys: list[str], args: list[str], rest: str | None) -> list[str]:
     lines = [f"local {key} = KEYS[{at}]" for at, key in enumerate(keys, 1)]
     for at, arg in enumerate(args, 1):
         word, _, kind = arg.partition(":")
@@ -119,4 +137,4 @@ def _locals(name: str, keys: list[str], args: list[str], rest: str | None) -> st
         # A loop: Lua's unpack gives up at some 8,000 values.
         given = f"for at = {len(args) + 1}, #ARGV do {rest}[#{rest} + 1] = ARGV[at] end"
         lines.append(f"local {rest} = {{}}; {given}")
-    return "; ".join(lines)
+    return lines

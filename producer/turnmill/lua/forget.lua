@@ -1,5 +1,5 @@
 -- Remove a session from Redis altogether, and have the workers remove it from the archive.
--- KEYS: meta, log, ids, counts, context, facts, covered, commits, compactions, checkpoints, named, lease, batch, backlog, due, index, parked, unarchived, forgotten, abandoned, blob
+-- KEYS: owned..., backlog, due, index, parked, unarchived, forgotten, abandoned, blob
 -- ARGV: session
 -- returns: 1 when there was such a session, else 0; then how many of its keys are left: the proof
 local holder = 's:' .. session
@@ -25,12 +25,12 @@ if awaited then
   redis.call('PEXPIRE', abandoned, 2 * 24 * 3600 * 1000)
 end
 local listed = redis.call('ZREM', index, session)
-local removed = redis.call('DEL', meta, log, ids, counts, context, facts, covered, commits, compactions, checkpoints, named, lease, batch)
+local removed = redis.call('DEL', unpack(owned))
 local time = redis.call('TIME')
 local now = string.format('%.0f', time[1] * 1000 + math.floor(time[2] / 1000))
 -- To the microsecond, as epochs are: a session of the same name may begin within this millisecond.
 redis.call('ZADD', forgotten, now, time[1] .. string.format('%06d', time[2]) .. ':' .. session)
-local left = redis.call('EXISTS', meta, log, ids, counts, context, facts, covered, commits, compactions, checkpoints, named, lease, batch)
+local left = redis.call('EXISTS', unpack(owned))
 for _, hash in ipairs(held) do
   left = left + redis.call('HEXISTS', blob .. hash .. ':held', holder)
 end

@@ -1,5 +1,5 @@
 -- Append one turn to the session's log, unless its turn_id was pushed before; its images are kept with it.
--- KEYS: meta, log, ids, counts, context, facts, covered, commits, compactions, checkpoints, named, backlog, index, blob
+-- KEYS: expiring..., backlog, index, blob
 -- ARGV: session, turn_id, messages, fields, bound:number, ttl_ms:number, window:number, checkpoint_every:number, keep_checkpoints:number, images...
 -- images: of each its sha256 and media type; their bytes were put before, and expire soon unless a push follows
 -- returns: seq or 0 when an image is not there and nothing was stored, 1 when a hint is needed, 1 when the turn was there already, the id of the checkpoint made or nothing
@@ -54,7 +54,7 @@ local expires_at = now + lifetime
 local until_ms = tonumber(seen[3])
 if seq == 1 or not seen[3] or expires_at - tonumber(seen[3]) > lifetime / 100 or tonumber(seen[3]) > expires_at then
   redis.call('HSET', meta, 'expires_at', string.format('%.0f', expires_at))
-  for _, key in ipairs({meta, log, ids, counts, context, facts, covered, commits, compactions, checkpoints, named}) do
+  for _, key in ipairs(expiring) do
     redis.call('PEXPIREAT', key, string.format('%.0f', expires_at))
   end
   until_ms = expires_at

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from turnmill.contract.context import JsonMessage, StoredContext
-from turnmill.contract.counters import CountMessages
 from turnmill.contract.policy import Limits
 from turnmill.contract.render import rules_message
 from turnmill.contract.rules import Rule
 from turnmill.contract.tail import TailTurn
+from turnmill.contract.token_counters import CountMessages
 from turnmill.rules.standing import Said, fitting, in_force, rules_room
 
 __all__ = ["CarriedRules"]

@@ -12,23 +12,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.realdata import requires_data, sessions
-from turnmill.contract.counters import CountText
-from turnmill_worker.compaction.ledger.mentions import KINDS
 from turnmill_worker.compaction.ledger.selection import Fact, beside, ledger_text
 from turnmill_worker.compaction.ledger.selection import ledger as ledger_of
+from turnmill_worker.compaction.ledger.stated_values import KINDS
 from turnmill_worker.reading.units import read_units
 from turnmill_worker.tokens import counter_for
 
 count = counter_for("o200k_base", "gpt-4o").count
 
 
-def ledger(
-    previous: Sequence[Fact],
-    records: Sequence[tuple[int, dict[str, Any]]],
-    budget: int,
-    count: CountText,
-) -> tuple[Fact, ...]:
-    return ledger_of(previous, read_units(records), budget, count)
+def ledger(known: Sequence[Fact], records: Any, *rest: Any) -> tuple[Fact, ...]:
+    return ledger_of(known, read_units(records), *rest)
 
 
 PLENTY = 1_000_000

@@ -71,19 +71,11 @@ def head_of(text: str) -> list[JsonMessage]:
 
 def judged(text: str, *, head: Sequence[JsonMessage] | None = None, **changes: Any) -> Quality:
     """The quality of covering the talk with this text, or with this head."""
-    given: dict[str, Any] = {
-        "covered": [(Seq(seq), message) for seq, message in enumerate(TALK, 1)],
-        "previous": [],
-        "tail": TAIL,
-        "kept_turns": 3,
-        "wanted_turns": 3,
-        "turns": 10,
-        "compactions": 0,
-        "weights": QualityWeights(),
-    }
-    given |= changes
-    given["covered"] = Records(given["covered"])
-    return Scorer(**given).score(head_of(text) if head is None else head)
+    covered = Records(changes.pop("covered", enumerate(TALK, 1)))
+    given: dict[str, Any] = {"previous": [], "tail": TAIL, "kept_turns": 3, "wanted_turns": 3}
+    given |= {"turns": 10, "compactions": 0, "weights": QualityWeights(), **changes}
+    scorer = Scorer(covered=covered, **given)
+    return scorer.score(head_of(text) if head is None else head)
 
 
 def extracted(talk: Sequence[JsonMessage], budget: int) -> str:

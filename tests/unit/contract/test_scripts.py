@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import fields
 from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 
 from turnmill import ScriptContract, lua
-from turnmill.contract.keys import EndpointKeys, SessionKeys, WaitingKeys
+from turnmill.contract.keys import KEY_GROUPS, EndpointKeys, SessionKeys, WaitingKeys
 from turnmill.contract.scripts import Script, load_script
 from turnmill_worker.store import lua as worker_lua
 
@@ -43,6 +44,19 @@ def test_a_header_becomes_named_locals(package: str, tmp_path: Path) -> None:
     assert (made.keys, made.args, made.rest) == (("meta", "log"), ("name", "size"), "more")
     assert "local log = KEYS[2]" in made.source
     assert "local size = tonumber(ARGV[2])" in made.source
+
+
+def test_a_group_of_keys_becomes_locals_and_a_list(package: str, tmp_path: Path) -> None:
+    made = script(package, tmp_path, GOOD.replace("meta, log", "owned..., backlog"))
+
+    assert made.keys == (*KEY_GROUPS["owned"], "backlog")
+    assert "local backlog = KEYS[14]" in made.source
+    assert f"local owned = {{{', '.join(KEY_GROUPS['owned'])}}}" in made.source
+
+
+def test_a_group_of_keys_nobody_knows_is_refused(package: str, tmp_path: Path) -> None:
+    with pytest.raises(ScriptContract, match=r"'all\.\.\.' is none of expiring, owned"):
+        script(package, tmp_path, GOOD.replace("meta, log", "all..."))
 
 
 def test_a_call_lists_keys_arguments_and_the_rest(package: str, tmp_path: Path) -> None:
@@ -100,4 +114,4 @@ def test_every_script_names_keys_that_exist(folder: str, name: str) -> None:
 
     # Of one kind: a script's keys lie in one slot.
     kinds = (SessionKeys, EndpointKeys, WaitingKeys)
-    assert any(named <= set(kind.__slots__) for kind in kinds)
+    assert any(named <= {field.name for field in fields(kind)} for kind in kinds)

@@ -11,7 +11,7 @@ from turnmill.contract.names import Seq
 from turnmill.contract.rules import Rule
 from turnmill.rules.standing import is_shown
 from turnmill_worker.compaction.cut import Group
-from turnmill_worker.compaction.ledger.facts import Fact
+from turnmill_worker.compaction.ledger.fact_merging import Fact
 from turnmill_worker.compaction.snapshot import Snapshot
 from turnmill_worker.reading.units import Units, read_units
 

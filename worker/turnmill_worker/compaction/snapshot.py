@@ -11,7 +11,7 @@ from turnmill.contract.names import Namespace, Seq, SessionId, Version
 from turnmill.contract.policy import Limits, Policy
 from turnmill.contract.rules import UNMARKED, Mark, Rule
 from turnmill.rules.standing import Said, in_force
-from turnmill_worker.compaction.ledger.facts import Fact
+from turnmill_worker.compaction.ledger.fact_merging import Fact
 from turnmill_worker.compaction.tally import Tally, exceeded, images, interactions
 from turnmill_worker.spending import NOT_TRIED, Tried
 

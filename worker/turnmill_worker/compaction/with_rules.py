@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from turnmill.contract.counters import Counter
+from turnmill.contract.token_counters import Counter
 from turnmill.rules.standing import fitting, rules_room
 from turnmill_worker.compaction.snapshot import Snapshot
 

@@ -4,21 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Protocol
 
 from turnmill.contract import jobs
-from turnmill.contract.counters import Counter, Counters
 from turnmill.contract.errors import Transient
 from turnmill.contract.info import Waits
-from turnmill.contract.outcomes import Outcome
+from turnmill.contract.job_outcomes import Outcome
 from turnmill.contract.policy import Policy
-from turnmill_worker.compaction.plan import Plan
+from turnmill.contract.token_counters import Counter, Counters
 from turnmill_worker.compaction.snapshot import Snapshot
 from turnmill_worker.compaction.strategies.choose import plan as plan_compaction
 from turnmill_worker.errors import SummaryDeferred, SummaryRejected
 from turnmill_worker.pipeline.draft import Draft
-from turnmill_worker.pipeline.summarize import Later
-from turnmill_worker.ports.queues import Hints, Waiting
+from turnmill_worker.pipeline.summarize import DraftWriter, Later
+from turnmill_worker.ports.hints_and_waiting import Hints, Waiting
 from turnmill_worker.ports.sessions import Lease, Sessions
 from turnmill_worker.ports.values import SessionRef
 from turnmill_worker.spending import Spent
@@ -63,13 +61,6 @@ class Ports:
         if self.waiting is not None:
             self.waiting.add(ref, room=room)
         self.hints.send(jobs.SUMMARIZE, ref)
-
-
-class DraftWriter(Protocol):
-    """Writes what a plan asks for."""
-
-    def best(self, plan: Plan, counter: Counter, *, patient: bool = False) -> Draft | Later:
-        """A draft, or when to look for it; errors as of ``Writer.best``."""
 
 
 class Ladder:
@@ -198,12 +189,10 @@ class Ladder:
         """Give ``managed`` the covered turns no receipt names: a view of its runs shows them."""
         snapshot = self.snapshot
         if "managed" in snapshot.exceeded:
-            named = max((receipt.last_seq for receipt in snapshot.stored.receipts), default=0)
+            stored = snapshot.stored
+            first = max((receipt.last_seq for receipt in stored.receipts), default=0) + 1
             earlier = self._ports.sessions.covered(
-                self.ref,
-                snapshot.epoch,
-                first_seq=named + 1,
-                last_seq=snapshot.stored.watermark,
+                self.ref, snapshot.epoch, first_seq=first, last_seq=stored.watermark
             )
             self.snapshot = replace(snapshot, earlier=earlier)
 

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
+from typing import Protocol
 
 from turnmill.contract.context import JsonMessage
-from turnmill.contract.counters import Counter
 from turnmill.contract.errors import InvalidTemplate, Transient, UnknownTemplate
 from turnmill.contract.render import render_head
 from turnmill.contract.shorten import shorten
+from turnmill.contract.token_counters import Counter
 from turnmill_worker.compaction.ledger.budget import with_facts
 from turnmill_worker.compaction.plan import Plan
 from turnmill_worker.compaction.splice import splice
@@ -30,7 +31,7 @@ from turnmill_worker.spending import NOTHING, Spent
 from turnmill_worker.templates.fill import detail_of, fill
 from turnmill_worker.templates.template import Template
 
-__all__ = ["Later", "Writer"]
+__all__ = ["DraftWriter", "Later", "Writer"]
 
 Failure = SummaryRejected | SummarizerFailed | Transient
 
@@ -40,6 +41,13 @@ class Later:
     """The summary is not there yet: look again after that many seconds."""
 
     after_s: float
+
+
+class DraftWriter(Protocol):
+    """Writes what a plan asks for."""
+
+    def best(self, plan: Plan, counter: Counter, *, patient: bool = False) -> Draft | Later:
+        """A draft, or when to look for it; errors as of ``Writer.best``."""
 
 
 class Writer:

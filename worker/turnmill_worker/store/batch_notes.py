@@ -60,7 +60,7 @@ class RedisBatchNotes:
 
     def take_orphan(self, ref: SessionRef) -> AwaitedSummary | None:
         """One that a forgotten session awaited, of the sessions in this one's shard; only once."""
-        note = self._run("abandoned_batch", ref)
+        note = self._run("take_abandoned_batch", ref)
         return None if note is None else _parsed(note)
 
     def _run(self, name: str, ref: SessionRef, **args: str | bytes | int) -> Any:

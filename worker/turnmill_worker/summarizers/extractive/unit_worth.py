@@ -26,28 +26,18 @@ once."""
 _LONGEST_VALUE: Final = 60
 
 
-@dataclass(frozen=True, slots=True)
-class Weights:
-    """What concepts are worth against each other; none of them matters much on its own."""
+_WORTH: Final = {
+    WORD: 0.5, PAIR: 0.18, NAME: 3.5, CODE: 30.0, NUMBER: 8.0, CAPS: 16.0, VALUE: 8.0, KEY: 0.2,
+}  # fmt: skip
+"""What concepts are worth against each other; none of these and the next matters much by itself."""
 
-    word: float = 0.5
-    pair: float = 0.18
-    rarity_power: float = 1.6
-    key: float = 0.2
-    name: float = 3.5
-    name_rarity: float = 0.5
-    code: float = 30.0
-    number: float = 8.0
-    caps: float = 16.0
-    value: float = 8.0
-    said_by_user: float = 1.0
-    used_in_call: float = 2.5
-    repeated: float = 0.3
-    oldest: float = 0.9
-    newest: float = 1.1
-
-
-WEIGHTS = Weights()
+_RARITY_POWER: Final = 1.6
+_NAME_RARITY: Final = 0.5
+_SAID_BY_USER: Final = 1.0
+_USED_IN_CALL: Final = 2.5
+_REPEATED: Final = 0.3
+_OLDEST: Final = 0.9
+_NEWEST: Final = 1.1
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,21 +138,17 @@ def _concepts(reader: Reader, unit: Unit, text: str) -> Iterator[Concept]:
 
 
 def _weight(kind: str, seen: _Sightings, lines: int) -> float:
-    w = WEIGHTS
-    rarity = math.log(1 + lines / seen.lines)
-    if kind == WORD:
-        return w.word * math.pow(rarity, w.rarity_power)
-    if kind == PAIR:
-        return w.pair * math.pow(rarity, w.rarity_power)
+    worth, rarity = _WORTH[kind], math.log(1 + lines / seen.lines)
+    if kind in {WORD, PAIR}:
+        return worth * math.pow(rarity, _RARITY_POWER)
     if kind == NAME:
-        return w.name + w.name_rarity * rarity
+        return worth + _NAME_RARITY * rarity
     if kind == KEY:
-        return w.key
-    base = {CODE: w.code, NUMBER: w.number, CAPS: w.caps, VALUE: w.value}[kind]
-    used = 1.0 + w.said_by_user * seen.by_user + w.used_in_call * seen.in_call
-    used += w.repeated * math.log(seen.lines)
+        return worth
+    used = 1.0 + _SAID_BY_USER * seen.by_user + _USED_IN_CALL * seen.in_call
+    used += _REPEATED * math.log(seen.lines)
     # Squared, so that age costs little until it is recent turns it is compared with.
-    return base * used * (w.oldest + w.newest * seen.last_at**2)
+    return worth * used * (_OLDEST + _NEWEST * seen.last_at**2)
 
 
 # --- factors: what place, wording and field multiply that worth by -----------------------------

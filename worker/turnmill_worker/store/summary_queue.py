@@ -33,7 +33,7 @@ class RedisWaiting:
         """Have the session wait, or say anew how much of its room is left."""
         run(
             self._redis,
-            "await_turn",
+            "await_summary",
             WAITING,
             namespace=ref.namespace,
             session=ref.session,

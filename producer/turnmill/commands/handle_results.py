@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from turnmill.context_view import bound
 from turnmill.contract.context import JsonMessage, Pushed
 from turnmill.contract.errors import InvalidInput
 from turnmill.contract.info import ContextInfo
@@ -12,6 +11,7 @@ from turnmill.contract.memories_message import memories_message
 from turnmill.contract.results import GroundedContext, TurnResult
 from turnmill.contract.rules import INSTRUCTS, REVOKES, Rule
 from turnmill.contract.turns import Message, Turn
+from turnmill.read_reply import bound
 
 __all__ = ["GROUND_WITHIN_S", "describe", "instructing", "revoking", "turn_result", "with_memories"]
 
