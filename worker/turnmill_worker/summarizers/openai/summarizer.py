@@ -68,7 +68,7 @@ class OpenAiSummarizer:
 
         Raises:
             SummarizerUnavailable: the same request may succeed later.
-            SummarizerMisconfigured: not before a setting is changed.
+            SummarizerMisconfigured: it will not until a setting is changed.
             UnusableSummary: the model's texts must not be committed.
         """
         return written(Work(self.setup, request, counter))
