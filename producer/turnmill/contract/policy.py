@@ -44,10 +44,10 @@ _NEEDS = {
     "template": "managed",
     "keep_recent_iterations": "iterations",
 }
-"""Fields that have no effect without this strategy; their defaults are always allowed."""
+"""Fields that need this strategy; without it, any value but the default is refused."""
 
 _FOR_A_MODEL = ("model", "fallback_model")
-"""Fields that have no effect when no model is asked, as under a policy with ``OFFLINE``."""
+"""Fields refused when no model is asked, unless the policy itself names ``OFFLINE``."""
 
 
 class Limits(BaseModel):
