@@ -185,7 +185,7 @@ def _fresh(old: Sequence[_Step], counter: Counter, *, most: int) -> Iterator[_En
 
 
 def event_tokens(tokens: int) -> int:
-    """Most tokens of the event of an iteration of so many tokens."""
+    """Most tokens of an event, given the tokens of its iteration."""
     few = max(_EVENT_TOKENS, int(tokens * _LONG_SHARE))
     return min(few, int(tokens * _EVENT_SHARE))
 

@@ -41,7 +41,7 @@ class Price(BaseModel):
     batch_share: float = Field(default=0.5, ge=0, le=1)
 
     def cost(self, tokens: int, *, cached: int = 0, written: int = 0) -> float:
-        """Dollars for so many tokens read, of them so many ``cached``, and so many written."""
+        """Dollars for these tokens: read, ``cached`` of them from a cache, and ``written``."""
         cached = min(cached, tokens)
         cached_price = self.input if self.cached_input is None else self.cached_input
         fresh = (tokens - cached) * self.input + cached * cached_price

@@ -39,7 +39,7 @@ class OpenAiSummarizer:
             options: how.
             redactor: what is applied to all text before it leaves.
             prices: what tokens cost; OpenAI's list prices when None.
-            nonce: makes the code of a request's marks, in so many bytes as hex digits.
+            nonce: makes the code of a request's marks: this many bytes as hex digits.
         """
         self.setup = Setup(
             endpoint=endpoint,
