@@ -22,7 +22,9 @@ from bpe_openai._bindings import tokenizer_for_encoding
 
 from turnmill_cli.evaluate import methods
 from turnmill_cli.evaluate.entities import CODE, TAU, VALUES, by_pattern, call_values
-from turnmill_cli.evaluate.kept_words import (
+from turnmill_cli.evaluate.metrics import Mean, associated, halves, needed, score_question
+from turnmill_cli.evaluate.survival import DataSet, survival
+from turnmill_cli.evaluate.word_matching import (
     Record,
     kept_by_seq,
     rendered,
@@ -30,8 +32,6 @@ from turnmill_cli.evaluate.kept_words import (
     stems,
     text_of,
 )
-from turnmill_cli.evaluate.metrics import Mean, associated, halves, needed, score_question
-from turnmill_cli.evaluate.survival import DataSet, survival
 from turnmill_worker.summarizers.extractive import extract
 
 __all__ = [

@@ -13,7 +13,7 @@ import unasync
 CLIENTS = Path(__file__).parents[1] / "producer" / "turnmill"
 
 GENERATED = ("client.py", "connection.py", "session.py")
-"""``io.py`` is a pair written by hand: what truly differs."""
+"""``waiting.py`` is a pair written by hand: what truly differs."""
 
 RENAMED = {
     r"one per event loop, shared by its tasks": "safe to share between threads",

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import time
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
@@ -27,7 +26,7 @@ from turnmill.contract.keys import (
 from turnmill.contract.names import Namespace, SessionId
 from turnmill.contract.policy import OFFLINE
 from turnmill.contract.turns import DEFAULT_MAX_TURN_BYTES
-from turnmill.transport import redis_now_ms
+from turnmill.transport import redis_now_ms, to_ms
 
 __all__ = ["CommitListener", "RedisView", "StoredSession", "Waiting"]
 
@@ -74,9 +73,10 @@ class RedisView:
             for keys in self._shards:
                 pipe.zcard(getattr(keys, name))
                 pipe.zrange(getattr(keys, name), 0, 0, withscores=True)
-            replies = pipe.execute()
+            pipe.time()
+            *replies, now = pipe.execute()
         since_ms = [oldest[0][1] for oldest in replies[1::2] if oldest]
-        now_ms = time.time() * 1000
+        now_ms = to_ms(now)
         oldest_s = max(now_ms - min(since_ms, default=now_ms), 0) / 1000
         return Waiting(sum(replies[::2]), oldest_s)
 

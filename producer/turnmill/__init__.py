@@ -10,18 +10,9 @@
     messages = client.read("agent-7").messages
 """
 
-from turnmill._async.client import AsyncContextClient
-from turnmill._async.session import AsyncContextManager
-from turnmill._sync.client import ContextClient
-from turnmill._sync.session import ContextManager
-from turnmill.contract.context import (
-    Context,
-    Pushed,
-    Receipt,
-    StoredContext,
-    SummaryEvent,
-    Usage,
-)
+from importlib import import_module
+from typing import TYPE_CHECKING
+
 from turnmill.contract.errors import (
     ArchiveUnavailable,
     CorruptContext,
@@ -45,23 +36,37 @@ from turnmill.contract.errors import (
     UnknownSession,
     UnknownTemplate,
 )
-from turnmill.contract.info import ContextInfo, Wait
-from turnmill.contract.outcomes import Compaction
-from turnmill.contract.policy import Limits, Policy
-from turnmill.contract.quality_weights import QualityWeights
-from turnmill.contract.results import (
-    Checkpoint,
-    Forgotten,
-    GroundedContext,
-    GroundedMemory,
-    ParkedSession,
-    RollbackResult,
-    SummarizationResult,
-    TurnResult,
-)
-from turnmill.contract.trajectory import CommittedContext, Trajectory, TrajectoryTurn
-from turnmill.contract.turns import Message, Turn
-from turnmill.wake import CeleryWaker, HintCounts, SilentWaker, Waker
+
+if TYPE_CHECKING:
+    from turnmill._async.client import AsyncContextClient
+    from turnmill._async.session import AsyncContextManager
+    from turnmill._sync.client import ContextClient
+    from turnmill._sync.session import ContextManager
+    from turnmill.contract.context import (
+        Context,
+        Pushed,
+        Receipt,
+        StoredContext,
+        SummaryEvent,
+        Usage,
+    )
+    from turnmill.contract.info import ContextInfo, Wait
+    from turnmill.contract.job_outcomes import Compaction
+    from turnmill.contract.policy import Limits, Policy
+    from turnmill.contract.quality_weights import QualityWeights
+    from turnmill.contract.results import (
+        Checkpoint,
+        Forgotten,
+        GroundedContext,
+        GroundedMemory,
+        ParkedSession,
+        RollbackResult,
+        SummarizationResult,
+        TurnResult,
+    )
+    from turnmill.contract.trajectory import CommittedContext, Trajectory, TrajectoryTurn
+    from turnmill.contract.turns import Message, Turn
+    from turnmill.wake import CeleryWaker, HintCounts, SilentWaker, Waker
 
 # fmt: off
 __all__ = [  # noqa: RUF022 - grouped, as a reader looks for them
@@ -85,4 +90,38 @@ __all__ = [  # noqa: RUF022 - grouped, as a reader looks for them
     "TurnTooLarge", "TurnmillError", "UnknownEncoding", "UnknownPolicy", "UnknownSession",
     "UnknownTemplate",
 ]
+
+_HOMES = {
+    "_async.client": ("AsyncContextClient",),
+    "_async.session": ("AsyncContextManager",),
+    "_sync.client": ("ContextClient",),
+    "_sync.session": ("ContextManager",),
+    "contract.context": (
+        "Context", "Pushed", "Receipt", "StoredContext", "SummaryEvent", "Usage",
+    ),
+    "contract.info": ("ContextInfo", "Wait"),
+    "contract.job_outcomes": ("Compaction",),
+    "contract.policy": ("Limits", "Policy"),
+    "contract.quality_weights": ("QualityWeights",),
+    "contract.results": (
+        "Checkpoint", "Forgotten", "GroundedContext", "GroundedMemory", "ParkedSession",
+        "RollbackResult", "SummarizationResult", "TurnResult",
+    ),
+    "contract.trajectory": ("CommittedContext", "Trajectory", "TrajectoryTurn"),
+    "contract.turns": ("Message", "Turn"),
+    "wake": ("CeleryWaker", "HintCounts", "SilentWaker", "Waker"),
+}
+"""Where the names live: each module is imported when one of its names is asked for."""
 # fmt: on
+
+if not TYPE_CHECKING:  # type checkers see the imports above instead
+
+    def __getattr__(name: str) -> object:
+        home = next((home for home, names in _HOMES.items() if name in names), None)
+        if home is None:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        globals()[name] = found = getattr(import_module(f"{__name__}.{home}"), name)
+        return found
+
+    def __dir__() -> list[str]:
+        return [*globals(), *__all__]

@@ -17,11 +17,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from turnmill.contract.context import JsonMessage, Receipt, StoredContext, TailTurn
-from turnmill.contract.counters import CountMessages
 from turnmill.contract.legality import CallTracker
 from turnmill.contract.policy import Limits
 from turnmill.contract.render import receipt_message, render_head, system_message
 from turnmill.contract.shorten import shorten
+from turnmill.contract.token_counters import CountMessages
 
 __all__ = ["Projected", "project"]
 

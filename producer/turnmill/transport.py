@@ -20,6 +20,7 @@ __all__ = [
     "new_id",
     "redis_now_ms",
     "run_script",
+    "to_ms",
     "translate",
 ]
 
@@ -48,8 +49,13 @@ def new_id() -> str:
 
 def redis_now_ms(client: Any) -> int:
     """The time by Redis' clock, as scripts write it: clocks of clients and workers differ."""
-    seconds, micros = client.time()
-    return int(seconds * 1000 + micros // 1000)
+    return to_ms(client.time())
+
+
+def to_ms(time: tuple[int, int]) -> int:
+    """Milliseconds from the reply to TIME."""
+    seconds, micros = time
+    return seconds * 1000 + micros // 1000
 
 
 def run_script(client: Any, script: Script, words: Sequence[str | bytes | int]) -> Any:

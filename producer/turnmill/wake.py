@@ -2,7 +2,7 @@
 
 A hint is best effort. It is published from a thread of its own, so a push never waits for a
 broker, in sync and async code alike; a broker that is down costs a counter, and the sweep finds
-the session in its backlog.
+the session in its backlog. Celery is imported in that thread, for the first hint.
 """
 
 from __future__ import annotations
@@ -10,23 +10,36 @@ from __future__ import annotations
 import atexit
 import os
 import queue
+import sys
 import threading
 import time
+from contextlib import suppress
 from dataclasses import dataclass
-from typing import Protocol
-
-from celery import Celery
-from kombu import pools
+from typing import TYPE_CHECKING, Protocol
 
 from turnmill.contract import jobs
 from turnmill.contract.errors import InvalidInput
 from turnmill.contract.names import Namespace, SessionId
+
+if TYPE_CHECKING:
+    from celery import Celery
 
 __all__ = ["CeleryWaker", "HintCounts", "SilentWaker", "Waker", "hint_app", "waker_for"]
 
 
 CLOSE_WITHIN_S = 0.1
 """How long ``close`` waits for hints still to be published; the sweep repairs the rest."""
+
+HEAD_START_S = 0.05
+"""How long the import of Celery waits: the push that made the first hint is over by then."""
+
+_importing = threading.RLock()
+# A child forked in the middle of an import would wait for ever for the thread that it lacks.
+os.register_at_fork(
+    before=_importing.acquire,
+    after_in_parent=_importing.release,
+    after_in_child=_importing.release,
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -88,9 +101,17 @@ class SilentWaker:
         return HintCounts(dropped=self._dropped)
 
 
+def _celery() -> type[Celery]:
+    """Celery, imported on first use."""
+    with _importing:
+        from celery import Celery  # noqa: PLC0415 - as slow to import as all the rest
+
+    return Celery
+
+
 def hint_app(broker_url: str, *, timeout_s: float) -> Celery:
     """A Celery app that only publishes, and gives up on a broker within ``timeout_s``."""
-    app = Celery("turnmill.hints", broker=broker_url, set_as_current=False)
+    app = _celery()("turnmill.hints", broker=broker_url, set_as_current=False)
     app.conf.update(
         broker_pool_limit=1,
         broker_connection_timeout=timeout_s,
@@ -140,7 +161,8 @@ class CeleryWaker:
             self._max_waiting
         )
         self._thread: threading.Thread | None = None
-        self._app = hint_app(self._broker_url, timeout_s=self._timeout_s)
+        self._app: Celery | None = None
+        self._closing = threading.Event()
         self._pid = os.getpid()
 
     @property
@@ -166,19 +188,23 @@ class CeleryWaker:
         if thread is None or self._pid != os.getpid():
             return
         self._thread = None
+        self._closing.set()
         try:
             self._waiting.put_nowait(None)
         except queue.Full:
             return
+        with suppress(Exception):  # who exits while it is imported loses a hint, no more
+            _celery()  # what is left of its import is not counted as time to publish
         thread.join(CLOSE_WITHIN_S)
-        if not thread.is_alive():
+        if self._app is not None and not thread.is_alive():
             self._app.close()
 
     def _start_thread(self) -> None:
         with self._start:
             if self._pid != os.getpid():
                 # Forked: the parent's thread is not here, and its connections are not ours.
-                pools.reset()
+                if "kombu.pools" in sys.modules:
+                    sys.modules["kombu.pools"].reset()
                 self._reset()
             if self._thread is None:
                 self._thread = threading.Thread(
@@ -194,17 +220,24 @@ class CeleryWaker:
                 continue
             task, words = hint
             try:
+                self._app = self._app or self._publisher()
                 self._app.send_task(
-                    task,
-                    args=words,
-                    queue=jobs.QUEUE_OF[task],
-                    retry=False,
-                    ignore_result=True,
+                    task, args=words, queue=jobs.QUEUE_OF[task], retry=False, ignore_result=True
                 )
                 self._published += 1
             except Exception:  # noqa: BLE001 - any broker's any failure: the sweep repairs it
                 self._dropped += 1
                 quiet_until = time.monotonic() + self._cool_down_s
+
+    def _publisher(self) -> Celery:
+        """An app that has imported all that a message takes."""
+        self._closing.wait(HEAD_START_S)
+        with _importing:
+            app = hint_app(self._broker_url, timeout_s=self._timeout_s)
+            transport = app.connection_for_write().transport_cls
+            # Otherwise the first message would import them, and one may fork in the middle of it.
+            _ = app.amqp, app.backend, app.events.Dispatcher, transport
+        return app
 
 
 def waker_for(redis_url: object, broker: str | Waker | None) -> Waker:

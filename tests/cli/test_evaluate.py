@@ -17,10 +17,10 @@ from tests.cli.commands import Ran
 from tests.entry_points import install
 from tests.realdata import DATA_DIR, requires_data
 from turnmill.testing import FakeEndpoint, Fault
-from turnmill_cli.evaluate import kept_words, summarizers
+from turnmill_cli.evaluate import summarizers
+from turnmill_cli.evaluate import word_matching as kept_words
 from turnmill_cli.evaluate.economy import economy
 from turnmill_cli.evaluate.entities import VALUES
-from turnmill_cli.evaluate.kept_words import kept_by_seq, stems
 from turnmill_cli.evaluate.methods import METHODS, MeteredSummarizer, method, portions
 from turnmill_cli.evaluate.metrics import (
     chat_means,
@@ -32,6 +32,7 @@ from turnmill_cli.evaluate.metrics import (
 )
 from turnmill_cli.evaluate.planted_facts import KINDS, PLANTED, plant, probe
 from turnmill_cli.evaluate.survival import DataSet, OverBudget, load, survival
+from turnmill_cli.evaluate.word_matching import kept_by_seq, stems
 from turnmill_worker.summarizers.extractive.summarizer import ExtractiveSummarizer
 from turnmill_worker.summarizers.openai.prices import Price
 from turnmill_worker.summarizers.registry import GROUP
@@ -407,7 +408,7 @@ def test_prices_of_one_s_own_replace_the_table_s(
 
 CHATTERBOX = """
 from turnmill_worker.ports.values import Summary
-from turnmill_worker.summarizers.factory import SummarizerFactory
+from turnmill_worker.summarizers.factory_protocol import SummarizerFactory
 
 class Chatterbox:
     def summarize(self, request, counter):

@@ -108,14 +108,6 @@ def test_history_tells_why_a_model_did_not_write(
     assert "failed before: SummarizerMisconfigured\n" in served("history", "s").stdout
 
 
-def test_history_fits_into_80_columns(
-    talked: Callable[..., Ran], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("COLUMNS", "80")
-
-    assert max(map(len, talked("history", "s").stdout.splitlines())) <= 80
-
-
 def test_a_session_never_compacted_says_so(
     served: Callable[..., Ran], client: ContextClient
 ) -> None:

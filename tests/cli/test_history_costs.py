@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from turnmill.contract.context import StoredContext
-from turnmill.contract.outcomes import Compaction
+from turnmill.contract.job_outcomes import Compaction
 from turnmill.contract.trajectory import CommittedContext
 from turnmill_cli.commands.history import _print
 

@@ -61,11 +61,16 @@ def test_list_names_each_template_with_its_source_hash_and_purpose(
 
 
 def test_list_says_which_template_hides_another(templates: Callable[..., Ran], mine: Path) -> None:
-    ran = templates("list", "--dir", str(mine))
+    table = templates("list", "--dir", str(mine)).stdout
+    listed = templates("list", "--dir", str(mine), "--json").json
 
-    assert "[bold]Mine[/bold]" in ran.stdout
-    assert str(mine) in ran.stdout
-    assert ran.stdout.count("(hidden by the first coding)") == 1
+    assert "[bold]Mine[/bold]" in table
+    assert str(mine) in table
+    assert table.count("(hidden by the first coding)") == 1
+    first, second = (each for each in listed if each["name"] == "coding")
+    assert (first["source"], first["shadowed_by"]) == (str(mine / "coding.md"), "")
+    assert (second["source"], second["shadowed_by"]) == ("built-in", str(mine / "coding.md"))
+    assert len(second["sha256"]) == 64
 
 
 def test_list_shows_files_that_are_not_valid(templates: Callable[..., Ran], mine: Path) -> None:
@@ -91,38 +96,16 @@ def test_list_names_a_folder_as_it_is_seen_from_here(
     assert ran.stdout.splitlines()[1].split()[-1] == "mine"
 
 
-def test_list_json_is_one_object_a_file(templates: Callable[..., Ran], mine: Path) -> None:
-    listed = templates("list", "--dir", str(mine), "--json").json
-
-    first, second = (each for each in listed if each["name"] == "coding")
-    assert first["source"] == str(mine / "coding.md")
-    assert first["shadowed_by"] == ""
-    assert second["source"] == "built-in"
-    assert second["shadowed_by"] == str(mine / "coding.md")
-    assert len(second["sha256"]) == 64
-
-
-def test_folders_are_searched_in_the_order_given(
-    templates: Callable[..., Ran], mine: Path, tmp_path: Path
+def test_folders_are_searched_in_order_also_those_of_the_environment(
+    templates: Callable[..., Ran], mine: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "coding.md").write_text("theirs")
 
-    ran = templates("show", "coding", "--dir", str(tmp_path), "--dir", str(mine))
-
-    assert ran.stdout == "theirs\n"
-
-
-def test_folders_may_come_from_the_environment(
-    templates: Callable[..., Ran], mine: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    (tmp_path / "other.md").write_text("other")
+    given = templates("show", "coding", "--dir", str(tmp_path), "--dir", str(mine))
     monkeypatch.setenv("TURNMILL_TEMPLATE_DIRS", os.pathsep.join([str(tmp_path), str(mine)]))
+    named = templates("show", "coding")
 
-    listed = templates("list", "--json").json
-
-    sources = [each["source"] for each in listed]
-    assert str(tmp_path / "other.md") in sources
-    assert str(mine / "coding.md") in sources
+    assert (given.stdout, named.stdout) == ("theirs\n", "theirs\n")
 
 
 def test_a_folder_that_does_not_exist_is_said(
@@ -211,20 +194,15 @@ def test_check_json_is_one_report_a_file(templates: Callable[..., Ran], mine: Pa
     assert bad["template"] is None
 
 
-def test_a_template_cannot_drive_the_terminal(
-    templates: Callable[..., Ran], mine: Path, on_terminal: Callable[..., str]
+def test_a_template_cannot_drive_the_terminal_but_a_pipe_is_given_it_as_it_is(
+    templates: Callable[..., Ran],
+    mine: Path,
+    on_terminal: Callable[..., str],
+    turnmill_process: Callable[..., Ran],
 ) -> None:
     (mine / "evil.md").write_text("# \x1b[2Jevil\n")
+    show = ("templates", "show", "evil", "--dir", str(mine))
 
     assert "\x1b[2J" not in templates("list", "--dir", str(mine)).stdout
-    assert "\x1b[2J" not in on_terminal("templates", "show", "evil", "--dir", str(mine))
-
-
-def test_a_pipe_is_given_the_template_as_it_is(
-    mine: Path, turnmill_process: Callable[..., Ran]
-) -> None:
-    (mine / "evil.md").write_text("# \x1b[2Jevil\n")
-
-    ran = turnmill_process("templates", "show", "evil", "--dir", str(mine))
-
-    assert ran.stdout == "# \x1b[2Jevil\n"
+    assert "\x1b[2J" not in on_terminal(*show)
+    assert turnmill_process(*show).stdout == "# \x1b[2Jevil\n"

@@ -16,7 +16,7 @@ import redis
 from tests.processes import wait_until
 from turnmill.contract.names import Namespace
 from turnmill.embedded_redis import EmbeddedRedis, free_port
-from turnmill_cli.broker import BrokerView
+from turnmill_cli.broker_view import BrokerView
 from turnmill_cli.local import child_commands as specs
 from turnmill_cli.local import tether
 from turnmill_cli.local.child_process import Child, ChildSpec, end

@@ -14,14 +14,14 @@ from typing import Any, Self, cast
 
 from turnmill.contract import jobs
 from turnmill.contract.errors import NoCheckpoint, Transient, TurnmillError, UnknownSession
-from turnmill.contract.outcomes import Outcome
+from turnmill.contract.job_outcomes import Outcome
 from turnmill_worker.pipeline.archive import Archiving
 from turnmill_worker.pipeline.batch import Batches
 from turnmill_worker.pipeline.compact import Pipeline
 from turnmill_worker.ports.archive import Archive, Outgoing
 from turnmill_worker.ports.batches import BatchEndpoint, BatchNotes
+from turnmill_worker.ports.hints_and_waiting import Hints, Waiting
 from turnmill_worker.ports.models import Summarizer
-from turnmill_worker.ports.queues import Hints, Waiting
 from turnmill_worker.ports.sessions import Sessions, States
 from turnmill_worker.ports.values import SessionRef
 from turnmill_worker.requests.export import Exporting

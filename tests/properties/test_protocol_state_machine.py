@@ -62,8 +62,8 @@ from turnmill_worker.store.earlier_states import RedisStates
 from turnmill_worker.store.leases import RedisLease
 from turnmill_worker.store.outgoing import RedisOutgoing
 from turnmill_worker.store.sessions import RedisSessions
+from turnmill_worker.store.summary_queue import RedisWaiting
 from turnmill_worker.store.sweep_lists import RedisSweepLists
-from turnmill_worker.store.waiting_list import RedisWaiting
 from turnmill_worker.tokens import count_request, counter_for
 
 EXAMPLES = int(os.environ.get("TURNMILL_PROTOCOL_EXAMPLES", "15"))

@@ -15,9 +15,9 @@ from tests.properties.stepping import SentHints
 from tests.worker.harness import PATIENT, Monitor
 from turnmill import ContextClient, Policy
 from turnmill.contract import jobs
+from turnmill.contract.job_outcomes import Compaction, Outcome
 from turnmill.contract.keys import SessionKeys, session_keys
 from turnmill.contract.names import Namespace, SessionId
-from turnmill.contract.outcomes import Compaction, Outcome
 from turnmill.contract.scripts import load_script
 from turnmill.embedded_redis import EmbeddedRedis
 from turnmill.testing import BatchFault, FakeEndpoint, Fault
@@ -586,7 +586,9 @@ def test_where_no_policy_batches_no_job_looks_for_batches(
 ) -> None:
     patient.client.open("s", PATIENT.model_copy(update={"batch": False}))
     patient.say_until(2_000)
-    scripts = [load_script(lua.__name__, name).sha for name in ("noted_batch", "abandoned_batch")]
+    scripts = [
+        load_script(lua.__name__, name).sha for name in ("noted_batch", "take_abandoned_batch")
+    ]
 
     with Monitor(redis_server.url) as monitor:
         assert patient.pipeline.compact(patient.ref).outcome == "needs-summary"

@@ -14,7 +14,7 @@ from tests.worker.harness import chat, push_all
 from turnmill import ContextClient, Policy
 from turnmill.contract import jobs
 from turnmill.contract.errors import Transient
-from turnmill.contract.outcomes import Outcome
+from turnmill.contract.job_outcomes import Outcome
 from turnmill_worker.errors import (
     CircuitOpen,
     RateLimited,

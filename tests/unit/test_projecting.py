@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 
 from turnmill import Policy
-from turnmill.context_view import bound
 from turnmill.contract.context import JsonMessage, StoredContext, TailTurn
 from turnmill.contract.legality import violations
 from turnmill.contract.names import Seq
 from turnmill.projection import Projected, project
+from turnmill.read_reply import bound
 
 POLICY = Policy(max_tokens=2000)
 RESULT = "a row of numbers: 17, 42, 99; " * 8

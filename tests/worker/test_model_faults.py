@@ -13,8 +13,8 @@ import redis
 from tests.processes import WorkerProcess, wait_until
 from tests.worker.harness import Events, JsonMessage, chat, settled
 from turnmill import Context, ContextClient, Policy
+from turnmill.contract.job_outcomes import Compaction
 from turnmill.contract.legality import violations
-from turnmill.contract.outcomes import Compaction
 from turnmill.embedded_redis import EmbeddedRedis
 from turnmill.testing import FAULTS, FakeEndpoint, Fault
 from turnmill.testing.model import INJECTED, write

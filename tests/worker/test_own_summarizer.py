@@ -14,8 +14,8 @@ from tests.entry_points import install
 from tests.processes import WorkerProcess, wait_until
 from tests.worker.harness import chat, push_all
 from turnmill import ContextClient, Policy
+from turnmill.contract.job_outcomes import Compaction
 from turnmill.contract.keys import SUMMARIZERS
-from turnmill.contract.outcomes import Compaction
 from turnmill.embedded_redis import EmbeddedRedis
 from turnmill_worker.summarizers.registry import GROUP
 
@@ -26,7 +26,7 @@ from turnmill_worker.errors import SummarizerUnavailable
 from turnmill_worker.ports.batches import AwaitedSummary, digest
 from turnmill_worker.ports.values import Summary
 from turnmill_worker.spending import NOTHING
-from turnmill_worker.summarizers.factory import SummarizerFactory
+from turnmill_worker.summarizers.factory_protocol import SummarizerFactory
 
 
 class Counting:

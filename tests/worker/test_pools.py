@@ -82,3 +82,34 @@ def test_a_client_made_before_a_fork_works_in_parent_and_child(
     expected = {"seqs": list(range(1, 21)), "hinted": True, "read": 20}
     assert reports == {"child": expected, "parent": expected}
     assert server.llen("estimate") >= 3
+
+
+FORK_MEANWHILE = """
+import os, sys, time
+from turnmill import ContextClient
+
+with ContextClient(sys.argv[1], namespace=sys.argv[2]) as client:
+    client.push("before", {"role": "user", "content": "Celery is imported for this one."})
+    while "celery" not in sys.modules:
+        time.sleep(0.0001)
+    child = os.fork()
+    client.push(f"after-{os.getpid()}", {"role": "user", "content": "And used for this."})
+    deadline = time.monotonic() + 30
+    while not client.hints.published and time.monotonic() < deadline:
+        time.sleep(0.01)
+    status = os.waitpid(child, 0)[1] if child else 0
+    os._exit(0 if client.hints.published and not status else 1)
+"""
+
+
+def test_a_fork_while_celery_is_imported_leaves_both_able_to_hint(
+    store: EmbeddedRedis, namespace: str
+) -> None:
+    done = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", FORK_MEANWHILE, store.url, namespace],
+        capture_output=True,
+        check=False,
+        timeout=90,
+    )
+
+    assert (done.returncode, done.stderr) == (0, b"")

@@ -1,4 +1,4 @@
-"""What a job did is its result, as `turnmill.contract.outcomes` says; Flower shows it from events.
+"""A job's outcome is its result, as `turnmill.contract.job_outcomes` says; Flower shows it.
 
 `stale` and `leased` need two workers: test_races.py.
 """
@@ -13,8 +13,8 @@ import redis
 from tests.processes import wait_until
 from tests.worker.harness import ROLLING, SMALL, Events, chat, keys_of, push_all, send, settled
 from turnmill import ContextClient, Policy
+from turnmill.contract.job_outcomes import Outcome
 from turnmill.contract.jobs import COMPACT, ESTIMATE, SUMMARIZE
-from turnmill.contract.outcomes import Outcome
 from turnmill.embedded_redis import EmbeddedRedis
 
 pytestmark = [pytest.mark.worker, pytest.mark.usefixtures("worker")]

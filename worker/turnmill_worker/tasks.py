@@ -17,8 +17,8 @@ from turnmill.contract.errors import (
     Transient,
     TurnmillError,
 )
+from turnmill.contract.job_outcomes import Outcome
 from turnmill.contract.names import SessionId, namespace, session_id
-from turnmill.contract.outcomes import Outcome
 from turnmill_worker import logs, wiring
 from turnmill_worker.errors import InternalError, where
 from turnmill_worker.ports.values import SessionRef

@@ -22,7 +22,7 @@ from turnmill_worker.background.summarizer_presence import Announcement
 from turnmill_worker.background.sweep import Sweeper, SweepThread
 from turnmill_worker.grounding.hybrid import HybridSearch
 from turnmill_worker.grounding.service import GroundingService
-from turnmill_worker.late_import import IMPORTING
+from turnmill_worker.import_lock import IMPORTING
 from turnmill_worker.pipeline.archive import Archiving
 from turnmill_worker.pipeline.batch import Batches
 from turnmill_worker.pipeline.compact import Pipeline
@@ -38,9 +38,9 @@ from turnmill_worker.store.outgoing import RedisOutgoing
 from turnmill_worker.store.scripts import load_all as load_scripts
 from turnmill_worker.store.sessions import RedisSessions
 from turnmill_worker.store.summarizer_presence import RedisPresence
+from turnmill_worker.store.summary_queue import RedisWaiting
 from turnmill_worker.store.sweep_lease import RedisSweepLease
 from turnmill_worker.store.sweep_lists import RedisSweepLists
-from turnmill_worker.store.waiting_list import RedisWaiting
 from turnmill_worker.summarizers.redaction import load_redactor
 from turnmill_worker.summarizers.registry import RegisteredBatches, Registry
 from turnmill_worker.templates.loader import TemplateLoader, template_dirs

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from turnmill.contract.context import Receipt
-from turnmill.contract.outcomes import Compaction
+from turnmill.contract.job_outcomes import Compaction
 from turnmill.contract.trajectory import CommittedContext
 from turnmill_cli.options import Connection, JsonFlag, SessionName, Timeout
 from turnmill_cli.output import count, print_json, print_line, when

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import time
-
 from turnmill.contract.info import ContextInfo
+from turnmill.transport import redis_now_ms
 from turnmill_cli.commands.info import as_dict
 from turnmill_cli.options import Connection, JsonFlag, Limit
 from turnmill_cli.output import (
@@ -25,21 +24,21 @@ def sessions(connection: Connection, limit: Limit = 50, as_json: JsonFlag = Fals
     with connection.redis() as view:
         listed = dict(view.newest_sessions())
         found = list(view.infos(list(listed)[: limit or None]))
+        now_ms = redis_now_ms(view.client)
     rows = [(each, listed[each.session]) for each in found]
     if as_json:
         print_json([{**as_dict(each), "last_push_ms": int(at)} for each, at in rows])
     elif not rows:
         print_line("no sessions")
     else:
-        _print_table(rows)
+        _print_table(rows, now_ms)
         if hidden := len(listed) - len(list(listed)[: limit or None]):
             stdout().print(f"… and {hidden:,} more: --limit 0 lists all", style="dim")
 
 
-def _print_table(rows: list[tuple[ContextInfo, float]]) -> None:
+def _print_table(rows: list[tuple[ContextInfo, float]], now_ms: int) -> None:
     numbers = map(number_column, ("turns", "tokens / limit", "version", "last push"))
     table = plain_table("session", *numbers)
-    now_ms = time.time() * 1000
     for found, at_ms in rows:
         table.add_row(
             found.session,

@@ -9,8 +9,8 @@ from rich.text import Text
 
 from turnmill.contract.context import JsonMessage
 from turnmill_cli.output import clean, stdout
+from turnmill_cli.replay.concurrent_agents import AgentSession
 from turnmill_cli.replay.promises import CheckedRead
-from turnmill_cli.replay.rounds import AgentSession
 from turnmill_worker.tokens import count_message, counter_for
 
 __all__ = ["most_telling", "show_compaction"]

@@ -11,7 +11,7 @@ import typer
 from turnmill.contract.policy import Policy
 from turnmill_cli.demo.agents import ScriptedAgent
 from turnmill_cli.demo.before_after import most_telling, show_compaction
-from turnmill_cli.local.pipeline_processes import local_pipeline
+from turnmill_cli.local.temporary_pipeline import local_pipeline
 from turnmill_cli.options import JsonFlag
 from turnmill_cli.output import print_line, print_note, progress
 from turnmill_cli.replay.command import report

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import closing
 
 from turnmill.contract import jobs
-from turnmill_cli.broker import BrokerView
+from turnmill_cli.broker_view import BrokerView
 from turnmill_cli.doctor.check import Check
 from turnmill_cli.options import Connection
 from turnmill_cli.output import count

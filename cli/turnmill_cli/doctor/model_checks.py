@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator, Mapping
 from typing import Any
 
 from turnmill.contract.policy import OFFLINE
+from turnmill.transport import redis_now_ms
 from turnmill_cli.doctor.check import Check
 from turnmill_cli.output import count
 from turnmill_cli.redis_view import RedisView
@@ -86,7 +86,7 @@ def _listed(unable: Mapping[str, str]) -> str:
 
 def check_models(view: RedisView) -> Iterator[Check]:
     """How each model that was ever asked is doing."""
-    now_s = time.time()
+    now_s = redis_now_ms(view.client) / 1000
     return (_model(gate, now_s) for gate in view.model_gates() if "model" in gate)
 
 

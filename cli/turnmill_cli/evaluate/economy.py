@@ -90,23 +90,23 @@ def economy(
         quality_threshold=quality,
         ledger_ratio=metered.ledger,
     )
-    sums = _Sums(metered.counter.count_messages)
+    totals = _Totals(metered.counter.count_messages)
     before_usd = metered.cost_usd
     for system, messages in sessions:
         session = InMemorySession(policy, system, metered)
-        sums.begin(system)
+        totals.begin(system)
         for at, message in enumerate(messages):
             session.push(message)
-            sums.step(session.read(), message, called=_is_asked(messages, at))
-        sums.compactions += session.compactions
-    return sums.economy(price, metered.cost_usd - before_usd)
+            totals.step(session.read(), message, called=_is_asked(messages, at))
+        totals.compactions += session.compactions
+    return totals.economy(price, metered.cost_usd - before_usd)
 
 
 def _is_asked(messages: Sequence[JsonMessage], at: int) -> bool:
     return at + 1 < len(messages) and messages[at + 1]["role"] == "assistant"
 
 
-class _Sums:
+class _Totals:
     """Adds up contexts as they are read."""
 
     def __init__(self, count: Any) -> None:
@@ -151,7 +151,7 @@ class _Sums:
         return text, self._known[text]
 
     def economy(self, price: Price, summarizer_usd: float) -> Economy:
-        """The sums."""
+        """The totals."""
         return Economy(
             calls=self.calls,
             compactions=self.compactions,

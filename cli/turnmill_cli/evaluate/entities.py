@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final
 
-from turnmill_cli.evaluate.kept_words import text_of
+from turnmill_cli.evaluate.word_matching import text_of
 
 __all__ = ["CODE", "TAU", "VALUES", "Entity", "Find", "Uses", "by_pattern", "call_values", "uses"]
 

@@ -13,10 +13,10 @@ from itertools import chain
 from typing import Any, Final
 
 from turnmill.contract.context import SummaryEvent
-from turnmill.contract.counters import Counter
 from turnmill.contract.names import Seq
 from turnmill.contract.render import event_text
-from turnmill_cli.evaluate.kept_words import Record, text_of
+from turnmill.contract.token_counters import Counter
+from turnmill_cli.evaluate.word_matching import Record, text_of
 from turnmill_worker.compaction.ledger.budget import facts_after, reserve, shown_beside
 from turnmill_worker.compaction.ledger.selection import Fact
 from turnmill_worker.compaction.plan import Records, SummaryRequest

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from turnmill_cli.evaluate.entities import TAU, Find, Uses, by_pattern, uses
-from turnmill_cli.evaluate.kept_words import LINE, Record, stands_in, stems, text_of
+from turnmill_cli.evaluate.word_matching import LINE, Record, stands_in, stems, text_of
 
 __all__ = [
     "HEAD_SHARE",

@@ -9,12 +9,12 @@ from dataclasses import dataclass, field
 from itertools import chain
 from typing import Any, Final
 
-from turnmill_cli.evaluate.kept_words import Record, rendered, stands_in, stems, text_of
 from turnmill_cli.evaluate.methods import Count, Method, portions
 from turnmill_cli.evaluate.metrics import Mean
 from turnmill_cli.evaluate.survival import DataSet
+from turnmill_cli.evaluate.word_matching import Record, rendered, stands_in, stems, text_of
 
-__all__ = ["KINDS", "PLANTED", "Probes", "host", "plant", "probe"]
+__all__ = ["KINDS", "PLANTED", "Probes", "plant", "probe", "real_turns"]
 
 PLANTED: Final = 64
 """Facts of each kind."""
@@ -79,7 +79,7 @@ class Probes:
     by_compactions: dict[int, Mean] = field(default_factory=dict)
 
 
-def host(data: DataSet, count: Count) -> list[Record]:
+def real_turns(data: DataSet, count: Count) -> list[Record]:
     """Real turns to plant in: conversations one after the other, up to ``HOST_TOKENS``."""
     found: list[Record] = []
     tokens = 0

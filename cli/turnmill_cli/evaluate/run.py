@@ -9,7 +9,7 @@ from turnmill_cli.evaluate.in_memory import POLICIES
 from turnmill_cli.evaluate.methods import MeteredSummarizer, method
 from turnmill_cli.evaluate.metrics import Mean
 from turnmill_cli.evaluate.options import EvaluateOptions
-from turnmill_cli.evaluate.planted_facts import host, probe
+from turnmill_cli.evaluate.planted_facts import probe, real_turns
 from turnmill_cli.evaluate.report import Evaluation
 from turnmill_cli.evaluate.survival import DataSet, load, survival
 from turnmill_cli.output import CommandFailed, progress
@@ -87,7 +87,7 @@ def _survival(data: DataSet, found: Evaluation, on_steps: OnSteps) -> None:
 
 def _probes(data: DataSet, found: Evaluation, on_steps: OnSteps) -> None:
     options, count = found.options, found.writer.counter.count
-    records = host(data, count)
+    records = real_turns(data, count)
     found.probes[data.name] = {}
     for strategy in options.methods:
         found.probes[data.name][strategy] = probe(

@@ -11,7 +11,6 @@ from typing import Any
 
 from turnmill_cli.conversations import BadInput, json_lines
 from turnmill_cli.evaluate.entities import VALUES, Find
-from turnmill_cli.evaluate.kept_words import Record, kept_by_seq, rendered, text_of
 from turnmill_cli.evaluate.methods import Count, Method, portions
 from turnmill_cli.evaluate.metrics import (
     Mean,
@@ -22,6 +21,7 @@ from turnmill_cli.evaluate.metrics import (
     score_tools,
     tools_means,
 )
+from turnmill_cli.evaluate.word_matching import Record, kept_by_seq, rendered, text_of
 
 __all__ = ["DataSet", "OverBudget", "load", "survival"]
 

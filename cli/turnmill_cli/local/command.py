@@ -17,14 +17,14 @@ import typer
 from turnmill.contract.names import namespace as checked
 from turnmill.embedded_redis import EmbeddedRedis
 from turnmill_cli.archive_database import UP_DATA_DIR
-from turnmill_cli.broker import BrokerView
+from turnmill_cli.broker_view import BrokerView
 from turnmill_cli.local import child_commands
 from turnmill_cli.local.child_process import tethered
 from turnmill_cli.local.lock import locked
 from turnmill_cli.local.status import StatusReader
 from turnmill_cli.local.stop_signals import StopSignals, stop_signals
 from turnmill_cli.local.supervisor import Supervisor
-from turnmill_cli.local.watch import watch
+from turnmill_cli.local.up_loop import watch
 from turnmill_cli.options import BrokerUrl, Connection, NamespaceName
 from turnmill_cli.output import CommandFailed, clean, safe_url, stdout
 
@@ -38,14 +38,16 @@ REDIS_START_S = 120.0
 """A large append-only file takes long to load."""
 
 
-def up(
-    *,
+@dataclass(frozen=True, slots=True)
+class UpOptions:
+    """What to run, and where."""
+
     data_dir: Annotated[
         Path,
         typer.Option(
             metavar="DIR", envvar="TURNMILL_DATA_DIR", help="The folder for data and logs."
         ),
-    ] = UP_DATA_DIR,
+    ] = UP_DATA_DIR
     redis_url: Annotated[
         str,
         typer.Option(
@@ -54,55 +56,54 @@ def up(
             help="Use this Redis instead of starting one.",
             show_default=False,
         ),
-    ] = "",
-    broker_url: BrokerUrl = "",
+    ] = ""
+    broker_url: BrokerUrl = ""
     port: Annotated[
         int | None,
         typer.Option(min=1, max=65535, help="Port of the Redis it starts; 6379 if it is free."),
-    ] = None,
-    flower: Annotated[bool, typer.Option(help="Run Flower, which shows the jobs.")] = True,
+    ] = None
+    flower: Annotated[bool, typer.Option(help="Run Flower, which shows the jobs.")] = True
     flower_port: Annotated[
         int | None,
         typer.Option(min=1, max=65535, help="Port of Flower; 5555 if it is free."),
-    ] = None,
+    ] = None
     workers: Annotated[
         int, typer.Option(min=1, max=64, help="Processes that count and compact.")
-    ] = min(os.cpu_count() or 1, MOST_WORKERS),
+    ] = min(os.cpu_count() or 1, MOST_WORKERS)
     grace: Annotated[
         float,
         typer.Option(min=0, metavar="SECONDS", help="Time for tasks to finish at the end."),
-    ] = 10.0,
-    namespace: NamespaceName = "default",
-) -> None:
+    ] = 10.0
+    namespace: NamespaceName = "default"
+
+
+def up(options: UpOptions) -> None:
     """Run everything that turnmill needs until Ctrl-C: Redis, workers and Flower.
 
     The data stays in --data-dir. The status line is about --namespace; the workers serve all
     namespaces. On Linux, nothing outlives this process, even if it is killed.
     """
-    if redis_url and port:
+    if options.redis_url and options.port:
         raise typer.BadParameter("cannot be combined with --redis-url", param_hint="--port")
-    checked(namespace)
-    child_commands.check_installed(with_flower=flower)
-    folder = data_dir.absolute()
-    with locked(folder), stop_signals() as signals, _redis(folder, redis_url, port) as server:
-        url = server.url if server else redis_url
-        ports = child_commands.choose_flower_port(flower_port) if flower else 0
-        connection = Connection(url, broker_url, namespace)
-        _WorkersAndFlower(connection, folder, signals, server, ports, workers, grace).run()
+    checked(options.namespace)
+    child_commands.check_installed(with_flower=options.flower)
+    folder = options.data_dir.absolute()
+    with locked(folder), stop_signals() as signals, _redis(folder, options) as server:
+        _WorkersAndFlower(options, folder, signals, server).run()
     _tell(f"stopped; the data is in {folder}" if server else "stopped")
 
 
 @contextmanager
-def _redis(folder: Path, redis_url: str, port: int | None) -> Iterator[EmbeddedRedis | None]:
-    """The Redis it starts, until the block ends; None if ``redis_url`` names one, which answers."""
-    if redis_url:
-        with Connection(redis_url).redis() as view:
+def _redis(folder: Path, options: UpOptions) -> Iterator[EmbeddedRedis | None]:
+    """The Redis it starts, until the block ends; None if an option names one, which answers."""
+    if options.redis_url:
+        with Connection(options.redis_url).redis() as view:
             view.client.ping()
         yield None
         return
     server = EmbeddedRedis(
         folder / "redis",
-        port=child_commands.choose_port(port, REDIS_PORT, "--port"),
+        port=child_commands.choose_port(options.port, REDIS_PORT, "--port"),
         # After a kill the old server may still be writing: the lock makes the new one wait for it.
         launcher=tethered(signal.SIGTERM, lock=folder / "redis.lock"),
     )
@@ -120,13 +121,10 @@ def _redis(folder: Path, redis_url: str, port: int | None) -> Iterator[EmbeddedR
 class _WorkersAndFlower:
     """The processes beside a Redis that answers."""
 
-    connection: Connection
+    options: UpOptions
     folder: Path
     signals: StopSignals
     server: EmbeddedRedis | None
-    flower_port: int
-    workers: int
-    grace_s: float
 
     def run(self) -> None:
         """Start all, say where everything is, watch until told to stop, and end all.
@@ -134,38 +132,42 @@ class _WorkersAndFlower:
         Raises:
             CommandFailed: something did not start, or the embedded Redis ended.
         """
-        supervisor = self._supervisor()
+        options, asked = self.options, self.options.flower_port
+        url = self.server.url if self.server else options.redis_url
+        connection = Connection(url, options.broker_url, options.namespace)
+        flower_port = child_commands.choose_flower_port(asked) if options.flower else 0
+        supervisor = self._supervisor(connection, flower_port)
         if self.signals.stopping:
             return
         with ExitStack() as stack:
-            broker = stack.enter_context(closing(BrokerView(self.connection.broker)))
-            view = stack.enter_context(self.connection.redis())
+            broker = stack.enter_context(closing(BrokerView(connection.broker)))
+            view = stack.enter_context(connection.redis())
             try:
                 supervisor.start(broker, self.signals)
                 if not self.signals.stopping:
-                    self._announce()
+                    self._announce(connection, flower_port)
                     reader = StatusReader(view, broker)
                     stack.callback(reader.close)
                     watch(reader, supervisor, self.signals, self._check_redis)
             finally:
                 _tell("stopping; press Ctrl-C again to stop at once")
-                supervisor.stop(grace_s=self.grace_s, hurry=lambda: self.signals.hurried)
+                supervisor.stop(grace_s=options.grace, hurry=lambda: self.signals.hurried)
 
-    def _supervisor(self) -> Supervisor:
+    def _supervisor(self, connection: Connection, flower_port: int) -> Supervisor:
         logs = self.folder / "logs"
         logs.mkdir(exist_ok=True)
         env = {
-            "TURNMILL_REDIS_URL": self.connection.redis_url,
-            "TURNMILL_BROKER_URL": self.connection.broker_url,
+            "TURNMILL_REDIS_URL": connection.redis_url,
+            "TURNMILL_BROKER_URL": connection.broker_url,
             "TURNMILL_DATA_DIR": str(self.folder),
         }
         # Another `turnmill up` may use the same broker: no two nodes may have the same name.
         host = socket.gethostname() + ("" if self.server else f".{os.getpid()}")
-        flower = child_commands.flower(port=self.flower_port, logs=logs, env=env)
+        flower = child_commands.flower(port=flower_port, logs=logs, env=env)
         return Supervisor(
-            child_commands.workers(self.workers, logs=logs, env=env, host=host),
-            flower if self.flower_port else None,
-            flower_port=self.flower_port,
+            child_commands.workers(self.options.workers, logs=logs, env=env, host=host),
+            flower if flower_port else None,
+            flower_port=flower_port,
             tell=_tell,
         )
 
@@ -175,12 +177,12 @@ class _WorkersAndFlower:
                 f"redis-server ended; see the end of {self.server.directory / 'redis.log'}"
             )
 
-    def _announce(self) -> None:
-        lines = {"Redis": safe_url(self.connection.redis_url)}
-        if self.connection.broker_url:
-            lines["Broker"] = safe_url(self.connection.broker_url)
-        if self.flower_port:
-            lines["Flower"] = f"http://127.0.0.1:{self.flower_port}"
+    def _announce(self, connection: Connection, flower_port: int) -> None:
+        lines = {"Redis": safe_url(connection.redis_url)}
+        if connection.broker_url:
+            lines["Broker"] = safe_url(connection.broker_url)
+        if flower_port:
+            lines["Flower"] = f"http://127.0.0.1:{flower_port}"
         lines |= {"Data": str(self.folder), "Logs": str(self.folder / "logs")}
         console = stdout()
         console.print("turnmill is up. Ctrl-C stops it and keeps the data.", style="bold green")

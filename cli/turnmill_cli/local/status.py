@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import redis
 
-from turnmill_cli.broker import BrokerView
+from turnmill_cli.broker_view import BrokerView
 from turnmill_cli.output import count
 from turnmill_cli.redis_view import RedisView
 

@@ -6,7 +6,7 @@ import http.client
 import time
 from collections.abc import Callable, Sequence
 
-from turnmill_cli.broker import BrokerView
+from turnmill_cli.broker_view import BrokerView
 from turnmill_cli.local.child_process import Child, ChildSpec, end
 from turnmill_cli.local.stop_signals import StopSignals
 from turnmill_cli.output import CommandFailed

@@ -13,7 +13,7 @@ import typer
 from turnmill.contract.context import Context, JsonMessage
 from turnmill.contract.policy import Policy
 from turnmill_cli.conversations import BadInput, Conversation, load, shape
-from turnmill_cli.local.pipeline_processes import LocalPipeline, local_pipeline
+from turnmill_cli.local.temporary_pipeline import LocalPipeline, local_pipeline
 from turnmill_cli.options import Connection, JsonFlag
 from turnmill_cli.output import (
     CommandFailed,

@@ -18,8 +18,8 @@ from turnmill import ContextClient, Policy, SilentWaker
 from turnmill.contract.context import JsonMessage
 from turnmill.contract.names import Namespace
 from turnmill_cli.redis_view import RedisView
+from turnmill_cli.replay.concurrent_agents import AgentSession
 from turnmill_cli.replay.promises import TokenCache, check_store, check_trajectory, fingerprint
-from turnmill_cli.replay.rounds import AgentSession
 
 __all__ = ["Store", "check_session", "connect", "wait_for_workers"]
 

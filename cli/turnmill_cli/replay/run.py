@@ -14,9 +14,9 @@ from functools import partial
 
 from turnmill import AsyncContextClient, Policy
 from turnmill_cli.output import CommandFailed
+from turnmill_cli.replay.concurrent_agents import Agent, AgentSession, Rounds
 from turnmill_cli.replay.final_checks import Store, check_session, connect, wait_for_workers
 from turnmill_cli.replay.promises import TokenCache
-from turnmill_cli.replay.rounds import Agent, AgentSession, Rounds
 from turnmill_cli.replay.scorecard import Scorecard, score
 from turnmill_worker.tokens import count_message, counter_for
 

@@ -11,8 +11,8 @@ from typing import Any, get_args
 from rich.table import Table
 
 from turnmill.contract.render import system_message
+from turnmill_cli.replay.concurrent_agents import AgentSession
 from turnmill_cli.replay.promises import FaultKind, TokenCache, fingerprint
-from turnmill_cli.replay.rounds import AgentSession
 
 __all__ = ["Scorecard", "percentile", "score", "table"]
 

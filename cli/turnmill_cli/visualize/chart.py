@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from turnmill.contract.trajectory import Trajectory
-from turnmill_cli.visualize.safe_text import clock
 from turnmill_cli.visualize.token_curve import ContextChange, TokenCurve
 from turnmill_cli.visualize.turn_tokens import Point
+from turnmill_cli.visualize.visible_text import clock
 
 __all__ = ["Chart", "Mark", "Tick", "chart", "is_dense", "title"]
 

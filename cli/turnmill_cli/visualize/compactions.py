@@ -11,8 +11,8 @@ from turnmill.contract.render import event_text, receipt_text
 from turnmill.contract.trajectory import CommittedContext, Trajectory
 from turnmill_cli.output import count
 from turnmill_cli.visualize.messages import MessageFormatter, ShownMessage
-from turnmill_cli.visualize.safe_text import Text, clock, short_label, span, text
 from turnmill_cli.visualize.token_curve import ContextChange, TokenCurve
+from turnmill_cli.visualize.visible_text import Text, clock, short_label, span, text
 
 __all__ = ["CompactionCard", "QualityPart", "ShortenedMessage", "compaction_cards"]
 

@@ -11,8 +11,8 @@ from turnmill.contract.context import JsonMessage
 from turnmill.contract.render import render_head, system_message
 from turnmill.contract.trajectory import Trajectory
 from turnmill_cli.visualize.messages import MessageFormatter, ShownMessage
-from turnmill_cli.visualize.safe_text import span
 from turnmill_cli.visualize.turn_outcomes import TurnOutcomes
+from turnmill_cli.visualize.visible_text import span
 
 __all__ = ["ContextMessage", "context_messages"]
 

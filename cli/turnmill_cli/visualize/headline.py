@@ -7,10 +7,10 @@ from dataclasses import dataclass
 
 from turnmill.contract.trajectory import Trajectory, TrajectoryTurn
 from turnmill_cli.output import count
-from turnmill_cli.visualize.safe_text import span
 from turnmill_cli.visualize.token_curve import TokenCurve
 from turnmill_cli.visualize.turn_outcomes import TurnOutcomes
 from turnmill_cli.visualize.turn_tokens import weights
+from turnmill_cli.visualize.visible_text import span
 
 __all__ = ["KeyNumber", "key_numbers", "sentences"]
 

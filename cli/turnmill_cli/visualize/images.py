@@ -9,7 +9,7 @@ from typing import Any
 
 from turnmill.contract.images.size import dimensions
 from turnmill.contract.images.token_cost import ImageRef, is_base64
-from turnmill_cli.visualize.safe_text import size, visible
+from turnmill_cli.visualize.visible_text import size, visible
 
 __all__ = ["Image", "PageImages"]
 

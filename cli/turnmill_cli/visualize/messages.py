@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 from turnmill.contract.context import JsonMessage
 from turnmill_cli.visualize.images import Image, PageImages
-from turnmill_cli.visualize.safe_text import Text, as_json, pretty_json, short_label, text
+from turnmill_cli.visualize.visible_text import Text, as_json, pretty_json, short_label, text
 
 __all__ = ["MessageFormatter", "MessagePart", "ShownMessage"]
 

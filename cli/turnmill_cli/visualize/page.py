@@ -19,10 +19,10 @@ from turnmill_cli.visualize.folded_lists import folded_groups
 from turnmill_cli.visualize.headline import key_numbers, sentences
 from turnmill_cli.visualize.images import PageImages
 from turnmill_cli.visualize.messages import MessageFormatter
-from turnmill_cli.visualize.safe_text import clock, short_label, text
 from turnmill_cli.visualize.token_curve import token_curve
 from turnmill_cli.visualize.turn_list import turn_entries
 from turnmill_cli.visualize.turn_outcomes import turn_outcomes
+from turnmill_cli.visualize.visible_text import clock, short_label, text
 
 __all__ = ["page"]
 

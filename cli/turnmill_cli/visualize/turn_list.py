@@ -9,10 +9,10 @@ from turnmill.contract.trajectory import Trajectory, TrajectoryTurn
 from turnmill_cli.output import count
 from turnmill_cli.visualize.chart import title
 from turnmill_cli.visualize.messages import MessageFormatter, ShownMessage
-from turnmill_cli.visualize.safe_text import Text, as_json, clock, text
 from turnmill_cli.visualize.token_curve import ContextChange, TokenCurve
 from turnmill_cli.visualize.turn_outcomes import TurnOutcomes
 from turnmill_cli.visualize.turn_tokens import Point, weights
+from turnmill_cli.visualize.visible_text import Text, as_json, clock, text
 
 __all__ = ["Badge", "TurnEntry", "turn_entries"]
 

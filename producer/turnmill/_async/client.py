@@ -6,11 +6,11 @@ from collections.abc import Collection, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from types import TracebackType
-from typing import Any, Self, overload
+from typing import TYPE_CHECKING, Any, Self, overload
 
 from turnmill._async.connection import AsyncConnection
-from turnmill._async.io import Redis, in_thread
 from turnmill._async.session import AsyncContextManager
+from turnmill._async.waiting import Redis, in_thread
 from turnmill.commands import DEFAULT_NAME, Command, Commands, PushCall
 from turnmill.contract import jobs
 from turnmill.contract.context import Context, Pushed
@@ -28,13 +28,15 @@ from turnmill.contract.results import (
     RollbackResult,
     SummarizationResult,
 )
-from turnmill.contract.trajectory import Trajectory
 from turnmill.contract.turns import DEFAULT_MAX_TURN_BYTES, TurnLike
 from turnmill.exact_tokens import exact_tokens
 from turnmill.image_cache import DEFAULT_CACHE_BYTES, ImageCache
 from turnmill.requests import Ask, ask
 from turnmill.transport import new_id
 from turnmill.wake import HintCounts, Waker, waker_for
+
+if TYPE_CHECKING:
+    from turnmill.contract.trajectory import Trajectory
 
 __all__ = ["AsyncContextClient"]
 
@@ -331,6 +333,8 @@ class AsyncContextClient:
             NotAnswered: no worker was done in time; says whether one is at it.
             UnknownSession: neither in Redis nor in the archive.
         """
+        from turnmill.contract.trajectory import Trajectory  # noqa: PLC0415 - few agents need it
+
         found = Trajectory.model_validate(await self._ask(jobs.EXPORT, session, {}, timeout_s))
         with suppress(UnknownSession):  # expired: the archive has it all the same
             now = await self.read(session)

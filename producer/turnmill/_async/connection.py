@@ -8,7 +8,7 @@ from typing import Any
 from redis import RedisError
 from redis.exceptions import NoScriptError
 
-from turnmill._async.io import Redis, connect
+from turnmill._async.waiting import Redis, connect
 from turnmill.commands import Call, Command
 from turnmill.requests import look_s
 from turnmill.transport import translate

@@ -8,12 +8,7 @@ from __future__ import annotations
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, overload
 
-from turnmill.commands.session_handle import (
-    GROUND_WITHIN_S,
-    describe,
-    turn_result,
-    with_memories,
-)
+from turnmill.commands.handle_results import GROUND_WITHIN_S, describe, turn_result, with_memories
 from turnmill.contract.context import Context, JsonMessage, Pushed
 from turnmill.contract.errors import InvalidInput, Transient, UnknownSession
 from turnmill.contract.info import ContextInfo
@@ -27,13 +22,12 @@ from turnmill.contract.results import (
     SummarizationResult,
     TurnResult,
 )
-from turnmill.contract.trajectory import Trajectory
 from turnmill.contract.turns import TurnLike
-from turnmill.markdown_transcript import markdown
 from turnmill.turn_builders import Image, interaction, step
 
 if TYPE_CHECKING:
     from turnmill._async.client import AsyncContextClient
+    from turnmill.contract.trajectory import Trajectory
 
 __all__ = ["AsyncContextManager"]
 
@@ -200,6 +194,8 @@ class AsyncContextManager:
 
     async def transcript(self, *, timeout_s: float = 30.0) -> str:
         """The whole session as markdown."""
+        from turnmill.markdown_transcript import markdown  # noqa: PLC0415 - few agents need it
+
         return markdown(await self.trajectory(timeout_s=timeout_s))
 
     # what can be done about it

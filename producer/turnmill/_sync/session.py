@@ -9,12 +9,7 @@ from __future__ import annotations
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, overload
 
-from turnmill.commands.session_handle import (
-    GROUND_WITHIN_S,
-    describe,
-    turn_result,
-    with_memories,
-)
+from turnmill.commands.handle_results import GROUND_WITHIN_S, describe, turn_result, with_memories
 from turnmill.contract.context import Context, JsonMessage, Pushed
 from turnmill.contract.errors import InvalidInput, Transient, UnknownSession
 from turnmill.contract.info import ContextInfo
@@ -28,13 +23,12 @@ from turnmill.contract.results import (
     SummarizationResult,
     TurnResult,
 )
-from turnmill.contract.trajectory import Trajectory
 from turnmill.contract.turns import TurnLike
-from turnmill.markdown_transcript import markdown
 from turnmill.turn_builders import Image, interaction, step
 
 if TYPE_CHECKING:
     from turnmill._sync.client import ContextClient
+    from turnmill.contract.trajectory import Trajectory
 
 __all__ = ["ContextManager"]
 
@@ -199,6 +193,8 @@ class ContextManager:
 
     def transcript(self, *, timeout_s: float = 30.0) -> str:
         """The whole session as markdown."""
+        from turnmill.markdown_transcript import markdown  # noqa: PLC0415 - few agents need it
+
         return markdown(self.trajectory(timeout_s=timeout_s))
 
     # what can be done about it

@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from typing import Any
 
 from turnmill.commands.calls import Base, Call, Command
-from turnmill.context_view import DEFAULT_POLICY
 from turnmill.contract.errors import InvalidInput
 from turnmill.contract.names import Seq, Version, template_name
 from turnmill.contract.results import Checkpoint
+from turnmill.read_reply import DEFAULT_POLICY
 
 __all__ = ["Remembering"]
 

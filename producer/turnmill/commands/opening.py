@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from typing import Any
 
 from turnmill.commands.calls import LUA, Base, Call, Command
-from turnmill.context_view import DEFAULT_POLICY, bound
 from turnmill.contract.errors import (
     InvalidPolicy,
     InvalidTurn,
@@ -18,6 +17,7 @@ from turnmill.contract.names import policy_name
 from turnmill.contract.policy import MIN_ROOM_TOKENS, Policy
 from turnmill.contract.render import system_message
 from turnmill.contract.scripts import load_script
+from turnmill.read_reply import DEFAULT_POLICY, bound
 
 __all__ = ["DEFAULT_NAME", "Opening"]
 

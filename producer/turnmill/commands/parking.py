@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from typing import Any
 
 from turnmill.commands.calls import Base, Call, Command
-from turnmill.context_view import to_int
 from turnmill.contract.keys import SHARDS, session_keys, shard_keys
 from turnmill.contract.names import SessionId
 from turnmill.contract.results import ParkedSession
+from turnmill.read_reply import to_int
 
 __all__ = ["Parking"]
 

@@ -6,7 +6,6 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 from turnmill.commands.calls import LUA, Base, Call, Command
-from turnmill.context_view import DEFAULT_POLICY
 from turnmill.contract.context import Pushed
 from turnmill.contract.errors import (
     InvalidInput,
@@ -19,6 +18,7 @@ from turnmill.contract.images.stored import StoredImage, take_images
 from turnmill.contract.names import Seq, SessionId
 from turnmill.contract.scripts import load_script
 from turnmill.contract.turns import TurnLike, encode_turn, to_turn
+from turnmill.read_reply import DEFAULT_POLICY
 
 __all__ = ["CHUNK", "CHUNK_BYTES", "DEDUPE_WINDOW", "PushCall", "Pushing"]
 

@@ -8,7 +8,6 @@ from dataclasses import replace
 from typing import Any, cast
 
 from turnmill.commands.calls import LUA, Base, Call, Command
-from turnmill.context_view import META_FIELDS, View, read_context, to_int
 from turnmill.contract.context import (
     EMPTY,
     Context,
@@ -33,6 +32,7 @@ from turnmill.contract.names import (
 from turnmill.contract.render import render_head
 from turnmill.contract.results import Forgotten
 from turnmill.contract.scripts import load_script
+from turnmill.read_reply import META_FIELDS, View, read_context, to_int
 
 __all__ = ["Reading"]
 
@@ -104,6 +104,7 @@ class Reading(Base):
         waiting, due, leased, now_ms = moments
         meta = dict(zip(flat[::2], flat[1::2], strict=True))
         view = View.of([meta.get(name) for name in META_FIELDS])
+        messages += to_int(meta.get(b"messages")) + _head_messages(view.system, body)
         return ContextInfo(
             session=SessionId(session),
             namespace=self.namespace,
@@ -116,9 +117,7 @@ class Reading(Base):
             limits=view.policy.limits(view.usage.system),
             policy=view.policy,
             pending_bytes=pending_bytes,
-            total_messages=to_int(meta.get(b"messages"))
-            + messages
-            + _head_messages(view.system, body),
+            total_messages=messages,
             turns_in_log=log,
             turns_covered=covered,
             compactions=to_int(meta.get(b"compactions")),

@@ -176,9 +176,9 @@ class SessionKeys(ShardKeys):
         return tuple(getattr(self, name) for name in KEY_GROUPS["owned"])
 
 
-_NAMES = SessionKeys.__slots__
+_NAMES: tuple[str, ...] = SessionKeys.__slots__
 
-KEY_GROUPS = {
+KEY_GROUPS: dict[str, tuple[str, ...]] = {
     "expiring": _NAMES[: _NAMES.index("lease")],
     "owned": _NAMES[: _NAMES.index("blob")],
 }

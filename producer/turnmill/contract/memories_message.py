@@ -7,8 +7,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final, TypeVar
 
 from turnmill.contract.context import JsonMessage
-from turnmill.contract.counters import CountMessages
 from turnmill.contract.results import GroundedMemory
+from turnmill.contract.token_counters import CountMessages
 
 __all__ = ["MEMORIES", "is_memories", "memories_message", "without_memories"]
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
@@ -329,6 +328,8 @@ class Policy(BaseModel):
 
 def _no_field(name: str) -> str:
     """What to say about an unknown field: the name that was probably meant, or all names."""
+    from difflib import get_close_matches  # noqa: PLC0415 - for a mistake only
+
     close = get_close_matches(name, Policy.model_fields, n=1)
     meant = f"did you mean {close[0]}?" if close else f"fields are {', '.join(Policy.model_fields)}"
     return f"no field {name!r}; {meant}"

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from turnmill.contract.context import JsonMessage
-from turnmill.contract.counters import CountMessages
+from turnmill.contract.token_counters import CountMessages
 
 __all__ = ["IMAGE_REMOVED", "shorten"]
 

@@ -15,8 +15,8 @@ from pydantic import BaseModel, ConfigDict
 from pydantic_core import PydanticSerializationError
 
 from turnmill.contract.context import JsonMessage, StoredContext
+from turnmill.contract.job_outcomes import Compaction
 from turnmill.contract.names import Namespace, Seq, SessionId
-from turnmill.contract.outcomes import Compaction
 
 __all__ = ["CommittedContext", "Trajectory", "TrajectoryTurn", "TurnState"]
 

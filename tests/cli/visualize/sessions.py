@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from turnmill.contract.context import StoredContext
+from turnmill.contract.job_outcomes import Compaction
 from turnmill.contract.names import Namespace, Seq, SessionId, Version
-from turnmill.contract.outcomes import Compaction
 from turnmill.contract.trajectory import CommittedContext, Trajectory, TrajectoryTurn
 
 __all__ = ["SYSTEM_TOKENS", "commit", "drawn", "turn"]

@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from turnmill.context_view import bound
 from turnmill.contract.context import JsonMessage
 from turnmill.contract.memories_message import is_memories, memories_message
 from turnmill.contract.names import SessionId
 from turnmill.contract.results import GroundedMemory
+from turnmill.read_reply import bound
 from turnmill_worker.tokens import count_message, counter_for
 
 HEAD = "[Memories that may help, not part of the conversation]"

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from turnmill.contract.errors import ArchiveUnavailable
+from turnmill_worker.archive.archived_values import ArchivedSession, ManagedView
 from turnmill_worker.archive.store import SqlArchive
-from turnmill_worker.archive.values import ArchivedSession, ManagedView
 from turnmill_worker.errors import ArchiveFailed, ArchiveTooNew, InvalidArchiveUrl
 
 __all__ = [

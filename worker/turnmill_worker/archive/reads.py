@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from sqlalchemy import Connection, func, select
 
 from turnmill.contract.names import Namespace, SessionId
+from turnmill_worker.archive.archived_values import ArchivedSession, ManagedView
 from turnmill_worker.archive.rows import (
     chunks,
     compaction_from,
@@ -26,7 +27,6 @@ from turnmill_worker.archive.schema import (
     sessions,
     turns,
 )
-from turnmill_worker.archive.values import ArchivedSession, ManagedView
 from turnmill_worker.ports.records import ArchivedCompaction, ArchivedTurn, Blob, Memory
 from turnmill_worker.ports.values import SessionRef
 

@@ -11,9 +11,9 @@ from sqlalchemy.dialects import postgresql, sqlite
 from turnmill.contract.codec import decode_json, encode_json
 from turnmill.contract.errors import InvalidInput
 from turnmill.contract.names import Namespace, Seq, SessionId, Version
+from turnmill_worker.archive.archived_values import ManagedView
 from turnmill_worker.archive.memory_extraction import Made
 from turnmill_worker.archive.schema import namespaces
-from turnmill_worker.archive.values import ManagedView
 from turnmill_worker.ports.records import ArchivedCompaction, ArchivedTurn, Memory
 from turnmill_worker.ports.values import SessionRef
 

@@ -14,11 +14,11 @@ from turnmill.contract.trajectory import TurnState
 from turnmill_worker.archive import forget as forgetting
 from turnmill_worker.archive import reads as queries
 from turnmill_worker.archive import writes
+from turnmill_worker.archive.archived_values import ArchivedSession, ManagedView
 from turnmill_worker.archive.engine import WRITES, make_engine
 from turnmill_worker.archive.error_translation import typed
 from turnmill_worker.archive.migrate import migrate
 from turnmill_worker.archive.rows import epoch_number
-from turnmill_worker.archive.values import ArchivedSession, ManagedView
 from turnmill_worker.ports.records import (
     ArchivedCompaction,
     ArchivedTurn,

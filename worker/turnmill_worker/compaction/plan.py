@@ -9,7 +9,7 @@ from turnmill.contract.context import JsonMessage, Receipt, StoredContext, Summa
 from turnmill.contract.memories_message import without_memories
 from turnmill.contract.names import Seq
 from turnmill_worker.compaction.cut import Group
-from turnmill_worker.compaction.ledger.facts import Fact
+from turnmill_worker.compaction.ledger.fact_merging import Fact
 from turnmill_worker.compaction.snapshot import Snapshot
 from turnmill_worker.reading.units import Units, read_units
 

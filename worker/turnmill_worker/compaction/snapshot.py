@@ -9,7 +9,7 @@ from functools import cached_property
 from turnmill.contract.context import Elision, JsonMessage, StoredContext, Usage
 from turnmill.contract.names import Namespace, Seq, SessionId, Version
 from turnmill.contract.policy import Limits, Policy
-from turnmill_worker.compaction.ledger.facts import Fact
+from turnmill_worker.compaction.ledger.fact_merging import Fact
 from turnmill_worker.compaction.tally import Tally, exceeded, images, interactions
 from turnmill_worker.spending import NOT_TRIED, Tried
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from turnmill.contract.context import PinnedTurn, StoredContext
-from turnmill.contract.counters import Counter
 from turnmill.contract.legality import CallTracker, violations
 from turnmill.contract.names import Version
 from turnmill.contract.render import render_head
+from turnmill.contract.token_counters import Counter
 from turnmill_worker.compaction.ledger.selection import Unstated, ledger_text
 from turnmill_worker.compaction.plan import Plan, SummaryRequest, previous_text
 from turnmill_worker.errors import SummaryRejected

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from turnmill.contract import jobs
-from turnmill.contract.outcomes import Outcome
+from turnmill.contract.job_outcomes import Outcome
 from turnmill_worker.ports.archive import Archive, Outgoing
-from turnmill_worker.ports.queues import Hints
+from turnmill_worker.ports.hints_and_waiting import Hints
 from turnmill_worker.ports.values import Mark, SessionRef
 
 __all__ = ["Archiving"]

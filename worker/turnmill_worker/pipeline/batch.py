@@ -13,9 +13,9 @@ from typing import Literal
 
 import structlog
 
-from turnmill.contract.counters import Counter
 from turnmill.contract.errors import Transient, TurnmillError
-from turnmill.contract.outcomes import Outcome
+from turnmill.contract.job_outcomes import Outcome
+from turnmill.contract.token_counters import Counter
 from turnmill_worker.compaction.ledger.budget import with_facts
 from turnmill_worker.compaction.plan import Plan
 from turnmill_worker.compaction.snapshot import Snapshot

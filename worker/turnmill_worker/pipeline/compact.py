@@ -10,11 +10,11 @@ import random
 from collections.abc import Callable
 from contextlib import suppress
 
-from turnmill.contract.counters import Counters
 from turnmill.contract.errors import Transient
-from turnmill.contract.outcomes import Outcome
+from turnmill.contract.job_outcomes import Outcome
 from turnmill.contract.policy import OFFLINE
 from turnmill.contract.results import SummarizationResult
+from turnmill.contract.token_counters import Counters
 from turnmill_worker.compaction.snapshot import Snapshot
 from turnmill_worker.pipeline.batch import Batches, BatchWriter, NoBatches
 from turnmill_worker.pipeline.decide import Skip, decide
@@ -22,8 +22,8 @@ from turnmill_worker.pipeline.estimate import Estimating
 from turnmill_worker.pipeline.force import Forcing
 from turnmill_worker.pipeline.ladder import Ladder, Ports
 from turnmill_worker.pipeline.summarize import Writer
+from turnmill_worker.ports.hints_and_waiting import Hints, Waiting
 from turnmill_worker.ports.models import Summarizers, Templates
-from turnmill_worker.ports.queues import Hints, Waiting
 from turnmill_worker.ports.sessions import Sessions
 from turnmill_worker.ports.values import Failed, SessionRef
 

@@ -7,10 +7,10 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from turnmill.contract.context import JsonMessage, StoredContext
+from turnmill.contract.job_outcomes import Compaction
 from turnmill.contract.legality import CallTracker
 from turnmill.contract.memories_message import without_memories
 from turnmill.contract.names import Seq
-from turnmill.contract.outcomes import Compaction
 from turnmill.contract.render import render_head
 from turnmill_worker.compaction.plan import Plan, Records
 from turnmill_worker.compaction.quality.score import Quality, Scorer

@@ -8,10 +8,10 @@ from functools import lru_cache
 
 from turnmill.contract import jobs
 from turnmill.contract.context import Usage
-from turnmill.contract.counters import Counter
+from turnmill.contract.job_outcomes import Outcome
 from turnmill.contract.legality import CallTracker
-from turnmill.contract.outcomes import Outcome
 from turnmill.contract.render import render_head, system_message
+from turnmill.contract.token_counters import Counter
 from turnmill_worker.compaction.tally import Tally, exceeded, images, interactions
 from turnmill_worker.pipeline.batch import Batches, NoBatches
 from turnmill_worker.pipeline.decide import Compact, decide

@@ -6,17 +6,17 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from turnmill.contract import jobs
-from turnmill.contract.counters import Counter, Counters
 from turnmill.contract.errors import Transient
 from turnmill.contract.info import Waits
-from turnmill.contract.outcomes import Outcome
+from turnmill.contract.job_outcomes import Outcome
 from turnmill.contract.policy import Policy
+from turnmill.contract.token_counters import Counter, Counters
 from turnmill_worker.compaction.snapshot import Snapshot
 from turnmill_worker.compaction.strategies.choose import plan as plan_compaction
 from turnmill_worker.errors import SummaryDeferred, SummaryRejected
 from turnmill_worker.pipeline.draft import Draft
 from turnmill_worker.pipeline.summarize import DraftWriter, Later
-from turnmill_worker.ports.queues import Hints, Waiting
+from turnmill_worker.ports.hints_and_waiting import Hints, Waiting
 from turnmill_worker.ports.sessions import Lease, Sessions
 from turnmill_worker.ports.values import SessionRef
 from turnmill_worker.spending import Spent

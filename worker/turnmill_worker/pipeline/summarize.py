@@ -8,10 +8,10 @@ from dataclasses import dataclass, replace
 from typing import Protocol
 
 from turnmill.contract.context import JsonMessage
-from turnmill.contract.counters import Counter
 from turnmill.contract.errors import InvalidTemplate, Transient, UnknownTemplate
 from turnmill.contract.render import render_head
 from turnmill.contract.shorten import shorten
+from turnmill.contract.token_counters import Counter
 from turnmill_worker.compaction.ledger.budget import with_facts
 from turnmill_worker.compaction.plan import Plan
 from turnmill_worker.compaction.splice import splice

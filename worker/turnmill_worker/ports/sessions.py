@@ -8,8 +8,8 @@ from typing import Literal, Protocol
 
 from turnmill.contract.context import StoredContext
 from turnmill.contract.info import Waits
-from turnmill.contract.outcomes import Compaction
-from turnmill_worker.compaction.ledger.facts import Fact
+from turnmill.contract.job_outcomes import Compaction
+from turnmill_worker.compaction.ledger.fact_merging import Fact
 from turnmill_worker.compaction.snapshot import LoggedTurn, Snapshot
 from turnmill_worker.ports.records import Blob
 from turnmill_worker.ports.values import (

@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from turnmill.contract.context import StoredContext, Usage
+from turnmill.contract.job_outcomes import Compaction
 from turnmill.contract.names import Namespace, Seq, SessionId, Version
-from turnmill.contract.outcomes import Compaction
 from turnmill.contract.policy import Policy
 from turnmill.contract.trajectory import TurnState
 from turnmill_worker.compaction.tally import Tally

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import hashlib
-import time
 from collections.abc import Callable, Mapping
 from typing import Any, Protocol
 
 from turnmill.contract import jobs
 from turnmill.contract.codec import decode_json, encode_json
 from turnmill.contract.errors import InvalidInput, TurnmillError
-from turnmill.contract.outcomes import Outcome
+from turnmill.contract.job_outcomes import Outcome
 from turnmill_worker.pipeline.compact import Pipeline
 from turnmill_worker.ports.archive import Archive, Memories
 from turnmill_worker.ports.records import Memory
@@ -29,6 +28,9 @@ class Questions(Protocol):
 
     def answer(self, ref: SessionRef, ask: str, body: bytes) -> None:
         """Store the answer for a minute."""
+
+    def now_ms(self) -> int:
+        """The time by the clock that turns have theirs from."""
 
 
 class Answering:
@@ -98,7 +100,7 @@ class Answering:
             id=f"pushed:{digest[:32]}",
             kind="pushed",
             text=body["text"],
-            at_ms=int(time.time() * 1000),
+            at_ms=self._questions.now_ms(),
         )
         self._archive.remember(ref.namespace, memory)
         return memory.id

@@ -8,7 +8,7 @@ from turnmill.contract.codec import decode_json
 from turnmill.contract.context import JsonMessage, StoredContext
 from turnmill.contract.errors import UnknownSession
 from turnmill.contract.images.references import blobs_of, join_images
-from turnmill.contract.outcomes import Compaction
+from turnmill.contract.job_outcomes import Compaction
 from turnmill.contract.trajectory import CommittedContext, Trajectory, TrajectoryTurn
 from turnmill_worker.ports.archive import Archive, Outgoing
 from turnmill_worker.ports.records import ArchivedCompaction, ArchivedTurn

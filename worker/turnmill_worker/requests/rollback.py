@@ -6,14 +6,14 @@ from collections.abc import Sequence
 
 from turnmill.contract.codec import decode_json
 from turnmill.contract.context import JsonMessage, StoredContext
-from turnmill.contract.counters import Counter, Counters
 from turnmill.contract.errors import NoCheckpoint, SessionBusy, UnknownSession
 from turnmill.contract.images.references import blobs_of
+from turnmill.contract.job_outcomes import Compaction
 from turnmill.contract.legality import CallTracker
 from turnmill.contract.names import Version
-from turnmill.contract.outcomes import Compaction
 from turnmill.contract.render import render_head, system_message
 from turnmill.contract.results import RollbackResult
+from turnmill.contract.token_counters import Counter, Counters
 from turnmill_worker.compaction.tally import images, interactions
 from turnmill_worker.ports.archive import Archive
 from turnmill_worker.ports.records import ArchivedCompaction, ArchivedTurn

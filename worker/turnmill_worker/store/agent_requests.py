@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from turnmill.contract.keys import ask_keys
+from turnmill.transport import redis_now_ms
 from turnmill_worker.ports.values import SessionRef
 from turnmill_worker.store.scripts import translated
 
@@ -32,3 +33,7 @@ class RedisQuestions:
             pipe.rpush(key, body)
             pipe.pexpire(key, ANSWER_MS)
             pipe.execute()
+
+    def now_ms(self) -> int:
+        """The time by the clock that turns have theirs from."""
+        return redis_now_ms(self._redis)

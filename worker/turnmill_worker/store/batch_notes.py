@@ -60,7 +60,7 @@ class RedisBatchNotes:
 
     def take_orphan(self, ref: SessionRef) -> AwaitedSummary | None:
         """Take a batch that a forgotten session of this session's shard awaited; each only once."""
-        note = self._run("abandoned_batch", ref)
+        note = self._run("take_abandoned_batch", ref)
         return None if note is None else _parsed(note)
 
     def _run(self, name: str, ref: SessionRef, **args: str | bytes | int) -> Any:

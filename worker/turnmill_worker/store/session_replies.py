@@ -6,11 +6,11 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from turnmill.context_view import LogEntry, decode_turns
 from turnmill.contract.codec import decode_json
 from turnmill.contract.context import JsonMessage, StoredContext, Usage
 from turnmill.contract.names import Seq
 from turnmill.contract.policy import Policy
+from turnmill.read_reply import LogEntry, decode_turns
 from turnmill_worker.compaction.ledger.budget import up_to
 from turnmill_worker.compaction.ledger.selection import Fact
 from turnmill_worker.compaction.snapshot import LoggedTurn, Snapshot

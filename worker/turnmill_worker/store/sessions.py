@@ -11,10 +11,10 @@ from typing import Any
 from turnmill.contract.codec import encode_json
 from turnmill.contract.context import StoredContext, Usage
 from turnmill.contract.errors import InvalidPolicy
+from turnmill.contract.job_outcomes import Compaction
 from turnmill.contract.keys import commits_channel
-from turnmill.contract.outcomes import Compaction
 from turnmill.contract.policy import Policy
-from turnmill_worker.compaction.ledger.facts import Fact
+from turnmill_worker.compaction.ledger.fact_merging import Fact
 from turnmill_worker.compaction.snapshot import LoggedTurn, Snapshot
 from turnmill_worker.compaction.tally import images, interactions
 from turnmill_worker.ports.archive import Archive

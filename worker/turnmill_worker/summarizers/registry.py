@@ -9,9 +9,9 @@ from typing import Final
 
 import structlog
 
-from turnmill.contract.counters import Counter
 from turnmill.contract.errors import Transient
 from turnmill.contract.policy import OFFLINE, Policy
+from turnmill.contract.token_counters import Counter
 from turnmill_worker.compaction.plan import SummaryRequest
 from turnmill_worker.errors import (
     SummarizerFailed,
@@ -20,13 +20,13 @@ from turnmill_worker.errors import (
     UnknownSummarizer,
     where,
 )
-from turnmill_worker.late_import import IMPORTING
+from turnmill_worker.import_lock import IMPORTING
 from turnmill_worker.ports.batches import AwaitedSummary, BatchEndpoint
 from turnmill_worker.ports.models import Gates, Summarizer
 from turnmill_worker.ports.values import Summary
 from turnmill_worker.settings import Settings
 from turnmill_worker.spending import NOTHING, Spent
-from turnmill_worker.summarizers.factory import SummarizerFactory
+from turnmill_worker.summarizers.factory_protocol import SummarizerFactory
 
 __all__ = ["GROUP", "RegisteredBatches", "Registry"]
 
@@ -36,7 +36,7 @@ GROUP: Final = "turnmill.summarizers"
 """The entry point group a package offers its summarizers in."""
 
 _OWN: Final = {
-    OFFLINE: "turnmill_worker.summarizers.offline:OfflineFactory",
+    OFFLINE: "turnmill_worker.summarizers.offline_factory:OfflineFactory",
     "openai": "turnmill_worker.summarizers.openai.factory:OpenAiFactory",
 }
 """Turnmill's own: a new one is its folder and its line here."""

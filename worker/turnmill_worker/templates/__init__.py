@@ -6,6 +6,7 @@ fills it, ``parse_output`` and ``sections_found`` look at what the model made of
 
 from __future__ import annotations
 
+from turnmill_worker.templates.answer_reader import parse_output, sections_found
 from turnmill_worker.templates.loader import (
     Listed,
     TemplateLoader,
@@ -13,7 +14,6 @@ from turnmill_worker.templates.loader import (
     read_template,
     template_dirs,
 )
-from turnmill_worker.templates.output import parse_output, sections_found
 from turnmill_worker.templates.template import (
     BUILT_IN,
     PLACEHOLDERS,

@@ -24,7 +24,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
-from turnmill.contract.counters import Counter
+from turnmill.contract.token_counters import Counter
 from turnmill_worker.tokens.basis import FORMULA_VERSION
 from turnmill_worker.tokens.image_tokens import image_tokens
 

@@ -15,9 +15,14 @@ from turnmill_worker.summarizers.openai.checks.demand_lines import (
     constraints,
     goals,
 )
+from turnmill_worker.summarizers.openai.checks.invented_demands import Said
 from turnmill_worker.summarizers.openai.checks.language import Spoken, languages, script_of
-from turnmill_worker.summarizers.openai.checks.sections import SECTIONS, parse, rendered, unwrapped
-from turnmill_worker.summarizers.openai.checks.user_demands import Said
+from turnmill_worker.summarizers.openai.checks.section_parser import (
+    SECTIONS,
+    parse,
+    rendered,
+    unwrapped,
+)
 
 USER = [
     "Please cancel order #W7710442 and do not refund it to my old card.",

@@ -21,7 +21,7 @@ from tests.unit.summarizers.openai.talks import (
 from turnmill.contract.memories_message import MEMORIES
 from turnmill.testing import FakeEndpoint
 from turnmill_worker.errors import SummarizerMisconfigured, UnusableSummary
-from turnmill_worker.summarizers.openai.checks.sections import SECTIONS, parse
+from turnmill_worker.summarizers.openai.checks.section_parser import SECTIONS, parse
 from turnmill_worker.summarizers.redaction import redact
 
 IMAGE = "data:image/png;base64," + "iVBORw0KGgo" + "A" * 2_000

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Final
 
-from turnmill.contract.counters import CountText
+from turnmill.contract.token_counters import CountText
 from turnmill_worker.compaction.ledger.selection import Fact, beside, ledger, ledger_text
 from turnmill_worker.compaction.plan import Plan, Records, SummaryRequest
 from turnmill_worker.compaction.strategies.rolling import summary_budget

@@ -15,9 +15,9 @@ from itertools import accumulate, groupby
 from operator import attrgetter
 from typing import Final
 
-from turnmill.contract.counters import CountText
-from turnmill_worker.compaction.ledger.facts import Fact, merged
-from turnmill_worker.compaction.ledger.mentions import VALUE_AT, Kind
+from turnmill.contract.token_counters import CountText
+from turnmill_worker.compaction.ledger.fact_merging import Fact, merged
+from turnmill_worker.compaction.ledger.stated_values import VALUE_AT, Kind
 from turnmill_worker.compaction.quality.fact_coverage import (
     NEWEST,
     OLDEST,

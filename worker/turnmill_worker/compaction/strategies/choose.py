@@ -6,8 +6,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Final, NamedTuple
 
-from turnmill.contract.counters import Counter
 from turnmill.contract.policy import StrategyName
+from turnmill.contract.token_counters import Counter
 from turnmill_worker.compaction.plan import Plan
 from turnmill_worker.compaction.snapshot import Snapshot
 from turnmill_worker.compaction.strategies.elide import elide, fit_newest

@@ -12,8 +12,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from turnmill.contract.context import SummaryEvent
-from turnmill.contract.counters import Counter
 from turnmill.contract.render import event_text
+from turnmill.contract.token_counters import Counter
 from turnmill_worker.compaction.cut import Group, choose_cut, groups
 from turnmill_worker.compaction.plan import Plan, Records, SummaryRequest, records_of
 from turnmill_worker.compaction.snapshot import Snapshot

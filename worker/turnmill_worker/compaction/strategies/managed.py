@@ -11,9 +11,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from turnmill.contract.context import JsonMessage, Receipt, StoredContext
-from turnmill.contract.counters import Counter
 from turnmill.contract.memories_message import is_memories
 from turnmill.contract.names import Seq
+from turnmill.contract.token_counters import Counter
 from turnmill_worker.compaction.cut import Group, groups
 from turnmill_worker.compaction.plan import Plan, Records, SummaryRequest, records_of
 from turnmill_worker.compaction.snapshot import LoggedTurn, Snapshot

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from turnmill.contract.counters import Counter
+from turnmill.contract.token_counters import Counter
 from turnmill_worker.compaction.cut import Group, groups
 from turnmill_worker.compaction.plan import Plan, SummaryRequest, previous_text, records_of
 from turnmill_worker.compaction.snapshot import Snapshot

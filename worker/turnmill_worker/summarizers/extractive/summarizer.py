@@ -7,8 +7,8 @@ from collections.abc import Set as AbstractSet
 from itertools import groupby
 from typing import Any, Final
 
-from turnmill.contract.counters import Counter, CountText
 from turnmill.contract.policy import OFFLINE
+from turnmill.contract.token_counters import Counter, CountText
 from turnmill_worker.compaction.plan import SummaryRequest
 from turnmill_worker.ports.values import Summary
 from turnmill_worker.reading.units import (

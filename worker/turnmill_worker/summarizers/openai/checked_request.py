@@ -7,17 +7,17 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Final
 
-from turnmill.contract.counters import Counter
 from turnmill.contract.memories_message import without_memories
 from turnmill.contract.names import Seq
+from turnmill.contract.token_counters import Counter
 from turnmill_worker.compaction.ledger.budget import certain_values
 from turnmill_worker.compaction.plan import SummaryRequest
 from turnmill_worker.errors import SummarizerMisconfigured, UnusableSummary
 from turnmill_worker.summarizers.openai.answers import Answer
 from turnmill_worker.summarizers.openai.attempts import Asker, Question
 from turnmill_worker.summarizers.openai.checks.checker import Checker, seqs_in
+from turnmill_worker.summarizers.openai.checks.invented_demands import Said
 from turnmill_worker.summarizers.openai.checks.language import Spoken
-from turnmill_worker.summarizers.openai.checks.user_demands import Said
 from turnmill_worker.summarizers.openai.chunks import chunks, packed
 from turnmill_worker.summarizers.openai.endpoint import ModelOptions, Prompt
 from turnmill_worker.summarizers.openai.gated_endpoint import Endpoint

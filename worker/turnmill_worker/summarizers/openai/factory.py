@@ -6,17 +6,17 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from turnmill.contract.counters import Counter
 from turnmill.contract.policy import Policy
+from turnmill.contract.token_counters import Counter
 from turnmill_worker.compaction.plan import SummaryRequest
 from turnmill_worker.errors import SummarizerFailed
-from turnmill_worker.late_import import IMPORTING
+from turnmill_worker.import_lock import IMPORTING
 from turnmill_worker.ports.batches import AwaitedSummary, BatchEndpoint
 from turnmill_worker.ports.models import Gates, Summarizer, place_of
 from turnmill_worker.ports.values import Summary
 from turnmill_worker.settings import Settings
 from turnmill_worker.spending import NOTHING, Spent
-from turnmill_worker.summarizers.factory import SummarizerFactory
+from turnmill_worker.summarizers.factory_protocol import SummarizerFactory
 
 if TYPE_CHECKING:
     from turnmill_worker.summarizers.openai.connected import Connected

@@ -9,8 +9,9 @@ from typing import Final, Literal
 
 from turnmill_worker.summarizers.openai.answers import Answer
 from turnmill_worker.summarizers.openai.checks.demand_lines import attributed, constraints, goals
+from turnmill_worker.summarizers.openai.checks.invented_demands import LEAST_GOAL_SUPPORT, Said
 from turnmill_worker.summarizers.openai.checks.language import Spoken
-from turnmill_worker.summarizers.openai.checks.sections import (
+from turnmill_worker.summarizers.openai.checks.section_parser import (
     SECTIONS,
     WHERE,
     Parsed,
@@ -19,7 +20,6 @@ from turnmill_worker.summarizers.openai.checks.sections import (
     rendered,
     unwrapped,
 )
-from turnmill_worker.summarizers.openai.checks.user_demands import LEAST_GOAL_SUPPORT, Said
 
 __all__ = ["Accepted", "Checker", "Fault", "Kind", "seqs_in"]
 

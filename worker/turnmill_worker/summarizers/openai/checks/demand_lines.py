@@ -11,7 +11,12 @@ import re
 from collections.abc import Iterator
 from typing import Final
 
-from turnmill_worker.summarizers.openai.checks.sections import CONSTRAINTS, GOAL, Parsed, lines_of
+from turnmill_worker.summarizers.openai.checks.section_parser import (
+    CONSTRAINTS,
+    GOAL,
+    Parsed,
+    lines_of,
+)
 
 __all__ = ["attributed", "clauses", "constraints", "demanded", "goals"]
 

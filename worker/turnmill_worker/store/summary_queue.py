@@ -33,7 +33,7 @@ class RedisWaiting:
         """Let the session wait, or update how much of its room is left."""
         run(
             self._redis,
-            "await_turn",
+            "await_summary",
             WAITING,
             namespace=ref.namespace,
             session=ref.session,

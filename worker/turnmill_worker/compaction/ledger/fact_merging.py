@@ -9,7 +9,7 @@ from typing import Final, Self
 
 from pydantic import BaseModel, ConfigDict
 
-from turnmill_worker.compaction.ledger.mentions import Kind, Mention, mentions
+from turnmill_worker.compaction.ledger.stated_values import Kind, Mention, mentions
 from turnmill_worker.reading.units import Units
 
 __all__ = ["Fact", "merged"]

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from turnmill.context_view import bound
 from turnmill.contract.context import JsonMessage, Pushed
 from turnmill.contract.info import ContextInfo
 from turnmill.contract.memories_message import memories_message
 from turnmill.contract.results import GroundedContext, TurnResult
+from turnmill.read_reply import bound
 
 __all__ = ["GROUND_WITHIN_S", "describe", "turn_result", "with_memories"]
 

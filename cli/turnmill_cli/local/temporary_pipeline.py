@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from turnmill.embedded_redis import EmbeddedRedis
-from turnmill_cli.broker import BrokerView
+from turnmill_cli.broker_view import BrokerView
 from turnmill_cli.local import child_commands
 from turnmill_cli.local.stop_signals import StopSignals
 from turnmill_cli.local.supervisor import Supervisor
