@@ -39,7 +39,7 @@ class Settings(BaseSettings):
         model_requests_per_minute, model_tokens_per_minute: what all workers together may ask of
             one model at one endpoint; no limit when 0.
         model_prices: a file of prices that override list prices.
-        batch_first_look_s: seconds until a batch of ``Policy(batch=True)`` is looked for first.
+        batch_first_look_s: seconds until a batch (a policy's ``batch``) is looked for first.
         batch_longest_pause_s: most seconds between two looks; each pause is as long as all before
             it together.
         batch_deadline_s: seconds after which a batch is given up, and the summary asked for live.
