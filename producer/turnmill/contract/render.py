@@ -46,12 +46,12 @@ def render_head(stored: StoredContext, system: str = "") -> list[JsonMessage]:
     event, a receipt or facts leaves all before them a byte-identical part of the prompt's prefix.
     """
     messages: list[JsonMessage] = [system_message(system)] if system else []
-    if stored.rules:
-        messages.append(rules_message(stored.rules))
     if stored.managed:
-        # The one exception: specification 002 asks for a system message, word for word.
+        # The one exception: specification 002 asks for a system message, word for word, and first.
         content = f"Context summary (managed): {stored.summary}"
         messages.append({"role": "system", "content": content})
+    if stored.rules:
+        messages.append(rules_message(stored.rules))
     # A summary quotes users and tools: it must never carry the weight of a system message.
     messages += [{"role": "user", "content": text} for text in _head_texts(stored)]
     for pin in stored.pins:
