@@ -98,7 +98,7 @@ class EmbeddedRedis:
         while time.monotonic() < deadline:
             self._spawn()
             if self._answers_before(deadline):
-                self._chosen = False  # who restarts finds it where it was
+                self._chosen = False  # a restart finds it on the same port
                 return self
             self.kill()
             if not self._chosen:

@@ -1,6 +1,6 @@
 """What a client knows of images: whose bytes a push must carry, which a read must fetch; no I/O.
 
-It remembers which images Redis has and what the newest it has seen look like, so that
+It remembers which images Redis has, and the data URLs of the newest it has seen, so that
 showing an image again costs its hash and no more. Both are guesses: Redis says when it lacks one.
 """
 
@@ -33,14 +33,14 @@ class ImageCache:
         self._bytes = 0
 
     def unsent(self, images: Sequence[StoredImage]) -> set[str]:
-        """The keys of those whose bytes Redis is not known to have."""
+        """The keys of the images that Redis is not known to have."""
         if not images:
             return set()
         with self._lock:
             return {image.key for image in images if image.key not in self._stored}
 
     def sent(self, images: Sequence[StoredImage]) -> None:
-        """Remember that Redis has them, and how they look."""
+        """Remember that Redis has these images, and their data URLs."""
         if not images:
             return
         with self._lock:
@@ -52,7 +52,7 @@ class ImageCache:
                 self._stored.popitem(last=False)
 
     def seen(self, refs: Collection[ImageRef]) -> tuple[dict[str, str | None], list[ImageRef]]:
-        """The data URLs by reference that are remembered, and the images that are not."""
+        """The remembered data URLs by reference, and the images that are not remembered."""
         with self._lock:
             known: dict[str, str | None] = {
                 ref.url: self._urls[ref.url] for ref in refs if ref.url in self._urls
@@ -64,7 +64,7 @@ class ImageCache:
     def fetched(
         self, refs: Sequence[ImageRef], found: Sequence[bytes | None]
     ) -> dict[str, str | None]:
-        """Data URLs by reference of what Redis answered, None for what it lacks; remembered."""
+        """Data URLs by reference from Redis' answer, None for what it lacks; remembers them."""
         urls = {
             ref.url: None if data is None else data_url(ref, data)
             for ref, data in zip(refs, found, strict=True)

@@ -135,9 +135,9 @@ class View:
 
     @property
     def is_of_another_basis(self) -> bool:
-        """Whether counts are not by the policy's encoding and prices of images.
+        """Whether the counts were made with another encoding or image formula than the policy's.
 
-        They changed, or workers lack the vocabulary.
+        The policy changed, or the workers lack the vocabulary.
         """
         made = self.basis.split("/")
         return self.basis != "" and (
@@ -153,13 +153,13 @@ class View:
 
     @property
     def policy(self) -> Policy:
-        """As stored, or the default of a session never opened."""
+        """The stored policy, or the default for a session that was never opened."""
         return _parse_policy(self.policy_json) if self.policy_json else DEFAULT_POLICY
 
 
 @lru_cache(maxsize=1024)
 def _parse_policy(text: bytes) -> Policy:
-    """Sessions share policies, and every read looks at its own."""
+    """Cached: many sessions share one policy, and every read needs its session's."""
     return Policy.from_json(text)
 
 
@@ -216,9 +216,9 @@ def _tail(
 
 
 def _thumbnail(log: Sequence[LogEntry], view: View) -> Seq | None:
-    """The turn with the session's first image, where the policy keeps that and it is not covered.
+    """The uncovered turn with the session's first image, if the policy keeps that image.
 
-    As a compaction keeps it (``first_image_turn``), so does a projection.
+    A projection keeps it as a compaction does (``first_image_turn``).
     """
     if view.policy.max_history_images is None or not view.policy.keep_first_image:
         return None
@@ -228,7 +228,7 @@ def _thumbnail(log: Sequence[LogEntry], view: View) -> Seq | None:
 
 
 def _is_repriced(entry: LogEntry, formula: ImageFormula) -> bool:
-    """Whether the turn shows images, which a push weighs by the default formula, at others."""
+    """Whether the turn has images and the formula is not the default, by which a push counts."""
     return formula is not FORMULAS[DEFAULT_FORMULA] and b'"image_url"' in entry.messages
 
 

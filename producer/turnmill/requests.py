@@ -1,8 +1,8 @@
 """Asking the workers for what an agent cannot do alone, and waiting for the answer; no I/O.
 
-A question lies in Redis until a worker takes it, and so does the answer until it is read: the
+A question lies in Redis until a worker takes it, and the answer until the agent reads it: the
 Celery job carries the question's id, never its content. A question nobody took in time is
-withdrawn, so that it cannot be answered when nobody waits any more.
+withdrawn, so that no worker answers it when nobody waits any more.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from turnmill.contract.names import Namespace, SessionId, session_id
 __all__ = ["LONGEST_S", "LOOK_S", "Ask", "ask", "look_s"]
 
 LOOK_S = 0.4
-"""Seconds of one blocking look at the answer, where the sockets wait much longer."""
+"""Seconds of one blocking look at the answer, if the sockets wait much longer."""
 
 ABOUT_NAMESPACES = frozenset({GROUND, REMEMBER})
 """The tasks that are about no session."""
@@ -38,8 +38,8 @@ class Ask:
 
     Attributes:
         task: the Celery task that answers it.
-        session: whose it is about; ``""`` for one about the namespace.
-        look_s: of one blocking look at the answer.
+        session: the session it is about; ``""`` for a question about the namespace.
+        look_s: seconds of one blocking look at the answer.
     """
 
     task: str
@@ -53,24 +53,24 @@ class Ask:
 
     @property
     def keys(self) -> AskKeys:
-        """Where question and answer lie."""
+        """The Redis keys of question and answer."""
         return ask_keys(self.namespace, self.id)
 
     @property
     def put(self) -> Command:
-        """Lays the question down."""
+        """Stores the question."""
         return ("SET", self.keys.ask, self.body, "PX", int(self.timeout_s * 1000) + 1000)
 
     @property
     def look(self) -> Command:
-        """Waits a moment for the answer, and no longer than there is time."""
+        """Waits a moment for the answer, but never past the caller's time."""
         left = self.timeout_s - (time.monotonic() - self.asked_at)
         # 0 would wait for ever.
         return ("BLPOP", self.keys.answer, f"{min(max(left, 0.01), self.look_s):.3f}")
 
     @property
     def withdraw(self) -> Command:
-        """Takes the question back; 1 when nobody had taken it."""
+        """Withdraws the question; 1 when no worker had taken it."""
         return ("DEL", self.keys.ask)
 
     def is_over(self) -> bool:
@@ -117,7 +117,7 @@ def ask(
 
     Raises:
         InvalidName: no session can have this name.
-        InvalidInput: ``timeout_s`` is no time anybody can wait.
+        InvalidInput: ``timeout_s`` is not a time one can wait.
     """
     is_number = isinstance(timeout_s, int | float) and not isinstance(timeout_s, bool)
     if not is_number or not 0 <= timeout_s <= LONGEST_S:

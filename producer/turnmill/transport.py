@@ -28,7 +28,7 @@ ATTEMPTS = 4
 """Tries of one call while the connection fails."""
 
 MAX_CONNECTIONS = 64
-"""Of one client; further callers wait for one of them."""
+"""Connections of one client; further callers wait for a free one."""
 
 
 def connection_options(timeout_s: float) -> dict[str, Any]:
@@ -43,12 +43,12 @@ def backoff(timeout_s: float) -> ExponentialBackoff:
 
 
 def new_id() -> str:
-    """An id for what may be sent twice, so that Redis does it once."""
+    """An id for a call that may be sent twice, so that Redis acts on it once."""
     return os.urandom(16).hex()
 
 
 def redis_now_ms(client: Any) -> int:
-    """The time by Redis' clock, as scripts write it: those of clients and workers differ."""
+    """The time by Redis' clock, as scripts write it: clocks of clients and workers differ."""
     return to_ms(client.time())
 
 
@@ -59,7 +59,7 @@ def to_ms(time: tuple[int, int]) -> int:
 
 
 def run_script(client: Any, script: Script, words: Sequence[str | bytes | int]) -> Any:
-    """The script's reply, sending its source where the server does not have it.
+    """The script's reply; sends the script's source if the server lacks it.
 
     Raises:
         TurnmillError: whatever redis-py raised, translated.

@@ -43,7 +43,7 @@ def step(
 
     A user message with ``text`` and the image, then an assistant message with the reasoning and
     the action; without both, the user message alone, to be answered. Action and region are kept
-    as metadata, too; a region may be anything JSON can say, a pydantic model included.
+    as metadata, too; a region may be anything JSON can hold, a pydantic model included.
 
     Raises:
         InvalidTurn: the image is not one of the kinds in ``Image``, or its file cannot be read;
@@ -134,7 +134,7 @@ def _media_type(data: bytes) -> str | None:
 
 
 def _from_base64(text: str | Path) -> bytes | None:
-    """The image this text is the base64 of, or None: then it is a file's name."""
+    """The image in this base64 text; None when the text is a file's name."""
     if isinstance(text, Path):
         return None
     try:

@@ -56,7 +56,7 @@ def make_app() -> Celery:
 try:
     app = make_app()
 except InvalidSettings as error:
-    # Celery would show where in pydantic it was found instead of what it is.
+    # Celery would show where in pydantic the error was found, not what it is.
     raise SystemExit(str(error)) from None
 _threads: list[SweepThread | Announcement] = []
 
@@ -66,7 +66,7 @@ def _load_before_fork(**_: Any) -> None:
     """Load the vocabulary once, for forked processes to share, and the scripts as they are now."""
     counter_for("o200k_base").count("")
     wiring.load_scripts()
-    # What is loaded by now stays: looking through it for garbage would take longer than a job, and
+    # Keep what is loaded by now out of garbage collection: a scan would take longer than a job, and
     # would copy it in every forked process.
     gc.collect()
     gc.freeze()

@@ -74,7 +74,7 @@ class InternalError(TurnmillError):
 
 
 class SummarizerFailed(TurnmillError):
-    """A summarizer cannot do its work before somebody changes a setting; use the next one.
+    """A summarizer cannot do its work until somebody changes a setting; use the next one.
 
     Attributes:
         spent: by calls before this one.
@@ -98,7 +98,7 @@ class SummarizerUnavailable(Transient):
 
 
 class RateLimited(SummarizerUnavailable):
-    """Asked too often: our own limits would be passed, or the endpoint answered 429."""
+    """Asked too often: our own limits would be exceeded, or the endpoint answered 429."""
 
 
 class CircuitOpen(SummarizerUnavailable):
@@ -118,7 +118,7 @@ class SummaryDeferred(SummarizerUnavailable):
 
 
 class SummarizerMisconfigured(SummarizerFailed):
-    """No request like this will succeed before somebody changes a setting: key, model, quota.
+    """No request like this will succeed until somebody changes a setting: key, model, quota.
 
     Attributes:
         spent: by calls before this one.
@@ -130,7 +130,7 @@ class SummarizerMisconfigured(SummarizerFailed):
 
 
 class EndpointRefused(SummarizerMisconfigured):
-    """It refuses whatever it is asked: the key, the model's name, or the quota is at fault."""
+    """The endpoint refuses every request: the key, the model's name, or the quota is at fault."""
 
 
 class UnknownSummarizer(SummarizerMisconfigured):

@@ -1,7 +1,7 @@
 """The lock under which something heavy is imported on first use, beside other threads.
 
 ``openai`` takes half a second that workers without a model need not spend. It imports parts of
-itself as they are used, and two threads doing so at once have met modules half made.
+itself as they are used, and two threads doing so at once have met half-made modules.
 """
 
 from __future__ import annotations

@@ -15,29 +15,29 @@ from structlog.typing import EventDict, WrappedLogger
 
 __all__ = ["begin_task", "end_task", "name_session", "set_up_early", "set_up_handlers"]
 
-# What repeats, once per task and without a session, what our own line about the task says.
+# Celery's lines that repeat, per task and without a session, what our own line says.
 _REPETITIVE: Final = ("celery.app.trace", "celery.worker.strategy")
 _TALKATIVE: Final = ("httpcore2", "httpx2", "openai")
 
 
 def begin_task(task_id: str, task: Any, **_: Any) -> None:
-    """Have each line say which task it belongs to, and how long that has taken so far."""
+    """Let each line say which task it belongs to, and how long the task has taken so far."""
     clear_contextvars()
     bind_contextvars(task=task.name, task_id=task_id, started_s=time.monotonic())
 
 
 def name_session(namespace: str, session: str) -> None:
-    """Have each line until the task's end say which session the task is about."""
+    """Let each line until the task's end say which session the task is about."""
     bind_contextvars(namespace=namespace, session=session)
 
 
 def end_task(**_: Any) -> None:
-    """Have the lines that follow belong to no task."""
+    """Let the lines that follow belong to no task."""
     clear_contextvars()
 
 
 def set_up_early(*, as_json: bool) -> None:
-    """Write as JSON even what is said before Celery sets its loggers up, and what ends a thread."""
+    """Write JSON even before Celery sets its loggers up, and for errors that end a thread."""
     if as_json:
         logging.basicConfig()
         logging.captureWarnings(capture=True)
@@ -47,7 +47,7 @@ def set_up_early(*, as_json: bool) -> None:
 
 
 def set_up_handlers(logger: logging.Logger, *, as_json: bool) -> None:
-    """Have the handlers that Celery gave this logger write JSON, or key=value lines for people."""
+    """Let the handlers that Celery gave this logger write JSON, or key=value lines for people."""
     last: Any = structlog.processors.KeyValueRenderer(key_order=["event"])
     structlog.configure(
         processors=[
@@ -95,10 +95,10 @@ def _log_uncaught(*exc_info: Any) -> None:
 
 
 def _quotes_no_endpoint(record: logging.LogRecord) -> bool:
-    """Whether a line is none of those that quote a model endpoint's status line and headers.
+    """Whether a line does not quote a model endpoint's status line and headers.
 
-    It may repeat there what it was sent. Asked of each line by the handlers, for the environment
-    (``OPENAI_LOG``) can set one of these loggers' levels.
+    An endpoint may repeat there what it was sent. The handlers check each line, because the
+    environment (``OPENAI_LOG``) can set the level of one of these loggers.
     """
     talkative = record.name.partition(".")[0] in _TALKATIVE
     return record.levelno >= logging.WARNING or not talkative

@@ -38,14 +38,14 @@ class Settings(BaseSettings):
         model_window_tokens: what the model reads at once; longer input is summarized in parts.
         model_requests_per_minute, model_tokens_per_minute: what all workers together may ask of
             one model at one endpoint; no limit when 0.
-        model_prices: a file of prices that come before list prices.
-        batch_first_look_s: when a batch of ``Policy(batch=True)`` is looked for first.
+        model_prices: a file of prices that override list prices.
+        batch_first_look_s: seconds until a batch (a policy's ``batch``) is looked for first.
         batch_longest_pause_s: most seconds between two looks; each pause is as long as all before
             it together.
         batch_deadline_s: seconds after which a batch is given up, and the summary asked for live.
-        redactor: ``built-in``, or the name of a ``turnmill.redactors`` entry point: what takes
-            secrets out of all text before it leaves; nothing when empty.
-        log_json: every log line as JSON instead of for people.
+        redactor: takes secrets out of all text before it leaves: ``built-in``, or the name of a
+            ``turnmill.redactors`` entry point; none when empty.
+        log_json: writes every log line as JSON instead of as text for people.
     """
 
     model_config = SettingsConfigDict(env_prefix="TURNMILL_", frozen=True, extra="ignore")
@@ -90,7 +90,7 @@ class Settings(BaseSettings):
 
 
 def load_settings() -> Settings:
-    """The environment's.
+    """The settings in the environment.
 
     Raises:
         InvalidSettings: a variable has a value it must not have; names it, never the value.

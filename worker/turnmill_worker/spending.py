@@ -42,7 +42,7 @@ class Tried:
     Attributes:
         deferrals: how often it was put off because they failed.
         stale: how often a summary came too late, because the session had changed meanwhile.
-        spent: for nothing.
+        spent: on calls that led to nothing.
     """
 
     deferrals: int = 0

@@ -120,7 +120,7 @@ def _postpone(parts: Parts, ref: SessionRef) -> None:
 
 
 def _count_failure(name: str, parts: Parts, ref: SessionRef, error: Exception) -> None:
-    """Have a session rest whose compactions keep failing; an outage is no fault of the session."""
+    """Let a session rest whose compactions keep failing; an outage is no fault of the session."""
     if name not in (jobs.COMPACT, jobs.SUMMARIZE) or isinstance(error, _OUTAGES):
         return
     with suppress(TurnmillError):

@@ -63,7 +63,7 @@ TIMEOUT_S = 20.0
 """How long a worker waits for Redis: longer than an agent would."""
 
 PATIENCE_S = 10.0
-"""How long a compaction somebody asked for waits for one under way."""
+"""How long a requested compaction waits for one under way."""
 
 GATE_TIMEOUT_S = 2.0
 """How long a model call waits for its gate; then it goes on without."""
@@ -161,12 +161,12 @@ def _hybrid() -> HybridSearch | None:
 
 
 def _redacted(text: str) -> str:
-    """The text as it may leave; ``SummarizerFailed`` where nobody can say so."""
+    """The text as it may leave; ``SummarizerFailed`` if the redactor cannot be used."""
     redactor = _redactor(settings().redactor)
     return redactor(text) if redactor else text
 
 
-# On the first text, not at start: a name that is wrong must not end what needs no redactor.
+# Loaded at the first text, not at start: a wrong name must not end what needs no redactor.
 _redactor = lru_cache(maxsize=1)(load_redactor)
 
 

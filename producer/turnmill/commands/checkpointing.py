@@ -1,4 +1,4 @@
-"""Checkpoints, clearing, and what is asked about memories."""
+"""Checkpoints, clearing, and questions about memories."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ MAX_MEMORY_CHARS = 100_000
 
 
 class Remembering(Base):
-    """States to go back to, and memories."""
+    """Checkpoints, rollbacks and memories."""
 
     def checkpoint(self, session: str, message: str, name: str) -> Call:
         """Remember the context as it is now.
 
         Raises:
-            InvalidInput: message or name are too long, or not text.
+            InvalidInput: the message or the name is too long, or not text.
         """
         for field, value in (("message", message), ("name", name)):
             if not isinstance(value, str) or len(value) > MAX_CHECKPOINT_CHARS:
@@ -88,10 +88,10 @@ class Remembering(Base):
 
     @staticmethod
     def rollback(to: str | int | None) -> dict[str, Any]:
-        """The wish for an earlier state.
+        """The request for an earlier state.
 
         Raises:
-            InvalidInput: neither a checkpoint's id nor a version.
+            InvalidInput: ``to`` is neither a checkpoint's id nor a version.
         """
         if isinstance(to, bool) or not isinstance(to, str | int | None):
             kind = type(to).__name__
@@ -100,7 +100,7 @@ class Remembering(Base):
 
     @staticmethod
     def summarize(template: str) -> dict[str, Any]:
-        """The wish for a summary, in the policy's own way where no template is named.
+        """The request for a summary; without a template, the policy decides how it is made.
 
         Raises:
             InvalidName: no template can have this name.
@@ -109,10 +109,10 @@ class Remembering(Base):
 
     @staticmethod
     def ground(query: str, k: int) -> dict[str, Any]:
-        """The question for memories.
+        """The request for memories that help with a query.
 
         Raises:
-            InvalidInput: not text, or not a number of memories that can be asked for.
+            InvalidInput: ``query`` is not text, or ``k`` is not a number one may ask for.
         """
         if not isinstance(query, str):
             raise InvalidInput(f"query: must be a str, got {type(query).__name__}")
@@ -123,10 +123,10 @@ class Remembering(Base):
 
     @staticmethod
     def remember(text: str) -> dict[str, Any]:
-        """The wish that a text be remembered.
+        """The request to remember a text.
 
         Raises:
-            InvalidInput: not text, nothing in it, or more than a memory can be.
+            InvalidInput: not text, empty, or longer than a memory may be.
         """
         if not isinstance(text, str) or not text.strip():
             raise InvalidInput("text: must be a str that is not blank")

@@ -1,4 +1,4 @@
-"""What a session's handle makes of the client's answers."""
+"""How a session's handle turns the client's answers into results."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ __all__ = ["GROUND_WITHIN_S", "describe", "instructing", "revoking", "turn_resul
 MAX_RULE_CHARS = 1_000
 
 GROUND_WITHIN_S = 1.0
-"""How long ``process_turn`` waits for memories; without them it goes on."""
+"""How long ``process_turn`` waits for memories before it goes on without them."""
 
 
 def with_memories(
     user_input: str, grounded: GroundedContext, budget_tokens: int
 ) -> tuple[list[JsonMessage], tuple[str, ...]]:
-    """The input's messages, memories before it where the policy gives them room; and their ids."""
+    """The input's messages, after the memories the policy has room for; and the memories' ids."""
     found = memories_message(grounded.memories, budget_tokens, bound) if budget_tokens else None
     messages = [] if found is None else [found]
     used = tuple(memory.id for memory in grounded.memories)

@@ -37,8 +37,8 @@ class Opening(Base):
     ) -> Call:
         """Create a session, or change its policy or system prompt; None leaves it as it is.
 
-        A system prompt is weighed by an upper bound; when that puts it in doubt, the reply
-        ``is_refused`` and ``open_finally`` settles it.
+        The script weighs a system prompt by an upper bound. If the bound leaves it in doubt,
+        ``is_refused`` is true of the reply, and ``open_finally`` settles it.
         """
         name, keys = self._keys(session)
         if system_prompt is not None and not isinstance(system_prompt, str):
@@ -66,7 +66,7 @@ class Opening(Base):
 
     @staticmethod
     def open_finally(call: Call, system_tokens: int | None) -> Call:
-        """The same call with the prompt's exact count, or with its bound as the last word."""
+        """The same call with the prompt's exact count; without one, its upper bound decides."""
         script, words = call
         at = 1 + len(script.keys) + script.args.index("system_tokens")
         exact = words[at] if system_tokens is None else system_tokens
@@ -74,7 +74,7 @@ class Opening(Base):
 
     @staticmethod
     def is_refused(reply: Sequence[int]) -> bool:
-        """Whether nothing was changed: the system prompt leaves no room, or it is in doubt."""
+        """Whether nothing was changed: the system prompt leaves no room, or that is in doubt."""
         return reply[0] == 0
 
     @staticmethod
@@ -127,7 +127,7 @@ class Opening(Base):
         return {name.decode(): Policy.from_json(body) for name, body in sorted(pairs)}
 
     def policy_followed(self, session: str) -> Command:
-        """Whether the session has a policy, and of what name."""
+        """Asks whether the session has a policy, and under what name."""
         return ("HMGET", self._keys(session)[1].meta, "policy", "policy_name")
 
 
@@ -135,7 +135,7 @@ def _valid(policy: object) -> Policy:
     """The policy as every read will load it: ``model_copy(update=…)`` checks nothing.
 
     Raises:
-        InvalidPolicy: it is none, or a field is wrong; nothing was sent.
+        InvalidPolicy: this is not a policy, or a field is wrong; nothing was sent.
     """
     if not isinstance(policy, Policy):
         raise InvalidPolicy(

@@ -30,13 +30,13 @@ class Parking(Base):
         return [SessionId(name.decode()) for reply in replies for name in reply]
 
     def look_at_parked(self, names: Sequence[SessionId]) -> list[Command]:
-        """What there is to say about them."""
+        """What is known about these sessions."""
         keys = [session_keys(self.namespace, name).meta for name in names]
         return [("HMGET", key, *_FIELDS) for key in keys]
 
     @staticmethod
     def parked(names: Sequence[SessionId], replies: Sequence[Sequence[Any]]) -> list[ParkedSession]:
-        """Those still parked, the longest first."""
+        """The sessions that are still parked, the longest parked first."""
         found = [
             ParkedSession(
                 session=name,
@@ -51,11 +51,11 @@ class Parking(Base):
         return sorted(found, key=lambda each: (each.since_ms, each.session))
 
     def retry(self, session: str) -> Call:
-        """Have it compacted again."""
+        """Let the workers compact the session again."""
         return self._call("retry", session)
 
     def retried(self, session: str, reply: int | None) -> bool:
-        """Whether it was parked.
+        """Whether the session was parked.
 
         Raises:
             UnknownSession: there is no such session.

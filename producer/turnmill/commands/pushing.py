@@ -32,7 +32,7 @@ CHUNK_BYTES = 32 * 1024 * 1024
 """Bytes of images per pipeline of ``push_many``."""
 
 PUT_MS = 300_000
-"""How long an image stays that was put and never pushed."""
+"""How long Redis keeps an image that was put but never pushed."""
 
 
 class PushCall(NamedTuple):
@@ -98,7 +98,7 @@ class Pushing(Base):
 
     @staticmethod
     def chunks(pushes: Sequence[PushCall]) -> Iterator[list[PushCall]]:
-        """The pushes in order, in parts that bound what one round trip has in memory."""
+        """The pushes in order, in parts small enough to hold in memory for one round trip."""
         chunk: list[PushCall] = []
         size = 0
         for push in pushes:
@@ -113,7 +113,7 @@ class Pushing(Base):
 
     @staticmethod
     def puts(pushes: Sequence[PushCall], keys: Collection[str]) -> list[Command]:
-        """Puts the images of these keys, each once, to expire unless a push follows.
+        """Puts the images of these keys, each once; they expire unless a push follows.
 
         Plain commands: a script would copy every image into Lua and back, while others wait.
         """
@@ -124,7 +124,7 @@ class Pushing(Base):
     def calls(pushes: Sequence[PushCall]) -> list[Command]:
         """The pushes for one pipeline.
 
-        The first has the source, so that a server that lost the script has it for the rest.
+        The first carries the script's source, in case the server has lost the script.
         """
         script = pushes[0].call.script
         first: Command = ("EVAL", script.source, *pushes[0].call.words)
@@ -132,7 +132,7 @@ class Pushing(Base):
 
     @staticmethod
     def settled(replies: Sequence[Any], *, puts: int) -> list[Any]:
-        """The replies to pushes; for one that lacks an image, why an image was not put."""
+        """The replies to the pushes; if a push lacks an image, the error of the image's put."""
         refused = [reply for reply in replies[:puts] if isinstance(reply, TurnmillError)]
         return [
             refused[0]
@@ -151,7 +151,7 @@ class Pushing(Base):
         """Where the turn went, and whether the workers want a hint.
 
         Raises:
-            StoreUnavailable: its images are not there, and it was not stored.
+            StoreUnavailable: Redis lacks an image of the turn, so it did not store the turn.
         """
         seq, hint, duplicate, checkpoint = reply
         if not seq:

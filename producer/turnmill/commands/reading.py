@@ -96,7 +96,7 @@ class Reading(Base):
 
     @staticmethod
     def images(reply: Sequence[Any], context: Context) -> list[ImageRef]:
-        """The images a context shows; none is looked for where none was ever pushed."""
+        """The images a context shows; does not search a session that never had one."""
         was_pushed = reply[0][META_FIELDS.index(b"pictures")] is not None
         return refs_of(context.messages) if was_pushed else []
 

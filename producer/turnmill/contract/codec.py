@@ -10,11 +10,11 @@ from pydantic_core import PydanticSerializationError, from_json, to_json
 __all__ = ["MAX_DEPTH", "decode_json", "encode_json", "is_deep"]
 
 MAX_DEPTH = 64
-"""Levels of lists and objects a field may nest: far from what any JSON reader gives up on."""
+"""How deep lists and objects may nest in a field; every JSON reader copes with far more."""
 
 
 def encode_json(value: Any) -> bytes:
-    """The value as JSON; a lone surrogate, which is not UTF-8, makes all of it ASCII escapes.
+    """The value as JSON; all ASCII escapes if it has a lone surrogate, which is not UTF-8.
 
     Raises:
         TypeError, ValueError: the value is not JSON.

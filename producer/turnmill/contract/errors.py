@@ -92,7 +92,7 @@ class UnknownTemplate(InvalidInput):
 
 
 class InvalidTemplate(InvalidInput):
-    """A template's file is not one: names the file, the line and what is allowed."""
+    """A file is not a valid template; the message names the file, the line and what is allowed."""
 
 
 class UnknownSession(TurnmillError, LookupError):
@@ -136,4 +136,4 @@ class SessionBusy(Transient):
 
 
 class NotAnswered(Transient):
-    """No worker answered in time; the message says whether one is at it."""
+    """No worker answered in time; the message says whether one is working on it."""

@@ -1,7 +1,7 @@
 """Cheap token estimates a producer can afford at every push; the worker counts exactly.
 
-`estimate_tokens` is the specification's: near on prose, and no bound (it is 40 % short on JSON).
-`bound_tokens` and `bound_turn` are what a read goes by to stay under a hard limit: above
+`estimate_tokens` is the specification's: near on prose, but not a bound (40 % short on JSON).
+A read goes by `bound_tokens` and `bound_turn` to stay under a hard limit: they are above
 the exact count of ordinary text, at a few microseconds per kilobyte, without a vocabulary.
 
 How the bound works. A byte-pair tokenizer ends a token where two neighbours rarely stand together:
@@ -128,8 +128,8 @@ def estimate_tokens(text: str) -> int:
 def bound_tokens(data: bytes) -> int:
     """Return an upper estimate of the o200k_base and cl100k_base tokens of `data`, UTF-8 text.
 
-    For the body of a turn (`{"messages":[...]}`, as JSON without ASCII escapes or spaces) it is
-    of what the worker counts for its messages, reply priming included: quotes and field names pay
+    For the body of a turn (`{"messages":[...]}`, as JSON without ASCII escapes or spaces) it
+    bounds what the worker counts, reply priming included: quotes and field names pay
     for the framing. Images carried inline are text here: see `bound_turn`.
 
     Never more than `len(data)`. Takes some 5 microseconds per kilobyte, 3 milliseconds per
@@ -166,7 +166,7 @@ def bound_turn(body: bytes, formula: ImageFormula = FORMULAS[DEFAULT_FORMULA]) -
 def without_images(body: bytes, formula: ImageFormula) -> tuple[bytes, int]:
     """Return a turn's body without its images' URLs, and what the images cost.
 
-    The same bytes when there are no images, or when they are no turn.
+    Returns the same bytes when they hold no images, or are not a turn.
     """
     if _IMAGE not in body:
         return body, 0

@@ -1,4 +1,4 @@
-"""What there is to say of a session without its content."""
+"""A session's state in numbers, without its content."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ class Wait:
     """What keeps a session from being compacted though it is due.
 
     Attributes:
-        on: ``turn`` - of the queue ``summarize``: other sessions come first; ``model`` - its
-            models fail for now, and it is deferred until it is due; ``batch`` - the answer, which
-            is looked for when it is due; ``worker`` - one is compacting it.
-        for_s: seconds since it began to wait for its summary, whatever for by now; or None.
+        on: ``turn`` - its turn in the queue ``summarize``: other sessions come first; ``model`` -
+            its models fail for now, and it is deferred until it is due; ``batch`` - the answer,
+            which is looked for when it is due; ``worker`` - a worker is compacting it.
+        for_s: seconds since it began to wait for its summary, whatever it waits for now; or None.
         failed: why its models wrote nothing when they were asked last; see ``Compaction.failed``.
         tries: how often it was deferred since its last commit.
     """
@@ -48,11 +48,11 @@ class ContextInfo:
             ``heuristic/…`` where a worker had no vocabulary; ``""`` before the first count.
         limits: the session's absolute limits.
         policy: as stored, or the default.
-        pending_bytes: of the JSON of turns no worker has counted yet, images left out.
-        total_messages: in the context, were it not projected, its system prompt counted in; stubs
-            for calls that were never answered are not.
+        pending_bytes: bytes of JSON in turns no worker has counted yet, images left out.
+        total_messages: messages in the context without projection; the system prompt counts,
+            stubs for calls that were never answered do not.
         turns_in_log: turns not yet covered.
-        turns_covered: turns out of the log, and not in the archive yet.
+        turns_covered: turns that left the log and are not in the archive yet.
         compactions: commits ever made.
         interactions: user requests after the watermark, each with what follows it.
         images: images shown after the watermark.
@@ -101,24 +101,24 @@ class ContextInfo:
 
     @property
     def estimated_tokens(self) -> int:
-        """Of the whole context, were it not projected: as counted, else ⌈characters / 3.5⌉."""
+        """Tokens of the whole context without projection: as counted, else ⌈characters / 3.5⌉."""
         return self.usage.total - self.usage.pending + math.ceil(self.pending_bytes / 3.5)
 
     # As specification 001 names them.
 
     @property
     def total_tokens(self) -> int:
-        """Of the whole context."""
+        """Tokens of the whole context."""
         return self.usage.total
 
     @property
     def system_prompt_tokens(self) -> int:
-        """Of the system prompt."""
+        """Tokens of the system prompt."""
         return self.usage.system
 
     @property
     def conversation_tokens(self) -> int:
-        """Of everything beside the system prompt."""
+        """Tokens of everything besides the system prompt."""
         return self.usage.total - self.usage.system
 
     @property

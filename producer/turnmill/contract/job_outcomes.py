@@ -24,19 +24,19 @@ class Outcome(BaseModel):
             ``batched`` - its summary is awaited from a batch;
             ``parked`` - its compactions keep failing, and it waits for somebody to retry it;
             ``below-quality`` - every rung scored below the policy's threshold, and the previous
-            context stays; ``leased`` - another worker is at it; ``stale`` - the session changed
+            context stays; ``leased`` - another worker has it; ``stale`` - the session changed
             meanwhile, and was hinted again; ``archived`` - turns are in the archive now;
             ``answered`` - what an agent asked for was done; ``late`` - nobody waits for that
             answer any more; ``forgotten`` - a session left the archive; ``unknown`` - there is no
             such session.
-        session: whom it was about: of ``turnmill.summarize`` the one whose turn it was, which is
-            often not the one its message names.
+        session: the session it was about; for ``turnmill.summarize`` the one whose turn it was,
+            which is often not the one its message names.
         namespace: its namespace, where the message names another.
         turns: how many were counted or covered.
         elided: messages of turns still in the log that are read shortened.
         rejected: strategies whose result was refused on the way, cheapest first.
-        failed: why summarizers that another had to stand in for, or that it waits for, wrote
-            nothing; the words of ``Compaction.failed``.
+        failed: why summarizers wrote nothing, so that another stood in or the session waits;
+            the words of ``Compaction.failed``.
         retry_s: seconds until a deferred session is tried again.
     """
 
@@ -90,7 +90,7 @@ class Compaction(BaseModel):
         cost_usd: of those, at list price; None when no price is known.
         failed: why each summarizer tried before ``model`` did not write it: the kind of its error;
             ``below-quality`` - its text kept much less; ``stale`` - the session had changed each
-            time a text was there.
+            time a text was ready.
         rules_added, rules_ended: how many of the user's rules came into the context and left it.
     """
 

@@ -35,18 +35,18 @@ key, after the tag        type    what                                          
 ``policies``              hash    the namespace's policies by name (own tag)         permanent
 ========================  ======  =================================================  =========
 
-An endpoint that writes summaries has a hash of its own tag, ``turnmill:{endpoint/<hash>}:gate``:
+An endpoint that writes summaries has a hash under its own tag, ``turnmill:{endpoint/<hash>}:gate``:
 its circuit breaker and its budgets, shared by all workers (a day after the last call). The hash is
 of the URL, without its user and password, and the model. ``turnmill:endpoints`` (zset by last-seen
-ms, its entries a day) says which there are. ``turnmill:summarizers`` (zset by last-seen ms, its
+ms, its entries a day) lists the endpoints. ``turnmill:summarizers`` (zset by last-seen ms, its
 entries a minute) holds the workers of the queue ``summarize``: JSON of ``node``, ``summarizers``
 (by name, why each cannot be asked, or ``""``) and, where there is such a reason, ``problem``.
 
-Sessions that wait for a summary are in keys of one tag, ``turnmill:{summarize}:``, which live a
-day after the last was added: ``waiting:<namespace>`` (zset by the ms since when they wait, moved by
-the share of their room that is left), ``since:<namespace>`` (hash, those ms alone); of namespaces,
-zsets by their virtual time: ``order`` and, for those that wait for nothing now and have had more
-than their share, ``served``.
+Sessions that wait for a summary are in keys of one tag, ``turnmill:{summarize}:``. The keys live a
+day after the last session was added. ``waiting:<namespace>`` is a zset by the ms when a session
+began to wait, moved by the share of its room that is left; ``since:<namespace>`` is a hash of those
+ms. Two zsets hold namespaces by virtual time: ``order``, and ``served`` for those that wait for
+nothing now and have had more than their share.
 
 A session's lifetime is its policy's ``ttl_s`` after the last push; the permanent lists lose an
 entry when its work is done, the session is forgotten, or the sweep finds it expired. Outside the
@@ -95,7 +95,7 @@ SWEEP_LEASE = "turnmill:sweep"
 ENDPOINTS = "turnmill:endpoints"
 SUMMARIZERS = "turnmill:summarizers"
 SUMMARIZERS_MS = 60_000
-"""A worker that has not announced itself there for as long is gone."""
+"""A worker that has not announced itself there for this long is gone."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,7 +130,7 @@ class EndpointKeys:
 class WaitingKeys:
     """The keys of the sessions that wait for a summary, all namespaces together.
 
-    ``waiting`` and ``since`` are what the keys of a namespace begin with; its name follows.
+    ``waiting`` and ``since`` are prefixes; the name of a namespace follows.
     """
 
     order: str
@@ -151,8 +151,8 @@ WAITING = WaitingKeys(
 class SessionKeys(ShardKeys):
     """The keys of one session and of its shard, named as in the script headers.
 
-    Those up to ``lease`` expire together with the session; up to ``blob`` they are its own.
-    ``blob`` is what the key of an image begins with; its sha256 follows.
+    The keys up to ``lease`` expire with the session; those up to ``blob`` are its own.
+    ``blob`` is a prefix; the sha256 of an image follows.
     """
 
     meta: str
@@ -218,7 +218,7 @@ def policies_key(namespace: Namespace) -> str:
 
 
 def endpoint_hash(place: str, model: str) -> str:
-    """What tells a model at an endpoint from all others; ``place`` is a URL without secrets."""
+    """A hash that identifies a model at an endpoint; ``place`` is a URL without secrets."""
     return hashlib.sha256(f"{place} {model}".encode()).hexdigest()[:16]
 
 

@@ -44,7 +44,7 @@ class CallTracker:
         """The next turn's messages, made legal: the same object when they were.
 
         Dead calls are answered by a stub before whatever follows them, orphan results become
-        user messages. What was repaired before never changes by what comes after.
+        user messages. Later messages never change what was repaired before.
         """
         if not self.open and all(map(_is_plain, messages)):
             return messages

@@ -20,7 +20,7 @@ MEMORIES: Final = "memories"
 _HEAD: Final = "[Memories that may help, not part of the conversation]"
 _END: Final = "[End]"
 
-# What could pass for our own lines, wherever it stands in a memory.
+# Text that could pass for our own lines, anywhere in a memory.
 _FRAME = re.compile(r"\[(?= ?/? ?(?:end\b|memories\b))", re.IGNORECASE)
 _INVISIBLE = re.compile(
     "[\x00-\x08\x0e-\x1b\x7f\u00ad\u200b-\u200f\u202a-\u202e\u2060-\u206f\ufeff]"
@@ -28,7 +28,7 @@ _INVISIBLE = re.compile(
 
 
 def is_memories(message: Mapping[str, Any]) -> bool:
-    """Whether a message brings memories into a context; a tool may be called so, too."""
+    """Whether a message brings memories into a context; a tool may have that name, too."""
     return message.get("name") == MEMORIES and message.get("role") == "user"
 
 
@@ -68,5 +68,5 @@ def _plain(text: str) -> str:
 
 
 def without_memories(records: Iterable[Record]) -> list[Record]:
-    """Those of the (seq, message) that are of the conversation: memories are from elsewhere."""
+    """The records that belong to the conversation: memories come from elsewhere."""
     return [record for record in records if not is_memories(record[1])]

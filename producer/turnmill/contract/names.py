@@ -38,7 +38,7 @@ TEMPLATE_NAME = r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,63}$"
 """No separator and no leading dot: a template's name never leaves its folder."""
 
 SUMMARIZER_NAME = TEMPLATE_NAME
-"""As packages name what they offer."""
+"""The rule for names of summarizers that packages offer."""
 
 
 def session_id(value: object) -> SessionId:
@@ -71,7 +71,7 @@ def namespace(value: object) -> Namespace:
 
 
 def policy_name(value: object) -> str:
-    """The name of a namespace's policy, checked as a namespace's is.
+    """The name of a policy, checked like the name of a namespace.
 
     Raises:
         InvalidName: not 1-64 ASCII letters, digits or ``_ . -``, starting with a letter or digit.

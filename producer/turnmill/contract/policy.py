@@ -43,10 +43,10 @@ _NEEDS = {
     "template": "managed",
     "keep_recent_iterations": "iterations",
 }
-"""Fields that say nothing without a strategy, unless they are as they are by default."""
+"""Fields that need this strategy; without it, any value but the default is refused."""
 
 _FOR_A_MODEL = ("model", "fallback_model")
-"""Fields that say nothing where no model is asked; a policy that names ``OFFLINE`` knows that."""
+"""Fields refused when no model is asked, unless the policy itself names ``OFFLINE``."""
 
 
 class Limits(BaseModel):
@@ -93,9 +93,9 @@ class Policy(BaseModel):
         elide_over_tokens: tool results above this are bulky; ``elide`` shortens old ones.
         strategies: tried in this order, cheap to expensive, until the target is reached.
         summarizer: who answers a summary request; ``extractive`` needs no model and no key,
-            ``openai`` asks the workers' OpenAI-compatible endpoint; other names are of summarizers
-            that packages offer. Where one keeps failing, writes nothing good enough or is not known
-            to the worker, ``extractive`` stands in, and the compaction's record says why.
+            ``openai`` asks the workers' OpenAI-compatible endpoint; packages may offer other
+            summarizers. If one keeps failing, writes nothing good enough or is not known to the
+            worker, ``extractive`` stands in, and the compaction's record says why.
         model: the endpoint's name for the model; the workers' own when empty.
         fallback_model: asked when ``model`` fails, before ``extractive``; none when empty.
         temperature: of the model; its default when None.
@@ -301,7 +301,7 @@ class Policy(BaseModel):
         return self.max_tokens - self.reserved_tokens
 
     def limits(self, system_tokens: int) -> Limits:
-        """The absolute limits beside a system prompt of this many tokens."""
+        """The absolute limits for a session with a system prompt of this many tokens."""
         room = max(self.hard_limit - system_tokens, 0)
         return Limits(
             hard=self.hard_limit,
@@ -327,7 +327,7 @@ class Policy(BaseModel):
 
 
 def _no_field(name: str) -> str:
-    """What to say about a field that is none: the one it was meant to be, or all there are."""
+    """What to say about an unknown field: the name that was probably meant, or all names."""
     from difflib import get_close_matches  # noqa: PLC0415 - for a mistake only
 
     close = get_close_matches(name, Policy.model_fields, n=1)

@@ -48,7 +48,7 @@ class ParkedSession(BaseModel):
     Attributes:
         since_ms: when it was parked, milliseconds since 1970.
         failures: compactions that failed in a row.
-        error: the kind of the last one's error.
+        error: the kind of error of the last failure.
         tokens: of its context, as far as they are counted.
     """
 
@@ -70,7 +70,7 @@ class GroundedMemory(BaseModel):
         kind: ``turn``, ``summary`` or ``pushed``.
         session: whose it is, or None for one pushed to the namespace.
         seq: the turn it was said in; None for all others.
-        speaker: role or name of who said it.
+        speaker: the speaker's role or name.
         at_ms: when, milliseconds since 1970.
         relevance: 0..1, 1 being all that can be asked for.
     """
@@ -92,7 +92,7 @@ class GroundedContext(BaseModel):
 
     Attributes:
         memories: the most relevant first, at most ``k``.
-        degraded: what could not be used for it, in words, or ``""``.
+        degraded: what could not be used for the answer, in words, or ``""``.
     """
 
     model_config = _VALUE
@@ -112,12 +112,12 @@ class GroundedContext(BaseModel):
 
 
 class SummarizationResult(BaseModel):
-    """What a summarization asked for did.
+    """What a requested summarization did.
 
     Attributes:
         tokens_before, tokens_after: of the whole context.
         turns_summarized: 0 when there was nothing to do.
-        summary: what stands for all turns up to the watermark now.
+        summary: the text that now stands for all turns up to the watermark.
         version: of the context.
         reason: why nothing was done, or ``""``.
     """
@@ -176,8 +176,8 @@ class Forgotten(BaseModel):
     """What forgetting removed; true when there was such a session.
 
     Attributes:
-        existed: in Redis.
-        keys_left: of the session's keys in Redis, after.
+        existed: whether the session was in Redis.
+        keys_left: how many of the session's keys are still in Redis.
     """
 
     model_config = _VALUE

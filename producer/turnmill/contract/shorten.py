@@ -1,4 +1,4 @@
-"""Shortening messages inside, in the middle, with a receipt that says so.
+"""Shortens texts inside messages: cuts the middle out, and a receipt says so.
 
 Used where whole turns cannot go: a single message larger than the limit, or bulky results in
 turns that must stay. Pure; the caller says how tokens are counted.
@@ -16,7 +16,7 @@ from turnmill.contract.token_counters import CountMessages
 __all__ = ["IMAGE_REMOVED", "shorten"]
 
 IMAGE_REMOVED = "[Image removed to save context]"
-"""The text an image gives way to."""
+"""The text that replaces an image."""
 
 _KEEP_HEAD = 0.6
 """Share of the kept characters taken from the front: openings say what a text is."""

@@ -30,7 +30,7 @@ class Counter(Protocol):
         """Tokens of the messages, without the reply's opening; additive."""
 
     def __hash__(self) -> int:
-        """Counts of system prompts are kept by the counter that made them."""
+        """Counters are hashable: counts of system prompts are cached by counter."""
 
 
 class Counters(Protocol):

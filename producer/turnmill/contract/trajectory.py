@@ -1,4 +1,4 @@
-"""The whole of a session, whatever was compacted: its turns from archive and log, and its history.
+"""A whole session, whatever was compacted: its turns from archive and log, and its compactions.
 
 ``Trajectory`` is what `turnmill visualize` draws and what leaves turnmill as JSON::
 
@@ -95,7 +95,7 @@ class Trajectory(BaseModel):
     context: tuple[JsonMessage, ...] = ()
 
     def model_dump_json(self, **options: Any) -> str:
-        """As any model's; a lone surrogate, which JSON cannot say, becomes a question mark."""
+        """As of any model; a lone surrogate, which JSON cannot hold, becomes a question mark."""
         try:
             return super().model_dump_json(**options)
         except PydanticSerializationError:

@@ -80,7 +80,7 @@ def check_json(value: Any) -> Any:
 
 
 def _check_image(value: dict[str, Any]) -> dict[str, Any]:
-    """As ``check_json``; a string is JSON, and the URL may hold megabytes: not looked at."""
+    """As ``check_json``, but skips the URL: any string is JSON, and it may hold megabytes."""
     check_json({key: item for key, item in value.items() if not isinstance(item, str)})
     return value
 

@@ -40,7 +40,7 @@ redis.call('ZREM', due, session)
 redis.call('ZREM', parked, session)
 local time = redis.call('TIME')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
--- Nobody wants a summary that is awaited any more: for a worker to see, and to end it.
+-- Nobody wants an awaited summary any more: a worker will see that, and end its batch.
 if redis.call('EXISTS', batch) == 1 then
   redis.call('ZADD', due, now, session)
 end

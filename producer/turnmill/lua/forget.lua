@@ -9,7 +9,7 @@ for _, field in ipairs(redis.call('HKEYS', meta)) do
 end
 for _, hash in ipairs(held) do
   redis.call('HDEL', blob .. hash .. ':held', holder)
-  -- What is left where no other session holds it: its type.
+  -- When no other session holds the image, only its type is left.
   if redis.call('HLEN', blob .. hash .. ':held') <= 1 then
     redis.call('DEL', blob .. hash, blob .. hash .. ':held')
   end
@@ -18,7 +18,7 @@ redis.call('ZREM', backlog, session)
 redis.call('ZREM', due, session)
 redis.call('ZREM', parked, session)
 redis.call('ZREM', unarchived, session)
--- For a worker to end: an agent does not know the endpoint, and the session will not be looked at again.
+-- A worker must end this batch: an agent does not know the endpoint, and no worker will look at the session again.
 local awaited = redis.call('GET', batch)
 if awaited then
   redis.call('RPUSH', abandoned, awaited)

@@ -64,7 +64,7 @@ if new_policy or new_system then
     redis.call('ZREM', parked, session)
   end
   local waited = redis.call('HDEL', meta, 'failures')
-  -- A policy may be the remedy it waits for; prompts change with every step of some agents.
+  -- A new policy may be the remedy it waits for; a new prompt is not: some agents change it with every step.
   if new_policy then
     redis.call('HSET', meta, 'policy_at', settings)
     redis.call('HDEL', meta, 'model_failures')
@@ -73,7 +73,7 @@ if new_policy or new_system then
   if waited > 0 then
     redis.call('ZREM', due, session)
   end
-  -- Nobody wants a summary that was asked for under other settings: for a worker to see, and to end it.
+  -- Nobody wants a summary that was asked for under other settings: a worker will see that, and end its batch.
   if redis.call('EXISTS', batch) == 1 then
     redis.call('ZADD', due, now, session)
   end

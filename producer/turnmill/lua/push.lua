@@ -48,7 +48,7 @@ if every > 0 and keep > 0 and seq % every == 0 then
 end
 
 -- Renewing on every push would cost a command per key; a hundredth of the lifetime is near enough.
--- The first push always does: its keys are new; and so is, once in a while, that of checkpoints.
+-- The first push always renews: its keys are new. The key of checkpoints is new once in a while.
 local lifetime = tonumber(seen[2]) or ttl_ms
 local expires_at = now + lifetime
 local until_ms = tonumber(seen[3])

@@ -1,4 +1,4 @@
--- Have a parked session compacted again, from now on.
+-- Let the workers compact a parked session again, from now on.
 -- KEYS: meta, due, parked
 -- ARGV: session
 -- returns: 1 when it was parked, else 0; or nothing for an unknown session

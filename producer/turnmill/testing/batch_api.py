@@ -18,8 +18,8 @@ from turnmill.testing.recording import Recorded
 __all__ = ["BatchFault", "Batches", "answered"]
 
 BatchFault = Literal["ok", "failed", "expired", "cancelled", "no-output", "garbage"] | Fault
-"""How one batch ends: with this status, without an output file, with one that cannot be read; or
-with each of its requests answered so."""
+"""How one batch ends: with this status, without an output file, with an unreadable one, or with
+each of its requests answered by this fault."""
 
 _ENDS: Final = ("failed", "expired", "cancelled")
 _CHARS_PER_TOKEN: Final = 4
@@ -59,7 +59,7 @@ class Batches:
 
     Attributes:
         takes_s: how long a batch is under way; may be changed while it is.
-        tells_usage: with a batch that is done come the tokens it took, as from OpenAI's endpoint.
+        tells_usage: a finished batch tells the tokens it took, as at OpenAI's endpoint.
         files: contents by id, until they are deleted.
     """
 
@@ -73,13 +73,13 @@ class Batches:
         self._lock = threading.Lock()
 
     def ask(self, *faults: BatchFault) -> None:
-        """Have the next batches end so, after those asked for already."""
+        """Let the next batches end with these faults, after those already asked for."""
         with self._lock:
             self._next.extend(faults)
 
     @property
     def statuses(self) -> list[str]:
-        """Of all batches, as they were when they were last looked at, oldest first."""
+        """The status of every batch when it was last looked at, oldest first."""
         return [batch.status for batch in list(self._batches.values())]
 
     def knows(self, path: str) -> bool:
@@ -170,7 +170,7 @@ def _line(request: dict[str, Any], fault: Any) -> dict[str, Any]:
 
 
 def _usage(lines: list[dict[str, Any]]) -> dict[str, int]:
-    """What the answers took together, as a batch tells it: by the names of the Responses API."""
+    """The answers' total usage, in the names of the Responses API, as a batch tells it."""
     told = [line["response"]["body"].get("usage") or {} for line in lines]
     sums = {
         to: sum(each.get(to) or each.get(name) or 0 for each in told)

@@ -106,11 +106,11 @@ class FakeEndpoint:
         return self.load.peak
 
     def fail_next(self, *faults: Fault) -> None:
-        """Answer the next requests so, in order of arrival."""
+        """Answer the next requests with these faults, in order of arrival."""
         self._faults.ask(*faults)
 
     def fail_next_batches(self, *faults: BatchFault) -> None:
-        """Have the next batches end so, in order of creation."""
+        """Let the next batches end with these faults, in order of creation."""
         self.batches.ask(*faults)
 
     def recover(self) -> None:
@@ -134,7 +134,7 @@ class FakeEndpoint:
         self.requests.append(recorded)
         status = STATUS.get(fault, 200)
         if status != 200:  # noqa: PLR2004
-            # As real ones do, it repeats what it was sent: none of that may reach a log.
+            # Like real endpoints, it repeats what it was sent: none of that may reach a log.
             said = f"refused a request with key {key} that says {recorded.prompt[-200:]}"
             return _Outcome(fault, status, json.dumps(shapes.failure(status, said)).encode())
         if path == "/v1/models":
@@ -225,7 +225,7 @@ class _Handler(BaseHTTPRequestHandler):
         with endpoint.load.one():
             outcome = endpoint.answer(self.command, self.path.partition("?")[0], body, key)
             hangs = outcome.fault == "timeout"
-            # What writing the answer takes is part of the latency: a model has one, not a fake.
+            # The time to write the answer is part of the latency: a model has one, not a fake.
             left_s = endpoint.latency_s - (time.monotonic() - begun)
             endpoint.closing.wait(endpoint.hang_s if hangs else max(left_s, 0.0))
         if hangs:

@@ -88,7 +88,7 @@ class Faults:
         self._lock = threading.Lock()
 
     def ask(self, *faults: Fault) -> None:
-        """Have the next requests fail so, after those asked for already."""
+        """Let the next requests fail with these faults, after those already asked for."""
         with self._lock:
             self._next.extend(faults)
 

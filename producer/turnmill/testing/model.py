@@ -41,7 +41,7 @@ _PLAIN: Final = ""
 _HEADING = re.compile(r"^## +(.+?) *$", re.MULTILINE)
 _LIMIT = re.compile(r"at most ([\d,]+) tokens")
 _PIECE = re.compile(r"[A-Za-z]{1,5}|\d{1,3}|[^\sA-Za-z\d]")
-"""About a token, rather less: an answer stays within what it was allowed."""
+"""A token or rather less, so that an answer stays within what it was allowed."""
 
 _LINE_TOKENS: Final = 2
 

@@ -1,4 +1,4 @@
-"""What is read back from the archive beside the records that went in."""
+"""What is read back from the archive besides the records that went in."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A database's errors as turnmill's, which say what passes by itself."""
+"""A database's errors as turnmill's, whose types say whether to retry."""
 
 from __future__ import annotations
 

@@ -100,7 +100,7 @@ def older(
 
 
 def plus(one: Removed, other: Removed) -> Removed:
-    """Both together."""
+    """The sum of both."""
     return Removed(
         **{part.name: getattr(one, part.name) + getattr(other, part.name) for part in fields(one)}
     )

@@ -38,7 +38,7 @@ class LazyArchive(_Base):
                 try:
                     self._opened = SqlArchive.open(self._url)
                 except OSError as error:
-                    # Of the folder of a SQLite file; it may be mounted later.
+                    # The folder of a SQLite file cannot be used now; it may be mounted later.
                     raise ArchiveUnavailable(
                         f"archive: its folder cannot be used ({type(error).__name__})"
                     ) from error

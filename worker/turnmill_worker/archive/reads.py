@@ -1,4 +1,4 @@
-"""What is read back; each function runs inside its caller's transaction."""
+"""Reads of the archive; each function runs inside its caller's transaction."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ __all__ = [
 
 
 def newest_epoch(connection: Connection, ref: SessionRef) -> int | None:
-    """Of the session's incarnations in the archive, the last; None when there is none."""
+    """The session's last incarnation in the archive; None when there is none."""
     newest = select(func.max(sessions.c.epoch)).where(of(sessions, ref))
     found: int | None = connection.execute(newest).scalar()
     return found

@@ -81,7 +81,7 @@ def chunks(values: Iterable[str]) -> Iterator[Sequence[str]]:
 
 
 def session_row(ref: SessionRef, epoch: int) -> RowValues:
-    """What every row of the session begins with."""
+    """The columns with which every row of the session begins."""
     return {"namespace": ref.namespace, "session": ref.session, "epoch": epoch}
 
 

@@ -85,7 +85,7 @@ class SqlArchive:
     def mark(
         self, ref: SessionRef, epoch: str, *, after_seq: int, through_seq: int, state: TurnState
     ) -> int:
-        """Set kept turns aside: they stay, marked, and their memories go; how many they were."""
+        """Set kept turns aside: they stay, marked; their memories go. Returns how many turns."""
         with self._write() as connection:
             return writes.mark(
                 connection,
@@ -104,7 +104,7 @@ class SqlArchive:
         first_seq: int = 1,
         last_seq: int | None = None,
     ) -> list[ArchivedTurn]:
-        """Its turns by seq, both ends included, those set aside too."""
+        """The session's turns by seq, both ends included, also those set aside."""
         with self._read() as connection:
             number = self._epoch(connection, ref, epoch)
             if number is None:
@@ -112,7 +112,7 @@ class SqlArchive:
             return queries.read_turns(connection, ref, number, first_seq, last_seq)
 
     def compactions(self, ref: SessionRef, *, epoch: str | None = None) -> list[ArchivedCompaction]:
-        """Its compactions by version."""
+        """The session's compactions by version."""
         with self._read() as connection:
             number = self._epoch(connection, ref, epoch)
             return [] if number is None else queries.read_compactions(connection, ref, number)
@@ -129,13 +129,13 @@ class SqlArchive:
             return found[0] if found else None
 
     def views(self, ref: SessionRef, *, epoch: str | None = None) -> list[ManagedView]:
-        """How its managed contexts were made, by version."""
+        """How the session's managed contexts were made, by version."""
         with self._read() as connection:
             number = self._epoch(connection, ref, epoch)
             return [] if number is None else queries.read_views(connection, ref, number)
 
     def blobs(self, namespace: Namespace, hashes: Sequence[str]) -> dict[str, Blob]:
-        """Those of the images that are there, by hash."""
+        """The images among these that the archive has, by hash."""
         with self._read() as connection:
             return queries.read_blobs(connection, namespace, hashes)
 
@@ -152,10 +152,10 @@ class SqlArchive:
     def memories(
         self, namespace: Namespace, *, after: int = 0, most: int = 1000
     ) -> list[tuple[int, Memory]]:
-        """Memories after a cursor, each with its own, in the order they became visible.
+        """Memories after a cursor, each with its own cursor, in the order they became visible.
 
-        Whoever follows them begins at 0, goes on after the last cursor seen, takes one with a
-        known id for its replacement, and begins again when ``memory_generation`` has changed.
+        A reader begins at 0 and goes on after the last cursor it saw. A memory with a known id
+        replaces the earlier one. When ``memory_generation`` changes, the reader begins again.
         """
         with self._read() as connection:
             return queries.read_memories(connection, namespace, after, most)
@@ -173,7 +173,7 @@ class SqlArchive:
         return removed
 
     def forget_epochs(self, ref: SessionRef, *, through_epoch: str) -> Removed:
-        """The same for its incarnations up to this one; a later one stays."""
+        """Delete the session's incarnations up to this one in the same way; a later one stays."""
         number = epoch_number(through_epoch)
         with self._write() as connection:
             removed = forgetting.remove(connection, ref, through_epoch=number)
@@ -198,11 +198,11 @@ class SqlArchive:
         return removed
 
     def _scrub(self) -> None:
-        """Empty SQLite's write-ahead log, which still holds the pages of before."""
+        """Empty SQLite's write-ahead log, which still holds the old pages."""
         if self._engine.dialect.name != "sqlite":
             return
         raw = self._engine.raw_connection()
-        # Best effort: whoever reads at this moment keeps the log, and a later write reuses it.
+        # Best effort: a reader at this moment keeps the log, and a later write reuses it.
         with contextlib.suppress(sqlite3.Error), contextlib.closing(raw):
             raw.cursor().execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
 

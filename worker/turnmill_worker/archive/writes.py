@@ -64,7 +64,7 @@ def mark(
     through_seq: int,
     state: TurnState,
 ) -> int:
-    """Set kept turns aside, and forget their memories; the number of turns."""
+    """Set kept turns aside, and forget their memories; returns the number of turns."""
     lock(connection, ref.namespace)
     aside = update(turns).where(
         of(turns, ref, epoch),
@@ -93,7 +93,7 @@ def remember(connection: Connection, namespace: Namespace, memory: Memory) -> bo
 
 
 def memories_were_deleted(connection: Connection, namespace: Namespace) -> None:
-    """Tell those who follow the memories by cursor to begin again."""
+    """Tell readers that follow the memories by cursor to begin again."""
     raised = update(namespaces).where(namespaces.c.namespace == namespace)
     connection.execute(raised.values(memory_generation=namespaces.c.memory_generation + 1))
 
@@ -134,7 +134,7 @@ def _insert_compactions(
 
 
 def _insert_blobs(connection: Connection, namespace: Namespace, batch: Batch) -> None:
-    # Only those something refers to: no other would ever be released.
+    # Only images that something refers to: others would never be released.
     wanted: set[str] = set()
     for hashes in chunks(blob.sha256 for blob in batch.blobs):
         referred = select(blob_refs.c.sha256).where(
@@ -184,7 +184,7 @@ def _insert_memories(
 
 
 def _next_position(connection: Connection, ref: SessionRef, epoch: int) -> int:
-    """Behind all that was said in this incarnation and is remembered; 1 for the first."""
+    """The position after all that this incarnation said and is remembered; 1 for the first."""
     newest = (
         select(memories.c.position)
         .where(of(memories, ref, epoch), memories.c.kind == "turn")
@@ -227,7 +227,7 @@ def _replace_summary(
 
 
 def _insert_new(connection: Connection, table: Table, key: str, rows: list[RowValues]) -> set[Any]:
-    """Insert rows that are not there yet; the keys of those that were not."""
+    """Insert the rows that are not there yet, and return their keys."""
     if not rows:
         return set()
     statement = insert(connection, table).on_conflict_do_nothing().returning(table.c[key])

@@ -20,7 +20,7 @@ class CeleryHints:
         self._app = app
 
     def send(self, task: str, ref: SessionRef) -> bool:
-        """Publish a hint; False when the broker failed, and the sweep will repair it."""
+        """Publish a hint; False when the broker failed, which the sweep will repair."""
         try:
             self._app.send_task(
                 task,

@@ -1,6 +1,6 @@
-"""Workers of the queue ``summarize`` say that they are there, and whom they can ask for summaries.
+"""Workers of the queue ``summarize`` announce themselves, and the summarizers they can ask.
 
-Without a key they write extractive summaries, and nobody would know before reading one.
+A worker without a key writes extractive summaries, and nobody would know before reading one.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ EVERY_S = 15.0
 
 
 class Announcement:
-    """One worker's, repeated by a thread as long as it runs."""
+    """One worker's announcement, repeated by a thread as long as the worker runs."""
 
     def __init__(
         self, presence: Presence, entry: Mapping[str, object], *, every_s: float = EVERY_S
     ) -> None:
-        """``entry`` is what it says of itself; see ``turnmill.contract.keys``."""
+        """``entry`` is what the worker says of itself; see ``turnmill.contract.keys``."""
         self._presence = presence
         self._every_s = every_s
         self._entry = encode_json(entry)
@@ -36,11 +36,11 @@ class Announcement:
         self._thread = threading.Thread(target=self._run, name="turnmill-announce", daemon=True)
 
     def start(self) -> None:
-        """Begin to repeat it."""
+        """Begin to repeat the announcement."""
         self._thread.start()
 
     def stop(self) -> None:
-        """Take it back: the worker leaves."""
+        """Withdraw the announcement: the worker leaves."""
         self._ended.set()
         self._thread.join(timeout=5)
         with suppress(TurnmillError):
@@ -53,7 +53,7 @@ class Announcement:
                 self._presence.announce(self._entry)
                 was_heard = True
             except TurnmillError as error:
-                if was_heard:  # else every few seconds of an outage
+                if was_heard:  # or it would log every few seconds of an outage
                     log.warning("not announced", error=type(error).__name__)
                 was_heard = False
             if self._ended.wait(self._every_s):

@@ -1,4 +1,4 @@
-"""Repairs lost hints: whatever the backlog and the due lists show was missed is hinted again.
+"""Repairs lost hints: hints again the sessions that backlog and due lists show were missed.
 
 Every worker process runs a thread for it; a lease lets one of them sweep at a time.
 """
@@ -26,7 +26,7 @@ MOST = 1000
 """Hints per list and sweep."""
 
 LONGEST_PAUSE_S = 3600.0
-"""A session is hinted this often at least, however many messages wait."""
+"""The longest pause between two hints of a session, however many messages wait."""
 
 ARCHIVE_EVERY = 4
 """Sweeps between two looks for turns that wait for the archive: nobody waits for those."""
@@ -35,7 +35,7 @@ EXPIRY_EVERY = 16
 """Sweeps between two looks for expired sessions."""
 
 REST = 3
-"""Times a pass took that the next one waits at least: a quarter of a core is enough for it."""
+"""The pause after a pass is at least this many times as long: a quarter of a core is enough."""
 
 
 class SweepHints(Protocol):
@@ -148,7 +148,7 @@ class SweepThread:
     def _run(self) -> None:
         while not self._ended.wait(self._pause_s):
             try:
-                # The same worker sweeps as long as it lives, for it remembers what it has hinted.
+                # The same worker sweeps as long as it lives: it remembers what it has hinted.
                 if self._lease.take(hold_s=3 * self._pause_s):
                     began = time.monotonic()
                     self._sweeper.run()

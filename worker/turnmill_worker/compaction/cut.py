@@ -21,7 +21,7 @@ class Group:
         turns: by seq.
         tokens: of all its turns, as read.
         closed: every call in it has its result, so it may be compacted.
-        pinned: one of its turns is; then all of it is kept, so that no result is orphaned.
+        pinned: one of its turns is pinned; then the group is kept, so that no result is orphaned.
     """
 
     turns: tuple[LoggedTurn, ...]
@@ -31,7 +31,7 @@ class Group:
 
     @property
     def interactions(self) -> int:
-        """User requests in it."""
+        """How many user requests the group has."""
         return sum(interactions(turn.original) for turn in self.turns)
 
     @property
@@ -66,10 +66,10 @@ def choose_cut(
 ) -> int:
     """How many of the oldest groups to cover so that what stays has at most ``budget`` tokens.
 
-    And at most ``most_interactions``, if given: then what stays begins with a user's request, as
-    long as one is left to begin with, and no answer stays without its question.
+    With ``most_interactions``, what stays also has at most that many. It then begins with a
+    user's request, if one is left, so that no answer stays without its question.
 
-    The fewest that do; 0 when no cut does. What stays are the later groups and the pinned ones.
+    Returns the fewest that do; 0 when no cut does. The later groups and the pinned ones stay.
     Open groups are never covered, nor is the newest group unless ``pending`` turns follow it: an
     agent must find its last turn in its context. Linear in the number of groups.
     """
@@ -92,10 +92,10 @@ def choose_cut(
 
 
 def _excess(found: Sequence[Group], most: int | None) -> int:
-    """How many interactions are too many."""
+    """By how many the interactions exceed the limit."""
     return 0 if most is None else sum(group.interactions for group in found) - most
 
 
 def _begins(found: Sequence[Group]) -> bool:
-    """Whether these begin with a user's request, or with what nobody has counted yet."""
+    """Whether these begin with a user's request, or with turns nobody has counted yet."""
     return not found or found[0].interactions > 0

@@ -21,14 +21,14 @@ __all__ = ["Plan", "Records", "SummaryRequest", "previous_text", "records_of"]
 class Records(tuple[tuple[Seq, JsonMessage], ...]):  # noqa: SLOT001 - it remembers something
     """Messages with the seqs of their turns, oldest first, never truncated.
 
-    Ledger, summarizer and score look at the same ones: they are read as units once.
+    Ledger, summarizer and score share them, so they are read as units only once.
     """
 
     _units: Units | None = None
 
     @property
     def units(self) -> Units:
-        """What they say, without memories: to be looked at by many, and changed by none."""
+        """What they say, without memories; many share these units, so never change them."""
         if self._units is None:
             self._units = read_units(without_memories(self))
         return self._units
@@ -40,19 +40,19 @@ class SummaryRequest:
 
     Attributes:
         previous: the summary so far, or ``""``.
-        records: of every turn to be covered.
+        records: the messages of every turn to be covered.
         budget_tokens: most tokens the text may have.
         brief: a few sentences are wanted, for an event, instead of sections.
         template: name of the managed template that says what to write, or ``""``.
         latest_input: what the user asked last, for a template.
-        memories: what the agent was reminded of with it, for a template.
+        memories: the memories the agent was given with it, for a template.
         reflections: what the agent noted about its own work, for a template.
         instructions: the template, with pointers to the material where it shows some, or ``""``.
-        material: what it points to beside records and previous summary, by name; nobody's orders.
+        material: what they point to besides records and previous summary, by name; never orders.
         facts: kept word for word whatever the text says; those it does not state are shown beside
             it.
-        ledger_tokens: set apart for these. The text may have more than its budget by as many of
-            them as the facts it does not state leave.
+        ledger_tokens: tokens set apart for the facts. The text may exceed its budget by as many of
+            them as the facts it does not state leave free.
     """
 
     previous: str
@@ -70,7 +70,7 @@ class SummaryRequest:
 
     @property
     def whole_tokens(self) -> int:
-        """Most tokens of the text and the facts beside it."""
+        """Most tokens of the text and of the facts beside it together."""
         return self.budget_tokens + self.ledger_tokens
 
 
@@ -88,10 +88,10 @@ class Plan:
         summary: the summary when none is requested.
         receipts: all receipts of the new context.
         events: all events of the new context; the texts of those in ``wanted`` are empty.
-        wanted: what each event of its index still has to be summarized from.
+        wanted: for the event at each index, what it still has to be summarized from.
         managed: whether the summary is written to a template.
-        replaced: tokens of the events that ``wanted`` takes the place of.
-        forced: it need not save tokens: a count, or somebody, asked for it.
+        replaced: tokens of the events that ``wanted`` replaces.
+        forced: it need not save tokens: a count, or a caller, asked for it.
         ledger_tokens: most tokens of the facts shown, beside what a summary leaves; 0 shows none.
         facts: the ledger after it.
     """
@@ -113,13 +113,13 @@ class Plan:
 
     @property
     def requests(self) -> tuple[SummaryRequest, ...]:
-        """All summaries it needs, that of the whole first."""
+        """All summaries it needs, the one of the whole first."""
         whole = () if self.request is None else (self.request,)
         return (*whole, *(request for _, request in self.wanted))
 
     @property
     def cut(self) -> Seq:
-        """Turns up to it are covered; the watermark when none are."""
+        """The seq up to which turns are covered; the watermark when none are."""
         return self.covered[-1].last_seq if self.covered else self.snapshot.stored.watermark
 
     @property

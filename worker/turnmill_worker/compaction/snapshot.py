@@ -56,12 +56,12 @@ class Snapshot:
         history_tokens: of every turn ever counted, compacted or not.
         images_before: images in turns covered by now.
         compactions: commits so far.
-        earlier: turns covered by now, for ``managed``, which looks back over the watermark.
+        earlier: turns covered by now, for ``managed``, which looks back beyond the watermark.
         goal: most tokens a compaction may leave; 0 stands for the policy's target.
         system: the system prompt's text, for a template that shows it.
         facts: the ledger so far, of turns up to the watermark.
         tried: what came of asking models since the last commit.
-        unelided: the same without the elisions and rules of a plan; None where it makes none.
+        unelided: the snapshot without the elisions and rules of a plan; None when it makes none.
     """
 
     namespace: Namespace
@@ -117,7 +117,7 @@ class Snapshot:
 
     @cached_property
     def tally(self) -> Tally:
-        """What is counted beside tokens."""
+        """What is counted besides tokens."""
         return Tally(
             images=sum(images(turn.shown) for turn in self.turns),
             images_before=self.images_before,
@@ -127,7 +127,7 @@ class Snapshot:
 
     @cached_property
     def exceeded(self) -> dict[str, str]:
-        """Which counts are over the policy's, and why, by the strategy that helps."""
+        """Which counts exceed the policy's, and why, by the strategy that lowers them."""
         return exceeded(self.policy, self.tally)
 
     @cached_property
@@ -138,7 +138,7 @@ class Snapshot:
 
     @property
     def thumbnail(self) -> Seq | None:
-        """The turn with the session's first image, where the policy keeps it; None when covered."""
+        """The turn with the session's first image, if the policy keeps it; None when covered."""
         keeps = self.policy.max_history_images is not None and self.policy.keep_first_image
         if not keeps or self.images_before:
             return None

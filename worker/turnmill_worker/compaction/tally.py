@@ -1,4 +1,4 @@
-"""What is counted beside tokens: images and the user's requests, and which are too many."""
+"""What is counted besides tokens: images and the user's requests, and which are too many."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def images(messages: Sequence[JsonMessage]) -> int:
 
 
 def image_parts(message: JsonMessage) -> list[int]:
-    """Where in the message's content images are."""
+    """The positions of images in the message's content."""
     content = message.get("content")
     if not isinstance(content, list):
         return []
@@ -62,9 +62,9 @@ def interactions(messages: Sequence[JsonMessage]) -> int:
 
 
 def exceeded(policy: Policy, tally: Tally) -> dict[str, str]:
-    """Which counts are over the policy's, and why, by the strategy that helps.
+    """Which counts exceed the policy's, and why, by the strategy that lowers them.
 
-    ``managed`` among them: there is a complete run more than its policy keeps word for word.
+    ``managed`` is among them when there is one complete run more than the policy keeps.
     """
     found = {}
     if policy.max_history_images is not None:
@@ -77,7 +77,7 @@ def exceeded(policy: Policy, tally: Tally) -> dict[str, str]:
             f"{tally.interactions} interactions exceed the {policy.max_interactions} to be kept"
         )
     if policy.recent_runs and "managed" in policy.strategies:
-        # The newest run is the one the agent is at.
+        # The newest run is the one the agent is in.
         beside = (policy.passthrough_runs or 0) + 1
         if tally.interactions > beside and tally.history_tokens >= (policy.token_threshold or 0):
             found["managed"] = f"{tally.interactions} runs exceed the {beside} kept word for word"

@@ -13,7 +13,7 @@ _NOBODY: Final = -1
 
 
 class Neighbours:
-    """The number of what was said right before and right after each memory; below 0 for nobody.
+    """The numbers of the memories right before and right after each one; below 0 for none.
 
     Turns are neighbours in one incarnation of a session, at positions that differ by one, tools
     left out. Of two that claim one position the first has it, and the second stands alone.
@@ -58,5 +58,5 @@ class Neighbours:
 
 
 def _conversation(memory: Memory) -> str:
-    """What tells the turns of one incarnation of a session from all others: all but the seq."""
+    """One name for all turns of one incarnation of a session: their id without the seq."""
     return f"{memory.session} {memory.id.rpartition(':')[0]}"

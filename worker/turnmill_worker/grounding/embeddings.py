@@ -13,7 +13,7 @@ Vector = Sequence[float]
 
 
 class EmbeddingsUnavailable(Transient):
-    """The endpoint cannot be reached, refused, or answered something else than vectors."""
+    """The endpoint cannot be reached, refused, or answered with something other than vectors."""
 
 
 class Embedder(Protocol):

@@ -1,4 +1,4 @@
-"""BM25's best memories, put in order once more with the help of embeddings, when there are any."""
+"""Orders BM25's best memories anew with the help of embeddings, when there are any."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class HybridSearch:
 
     Vectors of memories are remembered by their text, so a question costs one request for itself
     and candidates never seen before. An endpoint that fails changes the order, never the outcome,
-    and is asked again after a rest. Thread-safe, and nobody waits for another's request.
+    and is asked again after a rest. Thread-safe, and no thread waits for another's request.
     """
 
     def __init__(self, embedder: Embedder, *, clock: Callable[[], float] = time.monotonic) -> None:
@@ -64,7 +64,7 @@ class HybridSearch:
         return self.order(query, index.search(query, max(k, CANDIDATES)), k)
 
     def order(self, query: str, candidates: Sequence[Found], k: int) -> Retrieval:
-        """The best ``k`` of what an index found: it is not needed any more, and may change."""
+        """The best ``k`` of what an index found; the index may change meanwhile."""
         if not candidates:
             return Retrieval(found=())
         try:

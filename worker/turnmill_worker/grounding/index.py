@@ -71,7 +71,7 @@ class MemoryIndex:
         return memory_id in self._numbers
 
     def add(self, memories: Iterable[Memory]) -> None:
-        """Takes in memories; one whose id is here already takes the other's place."""
+        """Adds memories; a memory with a known id replaces the earlier one."""
         for memory in memories:
             if (known := self._numbers.get(memory.id)) is not None:
                 if self._memories[known] == memory:
@@ -97,7 +97,7 @@ class MemoryIndex:
             self.rebuild(tuple(m for m in self._memories if m is not None))
 
     def rebuild(self, memories: Iterable[Memory]) -> None:
-        """Forgets everything, then takes in these."""
+        """Forgets everything, then adds these."""
         self._clear()
         self.add(memories)
 

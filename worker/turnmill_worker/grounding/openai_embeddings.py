@@ -35,21 +35,21 @@ class OpenAiEmbedder:
             model: the endpoint's name for it.
             api_key: shown to the endpoint and nowhere else.
             base_url: such as ``http://localhost:11434/v1``; OpenAI's own when None.
-            timeout_s: for one request of one batch; a question waits no longer than a few.
+            timeout_s: for one request of one batch; a question waits for a few at most.
             batch: texts per request.
             longest: characters of a text that are sent: endpoints refuse texts over their window.
-            redactor: what is applied to every text before it leaves; when it fails, none does.
+            redactor: applied to every text before it leaves; when it fails, no text leaves.
         """
         self._client = openai.OpenAI(
             api_key=api_key.get_secret_value(),
             base_url=base_url,
             timeout=timeout_s,
-            # Nobody is helped by a second try while an agent waits: BM25 has answered already.
+            # A second try helps nobody while an agent waits: BM25 has answered already.
             max_retries=0,
-            # Texts go where the operator said, and nowhere they are sent on to.
+            # Texts go where the operator said; redirects are not followed.
             http_client=openai.DefaultHttpxClient(follow_redirects=False),
         )
-        # Imports parts of the package; a request does not, which may be beside others.
+        # Imports parts of the package now, so that no request does beside other threads.
         self._embeddings = self._client.embeddings
         self._redactor = redactor
         self._model = model

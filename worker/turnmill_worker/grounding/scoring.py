@@ -24,7 +24,7 @@ _COMMON_SHARE: Final = 0.1
 """A term in more memories than both says nothing about those nearby."""
 
 _LONG_LIST: Final = 200
-"""Postings from which on it pays to find out whether a common term can still matter."""
+"""From this many postings on, it pays to check whether a common term can still matter."""
 
 _MOST_READ: Final = 6_000
 """Postings read for one question before common terms stop nominating memories."""
@@ -32,7 +32,7 @@ _MOST_READ: Final = 6_000
 _NOMINATED: Final = 256
 
 _LOOKUP: Final = 4
-"""Postings that are read in the time in which one memory's are looked up."""
+"""Postings read in the time it takes to look up those of one memory."""
 
 _ROUNDING: Final = 1e-9
 
@@ -149,7 +149,7 @@ class Scoring:
 
 
 def _within_reach(scores: dict[int, float], k: int, left: float) -> dict[int, float] | None:
-    """The scores that ``left`` more may lift among the best ``k``; None if any memory's may be."""
+    """The scores that ``left`` more may lift among the best ``k``; None if it may lift any."""
     bar = heapq.nlargest(k, scores.values())[-1] - left - _ROUNDING
     if bar <= 0:
         return None
@@ -157,6 +157,6 @@ def _within_reach(scores: dict[int, float], k: int, left: float) -> dict[int, fl
 
 
 def _best(scores: dict[int, float], most: int) -> dict[int, float]:
-    """The best scores: so many, and their equals, whatever order they came in."""
+    """The ``most`` best scores and their equals, whatever order they came in."""
     bar = heapq.nlargest(most, scores.values())[-1]
     return {number: score for number, score in scores.items() if score >= bar}

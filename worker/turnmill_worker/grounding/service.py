@@ -52,7 +52,7 @@ class _Following:
     def _catch_up(self) -> None:
         generation = self._archive.memory_generation(self._namespace)
         if generation != self._generation:
-            # Deleted ones leave no trace to follow.
+            # Deleted memories leave no trace to follow.
             self._index.rebuild(())
             self._cursor, self._generation = 0, generation
         while new := self._archive.memories(self._namespace, after=self._cursor, most=_AT_ONCE):
@@ -79,8 +79,8 @@ class GroundingService:
         Args:
             archive: what it follows.
             hybrid: orders the best by embeddings, too.
-            most_memories: kept of all namespaces together. Above it, those asked longest ago are
-                read anew when they are asked again; the one asked last is always kept.
+            most_memories: kept of all namespaces together. Above it, namespaces asked longest ago
+                are dropped, and read anew when asked again; the one asked last is always kept.
         """
         self._archive = archive
         self._hybrid = hybrid

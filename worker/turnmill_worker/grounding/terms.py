@@ -46,7 +46,7 @@ def query_terms(text: str) -> tuple[str, ...]:
 
 
 def asks(text: str) -> bool:
-    """Whether a text ends by asking: it holds the question's words, rarely its answer."""
+    """Whether a text ends with a question: then it has a question's words, rarely the answer."""
     return text[-64:].rstrip().endswith(_ASKS)
 
 

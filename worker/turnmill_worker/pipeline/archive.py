@@ -62,7 +62,7 @@ class Archiving:
         for session, at_us in self._outgoing.forgotten(ref.namespace):
             if session == ref.session:
                 if self._archive is not None:
-                    # An epoch is the microsecond a session began: all begun before are gone.
+                    # An epoch is the microsecond a session began: all that began before are gone.
                     self._archive.forget_epochs(ref, through_epoch=str(at_us))
                 self._outgoing.forgotten_done(ref, at_us, settled=self._archive is None)
         return Outcome(outcome="forgotten", session=ref.session)

@@ -1,8 +1,8 @@
 """Summaries asked for in a batch: handed in by one job, fetched by a later one.
 
 A batch costs half and may take a day, so only a session far from its limits awaits one. Nothing
-hangs on it: whatever goes wrong, or as soon as the session cannot wait, the summary is asked for
-live. What is awaited is remembered in Redis; a worker that dies between handing a batch in and
+depends on it: if anything goes wrong, or the session cannot wait any more, the summary is asked
+for live. Redis remembers the awaited batch. A worker that dies between handing a batch in and
 remembering it has wasted what the batch costs, and nothing else.
 """
 
@@ -35,7 +35,7 @@ log = structlog.get_logger()
 
 
 class Batches:
-    """Who may await a batch, for how long, and when it is looked for."""
+    """Which sessions may await a batch, for how long, and when it is looked for."""
 
     def __init__(
         self,
@@ -49,11 +49,11 @@ class Batches:
         """Nothing is awaited yet.
 
         Args:
-            notes: where it is remembered.
+            notes: where awaited batches are remembered.
             endpoint: where batches are handed in.
-            first_look_s: when a batch is looked for first.
-            longest_pause_s: between two looks; a pause is as long as all before it together.
-            deadline_s: when a batch is given up.
+            first_look_s: seconds until a batch is looked for first.
+            longest_pause_s: most seconds between two looks; a pause is as long as all before it.
+            deadline_s: seconds after which a batch is given up.
         """
         self._notes = notes
         self._endpoint = endpoint
@@ -62,11 +62,11 @@ class Batches:
         self._deadline_s = deadline_s
 
     def suits(self, snapshot: Snapshot) -> bool:
-        """Whether the session's policy wants batches, and it has the time for one.
+        """Whether the session's policy wants batches, and the session has the time for one.
 
-        Below the middle between its soft limit and the point where it is urgent: a session that
-        is beyond before anybody looked fills faster than a batch is done. What its policy's
-        counts ask for does not wait either.
+        It has the time below the middle between its soft limit and the point where it is urgent: a
+        session already beyond that fills faster than a batch is done. A compaction that the
+        policy's counts ask for does not wait either.
         """
         limits = snapshot.limits
         roomy = snapshot.usage.total <= (limits.soft + limits.urgent) // 2
@@ -94,11 +94,11 @@ class Batches:
         return Later(self._first_look_s)
 
     def awaits(self, ref: SessionRef) -> bool:
-        """Whether the session awaits a batch, of use or not."""
+        """Whether the session awaits a batch, useful or not."""
         return self._notes.remembered(ref) is not None
 
     def resume(self, ladder: Ladder, writer: Writer, *, ask: bool) -> Outcome | None:
-        """What the batch the session awaits leads to; None when there is none to wait for.
+        """The outcome of the batch the session awaits; None when there is none to wait for.
 
         ``ask`` says that this job may ask the endpoint; else it hands the session on.
         """
@@ -117,28 +117,28 @@ class Batches:
                 planned = ladder.snapshot.as_of(batch.awaited.counted_seq)
                 ladder.use(writer.led_by(summarizer), planned)
                 outcome = ladder.climb(summarize=True)
-                # What a deferred one got from its batch is paid for: it looks again.
+                # A deferred session keeps its batch: the answer is paid for, and is used next time.
                 if outcome.outcome != "deferred":
                     self.end(ladder.ref)
                 return outcome
 
     def give_up(self, ref: SessionRef) -> Spent:
-        """End what the session awaits, if anything: it wants something else; what it has cost."""
+        """End the batch the session awaits, if any: it wants something else. Returns the cost."""
         batch = self._notes.remembered(ref)
         return NOTHING if batch is None else self._give_up(ref, batch)
 
     def end(self, ref: SessionRef) -> None:
-        """End what the session awaits, if anything: it has that, or is no more."""
+        """End the batch the session awaits, if any: it has the answer, or is gone."""
         batch = self._notes.remembered(ref)
         if batch is not None:
             self._end(ref, batch)
 
     def end_orphans(self, ports: Ports, ref: SessionRef, claim: Claim, *, ask: bool) -> None:
-        """End the batches of sessions that are no more, or leave it to a job that may ask.
+        """End the batches of sessions that are gone, or leave that to a job that may ask.
 
-        What those have cost is recorded nowhere: there is no compaction to record it with.
+        Their cost is recorded nowhere: there is no compaction to record it with.
         """
-        # Though a session of the name of a forgotten one may have begun since.
+        # A new session may have begun under the name of a forgotten one.
         while ask and "orphaned" in claim.batches:
             awaited = self._notes.take_orphan(ref)
             if awaited is None:
@@ -152,14 +152,14 @@ class Batches:
                 ports.await_turn(ref, room=0.0)
 
     def leave_orphans(self, ports: Ports, ref: SessionRef) -> None:
-        """Have a job that may ask a model end the batches that forgotten sessions awaited."""
+        """Let a job that may ask a model end the batches that forgotten sessions awaited."""
         if self._notes.has_orphan(ref):
             ports.await_turn(ref, room=0.0)
 
     def _look(
         self, ref: SessionRef, snapshot: Snapshot, batch: RememberedBatch
     ) -> Later | Summarizer | Literal["given-up"]:
-        """What has become of it: a summarizer that has the answer, once there is one."""
+        """What has become of the batch: a summarizer that has the answer, once there is one."""
         if batch.awaited.fits(snapshot):
             try:
                 found = self._endpoint.poll(snapshot.policy, batch.awaited)
@@ -183,13 +183,13 @@ class Batches:
         return spent if self._end(ref, batch, spent) else NOTHING
 
     def _end(self, ref: SessionRef, batch: RememberedBatch, spent: Spent = NOTHING) -> bool:
-        # Dropped last: should this worker die before, the next one ends it.
+        # Dropped last: if this worker dies before, the next one ends the batch.
         self._endpoint.discard(batch.awaited)
         return self._notes.drop(ref, batch, spent)
 
 
 class NoBatches:
-    """``Batches`` of workers that have no endpoint to hand them in at."""
+    """``Batches`` for workers that have no endpoint to hand batches in at."""
 
     def suits(self, _snapshot: Snapshot) -> bool:
         """No session awaits one."""
@@ -218,7 +218,7 @@ class NoBatches:
 
 @dataclass(frozen=True, slots=True)
 class BatchWriter:
-    """Hands a plan's request in, and leaves the answer for later; where it cannot, writes live."""
+    """Hands a plan's request in, and leaves the answer for later; if it cannot, writes live."""
 
     ref: SessionRef
     batches: Batches | NoBatches
@@ -226,7 +226,7 @@ class BatchWriter:
 
     def best(self, plan: Plan, counter: Counter, *, patient: bool = False) -> Draft | Later:
         """When to look for the answer, or the live writer's draft; errors as of ``Writer.best``."""
-        # With what a live request would say of facts: the answer is asked for by its request.
+        # With its facts, as a live request: the answer is recognised by the whole request.
         whole = with_facts(plan, counter.count)
         later = self.batches.hand_in(self.ref, whole, counter)
         return later or self.live.best(plan, counter, patient=patient)

@@ -1,7 +1,7 @@
 """The pipeline: what each task does with a session; a compaction climbs its ladder under a lease.
 
 Knows ports only. Each method is one Celery task's work: it may be lost, late or doubled, and is
-safe to run again, because truth is in the session's keys and every write is conditional.
+safe to run again, because the session's keys hold the truth and every write is conditional.
 """
 
 from __future__ import annotations
@@ -30,10 +30,10 @@ from turnmill_worker.ports.values import Failed, SessionRef
 __all__ = ["Pipeline"]
 
 POSTPONE_S = 60.0
-"""When a session whose job met a defect is looked at again."""
+"""How long a session rests whose job met a defect."""
 
 MOST_STALE = 3
-"""Summaries written for nothing, because the session changed meanwhile, before none is asked."""
+"""Summaries wasted because the session changed meanwhile, before no model is asked any more."""
 
 
 class Pipeline:
@@ -76,7 +76,7 @@ class Pipeline:
         return forcing.force(ref, template=template)
 
     def whose_turn(self, hinted: SessionRef) -> SessionRef:
-        """The session a summarize job is for: whose turn it is, or the hinted one if none waits.
+        """The session to summarize: the one whose turn it is, or the hinted one if none waits.
 
         A broker hands messages out as they came: a namespace with many sessions would keep all
         others waiting. So a message only says that one more summary may be written.
@@ -88,7 +88,7 @@ class Pipeline:
         return hinted
 
     def postpone(self, ref: SessionRef) -> None:
-        """Keep the sweep from hinting a session at once whose job fails for no passing reason."""
+        """Keep the sweep from hinting a session at once if its job fails for a lasting reason."""
         self._ports.sessions.defer(ref, after_s=POSTPONE_S)
 
     def failed(self, ref: SessionRef, error: str) -> Failed:
@@ -96,7 +96,7 @@ class Pipeline:
         return self._ports.sessions.failed(ref, error)
 
     def forgotten(self, ref: SessionRef) -> None:
-        """Have what forgotten sessions awaited ended, by a job that may ask a model."""
+        """Let a job that may ask a model end the batches that forgotten sessions awaited."""
         self._batches.leave_orphans(self._ports, ref)
 
     def _compact(self, ref: SessionRef, *, summarize: bool) -> Outcome:
@@ -120,17 +120,17 @@ class Pipeline:
             if _is_late(snapshot):
                 ladder.use(self._writer.without_models())
             elif snapshot.policy.batch and not awaited and self._batches.suits(snapshot):
-                # Bounds of turns not counted yet could not be told again later.
+                # Without turns not counted yet: their bounds could not be reproduced later.
                 planned = snapshot.as_of(snapshot.counted_seq)
                 ladder.use(BatchWriter(ref, self._batches, self._writer), planned)
             return ladder.climb(summarize=summarize)
 
     def _snapshot(self, ref: SessionRef) -> Snapshot | None:
-        """The session as it is, every turn counted unless some come all the time."""
+        """The session as it is; every turn is counted, unless new ones keep coming."""
         snapshot = self._ports.sessions.snapshot(ref)
         if snapshot is None or not snapshot.pending_messages:
             return snapshot
-        # By their bounds they would leave too little room for a summary of the others.
+        # Bounds of uncounted turns would leave too little room for a summary of the others.
         self.estimate(ref)
         return self._ports.sessions.snapshot(ref) or snapshot
 

@@ -21,10 +21,10 @@ from turnmill_worker.spending import NOTHING, Spent
 __all__ = ["NEAR", "Draft", "cost_of", "scorer_of"]
 
 NEAR: Final = 0.75
-"""Share of the best score that is enough for a summarizer tried before the one that reached it.
+"""A draft is good enough at this share of the best score that a later summarizer reached.
 
-The score counts what can be read again word for word: a text in a model's own words keeps more than
-that shows, and one that keeps nothing stays far behind the extractive summarizer's all the same.
+The score counts what can be read again word for word. A text in a model's own words keeps more than
+that shows; a text that keeps nothing still stays far behind the extractive summarizer's.
 """
 
 
@@ -36,8 +36,8 @@ class Draft:
         quality: None before it is scored, and where nothing was covered or shortened.
         detail: JSON about the managed view, or ``b""``.
         rival: the best score any summarizer reached for the same plan, or 0.
-        wasted: by tries that led to nothing; the record counts it in.
-        failed: why those tried before did not write it; see ``Compaction.failed``.
+        wasted: spent on tries that led to nothing; the record includes it.
+        failed: why summarizers tried before did not write it; see ``Compaction.failed``.
     """
 
     plan: Plan
@@ -56,12 +56,12 @@ class Draft:
 
     @property
     def score(self) -> float:
-        """The quality's, or 1."""
+        """The quality's score, or 1."""
         return 1.0 if self.quality is None else self.quality.score
 
     @property
     def is_good_enough(self) -> bool:
-        """Whether it, or the rival it comes near, reaches the policy's threshold."""
+        """Whether this draft, or the rival it comes near, reaches the policy's threshold."""
         return max(self.score, self.rival) >= self.plan.snapshot.policy.quality_threshold
 
     @property
@@ -108,10 +108,10 @@ def cost_of(summary: Summary) -> Spent:
 
 
 def scorer_of(plan: Plan) -> Scorer | None:
-    """What scores the contexts this plan may lead to; None when it covers and shortens nothing.
+    """Scores the contexts this plan may lead to; None when it covers and shortens nothing.
 
-    Where it only shortens, all but the newest turns stand for what is covered: a stub is read
-    between turns that are whole.
+    If it only shortens, all but the newest turns count as covered: a stub is read between
+    turns that are whole.
     """
     before = plan.snapshot.before
     kept = [turn for turn in plan.snapshot.turns if turn.seq > plan.cut]

@@ -1,4 +1,4 @@
-"""Estimate: every turn nobody has counted is counted, and the session put on the due list."""
+"""Estimate: counts every turn nobody has counted, and puts the session on the due list."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ class Estimating:
                 continue
             turns += len(counted)
             tokens += sum(turn.tokens for turn in counted)
-            # A session that awaits a batch is due at the next look: it may not have the time.
+            # A session that awaits a batch is due only at its next look, which may be too late.
             waits = urgent and seen.policy.batch and self._batches.awaits(ref)
             if recorded.newly_due or waits:
                 self._hints.send(jobs.COMPACT, ref)
@@ -110,7 +110,7 @@ def _count(seen: Uncounted, counter: Counter, tracker: CallTracker) -> list[Coun
 
 @lru_cache(maxsize=1024)
 def _system_tokens(counter: Counter, system: str) -> int:
-    """Tokens of the system message; the same prompt comes with every burst of its session."""
+    """Tokens of the system message; cached, because every burst brings the same prompt."""
     return counter.count_messages([system_message(system)]) if system else 0
 
 

@@ -225,7 +225,7 @@ class Ladder:
         now, limits = self._now.usage.total, self._now.limits
         if best is not None and now > limits.urgent:
             return self.commit(best)
-        # What is not good enough now is no better a turn later: wait for a step's worth of them.
+        # A few more turns do not make good enough what was not: wait for a step's worth of them.
         step = max(int(limits.room * self._now.policy.min_progress_ratio), 1)
         again = min(now + step, max(limits.urgent, now) + 1)
         if self._lease.put_off(self._now, until_tokens=again, spent=self._spent):

@@ -56,7 +56,7 @@ class Writer:
     def __init__(
         self, summarizers: Summarizers, templates: Templates, *, failed: tuple[str, ...] = ()
     ) -> None:
-        """``failed`` says why others do not write; see ``Compaction.failed``."""
+        """``failed`` says why other summarizers did not write; see ``Compaction.failed``."""
         self._summarizers = summarizers
         self._templates = templates
         self._failed = failed
@@ -68,19 +68,19 @@ class Writer:
         )
 
     def led_by(self, summarizer: Summarizer) -> Writer:
-        """A writer that asks this one in place of the policy's first."""
+        """A writer that asks this summarizer in place of the policy's first."""
         return Writer(lambda policy: [summarizer, *self._summarizers(policy)[1:]], self._templates)
 
     def best(self, plan: Plan, counter: Counter, *, patient: bool = False) -> Draft:
-        """The first summarizer's draft that is good enough, or comes near the best there is.
+        """The first draft that is good enough, or that comes near the best one.
 
         Raises:
-            SummaryDeferred: all models fail for now; only to who is ``patient``.
+            SummaryDeferred: all models fail for now; only if the caller is ``patient``.
             SummaryRejected: none wrote anything that can be committed.
-            Transient: all failed, the last one too for a reason that may pass.
+            Transient: all failed, at least one of them for a reason that may pass.
         """
         plan = with_facts(plan, counter.count)
-        # One for all who write: what they are measured by is the same.
+        # One scorer for all summarizers: they are measured by the same turns.
         scorer = scorer_of(plan)
         tries: list[Draft | Failure] = []
         summarizers = self._summarizers(plan.snapshot.policy)
@@ -104,7 +104,7 @@ class Writer:
         return _chosen(tries)
 
     def _draft(self, plan: Plan, counter: Counter, summarizer: Summarizer) -> Draft:
-        """The context this plan leads to, with texts by this summarizer; nobody has scored it."""
+        """The context this plan leads to, with texts by this summarizer; not scored yet."""
         template = self._template(plan)
         requests, before = plan.requests, plan.snapshot.before
         if template is not None:
@@ -128,7 +128,7 @@ class Writer:
         )
 
     def check(self, template: str) -> None:
-        """Return when a template can be used, or none is named.
+        """Check that the template can be used, if one is named.
 
         Raises:
             InvalidName, UnknownTemplate, InvalidTemplate: it cannot.
@@ -146,7 +146,7 @@ class Writer:
 
 
 def _defer(tries: Sequence[Draft | Failure]) -> None:
-    """Raise where each of them passes, and none says that it is no use to wait for it."""
+    """Raise ``SummaryDeferred`` if every try failed for a passing reason and no circuit is open."""
     if not tries or any(isinstance(t, CircuitOpen) or not isinstance(t, Transient) for t in tries):
         return
     waits = [t.retry_after_s for t in tries if isinstance(t, SummarizerUnavailable)]
@@ -171,7 +171,7 @@ def _chosen(tries: Sequence[Draft | Failure]) -> Draft:
     errors = [t for t in tries if not isinstance(t, Draft)]
     last = errors[-1]
     if isinstance(last, SummaryRejected):
-        # Who comes last is asked when waiting is over: try the next rung.
+        # The last summarizer is asked only when waiting is over: try the next rung.
         last.spent = _spent(errors)
         raise last
     raise next((e for e in errors if isinstance(e, Transient)), last)
@@ -187,7 +187,7 @@ def _spent(tries: Sequence[Draft | Failure]) -> Spent:
 
 
 def _texts(plan: Plan, summaries: Sequence[Summary], counter: Counter) -> list[str]:
-    """The answers to the plan's requests; an event nobody had a word for quotes its turns."""
+    """The answers to the plan's requests; an event with an empty answer quotes its turns."""
     texts = [summary.text for summary in summaries]
     for at in range(len(texts) - len(plan.wanted), len(texts)):
         if not texts[at].strip():

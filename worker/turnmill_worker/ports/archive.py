@@ -1,4 +1,4 @@
-"""Where turns go that left the log, and what finds them again."""
+"""Where turns go when they leave the log, and what finds them again."""
 
 from __future__ import annotations
 
@@ -25,23 +25,23 @@ class Outgoing(Protocol):
     """What left the log and is not in the archive yet."""
 
     def next_drain(self, ref: SessionRef, *, most: int) -> Drain | None:
-        """The oldest of it; None when there is nothing."""
+        """The oldest entries; None when there are none."""
 
     def trim(self, ref: SessionRef, drain: Drain) -> Literal["more", "done", "forgotten"]:
-        """Trim what is archived now; says whether there is more, or nobody wants it any more."""
+        """Trim what is archived now; says whether there is more, or the session was forgotten."""
 
     def images(self, ref: SessionRef, hashes: Sequence[str]) -> list[Blob]:
-        """Images in Redis, by sha256; those that are there."""
+        """The images with these sha256 that Redis has."""
 
     def forgotten(self, namespace: Namespace) -> list[tuple[SessionId, int]]:
         """Sessions to remove from the archive, with the time they were forgotten, in µs."""
 
     def forgotten_done(self, ref: SessionRef, at_us: int, *, settled: bool) -> None:
-        """The archive has none of it; unless ``settled``, look again when late drains are over."""
+        """The archive has none of it; unless ``settled``, look again after any late drains."""
 
 
 class Archive(Protocol):
-    """Where turns go that left the log."""
+    """Where turns go when they leave the log."""
 
     def store(self, ref: SessionRef, epoch: str, batch: Batch) -> None:
         """Keep all of it; a second time changes nothing.
@@ -74,7 +74,7 @@ class Archive(Protocol):
         """One commit."""
 
     def blobs(self, namespace: Namespace, hashes: Sequence[str]) -> dict[str, Blob]:
-        """Images by sha256, those that are there."""
+        """The images with these sha256 that the archive has, by sha256."""
 
     def forget_epochs(self, ref: SessionRef, *, through_epoch: str) -> Removed:
         """Remove the session's incarnations up to this one."""

@@ -1,8 +1,8 @@
 """Batches of requests at a model's endpoint, and what is remembered of one while it is awaited.
 
-Turns pushed meanwhile are left out of a summary's plan, which is made again when the summary is
-there: the same turns at the same version under the same policy lead to the same request, and
-``digest`` shows that they did.
+When the summary is there, its plan is made again without the turns pushed meanwhile: the same turns
+at the same version under the same policy lead to the same request, and ``digest`` shows that they
+did.
 """
 
 from __future__ import annotations
@@ -32,11 +32,11 @@ class AwaitedSummary(BaseModel):
     Attributes:
         batch, file: the endpoint's names for the batch and for the file it was made from.
         nonce: the code of the request's marks.
-        model: who was asked.
-        summarizer: the registered name of who asked; older notes have none, and were of the one
-            that took batches then.
+        model: the model that was asked.
+        summarizer: the registered name of the summarizer that asked; older notes have none, and
+            are of the only one that took batches then.
         digest: of the request.
-        epoch, revision, version, counted_seq: of the session, as it was planned from.
+        epoch, revision, version, counted_seq: of the session when the request was planned.
     """
 
     model_config = ConfigDict(
@@ -75,17 +75,17 @@ class AwaitedSummary(BaseModel):
 
 
 def digest(request: SummaryRequest) -> str:
-    """The same for two requests exactly if they are the same."""
+    """A digest, equal for two requests exactly if they are equal."""
     return hashlib.sha256(encode_json(asdict(request))).hexdigest()
 
 
 @dataclass(frozen=True, slots=True)
 class RememberedBatch:
-    """What a session awaits, as it is remembered.
+    """The batch a session awaits, as it is remembered.
 
     Attributes:
         note: the same as it is stored.
-        age_s: since it was handed in.
+        age_s: seconds since it was handed in.
     """
 
     awaited: AwaitedSummary
@@ -115,26 +115,26 @@ class BatchEndpoint(Protocol):
         """
 
     def cost(self, awaited: AwaitedSummary) -> Spent:
-        """What it has cost by now, as far as the endpoint can be asked and tells."""
+        """What it has cost by now, if the endpoint can be asked and tells."""
 
     def discard(self, awaited: AwaitedSummary) -> None:
-        """End it, and remove what the endpoint keeps of it, as far as the endpoint can be asked."""
+        """End it, and remove what the endpoint keeps of it, if the endpoint can be asked."""
 
 
 class BatchNotes(Protocol):
-    """Remembers what sessions await."""
+    """Remembers which batches sessions await."""
 
     def remember(self, ref: SessionRef, awaited: AwaitedSummary) -> bool:
         """Remember it; False when there is another, or the session was forgotten meanwhile."""
 
     def remembered(self, ref: SessionRef) -> RememberedBatch | None:
-        """What is awaited, and for how long by now."""
+        """The awaited batch, and for how long it has been awaited."""
 
     def drop(self, ref: SessionRef, batch: RememberedBatch, spent: Spent = NOTHING) -> bool:
-        """No longer remember it; ``spent`` on it counts for the next commit. False: it was gone."""
+        """Drop the note; what was ``spent`` counts for the next commit. False when it was gone."""
 
     def has_orphan(self, ref: SessionRef) -> bool:
-        """Whether there is one that a forgotten session of this one's shard awaited."""
+        """Whether a forgotten session of this session's shard awaited a batch."""
 
     def take_orphan(self, ref: SessionRef) -> AwaitedSummary | None:
-        """One that a forgotten session awaited, of the sessions in this one's shard; only once."""
+        """Take a batch that a forgotten session of this session's shard awaited; each only once."""

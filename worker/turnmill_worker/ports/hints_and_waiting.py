@@ -13,17 +13,17 @@ class Hints(Protocol):
     """Tells workers to look at a session; best effort."""
 
     def send(self, task: str, ref: SessionRef) -> bool:
-        """Publish a hint; False when that failed, and the sweep will repair it."""
+        """Publish a hint; False when that failed, which the sweep will repair."""
 
 
 class Waiting(Protocol):
     """The sessions that wait for a summary, over all namespaces."""
 
     def add(self, ref: SessionRef, *, room: float) -> None:
-        """Have the session wait; ``room`` is the share of it that is left, least comes first.
+        """Let the session wait; the one with the smallest share of its ``room`` left comes first.
 
-        Who has waited for long comes before who has less room.
+        A session that has waited for long comes before one with less room.
         """
 
     def take(self) -> SessionRef | None:
-        """Whose turn it is: namespaces take turns; None when nobody waits."""
+        """The session whose turn it is; namespaces take turns. None when none waits."""

@@ -31,9 +31,9 @@ class Gate(Protocol):
     """Says when a model may be asked: for all workers together, one per endpoint and model."""
 
     def admit(self, *, tokens: int, within_s: float) -> int | None:
-        """The round of a call that may be made now; None when nobody could say so.
+        """The round of a call that may be made now; None when Redis could not be asked.
 
-        ``tokens`` it will be billed, as far as one knows; ``within_s`` it answers or fails.
+        ``tokens`` is what it will probably be billed; it answers or fails ``within_s``.
 
         Raises:
             CircuitOpen, RateLimited: not now; say when it is worth asking again.
@@ -45,7 +45,7 @@ class Gate(Protocol):
     def failed(
         self, round_: int | None, error: SummarizerUnavailable | SummarizerFailed, *, estimated: int
     ) -> None:
-        """The call failed, for a reason that is the endpoint's."""
+        """The call failed, and the endpoint is to blame."""
 
 
 class Gates(Protocol):
@@ -55,7 +55,7 @@ class Gates(Protocol):
         """The gate; ``url`` may hold secrets, which go nowhere."""
 
     def __hash__(self) -> int:
-        """Summarizers are kept by the gates they use."""
+        """Gates are hashable: summarizers are cached by the gates they use."""
 
 
 def place_of(url: str) -> str:

@@ -35,13 +35,13 @@ class Lease(Protocol):
         """What tells this lease from all others."""
 
     def release(self, seen: Snapshot, *, spent: Spent | None = None) -> bool:
-        """Give it up, nothing to do; True when the session changed since, and is due at once.
+        """Give the lease up, nothing done; True when the session changed and is due at once.
 
         ``spent`` on models since the last commit is kept for the next one's record.
         """
 
     def put_off(self, seen: Snapshot, *, until_tokens: int, spent: Spent | None = None) -> bool:
-        """As ``release``; and the session is not due again below so many tokens."""
+        """As ``release``, and the session is not due again below ``until_tokens``."""
 
     def retry(
         self,
@@ -51,16 +51,16 @@ class Lease(Protocol):
         stale: bool = False,
         waits: Waits | None = None,
     ) -> None:
-        """Give it up; the session is due again after that many seconds.
+        """Give the lease up; the session is due again after that many seconds.
 
-        ``stale`` says that a summary was written for nothing, which is counted; ``waits`` what the
-        next one waits for, which ``info`` tells.
+        ``stale`` counts a summary that was written for nothing; ``waits`` says what the next one
+        waits for, which ``info`` tells.
         """
 
     def defer(
         self, seen: Snapshot, *, after_s: float, spent: Spent, failed: Sequence[str] = ()
     ) -> bool:
-        """As ``retry``, waiting for a model; True when there is no room to, and it is due at once.
+        """As ``retry``, to wait for a model; True when there is no room to: it is due at once.
 
         Until then no lease is given, unless the session becomes urgent. ``failed`` says why.
         """
@@ -71,7 +71,7 @@ Refusal = Literal["leased", "unknown", "deferred", "parked"]
 
 
 BatchLeft = Literal["own", "orphaned"]
-"""A batch to be looked after: the session awaits it, or forgotten ones of its shard did."""
+"""Who awaited a batch to look after: the session, or forgotten sessions of its shard."""
 
 
 class Claim(Protocol):
@@ -79,11 +79,11 @@ class Claim(Protocol):
 
     @property
     def refusal(self) -> Refusal:
-        """Why there was none."""
+        """Why there was no lease."""
 
     @property
     def batches(self) -> frozenset[BatchLeft]:
-        """Those there are, of use or not; known once it was asked for."""
+        """The batches to look after, useful or not; known once the lease was asked for."""
 
     def __enter__(self) -> Lease | None:
         """The lease, or None."""
@@ -94,7 +94,7 @@ class Claim(Protocol):
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        """Renew it no longer."""
+        """Renew the lease no longer."""
 
 
 class Sessions(Protocol):
@@ -139,7 +139,7 @@ class Sessions(Protocol):
     def covered(
         self, ref: SessionRef, epoch: str, *, first_seq: int, last_seq: int
     ) -> tuple[LoggedTurn, ...]:
-        """Turns out of the log, from Redis and the archive, by seq."""
+        """Turns that left the log, from Redis and the archive, by seq."""
 
     def lease(self, ref: SessionRef, *, forced: bool = False) -> Claim:
         """The right to compact the session; ``forced`` also while it waits or is parked."""
@@ -157,11 +157,11 @@ class Sessions(Protocol):
     ) -> Committed:
         """Write the context if nobody else committed since ``snapshot.before`` was loaded.
 
-        ``facts`` are the ledger after it.
+        ``facts`` are the ledger after the commit.
         """
 
     def defer(self, ref: SessionRef, *, after_s: float) -> None:
-        """Have the sweep look at a session in the backlog later."""
+        """Let the sweep look at a session in the backlog later."""
 
     def failed(self, ref: SessionRef, error: str) -> Failed:
         """Count a compaction that failed; due again later, or parked after too many in a row."""
@@ -174,7 +174,7 @@ class States(Protocol):
         """What a rollback is planned from; None for an unknown session."""
 
     def hold(self, ref: SessionRef, epoch: str, images: Iterable[Blob]) -> bool:
-        """Have Redis hold these images for the session; False when it was forgotten meanwhile."""
+        """Let Redis hold these images for the session; False when it was forgotten meanwhile."""
 
     def restore(self, ref: SessionRef, past: Past, state: Restored) -> tuple[int, int]:
-        """Go back to it, if nothing was committed meanwhile; the new version or 0, turns lost."""
+        """Restore it, if nothing was committed meanwhile; the new version or 0, and turns lost."""

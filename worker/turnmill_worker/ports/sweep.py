@@ -1,4 +1,4 @@
-"""What runs beside the jobs needs from Redis: the sweep's lists, its lease, and who is there."""
+"""What background work needs from Redis: the sweep's lists, its lease, and workers' presence."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class SweepLists(Protocol):
     """All namespaces' lists, by one clock."""
 
     def namespaces(self) -> list[Namespace]:
-        """All there are."""
+        """All namespaces."""
 
     def now_ms(self) -> int:
         """The time the lists go by."""
@@ -26,7 +26,7 @@ class SweepLists(Protocol):
         """Sessions in the backlog since ``stale_ms``, and sessions due before ``now_ms``."""
 
     def unarchived(self, namespace: Namespace, *, stale_ms: int, most: int) -> Late:
-        """Sessions whose turns wait for the archive since, and sessions to forget there."""
+        """Sessions with turns to archive since ``stale_ms``, and sessions to forget there."""
 
     def drop_expired(self, namespace: Namespace) -> None:
         """Unlist sessions whose keys have expired, and the namespace when none is left."""
@@ -36,7 +36,7 @@ class SweepLease(Protocol):
     """The right to sweep, one worker's at a time."""
 
     def take(self, *, hold_s: float) -> bool:
-        """Whether it is this worker's now; what it had already is its own for longer."""
+        """Take the lease, or extend this worker's own; whether this worker has it now."""
 
     def keep(self, *, hold_s: float) -> bool:
         """Hold it for longer; False when it is not this worker's."""
@@ -49,7 +49,7 @@ class Presence(Protocol):
     """The list of workers that are there."""
 
     def announce(self, entry: bytes) -> None:
-        """List it for a minute, and nobody any more who has not said so for as long."""
+        """List the worker for a minute, and drop those not announced for as long."""
 
     def withdraw(self, entry: bytes) -> None:
-        """List it no longer."""
+        """List the worker no longer."""

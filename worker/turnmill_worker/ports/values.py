@@ -50,7 +50,7 @@ class UncountedTurn:
 
 @dataclass(frozen=True, slots=True)
 class CountedTurn:
-    """A turn's exact tokens, as it is read; and what is in it beside text."""
+    """A turn's exact tokens, as it is read; and what is in it besides text."""
 
     seq: Seq
     tokens: int
@@ -118,7 +118,7 @@ class Summary:
 
     Attributes:
         text: the summary.
-        model: who wrote it.
+        model: the name of what wrote it.
         prompt_tokens, completion_tokens: billed.
         cost_usd: of those, or None when no price is known.
     """
@@ -141,7 +141,7 @@ class Mark:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Drain:
-    """What goes to the archive at once: in order, turns and marks; and how far it reaches."""
+    """What goes to the archive at once: turns and marks, in order, and how far they reach."""
 
     epoch: str
     steps: tuple[Batch | Mark, ...]
@@ -222,7 +222,7 @@ class Restored:
     Attributes:
         stored: its context, with the version it will have.
         turns: its turns after the watermark, with their exact tokens.
-        used: entry of the checkpoint that is used up by it, or ``""``.
+        used: entry of the checkpoint that the rollback uses up, or ``""``.
         due: its context is over the soft limit.
     """
 

@@ -1,7 +1,7 @@
-"""What a thread does while it waits for a model: work that only the answer's use needs.
+"""What a thread does while it waits for a model: work that is needed only with the answer.
 
-In the same thread, and only once the request has left: another thread would compete with this one
-for the interpreter and hold the request up. For the same reason by one thread at a time: of many
+The same thread does it, and only after the request has left: another thread would compete with it
+for the interpreter and delay the request. For the same reason one thread does it at a time: of many
 jobs that begin together, the requests leave first.
 """
 
@@ -22,10 +22,10 @@ _AHEAD: ContextVar[tuple[list[Work], ...]] = ContextVar("turnmill_work_while_wai
 
 @contextmanager
 def done_while_waiting(work: Work) -> Iterator[None]:
-    """Have this done once, as soon as the block begins to wait, unless another thread is at such.
+    """Do the work once, when the block begins to wait, unless another thread does such work.
 
-    It is work that keeps its result for later, and is done then where it was not done by now. So
-    an error is not raised here, among the errors of a connection: it comes back then.
+    The work keeps its result. If it was not done here, the use of the result does it. So an
+    error is not raised here, among the errors of a connection: it comes back at that use.
     """
     token = _AHEAD.set((*_AHEAD.get(), [work]))
     try:
@@ -35,7 +35,7 @@ def done_while_waiting(work: Work) -> Iterator[None]:
 
 
 def waiting_begins() -> None:
-    """Do what is to be done while waiting; for who has sent a request, and has no answer yet."""
+    """Do the pending work; call this when a request was sent and its answer is not there yet."""
     if not _AT_WORK.acquire(blocking=False):
         return
     try:

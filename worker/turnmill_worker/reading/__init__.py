@@ -1,5 +1,5 @@
 """Reads messages as units: sentences, calls and results, with the words and identifiers in them.
 
-What the extractive summarizer chooses from, the ledger finds facts in and the quality score
-compares. Pure and deterministic; any language, any content.
+The extractive summarizer chooses from the units, the ledger finds facts in them, and the quality
+score compares them. Pure and deterministic; any language, any content.
 """

@@ -106,7 +106,7 @@ class Units:
 
 
 def read_units(records: Sequence[tuple[int, Mapping[str, Any]]]) -> Units:
-    """The units of these messages: to be looked at by many, and changed by none."""
+    """The units of these messages; many share them, so never change them."""
     found = Units([], [])
     called: dict[str, str] = {}
     for seq, message in records:

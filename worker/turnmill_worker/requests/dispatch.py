@@ -1,4 +1,4 @@
-"""What agents ask workers for: take the question, do it, lay the answer down."""
+"""Answers agents' questions: takes a question, does what it asks, stores the answer."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ class Questions(Protocol):
     """Questions and answers in Redis."""
 
     def take(self, ref: SessionRef, ask: str) -> bytes | None:
-        """The question, which nobody else gets any more; None when it was taken or withdrawn."""
+        """Take the question, so that nobody else gets it; None when it was taken or withdrawn."""
 
     def answer(self, ref: SessionRef, ask: str, body: bytes) -> None:
-        """Lay the answer down for a minute."""
+        """Store the answer for a minute."""
 
     def now_ms(self) -> int:
         """The time by the clock that turns have theirs from."""
@@ -61,7 +61,7 @@ class Answering:
         }
 
     def answer(self, task: str, ref: SessionRef, ask: str) -> Outcome:
-        """Answer the question, with its error when it cannot be done."""
+        """Answer the question; with the error when it cannot be done."""
         body = self._questions.take(ref, ask)
         if body is None:
             return Outcome(outcome="late", session=ref.session)

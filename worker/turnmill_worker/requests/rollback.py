@@ -23,7 +23,7 @@ from turnmill_worker.ports.values import CountedTurn, Past, PastState, Restored,
 __all__ = ["Rollback"]
 
 ATTEMPTS = 5
-"""Each fails only when another commit came between looking and writing."""
+"""An attempt fails only when another commit came between reading and writing."""
 
 
 class Rollback:
@@ -61,7 +61,7 @@ class Rollback:
         raise SessionBusy(f"{ref.session!r} is being compacted again and again; try again")
 
     def _bring_images_back(self, ref: SessionRef, past: Past, state: Restored) -> None:
-        """Have Redis hold the images it let go when their turns were archived."""
+        """Let Redis hold the images again that it released when their turns were archived."""
         if self._archive is None:
             return
         stored = state.stored

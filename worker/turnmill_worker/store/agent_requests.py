@@ -21,13 +21,13 @@ class RedisQuestions:
         self._redis = client
 
     def take(self, ref: SessionRef, ask: str) -> bytes | None:
-        """The question, which nobody else gets any more; None when it was taken or withdrawn."""
+        """Take the question, so that nobody else gets it; None when it was taken or withdrawn."""
         with translated():
             body: bytes | None = self._redis.getdel(ask_keys(ref.namespace, ask).ask)
         return body
 
     def answer(self, ref: SessionRef, ask: str, body: bytes) -> None:
-        """Lay the answer down for a minute."""
+        """Store the answer for a minute."""
         key = ask_keys(ref.namespace, ask).answer
         with translated(), self._redis.pipeline(transaction=True) as pipe:
             pipe.rpush(key, body)

@@ -32,7 +32,7 @@ class RedisBatchNotes:
         return bool(done)
 
     def remembered(self, ref: SessionRef) -> RememberedBatch | None:
-        """What is awaited, and for how long by now."""
+        """The awaited batch, and for how long it has been awaited."""
         reply = self._run("noted_batch", ref)
         if reply is None:
             return None
@@ -41,7 +41,7 @@ class RedisBatchNotes:
         return RememberedBatch(_parsed(note), note, (_LIFETIME_MS - left_ms) / 1000)
 
     def drop(self, ref: SessionRef, batch: RememberedBatch, spent: Spent = NOTHING) -> bool:
-        """No longer remember it; ``spent`` on it counts for the next commit. False: it was gone."""
+        """Drop the note; what was ``spent`` counts for the next commit. False when it was gone."""
         done = self._run(
             "drop_batch",
             ref,
@@ -54,12 +54,12 @@ class RedisBatchNotes:
         return bool(done)
 
     def has_orphan(self, ref: SessionRef) -> bool:
-        """Whether there is one that a forgotten session of this one's shard awaited."""
+        """Whether a forgotten session of this session's shard awaited a batch."""
         with translated():
             return bool(self._redis.exists(keys_of(ref).abandoned))
 
     def take_orphan(self, ref: SessionRef) -> AwaitedSummary | None:
-        """One that a forgotten session awaited, of the sessions in this one's shard; only once."""
+        """Take a batch that a forgotten session of this session's shard awaited; each only once."""
         note = self._run("take_abandoned_batch", ref)
         return None if note is None else _parsed(note)
 
@@ -68,7 +68,7 @@ class RedisBatchNotes:
 
 
 def _parsed(note: bytes) -> AwaitedSummary:
-    """The note; one of another release is of no session, and is ended like any that is stale."""
+    """The note; one of another release fits no session, and is ended like a stale one."""
     try:
         return AwaitedSummary.model_validate_json(note)
     except ValidationError:

@@ -1,4 +1,4 @@
-"""Images in Redis: taken out for the archive, let go when nothing shows them, put back."""
+"""Images in Redis: taken out for the archive, released when nothing shows them, put back."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ __all__ = ["blobs", "hold", "release"]
 
 
 def blobs(client: Any, ref: SessionRef, hashes: Sequence[str]) -> list[Blob]:
-    """Images of the session's shard by sha256, those that are there. One round trip."""
+    """The images of the session's shard with these sha256. One round trip."""
     prefix = keys_of(ref).blob
     with translated(), client.pipeline(transaction=False) as pipe:
         for sha256 in hashes:
@@ -28,19 +28,19 @@ def blobs(client: Any, ref: SessionRef, hashes: Sequence[str]) -> list[Blob]:
 
 
 def release(client: Any, ref: SessionRef) -> int:
-    """Let go of every image nothing of the session in Redis shows any more; returns how many.
+    """Release every image that nothing of the session in Redis shows any more; returns how many.
 
-    Looks at all images the session holds, not at candidates: also those only a checkpoint, a
-    pin or a context that is gone by now had shown.
+    Looks at all images the session holds, not at candidates: some were shown only by a
+    checkpoint, a pin or a context that is gone by now.
     """
     return int(run(client, "release_images", keys_of(ref), session=ref.session))
 
 
 def hold(client: Any, ref: SessionRef, epoch: str, images: Iterable[Blob]) -> bool:
-    """Have the session hold these images; False when it was forgotten meanwhile.
+    """Let the session hold these images; False when it was forgotten meanwhile.
 
     A rollback calls it for images of turns that come back from the archive, just before it
-    writes: held and not shown, they would be released with the next.
+    writes: the next ``release`` would release images that are held and not shown.
     """
     words = [word for blob in images for word in (blob.sha256, blob.media_type, blob.data)]
     done = run(client, "restore_images", keys_of(ref), words, session=ref.session, epoch=epoch)

@@ -59,11 +59,11 @@ class RedisStates:
         )
 
     def hold(self, ref: SessionRef, epoch: str, images: Iterable[Blob]) -> bool:
-        """Have Redis hold these images for the session; False when it was forgotten meanwhile."""
+        """Let Redis hold these images for the session; False when it was forgotten meanwhile."""
         return hold(self._redis, ref, epoch, images)
 
     def restore(self, ref: SessionRef, past: Past, state: Restored) -> tuple[int, int]:
-        """Go back to it, if nothing was committed meanwhile; the new version or 0, turns lost."""
+        """Restore it, if nothing was committed meanwhile; the new version or 0, and turns lost."""
         counted = [numbers for _, numbers in state.turns]
         version, lost = run(
             self._redis,

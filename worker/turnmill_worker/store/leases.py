@@ -32,7 +32,7 @@ _REFUSALS: Final[dict[int, Refusal]] = {0: "leased", -1: "unknown", -2: "deferre
 
 
 FAILED_AGAIN_S: Final = 5.0
-"""When a session whose job failed is due again, unless whoever counts failures says later."""
+"""When a session whose job failed is due again, unless the count of failures says later."""
 
 
 class RedisLease:
@@ -99,11 +99,11 @@ class RedisLease:
         self._ended.set()
 
     def release(self, seen: Snapshot, *, spent: Spent | None = None) -> bool:
-        """Give it up, nothing to do; True when the session changed since, and is due at once."""
+        """Give the lease up, nothing done; True when the session changed and is due at once."""
         return self._release(seen, spent=spent)
 
     def put_off(self, seen: Snapshot, *, until_tokens: int, spent: Spent | None = None) -> bool:
-        """As ``release``; and the session is not due again below so many tokens."""
+        """As ``release``, and the session is not due again below ``until_tokens``."""
         below = until_tokens - Usage.REPLY - 1
         return self._release(seen, put_off=until_tokens, spent=spent, below=below)
 
@@ -115,13 +115,13 @@ class RedisLease:
         stale: bool = False,
         waits: Waits | None = None,
     ) -> None:
-        """Give it up; the session is due again after that many seconds."""
+        """Give the lease up; the session is due again after that many seconds."""
         self._release(again_ms=int(after_s * 1000), spent=spent, stale=stale, waits=waits)
 
     def defer(
         self, seen: Snapshot, *, after_s: float, spent: Spent, failed: Sequence[str] = ()
     ) -> bool:
-        """As ``retry``, waiting for a model; True when there is no room to: it is due at once."""
+        """As ``retry``, to wait for a model; True when there is no room to: it is due at once."""
         return self._release(
             seen,
             again_ms=int(after_s * 1000),

@@ -1,6 +1,6 @@
 """Gates in Redis: one per model at an endpoint, shared by all workers.
 
-A breaker that is open keeps everybody from an endpoint that fails; budgets keep all workers
+An open breaker keeps all workers from an endpoint that fails; budgets keep all workers
 together under its rate limits.
 """
 
@@ -27,21 +27,21 @@ MOST_FAILURES: Final = 5
 """Failures in a row that open a breaker."""
 
 MOST_REFUSALS: Final = 3
-"""As many, where nobody is let in: nothing helps before somebody acts, but one may be a hiccup."""
+"""As many when all are refused: only a person can help then, but one may be a hiccup."""
 
 OPEN_MS: Final = 30_000
 LONGEST_OPEN_MS: Final = 300_000
 """How long it stays open: doubled each time a probe fails."""
 
 SHUT_MS: Final = 60_000
-"""How long when nobody is let in."""
+"""How long it stays open when the endpoint refuses everybody."""
 
 PAUSE_MS: Final = 1_000
 LONGEST_PAUSE_MS: Final = 60_000
-"""How long all wait after 429 without a time: doubled as long as they go on."""
+"""How long all workers wait after a 429 without a time: doubled as long as 429s go on."""
 
 PROBE_MARGIN_MS: Final = 5_000
-"""What a probe's right outlasts its time limit by."""
+"""How much longer a probe's right lasts than its time limit."""
 
 MOST_WHY_CHARS: Final = 200
 
@@ -73,7 +73,7 @@ class RedisGates:
 
 
 class RedisGate:
-    """The ``Gate`` port. While Redis cannot be asked it lets all through: a summary comes first."""
+    """The ``Gate`` port. Lets all calls through while Redis is away: a summary comes first."""
 
     def __init__(
         self,
@@ -96,7 +96,7 @@ class RedisGate:
         self._listed_until = 0.0
 
     def admit(self, *, tokens: int, within_s: float) -> int | None:
-        """The round of a call that may be made now; None when nobody could say so.
+        """The round of a call that may be made now; None when Redis could not be asked.
 
         Raises:
             CircuitOpen, RateLimited: not now; say when it is worth asking again.
@@ -167,7 +167,7 @@ class RedisGate:
             return 0
 
     def _list(self) -> None:
-        """Have `turnmill doctor` know of this gate; not at every call."""
+        """List this gate for `turnmill doctor`; not at every call."""
         if self._clock() < self._listed_until:
             return
         with translated():

@@ -34,7 +34,7 @@ class RedisOutgoing:
         self._late_drain_ms = late_drain_ms
 
     def next_drain(self, ref: SessionRef, *, most: int) -> Drain | None:
-        """The oldest of it; None when there is nothing."""
+        """The oldest entries; None when there are none."""
         reply = run(self._redis, "undrained", keys_of(ref), session=ref.session, most=most)
         if reply is None:
             return None
@@ -49,7 +49,7 @@ class RedisOutgoing:
         )
 
     def trim(self, ref: SessionRef, drain: Drain) -> Literal["more", "done", "forgotten"]:
-        """Trim what is archived now; says whether there is more, or nobody wants it any more."""
+        """Trim what is archived now; says whether there is more, or the session was forgotten."""
         left = run(
             self._redis,
             "drained",
@@ -65,7 +65,7 @@ class RedisOutgoing:
         return "more" if left else "done"
 
     def images(self, ref: SessionRef, hashes: Sequence[str]) -> list[Blob]:
-        """Images in Redis, by sha256; those that are there."""
+        """The images with these sha256 that Redis has."""
         return list(blobs(self._redis, ref, hashes)) if hashes else []
 
     def forgotten(self, namespace: Namespace) -> list[tuple[SessionId, int]]:
@@ -79,7 +79,7 @@ class RedisOutgoing:
         return [(SessionId(session), int(at_us)) for at_us, _, session in parts]
 
     def forgotten_done(self, ref: SessionRef, at_us: int, *, settled: bool) -> None:
-        """The archive has none of it; unless ``settled``, look again when late drains are over."""
+        """The archive has none of it; unless ``settled``, look again after any late drains."""
         key = shard_keys(ref.namespace, shard_of(ref.session)).forgotten
         member = f"{at_us}:{ref.session}"
         at_ms = at_us // 1000

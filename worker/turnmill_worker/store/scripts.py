@@ -36,7 +36,7 @@ def run(
 
 
 def queue(pipe: Any, name: str, keys: object, /, **args: str | bytes | int) -> None:
-    """Put the script into a pipeline: with its source, for no reply says in time it is unknown."""
+    """Put the script into a pipeline, with its source: no reply says in time it is unknown."""
     script = load_script(lua.__name__, name)
     pipe.execute_command("EVAL", script.source, *script.call(keys, **args))
 
@@ -44,7 +44,7 @@ def queue(pipe: Any, name: str, keys: object, /, **args: str | bytes | int) -> N
 def load_all() -> None:
     """Read all scripts as they are now.
 
-    One read later would be that of a newer version, installed under running workers.
+    A script read later could be of a newer version, installed under running workers.
     """
     for script in resources.files(lua).iterdir():
         if script.name.endswith(".lua"):

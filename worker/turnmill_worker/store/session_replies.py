@@ -79,7 +79,7 @@ def snapshot_in(ref: SessionRef, reply: Sequence[Any]) -> Snapshot:
 
 
 def logged_again(kept: Sequence[ArchivedTurn]) -> tuple[LoggedTurn, ...]:
-    """Turns out of the log, as they were in it."""
+    """Turns that left the log, as they were in it."""
     return tuple(
         LoggedTurn(
             turn.seq,
@@ -93,7 +93,7 @@ def logged_again(kept: Sequence[ArchivedTurn]) -> tuple[LoggedTurn, ...]:
 
 
 def _facts(body: bytes | None) -> tuple[Fact, ...]:
-    """The stored ledger; none when another version of turnmill wrote it, which begins a new one."""
+    """The stored ledger; empty, to begin anew, when another version of turnmill wrote it."""
     try:
         return tuple(Fact(**fields) for fields in decode_json(body)) if body else ()
     except (TypeError, ValueError):

@@ -130,7 +130,7 @@ class RedisSessions:
     def covered(
         self, ref: SessionRef, epoch: str, *, first_seq: int, last_seq: int
     ) -> tuple[LoggedTurn, ...]:
-        """Turns out of the log, from Redis and the archive, by seq."""
+        """Turns that left the log, from Redis and the archive, by seq."""
         if last_seq < first_seq:
             return ()
         # Redis first: what a drain moves meanwhile is in the archive by then.
@@ -151,7 +151,7 @@ class RedisSessions:
             ref.session,
             lease_ms=self._lease_ms,
             forced=forced,
-            # Who asked for it would only ask again.
+            # A caller that asked for the compaction would only ask again.
             patience_s=self._patience_s if forced else 0.0,
         )
 
@@ -198,13 +198,13 @@ class RedisSessions:
         return Committed(version=version, again=bool(again))
 
     def defer(self, ref: SessionRef, *, after_s: float) -> None:
-        """Have the sweep look at a session in the backlog later."""
+        """Let the sweep look at a session in the backlog later."""
         self._run("defer", keys_of(ref), session=ref.session, after_ms=int(after_s * 1000))
 
     def failed(self, ref: SessionRef, error: str) -> Failed:
         """Count a compaction that failed; due again later, or parked after too many in a row."""
         policy = Policy()
-        with suppress(InvalidPolicy):  # that may be what it failed of
+        with suppress(InvalidPolicy):  # that may be why it failed
             policy = Policy.from_json(self._field(ref, "policy") or b"{}")
         times, parked = self._run(
             "failed",

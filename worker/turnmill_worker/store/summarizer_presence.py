@@ -1,4 +1,4 @@
-"""The workers of the queue ``summarize`` that are there, listed in Redis."""
+"""The list in Redis of the workers of the queue ``summarize``."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class RedisPresence:
         self._redis = client
 
     def announce(self, entry: bytes) -> None:
-        """List it for a minute, and nobody any more who has not said so for as long."""
+        """List the worker for a minute, and drop those not announced for as long."""
         with translated():
             now_ms = redis_now_ms(self._redis)
             with self._redis.pipeline(transaction=False) as pipe:
@@ -28,6 +28,6 @@ class RedisPresence:
                 pipe.execute()
 
     def withdraw(self, entry: bytes) -> None:
-        """List it no longer."""
+        """List the worker no longer."""
         with translated():
             self._redis.zrem(SUMMARIZERS, entry)

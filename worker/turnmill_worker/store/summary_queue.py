@@ -12,10 +12,10 @@ from turnmill_worker.store.scripts import run
 __all__ = ["RedisWaiting"]
 
 AGEING_S: Final = 300.0
-"""How much sooner a session without room comes than one that has all of it.
+"""How much sooner a session without room comes than one with all of its room.
 
-A share of room from -1 (twice its hard limit) to 1: who has waited for twice as long is before all
-that come later, whatever they have.
+Room is a share from -1 (twice the hard limit) to 1: a session that has waited for twice as long
+comes before all that come later, whatever room they have.
 """
 
 TTL_MS: Final = 24 * 3600 * 1000
@@ -30,7 +30,7 @@ class RedisWaiting:
         self._ageing_ms = int(ageing_s * 1000)
 
     def add(self, ref: SessionRef, *, room: float) -> None:
-        """Have the session wait, or say anew how much of its room is left."""
+        """Let the session wait, or update how much of its room is left."""
         run(
             self._redis,
             "await_summary",
@@ -43,7 +43,7 @@ class RedisWaiting:
         )
 
     def take(self) -> SessionRef | None:
-        """Whose turn it is; None when nobody waits."""
+        """The session whose turn it is; None when none waits."""
         reply = run(self._redis, "take", WAITING, ttl_ms=TTL_MS)
         if reply is None:
             return None

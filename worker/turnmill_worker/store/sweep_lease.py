@@ -1,4 +1,4 @@
-"""Who sweeps, in Redis: one worker at a time."""
+"""The sweep's lease in Redis: one worker at a time."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class RedisSweepLease:
         self._owner = uuid.uuid4().hex.encode()
 
     def take(self, *, hold_s: float) -> bool:
-        """Whether it is this worker's now; what it had already is its own for longer."""
+        """Take the lease, or extend this worker's own; whether this worker has it now."""
         with translated():
             taken = self._redis.set(SWEEP_LEASE, self._owner, nx=True, px=int(hold_s * 1000))
         return bool(taken) or self.keep(hold_s=hold_s)

@@ -15,7 +15,7 @@ from turnmill_worker.store.scripts import queue, translated
 __all__ = ["RedisSweepLists"]
 
 EXPIRY_CHECKS: Final = 32
-"""Sessions per shard whose expiry is looked at in one go, at random: all have their turn."""
+"""Sessions per shard checked for expiry in one go, at random, so that all have their turn."""
 
 
 class RedisSweepLists:
@@ -25,7 +25,7 @@ class RedisSweepLists:
         self._redis = client
 
     def namespaces(self) -> list[Namespace]:
-        """All there are."""
+        """All namespaces."""
         with translated():
             return [Namespace(name.decode()) for name in sorted(self._redis.smembers(NAMESPACES))]
 
@@ -44,7 +44,7 @@ class RedisSweepLists:
         return _refs(namespace, replies[0::2]), _refs(namespace, replies[1::2])
 
     def unarchived(self, namespace: Namespace, *, stale_ms: int, most: int) -> Late:
-        """Sessions whose turns wait for the archive since, and sessions to forget there."""
+        """Sessions with turns to archive since ``stale_ms``, and sessions to forget there."""
         with translated(), self._redis.pipeline(transaction=False) as pipe:
             for keys in _shards(namespace):
                 pipe.zrangebyscore(keys.unarchived, "-inf", stale_ms, start=0, num=most)
@@ -75,7 +75,7 @@ class RedisSweepLists:
             return _refs(namespace, pipe.execute())
 
     def _owes_nothing(self, namespace: Namespace) -> bool:
-        """Whether no session is still to be forgotten: in the archive, or where batches are."""
+        """Whether no session is still to be forgotten, in the archive or where batches are."""
         with self._redis.pipeline(transaction=False) as pipe:
             for keys in _shards(namespace):
                 pipe.exists(keys.forgotten)

@@ -1,4 +1,4 @@
-"""What a kind of summarizer gives a worker process: one of your own begins here."""
+"""What a kind of summarizer gives a worker process; write your own from here."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ class SummarizerFactory(ABC):
 
     @abstractmethod
     def summarizers(self, policy: Policy) -> Sequence[Summarizer]:
-        """Who is asked under this policy, one after the other; ``extractive`` comes after them."""
+        """The summarizers to ask under this policy, in order; ``extractive`` comes after them."""
 
     def batches(self) -> BatchEndpoint | None:
-        """Where requests are handed in as batches; None has all of them asked live."""
+        """Where requests are handed in as batches; None when all are asked live."""
         return None
 
     def problem(self) -> str:
-        """Why nobody can be asked as this worker is set up, or ``""``; asks nobody."""
+        """Why it cannot be asked with this worker's settings, or ``""``; makes no call."""
         return ""
 
     def about(self) -> Mapping[str, str]:

@@ -16,5 +16,5 @@ class OfflineFactory(SummarizerFactory):
     """The same for every policy; can always be asked."""
 
     def summarizers(self, policy: Policy) -> Sequence[Summarizer]:  # noqa: ARG002
-        """The one there is."""
+        """The extractive summarizer."""
         return [ExtractiveSummarizer()]

@@ -1,4 +1,4 @@
-"""What must not leave for a model is taken out before: off unless it is asked for.
+"""Takes out of a text what must not reach a model; off unless a setting asks for it.
 
 Redaction is a filter, no guarantee: it finds what has the shape of a secret.
 """

@@ -45,8 +45,8 @@ _OWN: Final = {
 class Registry:
     """The ``Summarizers`` port. Each factory is made once, when it is named first.
 
-    Code of others is trusted with the conversation, not with the session: whatever it raises is
-    a summarizer's failure, which the next one stands in for.
+    Code of others is trusted with the conversation, not with the session: whatever it raises
+    counts as a summarizer's failure, and the next summarizer stands in.
     """
 
     def __init__(self, settings: Settings, gates: Gates | None = None) -> None:
@@ -57,13 +57,13 @@ class Registry:
         self._made: dict[str, SummarizerFactory] = {}
 
     def __call__(self, policy: Policy) -> Sequence[Summarizer]:
-        """Those of the name in the policy, and ``extractive`` after them."""
+        """The summarizers of the name in the policy, and ``extractive`` after them."""
         last = self.factory(OFFLINE).summarizers(policy)
         return last if policy.summarizer == OFFLINE else [*self._asked(policy), *last]
 
     @property
     def names(self) -> list[str]:
-        """Those a policy may name here."""
+        """The names a policy may use here."""
         return sorted(self._offered)
 
     def factory(self, name: str) -> SummarizerFactory:
@@ -83,14 +83,14 @@ class Registry:
             return self._made[name]
 
     def problems(self) -> dict[str, str]:
-        """Why each of them cannot be asked as this worker is set up, or ``""``; asks nobody."""
+        """Why each cannot be asked with this worker's settings, or ``""``; makes no call."""
         return {name: self._problem(name) for name in self.names}
 
     @contextmanager
     def guarding(self, name: str) -> Iterator[None]:
-        """Have what other people's code raises inside be a ``SummarizerFailed``, without its words.
+        """Turn what other people's code raises into a ``SummarizerFailed``, without its words.
 
-        Our own goes on as it is: a defect of turnmill has to be seen.
+        Our own errors pass unchanged: a defect of turnmill has to be seen.
         """
         try:
             yield
@@ -142,7 +142,7 @@ class _Guarded:
 
 
 class _Unusable:
-    """The ``Summarizer`` port in the place of one that cannot be had."""
+    """The ``Summarizer`` port in the place of one that cannot be loaded."""
 
     def __init__(self, error: SummarizerFailed) -> None:
         self._error = error
@@ -176,13 +176,13 @@ class RegisteredBatches:
             return found and _Guarded(self._registry, awaited.summarizer, found)
 
     def cost(self, awaited: AwaitedSummary) -> Spent:
-        """What it has cost by now, as far as somebody can be asked and tells."""
+        """What it has cost by now, if its summarizer can be asked and tells."""
         with suppress(SummarizerFailed), self._registry.guarding(awaited.summarizer):
             return self._of(awaited).cost(awaited)
         return NOTHING
 
     def discard(self, awaited: AwaitedSummary) -> None:
-        """End it, as far as somebody can be asked."""
+        """End it, if its summarizer can be asked."""
         with suppress(SummarizerFailed), self._registry.guarding(awaited.summarizer):
             self._of(awaited).discard(awaited)
 

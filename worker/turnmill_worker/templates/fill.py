@@ -19,7 +19,7 @@ __all__ = ["detail_of", "fill"]
 def fill(request: SummaryRequest, template: Template, snapshot: Snapshot) -> SummaryRequest:
     """The request with the template's text and, apart from it, what people and tools wrote.
 
-    Nothing of that is in the text: it becomes a system message.
+    None of their words are in the text: it becomes a system message.
     """
     if not request.template:
         return request

@@ -1,4 +1,4 @@
-"""The two things of markdown a template is read by: headings and fences."""
+"""The two parts of markdown by which a template is read: headings and fences."""
 
 from __future__ import annotations
 

@@ -23,7 +23,7 @@ class ImagePricing(TokenCounter):
 
     @property
     def basis(self) -> str:
-        """What it was given."""
+        """The basis it was given."""
         return self._basis
 
     def count(self, text: str) -> int:

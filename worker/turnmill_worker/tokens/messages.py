@@ -52,7 +52,7 @@ _KNOWN: Final = frozenset({"role", "content", "name", "tool_calls", "tool_call_i
 
 
 class TokenCounter(ABC):
-    """Counts tokens of text, and by the formula those of messages; says by what."""
+    """Counts tokens of text, and of messages by the formula; its basis says with what."""
 
     @property
     @abstractmethod

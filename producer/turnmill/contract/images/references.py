@@ -34,7 +34,7 @@ LEAST_BLOB_CHARS: Final = 1024
 """Data URLs shorter than this stay where they are: a reference would save next to nothing."""
 
 UNAVAILABLE: Final = "[Image no longer available]"
-"""The text an image gives way to when its bytes are gone."""
+"""The text that replaces an image whose bytes are gone."""
 
 _BASE64: Final = SchemaValidator(
     core_schema.bytes_schema(), core_schema.CoreConfig(val_json_bytes="base64")
@@ -45,7 +45,7 @@ _PLAIN: Final = re.compile(r"data:([\w.+-]{1,127}/[\w.+-]{1,127});base64,")
 def split_images(turn: Turn) -> tuple[Turn, dict[str, bytes]]:
     """The turn with references for its inline images, and their bytes by SHA-256.
 
-    The same turn when it has none. Decodes and hashes each image once.
+    Returns the same turn when it has none. Decodes and hashes each image once.
     """
     blobs: dict[str, bytes] = {}
     messages = tuple(_without_images(message, blobs) for message in turn.messages)
@@ -80,7 +80,7 @@ def _referring(part: Part, blobs: dict[str, bytes]) -> Part:
 
 
 def _take(url: str) -> tuple[ImageRef, bytes] | None:
-    """The reference and the bytes of a data URL; None when they would not give it back exactly."""
+    """The reference and the bytes of a data URL; None when they would not restore it exactly."""
     head = _PLAIN.match(url)
     if head is None:
         return None
@@ -98,8 +98,8 @@ def _take(url: str) -> tuple[ImageRef, bytes] | None:
 
 
 def _decoded(text: str) -> bytes | None:
-    """The bytes, if this is how RFC 4648 spells them; five times as fast as ``binascii``."""
-    if len(text) % 4 or "-" in text or "_" in text:  # the decoder takes other spellings, too
+    """The bytes, or None if RFC 4648 spells them otherwise; five times as fast as ``binascii``."""
+    if len(text) % 4 or "-" in text or "_" in text:  # the decoder accepts other spellings, too
         return None
     try:
         data: bytes = _BASE64.validate_strings(text)  # type: ignore[arg-type]  # a str will do
@@ -131,7 +131,7 @@ def _is_image(part: Mapping[str, Any]) -> bool:
 
 
 def data_url(ref: ImageRef, data: bytes) -> str:
-    """The URL the image came as."""
+    """The data URL the image came in."""
     return f"data:{ref.media_type};base64,{binascii.b2a_base64(data, newline=False).decode()}"
 
 
@@ -146,7 +146,7 @@ def join_images(
 def inline_images(
     messages: Sequence[JsonMessage], urls: Mapping[str, str | None]
 ) -> list[JsonMessage]:
-    """The messages with data URLs for references; one without becomes ``UNAVAILABLE``.
+    """The messages with a data URL for each reference; without one, it becomes ``UNAVAILABLE``.
 
     Messages without references are the same objects; none is changed in place.
     """

@@ -30,7 +30,7 @@ class StoredImage(NamedTuple):
 
 
 def take_images(turn: Turn, prefix: str) -> tuple[Turn, tuple[StoredImage, ...]]:
-    """The turn with references for its inline images, and those, each once."""
+    """The turn with references in place of its inline images, and those images, each once."""
     stored, blobs = split_images(turn)
     if not blobs:
         return turn, ()
@@ -42,7 +42,7 @@ def take_images(turn: Turn, prefix: str) -> tuple[Turn, tuple[StoredImage, ...]]
 
 
 def _replaced(turn: Turn, stored: Turn) -> Iterator[tuple[ImageRef, str]]:
-    """What stands in the place of each image, and the URL that did."""
+    """The reference in place of each image, and the data URL it replaces."""
     for one, other in zip(turn.messages, stored.messages, strict=True):
         if isinstance(one.content, tuple) and isinstance(other.content, tuple):
             for before, after in zip(one.content, other.content, strict=True):

@@ -56,7 +56,7 @@ class TileFormula:
     tile: int
 
     def tokens(self, width: int, height: int, detail: object) -> int:
-        """The price; of an image of unknown size, the highest there is."""
+        """The price; for an image of unknown size, the highest there is."""
         if detail == "low":
             return self.base
         if width < 1 or height < 1:
@@ -82,7 +82,7 @@ class PatchFormula:
     original_side: int = 0
 
     def tokens(self, width: int, height: int, detail: object) -> int:
-        """The price; of an image of unknown size, the highest there is."""
+        """The price; for an image of unknown size, the highest there is."""
         most, side = self.patches, self.side
         if detail == "original" and self.original_patches:
             most, side = self.original_patches, self.original_side
@@ -99,7 +99,7 @@ class PatchFormula:
 ImageFormula = TileFormula | PatchFormula
 """How a model's provider prices an image by its size and the detail asked for.
 
-``auto`` or no detail counts as ``high``: the provider chooses, and never more than that."""
+``auto`` or no detail counts as ``high``: the provider chooses, but never above that."""
 
 _GPT_4O: Final = TileFormula(85, 170)
 _GPT_5: Final = TileFormula(70, 140)
@@ -129,11 +129,11 @@ FORMULAS: Final[Mapping[str, ImageFormula]] = MappingProxyType(
         "gpt-5.4": PatchFormula(1.2, 2500, 2048, original_patches=10_000, original_side=6000),
     }
 )
-"""Formulas by the name of a model. Left out are models without a highest price (``gpt-5.5`` and
+"""Formulas by the name of a model. Models without a highest price are left out (``gpt-5.5`` and
 later take ``auto`` for ``original``, in part without a limit)."""
 
 DEFAULT_FORMULA: Final = "gpt-4o"
-"""The formula where none is named."""
+"""The formula used when none is named."""
 
 
 def _scaled(width: int, height: int, scale: float) -> tuple[int, int]:
@@ -150,7 +150,7 @@ def _whole(side: float) -> float:
 
 
 def image_tokens(width: int, height: int, detail: object, formula: ImageFormula) -> int:
-    """The tokens of an image; with a side of 0, which says it is unknown, the formula's most."""
+    """The tokens of an image; a side of 0 means unknown, and costs the formula's most."""
     return formula.tokens(width, height, detail)
 
 
@@ -216,7 +216,7 @@ class ImageRef:
 
     @classmethod
     def parse(cls, url: object) -> Self | None:
-        """The reference this URL is, or None for any other."""
+        """The reference this URL spells, or None for any other URL."""
         found = _REFERENCE.fullmatch(url) if isinstance(url, str) else None
         if found is None:
             return None
@@ -229,7 +229,7 @@ _ALPHABET: Final = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456
 
 
 def is_base64(text: str) -> bool:
-    """Whether this is base64 in groups of four, padded at the end only; told without decoding."""
+    """Whether this is base64 in groups of four, padded at the end only; does not decode."""
     if len(text) % 4 or not text.isascii():
         return False
     data = text.rstrip("=")

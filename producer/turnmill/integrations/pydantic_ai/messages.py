@@ -1,7 +1,7 @@
 """pydantic-ai's messages as turnmill's, and back. Pure.
 
-What a chat message has no field for (thinking, native tools, timestamps) is not in it; see
-``restoring`` for how a history keeps that all the same.
+A chat message has no field for thinking, native tools or timestamps, so they are left out;
+``restoring`` says how a history keeps them all the same.
 """
 
 from __future__ import annotations
@@ -46,10 +46,10 @@ class Chat:
 
     Attributes:
         messages: in order; the system prompt is not among them.
-        owners: for each, the position of the pydantic-ai message it was made of.
+        owners: for each, the position of the pydantic-ai message it was made from.
         prompts: the system prompt: the system parts of the first message.
         sizes: how many messages each owner has; none where there was nothing to say.
-        names: of the called tools, by call id.
+        names: names of the called tools, by call id.
         keys: the ``key`` of each message.
     """
 
@@ -170,9 +170,9 @@ def _part(item: UserContent) -> JsonMessage:
 def from_chat(
     messages: Sequence[JsonMessage], names: Mapping[str, str] | None = None
 ) -> list[ModelMessage]:
-    """The chat messages as pydantic-ai has them; requests side by side are one.
+    """The chat messages as pydantic-ai messages; adjacent requests become one.
 
-    ``names`` are of tools called in messages before these.
+    ``names`` has the tools that earlier messages called.
     """
     made: list[ModelMessage] = []
     known = {**(names or {}), **_names(messages)}

@@ -28,7 +28,7 @@ __all__ = ["HistoryCounts", "HistoryProcessor", "history_processor"]
 log: logging.Logger = logging.getLogger(__name__)
 
 SESSIONS = 1024
-"""How many sessions' pushed ids are remembered here; one forgotten costs a longer push."""
+"""Sessions whose pushed ids are remembered here; a forgotten one only costs a longer push."""
 
 
 @dataclass(slots=True)
@@ -86,7 +86,7 @@ def history_processor(
 
 
 class HistoryProcessor(AbstractCapability[Any]):
-    """Made by ``history_processor``. Never raises into the agent: it then changes nothing."""
+    """From ``history_processor``. Never raises into the agent: it changes nothing on an error."""
 
     def __init__(
         self,
@@ -121,7 +121,7 @@ class HistoryProcessor(AbstractCapability[Any]):
     ) -> list[ModelMessage]:
         """Push what is new in the history, and return the session's context in its place.
 
-        The same history again is answered from memory. When anything fails, the history itself.
+        The same history again is answered from memory. If anything fails, returns the history.
         """
         try:
             session = self._session if isinstance(self._session, str) else self._session(deps)

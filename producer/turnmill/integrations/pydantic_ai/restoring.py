@@ -1,8 +1,8 @@
 """A context from turnmill as a history for pydantic-ai. Pure.
 
-What turnmill gives back word for word becomes the very object it was made of, so nothing a chat
-message has no field for is lost: thinking, native tools, timestamps, provider details. Only what
-turnmill wrote or shortened is made anew.
+A message that turnmill gives back word for word becomes the very object it was made from. So
+nothing is lost for which a chat message has no field: thinking, native tools, timestamps, provider
+details. Only what turnmill wrote or shortened is made anew.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ Restored = list[ModelMessage | int]
 def restore(
     history: Sequence[ModelMessage], chat: Chat, context: Sequence[JsonMessage]
 ) -> Restored:
-    """The context as messages of the history and new ones; ends as the history does."""
+    """The context as messages of the history and new ones; it ends as the history does."""
     made: Restored = []
     anew: list[JsonMessage] = []
     sources = _sources(chat, context)
@@ -50,7 +50,7 @@ def restore(
 
 
 def _sources(chat: Chat, context: Sequence[JsonMessage]) -> list[int]:
-    """For each message of the context the newest one of the chat it can be, in order; else -1."""
+    """For each context message, the newest chat message it can be, in order; else -1."""
     places: dict[str, list[int]] = {}
     for at, word in enumerate(chat.keys):
         places.setdefault(word, []).append(at)
@@ -76,16 +76,16 @@ def _owner(chat: Chat, sources: Sequence[int], at: int) -> int | None:
 
 
 def _silent(chat: Chat, before: int, owner: int) -> list[int]:
-    """Messages with nothing to push, where both their neighbours are in the context."""
+    """Messages with nothing to push, if both their neighbours are in the context."""
     between = list(range(before + 1, owner))
     return [] if any(at in chat.sizes for at in between) else between
 
 
 def _end(history: Sequence[ModelMessage], chat: Chat, anew: list[ModelMessage]) -> Restored:
-    """What was made anew after the last original, and what is silent at the history's end.
+    """The messages made anew after the last original, and the silent ones at the history's end.
 
-    The newest request keeps all it has beside its parts, were these shortened: pydantic-ai notes
-    a request's instructions on it.
+    If the parts of the newest request were shortened, it keeps its other fields: pydantic-ai
+    notes a request's instructions there.
     """
     last = chat.owners[-1]
     newest = history[last]

@@ -1,7 +1,7 @@
 """The ledger beside a summary: what it holds after a compaction, its room, and what is shown of it.
 
-Facts are stored apart from the prose and carried on as they are; shown are those the prose does not
-state. ``docs/decisions/0011`` says why.
+Facts are stored apart from the prose and carried on as they are. A context shows the facts that the
+prose does not state. ``docs/decisions/0011`` says why.
 """
 
 from __future__ import annotations
@@ -18,17 +18,17 @@ from turnmill_worker.compaction.strategies.rolling import summary_budget
 __all__ = ["certain_values", "facts_after", "reserve", "shown_beside", "up_to", "with_facts"]
 
 _STORED: Final = 2
-"""Times the summary's budget that is stored: the next prose may drop what this one states."""
+"""Ledger stored, in summary budgets: the next prose may drop what this one states."""
 
 _MOST_STORED_TOKENS: Final = 8192
-"""However large the context: about 110 KB of JSON, loaded and written by every compaction."""
+"""The limit for any context: about 110 KB of JSON, loaded and written by every compaction."""
 
 _LEAST_TOKENS: Final = 32
-"""A summary shorter than this says nothing: the ledger leaves it as much."""
+"""A summary shorter than this says nothing: the ledger leaves it this much."""
 
 
 def with_facts(plan: Plan, count: CountText) -> Plan:
-    """The plan with the ledger after it, and with room for that in its request."""
+    """The plan with the ledger it leads to, and with room for that in its request."""
     snapshot = plan.snapshot
     if not snapshot.policy.ledger_ratio:
         return plan
@@ -43,7 +43,7 @@ def with_facts(plan: Plan, count: CountText) -> Plan:
 def facts_after(
     known: Sequence[Fact], records: Records, budget_tokens: int, count: CountText
 ) -> tuple[Fact, ...]:
-    """The ledger once these are covered, beside summaries of so many tokens."""
+    """The ledger once these records are covered, beside summaries of ``budget_tokens``."""
     most = min(_STORED * budget_tokens, _MOST_STORED_TOKENS)
     return ledger(known, records.units, most, count)
 
@@ -63,7 +63,7 @@ def reserve(
 
 
 def certain_values(request: SummaryRequest, count: CountText) -> tuple[str, ...]:
-    """The values that are shown for certain where the text does not state them."""
+    """The values that a context is certain to show if the text does not state them."""
     shown = beside("", request.facts, request.ledger_tokens, count)
     return tuple(fact.text for fact in shown)
 

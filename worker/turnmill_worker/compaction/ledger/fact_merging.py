@@ -26,7 +26,7 @@ class Fact(BaseModel):
         label: its nearest words, ``…`` where the value stood; ``owner: key`` for a field.
         seq: the turn that first stated it.
         last_seq: the newest turn that mentions it.
-        uses: how many messages do.
+        uses: how many messages mention it.
         by: whose words, sorted: ``assistant``, ``call``, ``result``, ``system``, ``user``.
         replaces: a newer value under the same label replaces this one.
         until: the turn that stated a newer value for the same label; 0 while it holds.
@@ -72,7 +72,7 @@ def _key(text: str) -> str:
 
 @dataclass(slots=True)
 class _OpenFact:
-    """A fact while messages are read: a value that many mention is not made anew each time."""
+    """A fact while messages are read; changed in place, because many messages may mention it."""
 
     kind: Kind
     text: str
@@ -84,7 +84,7 @@ class _OpenFact:
     replaces: bool
     until: int
     fact: Fact | None
-    """What it was made from, while nothing has changed."""
+    """The fact it was made from, while nothing has changed."""
 
     @classmethod
     def of(cls, fact: Fact) -> Self:
@@ -107,7 +107,7 @@ class _OpenFact:
         return cls(mention.kind, mention.text, label, seq, seq, 1, by, mention.replaces, 0, None)
 
     def again(self, mention: Mention) -> None:
-        """It is mentioned once more; a value stated anew for its own label holds again."""
+        """Note one more mention; a value stated anew for its own label holds again."""
         new = mention.seq > self.last_seq
         by = mention.source.value
         if not new and by in self.by:

@@ -61,7 +61,7 @@ _OPENING_QUOTE = re.compile(r"(?<!\w)'")
 
 
 def _value_in(text: str) -> re.Pattern[str]:
-    """What finds the values of this text."""
+    """The pattern that finds the values of this text."""
     held = frozenset(text)
     return _values(
         locations=not held.isdisjoint(_LOCATING) or ("." in held and bool(_DOTTED.search(text))),

@@ -45,7 +45,7 @@ def ledger(
 def beside(
     prose: str, facts: Sequence[Fact], budget_tokens: int, count: CountText
 ) -> tuple[Fact, ...]:
-    """The facts worth showing next to a prose: those it does not state, as many as fit.
+    """The facts worth showing beside a prose: those it does not state, as many as fit.
 
     What is not shown stays in the ledger: the next prose may drop what this one states. A fact
     shown beside no prose at all is shown beside any prose of the same facts that omits it.
@@ -170,7 +170,7 @@ def _weight(fact: Fact, newest: int) -> float:
 
 @lru_cache(maxsize=256)
 def _standing(kind: Kind, by: tuple[str, ...]) -> float:
-    """What a fact is worth for its kind and for who uses it."""
+    """What a fact is worth for its kind and for its speakers."""
     weight = _BASE[kind] * (1.0 + SAID_BY_USER * (Source.USER.value in by))
     return weight * (1.0 + USED_IN_CALL * (Source.CALL.value in by))
 
@@ -180,7 +180,7 @@ def _standing(kind: Kind, by: tuple[str, ...]) -> float:
 
 @lru_cache(maxsize=64)
 def _speaker(by: tuple[str, ...]) -> str:
-    """Whose words a fact is first known by: the user's count most."""
+    """Whose words a fact is attributed to; the user's count most."""
     said = (s for s in ("user", "call", "result", "assistant", "system") if s in by)
     return next(said, "earlier")
 

@@ -148,7 +148,7 @@ def _error(text: str) -> re.Match[str] | None:
 
 
 def _content_words(text: str, taken: Sequence[tuple[int, int]]) -> list[tuple[int, str]]:
-    """The words that say something and are no value themselves, with where they stand."""
+    """The words that say something and are not values themselves, with their positions."""
     spans = iter([*taken, (len(text) + 1, 0)])
     start, end = next(spans)
     words = []

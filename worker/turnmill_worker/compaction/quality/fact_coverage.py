@@ -28,14 +28,14 @@ __all__ = [
 ]
 
 _COMPANY: Final = 3
-"""Concepts of a passage that must meet again for any of it to be held; all, if it has fewer."""
+"""How many concepts of a passage must meet again for it to be held; all, if it has fewer."""
 
 _MOST_PLACES: Final = 16
 """A fact met more often is looked for in its newest passages only, which keeps this linear."""
 
 # Chosen on the data of `docs/quality-score.md`; no single one matters much.
 _BASE: Final = {CODE: 8.0, CAPS: 2.0, NUMBER: 1.5, WORD: 0.12}
-"""A word's is multiplied by its rarity."""
+"""A word's weight is multiplied by its rarity."""
 
 _NAMED: Final = 1.0
 _GUARD: Final = 1.0
@@ -166,7 +166,7 @@ class Facts:
         return _Overlaps(times, weights, spoken)
 
     def numbers(self, passage: Passage) -> list[int]:
-        """Those of another passage's concepts that are known here."""
+        """The numbers of another passage's concepts that are known here."""
         known = self._numbers
         return [known[concept] for concept in passage.concepts if concept in known]
 
@@ -189,9 +189,9 @@ class Facts:
         return Held(facts, shares, guards)
 
     def _again(self, numbers: Sequence[int], *, guarded: bool) -> dict[int, float]:
-        """The passages here of which so much is met again that it says the same, and how much.
+        """The passages here of which enough is met again to say the same, and how much is met.
 
-        A list of bare identifiers does not, nor does a sentence that has lost its "not".
+        A list of bare identifiers does not say it, nor does a sentence that has lost its "not".
         """
         met = self._overlaps(numbers)
         return {

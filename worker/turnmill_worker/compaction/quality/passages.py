@@ -16,7 +16,7 @@ from turnmill_worker.reading.words import Concept, Reader
 __all__ = ["Passage", "head_units", "passages_of"]
 
 _LONGEST_PASSAGE: Final = 48
-"""Concepts; in a longer one, that some meet again says nothing."""
+"""Most concepts of a passage; in a longer one, it says nothing that some meet again."""
 
 _WORDS = re.compile(r"[a-z'’]+")
 # What a rendered head says of itself; `contract.render` writes it.
@@ -35,7 +35,7 @@ class Passage:
     Attributes:
         source: who it comes from.
         stated: its concepts.
-        keys: concepts of its field names, which are company but no facts.
+        keys: concepts of its field names, which give context but are not facts.
         named: those of ``stated`` that were written as a name.
         guarded: it holds a negation, condition or exception.
     """
@@ -53,7 +53,7 @@ class Passage:
 
 
 def head_units(messages: Iterable[JsonMessage]) -> Units:
-    """What stands for older turns, as units; what it says of itself is left out."""
+    """The head's messages as units, without what the head says of itself."""
     found = Units([], [])
     for message in messages:
         content = message.get("content")

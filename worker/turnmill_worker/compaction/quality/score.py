@@ -26,10 +26,10 @@ from turnmill_worker.reading.words import Reader
 __all__ = ["Quality", "Scorer"]
 
 _NOT_AT_STAKE: Final = 0.1
-"""What a fact counts that the tail states too: no summary could have lost it."""
+"""The weight of a fact that the tail states too: no summary could have lost it."""
 
 _NEWEST_MESSAGES: Final = 3
-"""The user's newest words in the tail, by message: what the conversation is about now."""
+"""The user's newest messages in the tail that tell what the conversation is about now."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +62,7 @@ class Scorer:
         behind: Sequence[JsonMessage] = (),
         known: Sequence[JsonMessage] = (),
     ) -> None:
-        """A scorer; nothing has been read.
+        """A scorer that has read nothing yet.
 
         Args:
             covered: original messages of the turns it covers, without pinned ones, by seq; for
@@ -75,7 +75,7 @@ class Scorer:
             compactions: of the session so far.
             weights: of the parts.
             behind: what stands between head and tail for the originals of ``covered``.
-            known: what the heads will have of ``previous``, word for word. It saves time to know.
+            known: what the heads will keep of ``previous``, word for word; knowing it saves time.
         """
         self._before = [*previous, *(message for _, message in without_memories(covered))]
         self._previous = previous
@@ -89,7 +89,7 @@ class Scorer:
         self._stake: _AtStake | None = None
 
     def prepare(self) -> None:
-        """Read all but the heads, once; ``score`` does where nobody has."""
+        """Read all but the heads, once; ``score`` does it if nobody has."""
         if self._stake is None:
             lost = _changed(self._previous, self._known)
             self._stake = _AtStake(self._covered.units, lost, self._tail)
@@ -147,8 +147,8 @@ class _Survival:
     def of_everything(self) -> float:
         """The share of facts, passages and guards that survives, by weight.
 
-        That of the older summary or that of the covered turns, whichever is less: keeping the
-        one does not make up for losing the other.
+        The share of the older summary or that of the covered turns, whichever is less: keeping
+        the one does not make up for losing the other.
         """
         whole = len(self._facts.passages)
         return min(
@@ -165,7 +165,7 @@ class _Survival:
     def of_what_matters_now(self) -> float:
         """The share of passages that survives, by how much of the newest turns they speak of.
 
-        Of everything, when none speaks of them.
+        The share of everything, when none speaks of them.
         """
         rarity = self._facts.rarity
         pairs = []
@@ -176,7 +176,7 @@ class _Survival:
 
 
 def _share(pairs: Iterable[tuple[float, float]]) -> float:
-    """What survives of what was at stake; all of it, when that is nothing."""
+    """The share of what was at stake that survives; 1 when nothing was at stake."""
     kept, stake = (sum(side) for side in zip((0.0, 0.0), *pairs, strict=True))
     return min(1.0, kept / stake) if stake > 0 else 1.0
 
@@ -206,7 +206,7 @@ def _at_stake(
 
 
 def _changed(previous: Sequence[JsonMessage], head: Sequence[JsonMessage]) -> list[JsonMessage]:
-    """The messages of the head before that are not in the one after, word for word: no pins."""
+    """The old head's messages that the new one does not have word for word: no pins."""
     still = set(map(encode_json, head))
     return [message for message in previous if encode_json(message) not in still]
 

@@ -23,7 +23,7 @@ __all__ = ["plan"]
 
 
 class _Elides(NamedTuple):
-    """A strategy that makes stubs of what is bulky, and leaves every turn where it is."""
+    """A strategy that replaces what is bulky by stubs, and leaves every turn where it is."""
 
     apply: Callable[[Snapshot, Counter], Snapshot]
 
@@ -32,8 +32,8 @@ class _Covers(NamedTuple):
     """A strategy that covers turns.
 
     Attributes:
-        lowers: the count it lowers beside tokens.
-        budget: tokens it leaves for the turns it keeps; None where the policy says which those are.
+        lowers: the count it lowers besides tokens.
+        budget: tokens it leaves for the turns it keeps; None if the policy says which those are.
     """
 
     plan: Callable[[Snapshot, Counter], Plan | None]
@@ -51,18 +51,18 @@ _STRATEGIES: Mapping[StrategyName, _Elides | _Covers] = {
 }
 
 _ENOUGH_SHARE: Final = 0.4
-"""Of the way from target to soft limit, where shortening alone may end.
+"""Share of the way from target to soft limit at which shortening alone may end.
 
-It leaves half of the prompt as it was, where a summary made anew leaves nothing: it may happen
-somewhat more often.
+Shortening leaves half of the prompt as it was; a new summary leaves nothing. So shortening may
+happen somewhat more often.
 """
 
 
 def plan(snapshot: Snapshot, counter: Counter, *, below: str = "") -> Plan | None:
     """The first plan that brings the session to its goal, or None when nothing is worth doing.
 
-    The goal is the target when tokens are over the soft limit (shortening alone may end above it),
-    and that no count is exceeded. Elisions that do not suffice alone are kept for the rungs after
+    The goal: tokens over the soft limit come down to the target (shortening alone may end above
+    it), and no count is exceeded. Elisions that do not suffice alone are kept for the rungs after
     them. ``below`` starts the ladder after the rung of that name: the one that failed.
     """
     asked = snapshot.exceeded
@@ -82,7 +82,7 @@ def plan(snapshot: Snapshot, counter: Counter, *, below: str = "") -> Plan | Non
             found = _cover(snapshot, draft, strategy, counter)
         if found is not None and (asked or _is_worth_it(snapshot, found)):
             return replace(found, forced=bool(asked) and roomy)
-    # Fewer images are something, though another count stays too high.
+    # Fewer images help, even if another count stays too high.
     left = _elided(snapshot, draft) if asked else None
     return None if left is None else replace(left, forced=True)
 
@@ -93,7 +93,7 @@ def _rungs(snapshot: Snapshot, below: str) -> tuple[StrategyName, ...]:
 
 
 def _cover(snapshot: Snapshot, draft: Snapshot, strategy: _Covers, counter: Counter) -> Plan | None:
-    """The strategy's plan, where it helps; with newest turns shortened that alone are too large."""
+    """The strategy's plan, if it helps; newest turns that alone are too large are shortened."""
     if draft.usage.total <= draft.aim and strategy.lowers not in draft.exceeded:
         return None
     found = strategy.plan(draft, counter)

@@ -17,10 +17,10 @@ _STUB_SHARE = 0.2
 
 
 def elide(snapshot: Snapshot, counter: Counter) -> Snapshot:
-    """The snapshot above its target with all its old tool results shortened that are bulky.
+    """The snapshot, if above its target, with all its bulky old tool results shortened.
 
-    All at once: the prompt behind the first one is new to a provider's cache anyway, and the next
-    change is the later for each. The newest ``recent_turns_to_keep`` turns, pinned turns, open
+    All at once: the prompt after the first one is new to a provider's cache anyway, and each one
+    delays the next change. The newest ``recent_turns_to_keep`` turns, pinned turns, open
     batches and what was elided before stay as they are. Never lengthens anything; elided turns
     remain whole in the log, and a later summary is made from the whole.
     """

@@ -15,7 +15,7 @@ __all__ = ["elide_images"]
 def elide_images(snapshot: Snapshot, counter: Counter) -> Snapshot:
     """The snapshot with all but the newest ``max_history_images`` images replaced by text.
 
-    The session's first image stays beside them where the policy says so, and so do those of
+    The session's first image also stays if the policy says so, and so do the images of
     pinned turns. The text is specification 000's: ``[Image from Step X removed to save context]``,
     where X is the turn's iteration, or else how many images the session had before.
     """
@@ -47,7 +47,7 @@ _Place = tuple[int, int, int]
 
 
 def _images(snapshot: Snapshot) -> Iterator[_Place]:
-    """The images that are shown and may go, oldest first."""
+    """The shown images that may be replaced, oldest first."""
     thumbnail = snapshot.thumbnail
     for turn in snapshot.turns:
         places = [

@@ -41,8 +41,8 @@ _Step = tuple[int, list[Group]]
 def iterations(snapshot: Snapshot, counter: Counter) -> Plan | None:
     """Cover every iteration but the newest ones with an event each.
 
-    An iteration is what carries one ``Turn.iteration``; without, a user's request and what follows.
-    Where that is too much, fewer stay; where even the newest alone is, only its newer part does.
+    An iteration is all turns with one ``Turn.iteration``, else a user's request and what follows.
+    If the newest ones are too large, fewer stay; if the newest alone is, only its newer part does.
     None when no part of it may leave, or there is no old one.
     """
     steps = _steps(snapshot, groups(snapshot))
@@ -66,9 +66,9 @@ def _but_newest(steps: Sequence[_Step], kept: int) -> list[_Step]:
 
 
 def _up_to_target(snapshot: Snapshot, steps: Sequence[_Step], counter: Counter) -> list[_Step]:
-    """The oldest groups, iteration by iteration, whose leaving brings the session to its target.
+    """The oldest groups, iteration by iteration, that must leave to reach the session's target.
 
-    Where the newest leave less room than the events may have, beside fewer tokens of those.
+    If the newest leave less room than the events may have, the events get fewer tokens.
     """
     found = [group for _, own in steps for group in own]
     whole, most = rolling_budget(snapshot, counter), summary_budget(snapshot)
@@ -185,7 +185,7 @@ def _fresh(old: Sequence[_Step], counter: Counter, *, most: int) -> Iterator[_En
 
 
 def event_tokens(tokens: int) -> int:
-    """Most tokens of the event of an iteration of so many tokens."""
+    """Most tokens of an event, given the tokens of its iteration."""
     few = max(_EVENT_TOKENS, int(tokens * _LONG_SHARE))
     return min(few, int(tokens * _EVENT_SHARE))
 

@@ -1,6 +1,6 @@
 """The managed view: a summary written to a template, before the newest runs.
 
-A run is an interaction: a user's word and what follows it. The newest is the one the agent is at;
+A run is an interaction: a user's word and what follows it. The newest is the one the agent is in;
 its user message is the latest input. Stateless as specified: every view is made from the newest
 ``recent_runs`` runs, not from the view before; what falls out of them is named by a receipt.
 """
@@ -31,8 +31,8 @@ _LEAST_TOKENS = 32
 def managed(snapshot: Snapshot, counter: Counter) -> Plan | None:
     """Cover every complete run but the newest ``passthrough_runs`` with a view of the recent ones.
 
-    The view is shorter where those leave less room for it under the soft limit. None when they
-    leave none, when the policy feeds no runs to it, or when none is complete beside them.
+    The view is shorter if those runs leave less room for it under the soft limit. None when they
+    leave none, when the policy feeds no runs to it, or when no other run is complete.
     """
     policy = snapshot.policy
     if not policy.recent_runs:
@@ -71,9 +71,9 @@ def managed(snapshot: Snapshot, counter: Counter) -> Plan | None:
 def for_template(
     request: SummaryRequest, *, told: Sequence[LoggedTurn], latest: Sequence[LoggedTurn]
 ) -> SummaryRequest:
-    """The request with what a template may show beside the records.
+    """The request with what a template may show besides the records.
 
-    ``told`` are the turns the records are of, ``latest`` those of the run the agent is at.
+    ``told`` are the turns of the records, ``latest`` the turns of the run the agent is in.
     """
     reflections = (turn.reflection for turn in (*told, *latest) if turn.reflection)
     return replace(

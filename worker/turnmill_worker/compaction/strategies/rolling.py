@@ -11,7 +11,7 @@ from turnmill_worker.compaction.snapshot import Snapshot
 __all__ = ["SHARES", "ledger_budget", "rolling", "rolling_budget", "summary_budget"]
 
 SHARES = (1.0, 0.5, 0.25)
-"""Of the summary's budget, tried in turn."""
+"""Shares of the summary's budget, tried in turn."""
 
 _LEAST_TOKENS = 32
 """A summary shorter than this says nothing."""
@@ -26,7 +26,7 @@ def summary_budget(snapshot: Snapshot) -> int:
 
 
 def ledger_budget(snapshot: Snapshot, tokens: int) -> int:
-    """Tokens of a summary's that are set apart for the ledger."""
+    """How many of a summary's tokens are set apart for the ledger."""
     return int(tokens * snapshot.policy.ledger_ratio)
 
 

@@ -1,4 +1,4 @@
-"""What stays beside a text still to be written, whichever strategy asks for it."""
+"""The room for a text still to be written, whichever strategy asks for it."""
 
 from __future__ import annotations
 

@@ -30,9 +30,9 @@ def window_budget(snapshot: Snapshot, counter: Counter) -> int:
 
 
 def window(snapshot: Snapshot, counter: Counter) -> Plan | None:
-    """Cover the oldest turns with a receipt and facts of theirs; a summary made earlier stays.
+    """Cover the oldest turns with a receipt and some of their facts; an earlier summary stays.
 
-    Where turns that must stay leave no room for facts, with as many as fit. None when no cut
+    If turns that must stay leave little room, it keeps as many facts as fit. None when no cut
     reaches the target.
     """
     found = groups(snapshot)

@@ -33,7 +33,7 @@ if tokens_per_minute > 0 then
   local burst = tokens_per_minute / share
   local rate = (tokens_per_minute - burst) / minute_ms
   tokens_left = filled(burst, rate, seen[6])
-  -- What is larger than the bucket takes a full one, and leaves a debt.
+  -- A call larger than the bucket takes a full one, and leaves a debt.
   wait = math.max(wait, (math.min(tokens, burst) - tokens_left) / rate)
 end
 if wait > 0 then
@@ -48,7 +48,7 @@ end
 
 local round = tonumber(seen[4]) or 0
 if open_until > 0 then
-  -- Half open: one call at a time tries it, and should its worker die, the next may once this right has expired.
+  -- Half open: one call at a time tries the endpoint. If its worker dies, the next call may once this right has expired.
   round = round + 1
   redis.call('HSET', gate, 'probe_until', now + probe_ms)
 end

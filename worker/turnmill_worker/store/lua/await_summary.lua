@@ -1,17 +1,17 @@
--- Have a session wait for its summary, or say anew how much room it has left.
+-- Let a session wait for its summary, or update how much room it has left.
 -- KEYS: order, served, waiting, since
 -- ARGV: namespace, session, room:number, ageing_ms:number, ttl_ms:number
--- ageing_ms: as much sooner comes who has no room left than who has all of it
+-- ageing_ms: how much sooner a session without room comes than one with all of its room
 -- returns: 1 when it did not wait before, else 0
 local own, began = waiting .. namespace, since .. namespace
 local time = redis.call('TIME')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
 local added = redis.call('HSETNX', began, session, now)
--- A moment, not the room alone: else who keeps its room would wait behind all that ever come with less.
+-- The score is a moment, not the room alone: else a session that keeps its room would wait behind all that ever come with less.
 local from = tonumber(redis.call('HGET', began, session))
 redis.call('ZADD', own, from + math.max(-1, math.min(room, 1)) * ageing_ms, session)
 if not redis.call('ZSCORE', order, namespace) then
-  -- Who comes, or comes back, starts where the others are; but not before what it had already.
+  -- A namespace that comes, or comes back, starts where the others are, but not before what it has already had.
   local first = redis.call('ZRANGE', order, 0, 0, 'WITHSCORES')
   local virtual = tonumber(first[2]) or 0
   redis.call('ZREMRANGEBYSCORE', served, '-inf', virtual)

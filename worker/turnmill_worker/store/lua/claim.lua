@@ -23,6 +23,6 @@ if not redis.call('SET', lease, owner, 'NX', 'PX', lease_ms) then
   return {0, awaits, abandons}
 end
 redis.call('HDEL', meta, 'deferred')
--- Should this worker die, the sweep finds the session due as soon as the lease has run out.
+-- If this worker dies, the sweep finds the session due as soon as the lease has run out.
 redis.call('ZADD', due, now + lease_ms, session)
 return {1, awaits, abandons}

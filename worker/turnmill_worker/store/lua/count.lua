@@ -42,7 +42,7 @@ end
 local newly_due = 0
 if is_due == 1 and redis.call('HEXISTS', meta, 'parked_at') == 0 then
   newly_due = redis.call('ZADD', due, 'NX', now, session)
-  -- One that waits for its model has no room left to wait in.
+  -- A session that waits for its model has no room left to wait in.
   if is_urgent == 1 and redis.call('HDEL', meta, 'deferred') == 1 then
     redis.call('ZADD', due, now, session)
     newly_due = 1

@@ -1,4 +1,4 @@
--- No longer remember a batch, if no other took its place; what it has cost for nothing counts for the next commit.
+-- Drop the note of a batch, if no other took its place; what the batch has cost for nothing counts for the next commit.
 -- KEYS: meta, batch
 -- ARGV: note, calls:number, prompt_tokens:number, completion_tokens:number, cost_usd
 -- cost_usd: nothing when it is not known; calls: 0 when there is nothing to count

@@ -1,4 +1,4 @@
--- A call failed: too many in a row open the breaker, fewer when they say that nobody is let in; 429 makes a pause.
+-- A call failed: too many failures in a row open the breaker, fewer when the endpoint refuses everybody; 429 makes a pause.
 -- KEYS: gate
 -- ARGV: round:number, estimated:number, kind, error, why, retry_after_ms:number, most_failures:number, most_refusals:number, open_ms:number, longest_open_ms:number, shut_ms:number, pause_ms:number, longest_pause_ms:number
 -- kind: failed, limited (429) or shut (key, model or quota); retry_after_ms is -1 when the endpoint did not say
@@ -30,7 +30,7 @@ if tonumber(seen[1]) ~= round then
 end
 local was_open = seen[2]
 if kind == 'limited' then
-  -- It works, and has too much to do.
+  -- The endpoint works, but has too much to do.
   redis.call('HDEL', gate, 'failures', 'refusals', 'openings', 'open_until', 'probe_until')
   if was_open then
     redis.call('HINCRBY', gate, 'round', 1)

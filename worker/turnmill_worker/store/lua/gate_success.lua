@@ -1,4 +1,4 @@
--- An endpoint answered: nothing is against it any more, and the tokens it took are put right.
+-- An endpoint answered: its failures are cleared, and the tokens the call took are corrected.
 -- KEYS: gate
 -- ARGV: round:number, estimated:number, used:number
 -- returns: 1 when that closed its breaker, else 0

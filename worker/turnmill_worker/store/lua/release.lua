@@ -30,7 +30,7 @@ end
 if why ~= '' then
   redis.call('HSET', meta, 'waits_why', why)
 end
--- Another policy may be the remedy: it neither waits nor counts what failed before.
+-- A new policy may be the remedy: under it the session neither waits nor counts what failed before.
 local is_remedied = (tonumber(seen[7]) or 0) > (tonumber(revision) or 0)
 if waits == 'model' and not is_remedied then
   redis.call('HINCRBY', meta, 'model_failures', 1)
@@ -46,7 +46,7 @@ if again_ms >= 0 then
   redis.call('ZADD', due, now + again_ms, session)
   return 0
 end
--- What was not good enough is no better for a few turns that came meanwhile.
+-- A few turns that came meanwhile do not make good enough what was not.
 if (seen[3] or '0') ~= revision or ((seen[2] or '0') ~= counted_seq and not (put_off > 0 and is_small)) then
   redis.call('ZADD', due, now, session)
   return 1

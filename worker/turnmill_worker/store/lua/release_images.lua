@@ -1,4 +1,4 @@
--- Let go of images nothing of the session shows any more; one no other session holds is deleted.
+-- Release the images that nothing of the session shows any more; an image that no other session holds is deleted.
 -- KEYS: meta, log, covered, context, commits, checkpoints, named, blob
 -- ARGV: session
 -- returns: how many images the session let go
@@ -36,7 +36,7 @@ local gone = 0
 for hash in pairs(idle) do
   redis.call('HDEL', meta, 'blob:' .. hash)
   redis.call('HDEL', blob .. hash .. ':held', 's:' .. session)
-  -- What is left where no other session holds it: its type.
+  -- When no other session holds the image, only its type is left.
   if redis.call('HLEN', blob .. hash .. ':held') <= 1 then
     redis.call('DEL', blob .. hash, blob .. hash .. ':held')
   end

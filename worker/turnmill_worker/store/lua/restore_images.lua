@@ -1,4 +1,4 @@
--- Put images back that the session let go, before turns that show them are put back into its log.
+-- Put back images that the session released, before turns that show them are put back into its log.
 -- KEYS: meta, blob
 -- ARGV: session, epoch, images...
 -- images: of each its sha256, media type and bytes

@@ -70,7 +70,7 @@ redis.call('ZADD', unarchived, 'NX', now, session)
 -- What the policy asks for beside tokens is for an estimate to decide.
 redis.call('ZADD', backlog, 'NX', now, session)
 redis.call('ZREM', due, session)
--- Nobody wants a summary that is awaited any more: for a worker to see, and to end it.
+-- Nobody wants an awaited summary any more: a worker will see that, and end its batch.
 if is_due == 1 or redis.call('EXISTS', batch) == 1 then
   redis.call('ZADD', due, now, session)
 end

@@ -1,4 +1,4 @@
--- The session to write the next summary for: namespaces take turns, and in each comes first who has the least room left or has waited long.
+-- The session to write the next summary for: namespaces take turns; in each, a session with the least room left, or that has waited long, comes first.
 -- KEYS: order, served, waiting, since
 -- ARGV: ttl_ms:number
 -- returns: namespace, session; or nothing when none waits

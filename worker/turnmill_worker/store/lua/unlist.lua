@@ -5,7 +5,7 @@
 if redis.call('EXISTS', meta) == 1 then
   return 0
 end
--- What it awaited is at the model's endpoint still: listed until a worker has ended that.
+-- The batch it awaited is still at the model's endpoint: the session stays listed until a worker has ended it.
 if redis.call('EXISTS', batch) == 1 then
   local time = redis.call('TIME')
   redis.call('ZADD', due, 'NX', time[1] * 1000 + math.floor(time[2] / 1000), session)

@@ -73,7 +73,7 @@ def _extract(newer: Units, previous: str, budget_tokens: int, count: CountText) 
 
 
 _CHARS_PER_TOKEN: Final = 16
-"""More characters a token than any text has: past it, counting tokens could only waste time."""
+"""More characters per token than any text has: past it, counting tokens only wastes time."""
 
 _USER_SHARE: Final = 0.5
 """Up to this share of the budget, what the user said is not put into telegraph style."""

@@ -17,7 +17,7 @@ class Answer:
 
     Attributes:
         finish: ``stop`` when the model had finished, else why it stopped.
-        refused: it said by the API's own means that it will not.
+        refused: the model refused by the API's own means.
         model: the name the endpoint gives it.
         has_usage: the numbers below are the endpoint's.
         batched: it was asked for in a batch, at the price of one.
@@ -35,7 +35,7 @@ class Answer:
 
 
 def from_chat(completion: Any) -> Answer:
-    """The answer in a chat completion; any error of attribute, index or type when it is none."""
+    """The answer in a chat completion; raises attribute, index or type errors if it is none."""
     choice = completion.choices[0]
     text = choice.message.content or ""
     refused = bool(getattr(choice.message, "refusal", None))
@@ -76,7 +76,7 @@ def from_response(response: Any) -> Answer:
 
 
 def from_usage(usage: Any, model: str) -> Answer | None:
-    """An answer of which only the usage is known, as batches tell it; None where it is nothing."""
+    """An answer of which only the usage is known, as batches tell it; None if there is none."""
     prompt, completion = _number(usage, "input_tokens"), _number(usage, "output_tokens")
     if not prompt + completion:
         return None

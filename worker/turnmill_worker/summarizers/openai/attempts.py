@@ -19,7 +19,7 @@ from turnmill_worker.summarizers.openai.prompts import Block, Marks, text_of
 __all__ = ["Asker", "Question"]
 
 _AIM: Final = 0.8
-"""Share of the budget a model is told: few count their tokens well."""
+"""Share of the budget that a model is told: few models count their tokens well."""
 
 _AIM_AGAIN: Final = 0.5
 """What is left of that after an answer that was too long or cut off."""
@@ -115,7 +115,7 @@ class Asker:
     def ask(
         self, question: Question, checker: Callable[[], Checker], answered: Answer | None = None
     ) -> str:
-        """A text that may be committed; ``answered`` is the first answer, where one is there.
+        """A text that may be committed; ``answered`` is the first answer, if there is one.
 
         Raises:
             UnusableSummary: two different prompts led to none.

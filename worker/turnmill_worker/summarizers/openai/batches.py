@@ -87,7 +87,7 @@ class OpenAiBatches:
         )
 
     def poll(self, awaited: AwaitedSummary) -> BatchedAnswer | None:
-        """The answer, as a summarizer that has it; None while the endpoint is at it.
+        """The answer, as a summarizer that has it; None while the endpoint works on it.
 
         Raises:
             SummarizerUnavailable: it cannot be asked now.
@@ -104,11 +104,11 @@ class OpenAiBatches:
         return BatchedAnswer(self._setup, awaited, self._answer(file_id, awaited))
 
     def cost(self, awaited: AwaitedSummary) -> Spent:
-        """What the batch has cost by now, as far as the endpoint can be asked and tells.
+        """What the batch has cost by now, if the endpoint can be asked and tells.
 
-        By the usage it counts for the batch, else by that of the answer. Before there is either,
-        nothing: a batch that is cancelled under way may be billed nevertheless, and no call says
-        so. Nothing as well while the endpoint cannot be asked.
+        Priced by the usage of the batch, else by that of the answer. Nothing while there is
+        neither: a batch that is cancelled under way may still be billed, and no call says so.
+        Nothing as well while the endpoint cannot be asked.
         """
         with suppress(SummarizerUnavailable, SummarizerMisconfigured, BatchFailed):
             batch = self._run(lambda client: _retrieve(client, awaited.batch))
@@ -159,8 +159,8 @@ class OpenAiBatches:
 class BatchedAnswer:
     """The ``Summarizer`` port over a batch's answer: checked as a live one is.
 
-    An answer that may not be committed is followed by the one other prompt a live one is followed
-    by, asked live. Any request but the batch's own is asked live altogether.
+    If the answer may not be committed, one other prompt is asked live, as after a live answer.
+    Any request but the batch's own is asked live altogether.
     """
 
     def __init__(self, setup: Setup, awaited: AwaitedSummary, answer: Answer) -> None:
@@ -201,7 +201,7 @@ def _soon() -> openai.Timeout:
 
 
 def _text(value: Any) -> str:
-    """The value; the package checks nothing, and what is no text is not of the API."""
+    """The value, which must be a text: the package checks nothing."""
     if not isinstance(value, str) or not value:
         raise TypeError("not a text")
     return value

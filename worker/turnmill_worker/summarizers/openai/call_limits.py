@@ -24,7 +24,7 @@ from turnmill_worker.ports.work_while_waiting import waiting_begins
 __all__ = ["MOST_BYTES", "Call", "bounded_client", "one_call"]
 
 MOST_BYTES: Final = 4 * 1024 * 1024
-"""Of an answer with its headers: a hundred times what a long summary needs."""
+"""Bytes of an answer with its headers: a hundred times what a long summary needs."""
 
 
 _PIECE: Final = 16 * 1024
@@ -65,7 +65,7 @@ _CALL: ContextVar[Call | None] = ContextVar("turnmill_model_call", default=None)
 
 @contextmanager
 def one_call(timeout_s: float) -> Iterator[Call]:
-    """All that this thread does over a bounded client in the block is one call."""
+    """Everything this thread does over a bounded client in the block counts as one call."""
     call = Call(timeout_s)
     token = _CALL.set(call)
     try:
@@ -97,7 +97,7 @@ def bounded_client(client: httpx2.Client) -> httpx2.Client:
 
 
 def _refuse_encoded(response: httpx2.Response) -> None:
-    # Few bytes can hold very many, and nobody asked for it.
+    # A few compressed bytes can hold very many, and nobody asked for compression.
     if response.headers.get("content-encoding", "identity") != "identity":
         raise httpx2.DecodingError("encoded", request=response.request)
 
@@ -134,7 +134,7 @@ class _Stream(httpcore2.NetworkStream):
         return received
 
     def write(self, buffer: bytes, timeout: float | None = None) -> None:
-        # In pieces: who reads slowly must not hold us for one timeout per packet.
+        # In pieces: an endpoint that reads slowly must not hold us for one timeout per packet.
         for start in range(0, len(buffer), _PIECE):
             piece = buffer[start : start + _PIECE]
             self._inner.write(piece, _left_s(timeout, httpcore2.WriteTimeout))

@@ -50,7 +50,7 @@ _SPOKEN: Final = ("user", "assistant")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Setup:
-    """Who is asked, and how: the same for all of a summarizer's requests."""
+    """Which endpoint is asked, and how: the same for all of a summarizer's requests."""
 
     endpoint: Endpoint
     options: ModelOptions
@@ -198,8 +198,8 @@ def _answered(entries: Sequence[Entry]) -> list[str]:
 def _kept(values: Iterable[str], texts: Sequence[str]) -> str:
     """Those of the values that these texts state, a line each.
 
-    No others: the model cannot repeat what it is not given, and what was redacted in its place
-    could not be told from anything else here.
+    No others: the model cannot repeat what it is not given, and a redacted value could not be
+    recognised here.
     """
     given = "\n".join(texts)
     return "\n".join(value for value in values if value in given)

@@ -18,7 +18,7 @@ __all__ = ["Connected"]
 
 
 class Connected:
-    """One process's, for all models at the settings' endpoint."""
+    """One process's connections, for all models at the settings' endpoint."""
 
     def __init__(self, settings: Settings, gates: Gates | None) -> None:
         """Nothing is sent yet.
@@ -35,7 +35,7 @@ class Connected:
         self._summarizer = lru_cache(maxsize=64)(self._new_summarizer)
 
     def summarizer(self, model: str, policy: Policy) -> OpenAiSummarizer:
-        """Asks this model as the policy says."""
+        """The summarizer that asks this model as the policy says."""
         return self._summarizer(
             ModelOptions(
                 model=model,
@@ -48,11 +48,11 @@ class Connected:
         )
 
     def batches(self, model: str, policy: Policy) -> OpenAiBatches:
-        """Has this model asked in batches."""
+        """Batches of requests to this model."""
         return OpenAiBatches(self.summarizer(model, policy).setup)
 
     def close(self) -> None:
-        """Close them."""
+        """Close the connections."""
         self._endpoint.close()
 
     def _new_summarizer(self, options: ModelOptions) -> OpenAiSummarizer:

@@ -87,7 +87,7 @@ class ModelEndpoint:
         """
         secret = api_key.get_secret_value()
         if not secret or not secret.isascii() or not secret.isprintable() or " " in secret:
-            # Refused here, for an HTTP library would quote the header it cannot send.
+            # Refused here, because an HTTP library would quote the header it cannot send.
             raise SummarizerMisconfigured(
                 f"the model's key must be printable ASCII without blanks; got {len(secret)} "
                 "characters that are not"
@@ -101,10 +101,10 @@ class ModelEndpoint:
             base_url=base_url,
             # The ladder decides about a second try: it knows of other models and sessions.
             max_retries=0,
-            # A conversation goes where the operator said, and nowhere it is sent on to.
+            # A conversation goes where the operator said; redirects are not followed.
             http_client=bounded_client(openai.DefaultHttpxClient(follow_redirects=False)),
         )
-        # Imports parts of the package; a request does not, which may be beside others.
+        # Imports parts of the package now, so that no request does beside other threads.
         _ = self._client.chat, self._client.responses, self._client.files, self._client.batches
 
     def __repr__(self) -> str:
@@ -152,7 +152,7 @@ class ModelEndpoint:
 
 
 def body_of(prompt: Prompt, options: ModelOptions) -> dict[str, Any]:
-    """What the API's path is sent, live or in a batch."""
+    """The body sent to the API's path, live or in a batch."""
     body: dict[str, Any] = {"model": options.model}
     if options.temperature is not None:
         body["temperature"] = options.temperature
@@ -165,7 +165,7 @@ def body_of(prompt: Prompt, options: ModelOptions) -> dict[str, Any]:
 
 
 def _respond(client: openai.OpenAI, prompt: Prompt, options: ModelOptions) -> Answer:
-    # Not by ``create``: what it does with the hundred parameters we do not use takes as long as
+    # Not by ``create``: its work on the hundred parameters we do not use takes as long as
     # all checks of the answer.
     body = body_of(prompt, options)
     timeout = openai.Timeout(options.timeout_s, connect=_CONNECT_S)

@@ -42,7 +42,7 @@ class OpenAiFactory(SummarizerFactory):
         return _Batches(self)
 
     def problem(self) -> str:
-        """Why no model can be asked with these settings, or ``""``; asks nobody."""
+        """Why no model can be asked with these settings, or ``""``; makes no call."""
         if not self.settings.model_key.get_secret_value() and self.settings.model_key_file is None:
             return "TURNMILL_MODEL_KEY is not set"
         try:
@@ -52,7 +52,7 @@ class OpenAiFactory(SummarizerFactory):
         return ""
 
     def about(self) -> Mapping[str, str]:
-        """Where it asks, and whom."""
+        """The endpoint and the model it asks."""
         return {"place": place_of(self.settings.model_url), "model": self.settings.model}
 
     def connected(self) -> Connected:

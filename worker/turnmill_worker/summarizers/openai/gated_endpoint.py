@@ -24,7 +24,7 @@ __all__ = ["Endpoint", "GatedEndpoint"]
 T = TypeVar("T")
 
 _PATIENCE_S: Final = 2.0
-"""A shorter pause is waited for here: giving up would throw away the parts written so far."""
+"""A shorter pause is waited out here: giving up would throw away the parts written so far."""
 
 _CHARS_PER_TOKEN: Final = 3.5
 _OUTPUT_SHARE: Final = 4
@@ -67,7 +67,7 @@ class GatedEndpoint:
             self._gate.failed(round_, error, estimated=tokens)
             raise
         except SummarizerFailed:
-            # It lives, and this request is not to its liking.
+            # The endpoint works; it refuses only this request.
             self._gate.answered(round_, estimated=tokens, used=0)
             raise
         used = answer.prompt_tokens + answer.completion_tokens if answer.has_usage else tokens
@@ -75,7 +75,7 @@ class GatedEndpoint:
         return answer
 
     def run(self, call: Callable[[OpenAI], T], options: ModelOptions) -> T:
-        """What the call gets; no model is asked by it, so nobody need let it."""
+        """What the call gets; it asks no model, so the gate need not admit it."""
         return self._endpoint.run(call, options)
 
     def _admitted(self, tokens: int, within_s: float) -> int | None:

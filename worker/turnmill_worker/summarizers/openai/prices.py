@@ -27,10 +27,10 @@ _OPENAI: Final = "openai"
 
 
 class Price(BaseModel):
-    """US dollars per million tokens; cached input costs as much as other input unless it says.
+    """US dollars per million tokens; cached input costs as much as other input by default.
 
     Attributes:
-        batch_share: of these prices, what a batch costs.
+        batch_share: the share of these prices that a batch costs.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -41,7 +41,7 @@ class Price(BaseModel):
     batch_share: float = Field(default=0.5, ge=0, le=1)
 
     def cost(self, tokens: int, *, cached: int = 0, written: int = 0) -> float:
-        """Dollars for so many tokens read, of them so many ``cached``, and so many written."""
+        """Dollars for these tokens: read, ``cached`` of them from a cache, and ``written``."""
         cached = min(cached, tokens)
         cached_price = self.input if self.cached_input is None else self.cached_input
         fresh = (tokens - cached) * self.input + cached * cached_price
@@ -61,8 +61,8 @@ class Prices:
     """Prices by model; a model with a date in its name costs what the one without it does.
 
     Attributes:
-        version: of the list; with ``+`` and the file's own where one comes before it.
-        own: the file's, which come before all of the list.
+        version: of the list; with ``+`` and the file's own if a file overrides it.
+        own: the file's prices, which override those of the list.
         provider: whose list prices are meant, by its name in genai-prices.
     """
 

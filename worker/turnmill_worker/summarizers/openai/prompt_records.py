@@ -32,8 +32,8 @@ _BARE = re.compile(
     rf"|Qk[A-Za-z0-9+/]{{6}}AAAA|AAAA[A-Za-z0-9+/]GZ0eX|PHN2Zy){_RUN}{_LINES}"
 )
 _WITHIN = re.compile(r"(?<!\\n)(?<=[A-Za-z0-9+/])")
-"""Behind what is part of the same run, so that no image begins there; looked for only then, for
-at the head of the pattern it would be looked for at every character."""
+"""Finds a place inside a run, where no image begins. Checked only after a match: at the head of
+the pattern it would be checked at every character."""
 
 _LEAST_URL_CHARS = 80
 _LEAST_BARE_CHARS = 256

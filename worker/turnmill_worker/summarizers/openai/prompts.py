@@ -99,7 +99,7 @@ def instructions(*, brief: bool = False) -> str:
 
 
 def text_of(name: str, **values: str) -> str:
-    """One of the texts in ``prompts/``, its placeholders filled; what is filled in is ours."""
+    """One of the texts in ``prompts/``, its placeholders filled with words of ours."""
     text = _load(name)
     for key, value in values.items():
         text = text.replace("{" + key + "}", value)

@@ -39,7 +39,7 @@ class OpenAiSummarizer:
             options: how.
             redactor: what is applied to all text before it leaves.
             prices: what tokens cost; OpenAI's list prices when None.
-            nonce: makes the code of a request's marks, in so many bytes as hex digits.
+            nonce: makes the code of a request's marks: this many bytes as hex digits.
         """
         self.setup = Setup(
             endpoint=endpoint,
@@ -68,7 +68,7 @@ class OpenAiSummarizer:
 
         Raises:
             SummarizerUnavailable: the same request may succeed later.
-            SummarizerMisconfigured: not before a setting is changed.
+            SummarizerMisconfigured: it will not until a setting is changed.
             UnusableSummary: the model's texts must not be committed.
         """
         return written(Work(self.setup, request, counter))

@@ -116,7 +116,7 @@ class Checker:
         if answer.finish == "content_filter":
             return Fault("refused", "held back by the endpoint's filter")
         if answer.finish not in _FINISHED:
-            # The API has a word for it; what a strange server says stays untold.
+            # Only the API's own words: what a strange server says is not repeated.
             known = answer.finish if answer.finish in ("length", "unknown") else "other"
             return Fault("unfinished", f"not complete, finish reason {known}")
         text = unwrapped(answer.text)
@@ -167,7 +167,7 @@ class Checker:
         )
 
     def _hollow(self, text: str, budget: int) -> Fault | None:
-        """Next to nothing; with the ledger beside it, such a text would have a good score."""
+        """Whether it says next to nothing: with the ledger beside it, such a text scores well."""
         said = self.spoken.characters // _CHARS_PER_LEAST
         least = min(_LEAST_TOKENS, said, budget // _BUDGET_PER_LEAST)
         tokens = self.count(text)

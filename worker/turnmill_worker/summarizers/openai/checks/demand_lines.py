@@ -79,7 +79,7 @@ _CONTINUES: Final = re.compile(r"\s+(?![-*•]|\d{1,3}[.)])\S")
 
 
 def constraints(parsed: Parsed) -> list[str]:
-    """What is a demand of the user by its heading."""
+    """The lines that are demands of the user by their heading."""
     return lines_of(parsed.bodies.get(CONSTRAINTS, ""))
 
 
@@ -94,7 +94,7 @@ def attributed(parsed: Parsed) -> list[str]:
 
 
 def goals(parsed: Parsed) -> list[str]:
-    """What else is the user's wish by its heading."""
+    """The lines that are other wishes of the user by their heading."""
     lines = lines_of(parsed.bodies.get(GOAL, ""))
     return [line for line in lines if not _says_so(line)]
 
@@ -102,7 +102,7 @@ def goals(parsed: Parsed) -> list[str]:
 def clauses(line: str) -> list[str]:
     """What such a line says the user demands, without what it tells of why, and what came of it.
 
-    The whole line where its words do not come behind the user and a demand.
+    The whole line if its words do not come behind the user and a demand.
     """
     active = _PASSIVE.sub(" ", line)
     found = [

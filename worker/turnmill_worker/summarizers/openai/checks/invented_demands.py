@@ -1,4 +1,4 @@
-"""Whether what a summary says the user demanded is anything the user said.
+"""Whether the user said the demands that a summary ascribes to the user.
 
 The measure: *support* of a line is the largest share of its terms (word roots, numbers,
 identifiers; no stop words, none of the words that only say "the user wants") that one or two
