@@ -29,9 +29,9 @@ class CarriedRules:
         self._all: tuple[Rule, ...] = stored.rules
         self._count = count
         self._room = rules_room(limits)
-        self.stored = stored.rules
+        self.stored: tuple[Rule, ...] = stored.rules
         self.messages: list[JsonMessage] = []
-        self.tokens = 0
+        self.tokens: int = 0
 
     def carry(self, turns: Iterable[TailTurn]) -> None:
         """Take the rules of more turns along, as far as they have room."""
