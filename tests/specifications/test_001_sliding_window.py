@@ -590,11 +590,15 @@ def test_real_dialogues_keep_their_newest_requests_whole(agents: ContextClient) 
 
     for name, messages in dialogues.items():
         info = settled(agents, name)
-        _, receipt, *rest = agents.read(name).messages
+        window = window_of(messages, 3)
+        read = agents.read(name).messages
         assert info.conversation_interactions == 3
+        # What the user laid down before the window stays, in front of the receipt; nothing else.
+        *rules, receipt = read[1 : -len(window)]
+        assert all(text["content"].startswith("[Rules the user") for text in rules)
         assert "left out to fit" in receipt["content"]
-        assert rest == window_of(messages, 3)
-        assert not violations(rest)
+        assert read[-len(window) :] == window
+        assert not violations(window)
 
 
 @requires_data
