@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 import operator
 import re
 from collections.abc import Iterator, Sequence
@@ -28,14 +29,14 @@ _LONGEST_VALUE: Final = 60
 
 
 _WORTH: Final = {
-    WORD: 0.5, PAIR: 0.18, NAME: 3.5, CODE: 30.0, NUMBER: 8.0, CAPS: 16.0, VALUE: 8.0, KEY: 0.2,
+    WORD: 0.35, PAIR: 0.05, NAME: 6.0, CODE: 30.0, NUMBER: 8.0, CAPS: 24.0, VALUE: 4.0, KEY: 0.2,
 }  # fmt: skip
 """What concepts are worth against each other; none of these and the next matters much by itself."""
 
 _RARITY_POWER: Final = 1.6
 _NAME_RARITY: Final = 0.5
 _SAID_BY_USER: Final = 1.0
-_USED_IN_CALL: Final = 2.5
+_USED_IN_CALL: Final = 1.5
 _REPEATED: Final = 0.3
 _OLDEST: Final = 0.9
 _NEWEST: Final = 1.1
@@ -120,7 +121,9 @@ def appraise(lines: Sequence[Line], units: Sequence[Unit], texts: Sequence[str])
         by_unit=tuple(by_unit),
         weights=weights,
         decays=tuple(DECAY[kind] for kind, _ in index.numbers),
-        factors=tuple(map(operator.mul, places, fields)),
+        factors=tuple(
+            map(operator.mul, map(operator.mul, places, fields), list_factors(lines, units, by_unit, used))
+        ),
         standings=places,
         together=TOGETHER if is_talk(lines) else 1.0,
         patterns=tuple(pattern_of),
@@ -155,6 +158,27 @@ def _weight(kind: str, seen: _Sightings, lines: int) -> float:
     return worth * used * (_OLDEST + _NEWEST * seen.last_at**2)
 
 
+P_FEW=int(os.environ.get("P_FEW","3"))
+P_REC=float(os.environ.get("P_REC","1"))
+P_RES=float(os.environ.get("P_RES",".5"))
+_HASID=re.compile(r"(?=[#@/_-]*[A-Za-z])\b(?=\w*\d)(?=\w*[A-Za-z])\w{4,}\b|\w_\d|@\w")
+P_SPK=float(os.environ.get("P_SPK","2"))
+P_LIST=float(os.environ.get("P_LIST",".3"))
+
+
+def list_factors(lines, units, by_unit, used) -> Iterator[float]:
+    groups: dict[int, set[int]] = {}
+    for unit in units:
+        if lines[unit.line].source is Source.RESULT and unit.body_at:
+            groups.setdefault(unit.line, set()).add(unit.group)
+    for unit, concepts in zip(units, by_unit, strict=True):
+        n = len(groups.get(unit.line, ()))
+        if n <= P_FEW or not unit.body_at or any(used[c] for c in concepts if c not in ()):
+            yield 1.0
+        else:
+            yield (P_FEW / n) ** P_LIST
+
+
 # --- factors: what place, wording and field multiply that worth by -----------------------------
 
 SETTLED: Final = 1.1
@@ -163,15 +187,15 @@ SETTLED: Final = 1.1
 LEAD: Final = 1.25
 """People open a longer message with its point."""
 
-QUESTION: Final = 0.6
+QUESTION: Final = 0.8
 ANSWER: Final = 1.8
-OF_ONESELF: Final = 1.25
+OF_ONESELF: Final = 1.5
 TO_THE_OTHER: Final = 0.6
 """People who talk tell facts of themselves, and most of all when asked; what they say to the other
 is mostly praise and thanks. Where tools are used this does not hold: there a question is the task.
 """
 
-TOGETHER: Final = 1.15
+TOGETHER: Final = 1.0
 """In such a talk, what a sentence gains once its turn is opened: half a turn is often not
 understood. The fields of a record stand alone."""
 
@@ -202,6 +226,8 @@ def place_factors(lines: Sequence[Line], units: Sequence[Unit]) -> Iterator[floa
     """Each unit's factor for where it stands and, in a talk without tools, how it is worded."""
     talk = is_talk(lines)
     asked = False
+    last = len(lines) - 1 or 1
+    noid = not talk and not any(_HASID.search(u.text[u.body_at:]) for u in units if lines[u.line].source in {Source.USER, Source.CALL})
     for at, members in groupby(units, key=lambda unit: unit.line):
         line, own = lines[at], list(members)
         spoken = line.source in _TALK
@@ -212,11 +238,14 @@ def place_factors(lines: Sequence[Line], units: Sequence[Unit]) -> Iterator[floa
                 factor *= LEAD
             if talk and spoken:
                 factor *= _wording(unit.text, settled=line.settled, answers=asked and place == 0)
+            if not talk and noid and line.source in {Source.USER, Source.ASSISTANT}:
+                factor *= P_SPK * (1 + P_REC * (at / last) ** 2)
+            elif not talk and noid and line.source is Source.RESULT:
+                factor *= P_RES
             yield unit.standing or factor
         asked = spoken and own[-1].text.endswith(_QUESTION_MARKS)
 
 
-import os
 
 P_CODE = float(os.environ.get("P_CODE", ".15"))
 P_HEAD = float(os.environ.get("P_HEAD", ".3"))

@@ -15,10 +15,11 @@ from turnmill_worker.compaction.with_rules import with_rules
 
 __all__ = ["force"]
 
-_SHARE = 0.5
-"""A forced summary has at most this share of the tokens it stands for: else it saves nothing."""
+_SHARE = 1.25
+"""A forced summary may have this share of the tokens it stands for: what is short is kept whole,
+each line under its number, and where that saves nothing, nothing is done."""
 
-_LEAST_TOKENS = 16
+_LEAST_TOKENS = 64
 
 
 def force(snapshot: Snapshot, counter: Counter, *, template: str = "") -> Plan | None:
