@@ -51,6 +51,7 @@ def splice(plan: Plan, texts: Sequence[str], counter: Counter) -> StoredContext:
         events=tuple(events),
         managed=plan.managed and bool(summary),
         rules=plan.rules,
+        requests=plan.asked,
     )
     draft = draft.model_copy(update={"ledger": _ledger(plan, draft, counter)})
     context = draft.model_copy(update={"tokens": counter.count_messages(render_head(draft))})

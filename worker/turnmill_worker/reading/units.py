@@ -100,6 +100,17 @@ class Units:
         ]
         self.groups += other.groups
 
+    def without(self, stated: Mapping[int, str]) -> Units:
+        """These without what the user says in turns of such seqs, as far as a text states it."""
+        known = {seq: frozenset(sentences(text)) for seq, text in stated.items()}
+        left = [
+            unit
+            for unit in self.units
+            if self.lines[unit.line].source is not Source.USER
+            or unit.text not in known.get(self.lines[unit.line].seq or 0, ())
+        ]
+        return Units(self.lines, left, self.groups)
+
     def _open(self, line: Line) -> None:
         self.lines.append(line)
         self.groups += 1

@@ -32,9 +32,10 @@ class ExtractiveSummarizer:
 
     def summarize(self, request: SummaryRequest, counter: Counter) -> Summary:
         """The most telling parts of the previous summary and the records, within the budget."""
-        text = _extract(
-            request.records.units, request.previous, request.budget_tokens, counter.count
-        )
+        units = request.records.units
+        if request.asked:
+            units = units.without({each.seq: each.text for each in request.asked})
+        text = _extract(units, request.previous, request.budget_tokens, counter.count)
         return Summary(text=text, model=OFFLINE)
 
 
