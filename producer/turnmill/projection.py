@@ -4,8 +4,7 @@ Promise 3: a read never exceeds the hard limit, whether or not a worker has ever
 go first, never splitting a tool call from its results; pinned turns stay. A turn of more than half
 the room is shortened inside. Where the newest turns alone are too large they are shortened further;
 then answered calls of their batch go, then pins, and only then is a conversation reduced to its
-receipt. What users laid down in turns that are not shown whole stands beside the receipt, and so
-does what they asked for in turns that are not shown.
+receipt. What users laid down, or still wait for, stands beside the receipt.
 
 The cut moves in steps: replaying the log from the watermark, it jumps to the target each time the
 hard limit is crossed, so between two jumps every read is a byte-identical prefix of the next.
@@ -83,14 +82,8 @@ def project(
     if tokens <= limits.hard:
         receipt = _receipt(dropped) if dropped else _shortening(tail, _tokens(shown))
         note = [receipt_message(receipt)] if dropped else []
-        beside = [*said.messages, *note]
-        messages = [
-            *prompt,
-            *render_head(said.stored),
-            *beside,
-            *_messages(pinned),
-            *_messages(newest),
-        ]
+        head = [*render_head(said.stored), *said.messages, *note]
+        messages = [*prompt, *head, *_messages([*pinned, *newest])]
         return Projected(messages=messages, tokens=tokens, receipt=receipt)
     # Any of these may be shortened further.
     said.carry([*pinned, *newest])

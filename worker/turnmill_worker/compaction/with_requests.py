@@ -24,8 +24,10 @@ def with_requests(
     room = requests_room(
         snapshot.limits, counter.count_messages([rules_message(rules)]) if rules else 0
     )
-    covered = [request for request in snapshot.requests if request.seq <= through]
-    requests = fitting(covered, int(room * share), counter.count)
+    # What opened the session is fitted together: the last of it asks, the rest leads up to it.
+    wanted = [request for request in snapshot.requests if request.first or request.seq <= through]
+    fitted = fitting(wanted, int(room * share), counter.count)
+    requests = tuple(request for request in fitted if request.seq <= through)
     if requests == snapshot.stored.requests:
         return snapshot
     stored = snapshot.stored.model_copy(update={"requests": requests})

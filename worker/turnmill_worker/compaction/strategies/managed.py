@@ -54,13 +54,8 @@ def managed(snapshot: Snapshot, counter: Counter) -> Plan | None:
         receipts=_receipts(snapshot, covered, first),
         managed=True,
     )
-    frame = StoredContext(
-        summary="…",
-        managed=True,
-        receipts=plan.receipts,
-        rules=snapshot.stored.rules,
-        requests=snapshot.stored.requests,
-    )
+    said = snapshot.stored.model_dump(include={"rules", "requests"})
+    frame = StoredContext(summary="…", managed=True, receipts=plan.receipts, **said)
     budget = min(summary_budget(snapshot, counter.count), room_beside(plan, frame, counter))
     if budget < _LEAST_TOKENS:
         return None
