@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from turnmill.contract.context import JsonMessage, Receipt, StoredContext, SummaryEvent
 from turnmill.contract.memories_message import without_memories
 from turnmill.contract.names import Seq
+from turnmill.contract.open_requests import OpenRequest
 from turnmill.contract.rules import Rule
 from turnmill.rules.standing import is_shown
 from turnmill_worker.compaction.cut import Group
@@ -53,6 +54,7 @@ class SummaryRequest:
         material: what they point to besides records and previous summary, by name; never orders.
         facts: kept word for word whatever the text says; those it does not state are shown beside
             it.
+        asked: open requests that stand beside it, word for word.
         ledger_tokens: tokens set apart for the facts. The text may exceed its budget by as many of
             them as the facts it does not state leave free.
         candidates: original passages to choose from, those of earlier turns too; None for a request
@@ -70,6 +72,7 @@ class SummaryRequest:
     instructions: str = ""
     material: tuple[tuple[str, str], ...] = ()
     facts: tuple[Fact, ...] = ()
+    asked: tuple[OpenRequest, ...] = ()
     ledger_tokens: int = 0
     candidates: Candidates | None = None
 
@@ -122,7 +125,8 @@ class Plan:
     def requests(self) -> tuple[SummaryRequest, ...]:
         """All summaries it needs, the one of the whole first."""
         whole = () if self.request is None else (self.request,)
-        return (*whole, *(request for _, request in self.wanted))
+        wanted = (*whole, *(request for _, request in self.wanted))
+        return tuple(replace(each, asked=self.asked) for each in wanted) if self.asked else wanted
 
     @property
     def cut(self) -> Seq:
@@ -135,6 +139,11 @@ class Plan:
         kept = {turn.seq: turn.shown for turn in self.snapshot.turns if turn.seq > self.cut}
         rules = self.snapshot.stored.rules
         return tuple(rule for rule in rules if not is_shown(rule, kept.get(rule.seq, ())))
+
+    @property
+    def asked(self) -> tuple[OpenRequest, ...]:
+        """Open requests of turns that do not stay: the new context has to state them."""
+        return tuple(each for each in self.snapshot.stored.requests if each.seq <= self.cut)
 
 
 def records_of(covered: Sequence[Group]) -> Records:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from itertools import groupby
 from typing import Final
 
+from turnmill.contract.names import Seq
 from turnmill.contract.token_counters import CountText
 from turnmill_worker.compaction.pool.pooled import PooledLine, pooled, units_of
 from turnmill_worker.compaction.pool.rendering import is_told, opening, render
@@ -57,9 +58,15 @@ class Candidates:
         self._newer = newer
         self._ranked: dict[int, Ranked] = {}
 
-    def text(self, budget_tokens: int, count: CountText) -> str:
-        """The most telling parts, within the budget by exact count."""
-        return self._rank(budget_tokens, count).text(budget_tokens, count)
+    def text(
+        self, budget_tokens: int, count: CountText, *, stated: Mapping[Seq, str] | None = None
+    ) -> str:
+        """The most telling parts, within the budget by exact count.
+
+        ``stated`` is what stands beside it of users' turns, by seq: not said a second time.
+        """
+        ranked = self._rank(budget_tokens, count)
+        return ranked.text(budget_tokens, count, ranked.units.stated(stated or {}))
 
     def pool(self, budget_tokens: int, count: CountText) -> tuple[PooledLine, ...]:
         """What stays for the summaries after this one, beside one of this budget."""
@@ -107,9 +114,9 @@ class Ranked:
         """All that is ranked, word for word."""
         return pooled(self.units, self.order, self.standings)
 
-    def text(self, budget: int, count: CountText) -> str:
-        """The longest beginning of the order whose exact count is within the budget."""
-        order = self.order
+    def text(self, budget: int, count: CountText, without: AbstractSet[int]) -> str:
+        """The longest beginning of the order, ``without`` some, that is within the budget."""
+        order = [position for position in self.order if position not in without]
         best = ""
         low, high = 0, len(order)
         while low < high:

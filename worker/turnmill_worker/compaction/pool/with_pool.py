@@ -31,7 +31,7 @@ def with_pool(plan: Plan, count: CountText) -> Plan:
     if not plan.covered:
         return replace(plan, pool=snapshot.pool)
     previous = request.previous if request else snapshot.stored.summary
-    whole = summary_budget(snapshot)
+    whole = summary_budget(snapshot, count)
     candidates = Candidates(
         plan.records.units,
         snapshot.pool,

@@ -23,7 +23,8 @@ class ExtractiveSummarizer:
         candidates = request.candidates or Candidates(
             request.records.units, previous=request.previous
         )
-        text = candidates.text(request.budget_tokens, counter.count)
+        stated = {each.seq: each.text for each in request.asked}
+        text = candidates.text(request.budget_tokens, counter.count, stated=stated)
         return Summary(text=text, model=OFFLINE)
 
 
