@@ -98,8 +98,7 @@ class Units:
         lines, groups = len(self.lines), self.groups
         self.lines += other.lines
         self.units += [
-            unit._replace(line=unit.line + lines, group=unit.group + groups)
-            for unit in other.units
+            unit._replace(line=unit.line + lines, group=unit.group + groups) for unit in other.units
         ]
         self.groups += other.groups
 

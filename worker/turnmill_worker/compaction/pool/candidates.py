@@ -14,7 +14,7 @@ from turnmill_worker.compaction.pool.pooled import PooledLine, pooled, units_of
 from turnmill_worker.compaction.pool.rendering import is_told, opening, render
 from turnmill_worker.compaction.pool.selection import Selection
 from turnmill_worker.compaction.pool.telegraph import is_english, telegraph
-from turnmill_worker.compaction.pool.unit_worth import Worth, appraise, place_factors
+from turnmill_worker.compaction.pool.unit_worth import Worth, appraise, first_standings
 from turnmill_worker.reading.units import Line, Source, Unit, Units, add_previous
 
 __all__ = ["Candidates", "Ranked"]
@@ -102,7 +102,7 @@ class Ranked:
         if sum(map(len, verbatim)) <= budget * _CHARS_PER_TOKEN:
             everything = range(len(own))
             if count(render(lines, own, verbatim, everything)) <= budget:
-                return cls(units, verbatim, everything, list(place_factors(lines, own)))
+                return cls(units, verbatim, everything, list(first_standings(lines, own)))
         texts = _shortened(lines, own, _spared(lines, own, budget, count))
         worth = appraise(lines, own, texts)
         most = max(pool_tokens, budget + budget // 5 + 16)

@@ -144,8 +144,6 @@ class Selection:
         left = self._left
         gain = sum([left[concept] for concept in self._worth.by_unit[position]])
         gain *= self._worth.factors[position]
-        if self._line_open[self._units[position].line]:
-            gain *= self._worth.together
         return gain / math.pow(max(1, self._cost(position)), COST_POWER)
 
     def _take(self, position: int) -> list[int]:
