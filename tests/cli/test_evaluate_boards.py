@@ -9,30 +9,53 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from compaction_kit import build_random_session, run_conformance
 
 from tests.cli.commands import Ran
-from turnmill_cli.evaluate.boards.beam_chats import beam_chats
-from turnmill_cli.evaluate.boards.stated import Lines, answers, superseded
+from turnmill_cli.conversations import BadInput
+from turnmill_cli.evaluate.boards.compint import constraints, planted
+from turnmill_cli.evaluate.boards.kit import Pipeline, kit_board
+from turnmill_cli.evaluate.boards.squeezed import SqueezedSession
+from turnmill_cli.evaluate.boards.task import edited
+from turnmill_cli.evaluate.boards.telephone import telephone_board
+from turnmill_cli.evaluate.methods import MeteredSummarizer
+from turnmill_cli.evaluate.metrics import Mean
+from turnmill_cli.evaluate.survival import load
+from turnmill_worker.summarizers.extractive.summarizer import ExtractiveSummarizer
+from turnmill_worker.tokens import CountedOnce, counter_for
 
-SAID = [
-    "Always give dates as day-month-year when I ask about deadlines.",
-    "Our dashboard API answers in 400ms on average today.",
-    "After more caching the dashboard API answers in 250ms on average.",
-    "The first sprint ends on March 29.",
+RULE = "Never book a hotel without asking me first."
+
+TURNS: list[dict[str, Any]] = [
+    {
+        "role": "assistant" if at % 2 else "user",
+        "content": f"On day {at} ticket TKT-{at:04} was closed in Oslo for ${at}.50.",
+    }
+    for at in range(40)
 ]
-UPDATE = {
-    "question": "What is the average answer time of the dashboard API?",
-    "answer": "Around 250ms",
-    "potential_confusion": "The original 400ms instead of the newer 250ms",
-    "source_chat_ids": {"original_info": [2], "updated_info": [4]},
-}
-QUESTIONS = {
-    "instruction_following": [{"question": "When is it due?", "instruction_being_tested": SAID[0]}],
-    "information_extraction": [
-        {"question": "When does my sprint end?", "answer": "On March 29", "source_chat_ids": [6]}
-    ],
-    "knowledge_update": [UPDATE],
-}
+
+
+def metered() -> MeteredSummarizer:
+    return MeteredSummarizer(ExtractiveSummarizer(), CountedOnce(counter_for("o200k_base")), 0.1)
+
+
+def mean(cell: object) -> float:
+    assert isinstance(cell, Mean)
+    assert cell.value is not None
+    return cell.value
+
+
+@pytest.fixture
+def talks(tmp_path: Path) -> Path:
+    """One session of an agent: a request, an edit, much talk, and an order it needs again."""
+    path = tmp_path / "talks.jsonl"
+    asked = {"role": "user", "content": "Please rename the parser of orders, #W1234567 fails."}
+    edit = call("edit_file", path="src/parser.py")
+    edit["tool_calls"][0] |= {"id": "1", "type": "function"}
+    done = {"role": "tool", "tool_call_id": "1", "content": "ok"}
+    used = {"role": "assistant", "content": "Order #W1234567 works now."}
+    path.write_text(json.dumps({"messages": [asked, edit, done, *TURNS, used]}))
+    return path
 
 
 @pytest.fixture
@@ -40,89 +63,177 @@ def run(turnmill: Callable[..., Ran]) -> Callable[..., Ran]:
     return partial(turnmill, "evaluate")
 
 
+# --- a session compacted to a goal ----------------------------------------------------------------
+
+
+def test_a_squeezed_session_keeps_to_tokens_and_to_characters() -> None:
+    session = SqueezedSession(metered())
+    session.extend(TURNS)
+
+    assert session.squeeze(200)
+    assert metered().counter.count(session.text()) <= 200
+    session.extend(TURNS)
+    assert session.squeeze_to_chars(600, 400)
+    assert len(session.text()) <= 600
+
+
+def test_a_squeezed_session_leaves_no_turn_as_it_was() -> None:
+    session = SqueezedSession(metered())
+    session.extend(TURNS)
+
+    session.squeeze(200)
+
+    assert session.watermark == len(TURNS)
+
+
+# --- compaction-conformance-kit -------------------------------------------------------------------
+
+
+def test_the_kit_is_played_with_our_rounds_beside_its_references() -> None:
+    (board,) = kit_board((0.3,), metered(), seeds=(1,))
+
+    rows = {row[0]: dict(zip(board.columns[1:], row[1:], strict=True)) for row in board.rows}
+
+    assert list(rows)[:4] == ["rolling", "window", "head+tail", "lead"]
+    assert all(mean(row["fits"]) == 1 for row in rows.values())
+    assert mean(rows["kit: semantic-checklist"]["round 5"]) == 1
+    assert mean(rows["rolling"]["round 1"]) > mean(rows["window"]["round 1"])
+
+
+def test_a_later_round_compacts_the_same_session_again() -> None:
+    session, canaries = build_random_session(1)
+    pipeline = Pipeline(metered())
+
+    ran = run_conformance(session, pipeline, rounds=3, canaries=canaries, budget_fraction=0.3)
+
+    assert all(found.within_budget for found in ran.rounds)
+    assert pipeline.compactions == 3
+
+
+# --- COMPINT --------------------------------------------------------------------------------------
+
+
 @pytest.fixture
-def beam(tmp_path: Path) -> Path:
-    """A checkout with one chat: four things said, then much else."""
-    folder = tmp_path / "BEAM" / "chats" / "100K" / "1"
-    (folder / "probing_questions").mkdir(parents=True)
-    said = [*SAID, *(f"Tell me about town {at}, street by street." for at in range(40))]
-    turns = [turn for at, text in enumerate(said) for turn in _exchange(at, text)]
-    (folder / "chat.json").write_text(json.dumps([{"turns": [turns]}]))
-    asked = folder / "probing_questions" / "probing_questions.json"
-    asked.write_text(json.dumps(QUESTIONS))
-    return tmp_path / "BEAM"
+def compint(tmp_path: Path) -> Path:
+    path = tmp_path / "sssc.py"
+    path.write_text(f'SSSCS = [{{"id": 1, "sssc": {RULE!r}}}]\nraise SystemExit\n')
+    return path
 
 
-def _exchange(at: int, text: str) -> list[dict[str, Any]]:
-    reply = " ".join(f"Street {at}-{n} is quiet and has trees." for n in range(20))
-    return [
-        {"id": str(2 * at), "role": "user", "content": text},
-        {"id": str(2 * at + 1), "role": "assistant", "content": reply},
-    ]
+def test_planted_rules_are_looked_for_word_for_word(
+    run: Callable[..., Ran], talks: Path, compint: Path
+) -> None:
+    ran = run(str(talks), "--board=compint", f"--compint={compint}", "--budget=0.3", "--json")
+
+    (board,) = ran.json
+    assert board["rows"]["rolling"] == {
+        f"30% {depth}": {"value": 1.0, "n": 1} for depth in ("early", "middle", "late")
+    }
+    assert board["rows"]["window"]["30% early"]["value"] == 0
 
 
-def test_a_chat_of_beam_is_read_with_its_rules_and_questions(beam: Path) -> None:
-    (chat,) = beam_chats(beam)
+def test_another_file_is_not_taken_for_compints_rules(tmp_path: Path) -> None:
+    path = tmp_path / "other.py"
+    path.write_text("OTHER = []\n")
 
-    fact, update = chat.questions
-
-    assert chat.rules == (SAID[0],)
-    assert chat.said(fact.evidence[0]) == SAID[3]
-    assert [chat.said(seq) for seq in update.earlier + update.evidence] == SAID[1:3]
+    with pytest.raises(BadInput, match=r"sssc\.py"):
+        constraints(path)
 
 
-def test_an_answer_is_wanted_by_the_digits_that_its_evidence_states(beam: Path) -> None:
-    (chat,) = beam_chats(beam)
+def test_a_rule_is_not_planted_between_a_call_and_its_result() -> None:
+    messages = [{"role": "user"}, {"role": "assistant"}, {"role": "tool"}, {"role": "tool"}]
 
-    fact, update = chat.questions
+    found = planted(messages, RULE, 0.75)
 
-    assert answers(chat, fact) == [{"29"}]
-    assert answers(chat, update) == [{"250"}]
-    assert superseded(chat, update) == {"400"}
+    assert [message["role"] for message in found] == ["user", "user", "assistant", "tool", "tool"]
 
 
-def test_a_rule_is_kept_when_one_line_has_four_fifths_of_its_words() -> None:
-    assert Lines(["Rules:\n- give dates as day-month-year, I ask about deadlines"]).has_rule(
-        SAID[0]
-    )
-    assert not Lines(["dates as day-month-year\nwhen I ask about deadlines"]).has_rule(SAID[0])
+# --- agents' sessions -----------------------------------------------------------------------------
+
+
+def call(name: str, /, **arguments: str) -> dict[str, Any]:
+    made = {"function": {"name": name, "arguments": json.dumps(arguments)}}
+    return {"role": "assistant", "content": None, "tool_calls": [made]}
 
 
 @pytest.mark.parametrize(
-    ("line", "states"),
+    ("message", "paths"),
     [
-        ("dashboard API answers in 400ms on average", 1),
-        ("dashboard API answers in 400ms on average (until turn 5)", 0),
-        ("dashboard API: average 250ms, 400ms once", 0),
-        ("The printer needs 400ms", 0),
+        (call("str_replace_editor", command="str_replace", path="/a/b.py"), ["/a/b.py"]),
+        (call("str_replace_editor", command="view", path="/a/b.py"), []),
+        (call("write_file", file_path="notes.md"), ["notes.md"]),
+        (
+            call("bash", command="sed -i 's/a/b/' src/x.py && echo hi > out.txt"),
+            ["src/x.py", "out.txt"],
+        ),
+        (call("bash", command="python x.py 2>&1"), []),
+        (call("get_user", name="Ann"), []),
     ],
 )
-def test_an_old_value_counts_where_its_subject_stands_and_nothing_says_that_it_is_past(
-    beam: Path, line: str, states: int
+def test_edited_files_are_those_that_a_call_writes(
+    message: dict[str, Any], paths: list[str]
 ) -> None:
-    (chat,) = beam_chats(beam)
-
-    assert Lines([line]).state_superseded(chat.questions[1], frozenset({"400"})) == states
+    assert list(edited([message])) == paths
 
 
-def test_the_board_of_beam_shows_the_pipeline_beside_baselines(
-    run: Callable[..., Ran], beam: Path, tmp_path: Path
+def test_the_board_of_tasks_counts_the_requests_words_and_the_edited_paths(
+    run: Callable[..., Ran], talks: Path, tmp_path: Path
 ) -> None:
     contexts = tmp_path / "contexts"
 
-    ran = run("--beam", beam, "--max-tokens", "1024", "--contexts", contexts, "--json")
+    ran = run(
+        str(talks), "--board", "task", "--max-tokens", "1024", "--contexts", str(contexts), "--json"
+    )
 
     (board,) = ran.json
-    assert set(board["rows"]) == {"rolling", "window", "head+tail", "lead", "whole turns"}
-    assert board["rows"]["rolling"]["rules"] == {"value": 1.0, "n": 1}
-    assert board["rows"]["window"]["rules"] == {"value": 0.0, "n": 1}
-    assert board["rows"]["rolling"]["or recalled"] == {"value": 1.0, "n": 2}
-    assert SAID[0] in (contexts / "beam-1.md").read_text()
-    assert (contexts / "lost.txt").exists()
+    assert board["rows"]["head+tail"]["request"] == {"value": 1.0, "n": 1}
+    assert board["rows"]["rolling"]["edited files"]["n"] == 1
+    assert (contexts / "talks-1.md").exists()
 
 
-def test_a_folder_without_chats_is_refused(run: Callable[..., Ran], tmp_path: Path) -> None:
-    ran = run("--beam", tmp_path)
+# --- the telephone game ---------------------------------------------------------------------------
+
+
+def test_the_telephone_game_is_played_through_more_and_more_compactions(talks: Path) -> None:
+    board = telephone_board(load(talks, values="tau"), 0.4, metered(), rounds=(1, 5))
+
+    rows = {row[0]: row[1:] for row in board.rows}
+
+    assert rows["window FUR"][0] is rows["window FUR"][1]
+    assert all(isinstance(each, Mean) and each.n for each in rows["rolling FUR"])
+    assert board.caption.startswith("compactions there were, mean: 1, ")
+
+
+# --- tables ---------------------------------------------------------------------------------------
+
+
+def test_a_table_can_be_printed_as_markdown(run: Callable[..., Ran], talks: Path) -> None:
+    ran = run(str(talks), "--board", "task", "--max-tokens", "1024", "--markdown")
+
+    lines = ran.stdout.splitlines()
+    assert lines[2] == "|  | request | whole requests | edited files |"
+    assert lines[3] == "|---|--:|--:|--:|"
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (("--board", "beams"), "no board 'beams'"),
+        (("--board", "beam"), "--beam FOLDER"),
+        (("--board", "task"), "at least one file"),
+        ((), "at least one file"),
+    ],
+)
+def test_what_a_board_needs_is_said(
+    run: Callable[..., Ran], words: tuple[str, ...], told: str
+) -> None:
+    ran = run(*words)
 
     assert ran.exit_code != 0
-    assert "no chat.json" in ran.stderr
+    assert told in ran.stderr
+
+
+def test_a_board_of_rules_needs_the_rules(run: Callable[..., Ran], talks: Path) -> None:
+    ran = run(str(talks), "--board", "compint")
+
+    assert "--compint FILE" in ran.stderr

@@ -40,7 +40,6 @@ class InMemorySession:
         self._counter = counter = metered.counter
         self._writer = Writer(lambda _policy: [metered.summarizer], TemplateLoader())
         self._tracker = CallTracker()
-        self.compactions = 0
         self._snapshot = Snapshot(
             namespace=Namespace("evaluate"),
             session=SessionId("evaluated"),
@@ -58,6 +57,16 @@ class InMemorySession:
     def watermark(self) -> Seq:
         """The last turn that no longer stands in the context as it was pushed."""
         return self._snapshot.stored.watermark
+
+    @property
+    def compactions(self) -> int:
+        """Commits so far."""
+        return self._snapshot.compactions
+
+    @property
+    def system_tokens(self) -> int:
+        """Tokens of the system prompt."""
+        return self._snapshot.system_tokens
 
     @property
     def history_tokens(self) -> int:
@@ -143,12 +152,11 @@ class InMemorySession:
     def _commit(self, draft: Draft) -> None:
         context: StoredContext = draft.context
         kept = tuple(t for t in draft.plan.snapshot.turns if t.seq > context.watermark)
-        self.compactions += 1
         self._snapshot = replace(
             self._snapshot,
             stored=context,
             turns=kept,
-            compactions=self.compactions,
+            compactions=self.compactions + 1,
             facts=draft.plan.facts,
         )
 

@@ -16,7 +16,7 @@ from turnmill_cli.output import CommandFailed
 __all__ = ["BOARDS", "EvaluateOptions"]
 
 
-BOARDS: Final = {"beam": False}
+BOARDS: Final = {"beam": False, "kit": False, "compint": True, "task": True, "telephone": True}
 """The boards, and whether each needs files of conversations."""
 
 
@@ -50,6 +50,13 @@ class EvaluateOptions:
         typer.Option(
             metavar="FOLDER",
             help="Show the board of these chats of BEAM: a checkout, or a part of one.",
+        ),
+    ] = None
+    compint: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="The rules that the board compint plants: COMPINT's sssc.py.",
         ),
     ] = None
     contexts: Annotated[
