@@ -81,10 +81,9 @@ def project(
     tokens = fixed + rules.tokens + _tokens(pinned) + _tokens(newest)
     if tokens <= limits.hard:
         receipt = _receipt(dropped) if dropped else _shortening(tail, _tokens(shown))
-        note = [receipt_message(receipt)] if dropped else []
+        note = [receipt_message(receipt, recall=stored.recall)] if dropped else []
         head = render_head(stored.model_copy(update={"rules": rules.stored}))
-        beside = [*rules.messages, *note]
-        messages = [*prompt, *head, *beside, *_messages(pinned), *_messages(newest)]
+        messages = [*prompt, *head, *rules.messages, *note, *_messages(pinned), *_messages(newest)]
         return Projected(messages=messages, tokens=tokens, receipt=receipt)
     # Any of these may be shortened further.
     rules.carry([*pinned, *newest])
@@ -148,6 +147,7 @@ class _Squeeze:
         self._system = system
         self._rules = [*([rules_message(rules.stored)] if rules.stored else []), *rules.messages]
         self._head = render_head(stored.model_copy(update={"rules": ()}))
+        self._recall = stored.recall
         self._limits = limits
         self._count = count
         self._fixed = fixed = fixed + rules.tokens
@@ -180,7 +180,7 @@ class _Squeeze:
             dropped = [*dropped, *gone]
         tokens = self._fixed + (self._count(body) if body else 0)
         receipt = _receipt(dropped) if dropped else _shortening(newest, budget)
-        note = [receipt_message(receipt)] if dropped else []
+        note = [receipt_message(receipt, recall=self._recall)] if dropped else []
         messages = [*self._system, *self._head, *note, *body]
         return Projected(messages=messages, tokens=tokens, receipt=receipt)
 

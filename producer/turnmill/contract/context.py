@@ -116,6 +116,7 @@ class StoredContext(BaseModel):
         ledger: facts of those turns, word for word, which the summary does not state; a line a
             turn and speaker, or ``""``.
         rules: what the user laid down in those turns and is in force, oldest first.
+        recall: whether the agent's model can look those turns up.
     """
 
     model_config = _VALUE
@@ -132,6 +133,7 @@ class StoredContext(BaseModel):
     managed: bool = False
     ledger: str = ""
     rules: tuple[Rule, ...] = ()
+    recall: bool = False
 
     @classmethod
     def parse(cls, body: bytes | None) -> Self:
