@@ -81,7 +81,7 @@ def project(
     tokens = fixed + said.tokens + _tokens(pinned) + _tokens(newest)
     if tokens <= limits.hard:
         receipt = _receipt(dropped) if dropped else _shortening(tail, _tokens(shown))
-        note = [receipt_message(receipt)] if dropped else []
+        note = [receipt_message(receipt, recall=stored.recall)] if dropped else []
         head = [*render_head(said.stored), *said.messages, *note]
         messages = [*prompt, *head, *_messages([*pinned, *newest])]
         return Projected(messages=messages, tokens=tokens, receipt=receipt)
@@ -147,6 +147,7 @@ class _Squeeze:
         self._rules = said.rules
         stored, asked = said.others
         self._head = [*render_head(stored), *asked]
+        self._recall = stored.recall
         self._limits = limits
         self._count = count
         self._fixed = fixed = fixed + said.tokens
@@ -179,7 +180,7 @@ class _Squeeze:
             dropped = [*dropped, *gone]
         tokens = self._fixed + (self._count(body) if body else 0)
         receipt = _receipt(dropped) if dropped else _shortening(newest, budget)
-        note = [receipt_message(receipt)] if dropped else []
+        note = [receipt_message(receipt, recall=self._recall)] if dropped else []
         messages = [*self._system, *self._head, *note, *body]
         return Projected(messages=messages, tokens=tokens, receipt=receipt)
 

@@ -118,6 +118,7 @@ class StoredContext(BaseModel):
             turn and speaker, or ``""``.
         rules: what the user laid down in those turns and is in force, oldest first.
         requests: what the user asked for in those turns and is still open, oldest first.
+        recall: whether the agent's model can look those turns up.
     """
 
     model_config = _VALUE
@@ -135,6 +136,7 @@ class StoredContext(BaseModel):
     ledger: str = ""
     rules: tuple[Rule, ...] = ()
     requests: tuple[OpenRequest, ...] = ()
+    recall: bool = False
 
     @classmethod
     def parse(cls, body: bytes | None) -> Self:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
+from typing import Final
 
 from turnmill.contract.context import (
     JsonMessage,
@@ -107,9 +108,10 @@ def _head_texts(stored: StoredContext) -> list[str]:
     """The texts of the head's user messages before its pins."""
     texts = []
     if stored.summary and not stored.managed:
-        texts.append(f"[Summary of the conversation so far]\n{stored.summary}\n[End]")
+        tool = RECALL if stored.recall else ""
+        texts.append(f"[Summary of the conversation so far{tool}]\n{stored.summary}\n[End]")
     texts += map(event_text, stored.events)
-    beside = [receipt_text(receipt) for receipt in stored.receipts]
+    beside = [receipt_text(receipt, recall=stored.recall) for receipt in stored.receipts]
     if stored.ledger:
         beside.append(f"[Facts kept word for word]\n{stored.ledger}\n[End of facts]")
     return [*texts, "\n".join(beside)] if beside else texts
@@ -132,16 +134,21 @@ def context_injection(events: Sequence[SummaryEvent]) -> str:
     return "\n\n".join(["## Summary of earlier iterations", *map(event_text, events)])
 
 
-def receipt_message(receipt: Receipt) -> JsonMessage:
+def receipt_message(receipt: Receipt, *, recall: bool = False) -> JsonMessage:
     """A receipt as a message of its own."""
-    return {"role": "user", "content": receipt_text(receipt)}
+    return {"role": "user", "content": receipt_text(receipt, recall=recall)}
 
 
-def receipt_text(receipt: Receipt) -> str:
+RECALL: Final = "; the tool recall finds what was said"
+"""What a receipt and a summary's head add for a model that has the tool."""
+
+
+def receipt_text(receipt: Receipt, *, recall: bool = False) -> str:
     """What a model and a person read about removed turns."""
     span = (
         f"Turn {receipt.first_seq}"
         if receipt.first_seq == receipt.last_seq
         else f"Turns {receipt.first_seq}-{receipt.last_seq}"
     )
-    return f"[{span} left out to fit: {receipt.turns} turns, {receipt.tokens} tokens]"
+    tool = RECALL if recall else ""
+    return f"[{span} left out to fit: {receipt.turns} turns, {receipt.tokens} tokens{tool}]"

@@ -24,10 +24,8 @@ def splice(plan: Plan, texts: Sequence[str], counter: Counter) -> StoredContext:
             promised it; or the context would miss the plan's goal or be refused by a provider.
             Nothing bad is ever committed.
     """
-    accepted = [
-        _accepted(text, request, counter)
-        for text, request in zip(texts, plan.requests, strict=True)
-    ]
+    answers = zip(texts, plan.requests, strict=True)
+    accepted = [_accepted(text, request, counter) for text, request in answers]
     summary = accepted.pop(0) if plan.request is not None else plan.summary
     events = list(plan.events)
     for (at, _), text in zip(plan.wanted, accepted, strict=True):
@@ -52,6 +50,7 @@ def splice(plan: Plan, texts: Sequence[str], counter: Counter) -> StoredContext:
         managed=plan.managed and bool(summary),
         rules=plan.rules,
         requests=plan.asked,
+        recall=stored.recall,
     )
     draft = draft.model_copy(update={"ledger": _ledger(plan, draft, counter)})
     context = draft.model_copy(update={"tokens": counter.count_messages(render_head(draft))})

@@ -62,7 +62,9 @@ def snapshot_in(ref: SessionRef, reply: Sequence[Any]) -> Snapshot:
         revision=meta.revision,
         policy=meta.policy,
         system_tokens=meta.usage.system,
-        stored=stored.model_copy(update={"tokens": meta.usage.summary}),
+        stored=stored.model_copy(
+            update={"tokens": meta.usage.summary, "recall": meta.policy.recall_tool}
+        ),
         turns=tuple(
             _logged(entry, counts[entry.seq], elided.get(entry.seq, {}))
             for entry in log
