@@ -27,7 +27,7 @@ _LONGEST_VALUE: Final = 60
 
 
 _WORTH: Final = {
-    WORD: 0.3, NAME: 6.0, CODE: 24.0, NUMBER: 10.0, CAPS: 24.0, VALUE: 2.0, KEY: 0.2,
+    WORD: 0.3, NAME: 6.0, CODE: 24.0, NUMBER: 10.0, CAPS: 20.0, VALUE: 2.0, KEY: 0.2,
 }  # fmt: skip
 """What concepts are worth against each other; none of these and the next matters much by itself."""
 
@@ -173,7 +173,7 @@ TO_THE_OTHER: Final = 0.6
 is mostly praise and thanks. Where tools are used this does not hold: there a question is the task.
 """
 
-UNUSED_FIELD: Final = 0.77
+UNUSED_FIELD: Final = 1.0
 USED_FIELD: Final = 2 * UNUSED_FIELD
 """A result's field, by how much of what it held was said or passed on: of a flight the number is
 asked for again, not the seats left."""
@@ -200,8 +200,11 @@ RECENT: Final = 1.0
 RETURNED: Final = 0.5
 """Where no identifiers are passed on, what will be needed is what was said, and said of late."""
 
+LABELLED: Final = 1.6
+"""What a user put a label in capitals before: ``DECISION: …``, ``NOTE: …``."""
+
 _USUAL_SHARE: Final = 0.4
-_DOUBT: Final = 6
+_DOUBT: Final = 3
 """So many concepts of a field must be met before its own share counts more than the usual one."""
 
 _LONG_MESSAGE: Final = 3
@@ -209,6 +212,8 @@ _TALK: Final = frozenset({Source.USER, Source.ASSISTANT})
 _TOOLS: Final = frozenset({Source.CALL, Source.RESULT})
 _QUESTION_MARKS: Final = ("?", "？", "؟")
 _IDENTIFIER = re.compile(r"\b(?=\w*\d)(?=\w*[A-Za-z])\w{4,}\b|\w_\d|\w@\w")
+_CAPITAL = r"[^\W\d_a-zß-ÿа-яё]"
+_LABELLED = re.compile(rf"{_CAPITAL}{{2,20}}(?:[ _-]{_CAPITAL}{{1,20}}){{0,2}}: ?\w")
 _OWN = re.compile(r"\b(?:I|[Mm]y|me|mine|[Ww]e|[Oo]ur|us)\b")
 _YOURS = re.compile(r"\b[Yy]ours?\b|\b[Yy]ou\b")
 
@@ -251,7 +256,9 @@ def first_standings(lines: Sequence[Line], units: Sequence[Unit]) -> Iterator[fl
         for place, (unit, factor) in enumerate(zip(own, forms, strict=True)):
             opens_long = place == 0 and len(own) >= _LONG_MESSAGE and unit.is_prose
             if opens_long and line.source is Source.USER:
-                factor *= LEAD  # noqa: PLW2901 - one product of three
+                factor *= LEAD  # noqa: PLW2901 - one product of four
+            if line.source is Source.USER and _LABELLED.match(unit.text):
+                factor *= LABELLED  # noqa: PLW2901
             if talk and spoken:
                 answers = asked and place == 0
                 factor *= _wording(unit.text, settled=line.settled, answers=answers)  # noqa: PLW2901
