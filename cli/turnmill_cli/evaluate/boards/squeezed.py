@@ -23,6 +23,7 @@ _SUMMARY_SHARES: Final = (0.95, 0.9, 0.8, 0.7, 0.6, 0.5, 0.4, 0.3, 0.2)
 """Of the goal; what frames and rules need is not known before a plan is made."""
 
 _LINE: Final = re.compile(r"^#?(\d+) ", re.MULTILINE)
+_RULE: Final = re.compile(r"^- \(turn (\d+)\) ", re.MULTILINE)
 
 _HAIR: Final = 1e-6
 
@@ -76,16 +77,13 @@ class SqueezedSession(InMemorySession):
         return self._snapshot.usage.total > self._snapshot.system_tokens + tokens
 
     def text(self) -> str:
-        """What stands for old turns, then the others; rules and others with their seq in front."""
-        stored, turns = self._snapshot.stored, self._snapshot.turns
-        rules = (f"{rule.seq} user: {rule.text}" for rule in stored.rules)
-        stored = stored.model_copy(update={"rules": ()})
+        """What stands for old turns, as an agent reads it, then the others with their seq."""
         tail = (
             f"{turn.seq} {message.get('name') or message['role']}: {text_of(message)}"
-            for turn in turns
+            for turn in self._snapshot.turns
             for message in turn.shown
         )
-        return "\n".join([*rules, *map(text_of, render_head(stored)), *tail])
+        return "\n".join([*map(text_of, render_head(self._snapshot.stored)), *tail])
 
     def extend(self, messages: Iterable[JsonMessage]) -> None:
         """So many more turns."""
@@ -133,5 +131,8 @@ class Played:
             session.extend(dict(message) for _, message in said)
             session.squeeze(budget)
         self.compactions.add(session.compactions)
-        text = _LINE.sub(lambda found: f"{seqs[int(found[1])]} ", session.text())
-        return text if self._metered.counter.count(text) <= budget else ""
+        text = session.text()
+        if self._metered.counter.count(text) > budget:
+            return ""
+        text = _LINE.sub(lambda found: f"{seqs[int(found[1])]} ", text)
+        return _RULE.sub(lambda found: f"{seqs[int(found[1])]} user: ", text)
