@@ -1,9 +1,11 @@
 """Prints how often a question finds its evidence among the old turns, and how fast.
 
     python -m benchmarks.retrieval FOLDER [--only locomo bfcl_memory aer latency asked]
+                                          [--beam FOLDER]
 
-FOLDER holds `locomo` and `bfcl_memory` as `.jsonl.gz`. Every message but a session's heading is one
-memory, with its speaker, and its heading's date. No model reads any output.
+FOLDER holds `locomo` and `bfcl_memory` as `.jsonl.gz`; that of `--beam` is described in `beam`.
+Every message but a session's heading is one memory, with its speaker, and its heading's date. No
+model reads any output.
 
     p50   of searches for the 10 best; under `asked`, from an agent's question to its answer,
           through Redis and a real worker that follows its archive (SQLite)
@@ -15,19 +17,18 @@ memory, with its speaker, and its heading's date. No model reads any output.
 from __future__ import annotations
 
 import argparse
-import dataclasses
 import datetime as dt
-import random
 import re
 import statistics
 import tempfile
 import time
 import tracemalloc
-from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from benchmarks import beam
+from benchmarks.crowd import crowd
 from benchmarks.survival import (
     Mean,
     chat,
@@ -48,7 +49,6 @@ from turnmill_worker.grounding import MemoryIndex
 from turnmill_worker.ports.records import Memory
 
 CUTS = (5, 10, 20)
-RARE = 2
 _HEADING = re.compile(r"\[Session")
 _DATE = re.compile(r"(\d{1,2}) (\w+), (\d{4})\]$")
 
@@ -134,37 +134,13 @@ def with_summary(
     return means["AER"], statistics.mean(cost)
 
 
-def crowd(conversations: Sequence[Mapping[str, Any]], size: int) -> list[Memory]:
-    """So many memories: the conversations, and then others made of their words.
-
-    Another conversation has the turns' lengths, the words in another order, names of its own, and
-    instead of rare words some that are as rare: vocabulary grows with what is said.
-    """
-    real = [memory for conversation in conversations for memory in memories_of(conversation)]
-    said = [word for memory in real for word in memory.text.split()]
-    times = Counter(said)
-    found = list(real)
-    chance = random.Random(7)
-    for copy in range(1, -(-size // len(real))):
-        words = [f"{word}{copy}" if times[word] <= RARE else word for word in said]
-        chance.shuffle(words)
-        drawn = iter(words)
-        for memory in real:
-            text = " ".join(next(drawn) for _ in memory.text.split())
-            found.append(
-                dataclasses.replace(
-                    memory,
-                    id=f"{copy}-{memory.id}",
-                    text=text,
-                    speaker=f"{memory.speaker}{copy}",
-                )
-            )
-    return found[:size]
+def _all(conversations: Sequence[Mapping[str, Any]]) -> list[Memory]:
+    return [memory for conversation in conversations for memory in memories_of(conversation)]
 
 
 def latency(conversations: Sequence[Mapping[str, Any]], size: int) -> str:
     """Build time, memory and search times of an index of so many memories."""
-    memories = crowd(conversations, size)
+    memories = crowd(_all(conversations), size)
     asked = [str(q["question"]) for c in conversations for q in questions(c)][:400]
     started = time.perf_counter()
     index = MemoryIndex(memories)
@@ -191,7 +167,7 @@ def asked(conversations: Sequence[Mapping[str, Any]], size: int) -> str:
     questions_ = [str(q["question"]) for c in conversations for q in questions(c)][:300]
     with tempfile.TemporaryDirectory() as folder:
         archive = SqlArchive.open(f"sqlite:///{folder}/archive.sqlite3")
-        for memory in crowd(conversations, size):
+        for memory in crowd(_all(conversations), size):
             archive.remember(Namespace("asked"), memory)
         archive.close()
         env = {"TURNMILL_ARCHIVE_URL": f"sqlite:///{folder}/archive.sqlite3"}
@@ -221,39 +197,51 @@ def _timed(index: MemoryIndex, question: str) -> float:
     return time.perf_counter() - started
 
 
+def found_in(name: str, conversations: Sequence[Mapping[str, Any]]) -> str:
+    """One line of recall, times and size."""
+    means, searches, build = recall(conversations)
+    searches.sort()
+    cells = "  ".join(f"R@{cut} {mean}" for cut, mean in zip(CUTS, means, strict=True))
+    p50, p99 = (1000 * searches[int(share * len(searches))] for share in (0.5, 0.99))
+    return (
+        f"{name:<12} n={means[0].n:<4} {cells}  "
+        f"p50 {p50:.3f} ms  p99 {p99:.3f} ms  build {1000 * build:.0f} ms"
+    )
+
+
+def by_role(conversation: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The conversation without its speakers' names: one is the user, the other the assistant."""
+    messages = [{**message, "name": None} for message in conversation["messages"]]
+    return {**conversation, "messages": messages}
+
+
 def main(argv: Sequence[str] | None = None) -> None:
     """Prints recall per data set, then answers kept with a summary, then latency by size."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("folder", type=Path)
     parts = ["locomo", "bfcl_memory", "aer", "latency", "asked"]
-    parser.add_argument("--only", nargs="+", default=parts, choices=parts)
+    parser.add_argument("--only", nargs="*", default=parts, choices=parts)
     parser.add_argument("--sizes", nargs="+", type=int, default=[1_000, 10_000, 100_000])
+    parser.add_argument("--beam", type=Path, metavar="FOLDER")
     options = parser.parse_args(argv)
-    for name in ("locomo", "bfcl_memory"):
-        if name in options.only:
-            means, searches, build = recall(load(options.folder, name))
-            searches.sort()
-            cells = "  ".join(f"R@{cut} {mean}" for cut, mean in zip(CUTS, means, strict=True))
-            p50, p99 = (1000 * searches[int(share * len(searches))] for share in (0.5, 0.99))
-            print(
-                f"{name:<12} n={means[0].n:<4} {cells}  "
-                f"p50 {p50:.3f} ms  p99 {p99:.3f} ms  build {1000 * build:.0f} ms"
-            )
+    locomo = load(options.folder, "locomo")
+    if "locomo" in options.only:
+        print(found_in("locomo", locomo))
+        print(found_in("  by role", list(map(by_role, locomo))))
+    if "bfcl_memory" in options.only:
+        print(found_in("bfcl_memory", load(options.folder, "bfcl_memory")))
+    if options.beam:
+        print(found_in("beam", list(beam.conversations(options.beam, beam.FACTS))))
+        print(found_in("  other", list(beam.conversations(options.beam, beam.OTHERS))))
     if "aer" in options.only:
-        locomo = load(options.folder, "locomo")
         alone = chat(locomo, extractive, 0.1)["AER"]
         both, cost = with_summary(locomo, 0.1, 5)
         print(
             f"locomo AER   10 % summary {alone}  with the 5 best memories {both} (+{cost:.0f} tok)"
         )
-    if "latency" in options.only:
-        locomo = load(options.folder, "locomo")
-        for size in options.sizes:
-            print(latency(locomo, size))
-    if "asked" in options.only:
-        locomo = load(options.folder, "locomo")
-        for size in options.sizes:
-            print(asked(locomo, size))
+    for name, measure in (("latency", latency), ("asked", asked)):
+        for size in options.sizes if name in options.only else ():
+            print(measure(locomo, size))
 
 
 if __name__ == "__main__":

@@ -39,8 +39,10 @@ from turnmill.contract.errors import (
 
 if TYPE_CHECKING:
     from turnmill._async.client import AsyncContextClient
+    from turnmill._async.recall import AsyncRecallTool
     from turnmill._async.session import AsyncContextManager
     from turnmill._sync.client import ContextClient
+    from turnmill._sync.recall import RecallTool
     from turnmill._sync.session import ContextManager
     from turnmill.contract.context import (
         Context,
@@ -73,6 +75,8 @@ if TYPE_CHECKING:
 __all__ = [  # noqa: RUF022 - grouped, as a reader looks for them
     # clients and their sessions' handles
     "AsyncContextClient", "AsyncContextManager", "ContextClient", "ContextManager",
+    # a tool for an agent's own model
+    "AsyncRecallTool", "RecallTool",
     # values
     "Context", "ContextInfo", "Limits", "Message", "Policy", "Pushed", "QualityWeights", "Receipt",
     "SummaryEvent", "Turn", "Usage", "Wait",
@@ -94,8 +98,10 @@ __all__ = [  # noqa: RUF022 - grouped, as a reader looks for them
 
 _HOMES = {
     "_async.client": ("AsyncContextClient",),
+    "_async.recall": ("AsyncRecallTool",),
     "_async.session": ("AsyncContextManager",),
     "_sync.client": ("ContextClient",),
+    "_sync.recall": ("RecallTool",),
     "_sync.session": ("ContextManager",),
     "contract.context": (
         "Context", "Pushed", "Receipt", "StoredContext", "SummaryEvent", "Usage",

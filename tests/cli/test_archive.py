@@ -167,6 +167,8 @@ def test_a_memory_is_found_again_in_the_whole_namespace(archived: Callable[..., 
     assert "Anna likes green tea" in shown.stdout
     order = archived("ground", "order #W7919", "--json").json["memories"]
     assert "#W7919" in order[0]["text"]
+    in_session = archived("ground", "green tea order", "--session", "s", "--json").json["memories"]
+    assert {memory["session"] for memory in in_session} == {"s"}
 
 
 def test_what_nobody_knows_is_said(served: Callable[..., Ran]) -> None:

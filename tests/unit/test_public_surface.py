@@ -14,18 +14,22 @@ from turnmill import (
     ContextClient,
     ContextManager,
 )
+from turnmill._async.recall import AsyncRecallTool
 from turnmill._async.rulebook import AsyncRulebook
+from turnmill._sync.recall import RecallTool
 from turnmill._sync.rulebook import Rulebook
 
 TWINS = [
     (ContextClient, AsyncContextClient),
     (ContextManager, AsyncContextManager),
     (Rulebook, AsyncRulebook),
+    (RecallTool, AsyncRecallTool),
 ]
 
 PUBLIC = set(
     """
     AsyncContextClient AsyncContextManager ContextClient ContextManager
+    AsyncRecallTool RecallTool
     Context ContextInfo Limits Message Policy Pushed QualityWeights Receipt
     SummaryEvent Turn Usage Wait
     Checkpoint Forgotten GroundedContext GroundedMemory ParkedSession RollbackResult Rule

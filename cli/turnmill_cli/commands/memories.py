@@ -20,12 +20,15 @@ def ground(
     query: Annotated[str, typer.Argument(metavar="QUERY", help="What to look for.")],
     connection: Connection,
     k: Annotated[int, typer.Option("-k", min=1, max=100, help="Print at most this many.")] = 5,
+    session: Annotated[
+        str | None, typer.Option("--session", help="Only what was said in this session.")
+    ] = None,
     as_json: JsonFlag = False,
     timeout: Timeout = 10.0,
 ) -> None:
     """Print what the namespace remembers about a query, most relevant first."""
     with connection.client(hints=True) as client:
-        found = client.ground(query, k, timeout_s=timeout)
+        found = client.ground(query, k, session=session, timeout_s=timeout)
     if as_json:
         print_json(found.model_dump(mode="json"))
         return

@@ -158,6 +158,7 @@ class InMemorySession:
             turns=kept,
             compactions=self.compactions + 1,
             facts=draft.plan.facts,
+            pool=draft.plan.pool,
         )
 
 

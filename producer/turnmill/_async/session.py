@@ -8,6 +8,7 @@ from __future__ import annotations
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, overload
 
+from turnmill._async.recall import AsyncRecallTool
 from turnmill._async.rulebook import AsyncRulebook
 from turnmill.commands.handle_results import GROUND_WITHIN_S, describe, turn_result, with_memories
 from turnmill.contract.context import Context, JsonMessage, Pushed
@@ -176,9 +177,20 @@ class AsyncContextManager(AsyncRulebook):
 
     # what is remembered
 
-    async def ground(self, query: str, k: int = 5, *, timeout_s: float = 5.0) -> GroundedContext:
-        """What the namespace remembers about a query, as ``AsyncContextClient.ground``."""
-        return await self._client.ground(query, k, timeout_s=timeout_s)
+    async def ground(
+        self, query: str, k: int = 5, *, this_session: bool = False, timeout_s: float = 5.0
+    ) -> GroundedContext:
+        """What the namespace, or this session, remembers, as ``AsyncContextClient.ground``."""
+        session = self._session if this_session else None
+        return await self._client.ground(query, k, session=session, timeout_s=timeout_s)
+
+    @property
+    def recall_tool(self) -> AsyncRecallTool:
+        """A tool for the agent's own model, which looks up by it what left the context.
+
+        With ``Policy.recall_tool`` receipts and summaries tell the model of it.
+        """
+        return AsyncRecallTool(self._client, self._session)
 
     async def remember(self, text: str, *, timeout_s: float = 5.0) -> str:
         """Have the namespace remember a text, as ``AsyncContextClient.remember``."""

@@ -88,10 +88,7 @@ class ContextClient:
         return self._waker.counts
 
     def open(
-        self,
-        session: str,
-        policy: Policy | str | None = None,
-        system_prompt: str | None = None,
+        self, session: str, policy: Policy | str | None = None, system_prompt: str | None = None
     ) -> None:
         """Create a session, or change its policy or system prompt. None leaves what is there.
 
@@ -338,15 +335,17 @@ class ContextClient:
             return found.model_copy(update={"context": tuple(now.messages)})
         return found
 
-    def ground(self, query: str, k: int = 5, *, timeout_s: float = 5.0) -> GroundedContext:
-        """What the namespace remembers about a query: at most ``k`` memories, best first.
+    def ground(
+        self, query: str, k: int = 5, *, session: str | None = None, timeout_s: float = 5.0
+    ) -> GroundedContext:
+        """What the namespace, or one session of it, remembers: at most ``k`` memories, best first.
 
         Raises:
             InvalidInput: ``k`` is not in 1..100.
             NotAnswered: no worker was done in time; says whether one is at it.
         """
-        answer = self._ask(jobs.GROUND, "", self._commands.ground(query, k), timeout_s)
-        return GroundedContext.model_validate(answer)
+        body = self._commands.ground(query, k, session)
+        return GroundedContext.model_validate(self._ask(jobs.GROUND, "", body, timeout_s))
 
     def remember(self, text: str, *, timeout_s: float = 5.0) -> str:
         """Have the namespace remember a text; returns the memory's id once it is stored.

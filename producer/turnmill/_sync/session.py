@@ -9,6 +9,7 @@ from __future__ import annotations
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, overload
 
+from turnmill._sync.recall import RecallTool
 from turnmill._sync.rulebook import Rulebook
 from turnmill.commands.handle_results import GROUND_WITHIN_S, describe, turn_result, with_memories
 from turnmill.contract.context import Context, JsonMessage, Pushed
@@ -175,9 +176,20 @@ class ContextManager(Rulebook):
 
     # what is remembered
 
-    def ground(self, query: str, k: int = 5, *, timeout_s: float = 5.0) -> GroundedContext:
-        """What the namespace remembers about a query, as ``ContextClient.ground``."""
-        return self._client.ground(query, k, timeout_s=timeout_s)
+    def ground(
+        self, query: str, k: int = 5, *, this_session: bool = False, timeout_s: float = 5.0
+    ) -> GroundedContext:
+        """What the namespace, or this session, remembers, as ``ContextClient.ground``."""
+        session = self._session if this_session else None
+        return self._client.ground(query, k, session=session, timeout_s=timeout_s)
+
+    @property
+    def recall_tool(self) -> RecallTool:
+        """A tool for the agent's own model, which looks up by it what left the context.
+
+        With ``Policy.recall_tool`` receipts and summaries tell the model of it.
+        """
+        return RecallTool(self._client, self._session)
 
     def remember(self, text: str, *, timeout_s: float = 5.0) -> str:
         """Have the namespace remember a text, as ``ContextClient.remember``."""

@@ -7,7 +7,7 @@ from typing import Any
 
 from turnmill.commands.calls import Base, Call, Command
 from turnmill.contract.errors import InvalidInput
-from turnmill.contract.names import Seq, Version, template_name
+from turnmill.contract.names import Seq, Version, session_id, template_name
 from turnmill.contract.results import Checkpoint
 from turnmill.read_reply import DEFAULT_POLICY
 
@@ -108,18 +108,20 @@ class Remembering(Base):
         return {"template": template_name(template) if template != "" else ""}
 
     @staticmethod
-    def ground(query: str, k: int) -> dict[str, Any]:
-        """The request for memories that help with a query.
+    def ground(query: str, k: int, session: str | None = None) -> dict[str, Any]:
+        """The request for memories that help with a query, of all sessions or of one.
 
         Raises:
             InvalidInput: ``query`` is not text, or ``k`` is not a number one may ask for.
+            InvalidName: no session can have this name.
         """
         if not isinstance(query, str):
             raise InvalidInput(f"query: must be a str, got {type(query).__name__}")
         if isinstance(k, bool) or not isinstance(k, int) or not 1 <= k <= MAX_MEMORIES:
             got = k if isinstance(k, int) else f"of type {type(k).__name__}"
             raise InvalidInput(f"k {got} must be in 1..{MAX_MEMORIES}")
-        return {"query": query, "k": k}
+        request = {"query": query, "k": k}
+        return request if session is None else {**request, "session": session_id(session)}
 
     @staticmethod
     def remember(text: str) -> dict[str, Any]:

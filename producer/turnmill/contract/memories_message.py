@@ -10,7 +10,7 @@ from turnmill.contract.context import JsonMessage
 from turnmill.contract.results import GroundedMemory
 from turnmill.contract.token_counters import CountMessages
 
-__all__ = ["MEMORIES", "is_memories", "memories_message", "without_memories"]
+__all__ = ["MEMORIES", "is_memories", "memories_message", "memory_line", "without_memories"]
 
 Record = TypeVar("Record", bound=tuple[int, Mapping[str, Any]])
 
@@ -21,7 +21,7 @@ _HEAD: Final = "[Memories that may help, not part of the conversation]"
 _END: Final = "[End]"
 
 # Text that could pass for our own lines, anywhere in a memory.
-_FRAME = re.compile(r"\[(?= ?/? ?(?:end\b|memories\b))", re.IGNORECASE)
+_FRAME = re.compile(r"\[(?= ?/? ?(?:end\b|memories\b|recalled\b))", re.IGNORECASE)
 _INVISIBLE = re.compile(
     "[\x00-\x08\x0e-\x1b\x7f\u00ad\u200b-\u200f\u202a-\u202e\u2060-\u206f\ufeff]"
 )
@@ -43,7 +43,7 @@ def memories_message(
     does not fit is left out, and smaller ones after it may still be taken. None when none fits.
     """
     lines: list[str] = []
-    for line in dict.fromkeys(map(_line, memories)):
+    for line in dict.fromkeys(map(memory_line, memories)):
         longer = [*lines, line]
         if count([_message(longer)]) <= budget_tokens:
             lines = longer
@@ -54,10 +54,11 @@ def _message(lines: Sequence[str]) -> JsonMessage:
     return {"role": "user", "name": MEMORIES, "content": "\n".join((_HEAD, *lines, _END))}
 
 
-def _line(memory: GroundedMemory) -> str:
+def memory_line(memory: GroundedMemory, *, own: str = "") -> str:
+    """The memory on one line, with where it is from; but not the name of one's ``own`` session."""
     kind = "note" if memory.kind == "pushed" else memory.kind
     place = kind if memory.seq is None else f"{kind} {memory.seq}"
-    said = (memory.session, place, memory.speaker)
+    said = (None if memory.session == own else memory.session, place, memory.speaker)
     label = ", ".join(_plain(part) for part in said if part)
     return f"- ({label}) {_plain(memory.text)}"
 

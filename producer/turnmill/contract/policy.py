@@ -17,12 +17,7 @@ __all__ = ["ENCODINGS", "MIN_ROOM_TOKENS", "OFFLINE", "Limits", "Policy", "Strat
 
 StrategyName = Literal["images", "elide", "iterations", "managed", "rolling", "window"]
 
-ENCODINGS = (
-    "o200k_base",
-    "o200k_harmony",
-    "cl100k_base",
-    "heuristic",
-)
+ENCODINGS = ("o200k_base", "o200k_harmony", "cl100k_base", "heuristic")
 """Tokenizer vocabularies by name; ``heuristic`` estimates from characters, for other models.
 
 Others would need a token bound of their own for a read to stay under its hard limit."""
@@ -126,6 +121,7 @@ class Policy(BaseModel):
         keep_checkpoints: newest checkpoints kept; 0 turns checkpoints off.
         grounding_memories: how many memories an input is grounded with.
         grounding_ratio: the share of the room those may take in the context; 0 leaves them out.
+        recall_tool: the agent's model has ``recall``; receipts and the summary's head say so.
         image_formula: how the model's provider prices images, by the name of a model.
         encoding: the tokenizer vocabulary the model counts with.
         ttl_s: seconds a session lives in Redis after its last push.
@@ -173,6 +169,7 @@ class Policy(BaseModel):
     keep_checkpoints: int = Field(default=10, ge=0, le=100)
     grounding_memories: int = Field(default=5, ge=0, le=100)
     grounding_ratio: float = Field(default=0.0, ge=0, lt=1)
+    recall_tool: bool = False
     image_formula: str = DEFAULT_FORMULA
     encoding: str = Field(default="o200k_base", min_length=1, max_length=64)
     ttl_s: int = Field(default=30 * 24 * 3600, ge=60)

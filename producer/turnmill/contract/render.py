@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
+from typing import Final
 
 from turnmill.contract.context import (
     JsonMessage,
@@ -11,6 +12,7 @@ from turnmill.contract.context import (
     StoredContext,
     SummaryEvent,
 )
+from turnmill.contract.open_requests import OpenRequest
 from turnmill.contract.rules import Rule
 from turnmill.contract.tail import TailTurn
 
@@ -20,6 +22,8 @@ __all__ = [
     "receipt_message",
     "render",
     "render_head",
+    "request_entry",
+    "requests_message",
     "rule_line",
     "rules_message",
     "system_message",
@@ -52,6 +56,8 @@ def render_head(stored: StoredContext, system: str = "") -> list[JsonMessage]:
         messages.append({"role": "system", "content": content})
     if stored.rules:
         messages.append(rules_message(stored.rules))
+    if stored.requests:
+        messages.append(requests_message(stored.requests))
     # A summary quotes users and tools: it must never carry the weight of a system message.
     messages += [{"role": "user", "content": text} for text in _head_texts(stored)]
     for pin in stored.pins:
@@ -73,13 +79,39 @@ def rule_line(rule: Rule) -> str:
 _END_MARK = re.compile(r"\[(?=\W*end\b)", re.IGNORECASE)
 
 
+def requests_message(requests: Iterable[OpenRequest]) -> JsonMessage:
+    """The open requests as a user message, their lines as the user wrote them."""
+    head = "[The request that is still open, word for word]"
+    lines = [head, *map(request_entry, requests), "[End of request]"]
+    return {"role": "user", "content": "\n".join(lines)}
+
+
+def request_entry(request: OpenRequest) -> str:
+    """The request behind its turn; it can neither end the section nor pass for another entry."""
+    earlier = ", an earlier request" if request.earlier else ""
+    return f"(turn {request.seq}{earlier}) {_FRAME.sub(_harmless, request.text)}"
+
+
+def _harmless(mark: re.Match[str]) -> str:
+    return "(" if mark[0] == "[" else "["
+
+
+# Text that could pass for one of our own lines.
+_FRAME = re.compile(
+    r"\[(?=\W*(?:end\b|rules the user\b|summary of\b|facts kept\b|the request that\b"
+    r"|iterations? \d|turns? \d))|^\((?=\s*turn \d)",
+    re.IGNORECASE | re.MULTILINE,
+)
+
+
 def _head_texts(stored: StoredContext) -> list[str]:
     """The texts of the head's user messages before its pins."""
     texts = []
     if stored.summary and not stored.managed:
-        texts.append(f"[Summary of the conversation so far]\n{stored.summary}\n[End]")
+        tool = RECALL if stored.recall else ""
+        texts.append(f"[Summary of the conversation so far{tool}]\n{stored.summary}\n[End]")
     texts += map(event_text, stored.events)
-    beside = [receipt_text(receipt) for receipt in stored.receipts]
+    beside = [receipt_text(receipt, recall=stored.recall) for receipt in stored.receipts]
     if stored.ledger:
         beside.append(f"[Facts kept word for word]\n{stored.ledger}\n[End of facts]")
     return [*texts, "\n".join(beside)] if beside else texts
@@ -102,16 +134,21 @@ def context_injection(events: Sequence[SummaryEvent]) -> str:
     return "\n\n".join(["## Summary of earlier iterations", *map(event_text, events)])
 
 
-def receipt_message(receipt: Receipt) -> JsonMessage:
+def receipt_message(receipt: Receipt, *, recall: bool = False) -> JsonMessage:
     """A receipt as a message of its own."""
-    return {"role": "user", "content": receipt_text(receipt)}
+    return {"role": "user", "content": receipt_text(receipt, recall=recall)}
 
 
-def receipt_text(receipt: Receipt) -> str:
+RECALL: Final = "; the tool recall finds what was said"
+"""What a receipt and a summary's head add for a model that has the tool."""
+
+
+def receipt_text(receipt: Receipt, *, recall: bool = False) -> str:
     """What a model and a person read about removed turns."""
     span = (
         f"Turn {receipt.first_seq}"
         if receipt.first_seq == receipt.last_seq
         else f"Turns {receipt.first_seq}-{receipt.last_seq}"
     )
-    return f"[{span} left out to fit: {receipt.turns} turns, {receipt.tokens} tokens]"
+    tool = RECALL if recall else ""
+    return f"[{span} left out to fit: {receipt.turns} turns, {receipt.tokens} tokens{tool}]"

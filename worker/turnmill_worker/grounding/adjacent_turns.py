@@ -7,7 +7,7 @@ from typing import Final
 
 from turnmill_worker.ports.records import Memory
 
-__all__ = ["Neighbours"]
+__all__ = ["Neighbours", "conversation_of"]
 
 _NOBODY: Final = -1
 
@@ -19,7 +19,7 @@ class Neighbours:
     left out. Of two that claim one position the first has it, and the second stands alone.
 
     Attributes:
-        before, after: by number.
+        before, after: by number of a memory.
     """
 
     def __init__(self) -> None:
@@ -27,13 +27,14 @@ class Neighbours:
         self.after = array("i")
         self._places: dict[str, dict[int, int]] = {}
 
-    def join(self, number: int, memory: Memory) -> None:
-        """Gives a memory its place; numbers come in order, without gaps."""
-        self.before.append(_NOBODY)
-        self.after.append(_NOBODY)
+    def join(self, number: int, memory: Memory, *, passages: int = 1) -> None:
+        """Gives a memory its place; it takes as many of the numbers as it has passages."""
+        nobody = [_NOBODY] * passages
+        self.before.extend(nobody)
+        self.after.extend(nobody)
         if memory.kind != "turn":
             return
-        places = self._places.setdefault(_conversation(memory), {})
+        places = self._places.setdefault(conversation_of(memory), {})
         if places.setdefault(memory.position, number) == number:
             self._link(places.get(memory.position - 1, _NOBODY), number)
             self._link(number, places.get(memory.position + 1, _NOBODY))
@@ -44,7 +45,7 @@ class Neighbours:
             self.after[before] = _NOBODY
         if (after := self.after[number]) >= 0:
             self.before[after] = _NOBODY
-        name = _conversation(memory)
+        name = conversation_of(memory)
         places = self._places.get(name, {})
         if memory.kind == "turn" and places.get(memory.position) == number:
             del places[memory.position]
@@ -57,6 +58,6 @@ class Neighbours:
             self.before[later] = earlier
 
 
-def _conversation(memory: Memory) -> str:
+def conversation_of(memory: Memory) -> str:
     """One name for all turns of one incarnation of a session: their id without the seq."""
     return f"{memory.session} {memory.id.rpartition(':')[0]}"

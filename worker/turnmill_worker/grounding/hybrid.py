@@ -9,7 +9,7 @@ import time
 from array import array
 from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from turnmill_worker.grounding.embeddings import Embedder, EmbeddingsUnavailable, Vector
@@ -68,7 +68,7 @@ class HybridSearch:
         if not candidates:
             return Retrieval(found=())
         try:
-            cosines = self._cosines(query, [found.memory.text for found in candidates])
+            cosines = self._cosines(query, [found.text for found in candidates])
         except EmbeddingsUnavailable as error:
             return Retrieval(found=tuple(candidates[:k]), without_embeddings=str(error))
         lexical = _standard([found.relevance for found in candidates])
@@ -121,4 +121,5 @@ def _standard(values: Sequence[float]) -> list[float]:
 
 
 def _both(found: Found, cosine: float) -> Found:
-    return Found(found.memory, min(1.0, (found.relevance + max(0.0, cosine)) / 2))
+    relevance = min(1.0, (found.relevance + max(0.0, cosine)) / 2)
+    return replace(found, relevance=relevance)

@@ -1,9 +1,10 @@
 """The default retriever: BM25 over one namespace's memories, in pure Python, without a model.
 
-A memory is worth, for each different term of a question, the term's rarity times its best place:
-in the memory itself, or in the turns around it at a discount, because the words of a question and
-its answer are often said one turn apart. A term counts once however many places have it. `scoring`
-and `postings` have the parameters, docs/grounding.md what each part is worth on real data.
+A memory is searched passage by passage, and is worth what its best passage is. A passage is worth,
+for each different term of a question, the term's rarity times how plainly it is said there or, at a
+discount, in the turns around it: the words of a question and its answer are often said one turn
+apart. The words of an assistant that answers at length weigh less. `scoring`, `postings` and
+`voices` have the parameters, docs/grounding.md what each part is worth on real data.
 """
 
 from __future__ import annotations
@@ -15,10 +16,13 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final
 
+from turnmill.contract.names import SessionId
 from turnmill_worker.grounding.adjacent_turns import Neighbours
+from turnmill_worker.grounding.passages import Passages, excerpt, split
 from turnmill_worker.grounding.postings import FULL, Postings
 from turnmill_worker.grounding.scoring import Scoring
 from turnmill_worker.grounding.terms import asks, terms
+from turnmill_worker.grounding.voices import Voices
 from turnmill_worker.ports.records import Memory
 
 __all__ = ["Found", "MemoryIndex"]
@@ -40,10 +44,20 @@ class Found:
 
     1 means that every term of the question is said there, as plainly as in a memory that says
     nothing else; a term no memory has counts against all of them.
+
+    Attributes:
+        passage: the number of its best passage, from 0.
     """
 
     memory: Memory
     relevance: float
+    passage: int = 0
+
+    @property
+    def text(self) -> str:
+        """What to quote: of a long turn its best passage, of anything else all."""
+        memory = self.memory
+        return excerpt(memory.text, self.passage) if memory.kind == "turn" else memory.text
 
 
 class MemoryIndex:
@@ -58,11 +72,15 @@ class MemoryIndex:
         self.add(memories)
 
     def _clear(self) -> None:
-        self._memories: list[Memory | None] = []
+        self._memories: dict[int, Memory] = {}
         self._numbers: dict[str, int] = {}
+        self._gaps = 0
+        self._of_session: dict[SessionId, set[int]] = {}
+        self._passages = Passages()
         self._neighbours = Neighbours()
+        self._voices = Voices()
         self._postings = Postings()
-        self._scoring = Scoring(self._postings, self._neighbours)
+        self._scoring = Scoring(self._postings, self._passages, self._neighbours, self._voices)
 
     def __len__(self) -> int:
         return len(self._numbers)
@@ -77,50 +95,75 @@ class MemoryIndex:
                 if self._memories[known] == memory:
                     continue
                 self.remove((memory.id,))
-            number = len(self._memories)
-            self._memories.append(memory)
-            self._numbers[memory.id] = number
-            self._neighbours.join(number, memory)
-            self._postings.add(number, terms(memory.text), _about(memory), asks=asks(memory.text))
+            self._join(memory)
+
+    def _join(self, memory: Memory) -> None:
+        texts = split(memory.text)
+        passages = self._passages.add(len(texts))
+        number = passages.start
+        self._memories[number] = memory
+        self._numbers[memory.id] = number
+        if memory.session is not None:
+            self._of_session.setdefault(memory.session, set()).add(number)
+        self._neighbours.join(number, memory, passages=len(texts))
+        self._voices.join(memory, passages=len(texts))
+        about = _about(memory)
+        part = len(texts) > 1
+        for passage, text in zip(passages, texts, strict=True):
+            self._postings.add(passage, terms(text), about, asks=asks(text), part=part)
 
     def remove(self, ids: Iterable[str]) -> None:
         """Forgets memories; unknown ids are ignored."""
         for memory_id in ids:
-            number = self._numbers.pop(memory_id, None)
-            memory = None if number is None else self._memories[number]
-            if number is None or memory is None:
-                continue
-            self._postings.remove(number, terms(memory.text), _about(memory))
-            self._neighbours.part(number, memory)
-            self._memories[number] = None
-        if len(self._memories) > 2 * len(self) + _FEW:
-            self.rebuild(tuple(m for m in self._memories if m is not None))
+            if (number := self._numbers.pop(memory_id, None)) is not None:
+                self._part(number, self._memories.pop(number))
+        if self._gaps > len(self) + _FEW:
+            self.rebuild(tuple(self._memories.values()))
+
+    def _part(self, number: int, memory: Memory) -> None:
+        self._gaps += 1
+        about = _about(memory)
+        for passage, text in zip(self._passages.of(number), split(memory.text), strict=True):
+            self._postings.remove(passage, terms(text), about)
+        self._neighbours.part(number, memory)
+        self._voices.part(number, memory)
+        if memory.session is not None:
+            self._of_session[memory.session].remove(number)
 
     def rebuild(self, memories: Iterable[Memory]) -> None:
         """Forgets everything, then adds these."""
         self._clear()
         self.add(memories)
 
-    def search(self, query: str, k: int) -> list[Found]:
+    def search(self, query: str, k: int, *, session: SessionId | None = None) -> list[Found]:
         """The at most ``k`` most relevant memories, best first; none that shares no term.
 
-        Among equals the newest comes first, then the smaller id.
+        Among equals the newest comes first, then the smaller id. ``session``: of this one only.
         """
-        asked = self._scoring.asked(query)
+        within = None if session is None else self._of_session.get(session, set())
+        asked = self._scoring.asked(query, within)
         scores = self._scoring.scores(asked, k) if k > 0 else {}
         if not scores:
             return []
-        bar = heapq.nlargest(k, scores.values())[-1]
         best = heapq.nsmallest(
             k,
             (
-                (-score, -memory.at_ms, memory.id, memory)
-                for number, score in scores.items()
-                if score >= bar and (memory := self._memories[number]) is not None
+                (-score, -memory.at_ms, memory.id, number)
+                for number, score in self._scoring.best(scores, asked, k).items()
+                if (memory := self._memories[number])
             ),
         )
         full = asked.weight * FULL
-        return [Found(memory, min(1.0, -score / full)) for score, _, _, memory in best]
+        return [
+            Found(
+                self._memories[number], min(1.0, -score / full), self._best_passage(number, scores)
+            )
+            for score, _, _, number in best
+        ]
+
+    def _best_passage(self, number: int, scores: dict[int, float]) -> int:
+        passages = self._passages.of(number)
+        return max(passages, key=lambda passage: scores.get(passage, 0.0)) - number
 
 
 def _about(memory: Memory) -> list[str]:

@@ -1,162 +1,233 @@
-"""What memories are worth for a question, read from as few postings as the answer allows."""
+"""What passages are worth for a question, read from as few postings as the answer allows."""
 
 from __future__ import annotations
 
 import heapq
 import math
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
 from turnmill_worker.grounding.adjacent_turns import Neighbours
-from turnmill_worker.grounding.postings import Postings
+from turnmill_worker.grounding.passages import Passages
+from turnmill_worker.grounding.postings import UNIT, Postings
 from turnmill_worker.grounding.terms import query_terms
+from turnmill_worker.grounding.voices import Voices
 
 __all__ = ["Asked", "Scoring"]
 
-ONE_AFTER: Final = 0.7
-"""What a term is worth to the turn right after the one that says it."""
-ONE_BEFORE: Final = 0.4
-TWO_AFTER: Final = 0.4
-
 _COMMON: Final = 32
 _COMMON_SHARE: Final = 0.1
-"""A term in more memories than both says nothing about those nearby."""
+"""A term in more passages than both says nothing about those nearby."""
 
 _LONG_LIST: Final = 200
 """From this many postings on, it pays to check whether a common term can still matter."""
 
 _MOST_READ: Final = 6_000
-"""Postings read for one question before common terms stop nominating memories."""
+"""Postings read for one question before common terms stop nominating passages."""
 
 _NOMINATED: Final = 256
 
 _LOOKUP: Final = 4
-"""Postings read in the time it takes to look up those of one memory."""
+"""Postings read in the time it takes to look up those of one passage."""
+
+_BEST_OF: Final = 4
+"""Passages looked at for one memory among the best."""
 
 _ROUNDING: Final = 1e-9
 
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """A question's terms that some memory has, rarest first, and what all of them weigh."""
+    """A question as the index understands it.
+
+    Attributes:
+        terms: those that some passage has, rarest first, with their rarity.
+        weight: what all of its terms weigh.
+        voices: what each voice weighs for it.
+        within: the memories that are asked for; None for all.
+    """
 
     terms: tuple[tuple[str, float], ...]
     weight: float
+    voices: Sequence[float]
+    within: Collection[int] | None = None
 
 
 class Scoring:
-    """BM25 over postings, with what is said nearby."""
+    """BM25 over postings, with what is said nearby, and by whom."""
 
-    def __init__(self, postings: Postings, neighbours: Neighbours) -> None:
+    def __init__(
+        self, postings: Postings, passages: Passages, neighbours: Neighbours, voices: Voices
+    ) -> None:
         self._postings = postings
+        self._passages = passages
         self._neighbours = neighbours
+        self._voices = voices
 
-    def asked(self, query: str) -> Asked:
+    def asked(self, query: str, within: Collection[int] | None = None) -> Asked:
         """Each term's rarity: Lucene's idf, which is never negative."""
         size = len(self._postings)
         weighed: list[tuple[int, str, float]] = []
-        for term in query_terms(query):
+        terms = query_terms(query)
+        for term in terms:
             found = self._postings.frequency(term)
             weighed.append((found, term, math.log(1 + (size - found + 0.5) / (found + 0.5))))
         weighed.sort()
         return Asked(
             terms=tuple((term, rarity) for found, term, rarity in weighed if found),
             weight=math.fsum(rarity for _, _, rarity in weighed),
+            voices=self._voices.weights(terms),
+            within=within,
         )
 
     def scores(self, asked: Asked, k: int) -> dict[int, float]:
-        """Scores of the memories that can be among the best ``k``; exact for those that are.
+        """Scores of the passages that can be the best of the best ``k`` memories, exact there.
 
-        Rare terms come first. Once the rest together weigh less than the kth best score, memories
+        Rare terms come first. Once the rest together weigh less than the kth best score, passages
         without a rare term are out of reach, and the rest is looked up for the others only. Where
-        that takes too much reading, the rare terms nominate the memories that are scored.
+        that takes too much reading, the rare terms nominate the passages that are scored.
         """
         scores: dict[int, float] = {}
         read = 0
         for at, (term, rarity) in enumerate(asked.terms):
             frequency = self._postings.frequency(term)
             if len(scores) >= k and frequency > _LONG_LIST:
-                left = math.fsum(rarity for _, rarity in asked.terms[at:])
-                near = _within_reach(scores, k, left)
+                near = self._within_reach(scores, asked, k, _weight(asked.terms[at:]))
                 if near is None and read + frequency > _MOST_READ:
-                    near = _best(scores, max(k, _NOMINATED))
+                    near = self._nominated(scores, asked, max(k, _NOMINATED))
                 if near is not None and len(near) * _LOOKUP <= frequency:
-                    return self._completed(near, k, asked.terms[at:])
+                    return self._completed(near, asked, k, at)
             read += frequency
-            worths = self._worths(term)
-            if not scores:
-                scores = {number: rarity * worth for number, worth in worths}
-                continue
-            get = scores.get
-            for number, worth in worths:
-                scores[number] = get(number, 0.0) + rarity * worth
+            self._add(scores, asked, term, rarity)
         return scores
 
+    def best(self, scores: dict[int, float], asked: Asked, k: int) -> dict[int, float]:
+        """The scores of the best ``k`` memories, and of all that equal the last of them.
+
+        A memory has the score of its best passage, as much as its voice weighs.
+        """
+        totals = self._totals(scores, asked, self._bar(scores, asked, k))
+        bar = heapq.nlargest(k, totals.values())[-1]
+        return {memory: total for memory, total in totals.items() if total >= bar}
+
+    def _bar(self, scores: dict[int, float], asked: Asked, k: int) -> float:
+        """A score that ``k`` memories have; 0 if there may be fewer.
+
+        They are looked for among the best passages, before what their voices weigh.
+        """
+        lowest = heapq.nlargest(_BEST_OF * k, scores.values())[-1]
+        best = heapq.nlargest(k, self._totals(scores, asked, lowest).values())
+        return best[-1] if len(best) == k else 0.0
+
+    def _totals(self, scores: dict[int, float], asked: Asked, lowest: float) -> dict[int, float]:
+        """Scores of the memories with a passage that has this score before it is weighed."""
+        memory, voice, weights = self._passages.memory, self._voices.of, asked.voices
+        totals: dict[int, float] = {}
+        for number, score in scores.items():
+            if score >= lowest:
+                whose = memory[number]
+                total = score * weights[voice[number]]
+                if total > totals.get(whose, 0.0):
+                    totals[whose] = total
+        return totals
+
     def _completed(
-        self, scores: dict[int, float], k: int, rest: tuple[tuple[str, float], ...]
+        self, scores: dict[int, float], asked: Asked, k: int, start: int
     ) -> dict[int, float]:
-        """The scores with the remaining terms, looked up memory by memory."""
-        left = math.fsum(rarity for _, rarity in rest)
-        for term, rarity in rest:
+        """The scores with the terms from ``start`` on, looked up passage by passage."""
+        for at in range(start, len(asked.terms)):
+            term, rarity = asked.terms[at]
             for number in scores:
                 scores[number] += rarity * self._worth_at(term, number)
-            left -= rarity
-            scores = _within_reach(scores, k, left) or scores
+            left = _weight(asked.terms[at + 1 :])
+            scores = self._within_reach(scores, asked, k, left) or scores
         return scores
 
     def _is_common(self, term: str) -> bool:
-        """Whether so many memories have the term that one nearby says nothing."""
+        """Whether so many passages have the term that one nearby says nothing."""
         return self._postings.frequency(term) > max(_COMMON, _COMMON_SHARE * len(self._postings))
 
-    def _worths(self, term: str) -> Iterable[tuple[int, float]]:
-        """A term's worth in its best place, for every memory that has it in itself or nearby."""
-        numbers = self._postings.numbers(term)
-        own = zip(numbers, self._postings.worths(term), strict=True)
-        if self._is_common(term):
-            return own
-        best = dict(own)
-        get = best.get
-        before, after = self._neighbours.before, self._neighbours.after
-        for number, spread in zip(numbers, self._postings.spreads(term), strict=True):
-            if not spread:
-                continue
-            near = before[number]
-            if near >= 0 and (worth := spread * ONE_BEFORE) > get(near, 0.0):
-                best[near] = worth
-            near = after[number]
-            if near >= 0:
-                if (worth := spread * ONE_AFTER) > get(near, 0.0):
-                    best[near] = worth
-                near = after[near]
-                if near >= 0 and (worth := spread * TWO_AFTER) > get(near, 0.0):
-                    best[near] = worth
-        return best.items()
+    def _add(self, scores: dict[int, float], asked: Asked, term: str, rarity: float) -> None:
+        """Adds a term's worth to every passage that has it in itself or nearby."""
+        lent = {} if self._is_common(term) else self._lent(term)
+        within, memory = asked.within, self._passages.memory
+        own = self._postings.worths(term)
+        get, take, exp = scores.get, lent.pop, math.exp
+        for number, worth in own:
+            if within is None or memory[number] in within:
+                if near := take(number, 0):
+                    worth = 1 - (1 - worth) * exp(-near / UNIT)  # noqa: PLW2901 - is read often
+                scores[number] = get(number, 0.0) + rarity * worth
+        for number, near in lent.items():
+            if within is None or number in within:
+                scores[number] = get(number, 0.0) + rarity * (1 - exp(-near / UNIT))
+
+    def _lent(self, term: str) -> dict[int, int]:
+        """What the turns nearby lend to each memory, added up."""
+        memory, before, after = (
+            self._passages.memory,
+            self._neighbours.before,
+            self._neighbours.after,
+        )
+        lent: dict[int, int] = {}
+        get = lent.get
+        last = most_close = most_far = -1
+        for number, close, far in self._postings.lent(term):
+            whose = memory[number]
+            more_close, more_far = close, far
+            if whose == last:
+                # A memory lends what its best passage does: only the difference is new.
+                if close <= most_close:
+                    continue
+                more_close, more_far = close - most_close, far - most_far
+            last, most_close, most_far = whose, close, far
+            if (near := before[whose]) >= 0:
+                lent[near] = get(near, 0) + more_far
+            if (near := after[whose]) >= 0:
+                lent[near] = get(near, 0) + more_close
+                if (near := after[near]) >= 0:
+                    lent[near] = get(near, 0) + more_far
+        return lent
 
     def _worth_at(self, term: str, number: int) -> float:
-        """As ``_worths``, for one memory."""
-        at = self._postings.at
-        worth = at(term, number)[0]
-        if self._is_common(term):
+        """As ``_worths``, for one passage."""
+        worth = self._postings.worth_at(term, number)
+        memory = self._passages.memory[number]
+        if number != memory or self._is_common(term):
             return worth
-        if (near := self._neighbours.after[number]) >= 0:
-            worth = max(worth, at(term, near)[1] * ONE_BEFORE)
-        if (near := self._neighbours.before[number]) >= 0:
-            worth = max(worth, at(term, near)[1] * ONE_AFTER)
+        lent = 0
+        if (near := self._neighbours.after[memory]) >= 0:
+            lent += self._postings.lent_by(term, self._passages.of(near))[1]
+        if (near := self._neighbours.before[memory]) >= 0:
+            lent += self._postings.lent_by(term, self._passages.of(near))[0]
             if (near := self._neighbours.before[near]) >= 0:
-                worth = max(worth, at(term, near)[1] * TWO_AFTER)
-        return worth
+                lent += self._postings.lent_by(term, self._passages.of(near))[1]
+        return 1 - (1 - worth) * math.exp(-lent / UNIT) if lent else worth
+
+    def _within_reach(
+        self, scores: dict[int, float], asked: Asked, k: int, left: float
+    ) -> dict[int, float] | None:
+        """The scores that ``left`` more may lift among the best ``k``; None if it may lift any."""
+        if heapq.nlargest(k, scores.values())[-1] <= left:
+            return None  # no need to look closer: nothing weighs more than 1
+        bar = self._bar(scores, asked, k) - _ROUNDING
+        return None if bar <= left else self._above(scores, asked, bar, left)
+
+    def _nominated(self, scores: dict[int, float], asked: Asked, most: int) -> dict[int, float]:
+        """The passages of about ``most`` memories, whatever order they came in."""
+        return self._above(scores, asked, self._bar(scores, asked, most), 0.0)
+
+    def _above(
+        self, scores: dict[int, float], asked: Asked, bar: float, left: float
+    ) -> dict[int, float]:
+        voice, weights = self._voices.of, asked.voices
+        return {
+            number: score
+            for number, score in scores.items()
+            if score + left >= bar and (score + left) * weights[voice[number]] >= bar
+        }
 
 
-def _within_reach(scores: dict[int, float], k: int, left: float) -> dict[int, float] | None:
-    """The scores that ``left`` more may lift among the best ``k``; None if it may lift any."""
-    bar = heapq.nlargest(k, scores.values())[-1] - left - _ROUNDING
-    if bar <= 0:
-        return None
-    return {number: score for number, score in scores.items() if score >= bar}
-
-
-def _best(scores: dict[int, float], most: int) -> dict[int, float]:
-    """The ``most`` best scores and their equals, whatever order they came in."""
-    bar = heapq.nlargest(most, scores.values())[-1]
-    return {number: score for number, score in scores.items() if score >= bar}
+def _weight(terms: Iterable[tuple[str, float]]) -> float:
+    return math.fsum(rarity for _, rarity in terms)

@@ -6,7 +6,7 @@ import threading
 from collections import OrderedDict
 from typing import Final, Protocol
 
-from turnmill.contract.names import Namespace
+from turnmill.contract.names import Namespace, SessionId
 from turnmill.contract.results import GroundedContext, GroundedMemory
 from turnmill_worker.grounding.hybrid import CANDIDATES, HybridSearch
 from turnmill_worker.grounding.index import Found, MemoryIndex
@@ -43,11 +43,11 @@ class _Following:
     def __len__(self) -> int:
         return len(self._index)
 
-    def search(self, query: str, k: int) -> list[Found]:
+    def search(self, query: str, k: int, session: SessionId | None) -> list[Found]:
         """The best ``k``, of what the archive has by now."""
         with self._lock:
             self._catch_up()
-            return self._index.search(query, k)
+            return self._index.search(query, k, session=session)
 
     def _catch_up(self) -> None:
         generation = self._archive.memory_generation(self._namespace)
@@ -88,14 +88,17 @@ class GroundingService:
         self._followed: OrderedDict[Namespace, _Following] = OrderedDict()
         self._lock = threading.Lock()
 
-    def search(self, namespace: Namespace, query: str, k: int) -> GroundedContext:
-        """The best ``k`` memories for a query.
+    def search(
+        self, namespace: Namespace, query: str, k: int, session: SessionId | None = None
+    ) -> GroundedContext:
+        """The best ``k`` memories for a query, of all sessions or of one.
 
         Raises:
             ArchiveUnavailable: the archive cannot be read now.
         """
         following = self._of(namespace)
-        found = following.search(query, k if self._hybrid is None else max(k, CANDIDATES))
+        most = k if self._hybrid is None else max(k, CANDIDATES)
+        found = following.search(query, most, session)
         self._make_room()
         if self._hybrid is None:
             return GroundedContext(memories=tuple(map(_grounded, found)))
@@ -124,7 +127,7 @@ def _grounded(found: Found) -> GroundedMemory:
     memory = found.memory
     return GroundedMemory(
         id=memory.id,
-        text=memory.text,
+        text=found.text,
         kind=memory.kind,
         session=memory.session,
         seq=memory.seq,

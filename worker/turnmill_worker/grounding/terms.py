@@ -32,6 +32,7 @@ _TOKEN = re.compile(
 )
 _PART = re.compile(r"[^\W_]+")
 _ASKS: Final = ("?", "？", "؟", "\u037e")
+_CLAUSE_END = re.compile(r"[.!?,;:\n。！？、，；：؟،\u037e]")
 _COMBINING = ("\u0300", "\u036f")
 
 
@@ -46,8 +47,16 @@ def query_terms(text: str) -> tuple[str, ...]:
 
 
 def asks(text: str) -> bool:
-    """Whether a text ends with a question: then it has a question's words, rarely the answer."""
-    return text[-64:].rstrip().endswith(_ASKS)
+    """Whether a text asks more than it tells: a question's words are there, rarely its answer.
+
+    That is, its last clause ends with a question mark and is longer than all before it: who asks
+    for help says first what it is about.
+    """
+    said = text.rstrip()
+    if not said.endswith(_ASKS):
+        return False
+    told = said.rstrip("".join((*_ASKS, " ")))
+    return not _CLAUSE_END.search(told, len(told) // 2)
 
 
 def _read(text: str, *, single: bool) -> Iterator[str]:

@@ -86,5 +86,7 @@ class Archive(Protocol):
 class Memories(Protocol):
     """Finds what a namespace remembers."""
 
-    def search(self, namespace: Namespace, query: str, k: int) -> GroundedContext:
-        """The best ``k`` memories for a query."""
+    def search(
+        self, namespace: Namespace, query: str, k: int, session: SessionId | None = None
+    ) -> GroundedContext:
+        """The best ``k`` memories for a query, of all sessions or of one."""

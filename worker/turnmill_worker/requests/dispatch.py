@@ -89,7 +89,9 @@ class Answering:
     def _ground(self, ref: SessionRef, body: Any) -> Any:
         if self._memories is None:
             raise InvalidInput(NO_ARCHIVE)
-        found = self._memories.search(ref.namespace, body["query"], body["k"])
+        # Agents that cannot ask for one session do not name any.
+        session = body.get("session")
+        found = self._memories.search(ref.namespace, body["query"], body["k"], session)
         return found.model_dump(mode="json")
 
     def _remember(self, ref: SessionRef, body: Any) -> Any:

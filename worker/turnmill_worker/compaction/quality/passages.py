@@ -21,7 +21,7 @@ _LONGEST_PASSAGE: Final = 48
 _WORDS = re.compile(r"[a-z'’]+")
 # What a rendered head says of itself; `contract.render` writes it.
 _FRAME = re.compile(
-    r"^(?:\[Summary of the conversation so far\]|\[End\]"
+    r"^(?:\[Summary of the conversation so far[^\]\n]{0,80}\]|\[End\]"
     r"|\[Turns? [\d-]+ left out to fit: [^\]\n]{0,80}\]"
     r"|\[Facts kept word for word\]|\[End of facts\])$",
     re.MULTILINE,
