@@ -7,7 +7,7 @@ PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c const
 PYTHON ?= $(shell for p in python3 python3.11 python3.12 python3.13 python; do \
 	$$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$p && break; done)
 
-.PHONY: help setup hooks demo test test-fast check lint types contracts generated format sync docs sizes bench clean
+.PHONY: help setup hooks demo test test-fast check lint types contracts generated format sync docs sizes bench boards clean
 
 help:  ## List the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | sort
@@ -71,6 +71,28 @@ sizes: setup  ## Lower the lengths in tests/house/sizes.toml to what files and f
 
 bench: setup  ## Run the benchmarks (ratios within one run; see docs/benchmarks.md)
 	$(BIN)/python -m benchmarks
+
+# Conversations, a checkout of mohammadtavakoli78/BEAM, and of ZhiqiEliWang/compaction-integrity.
+DATA ?= ../shared/data
+BEAM ?= ../BEAM/chats/100K
+COMPINT ?= ../compaction-integrity/src/compaction_integrity/sssc.py
+EVALUATE := $(BIN)/turnmill evaluate --markdown
+OF = $(patsubst %,$(DATA)/%.jsonl.gz,$(1))
+
+BOARDS := build/boards.md
+
+boards: setup  ## Write the tables of docs/evaluation.md anew
+	mkdir -p $(dir $(BOARDS))
+	sed '/^## The tables/q' docs/evaluation.md > $(BOARDS)
+	echo >> $(BOARDS)
+	$(EVALUATE) --beam $(BEAM) --limit 8 --board kit >> $(BOARDS)
+	$(EVALUATE) --board task $(call OF,coding tau webvoyager) >> $(BOARDS)
+	$(EVALUATE) --board compint --compint $(COMPINT) --limit 30 \
+		$(call OF,tau coding sgd bfcl_memory) >> $(BOARDS)
+	$(EVALUATE) --board telephone --limit 20 $(call OF,locomo tau) >> $(BOARDS)
+	$(EVALUATE) --no-probes --no-costs --strategies extract rolling window head+tail lead \
+		--limit 60 $(call OF,tau coding sgd bfcl_memory locomo) >> $(BOARDS)
+	mv $(BOARDS) docs/evaluation.md
 
 clean:  ## Remove the virtual environment and build products
 	rm -rf $(VENV) build dist .coverage .coverage.* .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

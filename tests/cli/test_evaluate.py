@@ -7,7 +7,6 @@ import json
 import sys
 from collections.abc import Callable, Iterator
 from functools import partial
-from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -30,7 +29,7 @@ from turnmill_cli.evaluate.metrics import (
     score_tools,
     tools_means,
 )
-from turnmill_cli.evaluate.planted_facts import KINDS, PLANTED, plant, probe
+from turnmill_cli.evaluate.planted_facts import KINDS
 from turnmill_cli.evaluate.survival import DataSet, OverBudget, load, survival
 from turnmill_cli.evaluate.word_matching import kept_by_seq, stems
 from turnmill_worker.summarizers.extractive.summarizer import ExtractiveSummarizer
@@ -198,49 +197,6 @@ def test_the_baselines_score_what_they_always_did() -> None:
         "all": "0.166",
         "AFUR": "0.465",
     }
-
-
-# --- planted facts ------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("kind", KINDS)
-def test_every_planted_fact_is_unique_and_none_tears_a_call_from_its_result(kind: str) -> None:
-    call = {"id": "1", "type": "function", "function": {"name": "look", "arguments": "{}"}}
-    asks = {"role": "assistant", "content": None, "tool_calls": [call]}
-    host: list[dict[str, Any]] = [
-        TALK[0],
-        asks,
-        {"role": "tool", "tool_call_id": "1", "content": "none"},
-    ] * 20
-
-    said, facts = plant(kind, list(enumerate(host)), counter.count)
-
-    assert len({fact.value for fact in facts}) == len({fact.topic for fact in facts}) == PLANTED
-    assert all(fact.value in said[fact.seq - 1][1]["content"] for fact in facts)
-    assert all(
-        (before[1].get("tool_calls") is not None) == (after[1]["role"] == "tool")
-        for before, after in pairwise(said)
-    )
-
-
-def test_with_the_whole_budget_every_planted_fact_survives() -> None:
-    found = probe(list(enumerate(chat_of(80))), method("extract", metered()), 2.0, counter.count)
-
-    assert {mean.value for mean in found.associated.values()} == {1.0}
-    assert list(found.by_compactions) == list(range(1, 11))
-
-
-def test_a_window_keeps_the_newest_planted_facts_only() -> None:
-    found = probe(
-        list(enumerate(chat_of(200))),
-        method("window", metered()),
-        0.3,
-        counter.count,
-        kinds=["id"],
-    )
-
-    assert found.by_compactions[1].value == 1.0
-    assert found.by_compactions[10].value == 0.0
 
 
 # --- tokens and money ---------------------------------------------------------------------------

@@ -117,6 +117,6 @@ def _print(sheets: Iterable[Sheet], found: Any, as_json: bool, as_markdown: bool
         return
     for sheet in sheets:
         if as_markdown:
-            print_text("\n".join([*sheet.markdown(), ""]))
+            print_text("\n".join([*sheet.markdown(), "", ""]))
         else:
             stdout().print(sheet.table())

@@ -12,7 +12,7 @@ from typing import Any, Final
 from turnmill_cli.evaluate.methods import Count, Method, portions
 from turnmill_cli.evaluate.metrics import Mean
 from turnmill_cli.evaluate.survival import DataSet
-from turnmill_cli.evaluate.word_matching import Record, rendered, stands_in, stems, text_of
+from turnmill_cli.evaluate.word_matching import Record, is_past, rendered, stands_in, stems, text_of
 
 __all__ = ["KINDS", "PLANTED", "Probes", "plant", "probe", "real_turns"]
 
@@ -48,8 +48,19 @@ _SAYINGS: Final[Mapping[str, tuple[str, Callable[[str, int], str]]]] = {
     "date": ("The {t} reopens on {v}.", lambda _, n: f"2031-{n % 12 + 1:02}-{n % 27 + 1:02}"),
     "error": ("The {t} job ended with {v}", lambda h, _: f"LinkError: code {h[:6]}"),
     "name": ('The {t} project is called "{v}".', lambda h, _: f"Zephyr {h[:4].title()}x"),
+    "rule": ("Never mention {v} in the {t}.", lambda h, _: f"Model {h[:5].title()}x"),
+    "update": ("The limit of the {t} is {v} now.", lambda _, n: f"{5003 + 43 * n} kg"),
 }
 KINDS: Final = tuple(_SAYINGS)
+
+_BEFORE: Final[tuple[str, Callable[[int], str]]] = (
+    "The limit of the {t} is {v}.",
+    lambda n: f"{2017 + 41 * n} kg",
+)
+"""What an update replaces."""
+
+_LAG: Final = 16
+"""So many facts later an old value is replaced."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,11 +69,13 @@ class Planted:
 
     Attributes:
         seq: of the message that says it.
+        old: the value it replaced, or ``""``.
     """
 
     value: str
     topic: str
     seq: int
+    old: str = ""
 
 
 @dataclass(slots=True)
@@ -94,20 +107,28 @@ def real_turns(data: DataSet, count: Count) -> list[Record]:
 
 def plant(kind: str, records: Sequence[Record], count: Count) -> tuple[list[Record], list[Planted]]:
     """The records with ``PLANTED`` facts of a kind, evenly spread over their tokens."""
-    saying, value = _SAYINGS[kind]
-    step = sum(count(text_of(message)) + 4 for _, message in records) / PLANTED
+    lag = _LAG if kind == "update" else 0
+    step = sum(count(text_of(message)) + 4 for _, message in records) / (PLANTED + lag)
     messages: list[Mapping[str, Any]] = []
     facts: list[Planted] = []
     passed = 0.0
+    slots = iter(range(PLANTED + lag))
+    slot = next(slots, None)
 
     def say(most: float) -> None:
-        while len(facts) < PLANTED and (len(facts) + 0.5) * step <= most:
-            n = len(facts)
-            topic = f"{_QUALITIES[n % 8]} {_PLACES[n // 8 % 8]}"
-            stated = value(hashlib.sha256(f"{kind} {n}".encode()).hexdigest(), n)
-            role = "user" if n % 2 else "assistant"
-            messages.append({"role": role, "content": saying.format(t=topic, v=stated)})
-            facts.append(Planted(stated, topic, len(messages)))
+        nonlocal slot
+        while slot is not None and (slot + 0.5) * step <= most:
+            if lag and slot < PLANTED:
+                saying, value = _BEFORE
+                content = saying.format(t=_topic(slot), v=value(slot))
+                messages.append({"role": "user", "content": content})
+            if slot >= lag:
+                content, fact = _fact(kind, slot - lag, len(messages) + 1)
+                # Only a user lays down rules.
+                role = "user" if slot % 2 or kind == "rule" else "assistant"
+                messages.append({"role": role, "content": content})
+                facts.append(fact)
+            slot = next(slots, None)
 
     for _, message in records:
         # Not between a call and its result: no provider would take that.
@@ -117,6 +138,18 @@ def plant(kind: str, records: Sequence[Record], count: Count) -> tuple[list[Reco
         passed += count(text_of(message)) + 4
     say(math.inf)
     return list(enumerate(messages, 1)), facts
+
+
+def _topic(n: int) -> str:
+    return f"{_QUALITIES[n % 8]} {_PLACES[n // 8 % 8]}"
+
+
+def _fact(kind: str, n: int, seq: int) -> tuple[str, Planted]:
+    """The n-th fact of a kind, with the words that say it."""
+    saying, value = _SAYINGS[kind]
+    stated = value(hashlib.sha256(f"{kind} {n}".encode()).hexdigest(), n)
+    old = _BEFORE[1](n) if kind == "update" else ""
+    return saying.format(t=_topic(n), v=stated), Planted(stated, _topic(n), seq, old)
 
 
 def probe(
@@ -134,11 +167,12 @@ def probe(
         said, facts = plant(kind, records, count)
         parts = portions(said, rounds, count)
         summary = method(parts, int(share * count(rendered(said))))
-        lines = [(line.lower(), stems(line)) for line in summary.split("\n")]
+        lines = summary.lower().split("\n")
         present, associated = Mean(), Mean()
         for fact in facts:
-            holding = [line for line, _ in lines if stands_in(line, fact.value.lower())]
-            near = any(_is_near(line, fact) for line in holding)
+            holding = [at for at, line in enumerate(lines) if stands_in(line, fact.value.lower())]
+            near = any(_is_near(lines[at], fact.value, fact) for at in holding)
+            near = near and not _is_undone(lines[holding[-1] + 1 :], fact)
             present.add(bool(holding))
             associated.add(near)
             gone = sum(part[-1][0] < fact.seq for part in parts)
@@ -148,7 +182,15 @@ def probe(
     return found
 
 
-def _is_near(line: str, fact: Planted) -> bool:
-    at = line.find(fact.value.lower())
-    near = line[max(0, at - _NEAR_CHARS) : at + len(fact.value) + _NEAR_CHARS]
+def _is_undone(after: Sequence[str], fact: Planted) -> bool:
+    """Whether a line after the newest value states the old one as if it still held."""
+    return bool(fact.old) and any(
+        stands_in(line, fact.old) and _is_near(line, fact.old, fact) and not is_past(line)
+        for line in after
+    )
+
+
+def _is_near(line: str, value: str, fact: Planted) -> bool:
+    at = line.find(value.lower())
+    near = line[max(0, at - _NEAR_CHARS) : at + len(value) + _NEAR_CHARS]
     return stems(fact.topic) <= stems(near)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from turnmill_cli.evaluate.boards.squeezed import Played
 from turnmill_cli.evaluate.economy import economy, joined
 from turnmill_cli.evaluate.in_memory import POLICIES
 from turnmill_cli.evaluate.methods import MeteredSummarizer, method
@@ -90,9 +91,10 @@ def _probes(data: DataSet, found: Evaluation, on_steps: OnSteps) -> None:
     records = real_turns(data, count)
     found.probes[data.name] = {}
     for strategy in options.methods:
-        found.probes[data.name][strategy] = probe(
-            records, method(strategy, found.writer), options.probe_budget, count
-        )
+        # Rules stand outside of any text, so a text alone would not show them.
+        whole = strategy == "rolling"
+        shorten = Played(found.writer) if whole else method(strategy, found.writer)
+        found.probes[data.name][strategy] = probe(records, shorten, options.probe_budget, count)
         on_steps(1)
 
 

@@ -9,7 +9,17 @@ from typing import Any, Final
 
 from turnmill_cli.output import needing
 
-__all__ = ["LINE", "Record", "kept_by_seq", "numbers", "rendered", "stands_in", "stems", "text_of"]
+__all__ = [
+    "LINE",
+    "Record",
+    "is_past",
+    "kept_by_seq",
+    "numbers",
+    "rendered",
+    "stands_in",
+    "stems",
+    "text_of",
+]
 
 Record = tuple[int, Mapping[str, Any]]
 """A message and its position."""
@@ -19,6 +29,13 @@ LINE = re.compile(r"#?(\d+) ")
 
 _WORD = re.compile(r"[a-z0-9]+(?:['’][a-z]+)?")
 _NUMBER = re.compile(r"\d+(?:[.,:]\d+)*|[a-z]+")
+
+_PAST: Final = re.compile(
+    r"\b(?:until|was|were|had|past|before|earlier|former(?:ly)?|previous(?:ly)?|instead of|"
+    r"original(?:ly)?|initial(?:ly)?|no longer|used to|superseded|from\W*\d)",
+    re.IGNORECASE,
+)
+"""Words with which a line says of a value that it is not the current one."""
 
 
 def _words(text: str) -> list[str]:
@@ -104,3 +121,8 @@ def stands_in(text: str, value: str) -> bool:
             return True
         start = text.find(value, start + 1)
     return False
+
+
+def is_past(line: str) -> bool:
+    """Whether a line says of something in it that it is not, or no longer, so."""
+    return _PAST.search(line) is not None

@@ -9,11 +9,10 @@ from typing import Any, Final, Protocol
 
 from turnmill.contract.context import JsonMessage
 from turnmill_cli.evaluate.boards.squeezed import SqueezedSession
-from turnmill_cli.evaluate.boards.stated import is_past
 from turnmill_cli.evaluate.methods import BASELINES, MeteredSummarizer
 from turnmill_cli.evaluate.metrics import Mean
 from turnmill_cli.evaluate.sheet import Sheet
-from turnmill_cli.evaluate.word_matching import Record, stems
+from turnmill_cli.evaluate.word_matching import Record, is_past, stems
 from turnmill_cli.output import each_shown, needing
 
 __all__ = ["kit_board"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from dataclasses import replace
 from typing import Final
@@ -10,15 +11,19 @@ from turnmill.contract.context import JsonMessage
 from turnmill.contract.policy import MIN_ROOM_TOKENS, Policy
 from turnmill.contract.render import render_head
 from turnmill_cli.evaluate.in_memory import InMemorySession
-from turnmill_cli.evaluate.methods import MeteredSummarizer
+from turnmill_cli.evaluate.methods import MeteredSummarizer, Portions
+from turnmill_cli.evaluate.metrics import Mean
 from turnmill_cli.evaluate.word_matching import text_of
 from turnmill_worker.compaction.snapshot import Snapshot
 from turnmill_worker.compaction.strategies.choose import plan as plan_compaction
 
-__all__ = ["SqueezedSession"]
+__all__ = ["Played", "SqueezedSession"]
 
 _SUMMARY_SHARES: Final = (0.95, 0.9, 0.8, 0.7, 0.6, 0.5, 0.4, 0.3, 0.2)
 """Of the goal; what frames and rules need is not known before a plan is made."""
+
+_LINE: Final = re.compile(r"^#?(\d+) ", re.MULTILINE)
+_RULE: Final = re.compile(r"^- \(turn (\d+)\) ", re.MULTILINE)
 
 _HAIR: Final = 1e-6
 
@@ -72,16 +77,13 @@ class SqueezedSession(InMemorySession):
         return self._snapshot.usage.total > self._snapshot.system_tokens + tokens
 
     def text(self) -> str:
-        """What stands for old turns, then the others; rules and others with their seq in front."""
-        stored, turns = self._snapshot.stored, self._snapshot.turns
-        rules = (f"{rule.seq} user: {rule.text}" for rule in stored.rules)
-        stored = stored.model_copy(update={"rules": ()})
+        """What stands for old turns, as an agent reads it, then the others with their seq."""
         tail = (
             f"{turn.seq} {message.get('name') or message['role']}: {text_of(message)}"
-            for turn in turns
+            for turn in self._snapshot.turns
             for message in turn.shown
         )
-        return "\n".join([*rules, *map(text_of, render_head(stored)), *tail])
+        return "\n".join([*map(text_of, render_head(self._snapshot.stored)), *tail])
 
     def extend(self, messages: Iterable[JsonMessage]) -> None:
         """So many more turns."""
@@ -106,3 +108,31 @@ class SqueezedSession(InMemorySession):
     def _summary_tokens(self, seen: Snapshot) -> int:
         plan = plan_compaction(seen, self._counter)
         return sum(request.budget_tokens for request in plan.requests) if plan else 0
+
+
+class Played:
+    """A method that pushes each portion into one session and compacts it, all stages included.
+
+    Attributes:
+        compactions: of each conversation.
+    """
+
+    def __init__(self, metered: MeteredSummarizer) -> None:
+        self._metered = metered
+        self.compactions = Mean()
+
+    def __call__(self, parts: Portions, budget: int) -> str:
+        """The last context; nothing when it has no room in the budget."""
+        session = SqueezedSession(self._metered)
+        seqs = [0]
+        for part in parts:
+            said = [(seq, message) for seq, message in part if message["role"] != "system"]
+            seqs += (seq for seq, _ in said)
+            session.extend(dict(message) for _, message in said)
+            session.squeeze(budget)
+        self.compactions.add(session.compactions)
+        text = session.text()
+        if self._metered.counter.count(text) > budget:
+            return ""
+        text = _LINE.sub(lambda found: f"{seqs[int(found[1])]} ", text)
+        return _RULE.sub(lambda found: f"{seqs[int(found[1])]} user: ", text)

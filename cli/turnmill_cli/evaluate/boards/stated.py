@@ -2,29 +2,17 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable
 from typing import Final
 
 from turnmill_cli.evaluate.boards.beam_chats import BeamChat, Question
-from turnmill_cli.evaluate.word_matching import numbers, stems
+from turnmill_cli.evaluate.word_matching import is_past, numbers, stems
 
-__all__ = ["Lines", "answers", "is_past", "superseded"]
+__all__ = ["Lines", "answers", "superseded"]
 
 _RULE_SHARE: Final = 0.8
 _SUBJECT_SHARE: Final = 0.4
 _LEAST_SUBJECT: Final = 2
-_PAST: Final = re.compile(
-    r"\b(?:until|was|were|had|past|before|earlier|former(?:ly)?|previous(?:ly)?|instead of|"
-    r"original(?:ly)?|initial(?:ly)?|no longer|used to|superseded|from\W*\d)",
-    re.IGNORECASE,
-)
-"""Words with which a line says of a value that it is not the current one."""
-
-
-def is_past(line: str) -> bool:
-    """Whether a line says of something in it that it is not, or no longer, so."""
-    return _PAST.search(line) is not None
 
 
 class Lines:

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Sequence
 from typing import Final
 
-from turnmill_cli.evaluate.boards.squeezed import SqueezedSession
-from turnmill_cli.evaluate.methods import BASELINES, MeteredSummarizer, Portions, method
+from turnmill_cli.evaluate.boards.squeezed import Played
+from turnmill_cli.evaluate.methods import BASELINES, MeteredSummarizer, method
 from turnmill_cli.evaluate.metrics import Mean
 from turnmill_cli.evaluate.sheet import Sheet
 from turnmill_cli.evaluate.survival import DataSet, survival
@@ -19,7 +18,6 @@ __all__ = ["ROUNDS", "telephone_board"]
 ROUNDS: Final = (1, 2, 5, 10, 20, 50, 100)
 
 _METRICS: Final = ("ECR", "AER", "FUR")
-_LINE: Final = re.compile(r"^#?(\d+) ", re.MULTILINE)
 
 
 def telephone_board(
@@ -46,28 +44,3 @@ def telephone_board(
     sheet.rows += [(name, *means) for name, means in rows.items() if name.endswith(_METRICS)]
     sheet.caption = f"compactions there were, mean: {', '.join(made)}"
     return sheet
-
-
-class Played:
-    """A method that pushes each portion into one session and compacts it, all stages included.
-
-    Attributes:
-        compactions: of each conversation.
-    """
-
-    def __init__(self, metered: MeteredSummarizer) -> None:
-        self._metered = metered
-        self.compactions = Mean()
-
-    def __call__(self, parts: Portions, budget: int) -> str:
-        """The last context; nothing when it has no room in the budget."""
-        session = SqueezedSession(self._metered)
-        seqs = [0]
-        for part in parts:
-            said = [(seq, message) for seq, message in part if message["role"] != "system"]
-            seqs += (seq for seq, _ in said)
-            session.extend(dict(message) for _, message in said)
-            session.squeeze(budget)
-        self.compactions.add(session.compactions)
-        text = _LINE.sub(lambda found: f"{seqs[int(found[1])]} ", session.text())
-        return text if self._metered.counter.count(text) <= budget else ""
