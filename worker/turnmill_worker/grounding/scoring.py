@@ -10,11 +10,14 @@ from typing import Final
 
 from turnmill_worker.grounding.adjacent_turns import Neighbours
 from turnmill_worker.grounding.passages import Passages
-from turnmill_worker.grounding.postings import UNIT, Postings
+from turnmill_worker.grounding.postings import UNIT, Postings, addend
 from turnmill_worker.grounding.terms import query_terms
 from turnmill_worker.grounding.voices import Voices
 
 __all__ = ["Asked", "Scoring"]
+
+MOST: Final = addend(0.5)
+"""What all turns nearby lend at most: less than a term is worth where it is said."""
 
 _COMMON: Final = 32
 _COMMON_SHARE: Final = 0.1
@@ -157,11 +160,11 @@ class Scoring:
         for number, worth in own:
             if within is None or memory[number] in within:
                 if near := take(number, 0):
-                    worth = 1 - (1 - worth) * exp(-near / UNIT)  # noqa: PLW2901 - is read often
+                    worth = 1 - (1 - worth) * exp(-min(near, MOST) / UNIT)  # noqa: PLW2901 - is read often
                 scores[number] = get(number, 0.0) + rarity * worth
         for number, near in lent.items():
             if within is None or number in within:
-                scores[number] = get(number, 0.0) + rarity * (1 - exp(-near / UNIT))
+                scores[number] = get(number, 0.0) + rarity * (1 - exp(-min(near, MOST) / UNIT))
 
     def _lent(self, term: str) -> dict[int, int]:
         """What the turns nearby lend to each memory, added up."""
@@ -203,7 +206,7 @@ class Scoring:
             lent += self._postings.lent_by(term, self._passages.of(near))[0]
             if (near := self._neighbours.before[near]) >= 0:
                 lent += self._postings.lent_by(term, self._passages.of(near))[1]
-        return 1 - (1 - worth) * math.exp(-lent / UNIT) if lent else worth
+        return 1 - (1 - worth) * math.exp(-min(lent, MOST) / UNIT) if lent else worth
 
     def _within_reach(
         self, scores: dict[int, float], asked: Asked, k: int, left: float

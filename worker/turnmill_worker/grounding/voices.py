@@ -17,6 +17,9 @@ __all__ = ["Voices"]
 LEAST: Final = 0.4
 """What an assistant's words weigh at least, however long its answers are."""
 
+BRIEF: Final = 200
+"""Characters: turns of this mean length are not long, however short the others are."""
+
 OTHERS: Final = 0.7
 """What turns of others weigh when a question names somebody who speaks."""
 
@@ -40,7 +43,7 @@ class _Talk:
         others = self.turns - self.own_turns
         if not (others and self.own_length):
             return 1.0
-        mean = (self.length - self.own_length) / others
+        mean = max((self.length - self.own_length) / others, BRIEF)
         return max(LEAST, min(1.0, math.sqrt(mean * self.own_turns / self.own_length)))
 
 
