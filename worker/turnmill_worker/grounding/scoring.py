@@ -21,12 +21,13 @@ MOST: Final = addend(0.5)
 
 _COMMON: Final = 32
 _COMMON_SHARE: Final = 0.1
-"""A term in more passages than both says nothing about those nearby."""
+_COMMON_MOST: Final = 500
+"""A term in more passages than the first two, or the last, says nothing about those nearby."""
 
 _LONG_LIST: Final = 200
 """From this many postings on, it pays to check whether a common term can still matter."""
 
-_MOST_READ: Final = 6_000
+_MOST_READ: Final = 20_000
 """Postings read for one question before common terms stop nominating passages."""
 
 _NOMINATED: Final = 256
@@ -149,7 +150,8 @@ class Scoring:
 
     def _is_common(self, term: str) -> bool:
         """Whether so many passages have the term that one nearby says nothing."""
-        return self._postings.frequency(term) > max(_COMMON, _COMMON_SHARE * len(self._postings))
+        most = max(_COMMON, min(_COMMON_SHARE * len(self._postings), _COMMON_MOST))
+        return self._postings.frequency(term) > most
 
     def _add(self, scores: dict[int, float], asked: Asked, term: str, rarity: float) -> None:
         """Adds a term's worth to every passage that has it in itself or nearby."""
