@@ -8,6 +8,7 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from turnmill.contract.names import SessionId
 from turnmill_worker.grounding.adjacent_turns import Neighbours
 from turnmill_worker.grounding.passages import Passages
 from turnmill_worker.grounding.postings import UNIT, Postings, addend
@@ -49,7 +50,7 @@ class Asked:
         terms: those that some passage has, rarest first, with their rarity.
         weight: what all of its terms weigh.
         voices: what each voice weighs for it.
-        within: the memories that are asked for; None for all.
+        within: the voices that are asked for; None for all.
     """
 
     terms: tuple[tuple[str, float], ...]
@@ -69,8 +70,9 @@ class Scoring:
         self._neighbours = neighbours
         self._voices = voices
 
-    def asked(self, query: str, within: Collection[int] | None = None) -> Asked:
+    def asked(self, query: str, session: SessionId | None = None) -> Asked:
         """Each term's rarity: Lucene's idf, which is never negative."""
+        within = None if session is None else self._voices.of_session.get(session, set())
         size = len(self._postings)
         weighed: list[tuple[int, str, float]] = []
         terms = query_terms(query)
@@ -156,16 +158,16 @@ class Scoring:
     def _add(self, scores: dict[int, float], asked: Asked, term: str, rarity: float) -> None:
         """Adds a term's worth to every passage that has it in itself or nearby."""
         lent = {} if self._is_common(term) else self._lent(term)
-        within, memory = asked.within, self._passages.memory
+        within, voice = asked.within, self._voices.of
         own = self._postings.worths(term)
         get, take, exp = scores.get, lent.pop, math.exp
         for number, worth in own:
-            if within is None or memory[number] in within:
+            if within is None or voice[number] in within:
                 if near := take(number, 0):
                     worth = 1 - (1 - worth) * exp(-min(near, MOST) / UNIT)  # noqa: PLW2901 - is read often
                 scores[number] = get(number, 0.0) + rarity * worth
         for number, near in lent.items():
-            if within is None or number in within:
+            if within is None or voice[number] in within:
                 scores[number] = get(number, 0.0) + rarity * (1 - exp(-min(near, MOST) / UNIT))
 
     def _lent(self, term: str) -> dict[int, int]:
