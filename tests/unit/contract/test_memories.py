@@ -10,7 +10,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from turnmill.contract.context import JsonMessage
-from turnmill.contract.memories_message import is_memories, memories_message
+from turnmill.contract.memories_message import (
+    RECALLED,
+    is_memories,
+    memories_message,
+    without_memories,
+)
 from turnmill.contract.names import SessionId
 from turnmill.contract.results import GroundedMemory
 from turnmill.read_reply import bound
@@ -126,3 +131,12 @@ def test_the_message_never_exceeds_its_budget(texts: list[str], budget: int) -> 
         exact = count_message(counter_for("o200k_base", "gpt-4o"), message)
         assert exact <= bound([message]) <= budget
         assert len(message["content"].splitlines()) <= len(texts) + 2
+
+
+def test_what_a_model_recalled_is_no_news_to_be_summarized() -> None:
+    recalled = {"role": "tool", "tool_call_id": "c", "content": f"{RECALLED}\n- red\n[End]"}
+    said = [{"role": "tool", "content": "red"}, {"role": "user", "content": RECALLED}]
+
+    left = without_memories(enumerate([recalled, *said]))
+
+    assert [message for _, message in left] == said

@@ -19,17 +19,8 @@ FILLER = "A sentence about the weather and the garden behind the house. " * 40
 
 
 def turn(seq: int, text: str, speaker: str = "user", session: str = "s", **more: Any) -> Memory:
-    return Memory(
-        **{
-            "id": f"{session}:e:turn:{seq}",
-            "kind": "turn",
-            "text": text,
-            "speaker": speaker,
-            "session": SessionId(session),
-            "position": seq,
-            **more,
-        }
-    )
+    values = {"id": f"{session}:e:turn:{seq}", "kind": "turn", "text": text, "position": seq}
+    return Memory(**{**values, "speaker": speaker, "session": SessionId(session), **more})
 
 
 def ids(found: list[Found]) -> list[str]:
@@ -156,7 +147,6 @@ def test_an_index_that_shrank_is_the_one_built_at_once(
 def test_a_users_word_comes_before_what_a_long_answer_makes_of_it() -> None:
     answer = turn(2, f"Your kayak! The kayak is red, a red kayak.\n\n{FILLER}", "assistant")
     said = turn(9, "By the way, my kayak is the red one in the shed", "user")
-
     assert ids(MemoryIndex([answer, said]).search("red kayak", 2))[0] == said.id
 
 
@@ -175,6 +165,13 @@ def test_nobody_weighs_less_for_a_user_who_talks_at_length() -> None:
     for query in ("kayak", "tent"):
         [found], [expected] = index.search(query, 1), alone.search(query, 1)
         assert found.relevance == expected.relevance
+
+
+def test_what_is_said_nearby_on_all_sides_does_not_outweigh_what_is_said_here() -> None:
+    texts = ("Where is order W7?", "W7 is here. W7 is here. W7 is here.", "Where is order W8?")
+    index = MemoryIndex(turn(at, text) for at, text in enumerate(texts))
+
+    assert ids(index.search("W7", 3))[-1] == "s:e:turn:2"
 
 
 def test_people_with_names_weigh_the_same_however_much_they_say() -> None:

@@ -72,10 +72,9 @@ class MemoryIndex:
         self.add(memories)
 
     def _clear(self) -> None:
-        self._memories: dict[int, Memory] = {}
+        self._memories: list[Memory | None] = []
         self._numbers: dict[str, int] = {}
         self._gaps = 0
-        self._of_session: dict[SessionId, set[int]] = {}
         self._passages = Passages()
         self._neighbours = Neighbours()
         self._voices = Voices()
@@ -101,10 +100,8 @@ class MemoryIndex:
         texts = split(memory.text)
         passages = self._passages.add(len(texts))
         number = passages.start
-        self._memories[number] = memory
+        self._memories += [memory, *[None] * (len(texts) - 1)]
         self._numbers[memory.id] = number
-        if memory.session is not None:
-            self._of_session.setdefault(memory.session, set()).add(number)
         self._neighbours.join(number, memory, passages=len(texts))
         self._voices.join(memory, passages=len(texts))
         about = _about(memory)
@@ -115,20 +112,21 @@ class MemoryIndex:
     def remove(self, ids: Iterable[str]) -> None:
         """Forgets memories; unknown ids are ignored."""
         for memory_id in ids:
-            if (number := self._numbers.pop(memory_id, None)) is not None:
-                self._part(number, self._memories.pop(number))
+            number = self._numbers.pop(memory_id, None)
+            memory = None if number is None else self._memories[number]
+            if number is not None and memory is not None:
+                self._part(number, memory)
         if self._gaps > len(self) + _FEW:
-            self.rebuild(tuple(self._memories.values()))
+            self.rebuild(tuple(m for m in self._memories if m is not None))
 
     def _part(self, number: int, memory: Memory) -> None:
         self._gaps += 1
+        self._memories[number] = None
         about = _about(memory)
         for passage, text in zip(self._passages.of(number), split(memory.text), strict=True):
             self._postings.remove(passage, terms(text), about)
         self._neighbours.part(number, memory)
         self._voices.part(number, memory)
-        if memory.session is not None:
-            self._of_session[memory.session].remove(number)
 
     def rebuild(self, memories: Iterable[Memory]) -> None:
         """Forgets everything, then adds these."""
@@ -140,25 +138,22 @@ class MemoryIndex:
 
         Among equals the newest comes first, then the smaller id. ``session``: of this one only.
         """
-        within = None if session is None else self._of_session.get(session, set())
-        asked = self._scoring.asked(query, within)
+        asked = self._scoring.asked(query, session)
         scores = self._scoring.scores(asked, k) if k > 0 else {}
         if not scores:
             return []
         best = heapq.nsmallest(
             k,
             (
-                (-score, -memory.at_ms, memory.id, number)
+                (-score, -memory.at_ms, memory.id, number, memory)
                 for number, score in self._scoring.best(scores, asked, k).items()
-                if (memory := self._memories[number])
+                if (memory := self._memories[number]) is not None
             ),
         )
         full = asked.weight * FULL
         return [
-            Found(
-                self._memories[number], min(1.0, -score / full), self._best_passage(number, scores)
-            )
-            for score, _, _, number in best
+            Found(memory, min(1.0, -score / full), self._best_passage(number, scores))
+            for score, _, _, number, memory in best
         ]
 
     def _best_passage(self, number: int, scores: dict[int, float]) -> int:

@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from typing import Final
 
-__all__ = ["FULL", "UNIT", "Postings"]
+__all__ = ["FULL", "UNIT", "Postings", "addend"]
 
 K1: Final = 0.8
 """How fast repeating a term stops counting (Robertson's k1)."""
@@ -147,12 +147,12 @@ class Postings:
                 tells = ASKING if asks else 1.0
                 self._worths.append(tells * times / (times + damping))
                 said = (PART if part else 1.0) * spoken / (spoken + damping)
-                self._close.append(_lent(CLOSE * said))
-                self._far.append(_lent(FAR * said))
+                self._close.append(addend(CLOSE * said))
+                self._far.append(addend(FAR * said))
         return self._worths, self._close, self._far
 
 
-def _lent(share: float) -> int:
+def addend(share: float) -> int:
     """A share as what adds up: together two leave what neither covers."""
     return round(-math.log1p(-share) * UNIT)
 

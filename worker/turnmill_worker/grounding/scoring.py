@@ -8,22 +8,27 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from turnmill.contract.names import SessionId
 from turnmill_worker.grounding.adjacent_turns import Neighbours
 from turnmill_worker.grounding.passages import Passages
-from turnmill_worker.grounding.postings import UNIT, Postings
+from turnmill_worker.grounding.postings import UNIT, Postings, addend
 from turnmill_worker.grounding.terms import query_terms
 from turnmill_worker.grounding.voices import Voices
 
 __all__ = ["Asked", "Scoring"]
 
+MOST: Final = addend(0.5)
+"""What all turns nearby lend at most: less than a term is worth where it is said."""
+
 _COMMON: Final = 32
 _COMMON_SHARE: Final = 0.1
-"""A term in more passages than both says nothing about those nearby."""
+_COMMON_MOST: Final = 500
+"""A term in more passages than the first two, or the last, says nothing about those nearby."""
 
 _LONG_LIST: Final = 200
 """From this many postings on, it pays to check whether a common term can still matter."""
 
-_MOST_READ: Final = 6_000
+_MOST_READ: Final = 20_000
 """Postings read for one question before common terms stop nominating passages."""
 
 _NOMINATED: Final = 256
@@ -45,7 +50,7 @@ class Asked:
         terms: those that some passage has, rarest first, with their rarity.
         weight: what all of its terms weigh.
         voices: what each voice weighs for it.
-        within: the memories that are asked for; None for all.
+        within: the voices that are asked for; None for all.
     """
 
     terms: tuple[tuple[str, float], ...]
@@ -65,8 +70,9 @@ class Scoring:
         self._neighbours = neighbours
         self._voices = voices
 
-    def asked(self, query: str, within: Collection[int] | None = None) -> Asked:
+    def asked(self, query: str, session: SessionId | None = None) -> Asked:
         """Each term's rarity: Lucene's idf, which is never negative."""
+        within = None if session is None else self._voices.of_session.get(session, set())
         size = len(self._postings)
         weighed: list[tuple[int, str, float]] = []
         terms = query_terms(query)
@@ -146,22 +152,23 @@ class Scoring:
 
     def _is_common(self, term: str) -> bool:
         """Whether so many passages have the term that one nearby says nothing."""
-        return self._postings.frequency(term) > max(_COMMON, _COMMON_SHARE * len(self._postings))
+        most = max(_COMMON, min(_COMMON_SHARE * len(self._postings), _COMMON_MOST))
+        return self._postings.frequency(term) > most
 
     def _add(self, scores: dict[int, float], asked: Asked, term: str, rarity: float) -> None:
         """Adds a term's worth to every passage that has it in itself or nearby."""
         lent = {} if self._is_common(term) else self._lent(term)
-        within, memory = asked.within, self._passages.memory
+        within, voice = asked.within, self._voices.of
         own = self._postings.worths(term)
         get, take, exp = scores.get, lent.pop, math.exp
         for number, worth in own:
-            if within is None or memory[number] in within:
+            if within is None or voice[number] in within:
                 if near := take(number, 0):
-                    worth = 1 - (1 - worth) * exp(-near / UNIT)  # noqa: PLW2901 - is read often
+                    worth = 1 - (1 - worth) * exp(-min(near, MOST) / UNIT)  # noqa: PLW2901 - is read often
                 scores[number] = get(number, 0.0) + rarity * worth
         for number, near in lent.items():
-            if within is None or number in within:
-                scores[number] = get(number, 0.0) + rarity * (1 - exp(-near / UNIT))
+            if within is None or voice[number] in within:
+                scores[number] = get(number, 0.0) + rarity * (1 - exp(-min(near, MOST) / UNIT))
 
     def _lent(self, term: str) -> dict[int, int]:
         """What the turns nearby lend to each memory, added up."""
@@ -203,7 +210,7 @@ class Scoring:
             lent += self._postings.lent_by(term, self._passages.of(near))[0]
             if (near := self._neighbours.before[near]) >= 0:
                 lent += self._postings.lent_by(term, self._passages.of(near))[1]
-        return 1 - (1 - worth) * math.exp(-lent / UNIT) if lent else worth
+        return 1 - (1 - worth) * math.exp(-min(lent, MOST) / UNIT) if lent else worth
 
     def _within_reach(
         self, scores: dict[int, float], asked: Asked, k: int, left: float

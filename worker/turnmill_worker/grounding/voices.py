@@ -8,6 +8,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
+from turnmill.contract.names import SessionId
 from turnmill_worker.grounding.adjacent_turns import conversation_of
 from turnmill_worker.grounding.terms import terms
 from turnmill_worker.ports.records import Memory
@@ -16,6 +17,9 @@ __all__ = ["Voices"]
 
 LEAST: Final = 0.4
 """What an assistant's words weigh at least, however long its answers are."""
+
+BRIEF: Final = 200
+"""Characters: turns of this mean length are not long, however short the others are."""
 
 OTHERS: Final = 0.7
 """What turns of others weigh when a question names somebody who speaks."""
@@ -40,7 +44,7 @@ class _Talk:
         others = self.turns - self.own_turns
         if not (others and self.own_length):
             return 1.0
-        mean = (self.length - self.own_length) / others
+        mean = max((self.length - self.own_length) / others, BRIEF)
         return max(LEAST, min(1.0, math.sqrt(mean * self.own_turns / self.own_length)))
 
 
@@ -53,12 +57,15 @@ class Voices:
 
     Attributes:
         of: the number of its voice, by passage.
+        of_session: the voices of each session; what is said in none has a voice in common.
     """
 
     def __init__(self) -> None:
         self.of = array("I")
+        self.of_session: dict[SessionId, set[int]] = {}
         self._weights = [1.0]
         self._turns = [0]
+        self._speaks = [False]
         self._talks: dict[str, _Talk] = {}
         self._named: dict[str, set[int]] = {}
 
@@ -80,18 +87,20 @@ class Voices:
         if not named:
             return self._weights
         return [
-            weight if voice in named or voice == _NOBODY else weight * OTHERS
-            for voice, weight in enumerate(self._weights)
+            weight * OTHERS if speaks and voice not in named else weight
+            for voice, (weight, speaks) in enumerate(zip(self._weights, self._speaks, strict=True))
         ]
 
     def _voice(self, memory: Memory) -> int:
-        if memory.kind != "turn":
+        if memory.session is None:
             return _NOBODY
         talk = self._talks.setdefault(conversation_of(memory), _Talk())
         voice = talk.voices.setdefault(memory.speaker, len(self._weights))
         if voice == len(self._weights):
             self._weights.append(1.0)
             self._turns.append(0)
+            self._speaks.append(memory.kind == "turn")
+            self.of_session.setdefault(memory.session, set()).add(voice)
             for term in () if memory.speaker in _ROLES else terms(memory.speaker):
                 self._named.setdefault(term, set()).add(voice)
         return voice
