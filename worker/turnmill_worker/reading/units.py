@@ -2,21 +2,26 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from typing import Any, Final, NamedTuple
 
+from turnmill.contract.names import Seq
+from turnmill.open_requests.speech import outputs_among
+from turnmill.rules.standing import Said
+from turnmill_worker.reading.actions import Action, Role, described
+from turnmill_worker.reading.fenced import last_action
 from turnmill_worker.reading.flat_json import Flat, flatten, parse_json
-from turnmill_worker.reading.sentences import clean, one_line, sentences
+from turnmill_worker.reading.message_text import content_text, safe_name, speaker
+from turnmill_worker.reading.outcomes import blocks, outcome, telling_lines
+from turnmill_worker.reading.sentences import sentences
 
 GROUP_MARK: Final = "; "
 """Stands between the groups of a line."""
 
-_NAME = re.compile(r"[^\w.-]+")
-_ROLES: Final = frozenset({"user", "assistant", "system", "developer", "tool", "function"})
-_RESERVED: Final = _ROLES | {"call", "result", "earlier"}
+CAME_OF_IT: Final = " → "
+"""Stands between an action and its outcome."""
 
 
 class Source(Enum):
@@ -45,7 +50,7 @@ class Unit(NamedTuple):
     """The least that is kept or lost: a sentence, or one `key=value`.
 
     `line` and `group` are positions; `label` opens the group wherever one of its units is kept.
-    `body_at` is where the value starts behind its key.
+    `body_at` is where the value starts behind its key; `role` what it tells of an agent's work.
     """
 
     line: int
@@ -53,6 +58,7 @@ class Unit(NamedTuple):
     label: str
     text: str
     body_at: int = 0
+    role: Role = Role.SAID
 
     @property
     def is_prose(self) -> bool:
@@ -68,12 +74,13 @@ class Units:
     units: list[Unit]
     groups: int = 0
 
-    def add_text(self, line: Line, pieces: Iterable[str]) -> None:
+    def add_text(self, line: Line, pieces: Iterable[str], role: Role = Role.SAID) -> None:
         """Adds a line of sentences; nothing if there are none."""
         texts = list(pieces)
         if texts:
             self._open(line)
-            self.units.extend(Unit(len(self.lines) - 1, self.groups, "", t) for t in texts)
+            at = len(self.lines) - 1
+            self.units.extend(Unit(at, self.groups, "", text, role=role) for text in texts)
 
     def add_flat(self, line: Line, groups: Sequence[Flat], *, even_if_empty: bool = False) -> None:
         """Adds a line of `key=value` groups."""
@@ -95,21 +102,19 @@ class Units:
         lines, groups = len(self.lines), self.groups
         self.lines += other.lines
         self.units += [
-            Unit(unit.line + lines, unit.group + groups, unit.label, unit.text, unit.body_at)
-            for unit in other.units
+            unit._replace(line=unit.line + lines, group=unit.group + groups) for unit in other.units
         ]
         self.groups += other.groups
 
-    def without(self, stated: Mapping[int, str]) -> Units:
-        """These without what the user says in turns of such seqs, as far as a text states it."""
-        known = {seq: frozenset(sentences(text)) for seq, text in stated.items()}
+    def without_said_in(self, seqs: Container[int | None]) -> Units:
+        """These without what the user says in such turns."""
+        lines = self.lines
         left = [
             unit
             for unit in self.units
-            if self.lines[unit.line].source is not Source.USER
-            or unit.text not in known.get(self.lines[unit.line].seq or 0, ())
+            if lines[unit.line].source is not Source.USER or lines[unit.line].seq not in seqs
         ]
-        return Units(self.lines, left, self.groups)
+        return Units(lines, left, self.groups)
 
     def _open(self, line: Line) -> None:
         self.lines.append(line)
@@ -118,22 +123,128 @@ class Units:
 
 def read_units(records: Sequence[tuple[int, Mapping[str, Any]]]) -> Units:
     """The units of these messages; many share them, so never change them."""
-    found = Units([], [])
-    called: dict[str, str] = {}
-    for seq, message in records:
+    reading = _Reading()
+    texts = [content_text(message.get("content")) for _, message in records]
+    outputs = _outputs(records, texts)
+    for at, (seq, message) in enumerate(records):
         role = str(message.get("role") or "")
-        content = _content(message.get("content"))
-        calls = message.get("tool_calls")
         if role in {"tool", "function"}:
-            # The newest call with this id: agents reuse ids within one session.
-            name = message.get("name") or called.get(str(message.get("tool_call_id")), "")
-            _add_content(found, Line(seq, Source.RESULT, _safe_name(name)), content)
-            continue
-        source = _SOURCES.get(role, Source.ASSISTANT)
-        _add_content(found, Line(seq, source, _speaker(message.get("name"))), content)
-        for call in calls if isinstance(calls, list) else ():
-            _add_call(found, seq, call, called)
-    return found
+            reading.result(seq, message, texts[at])
+        elif at in outputs:
+            reading.output(seq, texts[at])
+        else:
+            line = Line(seq, _SOURCES.get(role, Source.ASSISTANT), speaker(message.get("name")))
+            # The last one's output may be in a turn that stays.
+            acts = bool(outputs) and (at + 1 in outputs or at + 1 == len(records))
+            reading.said(line, texts[at], acts=acts)
+            calls = message.get("tool_calls")
+            for call in calls if isinstance(calls, list) else ():
+                reading.call(seq, call)
+    return reading.found
+
+
+def _outputs(
+    records: Sequence[tuple[int, Mapping[str, Any]]], texts: Sequence[str]
+) -> frozenset[int]:
+    """The positions of user messages that hold a program's output."""
+    if any(message.get("tool_calls") for _, message in records):
+        return frozenset()
+    plain = [
+        Said(Seq(seq), [{**message, "role": str(message.get("role") or ""), "content": text}])
+        for (seq, message), text in zip(records, texts, strict=True)
+    ]
+    return outputs_among(plain)
+
+
+class _Reading:
+    """Reads messages one by one, and brings what came of an action to it."""
+
+    def __init__(self) -> None:
+        self.found = Units([], [])
+        self._called: dict[str, tuple[str, int | None]] = {}
+        self._acted: int | None = None
+
+    def said(self, line: Line, content: str, *, acts: bool) -> None:
+        """What somebody says; an assistant that ``acts`` ends with what it orders."""
+        found = last_action(content) if acts and line.source is Source.ASSISTANT else None
+        self._acted = None
+        if found is None:
+            _add_content(self.found, line, content)
+            return
+        said, action = found
+        _add_content(self.found, line, said)
+        self._acted = self._act(line.seq or 0, action)
+
+    def output(self, seq: int, content: str) -> None:
+        """What a program answers in a user's message."""
+        self._answer(Line(seq, Source.RESULT), self._acted, content)
+        self._acted = None
+
+    def call(self, seq: int, call: Any) -> None:
+        """A call of a tool: fields of a record, or an action on one line."""
+        function = call.get("function") if isinstance(call, Mapping) else None
+        if not isinstance(function, Mapping):
+            return
+        name = safe_name(function.get("name"))
+        arguments = function.get("arguments")
+        text = arguments.strip() if isinstance(arguments, str) else ""
+        parsed = arguments if isinstance(arguments, Mapping) else parse_json(text)
+        action = described(name, parsed) if isinstance(parsed, Mapping) else None
+        place = None
+        if action is not None:
+            place = self._act(seq, action)
+        elif parsed is None and text not in {"", "{}", "[]"}:
+            self.found.add_text(Line(seq, Source.CALL, name), sentences(text))
+        else:
+            flat = list(flatten(parsed or {}))
+            self.found.add_flat(Line(seq, Source.CALL, name), flat, even_if_empty=True)
+        self._called[str(call.get("id"))] = (name, place)
+
+    def result(self, seq: int, message: Mapping[str, Any], content: str) -> None:
+        """A tool's result."""
+        # The newest call with this id: agents reuse ids within one session.
+        name, place = self._called.pop(str(message.get("tool_call_id")), ("", None))
+        line = Line(seq, Source.RESULT, safe_name(message.get("name") or name))
+        self._answer(line, place, content)
+
+    def _act(self, seq: int, action: Action) -> int:
+        place = len(self.found.units)
+        self.found.add_text(Line(seq, Source.CALL, action.name), [action.text], action.role)
+        for text in blocks(action.written):
+            written = self.found.units[place]._replace(text=f"wrote: {text}", role=Role.WRITTEN)
+            self.found.units.append(written)
+        return place
+
+    def _answer(self, line: Line, place: int | None, content: str) -> None:
+        parsed = parse_json(content)
+        if place is None and line.name:
+            _add_content(self.found, line, content)
+            return
+        if parsed is not None and (inner := _texts_of(parsed)) is None:
+            self.found.add_flat(line, list(flatten(parsed)))
+            return
+        lines = telling_lines(content if parsed is None else inner or "")
+        role = Role.RUN
+        if place is not None:
+            unit = self.found.units[place]
+            role = unit.role
+            came = outcome(lines, role)
+            self.found.units[place] = unit._replace(text=f"{unit.text}{CAME_OF_IT}{came}")
+        if len(lines) > _SHORT and role is not Role.CHANGE:
+            self.found.add_text(line, blocks(lines), Role.QUOTATION)
+
+
+_SHORT: Final = 3
+"""So few lines of output stand beside the action itself."""
+
+
+def _texts_of(parsed: Any) -> str | None:
+    """The text in a JSON result that wraps a program's output; None if it is a record."""
+    if not isinstance(parsed, dict):
+        return None
+    texts = [value for value in parsed.values() if isinstance(value, str) and "\n" in value]
+    others = [f"{key}: {value}" for key, value in parsed.items() if isinstance(value, int | float)]
+    return "\n".join([*texts, *others]) if texts else None
 
 
 _SOURCES: Final = {
@@ -150,106 +261,3 @@ def _add_content(into: Units, line: Line, content: str) -> None:
         into.add_flat(line, flat)
     else:
         into.add_text(line, sentences(content))
-
-
-def _add_call(into: Units, seq: int, call: Any, called: dict[str, str]) -> None:
-    function = call.get("function") if isinstance(call, Mapping) else None
-    if not isinstance(function, Mapping):
-        return
-    name = _safe_name(function.get("name"))
-    called[str(call.get("id"))] = name
-    arguments = function.get("arguments")
-    line = Line(seq, Source.CALL, name)
-    text = arguments.strip() if isinstance(arguments, str) else ""
-    parsed = arguments if isinstance(arguments, Mapping) else parse_json(text)
-    if parsed is None and text not in {"", "{}", "[]"}:
-        into.add_text(line, sentences(text))
-    else:
-        into.add_flat(line, list(flatten(parsed or {})), even_if_empty=True)
-
-
-def _content(content: Any) -> str:
-    """The text of a message; other parts as their type in brackets, never their data."""
-    if isinstance(content, str):
-        return content
-    if not isinstance(content, list | tuple):
-        return "" if content is None else str(content)
-    return "\n".join(_parts(content))
-
-
-def _parts(content: Sequence[Any]) -> Iterator[str]:
-    for part in content:
-        if isinstance(part, str):
-            yield part
-        elif isinstance(part, Mapping):
-            text = part.get("text", part.get("refusal"))
-            kind = one_line(str(part.get("type") or "part"))[:32]
-            yield text if isinstance(text, str) else f"[{_PART_NAMES.get(kind, kind)}]"
-
-
-_PART_NAMES: Final = {
-    "image_url": "image",
-    "input_image": "image",
-    "image": "image",
-    "input_audio": "audio",
-    "input_file": "file",
-}
-
-
-def _safe_name(name: Any) -> str:
-    """A name that can stand before the colon of a line: no spaces, colons or other marks."""
-    return _NAME.sub("_", one_line(str(name or ""))[:64]).strip("_")
-
-
-def _speaker(name: Any) -> str:
-    """A participant's name, unless it poses as a role or a number."""
-    safe = _safe_name(name)
-    return "" if safe.lower() in _RESERVED or not safe[:1].isalpha() else safe
-
-
-# --- an earlier summary: its lines compete with the new turns -----------------------------------
-
-_OPENING = re.compile(r"(?:(\d{1,18}) )?([\w.-]{1,64})(?: ([\w.-]{1,64}))?: ?")
-_PAIR_START = re.compile(r" (?=[^\s=]{1,64}=)")
-_LABEL = re.compile(r"([^\s=]{1,64}): ")
-_BY_NAME: Final = {source.value: source for source in Source}
-
-
-def add_previous(into: Units, previous: str) -> None:
-    """Adds the lines of `previous`; a line this package did not write counts as `earlier`."""
-    speakers: dict[str, Source] = {}
-    for row in clean(previous).split("\n"):
-        text = row.strip()
-        if not text:
-            continue
-        line, body = _read(text, speakers)
-        if line.source in {Source.CALL, Source.RESULT} and "=" in body:
-            into.add_flat(line, list(_groups(body)))
-        else:
-            into.add_text(line, sentences(body))
-
-
-def _read(text: str, speakers: dict[str, Source]) -> tuple[Line, str]:
-    """The line's seq and speaker, and the rest. A speaker's role is told once, at first mention."""
-    match = _OPENING.match(text)
-    if match:
-        seq = int(match[1]) if match[1] else None
-        source, name = _BY_NAME.get(match[2]), match[3] or ""
-        if source and name:
-            speakers[name] = source
-        elif not source and not name:
-            source, name = speakers.get(match[2]), match[2]
-        if source and (seq is None) == (source is Source.EARLIER):
-            return Line(seq, source, name, settled=True), text[match.end() :]
-    return Line(None, Source.EARLIER, settled=True), text
-
-
-def _groups(body: str) -> Iterator[Flat]:
-    for group in body.split(GROUP_MARK):
-        label = _LABEL.match(group)
-        rest = group[label.end() :] if label else group
-        pairs = (pair.partition("=") for pair in _PAIR_START.split(rest))
-        found = tuple(
-            (key, value) if mark and key else ("", key + mark + value) for key, mark, value in pairs
-        )
-        yield Flat(label[1] if label else "", found)

@@ -11,13 +11,13 @@ from turnmill.contract.policy import OFFLINE
 from turnmill.contract.token_counters import Counter, CountText
 from turnmill_worker.compaction.plan import SummaryRequest
 from turnmill_worker.ports.values import Summary
+from turnmill_worker.reading.earlier_summary import add_previous
 from turnmill_worker.reading.units import (
     GROUP_MARK,
     Line,
     Source,
     Unit,
     Units,
-    add_previous,
     read_units,
 )
 from turnmill_worker.summarizers.extractive.select import Selection
@@ -34,7 +34,7 @@ class ExtractiveSummarizer:
         """The most telling parts of the previous summary and the records, within the budget."""
         units = request.records.units
         if request.asked:
-            units = units.without({each.seq: each.text for each in request.asked})
+            units = units.without_said_in({each.seq for each in request.asked})
         text = _extract(units, request.previous, request.budget_tokens, counter.count)
         return Summary(text=text, model=OFFLINE)
 

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from itertools import groupby
 from typing import Final
 
+from turnmill_worker.reading.actions import Role
 from turnmill_worker.reading.units import Line, Source, Unit
 from turnmill_worker.reading.words import CAPS, CODE, NAME, NUMBER, PAIR, WORD, Concept, Reader
 
@@ -156,6 +157,13 @@ def _weight(kind: str, seen: _Sightings, lines: int) -> float:
 SETTLED: Final = 1.1
 """What an earlier compaction kept has been found worth keeping before."""
 
+WORK: Final = {
+    Role.SAID: 1.0, Role.CHANGE: 6.0, Role.RUN: 4.0, Role.WRITTEN: 0.4, Role.LOOK: 0.4,
+    Role.QUOTATION: 0.05,
+}  # fmt: skip
+"""What was changed and what came of it is what an agent goes on from; what it only looked at can be
+looked at again."""
+
 LEAD: Final = 1.25
 """People open a longer message with its point."""
 
@@ -202,7 +210,7 @@ def place_factors(lines: Sequence[Line], units: Sequence[Unit]) -> Iterator[floa
         line, own = lines[at], list(members)
         spoken = line.source in _TALK
         for place, unit in enumerate(own):
-            factor = SETTLED if line.settled else 1.0
+            factor = WORK[unit.role] * (SETTLED if line.settled else 1.0)
             opens_long = place == 0 and len(own) >= _LONG_MESSAGE and unit.is_prose
             if opens_long and line.source is Source.USER:
                 factor *= LEAD
