@@ -22,6 +22,9 @@ __all__ = ["Heard", "Speech", "hear", "outputs_among"]
 _STANDS_ALONE: Final = 12
 """A request of fewer words leans on the one before it, and adds to it."""
 
+_MOST_OPENING: Final = 3
+"""So many messages at most are what a session began with."""
+
 _LOOKED_AT: Final = 4000
 """Characters of a message that tell whether it is output."""
 
@@ -67,6 +70,9 @@ class _Message(NamedTuple):
 
 def hear(turns: Sequence[Said], *, from_start: bool) -> Heard:
     """What the user says in these turns; ``from_start``: nothing was said before them."""
+    if not any(message["role"] == "assistant" for turn in turns for message in turn.messages):
+        # Nobody was asked yet, or somebody only tells.
+        return Heard((), loop=False)
     messages = list(_messages(turns, from_start=from_start))
     if any(_uses_tools(message) for turn in turns for message in turn.messages):
         return Heard(_joined(messages), loop=True)
@@ -94,13 +100,13 @@ def outputs_among(turns: Sequence[Said]) -> frozenset[int]:
 
 
 def _messages(turns: Iterable[Said], *, from_start: bool) -> Iterator[_Message]:
-    opens, spoke, ended = from_start, False, False
+    opens, spoke, ended = from_start, 0, False
     for turn in turns:
         for message in turn.messages:
             role, text = message["role"], said_text(message)
             if text.strip() and not (turn.mark.instructs or turn.mark.revokes):
-                yield _Message(turn.seq, text, opens, ended)
-                spoke = True
+                yield _Message(turn.seq, text, opens and spoke < _MOST_OPENING, ended)
+                spoke += 1
             # An agent may greet before it is asked.
             opens = opens and not (spoke and role != "user")
             ended = role == "assistant" and _ends(message)

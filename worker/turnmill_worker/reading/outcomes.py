@@ -36,6 +36,7 @@ _DONE = re.compile(
 _STATE = re.compile(r"\W{0,3}\([^()]{1,300}\)\W{0,3}|\S{0,24}[$#>]")
 _TAG = re.compile(r"<(/?)([A-Za-z][\w-]{0,40})>")
 _COLOUR = re.compile(r"\x1b\[[0-9;]{0,12}[A-Za-z]")
+_NUMBERED = re.compile(r"^[ ]{0,8}(\d{1,6})\t", re.MULTILINE)
 _FINE = re.compile(r"\W*(?:return|exit) ?(?:code|status)\W*0\W*|\W*exit code 0\W*", re.IGNORECASE)
 _NO_OUTCOME = re.compile(
     r"\d{1,6}(?:[\t:|]|\s*$)|(?:raise|File|at|return|def|class|import|from|except|try|if)\b"
@@ -46,7 +47,8 @@ _NO_OUTCOME = re.compile(
 def telling_lines(text: str) -> list[str]:
     """The lines of an output without prompts, empty lines and marks around it."""
     found = []
-    for row in clean(_COLOUR.sub("", text)).split("\n"):
+    text = _NUMBERED.sub(r"\1| ", clean(_COLOUR.sub("", text)))
+    for row in text.split("\n"):
         line = " ".join(row.split())
         if "<" in line and len(line) < _LONGEST_LINE:
             line = "" if _TAG.fullmatch(line) else _TAG.sub(_untagged, line)
@@ -70,7 +72,7 @@ def outcome(lines: Sequence[str], role: Role) -> str:
         return f"{len(kept)} lines"
     if role is Role.CHANGE:
         first = [line for line in kept[:3] if _DONE.search(line) or _TELLS.search(line)]
-        told = first[:1] + _telling(kept[len(first) :])
+        told = (first[:1] or kept[:1]) + _telling(kept[1:])
     else:
         told = _telling(kept[:-1]) + [line for line in kept[-1:] if not _NO_OUTCOME.match(line)]
     return _joined([_short(line) for line in dict.fromkeys(told)]) or f"{len(kept)} lines"

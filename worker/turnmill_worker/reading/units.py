@@ -153,7 +153,9 @@ def _outputs(
         Said(Seq(seq), [{**message, "role": str(message.get("role") or ""), "content": text}])
         for (seq, message), text in zip(records, texts, strict=True)
     ]
-    return outputs_among(plain)
+    found = outputs_among(plain)
+    # Somebody ordered them, as far as these messages tell.
+    return frozenset(at for at in found if at == 0 < len(found) - 1 or last_action(texts[at - 1]))
 
 
 class _Reading:
@@ -177,7 +179,11 @@ class _Reading:
 
     def output(self, seq: int, content: str) -> None:
         """What a program answers in a user's message."""
-        self._answer(Line(seq, Source.RESULT), self._acted, content)
+        line = Line(seq, Source.RESULT)
+        if self._acted is None:
+            self.found.add_text(line, blocks(telling_lines(content)), Role.QUOTATION)
+        else:
+            self._answer(line, self._acted, content)
         self._acted = None
 
     def call(self, seq: int, call: Any) -> None:
@@ -205,7 +211,10 @@ class _Reading:
         # The newest call with this id: agents reuse ids within one session.
         name, place = self._called.pop(str(message.get("tool_call_id")), ("", None))
         line = Line(seq, Source.RESULT, safe_name(message.get("name") or name))
-        self._answer(line, place, content)
+        if place is None:
+            _add_content(self.found, line, content)
+        else:
+            self._answer(line, place, content)
 
     def _act(self, seq: int, action: Action) -> int:
         place = len(self.found.units)
@@ -215,22 +224,17 @@ class _Reading:
             self.found.units.append(written)
         return place
 
-    def _answer(self, line: Line, place: int | None, content: str) -> None:
+    def _answer(self, line: Line, place: int, content: str) -> None:
+        """Bring the output to its action; what is long and not only confirms, is quoted too."""
         parsed = parse_json(content)
-        if place is None and line.name:
-            _add_content(self.found, line, content)
-            return
         if parsed is not None and (inner := _texts_of(parsed)) is None:
             self.found.add_flat(line, list(flatten(parsed)))
             return
         lines = telling_lines(content if parsed is None else inner or "")
-        role = Role.RUN
-        if place is not None:
-            unit = self.found.units[place]
-            role = unit.role
-            came = outcome(lines, role)
-            self.found.units[place] = unit._replace(text=f"{unit.text}{CAME_OF_IT}{came}")
-        if len(lines) > _SHORT and role is not Role.CHANGE:
+        unit = self.found.units[place]
+        came = outcome(lines, unit.role)
+        self.found.units[place] = unit._replace(text=f"{unit.text}{CAME_OF_IT}{came}")
+        if len(lines) > _SHORT and unit.role is not Role.CHANGE:
             self.found.add_text(line, blocks(lines), Role.QUOTATION)
 
 

@@ -16,9 +16,12 @@ from turnmill_worker.reading.words import CAPS, CODE, NAME, NUMBER, PAIR, WORD, 
 
 VALUE: Final = "value"
 KEY: Final = "key"
+DONE: Final = "done"
+"""An action with its outcome, whatever words tell it."""
 
 DECAY: Final = {
     WORD: 1.0, PAIR: 0.6, NAME: 0.6, CODE: 0.05, NUMBER: 0.1, CAPS: 0.1, VALUE: 0.1, KEY: 0.5,
+    DONE: 1.0,
 }  # fmt: skip
 """What a concept is still worth each time it is already kept. Words hold theirs: said of another
 turn, the same word is another fact (`patterns` catch repeated sentences). An identifier is needed
@@ -29,6 +32,7 @@ _LONGEST_VALUE: Final = 60
 
 _WORTH: Final = {
     WORD: 0.5, PAIR: 0.18, NAME: 3.5, CODE: 30.0, NUMBER: 8.0, CAPS: 16.0, VALUE: 8.0, KEY: 0.2,
+    DONE: 60.0,
 }  # fmt: skip
 """What concepts are worth against each other; none of these and the next matters much by itself."""
 
@@ -128,6 +132,8 @@ def _concepts(reader: Reader, unit: Unit, text: str) -> Iterator[Concept]:
     """The concepts of a unit's label, its key and its text."""
     if unit.label:
         yield from reader.read(unit.label, prose=False)
+    if unit.role in {Role.CHANGE, Role.RUN}:
+        yield (DONE, text)
     if not unit.body_at:
         yield from reader.read(text, prose=True)
         return
@@ -144,7 +150,7 @@ def _weight(kind: str, seen: _Sightings, lines: int) -> float:
         return worth * math.pow(rarity, _RARITY_POWER)
     if kind == NAME:
         return worth + _NAME_RARITY * rarity
-    if kind == KEY:
+    if kind in {KEY, DONE}:
         return worth
     used = 1.0 + _SAID_BY_USER * seen.by_user + _USED_IN_CALL * seen.in_call
     used += _REPEATED * math.log(seen.lines)
@@ -158,8 +164,8 @@ SETTLED: Final = 1.1
 """What an earlier compaction kept has been found worth keeping before."""
 
 WORK: Final = {
-    Role.SAID: 1.0, Role.CHANGE: 6.0, Role.RUN: 4.0, Role.WRITTEN: 0.4, Role.LOOK: 0.4,
-    Role.QUOTATION: 0.05,
+    Role.SAID: 1.0, Role.CHANGE: 2.0, Role.RUN: 1.5, Role.WRITTEN: 1.0, Role.LOOK: 0.4,
+    Role.QUOTATION: 0.04,
 }  # fmt: skip
 """What was changed and what came of it is what an agent goes on from; what it only looked at can be
 looked at again."""
