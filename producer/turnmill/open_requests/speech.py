@@ -19,7 +19,7 @@ from turnmill.rules.standing import Said, said_text
 
 __all__ = ["Heard", "Speech", "hear", "outputs_among"]
 
-_STANDS_ALONE: Final = 12
+_STANDS_ALONE: Final = 6
 """A request of fewer words leans on the one before it, and adds to it."""
 
 _MOST_OPENING: Final = 3
@@ -91,9 +91,7 @@ def outputs_among(turns: Sequence[Said]) -> frozenset[int]:
     first = next((at for at, (_, m) in enumerate(messages) if m["role"] == "assistant"), 0)
     opens = first if messages and messages[0][0] == 1 else 0
     places = [
-        at
-        for at, (_, message) in enumerate(messages)
-        if at >= opens and said_text(message).strip()
+        at for at, (_, message) in enumerate(messages) if at >= opens and said_text(message).strip()
     ]
     outputs = _outputs([said_text(messages[at][1]) for at in places])
     return frozenset(at for at, output in zip(places, outputs, strict=True) if output)
@@ -134,7 +132,7 @@ def _joined(messages: Sequence[_Message]) -> tuple[Speech, ...]:
 
 def _speech(seq: Seq, own: Sequence[_Message]) -> Speech:
     text = "\n\n".join(m.text.replace("\r\n", "\n").replace("\r", "\n").strip() for m in own)
-    long = len(_WORD.findall(text[:_LOOKED_AT])) >= _STANDS_ALONE
+    long = len(text[:_LOOKED_AT].split()) >= _STANDS_ALONE
     return Speech(seq, text, own[0].opens, begins=own[0].ended and long)
 
 
@@ -153,8 +151,9 @@ def _frame(text: str) -> set[str]:
     found = set()
     if opener := _OPENER.match(text[:_FRAME_CHARS]):
         found.add("^" + opener[1])
-    last = text.rstrip()[-_FRAME_CHARS:].rpartition("\n")[2]
-    if _MARKED.search(last):
+    # Of a message of one line the end is no frame.
+    _, broken, last = text.rstrip()[-_FRAME_CHARS:].rpartition("\n")
+    if broken and _MARKED.search(last):
         found.add("$" + _DIGITS.sub("0", last.strip()))
     return found
 
