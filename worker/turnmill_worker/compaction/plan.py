@@ -14,7 +14,8 @@ from turnmill.rules.standing import is_shown
 from turnmill_worker.compaction.cut import Group
 from turnmill_worker.compaction.ledger.fact_merging import Fact
 from turnmill_worker.compaction.snapshot import Snapshot
-from turnmill_worker.reading.units import Units, read_units
+from turnmill_worker.reading.messages import read_units
+from turnmill_worker.reading.units import Units
 
 __all__ = ["Plan", "Records", "SummaryRequest", "previous_text", "records_of"]
 

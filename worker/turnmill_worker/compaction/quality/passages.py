@@ -11,8 +11,9 @@ from typing import Final
 from turnmill.contract.context import JsonMessage
 from turnmill.contract.names import Seq
 from turnmill_worker.reading.earlier_summary import add_previous
+from turnmill_worker.reading.messages import read_units
 from turnmill_worker.reading.sentences import is_guarded
-from turnmill_worker.reading.units import Source, Unit, Units, read_units
+from turnmill_worker.reading.units import Source, Unit, Units
 from turnmill_worker.reading.words import Concept, Reader
 
 __all__ = ["Passage", "head_units", "passages_of"]

@@ -12,14 +12,8 @@ from turnmill.contract.token_counters import Counter, CountText
 from turnmill_worker.compaction.plan import SummaryRequest
 from turnmill_worker.ports.values import Summary
 from turnmill_worker.reading.earlier_summary import add_previous
-from turnmill_worker.reading.units import (
-    GROUP_MARK,
-    Line,
-    Source,
-    Unit,
-    Units,
-    read_units,
-)
+from turnmill_worker.reading.messages import read_units
+from turnmill_worker.reading.units import GROUP_MARK, Line, Source, Unit, Units
 from turnmill_worker.summarizers.extractive.select import Selection
 from turnmill_worker.summarizers.extractive.telegraph import is_english, telegraph
 from turnmill_worker.summarizers.extractive.unit_worth import Worth, appraise

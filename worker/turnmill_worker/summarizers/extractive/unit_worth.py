@@ -10,14 +10,12 @@ from dataclasses import dataclass
 from itertools import groupby
 from typing import Final
 
-from turnmill_worker.reading.actions import Role
 from turnmill_worker.reading.units import Line, Source, Unit
 from turnmill_worker.reading.words import CAPS, CODE, NAME, NUMBER, PAIR, WORD, Concept, Reader
+from turnmill_worker.summarizers.extractive.work_worth import DONE, ENDED, WORK
 
 VALUE: Final = "value"
 KEY: Final = "key"
-DONE: Final = "done"
-"""An action with its outcome, whatever words tell it."""
 
 DECAY: Final = {
     WORD: 1.0, PAIR: 0.6, NAME: 0.6, CODE: 0.05, NUMBER: 0.1, CAPS: 0.1, VALUE: 0.1, KEY: 0.5,
@@ -28,11 +26,8 @@ turn, the same word is another fact (`patterns` catch repeated sentences). An id
 once."""
 
 _LONGEST_VALUE: Final = 60
-
-
 _WORTH: Final = {
-    WORD: 0.5, PAIR: 0.18, NAME: 3.5, CODE: 30.0, NUMBER: 8.0, CAPS: 16.0, VALUE: 8.0, KEY: 0.2,
-    DONE: 60.0,
+    WORD: 0.5, PAIR: 0.18, NAME: 3.5, CODE: 30.0, NUMBER: 8, CAPS: 16, VALUE: 8, KEY: 0.2, DONE: 60,
 }  # fmt: skip
 """What concepts are worth against each other; none of these and the next matters much by itself."""
 
@@ -132,7 +127,7 @@ def _concepts(reader: Reader, unit: Unit, text: str) -> Iterator[Concept]:
     """The concepts of a unit's label, its key and its text."""
     if unit.label:
         yield from reader.read(unit.label, prose=False)
-    if unit.role in {Role.CHANGE, Role.RUN}:
+    if unit.role in ENDED:
         yield (DONE, text)
     if not unit.body_at:
         yield from reader.read(text, prose=True)
@@ -162,13 +157,6 @@ def _weight(kind: str, seen: _Sightings, lines: int) -> float:
 
 SETTLED: Final = 1.1
 """What an earlier compaction kept has been found worth keeping before."""
-
-WORK: Final = {
-    Role.SAID: 1.0, Role.CHANGE: 2.0, Role.RUN: 1.5, Role.WRITTEN: 1.0, Role.LOOK: 0.4,
-    Role.QUOTATION: 0.04,
-}  # fmt: skip
-"""What was changed and what came of it is what an agent goes on from; what it only looked at can be
-looked at again."""
 
 LEAD: Final = 1.25
 """People open a longer message with its point."""
