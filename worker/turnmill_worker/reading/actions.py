@@ -48,8 +48,11 @@ _LINES_SHOWN: Final = 2
 
 _COMMANDS: Final = frozenset({"command", "cmd", "bash", "script", "shell"})
 _PATH = re.compile(
-    r"(?:^|[\s\"'=:(])(?:~|\.{0,2})?(?:/?[\w.@+-]{1,80}/)+[\w.@+-]*|^[\w.-]{1,80}\.\w{1,8}$"
+    r"(?:^|[\s\"'=:(])(?:"
+    r"(?:~|\.{1,2})?/[\w@+-][\w.@+-]{0,80}|(?:[\w.@+-]{1,80}/){1,20}[\w@+-]{1,80}\.[A-Za-z]\w{0,7}\b)"
 )
+_NAMES_FILE = re.compile(r"path|file", re.IGNORECASE)
+_FILE = re.compile(r"[\w.-]{1,80}\.[A-Za-z]\w{0,7}")
 _CHANGES = re.compile(
     r"(?:^|_|\b)(?:create|write|edit|insert|replace|update|delete|remove|rename|apply|patch|append"
     r"|save|undo|commit|overwrite)(?:$|_|\b)",
@@ -109,6 +112,8 @@ def _telling(text: str) -> list[str]:
 def _is_work(key: str, value: str) -> bool:
     if "\n" in value.strip() or key.lower() in _COMMANDS:
         return True
+    if _NAMES_FILE.search(key) and _FILE.fullmatch(value[:_LOOKED_AT]):
+        return True
     return _PATH.search(value[:_LOOKED_AT]) is not None and "://" not in value[:_LOOKED_AT]
 
 
@@ -135,7 +140,10 @@ def _value(text: str) -> str:
 
 
 def _cut(line: str, most: int) -> str:
-    return line if len(line) <= most else f"{line[:most].rsplit(' ', 1)[0]} …"
+    if len(line) <= most:
+        return line
+    end = line.rfind(" ", most // 2, most)
+    return f"{line[: end if end > 0 else most]} …"
 
 
 def _capped(text: str) -> str:

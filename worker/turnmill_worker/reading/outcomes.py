@@ -33,7 +33,8 @@ _DONE = re.compile(
     r"|applied|installed|finished|built|deleted|removed)\b",
     re.IGNORECASE,
 )
-_STATE = re.compile(r"\W{0,3}\([^()]{1,300}\)\W{0,3}|\S{0,24}[$#>]")
+# Prompts, what a shell tells of itself in brackets, and numbers of lines with nothing on them.
+_EMPTY = re.compile(r"\W{0,3}\([^()]{1,300}\)\W{0,3}|\S{0,24}[$#>]|\d{1,6}[:|]")
 _TAG = re.compile(r"<(/?)([A-Za-z][\w-]{0,40})>")
 _COLOUR = re.compile(r"\x1b\[[0-9;]{0,12}[A-Za-z]")
 _NUMBERED = re.compile(r"^[ ]{0,8}(\d{1,6})\t", re.MULTILINE)
@@ -52,7 +53,7 @@ def telling_lines(text: str) -> list[str]:
         line = " ".join(row.split())
         if "<" in line and len(line) < _LONGEST_LINE:
             line = "" if _TAG.fullmatch(line) else _TAG.sub(_untagged, line)
-        if any(map(str.isalnum, line)) and not _STATE.fullmatch(line):
+        if any(map(str.isalnum, line)) and not _EMPTY.fullmatch(line):
             found.append(line)
     return found
 
