@@ -17,10 +17,13 @@ from turnmill.contract.names import Seq
 from turnmill.rules.quoted import own_words
 from turnmill.rules.standing import Said, said_text
 
-__all__ = ["Heard", "Speech", "hear"]
+__all__ = ["Heard", "Speech", "hear", "outputs_among"]
 
-_STANDS_ALONE: Final = 12
+_STANDS_ALONE: Final = 6
 """A request of fewer words leans on the one before it, and adds to it."""
+
+_MOST_OPENING: Final = 3
+"""So many messages at most are what a session began with."""
 
 _LOOKED_AT: Final = 4000
 """Characters of a message that tell whether it is output."""
@@ -67,24 +70,41 @@ class _Message(NamedTuple):
 
 def hear(turns: Sequence[Said], *, from_start: bool) -> Heard:
     """What the user says in these turns; ``from_start``: nothing was said before them."""
+    if not any(message["role"] == "assistant" for turn in turns for message in turn.messages):
+        # Nobody was asked yet, or somebody only tells.
+        return Heard((), loop=False)
     messages = list(_messages(turns, from_start=from_start))
-    answers = [message.text for message in messages if not message.opens]
     if any(_uses_tools(message) for turn in turns for message in turn.messages):
         return Heard(_joined(messages), loop=True)
-    frames = _frames(answers)
-    spoken = [m for m in messages if m.opens or not _is_output(m.text, frames)]
-    outputs = len(messages) - len(spoken)
-    return Heard(_joined(spoken), loop=outputs > 0 and 2 * outputs >= len(answers))
+    answers = [message.text for message in messages if not message.opens]
+    outputs = iter(_outputs(answers))
+    spoken = [message for message in messages if message.opens or not next(outputs)]
+    lost = len(messages) - len(spoken)
+    return Heard(_joined(spoken), loop=lost > 0 and 2 * lost >= len(answers))
+
+
+def outputs_among(turns: Sequence[Said]) -> frozenset[int]:
+    """The positions of messages, over all turns, that hold a program's output as a user's."""
+    messages = [(turn.seq, message) for turn in turns for message in turn.messages]
+    if any(_uses_tools(message) for _, message in messages):
+        return frozenset()
+    first = next((at for at, (_, m) in enumerate(messages) if m["role"] == "assistant"), 0)
+    opens = first if messages and messages[0][0] == 1 else 0
+    places = [
+        at for at, (_, message) in enumerate(messages) if at >= opens and said_text(message).strip()
+    ]
+    outputs = _outputs([said_text(messages[at][1]) for at in places])
+    return frozenset(at for at, output in zip(places, outputs, strict=True) if output)
 
 
 def _messages(turns: Iterable[Said], *, from_start: bool) -> Iterator[_Message]:
-    opens, spoke, ended = from_start, False, False
+    opens, spoke, ended = from_start, 0, False
     for turn in turns:
         for message in turn.messages:
             role, text = message["role"], said_text(message)
             if text.strip() and not (turn.mark.instructs or turn.mark.revokes):
-                yield _Message(turn.seq, text, opens, ended)
-                spoke = True
+                yield _Message(turn.seq, text, opens and spoke < _MOST_OPENING, ended)
+                spoke += 1
             # An agent may greet before it is asked.
             opens = opens and not (spoke and role != "user")
             ended = role == "assistant" and _ends(message)
@@ -112,7 +132,7 @@ def _joined(messages: Sequence[_Message]) -> tuple[Speech, ...]:
 
 def _speech(seq: Seq, own: Sequence[_Message]) -> Speech:
     text = "\n\n".join(m.text.replace("\r\n", "\n").replace("\r", "\n").strip() for m in own)
-    long = len(_WORD.findall(text[:_LOOKED_AT])) >= _STANDS_ALONE
+    long = len(text[:_LOOKED_AT].split()) >= _STANDS_ALONE
     return Speech(seq, text, own[0].opens, begins=own[0].ended and long)
 
 
@@ -131,10 +151,17 @@ def _frame(text: str) -> set[str]:
     found = set()
     if opener := _OPENER.match(text[:_FRAME_CHARS]):
         found.add("^" + opener[1])
-    last = text.rstrip()[-_FRAME_CHARS:].rpartition("\n")[2]
-    if _MARKED.search(last):
+    # Of a message of one line the end is no frame.
+    _, broken, last = text.rstrip()[-_FRAME_CHARS:].rpartition("\n")
+    if broken and _MARKED.search(last):
         found.add("$" + _DIGITS.sub("0", last.strip()))
     return found
+
+
+def _outputs(answers: Sequence[str]) -> list[bool]:
+    """For each text that followed an assistant's, whether a program wrote it."""
+    frames = _frames(answers)
+    return [_is_output(text, frames) for text in answers]
 
 
 def _is_output(text: str, frames: frozenset[str]) -> bool:

@@ -14,6 +14,7 @@ from typing import Final, NamedTuple
 
 from turnmill.rules.wording.english import STOP
 from turnmill_worker.compaction.ledger.patterns import KINDS, Kind, values_in
+from turnmill_worker.reading.actions import Role
 from turnmill_worker.reading.units import Line, Source, Unit, Units
 from turnmill_worker.reading.words import CODE, kind_of
 
@@ -49,12 +50,17 @@ class Mention(NamedTuple):
 
 def mentions(found: Units) -> Iterator[Mention]:
     """Every value worth keeping word for word, in conversation order."""
-    for _, members in groupby(found.units, key=lambda unit: unit.group):
+    # What was only looked at, or written to a file, can be read there again.
+    lasting = (unit for unit in found.units if unit.role not in _ELSEWHERE)
+    for _, members in groupby(lasting, key=lambda unit: unit.group):
         own = list(members)
         line = found.lines[own[0].line]
         owner = _owner(own, line)
         for unit in own:
             yield from _of_prose(unit.text, line) if unit.is_prose else _of_pair(unit, line, owner)
+
+
+_ELSEWHERE: Final = frozenset({Role.LOOK, Role.WRITTEN, Role.QUOTATION})
 
 
 # --- fields -----------------------------------------------------------------------------------

@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from itertools import groupby
 from typing import Final
 
-from turnmill.contract.names import Seq
 from turnmill.contract.token_counters import CountText
 from turnmill_worker.compaction.pool.pooled import PooledLine, pooled, units_of
 from turnmill_worker.compaction.pool.rendering import is_told, opening, render
 from turnmill_worker.compaction.pool.selection import Selection
 from turnmill_worker.compaction.pool.telegraph import is_english, telegraph
 from turnmill_worker.compaction.pool.unit_worth import Worth, appraise, first_standings
-from turnmill_worker.reading.units import Line, Source, Unit, Units, add_previous
+from turnmill_worker.reading.earlier_summary import add_previous
+from turnmill_worker.reading.units import Line, Source, Unit, Units
 
 __all__ = ["Candidates", "Ranked"]
 
@@ -59,14 +59,18 @@ class Candidates:
         self._ranked: dict[int, Ranked] = {}
 
     def text(
-        self, budget_tokens: int, count: CountText, *, stated: Mapping[Seq, str] | None = None
+        self,
+        budget_tokens: int,
+        count: CountText,
+        *,
+        without_said_in: AbstractSet[int | None] = frozenset(),
     ) -> str:
         """The most telling parts, within the budget by exact count.
 
-        ``stated`` is what stands beside it of users' turns, by seq: not said a second time.
+        What users said in the turns of some seqs stands beside it, and is not said twice.
         """
         ranked = self._rank(budget_tokens, count)
-        return ranked.text(budget_tokens, count, ranked.units.stated(stated or {}))
+        return ranked.text(budget_tokens, count, ranked.units.said_in(without_said_in))
 
     def pool(self, budget_tokens: int, count: CountText) -> tuple[PooledLine, ...]:
         """What stays for the summaries after this one, beside one of this budget."""

@@ -7,6 +7,7 @@ from itertools import groupby
 
 from pydantic import BaseModel, ConfigDict
 
+from turnmill_worker.reading.actions import Role
 from turnmill_worker.reading.units import Line, Source, Unit, Units
 
 __all__ = ["PooledGroup", "PooledLine", "pooled", "pooled_up_to", "units_of"]
@@ -20,6 +21,7 @@ class PooledGroup(BaseModel):
         label: what opens the record, or ``""``.
         body_at: where the value starts in each text; empty for sentences.
         standings: of each text; see ``reading.units.Unit``.
+        roles: of each text; empty where all are said.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)
@@ -28,16 +30,19 @@ class PooledGroup(BaseModel):
     label: str = ""
     body_at: tuple[int, ...] = ()
     standings: tuple[float, ...]
+    roles: tuple[Role, ...] = ()
 
     @classmethod
     def of(cls, units: Sequence[Unit], standings: Iterable[float]) -> PooledGroup:
         """One group's units."""
         body_at = tuple(unit.body_at for unit in units)
+        roles = tuple(unit.role for unit in units)
         return cls(
             texts=tuple(unit.text for unit in units),
             label=units[0].label,
             body_at=body_at if any(body_at) else (),
             standings=tuple(round(standing, 3) for standing in standings),
+            roles=roles if any(role is not Role.SAID for role in roles) else (),
         )
 
 
@@ -88,10 +93,13 @@ def units_of(pool: Sequence[PooledLine]) -> Units:
     for line in pool:
         found.lines.append(Line(line.seq, line.source, line.name))
         for group in line.groups:
-            body_at = group.body_at or (0,) * len(group.texts)
+            size = len(group.texts)
+            body_at, roles = group.body_at or (0,) * size, group.roles or (Role.SAID,) * size
             found.units += [
-                Unit(len(found.lines) - 1, found.groups, group.label, text, at, standing)
-                for text, at, standing in zip(group.texts, body_at, group.standings, strict=True)
+                Unit(len(found.lines) - 1, found.groups, group.label, text, at, role, standing)
+                for text, at, role, standing in zip(
+                    group.texts, body_at, roles, group.standings, strict=True
+                )
             ]
             found.groups += 1
     return found

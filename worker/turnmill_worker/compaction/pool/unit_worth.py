@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from itertools import groupby, repeat
 from typing import Final
 
+from turnmill_worker.compaction.pool.work_worth import DONE, ENDED, WORK
 from turnmill_worker.reading.code_lines import is_code, is_fence, is_heading
 from turnmill_worker.reading.units import Line, Source, Unit
 from turnmill_worker.reading.words import CAPS, CODE, NAME, NUMBER, WORD, Concept, Reader
@@ -17,7 +18,7 @@ VALUE: Final = "value"
 KEY: Final = "key"
 
 DECAY: Final = {
-    WORD: 1.0, NAME: 0.6, CODE: 0.05, NUMBER: 0.1, CAPS: 0.1, VALUE: 0.1, KEY: 0.5,
+    WORD: 1.0, NAME: 0.6, CODE: 0.05, NUMBER: 0.1, CAPS: 0.1, VALUE: 0.1, KEY: 0.5, DONE: 1.0,
 }  # fmt: skip
 """What a concept is still worth each time it is already kept. Words hold theirs: said of another
 turn, the same word is another fact (`patterns` catch repeated sentences). An identifier is needed
@@ -27,7 +28,7 @@ _LONGEST_VALUE: Final = 60
 
 
 _WORTH: Final = {
-    WORD: 0.3, NAME: 6.0, CODE: 24.0, NUMBER: 10.0, CAPS: 20.0, VALUE: 2.0, KEY: 0.2,
+    WORD: 0.3, NAME: 6.0, CODE: 24.0, NUMBER: 10.0, CAPS: 20.0, VALUE: 2.0, KEY: 0.2, DONE: 60.0,
 }  # fmt: skip
 """What concepts are worth against each other; none of these and the next matters much by itself."""
 
@@ -136,6 +137,8 @@ def _concepts(reader: Reader, unit: Unit, text: str) -> Iterator[Concept]:
     """The concepts of a unit's label, its key and its text."""
     if unit.label:
         yield from reader.read(unit.label, prose=False)
+    if unit.role in ENDED:
+        yield (DONE, text)
     if not unit.body_at:
         yield from reader.read(text, prose=True)
         return
@@ -152,7 +155,7 @@ def _weight(kind: str, seen: _Sightings, lines: int) -> float:
         return worth * math.pow(rarity, _RARITY_POWER)
     if kind == NAME:
         return worth + _NAME_RARITY * rarity
-    if kind == KEY:
+    if kind in {KEY, DONE}:
         return worth
     used = 1.0 + _SAID_BY_USER * seen.by_user + _USED_IN_CALL * seen.in_call
     used += _REPEATED * math.log(seen.lines)
@@ -252,11 +255,13 @@ def first_standings(lines: Sequence[Line], units: Sequence[Unit]) -> Iterator[fl
     for at, members in groupby(units, key=lambda unit: unit.line):
         line, own = lines[at], list(members)
         spoken = line.source in _TALK
-        forms = _forms(line, own) if own[0].is_prose else repeat(1.0, len(own))
+        plain = spoken and own[0].is_prose
+        forms = _forms(line, own) if plain else repeat(1.0, len(own))
         for place, (unit, factor) in enumerate(zip(own, forms, strict=True)):
             opens_long = place == 0 and len(own) >= _LONG_MESSAGE and unit.is_prose
+            factor *= WORK[unit.role]  # noqa: PLW2901 - one product of five
             if opens_long and line.source is Source.USER:
-                factor *= LEAD  # noqa: PLW2901 - one product of four
+                factor *= LEAD  # noqa: PLW2901
             if line.source is Source.USER and _LABELLED.match(unit.text):
                 factor *= LABELLED  # noqa: PLW2901
             if talk and spoken:

@@ -5,12 +5,15 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from itertools import groupby
 from typing import Final
 
 from turnmill.contract.context import JsonMessage
 from turnmill.contract.names import Seq
+from turnmill_worker.reading.earlier_summary import add_previous
+from turnmill_worker.reading.messages import read_units
 from turnmill_worker.reading.sentences import is_guarded
-from turnmill_worker.reading.units import Source, Unit, Units, add_previous, read_units
+from turnmill_worker.reading.units import Source, Unit, Units
 from turnmill_worker.reading.words import Concept, Reader
 
 __all__ = ["Passage", "head_units", "passages_of"]
@@ -55,13 +58,18 @@ class Passage:
 def head_units(messages: Iterable[JsonMessage]) -> Units:
     """The head's messages as units, without what the head says of itself."""
     found = Units([], [])
-    for message in messages:
-        content = message.get("content")
-        if message.get("role") == "user" and isinstance(content, str):
-            add_previous(found, _FRAME.sub("", content))
+    for texts, own in groupby(messages, key=_is_text_of_a_user):
+        if texts:
+            for message in own:
+                add_previous(found, _FRAME.sub("", message["content"]))
         else:
-            found.add_all(read_units([(Seq(0), message)]))
+            # Together: what came of a call is told with it.
+            found.add_all(read_units([(Seq(0), message) for message in own]))
     return found
+
+
+def _is_text_of_a_user(message: JsonMessage) -> bool:
+    return message.get("role") == "user" and isinstance(message.get("content"), str)
 
 
 def passages_of(reader: Reader, found: Units) -> Iterator[Passage]:

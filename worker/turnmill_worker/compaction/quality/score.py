@@ -20,7 +20,8 @@ from turnmill.contract.quality_weights import QualityWeights
 from turnmill_worker.compaction.plan import Records
 from turnmill_worker.compaction.quality.fact_coverage import Facts
 from turnmill_worker.compaction.quality.passages import head_units, passages_of
-from turnmill_worker.reading.units import Units, read_units
+from turnmill_worker.reading.messages import read_units
+from turnmill_worker.reading.units import Units
 from turnmill_worker.reading.words import Reader
 
 __all__ = ["Quality", "Scorer"]

@@ -10,7 +10,7 @@ from turnmill.contract.token_counters import Counter, CountText
 from turnmill_worker.compaction.plan import SummaryRequest
 from turnmill_worker.compaction.pool.candidates import Candidates
 from turnmill_worker.ports.values import Summary
-from turnmill_worker.reading.units import read_units
+from turnmill_worker.reading.messages import read_units
 
 __all__ = ["ExtractiveSummarizer", "extract"]
 
@@ -23,8 +23,8 @@ class ExtractiveSummarizer:
         candidates = request.candidates or Candidates(
             request.records.units, previous=request.previous
         )
-        stated = {each.seq: each.text for each in request.asked}
-        text = candidates.text(request.budget_tokens, counter.count, stated=stated)
+        asked = {each.seq for each in request.asked}
+        text = candidates.text(request.budget_tokens, counter.count, without_said_in=asked)
         return Summary(text=text, model=OFFLINE)
 
 

@@ -1,0 +1,61 @@
+"""An earlier summary as units again: its lines compete with the new turns."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Final
+
+from turnmill_worker.reading.flat_json import Flat
+from turnmill_worker.reading.sentences import clean, sentences
+from turnmill_worker.reading.units import CAME_OF_IT, GROUP_MARK, Line, Source, Units
+
+__all__ = ["add_previous"]
+
+_OPENING = re.compile(r"(?:(\d{1,18}) )?([\w.-]{1,64})(?: ([\w.-]{1,64}))?: ?")
+_PAIR_START = re.compile(r" (?=[^\s=]{1,64}=)")
+_LABEL = re.compile(r"([^\s=]{1,64}): ")
+_SPEAKERS: Final = frozenset({Source.USER, Source.ASSISTANT})
+_BY_NAME: Final = {source.value: source for source in Source}
+
+
+def add_previous(into: Units, previous: str) -> None:
+    """Adds the lines of `previous`; a line this package did not write counts as `earlier`."""
+    speakers: dict[str, Source] = {}
+    for row in clean(previous).split("\n"):
+        text = row.strip()
+        if not text:
+            continue
+        line, body = _read(text, speakers)
+        if line.source is Source.CALL and CAME_OF_IT in body:
+            into.add_text(line, [body])
+        elif line.source in {Source.CALL, Source.RESULT} and "=" in body:
+            into.add_flat(line, list(_groups(body)))
+        else:
+            into.add_text(line, sentences(body))
+
+
+def _read(text: str, speakers: dict[str, Source]) -> tuple[Line, str]:
+    """The line's seq and speaker, and the rest. A speaker's role is told once, at first mention."""
+    match = _OPENING.match(text)
+    if match:
+        seq = int(match[1]) if match[1] else None
+        source, name = _BY_NAME.get(match[2]), match[3] or ""
+        if source in _SPEAKERS and name:
+            speakers[name] = source
+        elif not source and not name:
+            source, name = speakers.get(match[2]), match[2]
+        if source and (seq is None) == (source is Source.EARLIER):
+            return Line(seq, source, name, settled=True), text[match.end() :]
+    return Line(None, Source.EARLIER, settled=True), text
+
+
+def _groups(body: str) -> Iterator[Flat]:
+    for group in body.split(GROUP_MARK):
+        label = _LABEL.match(group)
+        rest = group[label.end() :] if label else group
+        pairs = (pair.partition("=") for pair in _PAIR_START.split(rest))
+        found = tuple(
+            (key, value) if mark and key else ("", key + mark + value) for key, mark, value in pairs
+        )
+        yield Flat(label[1] if label else "", found)

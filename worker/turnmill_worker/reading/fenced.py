@@ -1,0 +1,49 @@
+"""The command an assistant writes into its text, where no tool calls exist."""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+from turnmill_worker.reading.actions import Action, described, ordered
+
+__all__ = ["last_action"]
+
+_FENCE: Final = "```"
+_CLOSING = re.compile(r"</([A-Za-z][\w-]{0,40})>\s*\Z")
+_FIELD = re.compile(r"<([A-Za-z][\w-]{0,40})(?:=([\w.-]{1,60}))?>([^<]*)</\1>")
+_NAMED = re.compile(r"<[\w-]{1,41}[= ]([\w.-]{1,60})>")
+_TAIL: Final = 20_000
+
+
+def last_action(text: str) -> tuple[str, Action] | None:
+    """What an assistant said before the last thing it orders, and that; None if it orders nothing.
+
+    An order is a fenced block, or an element whose fields are a call's arguments.
+    """
+    return _element(text) or _block(text)
+
+
+def _block(text: str) -> tuple[str, Action] | None:
+    end = text.rfind(_FENCE)
+    start = text.rfind(_FENCE, 0, end) if end > 0 else -1
+    if start < 0:
+        return None
+    language, _, command = text[start + len(_FENCE) : end].partition("\n")
+    if not command.strip():
+        command = language
+    return (text[:start], ordered(command)) if command.strip() else None
+
+
+def _element(text: str) -> tuple[str, Action] | None:
+    closing = _CLOSING.search(text[-_TAIL:])
+    if closing is None:
+        return None
+    start = text.rfind(f"<{closing[1]}", 0, len(text.rstrip()) - len(closing[1]) - 3)
+    if start < 0 or len(text) - start > _TAIL:
+        return None
+    body = text[start:]
+    named = _NAMED.match(body)
+    fields = {field[2] or field[1]: field[3].strip() for field in _FIELD.finditer(body, 1)}
+    action = described(named[1] if named else closing[1], fields)
+    return None if action is None else (text[:start], action)

@@ -1,0 +1,165 @@
+"""Messages as units; an action and what came of it are one."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from turnmill.contract.names import Seq
+from turnmill.open_requests.speech import outputs_among
+from turnmill.rules.standing import Said
+from turnmill_worker.reading.actions import Action, Role, described
+from turnmill_worker.reading.fenced import last_action
+from turnmill_worker.reading.flat_json import flatten, parse_json
+from turnmill_worker.reading.message_text import content_text, safe_name, speaker
+from turnmill_worker.reading.outcomes import blocks, outcome, telling_lines
+from turnmill_worker.reading.sentences import sentences
+from turnmill_worker.reading.units import CAME_OF_IT, Line, Source, Units
+
+__all__ = ["read_units"]
+
+
+def read_units(records: Sequence[tuple[int, Mapping[str, Any]]]) -> Units:
+    """The units of these messages; many share them, so never change them."""
+    reading = _Reading()
+    texts = [content_text(message.get("content")) for _, message in records]
+    outputs = _outputs(records, texts)
+    for at, (seq, message) in enumerate(records):
+        role = str(message.get("role") or "")
+        if role in {"tool", "function"}:
+            reading.result(seq, message, texts[at])
+        elif at in outputs:
+            reading.output(seq, texts[at])
+        else:
+            line = Line(seq, _SOURCES.get(role, Source.ASSISTANT), speaker(message.get("name")))
+            # The last one's output may be in a turn that stays.
+            acts = bool(outputs) and (at + 1 in outputs or at + 1 == len(records))
+            reading.said(line, texts[at], acts=acts)
+            calls = message.get("tool_calls")
+            for call in calls if isinstance(calls, list) else ():
+                reading.call(seq, call)
+    return reading.found
+
+
+def _outputs(
+    records: Sequence[tuple[int, Mapping[str, Any]]], texts: Sequence[str]
+) -> frozenset[int]:
+    """The positions of user messages that hold a program's output."""
+    if any(message.get("tool_calls") for _, message in records):
+        return frozenset()
+    plain = [
+        Said(Seq(seq), [{**message, "role": str(message.get("role") or ""), "content": text}])
+        for (seq, message), text in zip(records, texts, strict=True)
+    ]
+    found = outputs_among(plain)
+    # Somebody ordered them, as far as these messages tell.
+    return frozenset(at for at in found if at == 0 < len(found) - 1 or last_action(texts[at - 1]))
+
+
+class _Reading:
+    """Reads messages one by one, and brings what came of an action to it."""
+
+    def __init__(self) -> None:
+        self.found = Units([], [])
+        self._called: dict[str, tuple[str, int | None]] = {}
+        self._acted: int | None = None
+
+    def said(self, line: Line, content: str, *, acts: bool) -> None:
+        """What somebody says; an assistant that ``acts`` ends with what it orders."""
+        found = last_action(content) if acts and line.source is Source.ASSISTANT else None
+        self._acted = None
+        if found is None:
+            _add_content(self.found, line, content)
+            return
+        said, action = found
+        _add_content(self.found, line, said)
+        self._acted = self._act(line.seq or 0, action)
+
+    def output(self, seq: int, content: str) -> None:
+        """What a program answers in a user's message."""
+        line = Line(seq, Source.RESULT)
+        if self._acted is None:
+            self.found.add_text(line, blocks(telling_lines(content)), Role.QUOTATION)
+        else:
+            self._answer(line, self._acted, content)
+        self._acted = None
+
+    def call(self, seq: int, call: Any) -> None:
+        """A call of a tool: fields of a record, or an action on one line."""
+        function = call.get("function") if isinstance(call, Mapping) else None
+        if not isinstance(function, Mapping):
+            return
+        name = safe_name(function.get("name"))
+        arguments = function.get("arguments")
+        text = arguments.strip() if isinstance(arguments, str) else ""
+        parsed = arguments if isinstance(arguments, Mapping) else parse_json(text)
+        action = described(name, parsed) if isinstance(parsed, Mapping) else None
+        place = None
+        if action is not None:
+            place = self._act(seq, action)
+        elif parsed is None and text not in {"", "{}", "[]"}:
+            self.found.add_text(Line(seq, Source.CALL, name), sentences(text))
+        else:
+            flat = list(flatten(parsed or {}))
+            self.found.add_flat(Line(seq, Source.CALL, name), flat, even_if_empty=True)
+        self._called[str(call.get("id"))] = (name, place)
+
+    def result(self, seq: int, message: Mapping[str, Any], content: str) -> None:
+        """A tool's result."""
+        # The newest call with this id: agents reuse ids within one session.
+        name, place = self._called.pop(str(message.get("tool_call_id")), ("", None))
+        line = Line(seq, Source.RESULT, safe_name(message.get("name") or name))
+        if place is None:
+            _add_content(self.found, line, content)
+        else:
+            self._answer(line, place, content)
+
+    def _act(self, seq: int, action: Action) -> int:
+        place = len(self.found.units)
+        self.found.add_text(Line(seq, Source.CALL, action.name), [action.text], action.role)
+        for text in blocks(action.written):
+            written = self.found.units[place]._replace(text=f"wrote: {text}", role=Role.WRITTEN)
+            self.found.units.append(written)
+        return place
+
+    def _answer(self, line: Line, place: int, content: str) -> None:
+        """Bring the output to its action; what is long and not only confirms, is quoted too."""
+        parsed = parse_json(content)
+        if parsed is not None and (inner := _texts_of(parsed)) is None:
+            self.found.add_flat(line, list(flatten(parsed)))
+            return
+        lines = telling_lines(content if parsed is None else inner or "")
+        unit = self.found.units[place]
+        came = outcome(lines, unit.role)
+        self.found.units[place] = unit._replace(text=f"{unit.text}{CAME_OF_IT}{came}")
+        if len(lines) > _SHORT and unit.role is not Role.CHANGE:
+            self.found.add_text(line, blocks(lines), Role.QUOTATION)
+
+
+_SHORT: Final = 3
+"""So few lines of output stand beside the action itself."""
+
+
+def _texts_of(parsed: Any) -> str | None:
+    """The text in a JSON result that wraps a program's output; None if it is a record."""
+    if not isinstance(parsed, dict):
+        return None
+    texts = [value for value in parsed.values() if isinstance(value, str) and "\n" in value]
+    others = [f"{key}: {value}" for key, value in parsed.items() if isinstance(value, int | float)]
+    return "\n".join([*texts, *others]) if texts else None
+
+
+_SOURCES: Final = {
+    "user": Source.USER,
+    "system": Source.SYSTEM,
+    "developer": Source.SYSTEM,
+}
+
+
+def _add_content(into: Units, line: Line, content: str) -> None:
+    parsed = parse_json(content)
+    flat = list(flatten(parsed)) if parsed is not None else []
+    if flat:
+        into.add_flat(line, flat)
+    else:
+        into.add_text(line, sentences(content))

@@ -1,0 +1,122 @@
+"""What came of an action: the lines of its output that say so, and the rest in whole blocks."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+from turnmill_worker.reading.actions import Role
+from turnmill_worker.reading.sentences import UNIT_CHARS, clean
+
+__all__ = ["blocks", "outcome", "telling_lines"]
+
+_MOST_LINES: Final = 4
+_LONGEST_LINE: Final = 160
+_LONGEST: Final = 360
+_SHORT: Final = 3
+_READ_LINES: Final = 2000
+_BLOCK_CHARS: Final = UNIT_CHARS - 8
+_LEAST_CHARS: Final = 24
+
+_TELLS = re.compile(
+    r"\b\d{1,6} (?:passed|failed|failures?|errors?|skipped|tests?|warnings?|problems?)\b"
+    r"|^\W{0,4}(?:FAILED|FAIL|PASS|PASSED|ERROR|OK|not ok|E   )\b|^ok\b"
+    r"|\b\w{0,40}(?:Error|Exception)\b|\b[EFW]\d{3}\b|^\W{0,3}(?:error|fatal|panic|warning)\b"
+    r"|\b(?:exit(?:ed)?|return) ?(?:code|status)\b|\breturncode\b"
+    r"|No such file|not found|cannot |denied|refused|timed? ?out|Segmentation fault|NOT been"
+    r"|\bAssertion|\bundefined (?:reference|symbol)",
+    re.IGNORECASE,
+)
+_DONE = re.compile(
+    r"\b(?:success(?:fully|ful)?|complet(?:ed|e)|created|updated|edited|written|saved|replaced"
+    r"|applied|installed|finished|built|deleted|removed)\b",
+    re.IGNORECASE,
+)
+# Prompts, what a shell tells of itself in brackets, and numbers of lines with nothing on them.
+_EMPTY = re.compile(r"\W{0,3}\([^()]{1,300}\)\W{0,3}|\S{0,24}[$#>]|\d{1,6}[:|]")
+_TAG = re.compile(r"<(/?)([A-Za-z][\w-]{0,40})>")
+_COLOUR = re.compile(r"\x1b\[[0-9;]{0,12}[A-Za-z]")
+_NUMBERED = re.compile(r"^[ ]{0,8}(\d{1,6})\t", re.MULTILINE)
+_FINE = re.compile(r"\W*(?:return|exit) ?(?:code|status)\W*0\W*|\W*exit code 0\W*", re.IGNORECASE)
+_NO_OUTCOME = re.compile(
+    r"\d{1,6}(?:[\t:|]|\s*$)|(?:raise|File|at|return|def|class|import|from|except|try|if)\b"
+    r"|/[/*]|#|[-=*_]{3,}[^\d]*$|.{0,200}[;{}]\W{0,4}$"
+)
+
+
+def telling_lines(text: str) -> list[str]:
+    """The lines of an output without prompts, empty lines and marks around it."""
+    found = []
+    text = _NUMBERED.sub(r"\1| ", clean(_COLOUR.sub("", text)))
+    for row in text.split("\n"):
+        line = " ".join(row.split())
+        if "<" in line and len(line) < _LONGEST_LINE:
+            line = "" if _TAG.fullmatch(line) else _TAG.sub(_untagged, line)
+        if any(map(str.isalnum, line)) and not _EMPTY.fullmatch(line):
+            found.append(line)
+    return found
+
+
+def _untagged(tag: re.Match[str]) -> str:
+    return "" if tag[1] else f"{tag[2]} "
+
+
+def outcome(lines: Sequence[str], role: Role) -> str:
+    """What the lines of an output say came of it, on one line."""
+    if not lines:
+        return "no output"
+    kept = [line for line in lines if not _FINE.fullmatch(line)] or list(lines[:1])
+    if len(kept) <= _SHORT and sum(map(len, kept)) <= 2 * _LONGEST_LINE:
+        return " / ".join(kept)
+    if role is Role.LOOK:
+        return f"{len(kept)} lines"
+    if role is Role.CHANGE:
+        first = [line for line in kept[:3] if _DONE.search(line) or _TELLS.search(line)]
+        told = (first[:1] or kept[:1]) + _telling(kept[1:])
+    else:
+        told = _telling(kept[:-1]) + [line for line in kept[-1:] if not _NO_OUTCOME.match(line)]
+    return _joined([_short(line) for line in dict.fromkeys(told)]) or f"{len(kept)} lines"
+
+
+def _telling(lines: Sequence[str]) -> list[str]:
+    """The first and the last of the lines that tell an outcome; lines of a listing do not."""
+    found = [
+        line
+        for line in [*lines[:_READ_LINES], *lines[_READ_LINES:][-_READ_LINES:]]
+        if _TELLS.search(line[:_LONGEST_LINE]) and not _NO_OUTCOME.match(line)
+    ]
+    half = _MOST_LINES // 2
+    return found if len(found) <= _MOST_LINES else [*found[:half], *found[-half:]]
+
+
+def _short(line: str) -> str:
+    if len(line) <= _LONGEST_LINE:
+        return line
+    return f"{line[:_LONGEST_LINE].rsplit(' ', 1)[0]} …"
+
+
+def _joined(lines: Sequence[str]) -> str:
+    text = ""
+    for line in lines:
+        longer = f"{text} / {line}" if text else line
+        if len(longer) > _LONGEST and text:
+            break
+        text = longer
+    return text
+
+
+def blocks(lines: Sequence[str]) -> Iterator[str]:
+    """The lines in readable blocks, each within the longest a unit may have."""
+    block = ""
+    for line in lines:
+        longer = f"{block} ⏎ {line}" if block else line
+        if len(longer) <= _BLOCK_CHARS:
+            block = longer
+            continue
+        if block:
+            yield block
+        block = line if len(line) <= _BLOCK_CHARS else ""
+    # A last line alone is a fragment.
+    if len(block) >= _LEAST_CHARS:
+        yield block
