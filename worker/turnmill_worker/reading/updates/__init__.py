@@ -1,0 +1,5 @@
+"""Which statements a later one has made past: a new date, amount, owner of the same thing."""
+
+from turnmill_worker.reading.updates.find import Newer, marked, superseded
+
+__all__ = ["Newer", "marked", "superseded"]
