@@ -127,6 +127,7 @@ class InMemorySession:
             turns=kept,
             compactions=self.compactions,
             facts=draft.plan.facts,
+            pool=draft.plan.pool,
         )
 
 

@@ -12,6 +12,8 @@ from turnmill.contract.rules import Rule
 from turnmill.rules.standing import is_shown
 from turnmill_worker.compaction.cut import Group
 from turnmill_worker.compaction.ledger.fact_merging import Fact
+from turnmill_worker.compaction.pool.candidates import Candidates
+from turnmill_worker.compaction.pool.pooled import PooledLine
 from turnmill_worker.compaction.snapshot import Snapshot
 from turnmill_worker.reading.units import Units, read_units
 
@@ -53,6 +55,8 @@ class SummaryRequest:
             it.
         ledger_tokens: tokens set apart for the facts. The text may exceed its budget by as many of
             them as the facts it does not state leave free.
+        candidates: original passages to choose from, those of earlier turns too; None for a request
+            about ``previous`` and ``records`` alone.
     """
 
     previous: str
@@ -67,6 +71,7 @@ class SummaryRequest:
     material: tuple[tuple[str, str], ...] = ()
     facts: tuple[Fact, ...] = ()
     ledger_tokens: int = 0
+    candidates: Candidates | None = None
 
     @property
     def whole_tokens(self) -> int:
@@ -94,6 +99,7 @@ class Plan:
         forced: it need not save tokens: a count, or a caller, asked for it.
         ledger_tokens: most tokens of the facts shown, beside what a summary leaves; 0 shows none.
         facts: the ledger after it.
+        pool: the pool after it.
     """
 
     strategy: str
@@ -110,6 +116,7 @@ class Plan:
     replaced: int = 0
     ledger_tokens: int = 0
     facts: tuple[Fact, ...] = ()
+    pool: tuple[PooledLine, ...] = ()
 
     @property
     def requests(self) -> tuple[SummaryRequest, ...]:

@@ -12,6 +12,7 @@ from turnmill.contract.policy import Limits, Policy
 from turnmill.contract.rules import UNMARKED, Mark, Rule
 from turnmill.rules.standing import Said, in_force
 from turnmill_worker.compaction.ledger.fact_merging import Fact
+from turnmill_worker.compaction.pool.pooled import PooledLine
 from turnmill_worker.compaction.tally import Tally, exceeded, images, interactions
 from turnmill_worker.spending import NOT_TRIED, Tried
 
@@ -60,6 +61,7 @@ class Snapshot:
         goal: most tokens a compaction may leave; 0 stands for the policy's target.
         system: the system prompt's text, for a template that shows it.
         facts: the ledger so far, of turns up to the watermark.
+        pool: the pool so far, of the same turns.
         tried: what came of asking models since the last commit.
         unelided: the snapshot without the elisions and rules of a plan; None when it makes none.
     """
@@ -82,6 +84,7 @@ class Snapshot:
     goal: int = 0
     system: str = ""
     facts: tuple[Fact, ...] = ()
+    pool: tuple[PooledLine, ...] = ()
     tried: Tried = NOT_TRIED
     unelided: Snapshot | None = None
 

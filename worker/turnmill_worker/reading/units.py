@@ -45,7 +45,8 @@ class Unit(NamedTuple):
     """The least that is kept or lost: a sentence, or one `key=value`.
 
     `line` and `group` are positions; `label` opens the group wherever one of its units is kept.
-    `body_at` is where the value starts behind its key.
+    `body_at` is where the value starts behind its key. `standing` is what place and wording
+    multiplied its worth by when it was first read; 0 before.
     """
 
     line: int
@@ -53,6 +54,7 @@ class Unit(NamedTuple):
     label: str
     text: str
     body_at: int = 0
+    standing: float = 0.0
 
     @property
     def is_prose(self) -> bool:
@@ -95,7 +97,7 @@ class Units:
         lines, groups = len(self.lines), self.groups
         self.lines += other.lines
         self.units += [
-            Unit(unit.line + lines, unit.group + groups, unit.label, unit.text, unit.body_at)
+            unit._replace(line=unit.line + lines, group=unit.group + groups)
             for unit in other.units
         ]
         self.groups += other.groups

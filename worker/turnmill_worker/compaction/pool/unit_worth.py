@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from itertools import groupby
 from typing import Final
 
+from turnmill_worker.reading.code_lines import is_code, is_fence, is_heading
 from turnmill_worker.reading.units import Line, Source, Unit
 from turnmill_worker.reading.words import CAPS, CODE, NAME, NUMBER, PAIR, WORD, Concept, Reader
 
@@ -50,6 +51,8 @@ class Worth:
     factors: tuple[float, ...]
     together: float
     """What a unit's worth is multiplied by once its line is opened."""
+    standings: tuple[float, ...]
+    """The part of each multiplier that place and wording decide, which stays with the unit."""
     patterns: tuple[int, ...]
     """Units of one pattern differ in identifiers at most; -1 for what is too short to tell."""
 
@@ -111,13 +114,14 @@ def appraise(lines: Sequence[Line], units: Sequence[Unit], texts: Sequence[str])
         for (kind, _), seen in zip(index.numbers, index.sightings, strict=True)
     )
     used = [seen.outside_results for seen in index.sightings]
-    places = place_factors(lines, units)
+    places = tuple(place_factors(lines, units))
     fields = field_factors(lines, units, by_unit, used)
     return Worth(
         by_unit=tuple(by_unit),
         weights=weights,
         decays=tuple(DECAY[kind] for kind, _ in index.numbers),
         factors=tuple(map(operator.mul, places, fields)),
+        standings=places,
         together=TOGETHER if is_talk(lines) else 1.0,
         patterns=tuple(pattern_of),
     )
@@ -201,15 +205,57 @@ def place_factors(lines: Sequence[Line], units: Sequence[Unit]) -> Iterator[floa
     for at, members in groupby(units, key=lambda unit: unit.line):
         line, own = lines[at], list(members)
         spoken = line.source in _TALK
-        for place, unit in enumerate(own):
-            factor = SETTLED if line.settled else 1.0
+        for place, (unit, form) in enumerate(zip(own, _forms(line, own), strict=True)):
+            factor = form * (SETTLED if line.settled else 1.0)
             opens_long = place == 0 and len(own) >= _LONG_MESSAGE and unit.is_prose
             if opens_long and line.source is Source.USER:
                 factor *= LEAD
             if talk and spoken:
                 factor *= _wording(unit.text, settled=line.settled, answers=asked and place == 0)
-            yield factor
+            yield unit.standing or factor
         asked = spoken and own[-1].text.endswith(_QUESTION_MARKS)
+
+
+import os
+
+P_CODE = float(os.environ.get("P_CODE", ".15"))
+P_HEAD = float(os.environ.get("P_HEAD", ".3"))
+P_LONG = float(os.environ.get("P_LONG", "6"))
+P_DIL = float(os.environ.get("P_DIL", ".7"))
+P_USER = float(os.environ.get("P_USER", "1"))
+P_SHORT = int(os.environ.get("P_SHORT", "4"))
+
+
+def _forms(line: Line, own: Sequence[Unit]) -> Iterator[float]:
+    """Each unit's factor for its form: code and headings say little, and much advice less."""
+    if not own[0].is_prose:
+        yield from (1.0 for _ in own)
+        return
+    fenced = _fenced(own)
+    coded = [inside or is_code(unit.text) for unit, inside in zip(own, fenced, strict=True)]
+    spoken = len(own) - sum(coded)
+    dilution = 1.0
+    if line.source is Source.ASSISTANT and spoken > P_LONG:
+        dilution = (P_LONG / spoken) ** P_DIL
+    elif line.source is Source.USER:
+        dilution = P_USER
+    for unit, code in zip(own, coded, strict=True):
+        factor = dilution
+        if code and sum(coded) > P_SHORT:
+            factor *= P_CODE
+        elif is_heading(unit.text):
+            factor *= P_HEAD
+        yield factor
+
+
+def _fenced(own: Sequence[Unit]) -> list[bool]:
+    inside = False
+    found = []
+    for unit in own:
+        mark = is_fence(unit.text)
+        found.append(inside or mark)
+        inside ^= mark
+    return found
 
 
 def _wording(text: str, *, settled: bool, answers: bool) -> float:
