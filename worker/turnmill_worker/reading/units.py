@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any, Final, NamedTuple
 
@@ -64,11 +64,15 @@ class Unit(NamedTuple):
 
 @dataclass(slots=True)
 class Units:
-    """Collects lines and units in conversation order."""
+    """Collects lines and units in conversation order.
+
+    ``stated`` is what ``reading.updates`` has found in units, by position, so as to look once.
+    """
 
     lines: list[Line]
     units: list[Unit]
     groups: int = 0
+    stated: dict[int, Any] = field(default_factory=dict, repr=False, compare=False)
 
     def add_text(self, line: Line, pieces: Iterable[str]) -> None:
         """Adds a line of sentences; nothing if there are none."""
@@ -97,8 +101,7 @@ class Units:
         lines, groups = len(self.lines), self.groups
         self.lines += other.lines
         self.units += [
-            unit._replace(line=unit.line + lines, group=unit.group + groups)
-            for unit in other.units
+            unit._replace(line=unit.line + lines, group=unit.group + groups) for unit in other.units
         ]
         self.groups += other.groups
 

@@ -1,5 +1,5 @@
 """Which statements a later one has made past: a new date, amount, owner of the same thing."""
 
-from turnmill_worker.reading.updates.find import Newer, marked, superseded
+from turnmill_worker.reading.updates.find import Newer, marked, newest_first, superseded
 
-__all__ = ["Newer", "marked", "superseded"]
+__all__ = ["Newer", "marked", "newest_first", "superseded"]

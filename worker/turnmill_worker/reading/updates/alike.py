@@ -55,16 +55,19 @@ def replaces(newer: Claim, older: Claim, weights: Weights) -> float:
     if newer.new:
         least = _COUNTED if newer.value.counted & older.value.counted else _ALIKE
         return shared * cover if cover >= least and shared >= weights.rare else 0.0
-    return shared * cover if _is_again(newer, older) and cover >= _THE_SAME else 0.0
+    return shared * cover if _is_again(newer, older, cover) else 0.0
 
 
-def _is_again(newer: Claim, older: Claim) -> bool:
-    """Whether a user counts the same things anew, with no word that it is news."""
-    if not newer.value.counted & older.value.counted or newer.adds:
+def _is_again(newer: Claim, older: Claim, cover: float) -> bool:
+    """Whether a user states the same anew, with no word that it is news."""
+    if newer.adds or (newer.context and older.context and newer.context != older.context):
         return False
-    if newer.context and older.context and newer.context != older.context:
+    if newer.place.source is not Source.USER or older.place.source is not Source.USER:
         return False
-    return newer.place.source is Source.USER is older.place.source
+    if newer.own and newer.value.counted & older.value.counted and cover >= _THE_SAME:
+        return True
+    same = set(newer.subject.roots) == set(older.subject.roots)
+    return same and len(newer.subject.roots) > 1 and newer.is_so and older.is_so
 
 
 def near(same: Claim, older: Claim, newer: Claim, weights: Weights) -> bool:

@@ -11,16 +11,18 @@ from turnmill.rules.wording.english import stem
 from turnmill_worker.reading.units import Source
 from turnmill_worker.reading.updates.news import is_new, is_news, is_unreal, replaced_value
 from turnmill_worker.reading.updates.subject import Subject, subject_of
-from turnmill_worker.reading.updates.values import Token, Value, values_of, words_of
+from turnmill_worker.reading.updates.values import Token, Value, may_hold, values_of, words_of
 from turnmill_worker.reading.updates.wording import (
     ADDS,
     EMPTY,
     IS,
+    JOURNEY,
     LABELLED,
     LINK,
     MARKED,
     NAMED,
     NUMBER_OF,
+    OF_ONESELF,
     WAS,
 )
 
@@ -35,8 +37,12 @@ _JOINED: Final = len(", at ")
 _DATED: Final = frozenset({"date", "weekday", "time"})
 
 _LIST_MARK = re.compile(r"\W{0,6}(\d{1,3})[.)](?:\s|$)")
-_CODE = re.compile(
-    r"[{}|\\]|\w\(|==|=>|</?\w|;\s*$|^\W*(?:const|let|var|git|npm|pip|def|import|from|return|#|//) "
+_CODE = re.compile(r"\w\(|==|=>|</?\w|;\s*$")
+_CODE_MARKS: Final = frozenset("{}|\\")
+_MAYBE_CODE: Final = frozenset("(=<;")
+_CODE_OPENS: Final = (
+    *("[", "#", "//", "const ", "let ", "var ", "git ", "npm ", "pip ", "def ", "import ", "from "),
+    *("return ", "drwx", "-rw", "lrwx"),
 )
 
 
@@ -59,6 +65,8 @@ class Claim:
         context: dates and times in the unit.
         codes: identifiers in the unit.
         adds: it says that this is one more.
+        own: a speaker says it of itself.
+        is_so: it is what something is, at or of; not what happened.
     """
 
     place: Place
@@ -70,11 +78,13 @@ class Claim:
     context: frozenset[str] = frozenset()
     codes: frozenset[str] = frozenset()
     adds: bool = False
+    own: bool = False
+    is_so: bool = False
 
 
 def claims_of(place: Place, text: str, before: str) -> Iterator[Claim]:
     """The values a sentence states as they are; ``before`` is the sentence before it, or ``""``."""
-    values = [] if _CODE.search(text) else values_of(text)
+    values = [] if not may_hold(text) or _is_code(text) else values_of(text)
     if not values:
         return
     labels = [(match[1].lower(), match[2], match.start(2)) for match in LABELLED.finditer(text)]
@@ -126,7 +136,16 @@ def _claim(
         context=frozenset(other.exact for other in others if other.kind in _DATED),
         codes=frozenset(other.exact for other in values if other.kind == "code"),
         adds=ADDS.search(lead[-_NEAR // 2 :]) is not None,
+        own=OF_ONESELF.search(lead) is not None,
+        is_so=linked,
     )
+
+
+def _is_code(text: str) -> bool:
+    """Whether a line is of a program, a listing or a screen: what it sets says nothing here."""
+    if text.startswith(_CODE_OPENS) or not _CODE_MARKS.isdisjoint(text):
+        return True
+    return not _MAYBE_CODE.isdisjoint(text) and _CODE.search(text) is not None
 
 
 def _with_noun(value: Value, lead: str) -> Value:
@@ -167,13 +186,11 @@ def _around(text: str, value: Value, values: Sequence[Value]) -> list[Token]:
 
 def names_of(place: Place, text: str) -> Iterator[Claim]:
     """The names a sentence gives as what something is called, or where it is."""
-    if _CODE.search(text):
-        return
     for match in NAMED.finditer(text):
         start, end = match.span(2)
         lead, rest = text[max(0, start - _NEAR) : start], text[end:]
         dated = (value.kind in _DATED for value in values_of(text[max(0, start - 1) : end + 3]))
-        if MARKED.match(rest) or any(dated):
+        if MARKED.match(rest) or any(dated) or JOURNEY.search(lead) or _is_code(text):
             continue
         link = match[1].lower()
         kind = "name" if link in IS else f"name {link}"

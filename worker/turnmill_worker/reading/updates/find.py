@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
-from operator import attrgetter
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Final, NamedTuple
 
 from turnmill_worker.reading.units import Source, Units
 from turnmill_worker.reading.updates.alike import Weights, near, replaces
-from turnmill_worker.reading.updates.claims import Claim, Place, claims_of, names_of
+from turnmill_worker.reading.updates.claims import Claim
 from turnmill_worker.reading.updates.fields import replaced_fields
-from turnmill_worker.reading.updates.news import is_news
 from turnmill_worker.reading.updates.replaced import replaced_names
-from turnmill_worker.reading.updates.values import has_digits
+from turnmill_worker.reading.updates.statements import stated_in
 
-__all__ = ["Newer", "marked", "superseded"]
+__all__ = ["Newer", "marked", "newest_first", "superseded"]
 
 
 class Newer(NamedTuple):
@@ -39,7 +37,6 @@ _NEAREST: Final = 5
 _RAREST: Final = 2
 """Words of a statement by which older ones are looked for."""
 
-_SHARED: Final = 2
 _SAID: Final = 2.0
 """A user's statement is rather what another of the user's replaces than what was made of it."""
 
@@ -47,13 +44,21 @@ _RECENT_LINES: Final = 6
 """So far back an answer that leaves out what it is about can reach."""
 
 
-def superseded(found: Units) -> dict[int, tuple[Newer, ...]]:
-    """The units whose value a later unit has replaced, by position. Pure and linear."""
-    claims = list(_claims(found))
+def superseded(*parts: Units) -> dict[int, tuple[Newer, ...]]:
+    """The units whose value a later unit has replaced, by position. Pure and linear.
+
+    Of several parts, each continues the one before; positions go on from one to the next.
+    """
+    whole = parts[0] if len(parts) == 1 else Units([], [])
+    for part in parts if len(parts) > 1 else ():
+        whole.add_all(part)
     past: dict[int, dict[str, Newer]] = defaultdict(dict)
-    pairs = [(older.place.at, older.value.text, newer.place.at) for older, newer in _pairs(claims)]
-    for older, value, newer in [*pairs, *replaced_names(found), *replaced_fields(found)]:
-        seq = found.lines[found.units[newer].line].seq or 0
+    pairs = [
+        (older.place.at, older.value.text, newer.place.at)
+        for older, newer in _pairs(stated_in(parts))
+    ]
+    for older, value, newer in [*pairs, *replaced_names(whole), *replaced_fields(whole)]:
+        seq = whole.lines[whole.units[newer].line].seq or 0
         known = past[older].get(value)
         if known is None or newer < known.unit:
             past[older][value] = Newer(value, seq, newer)
@@ -61,42 +66,37 @@ def superseded(found: Units) -> dict[int, tuple[Newer, ...]]:
 
 
 def marked(text: str, newer: Sequence[Newer]) -> str:
-    """The text with each value that holds no longer marked ``(until 40)``."""
+    """The text with each value that holds no longer marked ``(until 40)``.
+
+    Where a shorter text does not hold the value as it was written, its end is marked.
+    """
     for value, seq, _ in newer:
         at = text.find(value)
-        end = at + len(value)
-        if at >= 0 and not text.startswith(" (until ", end):
+        end = at + len(value) if at >= 0 else len(text)
+        if not text.startswith(" (until ", end):
             text = f"{text[:end]} (until {seq}){text[end:]}"
     return text
 
 
-def _claims(found: Units) -> list[Claim]:
-    """What people state, in order; of the assistant, what some news may be about."""
-    stated: list[Claim] = []
-    others: list[tuple[Place, str]] = []
-    before, line_before = "", -1
-    for at, unit in enumerate(found.units):
-        if unit.body_at:
-            continue
-        source = found.lines[unit.line].source
-        if source is Source.RESULT or source is Source.CALL:
-            continue
-        place = Place(at, unit.line, source)
-        said = before if unit.line == line_before else ""
-        if source is not Source.ASSISTANT:
-            stated += claims_of(place, unit.text, said)
-            stated += names_of(place, unit.text)
-        elif has_digits(unit.text):
-            if is_news(unit.text):
-                stated += claims_of(place, unit.text, said)
+def newest_first(order: Sequence[int], past: Mapping[int, Sequence[Newer]]) -> list[int]:
+    """The order, with each statement of a newer value right before the first it makes past.
+
+    So a beginning of it that holds the old value holds the newer one, too.
+    """
+    found: dict[int, None] = {}
+    for at in order:
+        waiting = [at]
+        while waiting:
+            newer = [
+                one.unit
+                for one in past.get(waiting[-1], ())
+                if one.unit > waiting[-1] and one.unit not in found
+            ]
+            if newer:
+                waiting.append(newer[0])
             else:
-                others.append((place, unit.text))
-        before, line_before = unit.text, unit.line
-    news = {root[:4] for claim in stated if claim.new or claim.was for root in claim.subject.roots}
-    for place, text in others if news else ():
-        if len(news.intersection([word[:4] for word in text.lower().split()])) >= _SHARED:
-            stated += claims_of(place, text, "")
-    return sorted(stated, key=attrgetter("place.at"))
+                found[waiting.pop()] = None
+    return list(found)
 
 
 def _pairs(claims: Sequence[Claim]) -> Iterator[tuple[Claim, Claim]]:
@@ -111,6 +111,8 @@ def _pairs(claims: Sequence[Claim]) -> Iterator[tuple[Claim, Claim]]:
             older = _older(claim, by_root, newest, weights)
             if older is not None:
                 for same in by_value[kind, older.value.exact][-_NEWEST * 4 :]:
+                    if same.place.line == claim.place.line:
+                        continue
                     if same is older or near(same, older, claim, weights):
                         yield same, claim
         for root in claim.subject.roots:

@@ -11,7 +11,7 @@ from turnmill.rules.wording.english import stem
 from turnmill.rules.wording.slots import SLOTS
 from turnmill_worker.reading.units import Source, Units
 from turnmill_worker.reading.updates.values import words_of
-from turnmill_worker.reading.updates.wording import EMPTY, HYPOTHETICAL, REPLACED
+from turnmill_worker.reading.updates.wording import EMPTY, HYPOTHETICAL, REPLACED, REPLACING
 
 __all__ = ["SPEAKERS", "replaced_names"]
 
@@ -42,6 +42,9 @@ def replaced_names(found: Units) -> Iterator[tuple[int, str, int]]:
 
 def _replaced(text: str) -> Iterator[str]:
     """The names that a sentence says no longer hold."""
+    low = text.lower()
+    if not any(map(low.__contains__, REPLACING)):
+        return
     for match in REPLACED.finditer(text):
         name = next(filter(None, match.groups()), "").strip(" \"'“”`*")
         name = re.sub(r"^(?:the|a|an|my|our|at|in|on|using) ", "", name)

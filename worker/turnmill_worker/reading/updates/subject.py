@@ -59,9 +59,10 @@ def subject_of(
         near = word.end > start - _CLOSE and word.start < end + _CLOSE
         if near and (contrast := CONTRASTS.get(low)):
             subject.contrasts.setdefault(*contrast)
-        root = chain.root_of(low, word)
+        is_name = at > 0 and word.text[0].isupper() and low.partition("'")[0] != "i"
+        root = chain.root_of(low, word, is_name=is_name)
         if root:
-            if at and word.text[0].isupper() and not word.text.isupper():
+            if is_name and not word.text.isupper():
                 subject.names.add(root)
             (ahead if word.end <= start else behind).append(root)
     near_by = [*sorted(counted), *reversed(ahead[-_BEFORE:]), *behind[:_BEHIND]]
@@ -78,14 +79,14 @@ class _Chain:
         self._last = self._joined = self._owner = ""
         self._end = -1
 
-    def root_of(self, low: str, word: Token) -> str:
+    def root_of(self, low: str, word: Token, *, is_name: bool) -> str:
         """The word's root; ``""`` if it says little by itself."""
         base, is_owner, _ = low.partition("'s")
         if owner := OWNERS.get(low):
             self._owner = owner
             return ""
         beside = word.start - self._end <= 1
-        if low in EMPTY or base in EMPTY:
+        if not is_name and (low in EMPTY or base in EMPTY):
             self._skip(low, word, beside=beside)
             return ""
         root = stem(base)

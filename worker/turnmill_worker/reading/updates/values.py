@@ -82,6 +82,7 @@ _VALUE: Final = re.compile(
     r"|(?P<code>(?<![\w/])#?(?=[\w-]{0,24}\d)[A-Za-z][\w-]{1,24}\b|#\w{2,24})",
     re.IGNORECASE,
 )
+_DIGIT_ANCHOR: Final = re.compile(r"(?<!\S)[^\s\d]*\d\S*")
 _ANCHOR: Final = re.compile(rf"(?<!\S)\S*?\d\S*|\b(?:{_DAYS}|{_COUNTED})s?\b", re.IGNORECASE)
 _SPELLED: Final = frozenset([*_DAYS.split("|"), *_COUNTED.split("|")])
 _AROUND: Final = 32
@@ -103,8 +104,10 @@ def has_digits(text: str) -> bool:
 
 def may_hold(text: str) -> bool:
     """Whether a value may stand in a text; cheap."""
-    if not _DIGITS.isdisjoint(text):
-        return True
+    return has_digits(text) or _has_spelled(text)
+
+
+def _has_spelled(text: str) -> bool:
     return not _SPELLED.isdisjoint(text.lower().translate(_NO_MARKS).split())
 
 
@@ -112,7 +115,7 @@ def values_of(text: str) -> list[Value]:
     """The values of a text, left to right."""
     values: list[Value] = []
     end = 0
-    for anchor in _ANCHOR.finditer(text):
+    for anchor in (_ANCHOR if _has_spelled(text) else _DIGIT_ANCHOR).finditer(text):
         # A month stands before its day, a unit behind its number.
         start = max(end, text.rfind(" ", 0, max(anchor.start() - 1, 0)) + 1)
         for match in _VALUE.finditer(text, start, anchor.end() + _AROUND):

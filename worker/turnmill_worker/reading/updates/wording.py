@@ -9,8 +9,9 @@ from turnmill.rules.wording.english import STOP
 
 __all__ = [
     "ADDS", "CHANGES", "CLOCK", "CONTRASTS", "DONE", "EMPTY", "FROM", "GOAL_IS", "HYPOTHETICAL",
-    "IS", "JOINING", "LABELLED", "LIGHT", "LINK", "MARKED", "NAMED", "NEW", "NOW_AFTER",
-    "NOW_BEFORE", "NUMBER_OF", "OWNERS", "PAST", "REPLACED", "SAME", "TO", "WAS", "WISH",
+    "IS", "JOINING", "JOURNEY", "LABELLED", "LIGHT", "LINK", "MARKED", "NAMED", "NEW", "NOW_AFTER",
+    "NOW_BEFORE", "NUMBER_OF", "OF_ONESELF", "OWNERS", "PAST", "REPLACED", "REPLACING",
+    "SAME", "TO", "WAS", "WISH",
 ]  # fmt: skip
 
 
@@ -90,13 +91,20 @@ MARKED: Final = re.compile(r"^ ?\(until \d+\)")
 
 # The old value is said, too: its own words are looked for. The first group that is not empty.
 REPLACED: Final = re.compile(
-    r"\b(?:chang|mov|switch|migrat|transfer|renam|convert|upgrad)\w{1,4}\b[^.;!?\n]{0,60}?"
+    r"\b(?:chang|mov|switch|migrat|transfer|renam|convert|upgrad)\w{1,4}\b"
+    r"(?:(?!\b(?:flight|trip|train|bus|route|ticket|journey|segment)s?\b)[^.;!?\n]){0,60}?"
     r"\bfrom ([^,.;!?\n]{2,40}?) (?:to|into|over to)\b"
     r"|\b(?:replac|swapp?)(?:ed|e|ing)?\b (?:the |our |my )?([^,.;!?\n]{2,40}?) (?:with|by|for)\b"
     r"|\b(?:instead of|no longer|rather than|nicht mehr|statt|au lieu de|en lugar de|en vez de"
     r"|invece di) ([^,.;!?\n]{2,40}?)(?=[,.;!?\n]| (?:for|as|in|on|at|but|since|because|we|i)\b|$)",
     re.IGNORECASE,
 )
+
+REPLACING: Final = (
+    *("from", "replac", "swap", "instead of", "no longer", "rather than", "nicht mehr", "statt"),
+    *("au lieu", "en lugar", "en vez", "invece"),
+)
+"""One of these stands in every text in which something above is found."""
 
 EMPTY: Final = STOP | _words(
     "now new newest no longer actually correction instead updated update updating changed change "
@@ -178,3 +186,9 @@ GOAL_IS: Final = re.compile(r"\b(?:goal|target|aim|limit|plan) (?:is|was|of|:)\W
 WAS: Final = re.compile(r"\b(?:was|were|used|instead|not)\b", re.IGNORECASE)
 FROM: Final = re.compile(r"\b(?:from|von|de|da|desde)\s+\W?$", re.IGNORECASE)
 TO: Final = re.compile(r"[^.;!?]{0,24}\b(?:to|auf|à|a|zu|naar|para)\s+\W?", re.IGNORECASE)
+OF_ONESELF: Final = re.compile(r"\b(?:i|we|my|our|ich|wir|je|nous|yo)\b", re.IGNORECASE)
+JOURNEY: Final = re.compile(
+    r"\b(?:flights?|trip|train|bus|drive|ride|route|travel\w*|fly\w*|go(?:ing)?|back)\W+(?:\w+ )?"
+    r"(?:to|from) $",
+    re.IGNORECASE,
+)
