@@ -66,7 +66,7 @@ class Unit(NamedTuple):
 class Units:
     """Collects lines and units in conversation order.
 
-    ``stated`` is what ``reading.updates`` has found in units, by position, so as to look once.
+    ``stated`` is what ``reading.updates`` has found in them, by position: it looks only once.
     """
 
     lines: list[Line]

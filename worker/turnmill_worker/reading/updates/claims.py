@@ -11,16 +11,19 @@ from turnmill.rules.wording.english import stem
 from turnmill_worker.reading.units import Source
 from turnmill_worker.reading.updates.news import is_new, is_news, is_unreal, replaced_value
 from turnmill_worker.reading.updates.subject import Subject, subject_of
-from turnmill_worker.reading.updates.values import Token, Value, may_hold, values_of, words_of
+from turnmill_worker.reading.updates.values import Token, Value, values_of, words_of
 from turnmill_worker.reading.updates.wording import (
     ADDS,
     EMPTY,
     IS,
     JOURNEY,
     LABELLED,
+    LABELS,
+    LIGHT,
     LINK,
     MARKED,
     NAMED,
+    NAMING,
     NUMBER_OF,
     OF_ONESELF,
     WAS,
@@ -33,6 +36,7 @@ _NEAR: Final = 90
 
 _FAR: Final = 2 * _NEAR
 _BESIDE: Final = 12
+_LINK: Final = 24
 _JOINED: Final = len(", at ")
 _DATED: Final = frozenset({"date", "weekday", "time"})
 
@@ -84,10 +88,10 @@ class Claim:
 
 def claims_of(place: Place, text: str, before: str) -> Iterator[Claim]:
     """The values a sentence states as they are; ``before`` is the sentence before it, or ``""``."""
-    values = [] if not may_hold(text) or _is_code(text) else values_of(text)
+    values = [] if _is_code(text) else values_of(text)
     if not values:
         return
-    labels = [(match[1].lower(), match[2], match.start(2)) for match in LABELLED.finditer(text)]
+    labels = list(_labels(text))
     numbers = {at for *_, at in labels}
     if listed := _LIST_MARK.match(text):
         numbers.add(listed.start(1))
@@ -184,16 +188,33 @@ def _around(text: str, value: Value, values: Sequence[Value]) -> list[Token]:
     ]
 
 
+def _labels(text: str) -> Iterator[tuple[str, str, int]]:
+    """Numbers and letters that only tell things of one sort apart, "Sprint 1", and their places."""
+    for match in LABELLED.finditer(text):
+        label = text[: match.start()].rpartition(" ")[2].lower().lstrip("(\"'*")
+        if label.removesuffix("s") in LABELS or label in LABELS:
+            yield label.removesuffix("s"), match[1], match.start(1)
+
+
+def _link(lead: str) -> str:
+    """What says, right before it, that a name is one; ``""`` if nothing does."""
+    words = [word for word in lead.lower().split() if word not in LIGHT]
+    last = words[-1] if words else ""
+    return ":" if last.endswith(":") else last if last in NAMING else ""
+
+
 def names_of(place: Place, text: str) -> Iterator[Claim]:
     """The names a sentence gives as what something is called, or where it is."""
     for match in NAMED.finditer(text):
-        start, end = match.span(2)
+        start, end = match.span(1)
+        link = _link(text[max(0, start - _LINK) : start])
+        if not link:
+            continue
         lead, rest = text[max(0, start - _NEAR) : start], text[end:]
         dated = (value.kind in _DATED for value in values_of(text[max(0, start - 1) : end + 3]))
         if MARKED.match(rest) or any(dated) or JOURNEY.search(lead) or _is_code(text):
             continue
-        link = match[1].lower()
         kind = "name" if link in IS else f"name {link}"
-        value = Value(kind, match[2].lower(), match[2], start, end)
+        value = Value(kind, match[1].lower(), match[1], start, end)
         subject = subject_of(_around(text, value, [value]), start, end)
         yield Claim(place, value, subject, is_new(lead, rest[:_BESIDE], lead))

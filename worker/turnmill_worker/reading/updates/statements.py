@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from operator import attrgetter
 from typing import Final
@@ -10,7 +10,8 @@ from typing import Final
 from turnmill_worker.reading.units import Source, Units
 from turnmill_worker.reading.updates.claims import Claim, Place, claims_of, names_of
 from turnmill_worker.reading.updates.news import is_news
-from turnmill_worker.reading.updates.values import has_digits
+from turnmill_worker.reading.updates.values import SPELLED, has_digits
+from turnmill_worker.reading.updates.wording import TELLING
 
 __all__ = ["stated_in"]
 
@@ -25,8 +26,10 @@ def stated_in(parts: Sequence[Units]) -> list[Claim]:
         claim for part, at, line in _placed(read) for claim in _moved(part.stated(), at, line)
     ]
     news = {root[:4] for claim in stated if claim.new or claim.was for root in claim.subject.roots}
-    for part, at, line in _placed(read) if news else ():
-        stated += _moved(part.about(news), at, line)
+    renamed = any(claim.new and claim.value.kind.startswith("name") for claim in stated)
+    for part, at, line in _placed(read):
+        stated += _moved(part.about(news), at, line) if news else ()
+        stated += _moved(part.named(), at, line) if renamed else ()
     return sorted(stated, key=attrgetter("place.at"))
 
 
@@ -39,7 +42,7 @@ def _placed(read: Sequence[_Part]) -> Iterator[tuple[_Part, int, int]]:
         line += len(part.found.lines)
 
 
-def _moved(claims: Iterator[Claim], at: int, line: int) -> Iterator[Claim]:
+def _moved(claims: Iterable[Claim], at: int, line: int) -> Iterator[Claim]:
     for claim in claims:
         own = claim.place
         place = Place(own.at + at, own.line + line, own.source)
@@ -52,6 +55,7 @@ class _Part:
     def __init__(self, found: Units) -> None:
         self.found = found
         self._others: list[Place] = []
+        self._unnamed: list[Place] = []
 
     def stated(self) -> Iterator[Claim]:
         """What all but the assistant state, and what the assistant says it has changed."""
@@ -63,10 +67,19 @@ class _Part:
             if source is Source.RESULT or source is Source.CALL:
                 continue
             place = Place(at, unit.line, source)
-            if source is not Source.ASSISTANT or (has_digits(unit.text) and is_news(unit.text)):
-                yield from self._of(place, before if unit.line == line_before else "")
+            if source is not Source.ASSISTANT:
+                words = [word[:4] for word in unit.text.lower().split()]
+                if has_digits(unit.text) or not SPELLED.isdisjoint(words):
+                    yield from self._of(place, before if unit.line == line_before else "")
+                if TELLING.isdisjoint(words):
+                    self._unnamed.append(place)
+                else:
+                    yield from self._names_of(place)
             elif has_digits(unit.text):
-                self._others.append(place)
+                if is_news(unit.text):
+                    yield from self._of(place, before if unit.line == line_before else "")
+                else:
+                    self._others.append(place)
             before, line_before = unit.text, unit.line
 
     def about(self, news: set[str]) -> Iterator[Claim]:
@@ -76,10 +89,21 @@ class _Part:
             if len(news.intersection([word[:4] for word in words])) >= _SHARED:
                 yield from self._of(place, "")
 
+    def named(self) -> Iterator[Claim]:
+        """The names that people give where they do not say that they are new."""
+        for place in self._unnamed:
+            yield from self._names_of(place)
+
     def _of(self, place: Place, before: str) -> Sequence[Claim]:
         known: tuple[Claim, ...] | None = self.found.stated.get(place.at)
         if known is None:
             text = self.found.units[place.at].text
-            names = () if place.source is Source.ASSISTANT else names_of(place, text)
-            known = self.found.stated[place.at] = (*claims_of(place, text, before), *names)
+            known = self.found.stated[place.at] = tuple(claims_of(place, text, before))
+        return known
+
+    def _names_of(self, place: Place) -> Sequence[Claim]:
+        known: tuple[Claim, ...] | None = self.found.stated.get(~place.at)
+        if known is None:
+            text = self.found.units[place.at].text
+            known = self.found.stated[~place.at] = tuple(names_of(place, text))
         return known

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import re
 from collections import Counter
+from collections.abc import Iterator
 from typing import Final, NamedTuple
 
 from turnmill.rules.wording.english import STOP, stem
 from turnmill_worker.reading.lexicon import NUMBER_WORDS
 
-__all__ = ["Token", "Value", "has_digits", "may_hold", "values_of", "words_of"]
+__all__ = ["SPELLED", "Token", "Value", "has_digits", "values_of", "words_of"]
 
 
 class Value(NamedTuple):
@@ -84,15 +85,36 @@ _VALUE: Final = re.compile(
 )
 _DIGIT_ANCHOR: Final = re.compile(r"(?<!\S)[^\s\d]*\d\S*")
 _ANCHOR: Final = re.compile(rf"(?<!\S)\S*?\d\S*|\b(?:{_DAYS}|{_COUNTED})s?\b", re.IGNORECASE)
-_SPELLED: Final = frozenset([*_DAYS.split("|"), *_COUNTED.split("|")])
-_AROUND: Final = 32
+SPELLED: Final = frozenset(word[:4] for word in [*_DAYS.split("|"), *_COUNTED.split("|")])
+"""How words begin that are values without a digit."""
+
+_OPENING: Final = re.compile(r"(?<!\w)[\w$€£¥#+(]")
+_MONTH_STARTS: Final = frozenset(
+    [
+        "jan",
+        "feb",
+        "mar",
+        "apr",
+        "may",
+        "jun",
+        "jul",
+        "aug",
+        "sep",
+        "oct",
+        "nov",
+        "dec",
+        "mär",
+        "mai",
+        "okt",
+        "dez",
+    ]
+)
 _LISTED: Final = 3
 """So many values of one kind are a list, and none of them is the value of something."""
 _WORD: Final = re.compile(r"[^\W\d_]+(?:['’-][^\W\d_]+)*")
 _NOUN: Final = r"[^\W\d_]+(?:-[^\W\d_]+)*"
 _BEHIND: Final = re.compile(rf"[ -]?(?:/ ?)?({_NOUN}(?:/h)?)(?: ({_NOUN}))?(?: ({_NOUN}))?")
 _DIGITS: Final = frozenset("0123456789")
-_NO_MARKS: Final = str.maketrans(dict.fromkeys(".,;:!?()", " "))
 _MOST: Final = 12
 """Values of a unit that are looked at; a table has more, and states no news."""
 
@@ -102,32 +124,33 @@ def has_digits(text: str) -> bool:
     return not _DIGITS.isdisjoint(text)
 
 
-def may_hold(text: str) -> bool:
-    """Whether a value may stand in a text; cheap."""
-    return has_digits(text) or _has_spelled(text)
-
-
 def _has_spelled(text: str) -> bool:
-    return not _SPELLED.isdisjoint(text.lower().translate(_NO_MARKS).split())
+    return not SPELLED.isdisjoint([word[:4] for word in text.lower().split()])
 
 
 def values_of(text: str) -> list[Value]:
     """The values of a text, left to right."""
     values: list[Value] = []
-    end = 0
     for anchor in (_ANCHOR if _has_spelled(text) else _DIGIT_ANCHOR).finditer(text):
-        # A month stands before its day, a unit behind its number.
-        start = max(end, text.rfind(" ", 0, max(anchor.start() - 1, 0)) + 1)
-        for match in _VALUE.finditer(text, start, anchor.end() + _AROUND):
-            if match.start() > anchor.end():
-                break
-            if match.end() > end:
+        for start in _starts(text, *anchor.span()):
+            if values and start < values[-1].end:
+                continue
+            match = _VALUE.match(text, start)
+            if match:
                 values.append(_read(match, text))
-                end = values[-1].end
         if len(values) >= _MOST:
             break
     kinds = Counter((value.kind, value.counted) for value in values)
     return [value for value in values if kinds[value.kind, value.counted] < _LISTED]
+
+
+def _starts(text: str, start: int, end: int) -> Iterator[int]:
+    """Where a value may begin in a token: a month stands before its day."""
+    before = text.rfind(" ", 0, max(start - 1, 0)) + 1
+    if text[before : before + 3].lower() in _MONTH_STARTS:
+        yield before
+    for opening in _OPENING.finditer(text, start, end):
+        yield opening.start()
 
 
 def words_of(text: str, start: int, end: int) -> list[Token]:

@@ -9,9 +9,9 @@ from turnmill.rules.wording.english import STOP
 
 __all__ = [
     "ADDS", "CHANGES", "CLOCK", "CONTRASTS", "DONE", "EMPTY", "FROM", "GOAL_IS", "HYPOTHETICAL",
-    "IS", "JOINING", "JOURNEY", "LABELLED", "LIGHT", "LINK", "MARKED", "NAMED", "NEW", "NOW_AFTER",
-    "NOW_BEFORE", "NUMBER_OF", "OF_ONESELF", "OWNERS", "PAST", "REPLACED", "REPLACING",
-    "SAME", "TO", "WAS", "WISH",
+    "IS", "JOINING", "JOURNEY", "LABELLED", "LABELS", "LIGHT", "LINK", "MARKED", "NAMED", "NAMING",
+    "NEW", "NOW_AFTER", "NOW_BEFORE", "NUMBER_OF", "OF_ONESELF", "OWNERS", "PAST", "REPLACED",
+    "REPLACING", "SAME", "TELLING", "TO", "WAS", "WISH",
 ]  # fmt: skip
 
 
@@ -155,16 +155,14 @@ OWNERS: Final = {
     "his": "his", "her": "her", "their": "their", "your": "hearer",
 }  # fmt: skip
 
-_LABELS: Final = _words(
+LABELS: Final = _words(
     "sprint step room chapter dose test phase part section week day module order item option "
     "problem exercise question unit level team group lesson act scene floor line table figure "
     "round stage task issue ticket case flight train bus route exam quiz grade class player "
     "building house block apartment bedroom server node iteration milestone "
     "schritt kapitel zimmer étape chambre paso capítulo"
 )
-LABELLED: Final = re.compile(
-    rf"\b({'|'.join(sorted(_LABELS))})s? #?(\d{{1,4}}|[A-Z])\b", re.IGNORECASE
-)
+LABELLED: Final = re.compile(r"(?<=[^\W\d_]) #?(\d{1,4}|[A-Z])(?!\w|[.,]\d|-\w)")
 JOINING: Final = _words("for of to with from für von nach mit zu pour de à avec para con")
 LIGHT: Final = _words(
     "now also still already currently jetzt ahora the a an my our der die das den dem le la les el "
@@ -175,10 +173,10 @@ NUMBER_OF: Final = re.compile(
     r"(?:the |my |our |recent )?([^\W\d_]+)(?: ([^\W\d_]+))?",
     re.IGNORECASE,
 )
-NAMED: Final = re.compile(
-    r"\b(is|are|called|named|to|in|at|on|with|by|from|:|ist|heißt|est|es|nach|bei|à|en)"
-    r"(?: now| no longer| currently| the| a| an| jetzt| maintenant| ahora)*:? "
-    r"((?:\d{1,5} )?[A-Z][\w'’-]*(?: [A-Z][\w'’-]*){0,3})"
+# A name, and before it what says that it is one: "called", "at the", "is now".
+NAMED: Final = re.compile(r"(?<=[\w:]) ((?:\d{1,5} )?[A-Z][\w'’-]*(?: [A-Z][\w'’-]*){0,3})")
+NAMING: Final = _words(
+    "is are called named to in at on with by from : ist heißt est es nach bei à en"
 )
 IS: Final = _words("is are called named : ist heißt est es")
 CLOCK: Final = re.compile(r"\b(?:it's|it is|today is|today's)(?: now| already)? $", re.IGNORECASE)
@@ -191,4 +189,10 @@ JOURNEY: Final = re.compile(
     r"\b(?:flights?|trip|train|bus|drive|ride|route|travel\w*|fly\w*|go(?:ing)?|back)\W+(?:\w+ )?"
     r"(?:to|from) $",
     re.IGNORECASE,
+)
+# How words begin of which one stands in each sentence that gives something a new name.
+TELLING: Final = _words(
+    "new newe now no actu inst chan move movi swit migr rena corr make upda agre sett tran turn "
+    "wron reac jetz nun neue stat geän verl umge main nouv dépl ahor nuev movi camb ades nuov agor "
+    "novo nova nieu"
 )
