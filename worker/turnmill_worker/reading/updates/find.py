@@ -13,7 +13,7 @@ from turnmill_worker.reading.updates.fields import replaced_fields
 from turnmill_worker.reading.updates.replaced import replaced_names
 from turnmill_worker.reading.updates.statements import stated_in
 
-__all__ = ["Newer", "marked", "newest_first", "superseded"]
+__all__ = ["Newer", "marked", "newest_first", "pairs_of", "superseded"]
 
 
 class Newer(NamedTuple):
@@ -55,7 +55,7 @@ def superseded(*parts: Units) -> dict[int, tuple[Newer, ...]]:
     past: dict[int, dict[str, Newer]] = defaultdict(dict)
     pairs = [
         (older.place.at, older.value.text, newer.place.at)
-        for older, newer in _pairs(stated_in(parts))
+        for older, newer in pairs_of(stated_in(parts))
     ]
     for older, value, newer in [*pairs, *replaced_names(whole), *replaced_fields(whole)]:
         seq = whole.lines[whole.units[newer].line].seq or 0
@@ -99,7 +99,7 @@ def newest_first(order: Sequence[int], past: Mapping[int, Sequence[Newer]]) -> l
     return list(found)
 
 
-def _pairs(claims: Sequence[Claim]) -> Iterator[tuple[Claim, Claim]]:
+def pairs_of(claims: Sequence[Claim]) -> Iterator[tuple[Claim, Claim]]:
     """Older and newer statements of one thing."""
     weights = Weights(claims)
     by_root: dict[tuple[str, str], list[Claim]] = defaultdict(list)

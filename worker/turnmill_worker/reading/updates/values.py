@@ -90,25 +90,8 @@ SPELLED: Final = frozenset(word[:4] for word in [*_DAYS.split("|"), *_COUNTED.sp
 
 _OPENING: Final = re.compile(r"(?<!\w)[\w$€£¥#+(]")
 _MONTH_STARTS: Final = frozenset(
-    [
-        "jan",
-        "feb",
-        "mar",
-        "apr",
-        "may",
-        "jun",
-        "jul",
-        "aug",
-        "sep",
-        "oct",
-        "nov",
-        "dec",
-        "mär",
-        "mai",
-        "okt",
-        "dez",
-    ]
-)
+    ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
+) | {"mär", "mai", "okt", "dez"}
 _LISTED: Final = 3
 """So many values of one kind are a list, and none of them is the value of something."""
 _WORD: Final = re.compile(r"[^\W\d_]+(?:['’-][^\W\d_]+)*")
