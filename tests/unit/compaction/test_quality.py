@@ -94,7 +94,8 @@ def test_text_kept_word_for_word_loses_nothing() -> None:
     quality = judged("", head=TALK)
 
     assert quality.score == pytest.approx(1.0)
-    assert set(quality.parts) == {"facts", "relevance", "freshness", "session", "validity"}
+    shares = {"facts", "relevance", "freshness", "session"}
+    assert set(quality.parts) == {*shares, "validity", "rules", "current", "readable"}
 
 
 def test_a_summary_of_everything_is_good_and_one_of_nothing_is_not() -> None:

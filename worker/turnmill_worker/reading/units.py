@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Container, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from turnmill_worker.reading.actions import Role
 from turnmill_worker.reading.flat_json import Flat
@@ -63,11 +63,15 @@ class Unit(NamedTuple):
 
 @dataclass(slots=True)
 class Units:
-    """Collects lines and units in conversation order."""
+    """Collects lines and units in conversation order.
+
+    ``stated`` is what ``reading.updates`` has found in them, by position: it looks only once.
+    """
 
     lines: list[Line]
     units: list[Unit]
     groups: int = 0
+    stated: dict[int, Any] = field(default_factory=dict, repr=False, compare=False)
 
     def add_text(self, line: Line, pieces: Iterable[str], role: Role = Role.SAID) -> None:
         """Adds a line of sentences; nothing if there are none."""

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from operator import attrgetter
 from typing import Final, Self
 
 from pydantic import BaseModel, ConfigDict
 
-from turnmill_worker.compaction.ledger.stated_values import Kind, Mention, mentions
-from turnmill_worker.reading.units import Units
+from turnmill_worker.compaction.ledger.stated_values import VALUE_AT, Kind, Mention, mentions
+from turnmill_worker.reading.units import Line, Source, Units
+from turnmill_worker.reading.updates import superseded
 
-__all__ = ["Fact", "merged"]
+__all__ = ["Fact", "merged", "placed"]
 
 _LONGEST_LABEL: Final = 80
 
@@ -62,8 +63,36 @@ def merged(previous: Sequence[Fact], units: Units) -> list[Fact]:
                 known[older].until = mention.seq
                 known[older].fact = None
             holds[mention.label] = key
+    for key, seq in _ended(previous, units, known):
+        known[key].until = seq
+        known[key].fact = None
     facts = [fact.as_fact() for fact in known.values()]
     return sorted(facts, key=attrgetter("seq"))
+
+
+def _ended(
+    previous: Sequence[Fact], units: Units, known: Mapping[str, _OpenFact]
+) -> Iterator[tuple[str, int]]:
+    """Facts of what people said that they have since said otherwise, and in which turn."""
+    earlier = Units([], [])
+    for fact in previous:
+        source = Source.USER if Source.USER.value in fact.by else Source.ASSISTANT
+        earlier.add_text(Line(fact.seq, source), [placed(fact.label, fact.text)])
+    for at, newer in superseded(earlier, units).items():
+        before = len(earlier.units)
+        part = earlier if at < before else units
+        seq = part.lines[part.units[at if at < before else at - before].line].seq or 0
+        for value, by, _ in newer:
+            fact_now = known.get(_key(value))
+            if fact_now and not fact_now.until and fact_now.seq <= seq and fact_now.last_seq < by:
+                yield _key(value), by
+
+
+def placed(label: str, values: str) -> str:
+    """Values where their label says that they stood."""
+    if VALUE_AT in label:
+        return label.replace(VALUE_AT, values, 1)
+    return f"{label} {values}" if label else values
 
 
 def _key(text: str) -> str:

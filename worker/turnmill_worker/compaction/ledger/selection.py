@@ -16,8 +16,8 @@ from operator import attrgetter
 from typing import Final
 
 from turnmill.contract.token_counters import CountText
-from turnmill_worker.compaction.ledger.fact_merging import Fact, merged
-from turnmill_worker.compaction.ledger.stated_values import VALUE_AT, Kind
+from turnmill_worker.compaction.ledger.fact_merging import Fact, merged, placed
+from turnmill_worker.compaction.ledger.stated_values import Kind
 from turnmill_worker.compaction.quality.fact_coverage import (
     NEWEST,
     OLDEST,
@@ -112,7 +112,7 @@ _BASE: Final[Mapping[Kind, float]] = {
     "id": 8.0, "email": 8.0, "path": 6.0, "url": 5.0, "command": 6.0, "error": 6.0,
     "money": 4.0, "date": 4.0, "number": 2.0, "name": 2.0,
 }  # fmt: skip
-_REPLACED: Final = 0.25
+_REPLACED: Final = 0.1
 _UNLABELLED: Final = 0.5
 _COST_POWER: Final = 0.85
 _OPENING_TOKENS: Final = 4
@@ -195,18 +195,12 @@ def _entries(facts: Iterable[Fact]) -> Iterator[str]:
             yield f"{key} {values}"
             continue
         owner = head if mark else ""
-        yield _placed(label, values)
+        yield placed(label, values)
 
 
 def _entry(fact: Fact) -> str:
-    return _placed(fact.label, _value(fact))
+    return placed(fact.label, _value(fact))
 
 
 def _value(fact: Fact) -> str:
     return f"{fact.text} (until {fact.until})" if fact.until else fact.text
-
-
-def _placed(label: str, values: str) -> str:
-    if VALUE_AT in label:
-        return label.replace(VALUE_AT, values, 1)
-    return f"{label} {values}" if label else values

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import groupby
 from typing import Final
 
@@ -16,6 +16,7 @@ from turnmill_worker.compaction.pool.telegraph import is_english, telegraph
 from turnmill_worker.compaction.pool.unit_worth import Worth, appraise, first_standings
 from turnmill_worker.reading.earlier_summary import add_previous
 from turnmill_worker.reading.units import Line, Source, Unit, Units
+from turnmill_worker.reading.updates import Newer, marked, newest_first, superseded
 
 __all__ = ["Candidates", "Ranked"]
 
@@ -24,6 +25,10 @@ _CHARS_PER_TOKEN: Final = 16
 
 _USER_SHARE: Final = 0.5
 """Up to this share of the budget, what the user said is not put into telegraph style."""
+
+_PAST: Final = 0.4
+_IN_ITS_PLACE: Final = 1.5
+"""What a statement is worth once a newer one has replaced it, and what the newer one is."""
 
 _SMALLER_TRIED: Final = 16
 """Units tried, in order, in the room that was too small for the next best one."""
@@ -81,37 +86,50 @@ class Candidates:
         if found is None:
             units = Units(list(self._older.lines), list(self._older.units), self._older.groups)
             units.add_all(self._newer)
+            past = superseded(self._older, self._newer)
             found = self._ranked[budget_tokens] = Ranked.of(
-                units, budget_tokens, count, pool_tokens=self._pool_tokens
+                units, past, budget_tokens, count, pool_tokens=self._pool_tokens
             )
         return found
 
 
 @dataclass(frozen=True, slots=True)
 class Ranked:
-    """Units with the text each would have in a summary, and their positions, best first."""
+    """Units with the text each would have in a summary, and their positions, best first.
+
+    What a later one has made ``past`` is marked, and stands behind what did in the order.
+    """
 
     units: Units
     texts: Sequence[str]
     order: Sequence[int]
     standings: Sequence[float]
+    past: Mapping[int, Sequence[Newer]]
 
     @classmethod
-    def of(cls, units: Units, budget: int, count: CountText, *, pool_tokens: int = 0) -> Ranked:
+    def of(
+        cls,
+        units: Units,
+        past: Mapping[int, Sequence[Newer]],
+        budget: int,
+        count: CountText,
+        *,
+        pool_tokens: int = 0,
+    ) -> Ranked:
         """The ranking for a summary of this budget; it reaches as far as the pool does."""
         lines, own = units.lines, units.units
         if not own or budget <= 0:
-            return cls(units, [], [], [])
-        verbatim = [unit.text for unit in own]
+            return cls(units, [], [], [], {})
+        verbatim = _marked([unit.text for unit in own], past)
         if sum(map(len, verbatim)) <= budget * _CHARS_PER_TOKEN:
             everything = range(len(own))
             if count(render(lines, own, verbatim, everything)) <= budget:
-                return cls(units, verbatim, everything, list(first_standings(lines, own)))
-        texts = _shortened(lines, own, _spared(lines, own, budget, count))
-        worth = appraise(lines, own, texts)
+                return cls(units, verbatim, everything, list(first_standings(lines, own)), past)
+        texts = _marked(_shortened(lines, own, _spared(lines, own, budget, count)), past)
+        worth = _newest_worth_most(appraise(lines, own, texts), past)
         most = max(pool_tokens, budget + budget // 5 + 16)
         order = _order(lines, own, worth, texts, most, count)
-        return cls(units, texts, order, worth.standings)
+        return cls(units, texts, newest_first(order, past), worth.standings, past)
 
     @property
     def pool(self) -> tuple[PooledLine, ...]:
@@ -132,6 +150,8 @@ class Ranked:
                 high = middle - 1
         chosen = list(order[:low])
         for position in order[low + 1 : low + 1 + _SMALLER_TRIED]:
+            if any(newer.unit not in chosen for newer in self.past.get(position, ())):
+                continue
             candidate = self._rendered([*chosen, position])
             if count(candidate) <= budget:
                 best = candidate
@@ -164,6 +184,21 @@ def _shortened(
         prose = may and is_english(own)
         texts.extend(telegraph(text) if prose else text for text in own)
     return texts
+
+
+def _marked(texts: Sequence[str], past: Mapping[int, Sequence[Newer]]) -> list[str]:
+    """The texts, where a value holds no longer with the turn that states the newer one."""
+    return [marked(text, past[at]) if at in past else text for at, text in enumerate(texts)]
+
+
+def _newest_worth_most(worth: Worth, past: Mapping[int, Sequence[Newer]]) -> Worth:
+    """The same worth, but for what holds no longer, and for what is in its place."""
+    factors = list(worth.factors)
+    for at in past:
+        factors[at] *= _PAST
+    for at in {one.unit for newer in past.values() for one in newer}:
+        factors[at] *= _IN_ITS_PLACE
+    return replace(worth, factors=tuple(factors))
 
 
 def _order(

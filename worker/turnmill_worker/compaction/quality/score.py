@@ -2,6 +2,9 @@
 
     score = validity * sum(weight * part) / sum(weight)
 
+A context that lost a rule, states an old value as current, or cannot be read gets at most half the
+threshold.
+
 `docs/quality-score.md` explains the parts and shows that the score falls when facts are lost.
 """
 
@@ -16,15 +19,20 @@ from turnmill.contract.context import JsonMessage
 from turnmill.contract.legality import CallTracker, violations
 from turnmill.contract.memories_message import without_memories
 from turnmill.contract.names import Seq
+from turnmill.contract.policy import Policy
 from turnmill.contract.quality_weights import QualityWeights
+from turnmill.contract.rules import Rule
 from turnmill_worker.compaction.plan import Records
 from turnmill_worker.compaction.quality.fact_coverage import Facts
 from turnmill_worker.compaction.quality.passages import head_units, passages_of
+from turnmill_worker.compaction.quality.trust import Trust, capped
 from turnmill_worker.reading.messages import read_units
 from turnmill_worker.reading.units import Units
 from turnmill_worker.reading.words import Reader
 
 __all__ = ["Quality", "Scorer"]
+
+DEFAULT_THRESHOLD: Final[float] = Policy.model_fields["quality_threshold"].default
 
 _NOT_AT_STAKE: Final = 0.1
 """The weight of a fact that the tail states too: no summary could have lost it."""
@@ -62,6 +70,9 @@ class Scorer:
         weights: QualityWeights,
         behind: Sequence[JsonMessage] = (),
         known: Sequence[JsonMessage] = (),
+        rules: Sequence[Rule] = (),
+        older: Units | None = None,
+        threshold: float = DEFAULT_THRESHOLD,
     ) -> None:
         """A scorer that has read nothing yet.
 
@@ -77,6 +88,9 @@ class Scorer:
             weights: of the parts.
             behind: what stands between head and tail for the originals of ``covered``.
             known: what the heads will keep of ``previous``, word for word; knowing it saves time.
+            rules: those in force that the heads have to state.
+            older: what is left of the turns before ``covered``, which those may contradict.
+            threshold: the lowest score that passes.
         """
         self._before = [*previous, *(message for _, message in without_memories(covered))]
         self._previous = previous
@@ -87,10 +101,13 @@ class Scorer:
         self._weights = weights.model_dump()
         self._covered = covered
         self._known = known
+        self._threshold = threshold
+        self._trust = Trust(rules, older or Units([], []), covered.units)
         self._stake: _AtStake | None = None
 
     def prepare(self) -> None:
         """Read all but the heads, once; ``score`` does it if nobody has."""
+        self._trust.prepare()
         if self._stake is None:
             lost = _changed(self._previous, self._known)
             self._stake = _AtStake(self._covered.units, lost, self._tail)
@@ -114,7 +131,9 @@ class Scorer:
         valid = 1.0 if _is_valid(self._before, head, self._tail) else 0.0
         weights = self._weights
         mean = sum(weights[name] * part for name, part in parts.items()) / sum(weights.values())
-        return Quality(score=min(1.0, valid * mean), parts={**parts, "validity": valid})
+        parts |= {"validity": valid, **self._trust.parts(head)}
+        score = capped(min(1.0, valid * mean), parts, self._threshold)
+        return Quality(score=score, parts=parts)
 
 
 class _AtStake:

@@ -1,0 +1,164 @@
+"""Whether a context can be trusted at all: what caps a score however much survives.
+
+A rule in force that it lost, a value that it states though a newer one replaced it, and text that
+nobody could read are not made up for by anything else.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from functools import cached_property
+from itertools import pairwise
+from typing import Final
+
+from turnmill.contract.context import JsonMessage
+from turnmill.contract.render import rule_line
+from turnmill.contract.rules import Rule
+from turnmill.rules.wording.english import STOP
+from turnmill_worker.reading.earlier_summary import add_previous
+from turnmill_worker.reading.units import Units
+from turnmill_worker.reading.updates import Replaced
+
+__all__ = ["Trust", "capped"]
+
+_READABLE: Final = 0.5
+"""Less of a summary than this that can be read is not enough."""
+
+_CAP: Final = 0.5
+"""What a score is at most, in thresholds: no other text that comes near makes it pass."""
+
+# What `contract.render` opens and closes a summary with; facts and receipts are not its words.
+_PROSE = re.compile(
+    r"^(?:\[Summary of the conversation so far\]|\[Iterations? [\d-]+, turns [^\]\n]{0,40}\]"
+    r"|Context summary \(managed\):)"
+)
+_END: Final = "\n[End]"
+_PLACEHOLDER = re.compile(r"(?:\[[\w.-]{1,32}\]\s*)+")
+_KNOWN_PARTS = re.compile(r"\[(?:image|audio|file|video)\]", re.IGNORECASE)
+_WORD = re.compile(r"[^\W\d_]+")
+_LEAST_WORD: Final = 2
+_FEW_WORDS: Final = 0.2
+"""A sentence of which fewer tokens are words is a list of names and numbers."""
+
+_PAIRS: Final = 64
+_LEAST_PAIRS: Final = 16
+_FOLLOWS: Final = 0.06
+"""By this share, more neighbours stand in a text as they do in what it was made from than the other
+way round: in shuffled words either is as rare. Even free paraphrases reach .07, most of them .3."""
+
+
+def capped(score: float, parts: dict[str, float], threshold: float) -> float:
+    """The score; if the context cannot be trusted, at most half of what it takes to pass."""
+    whole = parts["rules"] >= 1.0 and parts["current"] >= 1.0
+    if whole and parts["readable"] >= _READABLE:
+        return score
+    worst = min(parts["rules"], parts["current"], parts["readable"])
+    return score * _CAP * threshold * (1.0 + worst) / 2
+
+
+class Trust:
+    """What a head must not lose, state or be; read once for all heads."""
+
+    def __init__(self, rules: Sequence[Rule], older: Units, covered: Units) -> None:
+        """Of the rules in force, and of what the head stands for."""
+        self._rules = [rule_line(rule) for rule in rules]
+        self._older = older
+        self._covered = covered
+
+    def prepare(self) -> None:
+        """Read all but the heads; ``parts`` does it if nobody has."""
+        _ = self._replaced, self._source
+
+    @cached_property
+    def _replaced(self) -> Replaced:
+        return Replaced(self._older, self._covered)
+
+    @cached_property
+    def _source(self) -> str:
+        texts = (unit.text for part in (self._older, self._covered) for unit in part.units)
+        return " ".join(_WORD.findall(" ".join(texts).lower()))
+
+    def parts(self, head: Sequence[JsonMessage]) -> dict[str, float]:
+        """The share of rules that stand, of old values that are marked, and of text to be read."""
+        shown = "\n".join(_texts(head))
+        lost = sum(rule not in shown for rule in self._rules)
+        prose = Units([], [])
+        for text in _prose(head):
+            add_previous(prose, text)
+        known, current = self._replaced.stated_in(prose)
+        return {
+            "rules": 1.0 - lost / len(self._rules) if lost else 1.0,
+            "current": 1.0 - current / known if current else 1.0,
+            "readable": self._readable(prose) * _read_by_us(self._covered),
+        }
+
+    def _readable(self, prose: Units) -> float:
+        """The share of a text that says something; 0 where its words follow no order."""
+        whole = sum(len(unit.text) for unit in prose.units)
+        if not whole:
+            return 1.0
+        said = sum(len(unit.text) for unit in prose.units if unit.body_at or _speaks(unit.text))
+        sentences = [unit.text for unit in prose.units if not unit.body_at]
+        return said / whole if self._in_order(sentences) else 0.0
+
+    def _in_order(self, texts: Sequence[str]) -> bool:
+        """Whether words stand beside each other as they do in what the text was made from."""
+        pairs = list(_neighbours(texts, self._source))
+        step = max(1, len(pairs) // _PAIRS)
+        asked = pairs[::step]
+        if len(asked) < _LEAST_PAIRS:
+            return True
+        ahead = sum(f" {one} {other} " in self._source for one, other in asked)
+        back = sum(f" {other} {one} " in self._source for one, other in asked)
+        return ahead - back >= _FOLLOWS * len(asked)
+
+
+def _neighbours(texts: Sequence[str], source: str) -> Iterator[tuple[str, str]]:
+    """Neighbouring words that say something, if the source has them both."""
+    known = frozenset(source.split())
+    for text in texts:
+        tokens = [_WORD.findall(token) for token in text.lower().split()]
+        for before, after in pairwise(tokens):
+            # Within one token, words stand in order even where the tokens do not.
+            pair = (before[-1], after[0]) if before and after else ()
+            if pair and known.issuperset(pair) and not STOP.issuperset(pair):
+                yield pair
+
+
+def _speaks(text: str) -> bool:
+    """Whether a sentence has words, beside names, numbers and marks for what nobody can see."""
+    if _PLACEHOLDER.fullmatch(text):
+        return False
+    tokens = text.split()
+    return sum(map(_is_word, tokens)) >= _FEW_WORDS * len(tokens)
+
+
+def _is_word(token: str) -> bool:
+    if any(map(str.isdigit, token)):
+        return False
+    return any(len(word) >= _LEAST_WORD and not word[0].isupper() for word in _WORD.findall(token))
+
+
+def _read_by_us(covered: Units) -> float:
+    """The share of messages that are more than marks for parts that are not understood."""
+    unread: dict[int, bool] = {}
+    for unit in covered.units:
+        mark = _PLACEHOLDER.fullmatch(unit.text) and not _KNOWN_PARTS.search(unit.text)
+        unread[unit.line] = unread.get(unit.line, True) and bool(mark)
+    return 1.0 - sum(unread.values()) / len(unread) if unread else 1.0
+
+
+def _prose(head: Iterable[JsonMessage]) -> Iterator[str]:
+    """What a summarizer wrote, without its frame."""
+    for text in _texts(head):
+        opening = _PROSE.match(text)
+        if opening:
+            yield text[opening.end() :].partition(_END)[0]
+
+
+def _texts(messages: Iterable[JsonMessage]) -> Iterator[str]:
+    for message in messages:
+        content = message.get("content")
+        if isinstance(content, str):
+            yield content

@@ -1,0 +1,135 @@
+"""Whether two statements are of the same thing, and one of them replaces the other."""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from collections.abc import Sequence
+from typing import Final
+
+from turnmill_worker.reading.units import Source
+from turnmill_worker.reading.updates.claims import Claim
+
+__all__ = ["Weights", "near", "replaces"]
+
+_RARE: Final = 0.6
+_FARTHER: Final = 0.85
+_ALIKE: Final = 0.34
+_COUNTED: Final = 0.25
+_THE_SAME: Final = 0.45
+"""Least shares of what a statement says that it has in common with what it replaces: where it is
+said to be new; where, beside that, the same is counted; and where the same is only counted anew."""
+
+_SURE: Final = 100.0
+"""What is said to be replaced is rather meant than anything that is only alike."""
+
+
+class Weights:
+    """How much a shared word tells, by how few statements hold it."""
+
+    def __init__(self, claims: Sequence[Claim]) -> None:
+        self._times: dict[str, int] = defaultdict(int)
+        self._total = len(claims) + 1
+        for claim in claims:
+            for root in claim.subject.roots:
+                self._times[root] += 1
+        self.rare = _RARE * math.log(1 + self._total / 2)
+
+    def of(self, root: str) -> float:
+        """The weight of a word."""
+        return math.log(1 + self._total / self._times.get(root, 1))
+
+
+def replaces(newer: Claim, older: Claim, weights: Weights) -> float:
+    """How sure it is that one statement replaces another; 0 for not enough."""
+    if newer.value.exact == older.value.exact or _counts_differ(newer, older):
+        return 0.0
+    if newer.place.line == older.place.line and not newer.was:
+        return 0.0
+    if newer.was:
+        if newer.was != older.value.exact.split()[0] and newer.was != older.value.exact:
+            return 0.0
+        shared, _ = _alike(newer, older, weights)
+        return shared and shared + _SURE
+    shared, cover = _alike(newer, older, weights)
+    if newer.new:
+        least = _COUNTED if newer.value.counted & older.value.counted else _ALIKE
+        return shared * cover if cover >= least and shared >= weights.rare else 0.0
+    return shared * cover if _is_again(newer, older, cover) else 0.0
+
+
+def _is_again(newer: Claim, older: Claim, cover: float) -> bool:
+    """Whether a user states the same anew, with no word that it is news."""
+    if newer.adds or (newer.context and older.context and newer.context != older.context):
+        return False
+    if newer.place.source is not Source.USER or older.place.source is not Source.USER:
+        return False
+    if newer.own and newer.value.counted & older.value.counted and cover >= _THE_SAME:
+        return True
+    same = set(newer.subject.roots) == set(older.subject.roots)
+    return same and len(newer.subject.roots) > 1 and newer.is_so and older.is_so
+
+
+def near(same: Claim, older: Claim, newer: Claim, weights: Weights) -> bool:
+    """Whether another statement of the old value is of the same thing."""
+    if _counts_differ(same, older):
+        return False
+    return any(_alike(same, one, weights)[0] >= weights.rare for one in (older, newer))
+
+
+def _counts_differ(newer: Claim, older: Claim) -> bool:
+    """Whether two numbers count different things."""
+    if newer.value.kind != "count":
+        return False
+    one, other = newer.value.counted, older.value.counted
+    if one and other:
+        return not one & other or bool(one - other and other - one)
+    if not one and not other:
+        return not newer.was
+    bare, counted = (newer, other) if not one else (older, one)
+    return bool(counted) and not counted & set(bare.subject.roots)
+
+
+def _alike(newer: Claim, older: Claim, weights: Weights) -> tuple[float, float]:
+    """The weight of what two statements share, and its share of what the shorter one says."""
+    this, that = newer.subject, older.subject
+    if _apart(newer, older):
+        return 0.0, 0.0
+    roots, others = set(this.roots), set(that.roots)
+    shared = {root for root in roots & others if not _differ(root, newer, older)}
+    mine, theirs = _nearness(this.roots), _nearness(that.roots)
+    common = sum(weights.of(r) * math.sqrt(mine[r] * theirs[r]) for r in this.roots if r in shared)
+    whole = min(
+        sum(weights.of(root) * near for root, near in each.items()) for each in (mine, theirs)
+    )
+    return common, min(1.0, common / whole) if common else 0.0
+
+
+def _nearness(roots: Sequence[str]) -> dict[str, float]:
+    """What each word counts: the farther from the value, the less."""
+    return {root: math.pow(_FARTHER, at) for at, root in enumerate(roots)}
+
+
+def _apart(newer: Claim, older: Claim) -> bool:
+    """Whether names, identifiers or words like "daily" say that they are of different things."""
+    this, that = newer.subject, older.subject
+    if this.names and that.names and not this.names & that.names:
+        return True
+    others = newer.value.kind != "code" and newer.codes and older.codes
+    if others and not newer.codes & older.codes:
+        return True
+    both = this.contrasts.keys() & that.contrasts.keys()
+    return any(this.contrasts[group] != that.contrasts[group] for group in both)
+
+
+def _differ(root: str, newer: Claim, older: Claim) -> bool:
+    """Whether a shared word names two things: the budget for food and the budget for travel."""
+    this, that = newer.subject, older.subject
+    owner, other = this.owners.get(root), that.owners.get(root)
+    if owner and other and owner != other and newer.place.source is older.place.source:
+        return True
+    for side in (False, True):
+        mine, theirs = this.modifiers.get((root, side)), that.modifiers.get((root, side))
+        if mine and theirs and not mine & set(that.roots) and not theirs & set(this.roots):
+            return True
+    return False

@@ -1,0 +1,220 @@
+"""The values that sentences state: of what, and whether they say that a value is new."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Final, NamedTuple
+
+from turnmill.rules.wording.english import stem
+from turnmill_worker.reading.units import Source
+from turnmill_worker.reading.updates.news import is_new, is_news, is_unreal, replaced_value
+from turnmill_worker.reading.updates.subject import Subject, subject_of
+from turnmill_worker.reading.updates.values import Token, Value, values_of, words_of
+from turnmill_worker.reading.updates.wording import (
+    ADDS,
+    EMPTY,
+    IS,
+    JOURNEY,
+    LABELLED,
+    LABELS,
+    LIGHT,
+    LINK,
+    MARKED,
+    NAMED,
+    NAMING,
+    NUMBER_OF,
+    OF_ONESELF,
+    WAS,
+)
+
+__all__ = ["Claim", "Place", "claims_of", "names_of"]
+
+_NEAR: Final = 90
+"""Characters within which a word makes a value new."""
+
+_FAR: Final = 2 * _NEAR
+_BESIDE: Final = 12
+_LINK: Final = 24
+_JOINED: Final = len(", at ")
+_DATED: Final = frozenset({"date", "weekday", "time"})
+
+_LIST_MARK = re.compile(r"\W{0,6}(\d{1,3})[.)](?:\s|$)")
+_CODE = re.compile(r"\w\(|==|=>|</?\w|;\s*$")
+_CODE_MARKS: Final = frozenset("{}|\\")
+_MAYBE_CODE: Final = frozenset("(=<;")
+_CODE_OPENS: Final = (
+    *("[", "#", "//", "const ", "let ", "var ", "git ", "npm ", "pip ", "def ", "import ", "from "),
+    *("return ", "drwx", "-rw", "lrwx"),
+)
+
+
+class Place(NamedTuple):
+    """Where a unit stands, and whose words it is made of."""
+
+    at: int
+    line: int
+    source: Source
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """A value stated in a unit.
+
+    Attributes:
+        new: it is said to be new.
+        was: the exact value it is said to replace, or ``""``.
+        elliptic: it leaves out what it is about.
+        context: dates and times in the unit.
+        codes: identifiers in the unit.
+        adds: it says that this is one more.
+        own: a speaker says it of itself.
+        is_so: it is what something is, at or of; not what happened.
+    """
+
+    place: Place
+    value: Value
+    subject: Subject
+    new: bool
+    was: str = ""
+    elliptic: bool = False
+    context: frozenset[str] = frozenset()
+    codes: frozenset[str] = frozenset()
+    adds: bool = False
+    own: bool = False
+    is_so: bool = False
+
+
+def claims_of(place: Place, text: str, before: str) -> Iterator[Claim]:
+    """The values a sentence states as they are; ``before`` is the sentence before it, or ``""``."""
+    values = [] if _is_code(text) else values_of(text)
+    if not values:
+        return
+    labels = list(_labels(text))
+    numbers = {at for *_, at in labels}
+    if listed := _LIST_MARK.match(text):
+        numbers.add(listed.start(1))
+    may_be_new = place.source is not Source.ASSISTANT or is_news(text)
+    earlier, is_joined = None, False
+    for found in values:
+        if found.start not in numbers:
+            claim = _claim(place, text, found, earlier, values, joined=is_joined)
+            is_joined = claim is not None and claim.new and not claim.was
+            if claim and (may_be_new or not claim.new):
+                yield _with_subject(claim, text, values, before, labels)
+        earlier = found
+
+
+def _claim(
+    place: Place,
+    text: str,
+    value: Value,
+    earlier: Value | None,
+    values: Sequence[Value],
+    *,
+    joined: bool,
+) -> Claim | None:
+    """The value as a claim of which the subject is not known yet; None if it is not stated."""
+    lead, rest = text[max(0, value.start - _NEAR) : value.start], text[value.end :]
+    if MARKED.match(rest):
+        return None
+    own = text[max(earlier.end if earlier else 0, value.start - _NEAR) : value.start]
+    was = replaced_value(earlier, value, text)
+    new = is_new(lead, rest, own) or (joined and len(own) <= _JOINED)
+    linked = new or bool(LINK.search(lead))
+    if value.kind == "count" and not value.counted:
+        if not linked and not was:
+            return None
+        value = _with_noun(value, lead)
+    dated = value.kind in _DATED and not WAS.search(lead[-16:])
+    if not new and not dated and is_unreal(lead):
+        return None
+    others = (other for other in values if other.kind != value.kind)
+    return Claim(
+        place=place,
+        value=value,
+        subject=Subject(),
+        new=new,
+        was=was,
+        context=frozenset(other.exact for other in others if other.kind in _DATED),
+        codes=frozenset(other.exact for other in values if other.kind == "code"),
+        adds=ADDS.search(lead[-_NEAR // 2 :]) is not None,
+        own=OF_ONESELF.search(lead) is not None,
+        is_so=linked,
+    )
+
+
+def _is_code(text: str) -> bool:
+    """Whether a line is of a program, a listing or a screen: what it sets says nothing here."""
+    if text.startswith(_CODE_OPENS) or not _CODE_MARKS.isdisjoint(text):
+        return True
+    return not _MAYBE_CODE.isdisjoint(text) and _CODE.search(text) is not None
+
+
+def _with_noun(value: Value, lead: str) -> Value:
+    """The number with what it counts: "the number of commits has grown to 165"."""
+    of = NUMBER_OF.search(lead)
+    nouns = (word.lower() for word in of.groups() if word) if of else ()
+    counted = [stem(noun) for noun in nouns if noun not in EMPTY and not noun.endswith("ed")]
+    return value._replace(counted=frozenset(counted))
+
+
+def _with_subject(
+    claim: Claim,
+    text: str,
+    values: Sequence[Value],
+    before: str,
+    labels: Sequence[tuple[str, str, int]],
+) -> Claim:
+    """The claim with what it is about; if it leaves that out, it is what was spoken of before."""
+    value = claim.value
+    subject = subject_of(_around(text, value, values), value.start, value.end, value.counted)
+    elliptic = not subject.roots
+    if elliptic and before:
+        said = words_of(before, len(before) - _FAR, len(before))
+        subject = subject_of(said, len(before), len(before))
+    subject.contrasts.update((label, number) for label, number, _ in labels)
+    return replace(claim, subject=subject, elliptic=elliptic)
+
+
+def _around(text: str, value: Value, values: Sequence[Value]) -> list[Token]:
+    """The words around a value that are in none."""
+    words = words_of(text, value.start - _FAR, value.end + _NEAR)
+    return [
+        word
+        for word in words
+        if not any(other.start < word.end and word.start < other.end for other in values)
+    ]
+
+
+def _labels(text: str) -> Iterator[tuple[str, str, int]]:
+    """Numbers and letters that only tell things of one sort apart, "Sprint 1", and their places."""
+    for match in LABELLED.finditer(text):
+        label = text[: match.start()].rpartition(" ")[2].lower().lstrip("(\"'*")
+        if label.removesuffix("s") in LABELS or label in LABELS:
+            yield label.removesuffix("s"), match[1], match.start(1)
+
+
+def _link(lead: str) -> str:
+    """What says, right before it, that a name is one; ``""`` if nothing does."""
+    words = [word for word in lead.lower().split() if word not in LIGHT]
+    last = words[-1] if words else ""
+    return ":" if last.endswith(":") else last if last in NAMING else ""
+
+
+def names_of(place: Place, text: str) -> Iterator[Claim]:
+    """The names a sentence gives as what something is called, or where it is."""
+    for match in NAMED.finditer(text):
+        start, end = match.span(1)
+        link = _link(text[max(0, start - _LINK) : start])
+        if not link:
+            continue
+        lead, rest = text[max(0, start - _NEAR) : start], text[end:]
+        dated = (value.kind in _DATED for value in values_of(text[max(0, start - 1) : end + 3]))
+        if MARKED.match(rest) or any(dated) or JOURNEY.search(lead) or _is_code(text):
+            continue
+        kind = "name" if link in IS else f"name {link}"
+        value = Value(kind, match[1].lower(), match[1], start, end)
+        subject = subject_of(_around(text, value, [value]), start, end)
+        yield Claim(place, value, subject, is_new(lead, rest[:_BESIDE], lead))
