@@ -5,11 +5,11 @@ from __future__ import annotations
 import json
 import re
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from functools import cache, partial
-from typing import Any
+from typing import Any, TypeVar
 
 import typer
 from rich.console import Console
@@ -23,6 +23,7 @@ __all__ = [
     "clean",
     "confirm",
     "count",
+    "each_shown",
     "field_table",
     "needing",
     "number_column",
@@ -40,6 +41,8 @@ __all__ = [
     "when",
     "word_column",
 ]
+
+T = TypeVar("T")
 
 # C0 and C1 controls but tab and newline: an escape sequence in a message must not drive a terminal.
 _CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
@@ -159,6 +162,14 @@ def progress(what: str, total: int) -> Iterator[Callable[[int], object]]:
     ) as bar:
         task = bar.add_task(what, total=total)
         yield partial(bar.advance, task)
+
+
+def each_shown(what: str, items: Sequence[T]) -> Iterator[T]:
+    """The items one by one, with such a bar."""
+    with progress(what, len(items)) as on_steps:
+        for item in items:
+            yield item
+            on_steps(1)
 
 
 def confirm(question: str, *, yes: bool) -> None:

@@ -4,7 +4,7 @@ Promise 3: a read never exceeds the hard limit, whether or not a worker has ever
 go first, never splitting a tool call from its results; pinned turns stay. A turn of more than half
 the room is shortened inside. Where the newest turns alone are too large they are shortened further;
 then answered calls of their batch go, then pins, and only then is a conversation reduced to its
-receipt. What users laid down in turns that are not shown whole stands beside the receipt.
+receipt. What users laid down, or still wait for, stands beside the receipt.
 
 The cut moves in steps: replaying the log from the watermark, it jumps to the target each time the
 hard limit is crossed, so between two jumps every read is a byte-identical prefix of the next.
@@ -20,14 +20,14 @@ from typing import TYPE_CHECKING
 from turnmill.contract.context import JsonMessage, Receipt, StoredContext
 from turnmill.contract.legality import CallTracker
 from turnmill.contract.policy import Limits
-from turnmill.contract.render import receipt_message, render_head, rules_message, system_message
+from turnmill.contract.render import receipt_message, render_head, system_message
 from turnmill.contract.shorten import shorten
 from turnmill.contract.tail import TailTurn
 from turnmill.contract.token_counters import CountMessages
 from turnmill.contract.without_calls import without_oldest_calls
 
 if TYPE_CHECKING:
-    from turnmill.rules.carried import CarriedRules
+    from turnmill.open_requests.carried import Carried
 
 __all__ = ["Projected", "project"]
 
@@ -73,21 +73,21 @@ def project(
     fixed = fixed_tokens + _RECEIPT_TOKENS
     shown = [_clamp(turn, int(limits.room * _MOST_SHARE), count) for turn in tail]
     # The detector takes a while to import, and few reads need it.
-    from turnmill.rules.carried import CarriedRules  # noqa: PLC0415
+    from turnmill.open_requests.carried import Carried  # noqa: PLC0415
 
-    rules = CarriedRules(stored, limits, count)
-    rules.carry(turn for turn, left in zip(tail, shown, strict=True) if left is not turn)
-    pinned, newest, dropped = _keep_newest(shown, fixed, limits, rules)
-    tokens = fixed + rules.tokens + _tokens(pinned) + _tokens(newest)
+    said = Carried(stored, limits, count)
+    said.carry(turn for turn, left in zip(tail, shown, strict=True) if left is not turn)
+    pinned, newest, dropped = _keep_newest(shown, fixed, limits, said)
+    tokens = fixed + said.tokens + _tokens(pinned) + _tokens(newest)
     if tokens <= limits.hard:
         receipt = _receipt(dropped) if dropped else _shortening(tail, _tokens(shown))
         note = [receipt_message(receipt, recall=stored.recall)] if dropped else []
-        head = render_head(stored.model_copy(update={"rules": rules.stored}))
-        messages = [*prompt, *head, *rules.messages, *note, *_messages(pinned), *_messages(newest)]
+        head = [*render_head(said.stored), *said.messages, *note]
+        messages = [*prompt, *head, *_messages([*pinned, *newest])]
         return Projected(messages=messages, tokens=tokens, receipt=receipt)
     # Any of these may be shortened further.
-    rules.carry([*pinned, *newest])
-    return _Squeeze(prompt, stored, rules, limits, count, fixed).fit(pinned, newest, dropped)
+    said.carry([*pinned, *newest])
+    return _Squeeze(prompt, said, limits, count, fixed).fit(pinned, newest, dropped)
 
 
 def _clamp(turn: TailTurn, most: int, count: CountMessages) -> TailTurn:
@@ -104,13 +104,13 @@ def _clamp(turn: TailTurn, most: int, count: CountMessages) -> TailTurn:
 
 
 def _keep_newest(
-    tail: Sequence[TailTurn], fixed: int, limits: Limits, rules: CarriedRules
+    tail: Sequence[TailTurn], fixed: int, limits: Limits, said: Carried
 ) -> tuple[list[TailTurn], list[TailTurn], list[TailTurn]]:
     """Pinned turns, the newest ones, and those that must go; the newest group always stays."""
     pinned: list[TailTurn] = []
     newest: list[list[TailTurn]] = []
     dropped: list[TailTurn] = []
-    total = fixed + rules.tokens
+    total = fixed + said.tokens
     tracker = CallTracker()
     for turn in tail:
         if not tracker.open:
@@ -126,9 +126,9 @@ def _keep_newest(
                 pinned += old
             else:
                 dropped += old
-                total -= _tokens(old) + rules.tokens
-                rules.carry(old)
-                total += rules.tokens
+                total -= _tokens(old) + said.tokens
+                said.drop(old)
+                total += said.tokens
     return pinned, [turn for group in newest for turn in group], dropped
 
 
@@ -138,19 +138,19 @@ class _Squeeze:
     def __init__(
         self,
         system: list[JsonMessage],
-        stored: StoredContext,
-        rules: CarriedRules,
+        said: Carried,
         limits: Limits,
         count: CountMessages,
         fixed: int,
     ) -> None:
         self._system = system
-        self._rules = [*([rules_message(rules.stored)] if rules.stored else []), *rules.messages]
-        self._head = render_head(stored.model_copy(update={"rules": ()}))
+        self._rules = said.rules
+        stored, asked = said.others
+        self._head = [*render_head(stored), *asked]
         self._recall = stored.recall
         self._limits = limits
         self._count = count
-        self._fixed = fixed = fixed + rules.tokens
+        self._fixed = fixed = fixed + said.tokens
         if limits.hard - fixed < limits.room * _LEAST_SHARE:
             self._shorten_head()
         self._head = [*self._rules, *self._head]

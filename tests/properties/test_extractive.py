@@ -9,8 +9,8 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from turnmill_worker.compaction.pool.telegraph import telegraph
 from turnmill_worker.summarizers.extractive import extract
-from turnmill_worker.summarizers.extractive.telegraph import telegraph
 
 Record = tuple[int, dict[str, Any]]
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -11,9 +11,11 @@ from typer.core import TyperCommand
 
 from turnmill.contract.policy import OFFLINE
 from turnmill_cli.evaluate import plot as plotting
-from turnmill_cli.evaluate.options import EvaluateOptions
+from turnmill_cli.evaluate.methods import MeteredSummarizer
+from turnmill_cli.evaluate.options import BOARDS, EvaluateOptions
+from turnmill_cli.evaluate.sheet import Sheet
 from turnmill_cli.options import CommandApp, JsonFlag
-from turnmill_cli.output import needing, print_json, print_note, stdout
+from turnmill_cli.output import needing, print_json, print_note, print_text, stdout
 
 __all__ = ["evaluate_app"]
 
@@ -21,7 +23,8 @@ evaluate_app = CommandApp()
 
 _SEVERAL: Mapping[str, Callable[[str], bool]] = {
     "--budget": lambda word: word.replace(".", "", 1).isdigit(),
-    "--strategies": lambda word: word.isalpha(),
+    "--board": lambda word: word in BOARDS,
+    "--strategies": lambda word: word.replace("+", "").isalpha(),
 }
 """Options that take every word behind them that could be a value of theirs."""
 
@@ -51,6 +54,9 @@ def _repeated(args: Sequence[str]) -> list[str]:
 def evaluate(
     options: EvaluateOptions,
     as_json: JsonFlag = False,
+    as_markdown: Annotated[
+        bool, typer.Option("--markdown", help="Print the tables in Markdown.")
+    ] = False,
     plot: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Draw a plot, as .png or .svg.")
     ] = None,
@@ -59,6 +65,10 @@ def evaluate(
 
     Nothing is sent anywhere unless the summarizer is a model.
     """
+    if options.boards:
+        sheets = _boards(options)
+        _print(sheets, [sheet.to_json() for sheet in sheets], as_json, as_markdown)
+        return
     if plot is not None:
         plotting.check(plot)
     with needing("worker,evaluate"):  # but its help must not need them
@@ -73,17 +83,40 @@ def evaluate(
     if plot is not None:
         plotting.draw(found, plot)
         print_note(f"drawn: {plot}")
-    if as_json:
-        print_json(found.to_json())
-        return
-    for table in tables(found):
-        stdout().print(table)
-    spent = found.writer
+    _print(tables(found), found.to_json(), as_json, as_markdown)
+    _tell_spent(found.writer, options.summarizer)
+
+
+def _boards(options: EvaluateOptions) -> list[Sheet]:
+    with needing("worker,evaluate"):
+        from turnmill_cli.evaluate.boards.run import boards  # noqa: PLC0415
+        from turnmill_cli.evaluate.summarizers import summarizer_of  # noqa: PLC0415
+    writer = summarizer_of(options.summarizer)
+    try:
+        sheets, spent = boards(options, writer)
+    finally:
+        writer.close()
+    _tell_spent(spent, options.summarizer)
+    return sheets
+
+
+def _tell_spent(spent: MeteredSummarizer, summarizer: str) -> None:
     if spent.refused:
         print_note(
             f"{spent.refused} of {spent.requests} texts were refused: they count as empty, and "
             "`rolling` goes on with its last text"
         )
-    if options.summarizer != OFFLINE:
+    if summarizer != OFFLINE:
         unknown = f", and {spent.unpriced} without a known price" if spent.unpriced else ""
         print_note(f"spent on texts: ${spent.cost_usd:.4f}{unknown}")
+
+
+def _print(sheets: Iterable[Sheet], found: Any, as_json: bool, as_markdown: bool) -> None:
+    if as_json:
+        print_json(found)
+        return
+    for sheet in sheets:
+        if as_markdown:
+            print_text("\n".join([*sheet.markdown(), ""]))
+        else:
+            stdout().print(sheet.table())

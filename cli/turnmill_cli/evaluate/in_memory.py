@@ -33,14 +33,13 @@ POLICIES: Final = {
 
 
 class InMemorySession:
-    """A session whose context is brought to its target after every turn."""
+    """A session whose context is brought to its target after every turn, or after a burst."""
 
     def __init__(self, policy: Policy, system: str, metered: MeteredSummarizer) -> None:
         self._metered = metered
         self._counter = counter = metered.counter
         self._writer = Writer(lambda _policy: [metered.summarizer], TemplateLoader())
         self._tracker = CallTracker()
-        self.compactions = 0
         self._snapshot = Snapshot(
             namespace=Namespace("evaluate"),
             session=SessionId("evaluated"),
@@ -54,8 +53,33 @@ class InMemorySession:
             system=system,
         )
 
+    @property
+    def watermark(self) -> Seq:
+        """The last turn that no longer stands in the context as it was pushed."""
+        return self._snapshot.stored.watermark
+
+    @property
+    def compactions(self) -> int:
+        """Commits so far."""
+        return self._snapshot.compactions
+
+    @property
+    def system_tokens(self) -> int:
+        """Tokens of the system prompt."""
+        return self._snapshot.system_tokens
+
+    @property
+    def history_tokens(self) -> int:
+        """Tokens of all that was ever pushed."""
+        return self._snapshot.history_tokens
+
     def push(self, message: JsonMessage) -> bool:
         """One more turn; whether a compaction followed."""
+        self.add(message)
+        return self.compact()
+
+    def add(self, message: JsonMessage) -> None:
+        """One more turn, before any worker looks."""
         before = self._snapshot
         tokens = self._counter.count_messages(self._tracker.repair((message,)))
         turn = LoggedTurn(Seq(before.counted_seq + 1), (message,), (message,), tokens)
@@ -65,10 +89,18 @@ class InMemorySession:
             counted_seq=turn.seq,
             history_tokens=before.history_tokens + turn.tokens,
         )
+
+    def compact(self) -> bool:
+        """Whether a compaction was due and came about."""
         draft = self._draft()
         if draft is not None:
             self._commit(draft)
         return draft is not None
+
+    def settle(self) -> None:
+        """Compact as long as that is due."""
+        while self.compact():
+            pass
 
     def read(self) -> list[JsonMessage]:
         """The context, projected when it is over the hard limit."""
@@ -120,13 +152,13 @@ class InMemorySession:
     def _commit(self, draft: Draft) -> None:
         context: StoredContext = draft.context
         kept = tuple(t for t in draft.plan.snapshot.turns if t.seq > context.watermark)
-        self.compactions += 1
         self._snapshot = replace(
             self._snapshot,
             stored=context,
             turns=kept,
-            compactions=self.compactions,
+            compactions=self.compactions + 1,
             facts=draft.plan.facts,
+            pool=draft.plan.pool,
         )
 
 

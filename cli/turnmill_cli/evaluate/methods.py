@@ -24,7 +24,7 @@ from turnmill_worker.compaction.strategies.iterations import event_tokens
 from turnmill_worker.errors import SummaryRejected
 from turnmill_worker.ports.models import Summarizer
 
-__all__ = ["METHODS", "MeteredSummarizer", "Method", "Portions", "method", "portions"]
+__all__ = ["BASELINES", "METHODS", "MeteredSummarizer", "Method", "Portions", "method", "portions"]
 
 Portions = Sequence[Sequence[Record]]
 Method = Callable[[Portions, int], str]
@@ -64,6 +64,20 @@ def window(records: Sequence[Record], budget: int, count: Count) -> str:
         if low < len(words):
             break
     return "\n".join(reversed(kept))
+
+
+def head_tail(records: Sequence[Record], budget: int, count: Count) -> str:
+    """The oldest whole messages in half of the budget, and the newest in what is left."""
+    lines = [f"{seq} {m.get('name') or m['role']}: {text_of(m)}" for seq, m in records]
+    at = left = 0
+    for line in lines:
+        cost = count(line) + 1
+        if left + cost > budget // 2:
+            break
+        left, at = left + cost, at + 1
+    head = "\n".join(lines[:at])
+    tail = window(records[at:], budget - left, count)
+    return "\n".join(text for text in (head, tail) if text)
 
 
 def lead(records: Sequence[Record], budget: int, count: Count) -> str:
@@ -210,17 +224,20 @@ def _steps(parts: Portions) -> list[list[Record]]:
     return steps
 
 
-METHODS: Final = ("rolling", "extract", "iterations", "window", "lead")
+BASELINES: Final = {"window": window, "head+tail": head_tail, "lead": lead}
+"""The strategies without a summarizer."""
+
+METHODS: Final = ("rolling", "extract", "iterations", *BASELINES)
 """The strategies that can be compared."""
 
 
 def method(name: str, metered: MeteredSummarizer) -> Method:
     """The method of this name."""
-    count = metered.counter.count
+    if name in BASELINES:
+        baseline, count = BASELINES[name], metered.counter.count
+        return lambda parts, budget: baseline(list(chain(*parts)), budget, count)
     return {
         "rolling": metered.rolling,
         "extract": metered.once,
         "iterations": metered.iterations,
-        "window": lambda parts, budget: window(list(chain(*parts)), budget, count),
-        "lead": lambda parts, budget: lead(list(chain(*parts)), budget, count),
     }[name]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Final
 
 import typer
 
@@ -13,7 +13,11 @@ from turnmill_cli.evaluate.entities import VALUES
 from turnmill_cli.evaluate.methods import METHODS
 from turnmill_cli.output import CommandFailed
 
-__all__ = ["EvaluateOptions"]
+__all__ = ["BOARDS", "EvaluateOptions"]
+
+
+BOARDS: Final = {"beam": False, "kit": False, "compint": True, "task": True, "telephone": True}
+"""The boards, and whether each needs files of conversations."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,14 +29,42 @@ class EvaluateOptions:
     """
 
     files: Annotated[
-        list[Path],
+        list[Path] | None,
         typer.Argument(
-            metavar="FILE…",
+            metavar="[FILE…]",
             help="JSONL files, or .jsonl.gz: each line is an object with `messages`, and `qa` if "
             "there are questions.",
             show_default=False,
         ),
-    ]
+    ] = None
+    board: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NAME",
+            help=f"Show these boards only: {', '.join(BOARDS)}. Several values may follow.",
+            show_default=False,
+        ),
+    ] = None
+    beam: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FOLDER",
+            help="Show the board of these chats of BEAM: a checkout, or a part of one.",
+        ),
+    ] = None
+    compint: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="The rules that the board compint plants: COMPINT's sssc.py.",
+        ),
+    ] = None
+    contexts: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FOLDER", help="Write the boards' last contexts there, for people to read."
+        ),
+    ] = None
     budget: Annotated[
         list[float] | None,
         typer.Option(
@@ -46,7 +78,7 @@ class EvaluateOptions:
         typer.Option(
             metavar="NAME",
             help=f"What to compare: {', '.join(METHODS)}. Several values may follow.",
-            show_default="all but lead",
+            show_default="all",
         ),
     ] = None
     summarizer: Annotated[
@@ -91,6 +123,11 @@ class EvaluateOptions:
     no_costs: Annotated[bool, typer.Option("--no-costs", help="Compute no costs.")] = False
 
     def __post_init__(self) -> None:
+        for name in self.boards:
+            if name not in BOARDS:
+                raise CommandFailed(f"no board {name!r}: there are {', '.join(BOARDS)}")
+        if not self.files and (not self.boards or any(BOARDS[name] for name in self.boards)):
+            raise CommandFailed("give at least one file of conversations")
         for share in self.budgets:
             if not 0 < share <= 1:
                 raise CommandFailed(f"--budget {share:g} must lie in (0, 1]")
@@ -99,6 +136,11 @@ class EvaluateOptions:
                 raise CommandFailed(f"no strategy {name!r}: there are {', '.join(METHODS)}")
         if self.values and self.values not in VALUES:
             raise CommandFailed(f"--values must be one of {', '.join(VALUES)}")
+
+    @property
+    def boards(self) -> tuple[str, ...]:
+        """The boards to show, each once; none stands for the comparison of strategies."""
+        return tuple(dict.fromkeys([*(["beam"] if self.beam else []), *(self.board or ())]))
 
     @property
     def budgets(self) -> tuple[float, ...]:
@@ -113,4 +155,4 @@ class EvaluateOptions:
     @property
     def methods(self) -> tuple[str, ...]:
         """The strategies to compare, each once."""
-        return tuple(dict.fromkeys(self.strategies or METHODS[:-1]))
+        return tuple(dict.fromkeys(self.strategies or METHODS))

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import asdict, dataclass, field
 from typing import Any, Final
-
-from rich.table import Table
 
 from turnmill_cli.evaluate.economy import Economy
 from turnmill_cli.evaluate.methods import MeteredSummarizer
 from turnmill_cli.evaluate.metrics import Mean
 from turnmill_cli.evaluate.options import EvaluateOptions
 from turnmill_cli.evaluate.planted_facts import KINDS, Probes
+from turnmill_cli.evaluate.sheet import Sheet, cell, plain
 
 __all__ = ["Evaluation", "tables"]
 
@@ -60,28 +59,14 @@ class Evaluation:
             "cost_usd": self.writer.cost_usd,
             "unpriced": self.writer.unpriced,
         }
-        plain: dict[str, Any] = _plain(found)
-        return plain
-
-
-def _plain(value: Any) -> Any:
-    """The value with each mean as its value and size."""
-    match value:
-        case Mean():
-            return {"value": value.value, "n": value.n}
-        case Probes():
-            return {each.name: _plain(getattr(value, each.name)) for each in fields(value)}
-        case dict():
-            return {str(key): _plain(each) for key, each in value.items()}
-        case list():
-            return [_plain(each) for each in value]
-    return value
+        as_json: dict[str, Any] = plain(found)
+        return as_json
 
 
 # --- tables -------------------------------------------------------------------------------------
 
 
-def tables(found: Evaluation) -> Iterator[Table]:
+def tables(found: Evaluation) -> Iterator[Sheet]:
     """What there is to show, none wider than 80 columns."""
     for name, by in found.survival.items():
         yield _survival(name, by, found)
@@ -92,79 +77,56 @@ def tables(found: Evaluation) -> Iterator[Table]:
         yield _economy(name, economy, found)
 
 
-def _table(title: str, columns: Sequence[str]) -> Table:
-    made = Table(title=title, title_justify="left", pad_edge=False)
-    for at, column in enumerate(columns):
-        made.add_column(column, justify="right" if at else "left", no_wrap=True)
-    return made
-
-
 def _survival(
     name: str, by: Mapping[str, Mapping[str, Sequence[Mean]]], found: Evaluation
-) -> Table:
+) -> Sheet:
     shares = " / ".join(f"{share:.0%}" for share in found.options.budgets)
     metrics = list(next(iter(by.values())))
-    made = _table(f"{name}: what survives at {shares} of the tokens", ["strategy", *metrics])
+    made = Sheet(f"{name}: what survives at {shares} of the tokens", ["strategy", *metrics])
     for strategy, own in by.items():
-        cells = ("/".join(_cell(mean) for mean in own[metric]) for metric in metrics)
-        made.add_row(strategy, *cells)
+        cells = ("/".join(cell(mean) for mean in own[metric]) for metric in metrics)
+        made.rows.append((strategy, *cells))
     sizes = ", ".join(f"{metric} {means[0].n}" for metric, means in next(iter(by.values())).items())
     made.caption = f"n: {sizes}"
-    made.caption_justify = "left"
     return made
 
 
-def _by_kind(name: str, by: Mapping[str, Probes], found: Evaluation) -> Table:
+def _by_kind(name: str, by: Mapping[str, Probes], found: Evaluation) -> Sheet:
     title = (
         f"{name}: planted facts kept with what they are about, at {found.options.probe_budget:.0%}"
     )
-    made = _table(title, ["kind", *by])
+    made = Sheet(title, ["kind", *by])
     for kind in KINDS:
         cells = [
-            _cell(probes.associated[kind]) for probes in by.values() if kind in probes.associated
+            cell(probes.associated[kind]) for probes in by.values() if kind in probes.associated
         ]
-        made.add_row(kind, *cells)
+        made.rows.append((kind, *cells))
     return made
 
 
-def _by_compactions(name: str, by: Mapping[str, Probes], found: Evaluation) -> Table:
+def _by_compactions(name: str, by: Mapping[str, Probes], found: Evaluation) -> Sheet:
     rounds = sorted({n for probes in by.values() for n in probes.by_compactions})
     title = f"{name}: the same by how many compactions they went through"
-    made = _table(title, ["strategy", *map(str, rounds)])
+    made = Sheet(title, ["strategy", *map(str, rounds)])
     for strategy, probes in by.items():
-        cells = (_cell(probes.by_compactions.get(n, Mean())) for n in rounds)
-        made.add_row(strategy, *cells)
+        cells = (cell(probes.by_compactions.get(n, Mean())) for n in rounds)
+        made.rows.append((strategy, *cells))
     if "rolling" in by:
         made.caption = f"only rolling compacts its own text again ({found.options.summarizer})"
-        made.caption_justify = "left"
     return made
 
 
-def _economy(name: str, by: Mapping[str, Economy], found: Evaluation) -> Table:
+def _economy(name: str, by: Mapping[str, Economy], found: Evaluation) -> Sheet:
     title = f"{name}: sent to {found.options.model}, input at list price ({found.prices})"
-    made = _table(title, ["strategy", "commits", "tokens", "saved", "prefix", "$", "$ cached"])
+    made = Sheet(title, ["strategy", "commits", "tokens", "saved", "prefix", "$", "$ cached"])
     full = next(iter(by.values()))
-    made.add_row(
-        "nothing", "0", f"{full.full_tokens:,}", "0%", "", _usd(full.full_usd),
-        _usd(full.full_usd_cached),
-    )  # fmt: skip
+    usd, cached = _usd(full.full_usd), _usd(full.full_usd_cached)
+    made.rows.append(("nothing", 0, full.full_tokens, "0%", "", usd, cached))
     for strategy, own in by.items():
-        made.add_row(
-            strategy,
-            f"{own.compactions:,}",
-            f"{own.tokens:,}",
-            f"{own.saved:.0%}",
-            f"{own.prefix:.3f}",
-            _usd(own.usd),
-            _usd(own.usd_cached),
-        )
+        usd, cached, prefix = _usd(own.usd), _usd(own.usd_cached), f"{own.prefix:.3f}"
+        row = (strategy, own.compactions, own.tokens, f"{own.saved:.0%}", prefix, usd, cached)
+        made.rows.append(row)
     return made
-
-
-def _cell(mean: Mean) -> str:
-    if mean.value is None:
-        return "-"
-    return "1.0" if mean.value > 0.995 else f"{mean.value:.2f}"[1:]  # noqa: PLR2004 - as it rounds
 
 
 def _usd(value: float) -> str:

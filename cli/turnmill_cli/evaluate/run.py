@@ -36,7 +36,7 @@ def run(options: EvaluateOptions, summarizer: Summarizer) -> Evaluation:
     writer = MeteredSummarizer(summarizer, counter_for("o200k_base", "gpt-4o"), options.ledger)
     price, version = _price(options)
     found = Evaluation(options=options, writer=writer, prices=version)
-    sets = [load(path, values=options.values, limit=options.limit) for path in options.files]
+    sets = [load(path, values=options.values, limit=options.limit) for path in options.files or ()]
     probes, costs = not options.no_probes, not options.no_costs
     steps = len(options.methods) * (len(options.budgets) + probes) + costs
     with progress("evaluating", len(sets) * steps) as on_steps:

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from turnmill_cli.output import needing
 
-__all__ = ["LINE", "Record", "kept_by_seq", "rendered", "stands_in", "stems", "text_of"]
+__all__ = ["LINE", "Record", "kept_by_seq", "numbers", "rendered", "stands_in", "stems", "text_of"]
 
 Record = tuple[int, Mapping[str, Any]]
 """A message and its position."""
@@ -18,6 +18,7 @@ LINE = re.compile(r"#?(\d+) ")
 """A line of a summary that says which message it is from."""
 
 _WORD = re.compile(r"[a-z0-9]+(?:['’][a-z]+)?")
+_NUMBER = re.compile(r"\d+(?:[.,:]\d+)*|[a-z]+")
 
 
 def _words(text: str) -> list[str]:
@@ -62,6 +63,13 @@ def stems(text: str) -> frozenset[str]:
     """Lower-case words and numbers, number words as digits, stop words gone, Snowball stems."""
     words = (_DIGITS.get(w, w) for w in _WORD.findall(text.lower().replace("’", "'")))
     return frozenset(_stem(w) for w in words if w not in _STOP)
+
+
+@functools.lru_cache(maxsize=20_000)
+def numbers(text: str) -> frozenset[str]:
+    """Numbers without separators of thousands, and number words as digits."""
+    found = (_DIGITS.get(w, w) for w in _NUMBER.findall(text.lower()))
+    return frozenset(w.replace(",", "") for w in found if w[0].isdigit())
 
 
 @functools.lru_cache(maxsize=100_000)

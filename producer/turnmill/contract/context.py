@@ -10,6 +10,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 from turnmill.contract.codec import decode_json, encode_json
 from turnmill.contract.errors import CorruptContext
 from turnmill.contract.names import Seq, SessionId, Version
+from turnmill.contract.open_requests import OpenRequest
 from turnmill.contract.rules import Rule
 from turnmill.contract.turns import explain
 
@@ -116,6 +117,7 @@ class StoredContext(BaseModel):
         ledger: facts of those turns, word for word, which the summary does not state; a line a
             turn and speaker, or ``""``.
         rules: what the user laid down in those turns and is in force, oldest first.
+        requests: what the user asked for in those turns and is still open, oldest first.
         recall: whether the agent's model can look those turns up.
     """
 
@@ -133,6 +135,7 @@ class StoredContext(BaseModel):
     managed: bool = False
     ledger: str = ""
     rules: tuple[Rule, ...] = ()
+    requests: tuple[OpenRequest, ...] = ()
     recall: bool = False
 
     @classmethod

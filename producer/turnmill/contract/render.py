@@ -12,6 +12,7 @@ from turnmill.contract.context import (
     StoredContext,
     SummaryEvent,
 )
+from turnmill.contract.open_requests import OpenRequest
 from turnmill.contract.rules import Rule
 from turnmill.contract.tail import TailTurn
 
@@ -21,6 +22,8 @@ __all__ = [
     "receipt_message",
     "render",
     "render_head",
+    "request_entry",
+    "requests_message",
     "rule_line",
     "rules_message",
     "system_message",
@@ -53,6 +56,8 @@ def render_head(stored: StoredContext, system: str = "") -> list[JsonMessage]:
         messages.append({"role": "system", "content": content})
     if stored.rules:
         messages.append(rules_message(stored.rules))
+    if stored.requests:
+        messages.append(requests_message(stored.requests))
     # A summary quotes users and tools: it must never carry the weight of a system message.
     messages += [{"role": "user", "content": text} for text in _head_texts(stored)]
     for pin in stored.pins:
@@ -72,6 +77,31 @@ def rule_line(rule: Rule) -> str:
 
 
 _END_MARK = re.compile(r"\[(?=\W*end\b)", re.IGNORECASE)
+
+
+def requests_message(requests: Iterable[OpenRequest]) -> JsonMessage:
+    """The open requests as a user message, their lines as the user wrote them."""
+    head = "[The request that is still open, word for word]"
+    lines = [head, *map(request_entry, requests), "[End of request]"]
+    return {"role": "user", "content": "\n".join(lines)}
+
+
+def request_entry(request: OpenRequest) -> str:
+    """The request behind its turn; it can neither end the section nor pass for another entry."""
+    earlier = ", an earlier request" if request.earlier else ""
+    return f"(turn {request.seq}{earlier}) {_FRAME.sub(_harmless, request.text)}"
+
+
+def _harmless(mark: re.Match[str]) -> str:
+    return "(" if mark[0] == "[" else "["
+
+
+# Text that could pass for one of our own lines.
+_FRAME = re.compile(
+    r"\[(?=\W*(?:end\b|rules the user\b|summary of\b|facts kept\b|the request that\b"
+    r"|iterations? \d|turns? \d))|^\((?=\s*turn \d)",
+    re.IGNORECASE | re.MULTILINE,
+)
 
 
 def _head_texts(stored: StoredContext) -> list[str]:

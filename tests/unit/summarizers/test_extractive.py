@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 from tests.effort import assert_linear
+from turnmill_worker.compaction.pool.telegraph import telegraph
 from turnmill_worker.summarizers.extractive import extract
-from turnmill_worker.summarizers.extractive.telegraph import telegraph
 
 Message = Mapping[str, Any]
 Record = tuple[int, Message]

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from turnmill_worker.compaction.pool.unit_worth import field_factors
 from turnmill_worker.reading.units import Line, Source, Unit
-from turnmill_worker.summarizers.extractive.unit_worth import field_factors
 
 CALL = Line(1, Source.CALL, "book")
 RESULT = Line(2, Source.RESULT, "book")

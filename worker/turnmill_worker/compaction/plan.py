@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from turnmill.contract.context import JsonMessage, Receipt, StoredContext, SummaryEvent
 from turnmill.contract.memories_message import without_memories
 from turnmill.contract.names import Seq
+from turnmill.contract.open_requests import OpenRequest
 from turnmill.contract.rules import Rule
 from turnmill.rules.standing import is_shown
 from turnmill_worker.compaction.cut import Group
 from turnmill_worker.compaction.ledger.fact_merging import Fact
+from turnmill_worker.compaction.pool.candidates import Candidates
+from turnmill_worker.compaction.pool.pooled import PooledLine
 from turnmill_worker.compaction.snapshot import Snapshot
 from turnmill_worker.reading.units import Units, read_units
 
@@ -51,8 +54,11 @@ class SummaryRequest:
         material: what they point to besides records and previous summary, by name; never orders.
         facts: kept word for word whatever the text says; those it does not state are shown beside
             it.
+        asked: open requests that stand beside it, word for word.
         ledger_tokens: tokens set apart for the facts. The text may exceed its budget by as many of
             them as the facts it does not state leave free.
+        candidates: original passages to choose from, those of earlier turns too; None for a request
+            about ``previous`` and ``records`` alone.
     """
 
     previous: str
@@ -66,7 +72,9 @@ class SummaryRequest:
     instructions: str = ""
     material: tuple[tuple[str, str], ...] = ()
     facts: tuple[Fact, ...] = ()
+    asked: tuple[OpenRequest, ...] = ()
     ledger_tokens: int = 0
+    candidates: Candidates | None = None
 
     @property
     def whole_tokens(self) -> int:
@@ -94,6 +102,7 @@ class Plan:
         forced: it need not save tokens: a count, or a caller, asked for it.
         ledger_tokens: most tokens of the facts shown, beside what a summary leaves; 0 shows none.
         facts: the ledger after it.
+        pool: the pool after it.
     """
 
     strategy: str
@@ -110,12 +119,14 @@ class Plan:
     replaced: int = 0
     ledger_tokens: int = 0
     facts: tuple[Fact, ...] = ()
+    pool: tuple[PooledLine, ...] = ()
 
     @property
     def requests(self) -> tuple[SummaryRequest, ...]:
         """All summaries it needs, the one of the whole first."""
         whole = () if self.request is None else (self.request,)
-        return (*whole, *(request for _, request in self.wanted))
+        wanted = (*whole, *(request for _, request in self.wanted))
+        return tuple(replace(each, asked=self.asked) for each in wanted) if self.asked else wanted
 
     @property
     def cut(self) -> Seq:
@@ -128,6 +139,11 @@ class Plan:
         kept = {turn.seq: turn.shown for turn in self.snapshot.turns if turn.seq > self.cut}
         rules = self.snapshot.stored.rules
         return tuple(rule for rule in rules if not is_shown(rule, kept.get(rule.seq, ())))
+
+    @property
+    def asked(self) -> tuple[OpenRequest, ...]:
+        """Open requests of turns that do not stay: the new context has to state them."""
+        return tuple(each for each in self.snapshot.stored.requests if each.seq <= self.cut)
 
 
 def records_of(covered: Sequence[Group]) -> Records:

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
 from turnmill.contract.context import Elision, JsonMessage, StoredContext, Usage
 from turnmill.contract.names import Namespace, Seq, SessionId, Version
+from turnmill.contract.open_requests import OpenRequest
 from turnmill.contract.policy import Limits, Policy
 from turnmill.contract.rules import UNMARKED, Mark, Rule
+from turnmill.open_requests.find import open_requests
 from turnmill.rules.standing import Said, in_force
 from turnmill_worker.compaction.ledger.fact_merging import Fact
+from turnmill_worker.compaction.pool.pooled import PooledLine
 from turnmill_worker.compaction.tally import Tally, exceeded, images, interactions
 from turnmill_worker.spending import NOT_TRIED, Tried
 
@@ -60,8 +63,10 @@ class Snapshot:
         goal: most tokens a compaction may leave; 0 stands for the policy's target.
         system: the system prompt's text, for a template that shows it.
         facts: the ledger so far, of turns up to the watermark.
+        pool: the pool so far, of the same turns.
         tried: what came of asking models since the last commit.
-        unelided: the snapshot without the elisions and rules of a plan; None when it makes none.
+        unelided: the snapshot without the elisions, rules and requests of a plan; None when it
+            makes none.
     """
 
     namespace: Namespace
@@ -82,6 +87,7 @@ class Snapshot:
     goal: int = 0
     system: str = ""
     facts: tuple[Fact, ...] = ()
+    pool: tuple[PooledLine, ...] = ()
     tried: Tried = NOT_TRIED
     unelided: Snapshot | None = None
 
@@ -133,8 +139,18 @@ class Snapshot:
     @cached_property
     def rules(self) -> tuple[Rule, ...]:
         """What the user laid down so far and is in force, oldest first."""
-        turns = (Said(turn.seq, turn.original, turn.mark) for turn in self.turns)
-        return in_force(self.stored.rules, turns)
+        return in_force(self.stored.rules, self._said)
+
+    @cached_property
+    def requests(self) -> tuple[OpenRequest, ...]:
+        """What the user asked for so far and is still open, oldest first; pinned turns stay."""
+        kept = {turn.seq for turn in self.turns if turn.pinned}
+        found = open_requests(self.stored, self._said)
+        return tuple(request for request in found if request.seq not in kept)
+
+    @property
+    def _said(self) -> Iterator[Said]:
+        return (Said(turn.seq, turn.original, turn.mark) for turn in self.turns)
 
     @property
     def thumbnail(self) -> Seq | None:

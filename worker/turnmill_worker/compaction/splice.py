@@ -49,12 +49,12 @@ def splice(plan: Plan, texts: Sequence[str], counter: Counter) -> StoredContext:
         events=tuple(events),
         managed=plan.managed and bool(summary),
         rules=plan.rules,
+        requests=plan.asked,
         recall=stored.recall,
     )
     draft = draft.model_copy(update={"ledger": _ledger(plan, draft, counter)})
     context = draft.model_copy(update={"tokens": counter.count_messages(render_head(draft))})
-    _check(plan, context)
-    return context
+    return _checked(plan, context)
 
 
 def _accepted(text: str, request: SummaryRequest, counter: Counter) -> str:
@@ -109,7 +109,7 @@ def _total(plan: Plan, head_tokens: int) -> int:
     return usage.system + usage.pending + usage.REPLY + head_tokens + kept
 
 
-def _check(plan: Plan, context: StoredContext) -> None:
+def _checked(plan: Plan, context: StoredContext) -> StoredContext:
     goal, before = plan.snapshot.aim, plan.snapshot.usage.total
     total = _total(plan, context.tokens)
     if total > goal:
@@ -118,5 +118,8 @@ def _check(plan: Plan, context: StoredContext) -> None:
         raise SummaryRejected(f"{total} tokens, no fewer than the {before} before")
     if not set(plan.rules) <= set(context.rules):
         raise SummaryRejected("a rule in force would be lost")
+    if context.requests != plan.asked:
+        raise SummaryRejected("an open request would be lost")
     if violations(render_head(context)):
         raise SummaryRejected("a provider would refuse the context")
+    return context

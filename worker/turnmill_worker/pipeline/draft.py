@@ -150,6 +150,7 @@ def _known(plan: Plan) -> StoredContext:
             "receipts": plan.receipts,
             "events": plan.events,
             "managed": False,
+            "requests": plan.asked,
         }
     )
 

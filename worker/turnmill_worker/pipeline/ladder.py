@@ -154,6 +154,7 @@ class Ladder:
             draft.plan.snapshot,
             draft.context,
             facts=draft.plan.facts,
+            pool=draft.plan.pool,
             owner=self._lease.owner,
             record=record,
             detail=draft.detail,

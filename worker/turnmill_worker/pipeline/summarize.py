@@ -14,6 +14,7 @@ from turnmill.contract.shorten import shorten
 from turnmill.contract.token_counters import Counter
 from turnmill_worker.compaction.ledger.budget import with_facts
 from turnmill_worker.compaction.plan import Plan
+from turnmill_worker.compaction.pool.with_pool import with_pool
 from turnmill_worker.compaction.splice import splice
 from turnmill_worker.errors import (
     CircuitOpen,
@@ -79,7 +80,7 @@ class Writer:
             SummaryRejected: none wrote anything that can be committed.
             Transient: all failed, at least one of them for a reason that may pass.
         """
-        plan = with_facts(plan, counter.count)
+        plan = with_pool(with_facts(plan, counter.count), counter.count)
         # One scorer for all summarizers: they are measured by the same turns.
         scorer = scorer_of(plan)
         tries: list[Draft | Failure] = []

@@ -10,6 +10,7 @@ from turnmill.contract.context import StoredContext
 from turnmill.contract.info import Waits
 from turnmill.contract.job_outcomes import Compaction
 from turnmill_worker.compaction.ledger.fact_merging import Fact
+from turnmill_worker.compaction.pool.pooled import PooledLine
 from turnmill_worker.compaction.snapshot import LoggedTurn, Snapshot
 from turnmill_worker.ports.records import Blob
 from turnmill_worker.ports.values import (
@@ -151,13 +152,14 @@ class Sessions(Protocol):
         context: StoredContext,
         *,
         facts: Sequence[Fact],
+        pool: Sequence[PooledLine],
         owner: str,
         record: Compaction,
         detail: bytes = b"",
     ) -> Committed:
         """Write the context if nobody else committed since ``snapshot.before`` was loaded.
 
-        ``facts`` are the ledger after the commit.
+        ``facts`` and ``pool`` are the ledger and the pool after the commit.
         """
 
     def defer(self, ref: SessionRef, *, after_s: float) -> None:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Any, Final, NamedTuple
 
+from turnmill.contract.names import Seq
 from turnmill_worker.reading.flat_json import Flat, flatten, parse_json
 from turnmill_worker.reading.sentences import clean, one_line, sentences
 
@@ -45,7 +46,8 @@ class Unit(NamedTuple):
     """The least that is kept or lost: a sentence, or one `key=value`.
 
     `line` and `group` are positions; `label` opens the group wherever one of its units is kept.
-    `body_at` is where the value starts behind its key.
+    `body_at` is where the value starts behind its key. `standing` is what place and wording
+    multiplied its worth by when it was first read; 0 before.
     """
 
     line: int
@@ -53,6 +55,7 @@ class Unit(NamedTuple):
     label: str
     text: str
     body_at: int = 0
+    standing: float = 0.0
 
     @property
     def is_prose(self) -> bool:
@@ -95,10 +98,19 @@ class Units:
         lines, groups = len(self.lines), self.groups
         self.lines += other.lines
         self.units += [
-            Unit(unit.line + lines, unit.group + groups, unit.label, unit.text, unit.body_at)
-            for unit in other.units
+            unit._replace(line=unit.line + lines, group=unit.group + groups) for unit in other.units
         ]
         self.groups += other.groups
+
+    def stated(self, texts: Mapping[Seq, str]) -> frozenset[int]:
+        """Positions of what users say in turns of such seqs, as far as these texts state it."""
+        known = {seq: frozenset(sentences(text)) for seq, text in texts.items()}
+        return frozenset(
+            at
+            for at, unit in enumerate(self.units if known else ())
+            if self.lines[unit.line].source is Source.USER
+            and unit.text in known.get(Seq(self.lines[unit.line].seq or 0), ())
+        )
 
     def _open(self, line: Line) -> None:
         self.lines.append(line)
@@ -201,6 +213,7 @@ def _speaker(name: Any) -> str:
 _OPENING = re.compile(r"(?:(\d{1,18}) )?([\w.-]{1,64})(?: ([\w.-]{1,64}))?: ?")
 _PAIR_START = re.compile(r" (?=[^\s=]{1,64}=)")
 _LABEL = re.compile(r"([^\s=]{1,64}): ")
+_SPEAKERS: Final = frozenset({Source.USER, Source.ASSISTANT})
 _BY_NAME: Final = {source.value: source for source in Source}
 
 
@@ -224,7 +237,7 @@ def _read(text: str, speakers: dict[str, Source]) -> tuple[Line, str]:
     if match:
         seq = int(match[1]) if match[1] else None
         source, name = _BY_NAME.get(match[2]), match[3] or ""
-        if source and name:
+        if source in _SPEAKERS and name:
             speakers[name] = source
         elif not source and not name:
             source, name = speakers.get(match[2]), match[2]

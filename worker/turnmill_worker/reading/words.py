@@ -12,7 +12,6 @@ from turnmill.rules.wording.english import STOP, stem
 from turnmill_worker.reading.lexicon import NUMBER_WORDS
 
 WORD: Final = "word"
-PAIR: Final = "pair"
 NAME: Final = "name"
 CODE: Final = "code"
 NUMBER: Final = "number"
@@ -73,22 +72,12 @@ class Reader:
     def read(self, text: str, *, prose: bool) -> list[Concept]:
         """The `(kind, value)` concepts of `text`. Only prose tells names by their capital."""
         found: list[Concept] = []
-        before = ""
         opens = True
         for written, ended in _ENDED.findall(text):
             token = self._known[written]
-            if token.is_identifier:
-                found += token.concepts
-                before = ""
-            else:
-                if token.name is not None and prose and not opens:
-                    found.append(token.name)
-                for word in token.concepts:
-                    found.append(word)
-                    root = word[1]
-                    if before:
-                        found.append((PAIR, f"{before} {root}"))
-                    before = root
+            if token.name is not None and prose and not opens:
+                found.append(token.name)
+            found += token.concepts
             opens = bool(ended)
         return found
 

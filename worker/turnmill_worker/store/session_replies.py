@@ -14,12 +14,13 @@ from turnmill.contract.policy import Policy
 from turnmill.contract.rules import Mark
 from turnmill.read_reply import decode_turns
 from turnmill_worker.compaction.ledger.budget import up_to
-from turnmill_worker.compaction.ledger.selection import Fact
+from turnmill_worker.compaction.pool.pooled import pooled_up_to
 from turnmill_worker.compaction.snapshot import LoggedTurn, Snapshot
 from turnmill_worker.compaction.tally import Tally
 from turnmill_worker.ports.records import ArchivedTurn
 from turnmill_worker.ports.values import SessionRef, Uncounted, UncountedTurn
 from turnmill_worker.spending import NOTHING, Spent, Tried
+from turnmill_worker.store.kept_beside import decoded
 
 __all__ = ["logged_again", "snapshot_in", "uncounted_in"]
 
@@ -53,6 +54,7 @@ def snapshot_in(ref: SessionRef, reply: Sequence[Any]) -> Snapshot:
     for elision in stored.elisions:
         elided.setdefault(elision.seq, {})[elision.index] = elision.message
     log = _log(entries)
+    facts, pool = decoded(known)
     return Snapshot(
         namespace=ref.namespace,
         session=ref.session,
@@ -75,7 +77,8 @@ def snapshot_in(ref: SessionRef, reply: Sequence[Any]) -> Snapshot:
         images_before=meta.tally.images_before,
         compactions=meta.compactions,
         system=meta.system,
-        facts=up_to(_facts(known), stored.watermark),
+        facts=up_to(facts, stored.watermark),
+        pool=pooled_up_to(pool, stored.watermark),
         tried=_tried(*fields[-3:]),
     )
 
@@ -92,14 +95,6 @@ def logged_again(kept: Sequence[ArchivedTurn]) -> tuple[LoggedTurn, ...]:
         )
         for turn, messages in zip(kept, decode_turns([turn.messages for turn in kept]), strict=True)
     )
-
-
-def _facts(body: bytes | None) -> tuple[Fact, ...]:
-    """The stored ledger; empty, to begin anew, when another version of turnmill wrote it."""
-    try:
-        return tuple(Fact(**fields) for fields in decode_json(body)) if body else ()
-    except (TypeError, ValueError):
-        return ()
 
 
 def _tried(deferrals: bytes | None, stale: bytes | None, spent: bytes | None) -> Tried:

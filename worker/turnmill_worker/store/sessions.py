@@ -8,13 +8,13 @@ from contextlib import suppress
 from functools import partial
 from typing import Any
 
-from turnmill.contract.codec import encode_json
 from turnmill.contract.context import StoredContext, Usage
 from turnmill.contract.errors import InvalidPolicy
 from turnmill.contract.job_outcomes import Compaction
 from turnmill.contract.keys import commits_channel
 from turnmill.contract.policy import Policy
 from turnmill_worker.compaction.ledger.fact_merging import Fact
+from turnmill_worker.compaction.pool.pooled import PooledLine
 from turnmill_worker.compaction.snapshot import LoggedTurn, Snapshot
 from turnmill_worker.compaction.tally import images, interactions
 from turnmill_worker.ports.archive import Archive
@@ -28,6 +28,7 @@ from turnmill_worker.ports.values import (
     Uncounted,
     after_drain,
 )
+from turnmill_worker.store.kept_beside import encoded
 from turnmill_worker.store.leases import RedisLease
 from turnmill_worker.store.outgoing import left_entry
 from turnmill_worker.store.scripts import keys_of, run, translated
@@ -162,6 +163,7 @@ class RedisSessions:
         context: StoredContext,
         *,
         facts: Sequence[Fact] = (),
+        pool: Sequence[PooledLine] = (),
         owner: str,
         record: Compaction,
         detail: bytes = b"",
@@ -180,7 +182,7 @@ class RedisSessions:
             expected_version=str(snapshot.version),
             owner=owner,
             body=context.encode(),
-            known=_encoded(facts),
+            known=encoded(facts, pool),
             watermark=context.watermark,
             context_tokens=context.tokens,
             images=snapshot.before.tally.images - sum(images(turn.shown) for turn in kept),
@@ -221,7 +223,3 @@ class RedisSessions:
         with translated():
             value: bytes | None = self._redis.hget(keys_of(ref).meta, name)
         return value
-
-
-def _encoded(facts: Sequence[Fact]) -> bytes:
-    return encode_json([f.model_dump(exclude_defaults=True) for f in facts]) if facts else b""

@@ -34,7 +34,7 @@ def with_facts(plan: Plan, count: CountText) -> Plan:
         return plan
     facts, request = snapshot.facts, plan.request
     if plan.covered:
-        facts = facts_after(facts, plan.records, summary_budget(snapshot), count)
+        facts = facts_after(facts, plan.records, summary_budget(snapshot, count), count)
     if request is not None and plan.ledger_tokens:
         request = reserve(request, facts, plan.ledger_tokens, count)
     return replace(plan, facts=facts, request=request)

@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Final, NamedTuple
 
 from turnmill.contract.policy import StrategyName
+from turnmill.contract.render import request_entry
 from turnmill.contract.token_counters import Counter
 from turnmill_worker.compaction.plan import Plan
 from turnmill_worker.compaction.snapshot import Snapshot
@@ -17,6 +18,7 @@ from turnmill_worker.compaction.strategies.managed import managed
 from turnmill_worker.compaction.strategies.rolling import rolling, rolling_budget
 from turnmill_worker.compaction.strategies.window import window, window_budget
 from turnmill_worker.compaction.tally import INTERACTIONS
+from turnmill_worker.compaction.with_requests import with_requests
 from turnmill_worker.compaction.with_rules import with_rules
 
 __all__ = ["plan"]
@@ -72,6 +74,35 @@ def plan(snapshot: Snapshot, counter: Counter, *, below: str = "") -> Plan | Non
     snapshot = with_rules(snapshot, counter)
     if asked and roomy:
         snapshot = replace(snapshot, goal=snapshot.limits.soft)
+    # A shorter request is better than a session that cannot be compacted.
+    urgent = snapshot.usage.total > snapshot.limits.urgent
+    for share in _REQUEST_SHARES if urgent else _REQUEST_SHARES[:1]:
+        found = _with_room_for_requests(snapshot, counter, below, share)
+        if found is not None:
+            return found
+    return None
+
+
+_REQUEST_SHARES: Final = (1.0, 0.5, 0.25, 0.0)
+"""Shares of the room that open requests may take, tried in turn."""
+
+
+def _with_room_for_requests(
+    snapshot: Snapshot, counter: Counter, below: str, share: float
+) -> Plan | None:
+    """The ladder's plan with room for every request it covers: which those are, a plan tells."""
+    through = snapshot.stored.watermark
+    while True:
+        asking = with_requests(snapshot, counter, through=through, share=share)
+        found = _climb(asking, counter, below)
+        if found is None or not any(through < r.seq <= found.cut for r in snapshot.requests):
+            return found
+        through = found.cut
+
+
+def _climb(snapshot: Snapshot, counter: Counter, below: str) -> Plan | None:
+    asked = snapshot.exceeded
+    roomy = snapshot.usage.total <= snapshot.limits.soft
     draft = snapshot
     for name in _rungs(snapshot, below):
         strategy = _STRATEGIES[name]
@@ -80,7 +111,7 @@ def plan(snapshot: Snapshot, counter: Counter, *, below: str = "") -> Plan | Non
             found = None if draft.exceeded else _elided(snapshot, draft)
         else:
             found = _cover(snapshot, draft, strategy, counter)
-        if found is not None and (asked or _is_worth_it(snapshot, found)):
+        if found is not None and (asked or _is_worth_it(snapshot, found, counter)):
             return replace(found, forced=bool(asked) and roomy)
     # Fewer images help, even if another count stays too high.
     left = _elided(snapshot, draft) if asked else None
@@ -133,7 +164,7 @@ def _only_images(snapshot: Snapshot, draft: Snapshot) -> bool:
     return all(isinstance(e.message.get("content"), list) for e in fresh)
 
 
-def _is_worth_it(snapshot: Snapshot, found: Plan) -> bool:
+def _is_worth_it(snapshot: Snapshot, found: Plan, counter: Counter) -> bool:
     """Whether it frees the policy's minimum progress; above the hard limit, anything helps."""
     if snapshot.usage.total > snapshot.limits.hard:
         return True
@@ -141,5 +172,7 @@ def _is_worth_it(snapshot: Snapshot, found: Plan) -> bool:
     covered = sum(group.tokens for group in found.covered if not group.pinned)
     texts = sum(request.budget_tokens for request in found.requests)
     cost = texts - (snapshot.stored.tokens if found.request else found.replaced)
-    freed = elided + covered - max(cost, 0)
+    fresh = [each for each in found.asked if each not in snapshot.before.stored.requests]
+    cost = max(cost, 0) + sum(counter.count(request_entry(each)) for each in fresh)
+    freed = elided + covered - cost
     return freed >= snapshot.limits.room * snapshot.policy.min_progress_ratio

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Container, Iterator, Sequence
 
 from turnmill.contract.context import Elision, JsonMessage
 from turnmill.contract.shorten import shorten
 from turnmill.contract.token_counters import Counter
+from turnmill.open_requests.shortened import shortened
 from turnmill_worker.compaction.cut import groups
 from turnmill_worker.compaction.snapshot import LoggedTurn, Snapshot
 
@@ -59,7 +60,8 @@ def _candidates(snapshot: Snapshot) -> Iterator[tuple[LoggedTurn, int, JsonMessa
 def fit_newest(snapshot: Snapshot, budget: int, counter: Counter) -> Snapshot | None:
     """The snapshot with its newest group shortened inside to ``budget`` tokens, or None.
 
-    For the one message that alone breaks the limit: it is cut in the middle, with a receipt.
+    For the one message that alone breaks the limit: it is cut in the middle, with a receipt; what
+    the user asks for keeps whole lines, its demands first.
     None when the newest group is open or pinned, fits already, or cannot be made to fit.
     """
     found = groups(snapshot)
@@ -67,8 +69,10 @@ def fit_newest(snapshot: Snapshot, budget: int, counter: Counter) -> Snapshot | 
         return None
     newest = found[-1].turns
     messages = [message for turn in newest for message in turn.shown]
-    shortened = shorten(messages, budget, counter.count_messages)
-    if shortened is None:
+    asked = {request.seq for request in snapshot.requests}
+    fitted = _request_shortened(newest, asked, budget, counter)
+    fitted = fitted or shorten(messages, budget, counter.count_messages)
+    if fitted is None:
         return None
     places = [(turn.seq, index) for turn in newest for index in range(len(turn.shown))]
     made = [
@@ -79,10 +83,30 @@ def fit_newest(snapshot: Snapshot, budget: int, counter: Counter) -> Snapshot | 
             tokens_before=counter.count_messages([before]),
             tokens_after=counter.count_messages([after]),
         )
-        for (seq, index), before, after in zip(places, messages, shortened, strict=True)
+        for (seq, index), before, after in zip(places, messages, fitted, strict=True)
         if after is not before
     ]
     return snapshot.with_elisions(made)
+
+
+def _request_shortened(
+    newest: Sequence[LoggedTurn], asked: Container[int], budget: int, counter: Counter
+) -> list[JsonMessage] | None:
+    """The messages in ``budget`` tokens with the open request among them shortened, or None."""
+    messages = [message for turn in newest for message in turn.shown]
+    seqs = [turn.seq for turn in newest for _ in turn.shown]
+    for at, message in enumerate(messages):
+        content = message.get("content")
+        if seqs[at] in asked and message["role"] == "user" and isinstance(content, str):
+            room = budget - counter.count_messages([*messages[:at], *messages[at + 1 :]])
+            text = shortened(content, room - _FRAME_TOKENS, counter.count)
+            if text:
+                return [*messages[:at], {**message, "content": text}, *messages[at + 1 :]]
+    return None
+
+
+_FRAME_TOKENS = 8
+"""What a message costs beside its text, generously."""
 
 
 def _elision(

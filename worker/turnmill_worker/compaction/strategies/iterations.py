@@ -71,7 +71,7 @@ def _up_to_target(snapshot: Snapshot, steps: Sequence[_Step], counter: Counter) 
     If the newest leave less room than the events may have, the events get fewer tokens.
     """
     found = [group for _, own in steps for group in own]
-    whole, most = rolling_budget(snapshot, counter), summary_budget(snapshot)
+    whole, most = rolling_budget(snapshot, counter), summary_budget(snapshot, counter.count)
     cuts = (
         choose_cut(
             found,
@@ -104,7 +104,7 @@ def _covering(snapshot: Snapshot, old: Sequence[_Step], counter: Counter) -> Pla
         receipts=snapshot.stored.receipts,
     )
     frame = snapshot.stored.model_copy(update={"watermark": plan.cut, "events": ()})
-    share = min(summary_budget(snapshot), room_beside(plan, frame, counter))
+    share = min(summary_budget(snapshot, counter.count), room_beside(plan, frame, counter))
     finished = list(_finished(snapshot, counter))
     left = share - sum(entry.tokens for entry in finished)
     # Shorter events rather than a fold, and room for those of the next compaction.

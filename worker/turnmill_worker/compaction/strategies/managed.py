@@ -54,9 +54,9 @@ def managed(snapshot: Snapshot, counter: Counter) -> Plan | None:
         receipts=_receipts(snapshot, covered, first),
         managed=True,
     )
-    rules = snapshot.stored.rules
-    frame = StoredContext(summary="…", managed=True, receipts=plan.receipts, rules=rules)
-    budget = min(summary_budget(snapshot), room_beside(plan, frame, counter))
+    said = snapshot.stored.model_dump(include={"rules", "requests"})
+    frame = StoredContext(summary="…", managed=True, receipts=plan.receipts, **said)
+    budget = min(summary_budget(snapshot, counter.count), room_beside(plan, frame, counter))
     if budget < _LEAST_TOKENS:
         return None
     request = SummaryRequest(

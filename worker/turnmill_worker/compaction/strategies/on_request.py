@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from turnmill.contract.render import request_entry
 from turnmill.contract.token_counters import Counter
 from turnmill_worker.compaction.cut import Group, groups
 from turnmill_worker.compaction.plan import Plan, SummaryRequest, previous_text, records_of
@@ -11,14 +12,16 @@ from turnmill_worker.compaction.snapshot import Snapshot
 from turnmill_worker.compaction.strategies.iterations import iterations
 from turnmill_worker.compaction.strategies.managed import for_template, runs
 from turnmill_worker.compaction.strategies.rolling import ledger_budget, summary_budget
+from turnmill_worker.compaction.with_requests import with_requests
 from turnmill_worker.compaction.with_rules import with_rules
 
 __all__ = ["force"]
 
-_SHARE = 0.5
-"""A forced summary has at most this share of the tokens it stands for: else it saves nothing."""
+_SHARE = 1.25
+"""A forced summary may have this share of the tokens it stands for: what is short is kept whole,
+each line under its number, and where that saves nothing, nothing is done."""
 
-_LEAST_TOKENS = 16
+_LEAST_TOKENS = 64
 
 
 def force(snapshot: Snapshot, counter: Counter, *, template: str = "") -> Plan | None:
@@ -29,6 +32,7 @@ def force(snapshot: Snapshot, counter: Counter, *, template: str = "") -> Plan |
     """
     snapshot = with_rules(snapshot, counter)
     if not template and "iterations" in snapshot.policy.strategies:
+        snapshot = with_requests(snapshot, counter, through=snapshot.counted_seq)
         return iterations(replace(snapshot, goal=snapshot.limits.hard), counter)
     if not template and "managed" in snapshot.policy.strategies:
         template = snapshot.policy.template
@@ -36,8 +40,10 @@ def force(snapshot: Snapshot, counter: Counter, *, template: str = "") -> Plan |
     records = records_of(covered)
     if not records:
         return None
+    snapshot = with_requests(snapshot, counter, through=covered[-1].last_seq)
     tokens = snapshot.stored.tokens + sum(g.tokens for g in covered if not g.pinned)
-    budget = min(summary_budget(snapshot), max(int(tokens * _SHARE), _LEAST_TOKENS))
+    tokens -= sum(counter.count(request_entry(each)) for each in snapshot.stored.requests)
+    budget = min(summary_budget(snapshot, counter.count), max(int(tokens * _SHARE), _LEAST_TOKENS))
     request = SummaryRequest(
         previous=previous_text(snapshot.stored),
         records=records,

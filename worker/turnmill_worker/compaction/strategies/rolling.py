@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from turnmill.contract.render import render_head
-from turnmill.contract.token_counters import Counter
+from turnmill.contract.render import render_head, request_entry
+from turnmill.contract.token_counters import Counter, CountText
 from turnmill_worker.compaction.cut import Group, choose_cut, groups
 from turnmill_worker.compaction.plan import Plan, SummaryRequest, previous_text, records_of
 from turnmill_worker.compaction.snapshot import Snapshot
@@ -20,9 +20,14 @@ _SLACK_TOKENS = 8
 """A text may tokenize a little differently beside its frame than alone."""
 
 
-def summary_budget(snapshot: Snapshot) -> int:
-    """Most tokens a summary and the ledger beside it may have under the session's policy."""
-    return int(snapshot.limits.room * snapshot.policy.summary_ratio)
+def summary_budget(snapshot: Snapshot, count: CountText) -> int:
+    """Most tokens a summary and the ledger beside it may have under the session's policy.
+
+    The requests in the context take half of their room from it, but never more than its half.
+    """
+    most = int(snapshot.limits.room * snapshot.policy.summary_ratio)
+    asked = sum(count(request_entry(request)) for request in snapshot.stored.requests)
+    return most - min(asked, most) // 2
 
 
 def ledger_budget(snapshot: Snapshot, tokens: int) -> int:
@@ -32,7 +37,7 @@ def ledger_budget(snapshot: Snapshot, tokens: int) -> int:
 
 def rolling_budget(snapshot: Snapshot, counter: Counter) -> int:
     """Tokens left for turns kept word for word, under the target and beside the summary."""
-    return _beside_summary(snapshot, counter) - summary_budget(snapshot)
+    return _beside_summary(snapshot, counter) - summary_budget(snapshot, counter.count)
 
 
 def rolling(snapshot: Snapshot, counter: Counter) -> Plan | None:
@@ -43,9 +48,9 @@ def rolling(snapshot: Snapshot, counter: Counter) -> Plan | None:
     the target.
     """
     found = groups(snapshot)
-    room = _beside_summary(snapshot, counter)
+    room, most = _beside_summary(snapshot, counter), summary_budget(snapshot, counter.count)
     for share in SHARES:
-        tokens = int(summary_budget(snapshot) * share)
+        tokens = int(most * share)
         at = choose_cut(
             found,
             room - tokens,

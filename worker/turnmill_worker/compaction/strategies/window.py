@@ -37,7 +37,7 @@ def window(snapshot: Snapshot, counter: Counter) -> Plan | None:
     """
     found = groups(snapshot)
     budget = window_budget(snapshot, counter)
-    ledger_tokens = ledger_budget(snapshot, summary_budget(snapshot))
+    ledger_tokens = ledger_budget(snapshot, summary_budget(snapshot, counter.count))
     cuts = (
         choose_cut(
             found,

@@ -74,6 +74,8 @@ def telegraph(sentence: str) -> str:
 def _droppable(words: Sequence[str], at: int, *, opens: bool) -> int:
     """How many words from here a reader can do without: a stop phrase, one word or none."""
     word = words[at]
+    if word == "am" and at > 0 and words[at - 1][-1:].isdigit():
+        return 0  # a time of day: "6:10 am"
     if word in _STARTERS:
         for length in range(min(_LONGEST, len(words) - at), 1, -1):
             if tuple(words[at : at + length]) in STOP_PHRASES:

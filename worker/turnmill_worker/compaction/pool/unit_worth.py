@@ -3,21 +3,21 @@
 from __future__ import annotations
 
 import math
-import operator
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from itertools import groupby
+from itertools import groupby, repeat
 from typing import Final
 
+from turnmill_worker.reading.code_lines import is_code, is_fence, is_heading
 from turnmill_worker.reading.units import Line, Source, Unit
-from turnmill_worker.reading.words import CAPS, CODE, NAME, NUMBER, PAIR, WORD, Concept, Reader
+from turnmill_worker.reading.words import CAPS, CODE, NAME, NUMBER, WORD, Concept, Reader
 
 VALUE: Final = "value"
 KEY: Final = "key"
 
 DECAY: Final = {
-    WORD: 1.0, PAIR: 0.6, NAME: 0.6, CODE: 0.05, NUMBER: 0.1, CAPS: 0.1, VALUE: 0.1, KEY: 0.5,
+    WORD: 1.0, NAME: 0.6, CODE: 0.05, NUMBER: 0.1, CAPS: 0.1, VALUE: 0.1, KEY: 0.5,
 }  # fmt: skip
 """What a concept is still worth each time it is already kept. Words hold theirs: said of another
 turn, the same word is another fact (`patterns` catch repeated sentences). An identifier is needed
@@ -27,14 +27,14 @@ _LONGEST_VALUE: Final = 60
 
 
 _WORTH: Final = {
-    WORD: 0.5, PAIR: 0.18, NAME: 3.5, CODE: 30.0, NUMBER: 8.0, CAPS: 16.0, VALUE: 8.0, KEY: 0.2,
+    WORD: 0.3, NAME: 6.0, CODE: 24.0, NUMBER: 10.0, CAPS: 24.0, VALUE: 2.0, KEY: 0.2,
 }  # fmt: skip
 """What concepts are worth against each other; none of these and the next matters much by itself."""
 
 _RARITY_POWER: Final = 1.6
 _NAME_RARITY: Final = 0.5
 _SAID_BY_USER: Final = 1.0
-_USED_IN_CALL: Final = 2.5
+_USED_IN_CALL: Final = 1.5
 _REPEATED: Final = 0.3
 _OLDEST: Final = 0.9
 _NEWEST: Final = 1.1
@@ -48,8 +48,8 @@ class Worth:
     weights: tuple[float, ...]
     decays: tuple[float, ...]
     factors: tuple[float, ...]
-    together: float
-    """What a unit's worth is multiplied by once its line is opened."""
+    standings: tuple[float, ...]
+    """The part of each multiplier that place and wording decide, which stays with the unit."""
     patterns: tuple[int, ...]
     """Units of one pattern differ in identifiers at most; -1 for what is too short to tell."""
 
@@ -111,14 +111,23 @@ def appraise(lines: Sequence[Line], units: Sequence[Unit], texts: Sequence[str])
         for (kind, _), seen in zip(index.numbers, index.sightings, strict=True)
     )
     used = [seen.outside_results for seen in index.sightings]
-    places = place_factors(lines, units)
-    fields = field_factors(lines, units, by_unit, used)
+    standings = tuple(
+        unit.standing or standing
+        for unit, standing in zip(units, first_standings(lines, units), strict=True)
+    )
+    factors = [
+        standings,
+        field_factors(lines, units, by_unit, used),
+        list_factors(lines, units, by_unit, used),
+    ]
+    if is_filling_slots(lines, units):
+        factors.append(slot_factors(lines, units))
     return Worth(
         by_unit=tuple(by_unit),
         weights=weights,
         decays=tuple(DECAY[kind] for kind, _ in index.numbers),
-        factors=tuple(map(operator.mul, places, fields)),
-        together=TOGETHER if is_talk(lines) else 1.0,
+        factors=tuple(map(math.prod, zip(*factors, strict=True))),
+        standings=standings,
         patterns=tuple(pattern_of),
     )
 
@@ -139,7 +148,7 @@ def _concepts(reader: Reader, unit: Unit, text: str) -> Iterator[Concept]:
 
 def _weight(kind: str, seen: _Sightings, lines: int) -> float:
     worth, rarity = _WORTH[kind], math.log(1 + lines / seen.lines)
-    if kind in {WORD, PAIR}:
+    if kind == WORD:
         return worth * math.pow(rarity, _RARITY_POWER)
     if kind == NAME:
         return worth + _NAME_RARITY * rarity
@@ -153,28 +162,43 @@ def _weight(kind: str, seen: _Sightings, lines: int) -> float:
 
 # --- factors: what place, wording and field multiply that worth by -----------------------------
 
-SETTLED: Final = 1.1
-"""What an earlier compaction kept has been found worth keeping before."""
-
 LEAD: Final = 1.25
 """People open a longer message with its point."""
 
-QUESTION: Final = 0.6
+QUESTION: Final = 0.8
 ANSWER: Final = 1.8
-OF_ONESELF: Final = 1.25
+OF_ONESELF: Final = 1.5
 TO_THE_OTHER: Final = 0.6
 """People who talk tell facts of themselves, and most of all when asked; what they say to the other
 is mostly praise and thanks. Where tools are used this does not hold: there a question is the task.
 """
 
-TOGETHER: Final = 1.15
-"""In such a talk, what a sentence gains once its turn is opened: half a turn is often not
-understood. The fields of a record stand alone."""
-
 UNUSED_FIELD: Final = 0.77
 USED_FIELD: Final = 2 * UNUSED_FIELD
 """A result's field, by how much of what it held was said or passed on: of a flight the number is
 asked for again, not the seats left."""
+
+CODE_LINES: Final = 0.05
+"""Lines of code, a log or markup, in a message with many of them: they say little in pieces."""
+
+_FEW_CODE_LINES: Final = 4
+
+HEADING: Final = 0.3
+"""A line that only names what follows."""
+
+_PLAIN_ANSWER: Final = 6
+LONG_ANSWER: Final = 0.7
+"""An assistant's sentences beyond that many share what so many are worth, to this power: long
+answers are mostly advice, and what was decided is said in few words."""
+
+_FEW_RECORDS: Final = 3
+LISTED: Final = 0.3
+"""The same for the records of one result that nobody spoke of."""
+
+SPOKEN: Final = 2.0
+RECENT: Final = 1.0
+RETURNED: Final = 0.5
+"""Where no identifiers are passed on, what will be needed is what was said, and said of late."""
 
 _USUAL_SHARE: Final = 0.4
 _DOUBT: Final = 6
@@ -184,6 +208,7 @@ _LONG_MESSAGE: Final = 3
 _TALK: Final = frozenset({Source.USER, Source.ASSISTANT})
 _TOOLS: Final = frozenset({Source.CALL, Source.RESULT})
 _QUESTION_MARKS: Final = ("?", "？", "؟")
+_IDENTIFIER = re.compile(r"\b(?=\w*\d)(?=\w*[A-Za-z])\w{4,}\b|\w_\d|\w@\w")
 _OWN = re.compile(r"\b(?:I|[Mm]y|me|mine|[Ww]e|[Oo]ur|us)\b")
 _YOURS = re.compile(r"\b[Yy]ours?\b|\b[Yy]ou\b")
 
@@ -194,22 +219,66 @@ def is_talk(lines: Sequence[Line]) -> bool:
     return sources >= _TALK and not sources & _TOOLS
 
 
-def place_factors(lines: Sequence[Line], units: Sequence[Unit]) -> Iterator[float]:
-    """Each unit's factor for where it stands and, in a talk without tools, how it is worded."""
+def is_filling_slots(lines: Sequence[Line], units: Sequence[Unit]) -> bool:
+    """Whether tools are called with plain words and numbers only, as one books a table."""
+    spoken = {Source.USER, Source.CALL}
+    return any(line.source in _TOOLS for line in lines) and not any(
+        _IDENTIFIER.search(unit.text, unit.body_at)
+        for unit in units
+        if lines[unit.line].source in spoken
+    )
+
+
+def slot_factors(lines: Sequence[Line], units: Sequence[Unit]) -> Iterator[float]:
+    """Each unit's factor where slots are filled."""
+    last = max(len(lines) - 1, 1)
+    for unit in units:
+        source = lines[unit.line].source
+        if source in _TALK:
+            yield SPOKEN * (1 + RECENT * (unit.line / last) ** 2)
+        else:
+            yield RETURNED if source is Source.RESULT else 1.0
+
+
+def first_standings(lines: Sequence[Line], units: Sequence[Unit]) -> Iterator[float]:
+    """Each unit's factor for its place, its form and, in a talk without tools, its wording."""
     talk = is_talk(lines)
     asked = False
     for at, members in groupby(units, key=lambda unit: unit.line):
         line, own = lines[at], list(members)
         spoken = line.source in _TALK
-        for place, unit in enumerate(own):
-            factor = SETTLED if line.settled else 1.0
+        forms = _forms(line, own) if own[0].is_prose else repeat(1.0, len(own))
+        for place, (unit, factor) in enumerate(zip(own, forms, strict=True)):
             opens_long = place == 0 and len(own) >= _LONG_MESSAGE and unit.is_prose
             if opens_long and line.source is Source.USER:
-                factor *= LEAD
+                factor *= LEAD  # noqa: PLW2901 - one product of three
             if talk and spoken:
-                factor *= _wording(unit.text, settled=line.settled, answers=asked and place == 0)
+                answers = asked and place == 0
+                factor *= _wording(unit.text, settled=line.settled, answers=answers)  # noqa: PLW2901
             yield factor
         asked = spoken and own[-1].text.endswith(_QUESTION_MARKS)
+
+
+def _forms(line: Line, own: Sequence[Unit]) -> Iterator[float]:
+    """What is no sentence says little, and the more an assistant says, the less each of it."""
+    fenced = _fenced(own)
+    coded = [inside or is_code(unit.text) for unit, inside in zip(own, fenced, strict=True)]
+    sentences = len(own) - sum(coded)
+    code = CODE_LINES if sum(coded) > _FEW_CODE_LINES else 1.0
+    factor = 1.0
+    if line.source is Source.ASSISTANT and sentences > _PLAIN_ANSWER:
+        factor = (_PLAIN_ANSWER / sentences) ** LONG_ANSWER
+    for unit, is_coded in zip(own, coded, strict=True):
+        form = code if is_coded else HEADING if is_heading(unit.text) else 1.0
+        yield factor * form
+
+
+def _fenced(own: Sequence[Unit]) -> Iterator[bool]:
+    inside = False
+    for unit in own:
+        mark = is_fence(unit.text)
+        yield inside or mark
+        inside ^= mark
 
 
 def _wording(text: str, *, settled: bool, answers: bool) -> float:
@@ -246,3 +315,22 @@ def field_factors(
         share = (_DOUBT * _USUAL_SHARE + times) / (_DOUBT + len(whole))
         factors[key] = UNUSED_FIELD + (USED_FIELD - UNUSED_FIELD) * share
     return (factors[key] for key in keys)
+
+
+def list_factors(
+    lines: Sequence[Line],
+    units: Sequence[Unit],
+    by_unit: Sequence[Sequence[int]],
+    used: Sequence[bool],
+) -> Iterator[float]:
+    """Each unit's factor for the records it was listed with, unless something of it is used."""
+    records: dict[int, set[int]] = {}
+    for unit in units:
+        if unit.body_at and lines[unit.line].source is Source.RESULT:
+            records.setdefault(unit.line, set()).add(unit.group)
+    for unit, concepts in zip(units, by_unit, strict=True):
+        listed = len(records.get(unit.line, ())) if unit.body_at else 0
+        if listed <= _FEW_RECORDS or any(used[concept] for concept in concepts):
+            yield 1.0
+        else:
+            yield (_FEW_RECORDS / listed) ** LISTED

@@ -7,8 +7,8 @@ import math
 from collections.abc import Iterable, Sequence
 from typing import Final
 
+from turnmill_worker.compaction.pool.unit_worth import Worth
 from turnmill_worker.reading.units import Unit
-from turnmill_worker.summarizers.extractive.unit_worth import Worth
 
 COST_POWER: Final = 0.85
 """Below 1, so that a long unit full of facts is not beaten by every scrap of one fact."""
@@ -144,8 +144,6 @@ class Selection:
         left = self._left
         gain = sum([left[concept] for concept in self._worth.by_unit[position]])
         gain *= self._worth.factors[position]
-        if self._line_open[self._units[position].line]:
-            gain *= self._worth.together
         return gain / math.pow(max(1, self._cost(position)), COST_POWER)
 
     def _take(self, position: int) -> list[int]:

@@ -1,0 +1,81 @@
+"""Rules and requests of turns a projection does not show: they stand beside its receipt."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from turnmill.contract.context import JsonMessage, StoredContext
+from turnmill.contract.policy import Limits
+from turnmill.contract.render import requests_message, rules_message
+from turnmill.contract.tail import TailTurn
+from turnmill.contract.token_counters import CountMessages
+from turnmill.open_requests.find import open_requests
+from turnmill.open_requests.fitting import fitting, requests_room
+from turnmill.rules.carried import CarriedRules
+from turnmill.rules.standing import Said
+
+__all__ = ["Carried"]
+
+
+class Carried:
+    """What the stored rules and requests become with those of turns that are not shown whole.
+
+    Attributes:
+        stored: the context with those rules and requests of its own that still stand.
+        tokens: of ``messages``, never more than the shares rules and requests have of the room.
+    """
+
+    def __init__(self, stored: StoredContext, limits: Limits, count: CountMessages) -> None:
+        self._rules = CarriedRules(stored, limits, count)
+        self._before = stored
+        self._limits = limits
+        self._count = count
+        self._gone: list[Said] = []
+        self._asked: list[JsonMessage] = []
+        self.stored = stored
+        self.tokens: int = 0
+
+    @property
+    def messages(self) -> list[JsonMessage]:
+        """One with rules, one with requests that the stored context does not have."""
+        return [*self._rules.messages, *self._asked]
+
+    @property
+    def rules(self) -> list[JsonMessage]:
+        """The messages with rules alone, stored or not."""
+        stored = self._rules.stored
+        return [*([rules_message(stored)] if stored else []), *self._rules.messages]
+
+    @property
+    def others(self) -> tuple[StoredContext, list[JsonMessage]]:
+        """The stored context without rules, and the message with requests beside it, if any."""
+        return self.stored.model_copy(update={"rules": ()}), self._asked
+
+    def carry(self, turns: Iterable[TailTurn]) -> None:
+        """Take the rules of turns along that are shown, but not whole."""
+        self._rules.carry(turns)
+        self._update()
+
+    def drop(self, turns: Iterable[TailTurn]) -> None:
+        """Take along the rules and requests of turns that are not shown at all."""
+        turns = list(turns)
+        self._rules.carry(turns)
+        self._gone += [
+            Said(turn.seq, turn.messages if turn.pushed is None else turn.pushed, turn.mark)
+            for turn in turns
+        ]
+        known = {request.seq for request in self._before.requests}
+        found = open_requests(self._before, self._gone)
+        fresh = [request for request in found if request.seq not in known]
+        room = requests_room(self._limits, self._rules.tokens)
+        before = self._count([requests_message(self._before.requests)]) if known else 0
+        fitted = fitting(fresh, room - before, self._tokens_of)
+        self._asked = [requests_message(fitted)] if fitted else []
+        self._update()
+
+    def _update(self) -> None:
+        self.stored = self._before.model_copy(update={"rules": self._rules.stored})
+        self.tokens = self._rules.tokens + (self._count(self._asked) if self._asked else 0)
+
+    def _tokens_of(self, text: str) -> int:
+        return self._count([{"role": "user", "content": text}])

@@ -1,0 +1,59 @@
+"""Which of a user's requests a context states: the first one, and what is worked on now."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from typing import Final
+
+from turnmill.contract.context import StoredContext
+from turnmill.contract.open_requests import OpenRequest
+from turnmill.open_requests.speech import Speech, hear
+from turnmill.rules.standing import Said
+
+__all__ = ["open_requests"]
+
+_BRIEF_WORDS: Final = 100
+"""In a chat without tools, a first message of as many words is a brief, and is kept."""
+
+_WORD = re.compile(r"\w+")
+
+
+def open_requests(stored: StoredContext, turns: Iterable[Said]) -> tuple[OpenRequest, ...]:
+    """The requests after these turns, which follow those of the context, oldest first.
+
+    In an agent's loop: the first thing the user said, and the newest request with all that was
+    added to it. A request is new if the agent had ended its turn without a question, and if it has
+    words enough to be understood alone. In a chat without tools: a long first message.
+    """
+    from_start = not any((stored.summary, stored.events, stored.receipts, stored.requests))
+    heard = hear(list(turns), from_start=from_start)
+    known = {request.seq for request in stored.requests}
+    fresh = [speech for speech in heard.said if speech.seq not in known]
+    first = [request for request in stored.requests if request.first]
+    first += _requests(speech for speech in fresh if speech.opens)
+    if not heard.loop:
+        return tuple(first) if stored.requests or _is_brief(first) else ()
+    begun = _newest(fresh)
+    if begun is not None:
+        now = [speech for speech in fresh[begun:] if not speech.opens]
+        return (*(_followed(request) for request in first), *_requests(now))
+    return (*stored.requests, *_requests(fresh)) if stored.requests or from_start else ()
+
+
+def _newest(fresh: Sequence[Speech]) -> int | None:
+    """Where the newest request begins; None if it is the one the session began with."""
+    places = range(len(fresh) - 1, -1, -1)
+    return next((at for at in places if fresh[at].begins and not fresh[at].opens), None)
+
+
+def _is_brief(first: Iterable[OpenRequest]) -> bool:
+    return sum(len(_WORD.findall(request.text)) for request in first) >= _BRIEF_WORDS
+
+
+def _followed(request: OpenRequest) -> OpenRequest:
+    return request if request.earlier else request.model_copy(update={"earlier": True})
+
+
+def _requests(said: Iterable[Speech]) -> tuple[OpenRequest, ...]:
+    return tuple(OpenRequest(seq=each.seq, text=each.text, first=each.opens) for each in said)

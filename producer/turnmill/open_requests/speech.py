@@ -1,0 +1,157 @@
+"""What a user said in some turns, told from output that a program put into user messages.
+
+Where tools have messages of their own, every user message is the user's. Where they have none,
+results come back in user messages: those share a frame, are data, or hardly hold a sentence.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Final, NamedTuple
+
+from turnmill.contract.context import JsonMessage
+from turnmill.contract.names import Seq
+from turnmill.rules.quoted import own_words
+from turnmill.rules.standing import Said, said_text
+
+__all__ = ["Heard", "Speech", "hear"]
+
+_STANDS_ALONE: Final = 12
+"""A request of fewer words leans on the one before it, and adds to it."""
+
+_LOOKED_AT: Final = 4000
+"""Characters of a message that tell whether it is output."""
+
+_LEAST_PROSE: Final = 0.3
+_FRAME_CHARS: Final = 60
+
+_OPENER = re.compile(r"\s{0,20}([^\w\s]?[A-Za-z][\w ]{0,40}?)(?: \[|[:>\]=(])")
+_MARKED = re.compile(r"[<>\[\]{}$#=|\\]")
+_DIGITS = re.compile(r"\d+")
+_WORD = re.compile(r"[^\W\d_]{2,}")
+_ENDS_ASKING = re.compile(r"[?？؟][\W_]{0,8}\Z")
+
+
+class Speech(NamedTuple):
+    """What the user said in one turn.
+
+    Attributes:
+        opens: nobody had answered before.
+        begins: the agent had ended its work, so this asks for something new.
+    """
+
+    seq: Seq
+    text: str
+    opens: bool
+    begins: bool
+
+
+class Heard(NamedTuple):
+    """What was said, oldest first, and whether an agent works in a loop."""
+
+    said: tuple[Speech, ...]
+    loop: bool
+
+
+class _Message(NamedTuple):
+    """A user's message, the text before it, and whether the one before it ended its turn."""
+
+    seq: Seq
+    text: str
+    opens: bool
+    ended: bool
+
+
+def hear(turns: Sequence[Said], *, from_start: bool) -> Heard:
+    """What the user says in these turns; ``from_start``: nothing was said before them."""
+    messages = list(_messages(turns, from_start=from_start))
+    answers = [message.text for message in messages if not message.opens]
+    if any(_uses_tools(message) for turn in turns for message in turn.messages):
+        return Heard(_joined(messages), loop=True)
+    frames = _frames(answers)
+    spoken = [m for m in messages if m.opens or not _is_output(m.text, frames)]
+    outputs = len(messages) - len(spoken)
+    return Heard(_joined(spoken), loop=outputs > 0 and 2 * outputs >= len(answers))
+
+
+def _messages(turns: Iterable[Said], *, from_start: bool) -> Iterator[_Message]:
+    opens, spoke, ended = from_start, False, False
+    for turn in turns:
+        for message in turn.messages:
+            role, text = message["role"], said_text(message)
+            if text.strip() and not (turn.mark.instructs or turn.mark.revokes):
+                yield _Message(turn.seq, text, opens, ended)
+                spoke = True
+            # An agent may greet before it is asked.
+            opens = opens and not (spoke and role != "user")
+            ended = role == "assistant" and _ends(message)
+
+
+def _ends(message: JsonMessage) -> bool:
+    """Whether an assistant's message calls nothing, orders nothing and asks nothing."""
+    content = message.get("content")
+    if message.get("tool_calls") or not isinstance(content, str) or not content.strip():
+        return False
+    return "```" not in content and not _ENDS_ASKING.search(content[-40:])
+
+
+def _uses_tools(message: JsonMessage) -> bool:
+    return bool(message.get("tool_calls")) or message["role"] in {"tool", "function"}
+
+
+def _joined(messages: Sequence[_Message]) -> tuple[Speech, ...]:
+    """One speech for each turn."""
+    by_seq: dict[Seq, list[_Message]] = {}
+    for message in messages:
+        by_seq.setdefault(message.seq, []).append(message)
+    return tuple(_speech(seq, own) for seq, own in by_seq.items())
+
+
+def _speech(seq: Seq, own: Sequence[_Message]) -> Speech:
+    text = "\n\n".join(m.text.replace("\r\n", "\n").replace("\r", "\n").strip() for m in own)
+    long = len(_WORD.findall(text[:_LOOKED_AT])) >= _STANDS_ALONE
+    return Speech(seq, text, own[0].opens, begins=own[0].ended and long)
+
+
+# --- output of programs ---------------------------------------------------------------------------
+
+
+def _frames(answers: Sequence[str]) -> frozenset[str]:
+    """Openings and last lines that at least half of the messages share, and that are no prose."""
+    found = Counter(frame for text in answers for frame in _frame(text))
+    return frozenset(
+        frame for frame, times in found.items() if times > 1 and 2 * times >= len(answers)
+    )
+
+
+def _frame(text: str) -> set[str]:
+    found = set()
+    if opener := _OPENER.match(text[:_FRAME_CHARS]):
+        found.add("^" + opener[1])
+    last = text.rstrip()[-_FRAME_CHARS:].rpartition("\n")[2]
+    if _MARKED.search(last):
+        found.add("$" + _DIGITS.sub("0", last.strip()))
+    return found
+
+
+def _is_output(text: str, frames: frozenset[str]) -> bool:
+    return bool(_frame(text) & frames) or _is_data(text) or _prose(text) < _LEAST_PROSE
+
+
+def _is_data(text: str) -> bool:
+    if text.lstrip()[:1] not in {"{", "["}:
+        return False
+    try:
+        return isinstance(json.loads(text), dict | list)
+    except (ValueError, RecursionError):
+        return False
+
+
+def _prose(text: str) -> float:
+    """The share of a text's words that are its writer's own."""
+    text = text[:_LOOKED_AT]
+    whole = len(_WORD.findall(text))
+    return len(_WORD.findall(own_words(text))) / whole if whole else float(not _MARKED.search(text))

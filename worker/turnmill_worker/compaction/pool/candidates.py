@@ -1,0 +1,193 @@
+"""What a summary is chosen from, and the order in which its parts earn their place."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass
+from itertools import groupby
+from typing import Final
+
+from turnmill.contract.names import Seq
+from turnmill.contract.token_counters import CountText
+from turnmill_worker.compaction.pool.pooled import PooledLine, pooled, units_of
+from turnmill_worker.compaction.pool.rendering import is_told, opening, render
+from turnmill_worker.compaction.pool.selection import Selection
+from turnmill_worker.compaction.pool.telegraph import is_english, telegraph
+from turnmill_worker.compaction.pool.unit_worth import Worth, appraise, first_standings
+from turnmill_worker.reading.units import Line, Source, Unit, Units, add_previous
+
+__all__ = ["Candidates", "Ranked"]
+
+_CHARS_PER_TOKEN: Final = 16
+"""More characters per token than any text has: past it, counting tokens only wastes time."""
+
+_USER_SHARE: Final = 0.5
+"""Up to this share of the budget, what the user said is not put into telegraph style."""
+
+_SMALLER_TRIED: Final = 16
+"""Units tried, in order, in the room that was too small for the next best one."""
+
+
+class Candidates:
+    """The pool, or else the summary before it, and what the newly covered turns say.
+
+    Ranked once: the summary takes the best of the ranking, the next pool a longer beginning.
+    """
+
+    def __init__(
+        self,
+        newer: Units,
+        pool: Sequence[PooledLine] = (),
+        *,
+        previous: str = "",
+        pool_tokens: int = 0,
+    ) -> None:
+        """Ranks nothing yet.
+
+        Args:
+            newer: what the newly covered turns say.
+            pool: what is left of those before.
+            previous: a summary this package made; it counts only where there is no pool.
+            pool_tokens: most tokens, roughly, of the pool to be made.
+        """
+        self._pool_tokens = pool_tokens
+        self._older = units_of(pool)
+        if not pool:
+            add_previous(self._older, previous)
+        self._newer = newer
+        self._ranked: dict[int, Ranked] = {}
+
+    def text(
+        self, budget_tokens: int, count: CountText, *, stated: Mapping[Seq, str] | None = None
+    ) -> str:
+        """The most telling parts, within the budget by exact count.
+
+        ``stated`` is what stands beside it of users' turns, by seq: not said a second time.
+        """
+        ranked = self._rank(budget_tokens, count)
+        return ranked.text(budget_tokens, count, ranked.units.stated(stated or {}))
+
+    def pool(self, budget_tokens: int, count: CountText) -> tuple[PooledLine, ...]:
+        """What stays for the summaries after this one, beside one of this budget."""
+        return self._rank(budget_tokens, count).pool
+
+    def _rank(self, budget_tokens: int, count: CountText) -> Ranked:
+        found = self._ranked.get(budget_tokens)
+        if found is None:
+            units = Units(list(self._older.lines), list(self._older.units), self._older.groups)
+            units.add_all(self._newer)
+            found = self._ranked[budget_tokens] = Ranked.of(
+                units, budget_tokens, count, pool_tokens=self._pool_tokens
+            )
+        return found
+
+
+@dataclass(frozen=True, slots=True)
+class Ranked:
+    """Units with the text each would have in a summary, and their positions, best first."""
+
+    units: Units
+    texts: Sequence[str]
+    order: Sequence[int]
+    standings: Sequence[float]
+
+    @classmethod
+    def of(cls, units: Units, budget: int, count: CountText, *, pool_tokens: int = 0) -> Ranked:
+        """The ranking for a summary of this budget; it reaches as far as the pool does."""
+        lines, own = units.lines, units.units
+        if not own or budget <= 0:
+            return cls(units, [], [], [])
+        verbatim = [unit.text for unit in own]
+        if sum(map(len, verbatim)) <= budget * _CHARS_PER_TOKEN:
+            everything = range(len(own))
+            if count(render(lines, own, verbatim, everything)) <= budget:
+                return cls(units, verbatim, everything, list(first_standings(lines, own)))
+        texts = _shortened(lines, own, _spared(lines, own, budget, count))
+        worth = appraise(lines, own, texts)
+        most = max(pool_tokens, budget + budget // 5 + 16)
+        order = _order(lines, own, worth, texts, most, count)
+        return cls(units, texts, order, worth.standings)
+
+    @property
+    def pool(self) -> tuple[PooledLine, ...]:
+        """All that is ranked, word for word."""
+        return pooled(self.units, self.order, self.standings)
+
+    def text(self, budget: int, count: CountText, without: AbstractSet[int]) -> str:
+        """The longest beginning of the order, ``without`` some, that is within the budget."""
+        order = [position for position in self.order if position not in without]
+        best = ""
+        low, high = 0, len(order)
+        while low < high:
+            middle = (low + high + 1) // 2
+            candidate = self._rendered(order[:middle])
+            if count(candidate) <= budget:
+                best, low = candidate, middle
+            else:
+                high = middle - 1
+        chosen = list(order[:low])
+        for position in order[low + 1 : low + 1 + _SMALLER_TRIED]:
+            candidate = self._rendered([*chosen, position])
+            if count(candidate) <= budget:
+                best = candidate
+                chosen.append(position)
+        return best
+
+    def _rendered(self, chosen: Sequence[int]) -> str:
+        return render(self.units.lines, self.units.units, self.texts, chosen)
+
+
+def _spared(
+    lines: Sequence[Line], units: Sequence[Unit], budget: int, count: CountText
+) -> frozenset[Source]:
+    """Whose words stay as they were said: the user's, while they are a small part of the budget."""
+    said = " ".join(unit.text for unit in units if lines[unit.line].source is Source.USER)
+    room = int(budget * _USER_SHARE)
+    fits = len(said) <= room * _CHARS_PER_TOKEN and count(said) <= room
+    return frozenset({Source.USER}) if fits else frozenset()
+
+
+def _shortened(
+    lines: Sequence[Line], units: Sequence[Unit], spared: AbstractSet[Source]
+) -> list[str]:
+    """Every unit's text, in telegraph style where somebody wrote it in English."""
+    shortened = {Source.USER, Source.ASSISTANT} - spared
+    texts: list[str] = []
+    for line, members in groupby(units, key=lambda unit: unit.line):
+        own = [unit.text for unit in members]
+        may = not lines[line].settled and lines[line].source in shortened
+        prose = may and is_english(own)
+        texts.extend(telegraph(text) if prose else text for text in own)
+    return texts
+
+
+def _order(
+    lines: Sequence[Line],
+    units: Sequence[Unit],
+    worth: Worth,
+    texts: Sequence[str],
+    most_tokens: int,
+    count: CountText,
+) -> list[int]:
+    """The units that about fill so many tokens, best first, by costs added up from their parts."""
+    told: dict[str, Source] = {}
+    line_costs = [count(f"\n{opening(line, named=is_told(line, told))}") for line in lines]
+    group_costs = [1] * (units[-1].group + 1)
+    for unit in units:
+        if unit.label and group_costs[unit.group] == 1:
+            group_costs[unit.group] = count(f"; {unit.label}:")
+    selection = Selection(
+        units,
+        worth,
+        costs=_costs(texts, count),
+        group_costs=group_costs,
+        line_costs=line_costs,
+    )
+    return selection.run(most_tokens)
+
+
+def _costs(texts: Sequence[str], count: CountText) -> list[int]:
+    """The tokens of each text behind a space; the same text is counted once."""
+    known = {text: count(f" {text}") for text in dict.fromkeys(texts)}
+    return [known[text] for text in texts]

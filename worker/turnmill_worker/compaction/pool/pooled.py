@@ -1,0 +1,102 @@
+"""The pool as it is stored, and as units again."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from itertools import groupby
+
+from pydantic import BaseModel, ConfigDict
+
+from turnmill_worker.reading.units import Line, Source, Unit, Units
+
+__all__ = ["PooledGroup", "PooledLine", "pooled", "pooled_up_to", "units_of"]
+
+
+class PooledGroup(BaseModel):
+    """Sentences of one text, or fields of one record.
+
+    Attributes:
+        texts: as they were written, in order; ``key=value`` for fields.
+        label: what opens the record, or ``""``.
+        body_at: where the value starts in each text; empty for sentences.
+        standings: of each text; see ``reading.units.Unit``.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)
+
+    texts: tuple[str, ...]
+    label: str = ""
+    body_at: tuple[int, ...] = ()
+    standings: tuple[float, ...]
+
+    @classmethod
+    def of(cls, units: Sequence[Unit], standings: Iterable[float]) -> PooledGroup:
+        """One group's units."""
+        body_at = tuple(unit.body_at for unit in units)
+        return cls(
+            texts=tuple(unit.text for unit in units),
+            label=units[0].label,
+            body_at=body_at if any(body_at) else (),
+            standings=tuple(round(standing, 3) for standing in standings),
+        )
+
+
+class PooledLine(BaseModel):
+    """What is kept of one message, call or result.
+
+    Attributes:
+        seq: its turn; None when it came from a summary that did not tell.
+        source: who it comes from.
+        name: the speaker's or the tool's, or ``""``.
+        groups: in order.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)
+
+    seq: int | None
+    source: Source
+    groups: tuple[PooledGroup, ...]
+    name: str = ""
+
+
+def pooled(
+    units: Units, chosen: Iterable[int], standings: Sequence[float]
+) -> tuple[PooledLine, ...]:
+    """These units, in conversation order, word for word."""
+    own = units.units
+    found = []
+    for at, members in groupby(sorted(chosen), key=lambda position: own[position].line):
+        line = units.lines[at]
+        groups = [list(group) for _, group in groupby(members, key=lambda one: own[one].group)]
+        found.append(
+            PooledLine(
+                seq=line.seq,
+                source=line.source,
+                name=line.name,
+                groups=tuple(
+                    PooledGroup.of([own[one] for one in group], (standings[one] for one in group))
+                    for group in groups
+                ),
+            )
+        )
+    return tuple(found)
+
+
+def units_of(pool: Sequence[PooledLine]) -> Units:
+    """The units that were kept."""
+    found = Units([], [])
+    for line in pool:
+        found.lines.append(Line(line.seq, line.source, line.name))
+        for group in line.groups:
+            body_at = group.body_at or (0,) * len(group.texts)
+            found.units += [
+                Unit(len(found.lines) - 1, found.groups, group.label, text, at, standing)
+                for text, at, standing in zip(group.texts, body_at, group.standings, strict=True)
+            ]
+            found.groups += 1
+    return found
+
+
+def pooled_up_to(pool: Sequence[PooledLine], watermark: int) -> tuple[PooledLine, ...]:
+    """What was kept of turns up to the watermark: what came after it was rolled back."""
+    return tuple(line for line in pool if line.seq is None or line.seq <= watermark)

@@ -1,0 +1,46 @@
+"""The pool a plan leads to, and what its summary is chosen from."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Final
+
+from turnmill.contract.token_counters import CountText
+from turnmill_worker.compaction.plan import Plan
+from turnmill_worker.compaction.pool.candidates import Candidates
+from turnmill_worker.compaction.strategies.rolling import summary_budget
+
+_POOL_SHARE: Final = 4
+"""The pool's size, in summaries."""
+
+_LEAST_TOKENS: Final = 4_096
+_MOST_TOKENS: Final = 16_384
+"""For any context: every compaction loads and writes the pool."""
+
+__all__ = ["pool_tokens", "with_pool"]
+
+
+def pool_tokens(summary_tokens: int) -> int:
+    """Most tokens of the pool, roughly, beside summaries of so many."""
+    return min(max(_POOL_SHARE * summary_tokens, _LEAST_TOKENS), _MOST_TOKENS)
+
+
+def with_pool(plan: Plan, count: CountText) -> Plan:
+    """The plan with the pool it leads to; its summary of the whole is chosen from that."""
+    snapshot, request = plan.snapshot, plan.request
+    if not plan.covered:
+        return replace(plan, pool=snapshot.pool)
+    previous = request.previous if request else snapshot.stored.summary
+    whole = summary_budget(snapshot, count)
+    candidates = Candidates(
+        plan.records.units,
+        snapshot.pool,
+        previous=previous,
+        pool_tokens=pool_tokens(whole),
+    )
+    budget = request.budget_tokens if request else whole
+    return replace(
+        plan,
+        pool=candidates.pool(budget, count),
+        request=request and replace(request, candidates=candidates),
+    )
