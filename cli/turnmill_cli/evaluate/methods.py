@@ -20,6 +20,9 @@ from turnmill_cli.evaluate.word_matching import Record, text_of
 from turnmill_worker.compaction.ledger.budget import facts_after, reserve, shown_beside
 from turnmill_worker.compaction.ledger.selection import Fact
 from turnmill_worker.compaction.plan import Records, SummaryRequest
+from turnmill_worker.compaction.pool.candidates import Candidates
+from turnmill_worker.compaction.pool.pooled import PooledLine
+from turnmill_worker.compaction.pool.with_pool import pool_tokens
 from turnmill_worker.compaction.strategies.iterations import event_tokens
 from turnmill_worker.errors import SummaryRejected
 from turnmill_worker.ports.models import Summarizer
@@ -159,14 +162,21 @@ class MeteredSummarizer:
         count = self.counter.count
         prose = ""
         facts: tuple[Fact, ...] = ()
+        pool: tuple[PooledLine, ...] = ()
         whole = budget - _FRAME_TOKENS if self.ledger else budget
         for part in parts:
             said = Records((Seq(seq), dict(message)) for seq, message in part)
-            request = SummaryRequest(previous=prose, records=said, budget_tokens=whole)
+            candidates = Candidates(
+                said.units, pool, previous=prose, pool_tokens=pool_tokens(whole)
+            )
+            request = SummaryRequest(
+                previous=prose, records=said, budget_tokens=whole, candidates=candidates
+            )
             if self.ledger:
                 facts = facts_after(facts, said, whole, count)
                 request = reserve(request, facts, int(self.ledger * whole), count)
             prose = self._asked(request) or prose
+            pool = candidates.pool(request.budget_tokens, count)
         shown = shown_beside(prose, facts, whole - count(prose), count) if facts else ""
         return "\n".join(text for text in (prose, shown) if text)
 

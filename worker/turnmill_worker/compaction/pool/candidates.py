@@ -57,6 +57,7 @@ class Candidates:
             pool_tokens: most tokens, roughly, of the pool to be made.
         """
         self._pool_tokens = pool_tokens
+        self._pooled = bool(pool)
         self._older = units_of(pool)
         if not pool:
             add_previous(self._older, previous)
@@ -80,6 +81,13 @@ class Candidates:
     def pool(self, budget_tokens: int, count: CountText) -> tuple[PooledLine, ...]:
         """What stays for the summaries after this one, beside one of this budget."""
         return self._rank(budget_tokens, count).pool
+
+    def earlier(self, budget_tokens: int, count: CountText) -> str:
+        """The most telling original passages of turns covered before; ``""`` where none is kept."""
+        if not self._pooled:
+            return ""
+        ranked = Ranked.of(self._older, {}, budget_tokens, count)
+        return ranked.text(budget_tokens, count, frozenset())
 
     def _rank(self, budget_tokens: int, count: CountText) -> Ranked:
         found = self._ranked.get(budget_tokens)

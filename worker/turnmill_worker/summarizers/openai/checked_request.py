@@ -9,7 +9,7 @@ from typing import Final
 
 from turnmill.contract.memories_message import without_memories
 from turnmill.contract.names import Seq
-from turnmill.contract.token_counters import Counter
+from turnmill.contract.token_counters import Counter, CountText
 from turnmill_worker.compaction.ledger.budget import certain_values
 from turnmill_worker.compaction.plan import SummaryRequest
 from turnmill_worker.errors import SummarizerMisconfigured, UnusableSummary
@@ -45,6 +45,9 @@ _LEAST_INPUT: Final = 256
 _NOTES_SHARE: Final = 4
 """Notes of one part take at most this part of the input, so that several fit into one fold."""
 
+_EARLIER_SHARE: Final = 0.5
+"""Original passages of earlier turns take at most this part of what the summary may."""
+
 _SPOKEN: Final = ("user", "assistant")
 
 
@@ -73,6 +76,9 @@ class Work:
         self.material = [
             Block(name, cleaned(value, setup.redactor)) for name, value in request.material
         ]
+        self.earlier = _earlier(request, counter.count, setup.redactor)
+        if self.earlier:
+            self.material.append(Block("earlier passages", self.earlier))
         texts = [self.previous, self.system, *(entry.text for entry in self.entries)]
         texts += [block.text for block in self.material]
         self.kept = _kept(certain_values(request, counter.count), texts)
@@ -92,7 +98,7 @@ class Work:
         if self.request.latest_input:
             user.append(cleaned(self.request.latest_input, self.setup.redactor))
         return Checker(
-            said=Said(user, self.previous, _answered(self.entries)),
+            said=Said(user, f"{self.previous}\n{self.earlier}", _answered(self.entries)),
             spoken=Spoken([*spoken, self.previous]),
             last_seq=max([*(seq for seq, _ in self.records), *seqs_in(self.previous)], default=0),
             count=self.count,
@@ -203,6 +209,14 @@ def _kept(values: Iterable[str], texts: Sequence[str]) -> str:
     """
     given = "\n".join(texts)
     return "\n".join(value for value in values if value in given)
+
+
+def _earlier(request: SummaryRequest, count: CountText, redactor: Redactor | None) -> str:
+    """Original passages of turns covered before, for what the summary so far has lost."""
+    if request.candidates is None or request.instructions:
+        return ""
+    room = int(request.budget_tokens * _EARLIER_SHARE)
+    return cleaned(request.candidates.earlier(room, count), redactor)
 
 
 def _system(request: SummaryRequest, redactor: Redactor | None) -> str:
