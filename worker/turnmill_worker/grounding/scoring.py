@@ -163,20 +163,17 @@ class Scoring:
         get, take, exp = scores.get, lent.pop, math.exp
         for number, worth in own:
             if within is None or voice[number] in within:
-                if near := take(number, 0):
-                    worth = 1 - (1 - worth) * exp(-min(near, MOST) / UNIT)  # noqa: PLW2901 - is read often
-                scores[number] = get(number, 0.0) + rarity * worth
+                near = take(number, 0)
+                told = 1 - (1 - worth) * exp(-min(near, MOST) / UNIT) if near else worth
+                scores[number] = get(number, 0.0) + rarity * told
         for number, near in lent.items():
             if within is None or voice[number] in within:
                 scores[number] = get(number, 0.0) + rarity * (1 - exp(-min(near, MOST) / UNIT))
 
     def _lent(self, term: str) -> dict[int, int]:
         """What the turns nearby lend to each memory, added up."""
-        memory, before, after = (
-            self._passages.memory,
-            self._neighbours.before,
-            self._neighbours.after,
-        )
+        memory = self._passages.memory
+        before, after = self._neighbours.before, self._neighbours.after
         lent: dict[int, int] = {}
         get = lent.get
         last = most_close = most_far = -1
@@ -198,7 +195,7 @@ class Scoring:
         return lent
 
     def _worth_at(self, term: str, number: int) -> float:
-        """As ``_worths``, for one passage."""
+        """What ``_add`` adds, for one passage."""
         worth = self._postings.worth_at(term, number)
         memory = self._passages.memory[number]
         if number != memory or self._is_common(term):
