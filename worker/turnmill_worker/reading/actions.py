@@ -12,7 +12,7 @@ from typing import Any, Final, NamedTuple
 
 from turnmill_worker.reading.sentences import one_line
 
-__all__ = ["Action", "Role", "described", "ordered"]
+__all__ = ["Action", "Role", "described", "ordered", "role_told"]
 
 
 class Role(Enum):
@@ -107,6 +107,12 @@ def _more_lines(texts: Iterable[str]) -> tuple[str, ...]:
 def _telling(text: str) -> list[str]:
     lines = (one_line(line) for line in text.split("\n"))
     return [line for line in lines if any(map(str.isalnum, line))]
+
+
+def role_told(text: str) -> Role:
+    """The role of an action as it was told on its line."""
+    verb = text.partition(" ")[0]
+    return Role.CHANGE if _CHANGES.search(verb) else _role_of_command(text)
 
 
 def _is_work(key: str, value: str) -> bool:

@@ -6,9 +6,18 @@ import re
 from collections.abc import Iterator
 from typing import Final
 
+from turnmill_worker.reading.actions import Role, role_told
 from turnmill_worker.reading.flat_json import Flat
 from turnmill_worker.reading.sentences import clean, sentences
-from turnmill_worker.reading.units import CAME_OF_IT, GROUP_MARK, Line, Source, Units
+from turnmill_worker.reading.units import (
+    CAME_OF_IT,
+    GROUP_MARK,
+    LINE_END,
+    WROTE,
+    Line,
+    Source,
+    Units,
+)
 
 __all__ = ["add_previous"]
 
@@ -28,7 +37,10 @@ def add_previous(into: Units, previous: str) -> None:
             continue
         line, body = _read(text, speakers)
         if line.source is Source.CALL and CAME_OF_IT in body:
-            into.add_text(line, [body])
+            action, *written = body.split(f" {WROTE}")
+            into.add_action(line, action, role_told(action.partition(CAME_OF_IT)[0]), written)
+        elif line.source is Source.RESULT and LINE_END in body:
+            into.add_text(line, [body], Role.QUOTATION)
         elif line.source in {Source.CALL, Source.RESULT} and "=" in body:
             into.add_flat(line, list(_groups(body)))
         else:

@@ -115,12 +115,8 @@ class _Reading:
             self._answer(line, place, content)
 
     def _act(self, seq: int, action: Action) -> int:
-        place = len(self.found.units)
-        self.found.add_text(Line(seq, Source.CALL, action.name), [action.text], action.role)
-        for text in blocks(action.written):
-            written = self.found.units[place]._replace(text=f"wrote: {text}", role=Role.WRITTEN)
-            self.found.units.append(written)
-        return place
+        line = Line(seq, Source.CALL, action.name)
+        return self.found.add_action(line, action.text, action.role, blocks(action.written))
 
     def _answer(self, line: Line, place: int, content: str) -> None:
         """Bring the output to its action; what is long and not only confirms, is quoted too."""

@@ -75,7 +75,8 @@ def outcome(lines: Sequence[str], role: Role) -> str:
         first = [line for line in kept[:3] if _DONE.search(line) or _TELLS.search(line)]
         told = (first[:1] or kept[:1]) + _telling(kept[1:])
     else:
-        told = _telling(kept[:-1]) + [line for line in kept[-1:] if not _NO_OUTCOME.match(line)]
+        ends = [line for line in kept[-_SHORT:] if not _NO_OUTCOME.match(line)]
+        told = _telling(kept[:-1]) + ends[-1:]
     return _joined([_short(line) for line in dict.fromkeys(told)]) or f"{len(kept)} lines"
 
 

@@ -16,6 +16,12 @@ GROUP_MARK: Final = "; "
 CAME_OF_IT: Final = " → "
 """Stands between an action and its outcome."""
 
+WROTE: Final = "wrote: "
+"""Stands before lines that an action wrote."""
+
+LINE_END: Final = " ⏎ "
+"""Stands between lines that are quoted together."""
+
 
 class Source(Enum):
     """Who a line's words come from."""
@@ -80,6 +86,15 @@ class Units:
             self._open(line)
             at = len(self.lines) - 1
             self.units.extend(Unit(at, self.groups, "", text, role=role) for text in texts)
+
+    def add_action(self, line: Line, text: str, role: Role, written: Iterable[str]) -> int:
+        """Adds an action, and behind it the lines it wrote; returns the action's position."""
+        place = len(self.units)
+        self.add_text(line, [text], role)
+        first = self.units[place]
+        more = (first._replace(text=f"{WROTE}{lines}", role=Role.WRITTEN) for lines in written)
+        self.units.extend(more)
+        return place
 
     def add_flat(self, line: Line, groups: Sequence[Flat], *, even_if_empty: bool = False) -> None:
         """Adds a line of `key=value` groups."""

@@ -10,6 +10,7 @@ from typing import Final
 
 from turnmill.contract.context import JsonMessage
 from turnmill.contract.names import Seq
+from turnmill_worker.reading.actions import Role
 from turnmill_worker.reading.earlier_summary import add_previous
 from turnmill_worker.reading.messages import read_units
 from turnmill_worker.reading.sentences import is_guarded
@@ -21,11 +22,15 @@ __all__ = ["Passage", "head_units", "passages_of"]
 _LONGEST_PASSAGE: Final = 48
 """Most concepts of a passage; in a longer one, it says nothing that some meet again."""
 
+_QUOTED: Final = frozenset({Role.WRITTEN, Role.QUOTATION})
+
 _WORDS = re.compile(r"[a-z'’]+")
 # What a rendered head says of itself; `contract.render` writes it.
 _FRAME = re.compile(
     r"^(?:\[Summary of the conversation so far[^\]\n]{0,80}\]|\[End\]"
     r"|\[Turns? [\d-]+ left out to fit: [^\]\n]{0,80}\]"
+    r"|\[Rules the user laid down, word for word\]|\[End of rules\]"
+    r"|\[The request that is still open, word for word\]|\[End of request\]"
     r"|\[Facts kept word for word\]|\[End of facts\])$",
     re.MULTILINE,
 )
@@ -83,8 +88,11 @@ def passages_of(reader: Reader, found: Units) -> Iterator[Passage]:
         if stated and (unit.is_prose or unit.group != group or full):
             yield Passage(source, tuple(stated), tuple(keys), frozenset(named), guarded)
             stated, keys, named = {}, {}, set()
-        group, source = unit.group, found.lines[unit.line].source
-        guarded = unit.is_prose and is_guarded(_WORDS.findall(unit.text.lower()))
+        # An "if" in a file that was read or written is nobody's condition.
+        quoted = unit.role in _QUOTED
+        group, source = unit.group, Source.RESULT if quoted else found.lines[unit.line].source
+        says = unit.is_prose and not quoted
+        guarded = says and is_guarded(_WORDS.findall(unit.text.lower()))
         _add_concepts(reader, unit, stated, keys, named)
     if stated:
         yield Passage(source, tuple(stated), tuple(keys), frozenset(named), guarded)

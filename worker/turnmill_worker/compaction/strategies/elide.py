@@ -70,6 +70,9 @@ def fit_newest(snapshot: Snapshot, budget: int, counter: Counter) -> Snapshot | 
     newest = found[-1].turns
     messages = [message for turn in newest for message in turn.shown]
     asked = {request.seq for request in snapshot.requests}
+    if not any(m["role"] == "assistant" for turn in snapshot.turns for m in turn.original):
+        # Nobody has answered yet: what is said there will be the request.
+        asked = {turn.seq for turn in newest}
     fitted = _request_shortened(newest, asked, budget, counter)
     fitted = fitted or shorten(messages, budget, counter.count_messages)
     if fitted is None:
