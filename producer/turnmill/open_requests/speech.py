@@ -28,6 +28,7 @@ _MOST_OPENING: Final = 3
 _LOOKED_AT: Final = 4000
 """Characters of a message that tell whether it is output."""
 
+_A_SENTENCE: Final = 6
 _LEAST_PROSE: Final = 0.3
 _FRAME_CHARS: Final = 60
 
@@ -153,7 +154,7 @@ def _frame(text: str) -> set[str]:
         found.add("^" + opener[1])
     # Of a message of one line the end is no frame.
     _, broken, last = text.rstrip()[-_FRAME_CHARS:].rpartition("\n")
-    if broken and _MARKED.search(last):
+    if broken and _MARKED.search(last) and _WORD.search(last):
         found.add("$" + _DIGITS.sub("0", last.strip()))
     return found
 
@@ -165,7 +166,15 @@ def _outputs(answers: Sequence[str]) -> list[bool]:
 
 
 def _is_output(text: str, frames: frozenset[str]) -> bool:
-    return bool(_frame(text) & frames) or _is_data(text) or _prose(text) < _LEAST_PROSE
+    if _frame(text) & frames or _is_data(text):
+        return True
+    return _prose(text) < _LEAST_PROSE and not _opens_speaking(text)
+
+
+def _opens_speaking(text: str) -> bool:
+    """Whether a text begins with a sentence, as of somebody who shows code or a log."""
+    first = text.lstrip()[:_LOOKED_AT].partition("\n")[0]
+    return len(_WORD.findall(first)) >= _A_SENTENCE and not _MARKED.search(first[:_FRAME_CHARS])
 
 
 def _is_data(text: str) -> bool:

@@ -3,21 +3,29 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from typing import Final
 
-__all__ = ["is_code", "is_fence", "is_heading"]
+__all__ = ["coded", "is_code", "is_heading"]
 
 _FENCE = re.compile(r"\s*(?:```|~~~)")
 _HEADING = re.compile(r"#{1,6}\s|\*\*[^*]{1,80}\*\*:?$")
 _WORD = re.compile(r"(?<![\w.(/=<-])[^\W\d_]{2,}(?:['’-][^\W\d_]+)*(?=[\s.,;:!?)\"”]|$)")
 _MARKS = re.compile(r"[{}()<>\[\]=;|\\_`$]|->|::|//|/\*|--")
+_FEW: Final = 4
 _SIGNS: Final = 0.4
 """So many marks of code for each plain word make a line code."""
 
 
-def is_fence(text: str) -> bool:
-    """Whether this line opens or ends a block of code in Markdown."""
-    return _FENCE.match(text) is not None
+def coded(texts: Sequence[str]) -> list[bool]:
+    """Which lines of one message are code, a log or markup; none where these are a few."""
+    inside = False
+    found = []
+    for text in texts:
+        mark = _FENCE.match(text) is not None
+        found.append(inside or mark or is_code(text))
+        inside ^= mark
+    return found if sum(found) > _FEW else [False] * len(texts)
 
 
 def is_heading(text: str) -> bool:

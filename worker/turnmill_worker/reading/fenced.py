@@ -14,6 +14,8 @@ _CLOSING = re.compile(r"</([A-Za-z][\w-]{0,40})>\s*\Z")
 _FIELD = re.compile(r"<([A-Za-z][\w-]{0,40})(?:=([\w.-]{1,60}))?>([^<]*)</\1>")
 _NAMED = re.compile(r"<[\w-]{1,41}[= ]([\w.-]{1,60})>")
 _TAIL: Final = 20_000
+_LAST_WORDS: Final = 80
+"""Who goes on for longer behind a block only shows it."""
 
 
 def last_action(text: str) -> tuple[str, Action] | None:
@@ -27,7 +29,7 @@ def last_action(text: str) -> tuple[str, Action] | None:
 def _block(text: str) -> tuple[str, Action] | None:
     end = text.rfind(_FENCE)
     start = text.rfind(_FENCE, 0, end) if end > 0 else -1
-    if start < 0:
+    if start < 0 or len(text[end + len(_FENCE) :].strip()) > _LAST_WORDS:
         return None
     language, _, command = text[start + len(_FENCE) : end].partition("\n")
     if not command.strip():

@@ -9,6 +9,7 @@ from turnmill.contract.names import Seq
 from turnmill.open_requests.speech import outputs_among
 from turnmill.rules.standing import Said
 from turnmill_worker.reading.actions import Action, Role, described
+from turnmill_worker.reading.code_lines import coded
 from turnmill_worker.reading.fenced import last_action
 from turnmill_worker.reading.flat_json import flatten, parse_json
 from turnmill_worker.reading.message_text import content_text, safe_name, speaker
@@ -158,4 +159,7 @@ def _add_content(into: Units, line: Line, content: str) -> None:
     if flat:
         into.add_flat(line, flat)
     else:
-        into.add_text(line, sentences(content))
+        texts = list(sentences(content))
+        # Code and logs in a message are quotations, whoever pasted them.
+        roles = [Role.QUOTATION if quoted else Role.SAID for quoted in coded(texts)]
+        into.add_texts(line, texts, roles)

@@ -82,10 +82,17 @@ class Units:
     def add_text(self, line: Line, pieces: Iterable[str], role: Role = Role.SAID) -> None:
         """Adds a line of sentences; nothing if there are none."""
         texts = list(pieces)
+        self.add_texts(line, texts, [role] * len(texts))
+
+    def add_texts(self, line: Line, texts: Sequence[str], roles: Sequence[Role]) -> None:
+        """Adds a line of sentences, each with its role; nothing if there are none."""
         if texts:
             self._open(line)
             at = len(self.lines) - 1
-            self.units.extend(Unit(at, self.groups, "", text, role=role) for text in texts)
+            self.units.extend(
+                Unit(at, self.groups, "", text, role=role)
+                for text, role in zip(texts, roles, strict=True)
+            )
 
     def add_action(self, line: Line, text: str, role: Role, written: Iterable[str]) -> int:
         """Adds an action, and behind it the lines it wrote; returns the action's position."""

@@ -10,7 +10,8 @@ from itertools import groupby, repeat
 from typing import Final
 
 from turnmill_worker.compaction.pool.work_worth import DONE, ENDED, WORK
-from turnmill_worker.reading.code_lines import is_code, is_fence, is_heading
+from turnmill_worker.reading.actions import Role
+from turnmill_worker.reading.code_lines import is_heading
 from turnmill_worker.reading.units import Line, Source, Unit
 from turnmill_worker.reading.words import CAPS, CODE, NAME, NUMBER, WORD, Concept, Reader
 
@@ -181,11 +182,6 @@ USED_FIELD: Final = 2 * UNUSED_FIELD
 """A result's field, by how much of what it held was said or passed on: of a flight the number is
 asked for again, not the seats left."""
 
-CODE_LINES: Final = 0.05
-"""Lines of code, a log or markup, in a message with many of them: they say little in pieces."""
-
-_FEW_CODE_LINES: Final = 4
-
 HEADING: Final = 0.3
 """A line that only names what follows."""
 
@@ -272,25 +268,13 @@ def first_standings(lines: Sequence[Line], units: Sequence[Unit]) -> Iterator[fl
 
 
 def _forms(line: Line, own: Sequence[Unit]) -> Iterator[float]:
-    """What is no sentence says little, and the more an assistant says, the less each of it."""
-    fenced = _fenced(own)
-    coded = [inside or is_code(unit.text) for unit, inside in zip(own, fenced, strict=True)]
-    sentences = len(own) - sum(coded)
-    code = CODE_LINES if sum(coded) > _FEW_CODE_LINES else 1.0
+    """A heading says little, and the more an assistant says, the less each of it."""
+    sentences = sum(unit.role is not Role.QUOTATION for unit in own)
     factor = 1.0
     if line.source is Source.ASSISTANT and sentences > _PLAIN_ANSWER:
         factor = (_PLAIN_ANSWER / sentences) ** LONG_ANSWER
-    for unit, is_coded in zip(own, coded, strict=True):
-        form = code if is_coded else HEADING if is_heading(unit.text) else 1.0
-        yield factor * form
-
-
-def _fenced(own: Sequence[Unit]) -> Iterator[bool]:
-    inside = False
     for unit in own:
-        mark = is_fence(unit.text)
-        yield inside or mark
-        inside ^= mark
+        yield factor * (HEADING if is_heading(unit.text) else 1.0)
 
 
 def _wording(text: str, *, settled: bool, answers: bool) -> float:
