@@ -26,19 +26,20 @@ def open_requests(stored: StoredContext, turns: Iterable[Said]) -> tuple[OpenReq
     added to it. A request is new if the agent had ended its turn without a question, and if it has
     words enough to be understood alone. In a chat without tools: a long first message.
     """
-    from_start = not any((stored.summary, stored.events, stored.receipts, stored.requests))
-    heard = hear(list(turns), from_start=from_start)
+    # In a loop, what was asked first would stand in the context if its turn had been covered.
+    heard = hear(list(turns), from_start=not stored.requests)
     known = {request.seq for request in stored.requests}
     fresh = [speech for speech in heard.said if speech.seq not in known]
     first = [request for request in stored.requests if request.first]
     first += _requests(speech for speech in fresh if speech.opens)
     if not heard.loop:
-        return tuple(first) if stored.requests or _is_brief(first) else ()
+        fresh_brief = not any((stored.summary, stored.events, stored.receipts))
+        return tuple(first) if stored.requests or (fresh_brief and _is_brief(first)) else ()
     begun = _newest(fresh)
     if begun is not None:
         now = [speech for speech in fresh[begun:] if not speech.opens]
         return (*(_followed(request) for request in first), *_requests(now))
-    return (*stored.requests, *_requests(fresh)) if stored.requests or from_start else ()
+    return (*stored.requests, *_requests(fresh))
 
 
 def _newest(fresh: Sequence[Speech]) -> int | None:

@@ -36,7 +36,9 @@ _OPENER = re.compile(r"\s{0,20}([^\w\s]?[A-Za-z][\w ]{0,40}?)(?: \[|[:>\]=(])")
 _MARKED = re.compile(r"[<>\[\]{}$#=|\\]")
 _DIGITS = re.compile(r"\d+")
 _WORD = re.compile(r"[^\W\d_]{2,}")
-_ENDS_ASKING = re.compile(r"[?？؟][\W_]{0,8}\Z")
+_ASKS = re.compile(r"[?？؟](?![\w/&=])")
+_END_CHARS: Final = 1000
+"""Of what an agent says, so many characters at its end tell whether it asks something."""
 
 
 class Speech(NamedTuple):
@@ -116,7 +118,7 @@ def _ends(message: JsonMessage) -> bool:
     content = message.get("content")
     if message.get("tool_calls") or not isinstance(content, str) or not content.strip():
         return False
-    return "```" not in content and not _ENDS_ASKING.search(content[-40:])
+    return "```" not in content and not _ASKS.search(content[-_END_CHARS:])
 
 
 def _uses_tools(message: JsonMessage) -> bool:

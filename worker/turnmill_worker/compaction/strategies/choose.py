@@ -74,16 +74,16 @@ def plan(snapshot: Snapshot, counter: Counter, *, below: str = "") -> Plan | Non
     snapshot = with_rules(snapshot, counter)
     if asked and roomy:
         snapshot = replace(snapshot, goal=snapshot.limits.soft)
-    # A shorter request is better than a session that cannot be compacted.
-    urgent = snapshot.usage.total > snapshot.limits.urgent
-    for share in _REQUEST_SHARES if urgent else _REQUEST_SHARES[:1]:
+    # A shorter request is better than reads that are cut, but it never gets longer again.
+    over = snapshot.usage.total > snapshot.limits.hard
+    for share in _REQUEST_SHARES if over else _REQUEST_SHARES[:1]:
         found = _with_room_for_requests(snapshot, counter, below, share)
         if found is not None:
             return found
     return None
 
 
-_REQUEST_SHARES: Final = (1.0, 0.5, 0.25, 0.0)
+_REQUEST_SHARES: Final = (1.0, 0.5, 0.25, 0.1)
 """Shares of the room that open requests may take, tried in turn."""
 
 
