@@ -103,7 +103,7 @@ def test_facts_go_with_the_conversation(
 
     getattr(either, remove)(full)
 
-    assert not redis_client.exists(worker.keys(full).facts)
+    assert facts(worker) == []
 
 
 def test_turning_the_ledger_off_removes_the_facts_at_the_next_compaction(

@@ -41,7 +41,7 @@ def test_every_key_of_a_compacted_session_has_a_lifetime(
 
     left = lifetimes(redis_client, worker, "s")
     assert outcome == "committed"
-    assert len(left) == 9
+    assert len(left) == 10
     assert all(0 < each <= MINUTE_MS for each in left.values())
 
 

@@ -50,7 +50,7 @@ def test_screenshots_over_the_limit_are_cut_to_it(
         assert violations(read.messages) == []
         assert read.projection is not None
         images += str(read.messages).count("data:image/png")
-    assert images > 3
+    assert images > 1  # beside the request, which takes up to a quarter of the room
 
 
 def test_a_screenshot_larger_than_the_limit_gives_way_to_a_line_of_text(either: Surface) -> None:

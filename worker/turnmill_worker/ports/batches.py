@@ -8,7 +8,7 @@ did.
 from __future__ import annotations
 
 import hashlib
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Protocol
 
 from pydantic import BaseModel, ConfigDict, Field
@@ -76,7 +76,11 @@ class AwaitedSummary(BaseModel):
 
 def digest(request: SummaryRequest) -> str:
     """A digest, equal for two requests exactly if they are equal."""
-    return hashlib.sha256(encode_json(asdict(request))).hexdigest()
+    earlier = request.candidates.earlier_lines if request.candidates else ()
+    fields = asdict(replace(request, candidates=None)) | {
+        "pool": [line.model_dump(mode="json") for line in earlier]
+    }
+    return hashlib.sha256(encode_json(fields)).hexdigest()
 
 
 @dataclass(frozen=True, slots=True)

@@ -57,7 +57,7 @@ class Candidates:
             pool_tokens: most tokens, roughly, of the pool to be made.
         """
         self._pool_tokens = pool_tokens
-        self._pooled = bool(pool)
+        self.earlier_lines = tuple(pool)
         self._older = units_of(pool)
         if not pool:
             add_previous(self._older, previous)
@@ -84,7 +84,7 @@ class Candidates:
 
     def earlier(self, budget_tokens: int, count: CountText) -> str:
         """The most telling original passages of turns covered before; ``""`` where none is kept."""
-        if not self._pooled:
+        if not self.earlier_lines:
             return ""
         ranked = Ranked.of(self._older, {}, budget_tokens, count)
         return ranked.text(budget_tokens, count, frozenset())

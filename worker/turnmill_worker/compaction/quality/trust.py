@@ -38,6 +38,9 @@ _PLACEHOLDER = re.compile(r"(?:\[[\w.-]{1,32}\]\s*)+")
 _KNOWN_PARTS = re.compile(r"\[(?:image|audio|file|video)\]", re.IGNORECASE)
 _WORD = re.compile(r"[^\W\d_]+")
 _LEAST_WORD: Final = 2
+_LEAST_CHARS: Final = 80
+"""Of a shorter text nobody can tell."""
+
 _FEW_WORDS: Final = 0.2
 """A sentence of which fewer tokens are words is a list of names and numbers."""
 
@@ -96,7 +99,7 @@ class Trust:
     def _readable(self, prose: Units) -> float:
         """The share of a text that says something; 0 where its words follow no order."""
         whole = sum(len(unit.text) for unit in prose.units)
-        if not whole:
+        if whole < _LEAST_CHARS:
             return 1.0
         said = sum(len(unit.text) for unit in prose.units if unit.body_at or _speaks(unit.text))
         sentences = [unit.text for unit in prose.units if not unit.body_at]
@@ -122,14 +125,14 @@ def _neighbours(texts: Sequence[str], source: str) -> Iterator[tuple[str, str]]:
         for before, after in pairwise(tokens):
             # Within one token, words stand in order even where the tokens do not.
             pair = (before[-1], after[0]) if before and after else ()
-            if pair and known.issuperset(pair) and not STOP.issuperset(pair):
+            if len(set(pair)) > 1 and known.issuperset(pair) and not STOP.issuperset(pair):
                 yield pair
 
 
 def _speaks(text: str) -> bool:
     """Whether a sentence has words, beside names, numbers and marks for what nobody can see."""
     if _PLACEHOLDER.fullmatch(text):
-        return False
+        return _KNOWN_PARTS.search(text) is not None
     tokens = text.split()
     return sum(map(_is_word, tokens)) >= _FEW_WORDS * len(tokens)
 
