@@ -411,6 +411,9 @@ def test_the_quality_of_every_compaction_is_recorded(agents: ContextClient) -> N
             "freshness",
             "session",
             "validity",
+            "rules",
+            "current",
+            "readable",
         }
     assert agent.quality_score() == pytest.approx(records[-1].quality, abs=1e-3)
 

@@ -41,9 +41,13 @@ def messages(*said: tuple[str, str]) -> list[JsonMessage]:
     return [{"role": role, "content": text} for role, text in said]
 
 
+def records(said: Sequence[JsonMessage]) -> Records:
+    return Records((Seq(seq), message) for seq, message in enumerate(said, 1))
+
+
 def judged(text: str, *, said: Sequence[JsonMessage] = (), **changes: Any) -> Quality:
     """The quality of covering the talk with this text."""
-    covered = Records(enumerate(said or messages(*TALK), 1))
+    covered = records(said or messages(*TALK))
     shown = changes.pop("shown", ())
     given: dict[str, Any] = {"previous": [], "tail": [], "kept_turns": 3, "wanted_turns": 3}
     given |= {"turns": 10, "compactions": 0, "weights": QualityWeights(), **changes}
@@ -89,7 +93,7 @@ def test_an_old_value_stated_as_past_is_no_fault(past: str) -> None:
 
 
 def test_what_the_pool_still_holds_of_earlier_turns_is_known_to_be_replaced() -> None:
-    older = Records(enumerate(messages(TALK[0]), 1)).units
+    older = records(messages(TALK[0])).units
     newer = messages(*TALK[3:])
 
     assert judged(STALE, said=newer).parts["current"] == 1

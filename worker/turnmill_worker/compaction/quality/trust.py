@@ -7,6 +7,7 @@ nobody could read are not made up for by anything else.
 from __future__ import annotations
 
 import re
+import string
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
 from itertools import pairwise
@@ -36,11 +37,11 @@ _END: Final = "\n[End]"
 _PLACEHOLDER = re.compile(r"(?:\[[\w.-]{1,32}\]\s*)+")
 _KNOWN_PARTS = re.compile(r"\[(?:image|audio|file|video)\]", re.IGNORECASE)
 _WORD = re.compile(r"[^\W\d_]+")
+_NO_MARKS: Final = str.maketrans(dict.fromkeys(string.punctuation + "“”’…"))
 _LEAST_WORD: Final = 2
 _FEW_WORDS: Final = 0.2
 """A sentence of which fewer tokens are words is a list of names and numbers."""
 
-_PAIRS: Final = 64
 _LEAST_PAIRS: Final = 16
 _FOLLOWS: Final = 0.06
 """By this share, more neighbours stand in a text as they do in what it was made from than the other
@@ -74,9 +75,11 @@ class Trust:
         return Replaced(self._older, self._covered)
 
     @cached_property
-    def _source(self) -> str:
+    def _source(self) -> tuple[frozenset[str], frozenset[tuple[str, str]]]:
+        """The words of what the head stands for, and which stand beside each other."""
         texts = (unit.text for part in (self._older, self._covered) for unit in part.units)
-        return " ".join(_WORD.findall(" ".join(texts).lower()))
+        words = _tokens(" ".join(texts))
+        return frozenset(words), frozenset(pairwise(words))
 
     def parts(self, head: Sequence[JsonMessage]) -> dict[str, float]:
         """The share of rules that stand, of old values that are marked, and of text to be read."""
@@ -103,26 +106,26 @@ class Trust:
 
     def _in_order(self, texts: Sequence[str]) -> bool:
         """Whether words stand beside each other as they do in what the text was made from."""
-        pairs = list(_neighbours(texts, self._source))
-        step = max(1, len(pairs) // _PAIRS)
-        asked = pairs[::step]
-        if len(asked) < _LEAST_PAIRS:
+        known, follow = self._source
+        pairs = list(_neighbours(texts, known))
+        if len(pairs) < _LEAST_PAIRS:
             return True
-        ahead = sum(f" {one} {other} " in self._source for one, other in asked)
-        back = sum(f" {other} {one} " in self._source for one, other in asked)
-        return ahead - back >= _FOLLOWS * len(asked)
+        ahead = sum(pair in follow for pair in pairs)
+        back = sum((other, one) in follow for one, other in pairs)
+        return ahead - back >= _FOLLOWS * len(pairs)
 
 
-def _neighbours(texts: Sequence[str], source: str) -> Iterator[tuple[str, str]]:
+def _neighbours(texts: Sequence[str], known: frozenset[str]) -> Iterator[tuple[str, str]]:
     """Neighbouring words that say something, if the source has them both."""
-    known = frozenset(source.split())
     for text in texts:
-        tokens = [_WORD.findall(token) for token in text.lower().split()]
-        for before, after in pairwise(tokens):
-            # Within one token, words stand in order even where the tokens do not.
-            pair = (before[-1], after[0]) if before and after else ()
-            if pair and known.issuperset(pair) and not STOP.issuperset(pair):
+        for pair in pairwise(_tokens(text)):
+            if known.issuperset(pair) and not STOP.issuperset(pair):
                 yield pair
+
+
+def _tokens(text: str) -> list[str]:
+    """What stands between spaces, without marks; within a token, order says nothing."""
+    return text.lower().translate(_NO_MARKS).split()
 
 
 def _speaks(text: str) -> bool:
