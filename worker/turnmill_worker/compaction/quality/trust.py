@@ -22,6 +22,7 @@ from turnmill_worker.reading.updates import Replaced
 
 __all__ = ["Trust", "capped"]
 
+_NAMES: Final = ("rules", "current", "readable")
 _READABLE: Final = 0.5
 """Less of a summary than this that can be read is not enough."""
 
@@ -53,8 +54,7 @@ def capped(score: float, parts: dict[str, float], threshold: float) -> float:
     whole = parts["rules"] >= 1.0 and parts["current"] >= 1.0
     if whole and parts["readable"] >= _READABLE:
         return score
-    worst = min(parts["rules"], parts["current"], parts["readable"])
-    return score * _CAP * threshold * (1.0 + worst) / 2
+    return score * _CAP * threshold * sum(parts[name] for name in _NAMES) / len(_NAMES)
 
 
 class Trust:
