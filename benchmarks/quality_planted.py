@@ -27,7 +27,8 @@ from turnmill.contract.names import Seq
 from turnmill.contract.render import render_head
 from turnmill.contract.rules import Kind, Rule
 from turnmill_worker.compaction.plan import Records
-from turnmill_worker.compaction.quality.score import DEFAULT_THRESHOLD, Scorer
+from turnmill_worker.compaction.quality.score import Scorer
+from turnmill_worker.compaction.quality.trust import DEFAULT_THRESHOLD, Trust
 
 RULE = Rule(seq=Seq(0), place=1, text="Never email me before noon.", kind=Kind.PROHIBITION)
 OLD, NEW = "$3,150", "$4,720"
@@ -76,7 +77,7 @@ def scores(case: Case) -> Iterator[Score]:
         turns=len(covered) + 3,
         compactions=1,
         weights=WEIGHTS,
-        rules=[RULE],
+        trust=Trust(covered.units, rules=[RULE]),
     )
     for share in SHARES:
         whole = survival.extractive(covered, int(share * tokens))

@@ -16,6 +16,7 @@ from turnmill.contract.render import render_head
 from turnmill.contract.rules import Kind, Rule
 from turnmill_worker.compaction.plan import Records
 from turnmill_worker.compaction.quality.score import Quality, Scorer
+from turnmill_worker.compaction.quality.trust import Trust
 from turnmill_worker.summarizers.extractive import extract
 
 RULE = Rule(seq=Seq(1), place=1, text="Never email me before noon.", kind=Kind.PROHIBITION)
@@ -50,6 +51,8 @@ def judged(text: str, *, said: Sequence[JsonMessage] = (), **changes: Any) -> Qu
     covered = records(said or messages(*TALK))
     shown = changes.pop("shown", ())
     given: dict[str, Any] = {"previous": [], "tail": [], "kept_turns": 3, "wanted_turns": 3}
+    asked = {name: changes.pop(name) for name in ("rules", "older", "threshold") if name in changes}
+    given["trust"] = Trust(covered.units, **asked)
     given |= {"turns": 10, "compactions": 0, "weights": QualityWeights(), **changes}
     head = EMPTY.model_copy(update={"summary": text, "watermark": Seq(6), "rules": shown})
     return Scorer(covered=covered, **given).score(render_head(head))

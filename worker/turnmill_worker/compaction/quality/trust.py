@@ -8,19 +8,22 @@ from __future__ import annotations
 
 import re
 import string
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from itertools import pairwise
 from typing import Final
 
 from turnmill.contract.context import JsonMessage
+from turnmill.contract.policy import Policy
 from turnmill.contract.render import rule_line
 from turnmill.contract.rules import Rule
 from turnmill.rules.wording.english import STOP
 from turnmill_worker.reading.units import Units, add_previous
 from turnmill_worker.reading.updates import Replaced
 
-__all__ = ["Trust", "capped"]
+__all__ = ["DEFAULT_THRESHOLD", "Trust"]
+
+DEFAULT_THRESHOLD: Final[float] = Policy.model_fields["quality_threshold"].default
 
 _NAMES: Final = ("rules", "current", "readable")
 _READABLE: Final = 0.5
@@ -49,22 +52,37 @@ _FOLLOWS: Final = 0.06
 way round: in shuffled words either is as rare. Even free paraphrases reach .07, most of them .3."""
 
 
-def capped(score: float, parts: dict[str, float], threshold: float) -> float:
-    """The score; if the context cannot be trusted, at most half of what it takes to pass."""
-    whole = parts["rules"] >= 1.0 and parts["current"] >= 1.0
-    if whole and parts["readable"] >= _READABLE:
-        return score
-    return score * _CAP * threshold * sum(parts[name] for name in _NAMES) / len(_NAMES)
-
-
 class Trust:
     """What a head must not lose, state or be; read once for all heads."""
 
-    def __init__(self, rules: Sequence[Rule], older: Units, covered: Units) -> None:
-        """Of the rules in force, and of what the head stands for."""
+    def __init__(
+        self,
+        covered: Units,
+        *,
+        rules: Sequence[Rule] = (),
+        older: Units | None = None,
+        threshold: float = DEFAULT_THRESHOLD,
+    ) -> None:
+        """Of what the head stands for.
+
+        Args:
+            covered: what the turns covered now say.
+            rules: those in force that the head has to state.
+            older: what is left of the turns before, which those may contradict.
+            threshold: the lowest score that passes.
+        """
         self._rules = [rule_line(rule) for rule in rules]
-        self._older = older
+        self._older = older or Units([], [])
         self._covered = covered
+        self._threshold = threshold
+
+    def capped(self, score: float, parts: Mapping[str, float]) -> float:
+        """The score; if the context cannot be trusted, at most half of what it takes to pass."""
+        whole = parts["rules"] >= 1.0 and parts["current"] >= 1.0
+        if whole and parts["readable"] >= _READABLE:
+            return score
+        share = sum(parts[name] for name in _NAMES) / len(_NAMES)
+        return score * _CAP * self._threshold * share
 
     def prepare(self) -> None:
         """Read all but the heads; ``parts`` does it if nobody has."""
