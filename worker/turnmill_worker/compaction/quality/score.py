@@ -76,16 +76,15 @@ class Scorer:
             tail: the messages kept after the cut, as read.
             kept_turns: turns in ``tail``.
             wanted_turns: newest turns the policy wants kept word for word.
-            turns, compactions: of the session so far.
+            turns: of the session so far.
+            compactions: of the session so far.
             weights: of the parts.
             behind: what stands between head and tail for the originals of ``covered``.
             known: what the heads will keep of ``previous``, word for word; knowing it saves time.
             trust: what the heads must not lose or state; that of ``covered`` by default.
         """
         self._before = [*previous, *(message for _, message in without_memories(covered))]
-        self._previous = previous
-        self._behind = behind
-        self._tail = tail
+        self._previous, self._behind, self._tail = previous, behind, tail
         self._freshness = min(1.0, kept_turns / wanted_turns) if wanted_turns > 0 else 1.0
         self._session = 1.0 - min(1.0, compactions / turns) if turns > 0 else 1.0
         self._weights = weights.model_dump()
