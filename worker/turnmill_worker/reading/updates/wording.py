@@ -199,7 +199,7 @@ TELLING: Final = _words(
 )
 # A sentence that opens like this is told because something is no longer as it was said.
 OPENING: Final = re.compile(
-    r"\W*(?:(?:quick|small|minor|important|latest) )?(?:updates?|correction|change|edit|news"
+    r"\W*(?:updates?|correction|change|edit|news"
     r"|revision|amendment|korrektur|änderung|neu|mise à jour|rectification|corrección|actualización"
     r"|cambio|aggiornamento|correzione|atualização|correctie|wijziging)\s?[:,–—-]\s",
     re.IGNORECASE,
