@@ -31,6 +31,9 @@ _PARTS = {
     "freshness": "how many of the newest turns that the policy wants are kept word for word",
     "session": "how few compactions there were for the number of turns",
     "validity": "no tool call lost its result",
+    "rules": "rules in force that are still stated",
+    "current": "values that are not stated as current though newer ones replaced them",
+    "readable": "text that somebody can read",
 }
 
 

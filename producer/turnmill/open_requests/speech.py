@@ -29,6 +29,7 @@ _LOOKED_AT: Final = 4000
 """Characters of a message that tell whether it is output."""
 
 _A_SENTENCE: Final = 6
+_PROMPT: Final = 3
 _LEAST_PROSE: Final = 0.3
 _FRAME_CHARS: Final = 60
 
@@ -156,7 +157,7 @@ def _frame(text: str) -> set[str]:
         found.add("^" + opener[1])
     # Of a message of one line the end is no frame.
     _, broken, last = text.rstrip()[-_FRAME_CHARS:].rpartition("\n")
-    if broken and _MARKED.search(last) and _WORD.search(last):
+    if broken and _MARKED.search(last) and (_WORD.search(last) or len(last.strip()) <= _PROMPT):
         found.add("$" + _DIGITS.sub("0", last.strip()))
     return found
 

@@ -16,6 +16,7 @@ from turnmill.contract.render import render_head
 from turnmill.contract.rules import Kind, Rule
 from turnmill_worker.compaction.plan import Records
 from turnmill_worker.compaction.quality.score import Quality, Scorer
+from turnmill_worker.compaction.quality.trust import Trust
 from turnmill_worker.summarizers.extractive import extract
 
 RULE = Rule(seq=Seq(1), place=1, text="Never email me before noon.", kind=Kind.PROHIBITION)
@@ -41,11 +42,17 @@ def messages(*said: tuple[str, str]) -> list[JsonMessage]:
     return [{"role": role, "content": text} for role, text in said]
 
 
+def records(said: Sequence[JsonMessage]) -> Records:
+    return Records((Seq(seq), message) for seq, message in enumerate(said, 1))
+
+
 def judged(text: str, *, said: Sequence[JsonMessage] = (), **changes: Any) -> Quality:
     """The quality of covering the talk with this text."""
-    covered = Records((Seq(seq), each) for seq, each in enumerate(said or messages(*TALK), 1))
+    covered = records(said or messages(*TALK))
     shown = changes.pop("shown", ())
     given: dict[str, Any] = {"previous": [], "tail": [], "kept_turns": 3, "wanted_turns": 3}
+    asked = {name: changes.pop(name) for name in ("rules", "older", "threshold") if name in changes}
+    given["trust"] = Trust(covered.units, **asked)
     given |= {"turns": 10, "compactions": 0, "weights": QualityWeights(), **changes}
     head = EMPTY.model_copy(update={"summary": text, "watermark": Seq(6), "rules": shown})
     return Scorer(covered=covered, **given).score(render_head(head))
@@ -89,7 +96,7 @@ def test_an_old_value_stated_as_past_is_no_fault(past: str) -> None:
 
 
 def test_what_the_pool_still_holds_of_earlier_turns_is_known_to_be_replaced() -> None:
-    older = Records((Seq(1), each) for each in messages(TALK[0])).units
+    older = records(messages(TALK[0])).units
     newer = messages(*TALK[3:])
 
     assert judged(STALE, said=newer).parts["current"] == 1

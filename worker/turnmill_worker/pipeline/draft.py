@@ -15,6 +15,7 @@ from turnmill.contract.render import render_head
 from turnmill_worker.compaction.plan import Plan, Records
 from turnmill_worker.compaction.pool.pooled import units_of
 from turnmill_worker.compaction.quality.score import Quality, Scorer
+from turnmill_worker.compaction.quality.trust import Trust
 from turnmill_worker.compaction.snapshot import LoggedTurn, Snapshot
 from turnmill_worker.ports.values import Summary
 from turnmill_worker.spending import NOTHING, Spent
@@ -137,9 +138,12 @@ def scorer_of(plan: Plan) -> Scorer | None:
         weights=before.policy.quality_weights,
         behind=[message for own in shown[:older] for message in own],
         known=render_head(_known(plan)),
-        rules=plan.rules,
-        older=units_of(plan.snapshot.pool),
-        threshold=before.policy.quality_threshold,
+        trust=Trust(
+            covered.units,
+            rules=plan.rules,
+            older=units_of(plan.snapshot.pool),
+            threshold=before.policy.quality_threshold,
+        ),
     )
 
 

@@ -19,20 +19,16 @@ from turnmill.contract.context import JsonMessage
 from turnmill.contract.legality import CallTracker, violations
 from turnmill.contract.memories_message import without_memories
 from turnmill.contract.names import Seq
-from turnmill.contract.policy import Policy
 from turnmill.contract.quality_weights import QualityWeights
-from turnmill.contract.rules import Rule
 from turnmill_worker.compaction.plan import Records
 from turnmill_worker.compaction.quality.fact_coverage import Facts
 from turnmill_worker.compaction.quality.passages import head_units, passages_of
-from turnmill_worker.compaction.quality.trust import Trust, capped
+from turnmill_worker.compaction.quality.trust import Trust
 from turnmill_worker.reading.messages import read_units
 from turnmill_worker.reading.units import Units
 from turnmill_worker.reading.words import Reader
 
 __all__ = ["Quality", "Scorer"]
-
-DEFAULT_THRESHOLD: Final[float] = Policy.model_fields["quality_threshold"].default
 
 _NOT_AT_STAKE: Final = 0.1
 """The weight of a fact that the tail states too: no summary could have lost it."""
@@ -70,9 +66,7 @@ class Scorer:
         weights: QualityWeights,
         behind: Sequence[JsonMessage] = (),
         known: Sequence[JsonMessage] = (),
-        rules: Sequence[Rule] = (),
-        older: Units | None = None,
-        threshold: float = DEFAULT_THRESHOLD,
+        trust: Trust | None = None,
     ) -> None:
         """A scorer that has read nothing yet.
 
@@ -88,21 +82,15 @@ class Scorer:
             weights: of the parts.
             behind: what stands between head and tail for the originals of ``covered``.
             known: what the heads will keep of ``previous``, word for word; knowing it saves time.
-            rules: those in force that the heads have to state.
-            older: what is left of the turns before ``covered``, which those may contradict.
-            threshold: the lowest score that passes.
+            trust: what the heads must not lose or state; that of ``covered`` by default.
         """
         self._before = [*previous, *(message for _, message in without_memories(covered))]
-        self._previous = previous
-        self._behind = behind
-        self._tail = tail
+        self._previous, self._behind, self._tail = previous, behind, tail
         self._freshness = min(1.0, kept_turns / wanted_turns) if wanted_turns > 0 else 1.0
         self._session = 1.0 - min(1.0, compactions / turns) if turns > 0 else 1.0
         self._weights = weights.model_dump()
-        self._covered = covered
-        self._known = known
-        self._threshold = threshold
-        self._trust = Trust(rules, older or Units([], []), covered.units)
+        self._covered, self._known = covered, known
+        self._trust = trust or Trust(covered.units)
         self._stake: _AtStake | None = None
 
     def prepare(self) -> None:
@@ -132,7 +120,7 @@ class Scorer:
         weights = self._weights
         mean = sum(weights[name] * part for name, part in parts.items()) / sum(weights.values())
         parts |= {"validity": valid, **self._trust.parts(head)}
-        score = capped(min(1.0, valid * mean), parts, self._threshold)
+        score = self._trust.capped(min(1.0, valid * mean), parts)
         return Quality(score=score, parts=parts)
 
 

@@ -7,12 +7,14 @@ nobody could read are not made up for by anything else.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+import string
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from itertools import pairwise
 from typing import Final
 
 from turnmill.contract.context import JsonMessage
+from turnmill.contract.policy import Policy
 from turnmill.contract.render import rule_line
 from turnmill.contract.rules import Rule
 from turnmill.rules.wording.english import STOP
@@ -20,8 +22,11 @@ from turnmill_worker.reading.earlier_summary import add_previous
 from turnmill_worker.reading.units import Units
 from turnmill_worker.reading.updates import Replaced
 
-__all__ = ["Trust", "capped"]
+__all__ = ["DEFAULT_THRESHOLD", "Trust"]
 
+DEFAULT_THRESHOLD: Final[float] = Policy.model_fields["quality_threshold"].default
+
+_NAMES: Final = ("rules", "current", "readable")
 _READABLE: Final = 0.5
 """Less of a summary than this that can be read is not enough."""
 
@@ -37,37 +42,48 @@ _END: Final = "\n[End]"
 _PLACEHOLDER = re.compile(r"(?:\[[\w.-]{1,32}\]\s*)+")
 _KNOWN_PARTS = re.compile(r"\[(?:image|audio|file|video)\]", re.IGNORECASE)
 _WORD = re.compile(r"[^\W\d_]+")
+_NO_MARKS: Final = str.maketrans(dict.fromkeys(string.punctuation + "“”’…"))
 _LEAST_WORD: Final = 2
-_LEAST_CHARS: Final = 80
-"""Of a shorter text nobody can tell."""
-
 _FEW_WORDS: Final = 0.2
 """A sentence of which fewer tokens are words is a list of names and numbers."""
 
-_PAIRS: Final = 64
 _LEAST_PAIRS: Final = 16
 _FOLLOWS: Final = 0.06
 """By this share, more neighbours stand in a text as they do in what it was made from than the other
 way round: in shuffled words either is as rare. Even free paraphrases reach .07, most of them .3."""
 
 
-def capped(score: float, parts: dict[str, float], threshold: float) -> float:
-    """The score; if the context cannot be trusted, at most half of what it takes to pass."""
-    whole = parts["rules"] >= 1.0 and parts["current"] >= 1.0
-    if whole and parts["readable"] >= _READABLE:
-        return score
-    worst = min(parts["rules"], parts["current"], parts["readable"])
-    return score * _CAP * threshold * (1.0 + worst) / 2
-
-
 class Trust:
     """What a head must not lose, state or be; read once for all heads."""
 
-    def __init__(self, rules: Sequence[Rule], older: Units, covered: Units) -> None:
-        """Of the rules in force, and of what the head stands for."""
+    def __init__(
+        self,
+        covered: Units,
+        *,
+        rules: Sequence[Rule] = (),
+        older: Units | None = None,
+        threshold: float = DEFAULT_THRESHOLD,
+    ) -> None:
+        """Of what the head stands for.
+
+        Args:
+            covered: what the turns covered now say.
+            rules: those in force that the head has to state.
+            older: what is left of the turns before, which those may contradict.
+            threshold: the lowest score that passes.
+        """
         self._rules = [rule_line(rule) for rule in rules]
-        self._older = older
+        self._older = older or Units([], [])
         self._covered = covered
+        self._threshold = threshold
+
+    def capped(self, score: float, parts: Mapping[str, float]) -> float:
+        """The score; if the context cannot be trusted, at most half of what it takes to pass."""
+        whole = parts["rules"] >= 1.0 and parts["current"] >= 1.0
+        if whole and parts["readable"] >= _READABLE:
+            return score
+        share = sum(parts[name] for name in _NAMES) / len(_NAMES)
+        return score * _CAP * self._threshold * share
 
     def prepare(self) -> None:
         """Read all but the heads; ``parts`` does it if nobody has."""
@@ -78,9 +94,11 @@ class Trust:
         return Replaced(self._older, self._covered)
 
     @cached_property
-    def _source(self) -> str:
+    def _source(self) -> tuple[frozenset[str], frozenset[tuple[str, str]]]:
+        """The words of what the head stands for, and which stand beside each other."""
         texts = (unit.text for part in (self._older, self._covered) for unit in part.units)
-        return " ".join(_WORD.findall(" ".join(texts).lower()))
+        words = _tokens(" ".join(texts))
+        return frozenset(words), frozenset(pairwise(words))
 
     def parts(self, head: Sequence[JsonMessage]) -> dict[str, float]:
         """The share of rules that stand, of old values that are marked, and of text to be read."""
@@ -99,7 +117,7 @@ class Trust:
     def _readable(self, prose: Units) -> float:
         """The share of a text that says something; 0 where its words follow no order."""
         whole = sum(len(unit.text) for unit in prose.units)
-        if whole < _LEAST_CHARS:
+        if not whole:
             return 1.0
         said = sum(len(unit.text) for unit in prose.units if unit.body_at or _speaks(unit.text))
         sentences = [unit.text for unit in prose.units if not unit.body_at]
@@ -107,26 +125,27 @@ class Trust:
 
     def _in_order(self, texts: Sequence[str]) -> bool:
         """Whether words stand beside each other as they do in what the text was made from."""
-        pairs = list(_neighbours(texts, self._source))
-        step = max(1, len(pairs) // _PAIRS)
-        asked = pairs[::step]
-        if len(asked) < _LEAST_PAIRS:
+        known, follow = self._source
+        pairs = list(_neighbours(texts, known))
+        if len(pairs) < _LEAST_PAIRS:
             return True
-        ahead = sum(f" {one} {other} " in self._source for one, other in asked)
-        back = sum(f" {other} {one} " in self._source for one, other in asked)
-        return ahead - back >= _FOLLOWS * len(asked)
+        ahead = sum(pair in follow for pair in pairs)
+        back = sum((other, one) in follow for one, other in pairs)
+        return ahead - back >= _FOLLOWS * len(pairs)
 
 
-def _neighbours(texts: Sequence[str], source: str) -> Iterator[tuple[str, str]]:
+def _neighbours(texts: Sequence[str], known: frozenset[str]) -> Iterator[tuple[str, str]]:
     """Neighbouring words that say something, if the source has them both."""
-    known = frozenset(source.split())
     for text in texts:
-        tokens = [_WORD.findall(token) for token in text.lower().split()]
-        for before, after in pairwise(tokens):
-            # Within one token, words stand in order even where the tokens do not.
-            pair = (before[-1], after[0]) if before and after else ()
-            if len(set(pair)) > 1 and known.issuperset(pair) and not STOP.issuperset(pair):
+        for pair in pairwise(_tokens(text)):
+            said_twice = pair[0] == pair[1]
+            if not said_twice and known.issuperset(pair) and not STOP.issuperset(pair):
                 yield pair
+
+
+def _tokens(text: str) -> list[str]:
+    """What stands between spaces, without marks; within a token, order says nothing."""
+    return text.lower().translate(_NO_MARKS).split()
 
 
 def _speaks(text: str) -> bool:

@@ -26,6 +26,7 @@ from turnmill_worker.reading.updates.wording import (
     NAMING,
     NUMBER_OF,
     OF_ONESELF,
+    OPENING,
     WAS,
 )
 
@@ -45,7 +46,7 @@ _CODE = re.compile(r"\w\(|==|=>|</?\w|;\s*$")
 _CODE_MARKS: Final = frozenset("{}|\\")
 _MAYBE_CODE: Final = frozenset("(=<;")
 _CODE_OPENS: Final = (
-    *("[", "#", "//", "const ", "let ", "var ", "git ", "npm ", "pip ", "def ", "import ", "from "),
+    *("#", "//", "const ", "let ", "var ", "git ", "npm ", "pip ", "def ", "import ", "from "),
     *("return ", "drwx", "-rw", "lrwx"),
 )
 
@@ -95,11 +96,14 @@ def claims_of(place: Place, text: str, before: str) -> Iterator[Claim]:
     numbers = {at for *_, at in labels}
     if listed := _LIST_MARK.match(text):
         numbers.add(listed.start(1))
+    told = OPENING.match(text) is not None
     may_be_new = place.source is not Source.ASSISTANT or is_news(text)
     earlier, is_joined = None, False
     for found in values:
         if found.start not in numbers:
             claim = _claim(place, text, found, earlier, values, joined=is_joined)
+            if claim and told:
+                claim = replace(claim, new=True)
             is_joined = claim is not None and claim.new and not claim.was
             if claim and (may_be_new or not claim.new):
                 yield _with_subject(claim, text, values, before, labels)
@@ -147,7 +151,8 @@ def _claim(
 
 def _is_code(text: str) -> bool:
     """Whether a line is of a program, a listing or a screen: what it sets says nothing here."""
-    if text.startswith(_CODE_OPENS) or not _CODE_MARKS.isdisjoint(text):
+    screen = text.startswith("[") and text.endswith("]")
+    if screen or text.startswith(_CODE_OPENS) or not _CODE_MARKS.isdisjoint(text):
         return True
     return not _MAYBE_CODE.isdisjoint(text) and _CODE.search(text) is not None
 
@@ -217,4 +222,5 @@ def names_of(place: Place, text: str) -> Iterator[Claim]:
         kind = "name" if link in IS else f"name {link}"
         value = Value(kind, match[1].lower(), match[1], start, end)
         subject = subject_of(_around(text, value, [value]), start, end)
-        yield Claim(place, value, subject, is_new(lead, rest[:_BESIDE], lead))
+        new = OPENING.match(text) is not None or is_new(lead, rest[:_BESIDE], lead)
+        yield Claim(place, value, subject, new)

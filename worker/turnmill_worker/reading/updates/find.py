@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import defaultdict, deque
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Final, NamedTuple
 
@@ -100,51 +100,82 @@ def newest_first(order: Sequence[int], past: Mapping[int, Sequence[Newer]]) -> l
 
 
 def pairs_of(claims: Sequence[Claim]) -> Iterator[tuple[Claim, Claim]]:
-    """Older and newer statements of one thing."""
-    weights = Weights(claims)
-    by_root: dict[tuple[str, str], list[Claim]] = defaultdict(list)
-    by_value: dict[tuple[str, str], list[Claim]] = defaultdict(list)
-    newest: dict[str, list[Claim]] = defaultdict(list)
+    """Older and newer statements of one thing; each is replaced at most once."""
+    held = _Held(Weights(claims))
     for claim in claims:
-        kind = claim.value.kind
         if claim.new or claim.was or claim.place.source is Source.USER:
-            older = _older(claim, by_root, newest, weights)
+            older = held.replaced_by(claim)
             if older is not None:
-                for same in by_value[kind, older.value.exact][-_NEWEST * 4 :]:
-                    if same.place.line == claim.place.line:
-                        continue
-                    if same is older or near(same, older, claim, weights):
-                        yield same, claim
+                yield from ((same, claim) for same in held.take(older, claim))
+        held.add(claim)
+
+
+class _Held:
+    """Statements that nothing has replaced so far, the newest of each kind and word."""
+
+    def __init__(self, weights: Weights) -> None:
+        self._weights = weights
+        self._by_root: dict[tuple[str, str], deque[Claim]] = defaultdict(_newest)
+        self._by_value: dict[tuple[str, str], deque[Claim]] = defaultdict(_echoes)
+        self._last: dict[str, Claim] = {}
+        self._gone: set[int] = set()
+
+    def add(self, claim: Claim) -> None:
+        """Hold one more, behind all before."""
+        kind = claim.value.kind
         for root in claim.subject.roots:
-            by_root[kind, root].append(claim)
-        by_value[kind, claim.value.exact].append(claim)
-        newest[kind].append(claim)
+            self._by_root[kind, root].append(claim)
+        self._by_value[kind, claim.value.exact].append(claim)
+        self._last[kind] = claim
 
+    def take(self, older: Claim, newer: Claim) -> list[Claim]:
+        """The replaced statement and others of its value and thing, which are no longer held."""
+        alike = self._by_value[older.value.kind, older.value.exact]
+        gone = [
+            same
+            for same in alike
+            if same is older
+            or (
+                same.place.line != newer.place.line
+                and id(same) not in self._gone
+                and near(same, older, newer, self._weights)
+            )
+        ]
+        self._gone.update(map(id, gone))
+        return gone
 
-def _older(
-    claim: Claim,
-    by_root: dict[tuple[str, str], list[Claim]],
-    newest: dict[str, list[Claim]],
-    weights: Weights,
-) -> Claim | None:
-    """The statement that this one replaces, or None."""
-    kind = claim.value.kind
-    if claim.elliptic and claim.new and (last := newest[kind][-1:]):
-        lines = claim.place.line - last[0].place.line
-        if 0 < lines <= _RECENT_LINES and last[0].value.exact != claim.value.exact:
-            return last[0]
-    roots = claim.subject.roots
-    rarest = sorted(roots[_NEAREST:], key=lambda root: -weights.of(root))
-    best: tuple[float, int] = (0.0, -1)
-    chosen = None
-    seen = set()
-    for root in (*roots[:_NEAREST], *rarest[:_RAREST]):
-        for older in reversed(by_root[kind, root][-_NEWEST:]):
-            if id(older) in seen or older.place.at == claim.place.at:
-                continue
-            seen.add(id(older))
-            score = replaces(claim, older, weights)
+    def replaced_by(self, claim: Claim) -> Claim | None:
+        """The statement that this one replaces, or None."""
+        last = self._last.get(claim.value.kind)
+        if claim.elliptic and claim.new and last is not None:
+            lines = claim.place.line - last.place.line
+            if 0 < lines <= _RECENT_LINES and last.value.exact != claim.value.exact:
+                return last
+        best: tuple[float, int] = (0.0, -1)
+        chosen = None
+        for older in self._candidates(claim):
+            score = replaces(claim, older, self._weights)
             score *= 1.0 if older.place.source is Source.ASSISTANT else _SAID
             if score and (score, older.place.at) > best:
                 best, chosen = (score, older.place.at), older
-    return chosen
+        return chosen
+
+    def _candidates(self, claim: Claim) -> Iterator[Claim]:
+        """Held statements that share one of the words that tell most, each once."""
+        kind, roots = claim.value.kind, claim.subject.roots
+        rarest = sorted(roots[_NEAREST:], key=lambda root: -self._weights.of(root))
+        seen = set[int]()
+        for root in (*roots[:_NEAREST], *rarest[:_RAREST]):
+            for older in reversed(self._by_root[kind, root]):
+                known = id(older) in seen or id(older) in self._gone
+                if not known and older.place.at != claim.place.at:
+                    seen.add(id(older))
+                    yield older
+
+
+def _newest() -> deque[Claim]:
+    return deque(maxlen=_NEWEST)
+
+
+def _echoes() -> deque[Claim]:
+    return deque(maxlen=4 * _NEWEST)

@@ -10,7 +10,8 @@ from turnmill.rules.wording.english import STOP
 __all__ = [
     "ADDS", "CHANGES", "CLOCK", "CONTRASTS", "DONE", "EMPTY", "FROM", "GOAL_IS", "HYPOTHETICAL",
     "IS", "JOINING", "JOURNEY", "LABELLED", "LABELS", "LIGHT", "LINK", "MARKED", "NAMED", "NAMING",
-    "NEW", "NOW_AFTER", "NOW_BEFORE", "NUMBER_OF", "OF_ONESELF", "OWNERS", "PAST", "REPLACED",
+    "NEW", "NOW_AFTER", "NOW_BEFORE", "NUMBER_OF", "OF_ONESELF", "OPENING",
+    "OWNERS", "PAST", "REPLACED",
     "REPLACING", "SAME", "TELLING", "TO", "WAS", "WISH",
 ]  # fmt: skip
 
@@ -195,4 +196,11 @@ TELLING: Final = _words(
     "new newe now no actu inst chan move movi swit migr rena corr make upda agre sett tran turn "
     "wron reac jetz nun neue stat geän verl umge main nouv dépl ahor nuev movi camb ades nuov agor "
     "novo nova nieu"
+)
+# A sentence that opens like this is told because something is no longer as it was said.
+OPENING: Final = re.compile(
+    r"\W*(?:updates?|correction|change|edit|news"
+    r"|revision|amendment|korrektur|änderung|neu|mise à jour|rectification|corrección|actualización"
+    r"|cambio|aggiornamento|correzione|atualização|correctie|wijziging)\s?[:,–—-]\s",
+    re.IGNORECASE,
 )
