@@ -107,7 +107,7 @@ def test_facts_go_with_the_conversation(
 
 
 def test_turning_the_ledger_off_removes_the_facts_at_the_next_compaction(
-    either: Surface, worker: Worker, redis_client: redis.Redis, full: str
+    either: Surface, worker: Worker, full: str
 ) -> None:
     either.open(full, SMALL.model_copy(update={"ledger_ratio": 0.0}))
     either.push_many([(full, turn) for turn in turns(17, 30)])

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from turnmill.contract.names import Seq
 from turnmill_worker.compaction.ledger.selection import Fact, ledger
-from turnmill_worker.reading.units import Units, read_units
+from turnmill_worker.reading.messages import read_units
+from turnmill_worker.reading.units import Units
 
 
 def count(text: str) -> int:
