@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, Field, ValidationError
 
 from turnmill.contract.memories_message import RECALLED, memory_line
 from turnmill.contract.results import GroundedMemory
@@ -62,11 +62,10 @@ _MOST_LINE: Final = 1_200
 """Characters of one line: a passage and where it is from; notes and summaries may be longer."""
 
 
-class Recall(BaseModel):
+class Recall(BaseModel, frozen=True, extra="ignore", hide_input_in_errors=True):
     """What a model asks for."""
 
-    # Models add fields of their own invention: those harm nobody.
-    model_config = ConfigDict(frozen=True, extra="ignore", hide_input_in_errors=True)
+    # Extra fields are ignored: models add some of their own invention, which harm nobody.
 
     query: str = Field(min_length=1, max_length=1_000)
     limit: int = Field(default=5, ge=1, le=20)

@@ -32,7 +32,7 @@ class Carried:
         self._count = count
         self._gone: list[Said] = []
         self._asked: list[JsonMessage] = []
-        self.stored = stored
+        self.stored: StoredContext = stored
         self.tokens: int = 0
 
     @property

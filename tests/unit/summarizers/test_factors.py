@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from turnmill_worker.compaction.pool.unit_worth import field_factors
+from turnmill_worker.compaction.pool.factors import field_factors
 from turnmill_worker.reading.units import Line, Source, Unit
 
 CALL = Line(1, Source.CALL, "book")

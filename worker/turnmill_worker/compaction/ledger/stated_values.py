@@ -15,7 +15,7 @@ from typing import Final, NamedTuple
 from turnmill.rules.wording.english import STOP
 from turnmill_worker.compaction.ledger.patterns import KINDS, Kind, values_in
 from turnmill_worker.reading.actions import Role
-from turnmill_worker.reading.units import Line, Source, Unit, Units
+from turnmill_worker.reading.units import CAME_OF_IT, Line, Source, Unit, Units
 from turnmill_worker.reading.words import CODE, kind_of
 
 __all__ = ["KINDS", "VALUE_AT", "Kind", "Mention", "mentions"]
@@ -136,7 +136,9 @@ def _of_prose(text: str, line: Line) -> Iterator[Mention]:
         yield Mention("command", text[:_LONGEST], "", seq, line.source)
         return
     if line.source is not Source.USER and (error := _error(text)):
-        start = max(0, error.start() - _LONGEST // 2)
+        start = max(0, error.start() - _LONGEST // 2, text.rfind(CAME_OF_IT, 0, error.start()) + 1)
+        start += len(text[start:]) - len(text[start:].lstrip("→ "))
+        start = text.find(" ", start) + 1 if text[start - 1 : start].isalnum() else start
         yield Mention("error", text[start : start + _LONGEST], "", seq, line.source)
     found = values_in(text)
     if not found:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
 from itertools import groupby
@@ -12,8 +12,9 @@ from turnmill.contract.token_counters import CountText
 from turnmill_worker.compaction.pool.pooled import PooledLine, pooled, units_of
 from turnmill_worker.compaction.pool.rendering import is_told, opening, render
 from turnmill_worker.compaction.pool.selection import Selection
+from turnmill_worker.compaction.pool.standing import first_standings
 from turnmill_worker.compaction.pool.telegraph import is_english, telegraph
-from turnmill_worker.compaction.pool.unit_worth import Worth, appraise, first_standings
+from turnmill_worker.compaction.pool.unit_worth import Worth, appraise
 from turnmill_worker.reading.earlier_summary import add_previous
 from turnmill_worker.reading.units import Line, Source, Unit, Units
 from turnmill_worker.reading.updates import Newer, marked, newest_first, superseded
@@ -26,9 +27,8 @@ _CHARS_PER_TOKEN: Final = 16
 _USER_SHARE: Final = 0.5
 """Up to this share of the budget, what the user said is not put into telegraph style."""
 
-_PAST: Final = 0.4
-_IN_ITS_PLACE: Final = 1.5
-"""What a statement is worth once a newer one has replaced it, and what the newer one is."""
+_PAST: Final = 0.25
+"""What a sentence is worth once a newer one has replaced it."""
 
 _SMALLER_TRIED: Final = 16
 """Units tried, in order, in the room that was too small for the next best one."""
@@ -134,7 +134,7 @@ class Ranked:
             if count(render(lines, own, verbatim, everything)) <= budget:
                 return cls(units, verbatim, everything, list(first_standings(lines, own)), past)
         texts = _marked(_shortened(lines, own, _spared(lines, own, budget, count)), past)
-        worth = _newest_worth_most(appraise(lines, own, texts), past)
+        worth = _past_worth_less(appraise(lines, own, texts), own, past)
         most = max(pool_tokens, budget + budget // 5 + 16)
         order = _order(lines, own, worth, texts, most, count)
         return cls(units, texts, newest_first(order, past), worth.standings, past)
@@ -199,14 +199,13 @@ def _marked(texts: Sequence[str], past: Mapping[int, Sequence[Newer]]) -> list[s
     return [marked(text, past[at]) if at in past else text for at, text in enumerate(texts)]
 
 
-def _newest_worth_most(worth: Worth, past: Mapping[int, Sequence[Newer]]) -> Worth:
-    """The same worth, but for what holds no longer, and for what is in its place."""
-    factors = list(worth.factors)
-    for at in past:
-        factors[at] *= _PAST
-    for at in {one.unit for newer in past.values() for one in newer}:
-        factors[at] *= _IN_ITS_PLACE
-    return replace(worth, factors=tuple(factors))
+def _past_worth_less(worth: Worth, units: Sequence[Unit], past: Container[int]) -> Worth:
+    """The same worth, but for sentences that hold no longer."""
+    factors = tuple(
+        factor * _PAST if at in past and units[at].is_prose else factor
+        for at, factor in enumerate(worth.factors)
+    )
+    return replace(worth, factors=factors)
 
 
 def _order(

@@ -1,0 +1,96 @@
+"""What multiplies the worth of all units of one kind: a field's, a list's, a dialogue's."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+from turnmill_worker.reading.units import Line, Source, Unit
+
+__all__ = ["field_factors", "is_filling_slots", "list_factors", "slot_factors"]
+
+UNUSED_FIELD: Final = 1.0
+USED_FIELD: Final = 2 * UNUSED_FIELD
+"""A result's field, by how much of what it held was said or passed on: of a flight the number is
+asked for again, not the seats left."""
+
+_FEW_RECORDS: Final = 3
+LISTED: Final = 0.3
+"""The records of one result that nobody spoke of share what so many are worth, to this power."""
+
+SPOKEN: Final = 2.0
+RECENT: Final = 1.0
+RETURNED: Final = 0.5
+"""Where no identifiers are passed on, what will be needed is what was said, and said of late."""
+
+_USUAL_SHARE: Final = 0.4
+_DOUBT: Final = 3
+"""So many concepts of a field must be met before its own share counts more than the usual one."""
+
+_TALK: Final = frozenset({Source.USER, Source.ASSISTANT})
+_TOOLS: Final = frozenset({Source.CALL, Source.RESULT})
+_IDENTIFIER = re.compile(r"\b(?=\w*\d)(?=\w*[A-Za-z])\w{4,}\b|\w_\d|\w@\w")
+
+
+def is_filling_slots(lines: Sequence[Line], units: Sequence[Unit]) -> bool:
+    """Whether tools are called with plain words and numbers only, as one books a table."""
+    spoken = {Source.USER, Source.CALL}
+    return any(line.source in _TOOLS for line in lines) and not any(
+        _IDENTIFIER.search(unit.text, unit.body_at)
+        for unit in units
+        if lines[unit.line].source in spoken
+    )
+
+
+def slot_factors(lines: Sequence[Line], units: Sequence[Unit]) -> Iterator[float]:
+    """Each unit's factor where slots are filled."""
+    last = max(len(lines) - 1, 1)
+    for unit in units:
+        source = lines[unit.line].source
+        if source in _TALK:
+            yield SPOKEN * (1 + RECENT * (unit.line / last) ** 2)
+        else:
+            yield RETURNED if source is Source.RESULT else 1.0
+
+
+def field_factors(
+    lines: Sequence[Line],
+    units: Sequence[Unit],
+    by_unit: Sequence[Sequence[int]],
+    used: Sequence[bool],
+) -> Iterator[float]:
+    """Each unit's factor for its field; `used` tells which concepts stand outside results too."""
+    keys = [
+        unit.text[: unit.body_at] if lines[unit.line].source is Source.RESULT else ""
+        for unit in units
+    ]
+    held: dict[str, set[int]] = {}
+    for key, concepts in zip(keys, by_unit, strict=True):
+        if key:
+            held.setdefault(key, set()).update(concepts)
+    factors = {"": 1.0}
+    for key, whole in held.items():
+        times = sum(used[concept] for concept in whole)
+        share = (_DOUBT * _USUAL_SHARE + times) / (_DOUBT + len(whole))
+        factors[key] = UNUSED_FIELD + (USED_FIELD - UNUSED_FIELD) * share
+    return (factors[key] for key in keys)
+
+
+def list_factors(
+    lines: Sequence[Line],
+    units: Sequence[Unit],
+    by_unit: Sequence[Sequence[int]],
+    used: Sequence[bool],
+) -> Iterator[float]:
+    """Each unit's factor for the records it was listed with, unless something of it is used."""
+    records: dict[int, set[int]] = {}
+    for unit in units:
+        if unit.body_at and lines[unit.line].source is Source.RESULT:
+            records.setdefault(unit.line, set()).add(unit.group)
+    for unit, concepts in zip(units, by_unit, strict=True):
+        listed = len(records.get(unit.line, ())) if unit.body_at else 0
+        if listed <= _FEW_RECORDS or any(used[concept] for concept in concepts):
+            yield 1.0
+        else:
+            yield (_FEW_RECORDS / listed) ** LISTED

@@ -1,0 +1,101 @@
+"""What the place, the form and the wording of a unit multiply its worth by: its standing.
+
+Worked out once, beside the units it was said with, and kept with it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from itertools import groupby, repeat
+from typing import Final
+
+from turnmill_worker.compaction.pool.work_worth import WORK
+from turnmill_worker.reading.actions import Role
+from turnmill_worker.reading.code_lines import is_heading
+from turnmill_worker.reading.units import Line, Source, Unit
+
+__all__ = ["first_standings"]
+
+LEAD: Final = 1.25
+"""People open a longer message with its point."""
+
+QUESTION: Final = 0.8
+ANSWER: Final = 1.8
+OF_ONESELF: Final = 1.5
+TO_THE_OTHER: Final = 0.6
+"""People who talk tell facts of themselves, and most of all when asked; what they say to the other
+is mostly praise and thanks. Where tools are used this does not hold: there a question is the task.
+"""
+
+HEADING: Final = 0.3
+"""A line that only names what follows."""
+
+_PLAIN_ANSWER: Final = 6
+LONG_ANSWER: Final = 0.7
+"""An assistant's sentences beyond that many share what so many are worth, to this power: long
+answers are mostly advice, and what was decided is said in few words."""
+
+LABELLED: Final = 1.6
+"""What a user put a label in capitals before: ``DECISION: …``, ``NOTE: …``."""
+
+_LONG_MESSAGE: Final = 3
+_TALK: Final = frozenset({Source.USER, Source.ASSISTANT})
+_TOOLS: Final = frozenset({Source.CALL, Source.RESULT})
+_QUESTION_MARKS: Final = ("?", "？", "؟")
+_CAPITAL = r"[^\W\d_a-zß-ÿа-яё]"
+_LABELLED = re.compile(rf"{_CAPITAL}{{2,20}}(?:[ _-]{_CAPITAL}{{1,20}}){{0,2}}: ?\w")
+_OWN = re.compile(r"\b(?:I|[Mm]y|me|mine|[Ww]e|[Oo]ur|us)\b")
+_YOURS = re.compile(r"\b[Yy]ours?\b|\b[Yy]ou\b")
+
+
+def first_standings(lines: Sequence[Line], units: Sequence[Unit]) -> Iterator[float]:
+    """Each unit's factor for its place, its form and, in a talk without tools, its wording."""
+    talk = _is_talk(lines)
+    asked = False
+    for at, members in groupby(units, key=lambda unit: unit.line):
+        line, own = lines[at], list(members)
+        spoken = line.source in _TALK
+        plain = spoken and own[0].is_prose
+        forms = _forms(line, own) if plain else repeat(1.0, len(own))
+        for place, (unit, factor) in enumerate(zip(own, forms, strict=True)):
+            opens_long = place == 0 and len(own) >= _LONG_MESSAGE and unit.is_prose
+            factor *= WORK[unit.role]  # noqa: PLW2901 - one product of five
+            if opens_long and line.source is Source.USER:
+                factor *= LEAD  # noqa: PLW2901
+            if line.source is Source.USER and _LABELLED.match(unit.text):
+                factor *= LABELLED  # noqa: PLW2901
+            if talk and spoken:
+                answers = asked and place == 0
+                factor *= _wording(unit.text, settled=line.settled, answers=answers)  # noqa: PLW2901
+            yield factor
+        asked = spoken and own[-1].text.endswith(_QUESTION_MARKS)
+
+
+def _forms(line: Line, own: Sequence[Unit]) -> Iterator[float]:
+    """A heading says little, and the more an assistant says, the less each of it."""
+    sentences = sum(unit.role is not Role.QUOTATION for unit in own)
+    factor = 1.0
+    if line.source is Source.ASSISTANT and sentences > _PLAIN_ANSWER:
+        factor = (_PLAIN_ANSWER / sentences) ** LONG_ANSWER
+    for unit in own:
+        yield factor * (HEADING if is_heading(unit.text) else 1.0)
+
+
+def _wording(text: str, *, settled: bool, answers: bool) -> float:
+    yours = _YOURS.search(text)
+    factor = 1.0
+    # A settled sentence has lost its opening "I" to telegraph style.
+    if _OWN.search(text) or (settled and not yours):
+        factor = OF_ONESELF
+    elif yours:
+        factor = TO_THE_OTHER
+    if text.endswith(_QUESTION_MARKS):
+        return factor * QUESTION
+    return factor * ANSWER if answers else factor
+
+
+def _is_talk(lines: Sequence[Line]) -> bool:
+    """Whether two speak, and no tool is called."""
+    sources = {line.source for line in lines}
+    return sources >= _TALK and not sources & _TOOLS
