@@ -128,3 +128,18 @@ def test_facts_written_before_there_was_a_pool_are_read() -> None:
 
     assert [fact.text for fact in facts] == ["#W1"]
     assert pool == ()
+
+
+def test_what_stands_beside_a_summary_is_not_said_twice() -> None:
+    records: list[Record] = [
+        (1, {"role": "user", "content": "Never email me. My order is #W0000001, in blue."}),
+        (2, {"role": "assistant", "content": "Never email me."}),
+        (3, {"role": "user", "content": "Fix the parser, please."}),
+    ]
+    candidates = Candidates(read_units(records))
+
+    text = candidates.text(
+        BUDGET, count, without_said_in=frozenset({3}), stated=[(1, "Never  email me")]
+    )
+
+    assert text == "1 user: My order is #W0000001, in blue.\n2 assistant: Never email me."

@@ -56,6 +56,7 @@ class SummaryRequest:
         facts: kept word for word whatever the text says; those it does not state are shown beside
             it.
         asked: open requests that stand beside it, word for word.
+        rules: rules that do.
         ledger_tokens: tokens set apart for the facts. The text may exceed its budget by as many of
             them as the facts it does not state leave free.
         candidates: original passages to choose from, those of earlier turns too; None for a request
@@ -74,6 +75,7 @@ class SummaryRequest:
     material: tuple[tuple[str, str], ...] = ()
     facts: tuple[Fact, ...] = ()
     asked: tuple[OpenRequest, ...] = ()
+    rules: tuple[Rule, ...] = ()
     ledger_tokens: int = 0
     candidates: Candidates | None = None
 
@@ -127,7 +129,8 @@ class Plan:
         """All summaries it needs, the one of the whole first."""
         whole = () if self.request is None else (self.request,)
         wanted = (*whole, *(request for _, request in self.wanted))
-        return tuple(replace(each, asked=self.asked) for each in wanted) if self.asked else wanted
+        asked, rules = self.asked, self.rules
+        return tuple(replace(each, asked=asked, rules=rules) for each in wanted)
 
     @property
     def cut(self) -> Seq:

@@ -136,6 +136,19 @@ class Units:
             if lines[unit.line].source is Source.USER and lines[unit.line].seq in seqs
         )
 
+    def within(self, texts: Iterable[tuple[int, str]]) -> frozenset[int]:
+        """Positions of what the user says in turns of such seqs and these texts say whole."""
+        known: dict[int | None, str] = {}
+        for seq, text in texts:
+            known[seq] = f"{known.get(seq, '')} {' '.join(text.split())}"
+        lines = self.lines
+        return frozenset(
+            at
+            for at, unit in enumerate(self.units if known else ())
+            if lines[unit.line].source is Source.USER
+            and unit.text.rstrip(".!") in known.get(lines[unit.line].seq, "")
+        )
+
     def _open(self, line: Line) -> None:
         self.lines.append(line)
         self.groups += 1

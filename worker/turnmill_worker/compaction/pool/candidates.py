@@ -70,13 +70,16 @@ class Candidates:
         count: CountText,
         *,
         without_said_in: AbstractSet[int | None] = frozenset(),
+        stated: Sequence[tuple[int, str]] = (),
     ) -> str:
         """The most telling parts, within the budget by exact count.
 
-        What users said in the turns of some seqs stands beside it, and is not said twice.
+        What users said in the turns of some seqs stands beside it, and so do texts ``stated`` in
+        others: neither is said twice.
         """
         ranked = self._rank(budget_tokens, count)
-        return ranked.text(budget_tokens, count, ranked.units.said_in(without_said_in))
+        beside = ranked.units.said_in(without_said_in) | ranked.units.within(stated)
+        return ranked.text(budget_tokens, count, beside)
 
     def pool(self, budget_tokens: int, count: CountText) -> tuple[PooledLine, ...]:
         """What stays for the summaries after this one, beside one of this budget."""

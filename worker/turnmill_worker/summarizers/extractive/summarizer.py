@@ -23,8 +23,12 @@ class ExtractiveSummarizer:
         candidates = request.candidates or Candidates(
             request.records.units, previous=request.previous
         )
-        asked = {each.seq for each in request.asked}
-        text = candidates.text(request.budget_tokens, counter.count, without_said_in=asked)
+        text = candidates.text(
+            request.budget_tokens,
+            counter.count,
+            without_said_in=frozenset(each.seq for each in request.asked),
+            stated=[(rule.seq, rule.text) for rule in request.rules],
+        )
         return Summary(text=text, model=OFFLINE)
 
 
