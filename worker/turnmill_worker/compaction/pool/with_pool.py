@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Final
 
+from turnmill.contract.context import SummaryEvent
 from turnmill.contract.token_counters import CountText
-from turnmill_worker.compaction.plan import Plan
+from turnmill_worker.compaction.plan import Plan, SummaryRequest
 from turnmill_worker.compaction.pool.candidates import Candidates
+from turnmill_worker.compaction.pool.pooled import PooledLine
 from turnmill_worker.compaction.strategies.rolling import summary_budget
 
 _POOL_SHARE: Final = 4
@@ -26,7 +29,7 @@ def pool_tokens(summary_tokens: int) -> int:
 
 
 def with_pool(plan: Plan, count: CountText) -> Plan:
-    """The plan with the pool it leads to; its summary of the whole is chosen from that."""
+    """The plan with the pool it leads to, and its summaries chosen from what that holds."""
     snapshot, request = plan.snapshot, plan.request
     if not plan.covered:
         return replace(plan, pool=snapshot.pool)
@@ -43,4 +46,17 @@ def with_pool(plan: Plan, count: CountText) -> Plan:
         plan,
         pool=candidates.pool(budget, count),
         request=request and replace(request, candidates=candidates),
+        wanted=tuple(
+            (at, _folded(each, plan.events[at], snapshot.pool)) for at, each in plan.wanted
+        ),
     )
+
+
+def _folded(
+    request: SummaryRequest, event: SummaryEvent, pool: Sequence[PooledLine]
+) -> SummaryRequest:
+    """A request for an event; one that folds older events is chosen from what they stood for."""
+    own = [line for line in pool if event.first_seq <= (line.seq or 0) <= event.last_seq]
+    if not request.previous or not own:
+        return request
+    return replace(request, candidates=Candidates(request.records.units, own))
