@@ -45,7 +45,8 @@ def with_pool(plan: Plan, count: CountText) -> Plan:
     return replace(
         plan,
         pool=candidates.pool(budget, count),
-        request=request and replace(request, candidates=candidates),
+        # A template says itself what a managed view is made from.
+        request=request if not request or plan.managed else replace(request, candidates=candidates),
         wanted=tuple(
             (at, _folded(each, plan.events[at], snapshot.pool)) for at, each in plan.wanted
         ),

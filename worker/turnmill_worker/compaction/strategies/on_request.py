@@ -17,11 +17,13 @@ from turnmill_worker.compaction.with_rules import with_rules
 
 __all__ = ["force"]
 
-_SHARE = 1.25
-"""A forced summary may have this share of the tokens it stands for: what is short is kept whole,
-each line under its number, and where that saves nothing, nothing is done."""
+_SHARE = 0.8
+"""A forced summary has at most this share of the tokens it stands for: else it saves nothing."""
 
-_LEAST_TOKENS = 64
+_SHORT_SHARE = 1.25
+_SHORT_TOKENS = 300
+"""What is short is kept whole, each line under its number; where that saves nothing, nothing is
+done."""
 
 
 def force(snapshot: Snapshot, counter: Counter, *, template: str = "") -> Plan | None:
@@ -43,7 +45,7 @@ def force(snapshot: Snapshot, counter: Counter, *, template: str = "") -> Plan |
     snapshot = with_requests(snapshot, counter, through=covered[-1].last_seq)
     tokens = snapshot.stored.tokens + sum(g.tokens for g in covered if not g.pinned)
     tokens -= sum(counter.count(request_entry(each)) for each in snapshot.stored.requests)
-    budget = min(summary_budget(snapshot, counter.count), max(int(tokens * _SHARE), _LEAST_TOKENS))
+    budget = min(summary_budget(snapshot, counter.count), _wanted(tokens))
     request = SummaryRequest(
         previous=previous_text(snapshot.stored),
         records=records,
@@ -60,10 +62,17 @@ def force(snapshot: Snapshot, counter: Counter, *, template: str = "") -> Plan |
         records=records,
         receipts=snapshot.stored.receipts,
         managed=bool(template),
+        # Another form was asked for, whatever it saves.
+        forced=snapshot.stored.managed != bool(template) and bool(snapshot.stored.summary),
         request=request,
         # What a template makes is the whole of what is shown, as it says.
         ledger_tokens=0 if template else ledger_budget(snapshot, budget),
     )
+
+
+def _wanted(tokens: int) -> int:
+    """Tokens of a summary that stands for so many."""
+    return max(int(tokens * _SHARE), min(int(tokens * _SHORT_SHARE), _SHORT_TOKENS))
 
 
 def _older(found: list[Group], keep_turns: int) -> tuple[Group, ...]:
