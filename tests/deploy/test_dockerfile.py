@@ -144,5 +144,6 @@ def test_the_wheel_offers_only_extras_that_somebody_may_use(wheel: Path) -> None
 
     extras = set(metadata.get_all("Provides-Extra", []))
 
-    assert extras == {"cli", "embedded", "evaluate", "flower", "postgres", "pydantic-ai", "worker"}
+    used = {"cli", "embedded", "evaluate", "flower", "kit", "postgres", "pydantic-ai", "worker"}
+    assert extras == used
     assert not any("pytest" in asked for asked in metadata.get_all("Requires-Dist", []))
