@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Callable
 from signal import SIGCONT, SIGSTOP
 
@@ -125,6 +126,8 @@ def test_a_worker_paused_beyond_its_lease_cannot_commit_over_another(
         push_all(client, "s", pushed)
         wait_until(lambda: "needs-summary" in paused.output())
         wait_until(lambda: server.exists(keys_of(client, "s").lease))
+        # It has to have loaded the session, or it would find the other's commit when it goes on.
+        time.sleep(0.3)
         os.kill(paused.pid, SIGSTOP)
         try:
             new_worker("other")
