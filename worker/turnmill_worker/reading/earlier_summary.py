@@ -13,6 +13,7 @@ from turnmill_worker.reading.units import (
     CAME_OF_IT,
     GROUP_MARK,
     LINE_END,
+    TALK,
     WROTE,
     Line,
     Source,
@@ -24,7 +25,6 @@ __all__ = ["add_previous"]
 _OPENING = re.compile(r"(?:(\d{1,18}) )?([\w.-]{1,64})(?: ([\w.-]{1,64}))?: ?")
 _PAIR_START = re.compile(r" (?=[^\s=]{1,64}=)")
 _LABEL = re.compile(r"([^\s=]{1,64}): ")
-_SPEAKERS: Final = frozenset({Source.USER, Source.ASSISTANT})
 _BY_NAME: Final = {source.value: source for source in Source}
 
 
@@ -53,7 +53,7 @@ def _read(text: str, speakers: dict[str, Source]) -> tuple[Line, str]:
     if match:
         seq = int(match[1]) if match[1] else None
         source, name = _BY_NAME.get(match[2]), match[3] or ""
-        if source in _SPEAKERS and name:
+        if source in TALK and name:
             speakers[name] = source
         elif not source and not name:
             source, name = speakers.get(match[2]), match[2]

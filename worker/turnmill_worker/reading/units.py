@@ -34,6 +34,13 @@ class Source(Enum):
     EARLIER = "earlier"
 
 
+TALK: Final = frozenset({Source.USER, Source.ASSISTANT})
+"""Those who speak."""
+
+TOOLS: Final = frozenset({Source.CALL, Source.RESULT})
+"""What is asked of tools, and what they return."""
+
+
 @dataclass(frozen=True, slots=True)
 class Line:
     """One message's, call's or result's place in the summary. `seq` is None if it is unknown."""

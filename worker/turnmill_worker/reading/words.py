@@ -44,13 +44,11 @@ class Token(NamedTuple):
         concepts: its identifier, or its words.
         bare: the same, without the mark some write before an identifier.
         name: what it is called by, if its capital says it is a name.
-        is_identifier: words on both of its sides are no neighbours.
     """
 
     concepts: tuple[Concept, ...]
     bare: tuple[Concept, ...]
     name: Concept | None = None
-    is_identifier: bool = False
 
 
 class _Tokens(dict[str, Token]):
@@ -111,7 +109,7 @@ def _analyse(token: str) -> Token:
     if kind in IDENTIFIERS:
         value = low.lstrip("$€£").rstrip("%")
         bare = value.lstrip("#@/~") if kind == CODE else value
-        return Token(((kind, value),), ((kind, bare),), is_identifier=True)
+        return Token(((kind, value),), ((kind, bare),))
     if low in STOP:
         return _words(())
     parts = (low,) if low.isalpha() else _PART.findall(low)

@@ -16,7 +16,7 @@ from turnmill_worker.compaction.pool.standing import first_standings
 from turnmill_worker.compaction.pool.telegraph import is_english, telegraph
 from turnmill_worker.compaction.pool.unit_worth import Worth, appraise
 from turnmill_worker.reading.earlier_summary import add_previous
-from turnmill_worker.reading.units import Line, Source, Unit, Units
+from turnmill_worker.reading.units import TALK, Line, Source, Unit, Units
 from turnmill_worker.reading.updates import Newer, marked, newest_first, superseded
 
 __all__ = ["Candidates", "Ranked"]
@@ -187,7 +187,7 @@ def _shortened(
     lines: Sequence[Line], units: Sequence[Unit], spared: AbstractSet[Source]
 ) -> list[str]:
     """Every unit's text, in telegraph style where somebody wrote it in English."""
-    shortened = {Source.USER, Source.ASSISTANT} - spared
+    shortened = TALK - spared
     texts: list[str] = []
     for line, members in groupby(units, key=lambda unit: unit.line):
         own = [unit.text for unit in members]

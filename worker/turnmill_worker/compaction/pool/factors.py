@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from turnmill_worker.reading.units import Line, Source, Unit
+from turnmill_worker.reading.units import TALK, TOOLS, Line, Source, Unit
 
 __all__ = ["field_factors", "is_filling_slots", "list_factors", "slot_factors"]
 
@@ -28,15 +28,13 @@ _USUAL_SHARE: Final = 0.4
 _DOUBT: Final = 3
 """So many concepts of a field must be met before its own share counts more than the usual one."""
 
-_TALK: Final = frozenset({Source.USER, Source.ASSISTANT})
-_TOOLS: Final = frozenset({Source.CALL, Source.RESULT})
 _IDENTIFIER = re.compile(r"\b(?=\w*\d)(?=\w*[A-Za-z])\w{4,}\b|\w_\d|\w@\w")
 
 
 def is_filling_slots(lines: Sequence[Line], units: Sequence[Unit]) -> bool:
     """Whether tools are called with plain words and numbers only, as one books a table."""
     spoken = {Source.USER, Source.CALL}
-    return any(line.source in _TOOLS for line in lines) and not any(
+    return any(line.source in TOOLS for line in lines) and not any(
         _IDENTIFIER.search(unit.text, unit.body_at)
         for unit in units
         if lines[unit.line].source in spoken
@@ -48,7 +46,7 @@ def slot_factors(lines: Sequence[Line], units: Sequence[Unit]) -> Iterator[float
     last = max(len(lines) - 1, 1)
     for unit in units:
         source = lines[unit.line].source
-        if source in _TALK:
+        if source in TALK:
             yield SPOKEN * (1 + RECENT * (unit.line / last) ** 2)
         else:
             yield RETURNED if source is Source.RESULT else 1.0

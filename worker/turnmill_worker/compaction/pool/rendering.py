@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from turnmill_worker.reading.units import GROUP_MARK, Line, Source, Unit
+from turnmill_worker.reading.units import GROUP_MARK, TALK, Line, Source, Unit
 
 __all__ = ["is_told", "opening", "render"]
 
@@ -42,7 +42,7 @@ def render(
 
 def is_told(line: Line, told: dict[str, Source]) -> bool:
     """Whether the name alone says who speaks; notes in `told` that it has been said."""
-    if line.source not in {Source.USER, Source.ASSISTANT} or not line.name:
+    if line.source not in TALK or not line.name:
         return False
     if line.name in told:
         return told[line.name] is line.source

@@ -13,7 +13,7 @@ from typing import Final
 from turnmill_worker.compaction.pool.work_worth import WORK
 from turnmill_worker.reading.actions import Role
 from turnmill_worker.reading.code_lines import is_heading
-from turnmill_worker.reading.units import Line, Source, Unit
+from turnmill_worker.reading.units import TALK, TOOLS, Line, Source, Unit
 
 __all__ = ["first_standings"]
 
@@ -40,8 +40,6 @@ LABELLED: Final = 1.6
 """What a user put a label in capitals before: ``DECISION: …``, ``NOTE: …``."""
 
 _LONG_MESSAGE: Final = 3
-_TALK: Final = frozenset({Source.USER, Source.ASSISTANT})
-_TOOLS: Final = frozenset({Source.CALL, Source.RESULT})
 _QUESTION_MARKS: Final = ("?", "？", "؟")
 _CAPITAL = r"[^\W\d_a-zß-ÿа-яё]"
 _LABELLED = re.compile(rf"{_CAPITAL}{{2,20}}(?:[ _-]{_CAPITAL}{{1,20}}){{0,2}}: ?\w")
@@ -55,7 +53,7 @@ def first_standings(lines: Sequence[Line], units: Sequence[Unit]) -> Iterator[fl
     asked = False
     for at, members in groupby(units, key=lambda unit: unit.line):
         line, own = lines[at], list(members)
-        spoken = line.source in _TALK
+        spoken = line.source in TALK
         plain = spoken and own[0].is_prose
         forms = _forms(line, own) if plain else repeat(1.0, len(own))
         for place, (unit, factor) in enumerate(zip(own, forms, strict=True)):
@@ -98,4 +96,4 @@ def _wording(text: str, *, settled: bool, answers: bool) -> float:
 def _is_talk(lines: Sequence[Line]) -> bool:
     """Whether two speak, and no tool is called."""
     sources = {line.source for line in lines}
-    return sources >= _TALK and not sources & _TOOLS
+    return sources >= TALK and not sources & TOOLS
