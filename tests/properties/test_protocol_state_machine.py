@@ -56,7 +56,7 @@ from turnmill_worker.background.sweep import ARCHIVE_EVERY, Sweeper
 from turnmill_worker.compaction.snapshot import Snapshot
 from turnmill_worker.compaction.tally import images, interactions
 from turnmill_worker.ports.records import Removed
-from turnmill_worker.ports.values import Past, Recorded, Restored, SessionRef
+from turnmill_worker.ports.values import Counts, Past, Recorded, Restored, SessionRef
 from turnmill_worker.requests.export import Exporting
 from turnmill_worker.spending import Spent
 from turnmill_worker.store.earlier_states import RedisStates
@@ -228,11 +228,11 @@ class WatchedSessions(RedisSessions):
         lease.release = told  # type: ignore[method-assign]
         return lease
 
-    def record_counts(self, ref: SessionRef, seen: Any, **counts: Any) -> Recorded:
+    def record_counts(self, ref: SessionRef, seen: Any, counts: Counts) -> Recorded:
         """Store them, and tell."""
-        recorded = super().record_counts(ref, seen, **counts)
+        recorded = super().record_counts(ref, seen, counts)
         if not recorded.stale:
-            self.counted(ref, sum(turn.tokens for turn in counts["turns"]))
+            self.counted(ref, sum(turn.tokens for turn in counts.turns))
         return recorded
 
 

@@ -8,7 +8,7 @@ import redis
 from tests.redis.conftest import Surface, Worker
 from turnmill import InvalidInput, Policy, UnknownSession
 from turnmill.contract.names import Seq
-from turnmill_worker.ports.values import CountedTurn
+from turnmill_worker.ports.values import CountedTurn, Counts
 from turnmill_worker.requests.rollback import Rollback
 from turnmill_worker.store.earlier_states import RedisStates
 from turnmill_worker.tokens import counter_for
@@ -164,11 +164,13 @@ def test_a_late_count_of_nothing_does_not_bring_back_calls_that_were_rolled_back
     worker.sessions.record_counts(
         ref,
         seen,
-        basis=seen.basis,
-        system_tokens=0,
-        open_calls=seen.open_calls,
-        due=False,
-        turns=(),
+        Counts(
+            basis=seen.basis,
+            system_tokens=0,
+            open_calls=seen.open_calls,
+            due=False,
+            turns=(),
+        ),
     )
 
     again = worker.sessions.uncounted(ref, most=10)
@@ -190,11 +192,13 @@ def test_a_count_under_way_is_refused_after_a_rollback(
     recorded = worker.sessions.record_counts(
         ref,
         seen,
-        basis="o200k_base/1",
-        system_tokens=0,
-        open_calls=(),
-        due=False,
-        turns=[CountedTurn(Seq(1), 61)],
+        Counts(
+            basis="o200k_base/1",
+            system_tokens=0,
+            open_calls=(),
+            due=False,
+            turns=[CountedTurn(Seq(1), 61)],
+        ),
     )
 
     assert recorded.stale

@@ -13,7 +13,7 @@ from turnmill.contract import jobs
 from turnmill.contract.legality import CallTracker
 from turnmill_worker.background.sweep import Sweeper
 from turnmill_worker.compaction.snapshot import Snapshot
-from turnmill_worker.ports.values import CountedTurn
+from turnmill_worker.ports.values import CountedTurn, Counts
 from turnmill_worker.store.sweep_lists import RedisSweepLists
 from turnmill_worker.summarizers.extractive.summarizer import ExtractiveSummarizer
 from turnmill_worker.templates.loader import TemplateLoader
@@ -192,9 +192,9 @@ def test_counts_brought_twice_are_stored_once(client: ContextClient, worker: Wor
         "due": False,
         "turns": [CountedTurn(seen.turns[0].seq, 64)],
     }
-    first = worker.sessions.record_counts(worker.ref("s"), seen, **brought)
+    first = worker.sessions.record_counts(worker.ref("s"), seen, Counts(**brought))
 
-    second = worker.sessions.record_counts(worker.ref("s"), seen, **brought)
+    second = worker.sessions.record_counts(worker.ref("s"), seen, Counts(**brought))
 
     assert (first.stale, second.stale) == (False, True)
     assert client.info("s").usage.tail == 64
@@ -211,11 +211,13 @@ def test_counts_made_before_a_policy_change_are_refused(
     recorded = worker.sessions.record_counts(
         worker.ref("s"),
         seen,
-        basis="test/1",
-        system_tokens=0,
-        open_calls=[],
-        due=False,
-        turns=[CountedTurn(seen.turns[0].seq, 64)],
+        Counts(
+            basis="test/1",
+            system_tokens=0,
+            open_calls=[],
+            due=False,
+            turns=[CountedTurn(seen.turns[0].seq, 64)],
+        ),
     )
 
     assert recorded.stale
@@ -233,11 +235,13 @@ def test_a_session_stays_in_the_backlog_while_a_newer_turn_waits(
     recorded = worker.sessions.record_counts(
         worker.ref("s"),
         seen,
-        basis="test/1",
-        system_tokens=0,
-        open_calls=[],
-        due=False,
-        turns=[CountedTurn(seen.turns[0].seq, 64)],
+        Counts(
+            basis="test/1",
+            system_tokens=0,
+            open_calls=[],
+            due=False,
+            turns=[CountedTurn(seen.turns[0].seq, 64)],
+        ),
     )
 
     assert recorded.waiting

@@ -181,7 +181,7 @@ def _break(server: redis.Redis, client: ContextClient, session: str, body: str) 
     fields = {"messages": body, "bound": "9", "turn_id": "t", "fields": "", "at": "1", "blobs": ""}
     server.xadd(keys.log, dict(fields.items()), id="2-0")
     server.hset(keys.meta, "last_seq", "2")
-    client.push(session, {"role": "user", "content": "wakes a worker"})
+    client.info(session)  # has its turns counted
 
 
 def test_the_conversations_were_compacted_while_we_listened(overheard: Overheard) -> None:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
+from itertools import chain
 from typing import Any
 
 import structlog
@@ -40,7 +41,6 @@ def _forget(parts: Parts, ref: SessionRef) -> Outcome:
 
 
 _STAGES: dict[str, Stage] = {
-    jobs.ESTIMATE: lambda parts, ref: parts.pipeline.estimate(ref),
     jobs.COMPACT: lambda parts, ref: parts.pipeline.compact(ref),
     jobs.SUMMARIZE: lambda parts, ref: parts.pipeline.summarize(ref),
     jobs.ARCHIVE: lambda parts, ref: parts.archiving.archive(ref),
@@ -52,6 +52,7 @@ def register(app: Celery) -> None:
     """Add turnmill's tasks to the app."""
     for name, stage in _STAGES.items():
         _register_stage(app, name, stage)
+    _register_estimate(app)
     for name in jobs.ASKS:
         _register_ask(app, name)
 
@@ -72,6 +73,36 @@ def _register_stage(app: Celery, name: str, stage: Stage) -> None:
         if ref.namespace != hinted.namespace:
             outcome = outcome.model_copy(update={"namespace": ref.namespace})
         return outcome.model_dump(mode="json", exclude_none=True)
+
+
+def _register_estimate(app: Celery) -> None:
+    @app.task(name=jobs.ESTIMATE)
+    def job(namespace_name: str, session: str) -> dict[str, Any]:
+        hinted = SessionRef(namespace(namespace_name), session_id(session))
+        parts = wiring.parts(app)
+        done: list[Outcome] = []
+        failed: TurnmillError | None = None
+        for ref in chain([hinted], parts.pipeline.waiting(hinted)):
+            try:
+                done.append(_guarded(jobs.ESTIMATE, _estimate, parts, ref))
+            except TurnmillError as error:
+                failed = failed or error  # the others do not wait for what this one needs
+        if failed is not None:
+            raise failed
+        return _together(done).model_dump(mode="json", exclude_none=True)
+
+
+def _estimate(parts: Parts, ref: SessionRef) -> Outcome:
+    return parts.pipeline.estimate(ref)
+
+
+def _together(done: Sequence[Outcome]) -> Outcome:
+    """One line for all sessions that one job counted."""
+    if len(done) == 1:
+        return done[0]
+    turns, tokens = (sum(getattr(each, name) or 0 for each in done) for name in ("turns", "tokens"))
+    more = {"sessions": len(done), "turns": turns, "tokens": tokens}
+    return done[0].model_copy(update={"outcome": "estimated", **more})
 
 
 def _register_ask(app: Celery, name: str) -> None:

@@ -208,12 +208,17 @@ class AsyncContextClient:
     async def info(self, session: str) -> ContextInfo:
         """The session in numbers, without its content.
 
+        Turns that make nothing due are counted when somebody looks: the next look sees it.
+
         Raises:
             UnknownSession: never opened nor pushed to, forgotten, or expired.
         """
-        return self._commands.context_info(
+        found = self._commands.context_info(
             session, await self._redis.run(self._commands.info(session))
         )
+        if found.counted_seq < found.last_seq:
+            self._waker.wake(self._commands.namespace, found.session)
+        return found
 
     async def forget(self, session: str) -> Forgotten:
         """Remove the session from Redis at once, and from the archive as soon as a worker can.

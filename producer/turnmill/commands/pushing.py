@@ -25,6 +25,9 @@ __all__ = ["CHUNK", "CHUNK_BYTES", "DEDUPE_WINDOW", "PushCall", "Pushing"]
 DEDUPE_WINDOW = 10_000
 """How many of a session's newest turn_ids are remembered."""
 
+QUIET_MS = 60_000
+"""How long turns that make nothing due may wait to be counted."""
+
 CHUNK = 500
 """Turns per pipeline of ``push_many``."""
 
@@ -78,6 +81,7 @@ class Pushing(Base):
             window=DEDUPE_WINDOW,
             checkpoint_every=DEFAULT_POLICY.checkpoint_interval,
             keep_checkpoints=DEFAULT_POLICY.keep_checkpoints,
+            quiet_ms=QUIET_MS,
         )
         return PushCall(Call(script, words), name, chosen, images)
 

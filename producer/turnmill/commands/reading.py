@@ -146,7 +146,7 @@ class Reading(Base):
             quality=float(meta[b"quality"]) if meta.get(b"quality") else None,
             settings=to_int(meta.get(b"settings")),
             policy_name=meta.get(b"policy_name", b"").decode(),
-            pending_for_s=None if waiting is None else (now_ms - float(waiting)) / 1000,
+            pending_for_s=_waited_s(waiting, now_ms),
             due_in_s=None if due is None else (float(due) - now_ms) / 1000,
             failures=to_int(meta.get(b"failures")),
             parked_for_s=_seconds_since(meta.get(b"parked_at"), now_ms),
@@ -175,6 +175,13 @@ class Reading(Base):
         """All sessions, the most recently pushed first."""
         found = [entry for reply in replies for entry in _scored(reply)]
         return [SessionId(name.decode()) for name, _ in sorted(found, key=lambda e: (-e[1], e[0]))]
+
+
+def _waited_s(since_ms: bytes | None, now_ms: float) -> float | None:
+    """Seconds for which turns have waited; None while nobody needs to count them yet."""
+    if since_ms is None or float(since_ms) > now_ms:
+        return None
+    return (now_ms - float(since_ms)) / 1000
 
 
 def _wait(meta: Mapping[bytes, bytes], now_ms: float, *, leased: bool) -> Wait | None:

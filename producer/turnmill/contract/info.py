@@ -60,7 +60,7 @@ class ContextInfo:
         quality: the score of the last compaction, 0..1, or None before the first.
         settings: raised by one with every change of policy or system prompt.
         policy_name: of the namespace's policy it follows, or ``""``.
-        pending_for_s: seconds its oldest uncounted turn has waited, or None.
+        pending_for_s: seconds its turns have waited to be counted, or None while none need be.
         due_in_s: seconds until a compaction is due, negative when overdue, or None.
         failures: compactions that failed in a row since the last commit.
         parked_for_s: seconds since it was parked, or None.

@@ -32,6 +32,7 @@ class Outcome(BaseModel):
         session: the session it was about; for ``turnmill.summarize`` the one whose turn it was,
             which is often not the one its message names.
         namespace: its namespace, where the message names another.
+        sessions: how many it was about, where one job counted more than ``session``.
         turns: how many were counted or covered.
         elided: messages of turns still in the log that are read shortened.
         rejected: strategies whose result was refused on the way, cheapest first.
@@ -62,6 +63,7 @@ class Outcome(BaseModel):
     ]
     session: SessionId
     namespace: Namespace | None = None
+    sessions: int | None = None
     turns: int | None = None
     elided: int | None = None
     tokens: int | None = None

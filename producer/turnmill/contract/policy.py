@@ -66,6 +66,10 @@ class Limits(BaseModel):
         """Half way from soft to hard: above it there is no time to wait for a better cut."""
         return (self.soft + self.hard) // 2
 
+    def share_left(self, tokens: int) -> float:
+        """The share of the room that a context of so many tokens leaves; may be negative."""
+        return (self.hard - tokens) / max(self.room, 1)
+
 
 class Policy(BaseModel):
     """How far a session may grow, and what is done when it has grown.

@@ -29,7 +29,7 @@ local record = cjson.encode({session = session, version = version, strategy = 'c
 redis.call('XADD', compactions, '*', 'record', record)
 redis.call('XADD', commits, '*', 'version', version, 'record', record, 'context', body, 'detail', '')
 redis.call('HSET', meta, 'watermark', last, 'counted_seq', last, 'context_tokens', 0, 'tail_tokens', 0,
-  'open_calls', '[]', 'images', 0, 'images_before', 0, 'interactions', 0, 'messages', 0,
+  'pending', 0, 'open_calls', '[]', 'images', 0, 'images_before', 0, 'interactions', 0, 'messages', 0,
   'history_tokens', 0)
 redis.call('HDEL', meta, 'quality', 'put_off', 'model_failures', 'deferred', 'failures', 'error', 'parked_at',
   'waits', 'waits_at', 'waits_why')

@@ -59,7 +59,7 @@ end
 if new_policy or new_system then
   -- Counts may rest on another encoding now, and the limits may have moved: look at it again.
   local settings = redis.call('HINCRBY', meta, 'settings', 1)
-  redis.call('HDEL', meta, 'counted_settings', 'put_off', 'error')
+  redis.call('HDEL', meta, 'counted_settings', 'look_bound', 'put_off', 'error')
   if redis.call('HDEL', meta, 'parked_at') == 1 then
     redis.call('ZREM', parked, session)
   end
@@ -77,6 +77,6 @@ if new_policy or new_system then
   if redis.call('EXISTS', batch) == 1 then
     redis.call('ZADD', due, now, session)
   end
-  return {created and 1 or 2, redis.call('ZADD', backlog, 'NX', now, session)}
+  return {created and 1 or 2, redis.call('ZADD', backlog, 'LT', 'CH', now, session)}
 end
 return {created and 1 or 3, 0}

@@ -1,6 +1,7 @@
 -- Append one turn to the session's log, unless its turn_id was pushed before; its images are kept with it.
 -- KEYS: expiring..., backlog, index, blob
--- ARGV: session, turn_id, messages, fields, bound:number, ttl_ms:number, window:number, checkpoint_every:number, keep_checkpoints:number, images...
+-- ARGV: session, turn_id, messages, fields, bound:number, ttl_ms:number, window:number, checkpoint_every:number, keep_checkpoints:number, quiet_ms:number, images...
+-- quiet_ms: how long a turn that makes nothing due may wait to be counted
 -- images: of each its sha256 and media type; their bytes were put before, and expire soon unless a push follows
 -- returns: seq or 0 when an image is not there and nothing was stored, 1 when a hint is needed, 1 when the turn was there already, the id of the checkpoint made or nothing
 local known = redis.call('ZSCORE', ids, turn_id)
@@ -18,7 +19,8 @@ end
 local time = redis.call('TIME')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
 local now_ms = string.format('%.0f', now)
-local seen = redis.call('HMGET', meta, 'epoch', 'ttl_ms', 'expires_at', 'checkpoint_every', 'keep_checkpoints', 'version')
+local seen = redis.call('HMGET', meta, 'epoch', 'ttl_ms', 'expires_at', 'checkpoint_every', 'keep_checkpoints', 'version',
+  'system_tokens', 'context_tokens', 'tail_tokens', 'look_tokens', 'look_bound', 'bound_ratio')
 if not seen[1] then
   redis.call('HSET', meta, 'epoch', time[1] .. string.format('%06d', time[2]))
 end
@@ -74,9 +76,23 @@ for _, hash in ipairs(hashes) do
   end
 end
 
--- Once per burst: nobody needs the time of a last push more exactly than that.
-local hint = redis.call('ZADD', backlog, 'NX', now, session)
-if hint == 1 or seq == 1 then
+-- Workers noted from how many tokens on something may be due. Below, nobody needs to look yet.
+local pending = redis.call('HINCRBY', meta, 'pending', bound)
+local counted = (tonumber(seen[7]) or 0) + (tonumber(seen[8]) or 0) + (tonumber(seen[9]) or 0)
+local look_tokens, look_bound = tonumber(seen[10]), tonumber(seen[11])
+local is_due = not look_bound or counted + pending >= look_bound
+  or (look_tokens and counted + pending * (tonumber(seen[12]) or 1) >= look_tokens)
+local hint, listed = 0, 0
+if is_due then
+  -- One job counts all of a shard's sessions that wait: while it is on its way, they need no other.
+  local others = redis.call('ZRANGEBYSCORE', backlog, now - 1000, now, 'LIMIT', 0, 1)
+  listed = redis.call('ZADD', backlog, 'LT', 'CH', now, session)
+  hint = others[1] and 0 or listed
+else
+  listed = redis.call('ZADD', backlog, 'NX', now + quiet_ms, session)
+end
+-- Nobody needs the time of a last push more exactly than that.
+if listed == 1 or seq == 1 then
   redis.call('ZADD', index, now, session)
 end
 return {seq, hint, 0, made}

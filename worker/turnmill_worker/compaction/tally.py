@@ -10,7 +10,15 @@ from turnmill.contract.context import JsonMessage
 from turnmill.contract.memories_message import is_memories
 from turnmill.contract.policy import Policy
 
-__all__ = ["INTERACTIONS", "Tally", "exceeded", "image_parts", "images", "interactions"]
+__all__ = [
+    "INTERACTIONS",
+    "Tally",
+    "counts_more_than_tokens",
+    "exceeded",
+    "image_parts",
+    "images",
+    "interactions",
+]
 
 INTERACTIONS: Final = "interactions"
 """Stands for the strategies that cover turns: any of them leaves fewer interactions."""
@@ -82,3 +90,9 @@ def exceeded(policy: Policy, tally: Tally) -> dict[str, str]:
         if tally.interactions > beside and tally.history_tokens >= (policy.token_threshold or 0):
             found["managed"] = f"{tally.interactions} runs exceed the {beside} kept word for word"
     return found
+
+
+def counts_more_than_tokens(policy: Policy) -> bool:
+    """Whether a count can exceed the policy's while there are few tokens."""
+    kept = (policy.max_history_images, policy.max_interactions)
+    return kept != (None, None) or bool(policy.recent_runs and "managed" in policy.strategies)

@@ -7,7 +7,7 @@ safe to run again, because the session's keys hold the truth and every write is 
 from __future__ import annotations
 
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 
 from turnmill.contract.errors import Transient
@@ -61,6 +61,10 @@ class Pipeline:
     def estimate(self, ref: SessionRef) -> Outcome:
         """Count every turn nobody has counted, decide, and put the session on the due list."""
         return self._estimating.estimate(ref)
+
+    def waiting(self, ref: SessionRef) -> Iterator[SessionRef]:
+        """Sessions of the same shard to estimate as well."""
+        return self._estimating.waiting(ref)
 
     def compact(self, ref: SessionRef) -> Outcome:
         """Bring the session to its target; a plan that needs a summary goes to its own queue."""

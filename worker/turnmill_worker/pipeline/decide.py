@@ -2,14 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Final, Literal
 
 from turnmill.contract.context import Usage
-from turnmill.contract.policy import Limits
+from turnmill.contract.policy import Limits, Policy
+from turnmill_worker.compaction.tally import counts_more_than_tokens
+from turnmill_worker.ports.values import Look
 
-__all__ = ["Compact", "Decision", "Skip", "decide"]
+__all__ = ["Compact", "Decision", "Skip", "decide", "next_look"]
+
+USUAL_RATIO: Final = 0.5
+"""Tokens of a turn for one of its bound, as long as few turns of a session are known."""
+
+KNOWN_TOKENS: Final = 1000
+"""Bounds from which on a session's own ratio counts for more than the usual one."""
+
+NEXT_TURN: Final = 1 / 16
+"""The share of the room the next turn's bound may take; more where such turns were seen."""
+
+LARGEST_TURN: Final = 1 / 4
+"""The share of the room from which on a turn is too rare to be reckoned with."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,3 +63,31 @@ def decide(usage: Usage, limits: Limits, exceeded: Mapping[str, str] | None = No
         return Compact("hard", (f"{usage.total} tokens exceed the hard limit of {limits.hard}",))
     requirement: Literal["soft", "urgent"] = "urgent" if usage.total > limits.urgent else "soft"
     return Compact(requirement, (f"{usage.total} tokens exceed the soft limit of {limits.soft}",))
+
+
+def next_look(
+    policy: Policy,
+    usage: Usage,
+    limits: Limits,
+    *,
+    put_off: int,
+    counted: int,
+    bounds: Sequence[int],
+) -> Look:
+    """When turns not counted yet may make something due.
+
+    That is when they are expected to reach the next limit, or when by their bounds the read after
+    one more turn might have to project. A policy that counts images, interactions or runs may be
+    exceeded by any turn.
+
+    ``usage`` is with all turns counted so far; the last of them have ``counted`` tokens, and had
+    these ``bounds``. Below ``put_off`` tokens no compaction is tried again.
+    """
+    known = sum(bounds)
+    ratio = (counted + USUAL_RATIO * KNOWN_TOKENS) / (known + KNOWN_TOKENS)
+    if counts_more_than_tokens(policy):
+        return Look(tokens=None, bound=0, ratio=ratio)
+    ahead = (max(limits.soft, put_off), limits.urgent)
+    tokens = next((limit - Usage.REPLY for limit in ahead if usage.total <= limit), None)
+    margin = min(max(limits.room * NEXT_TURN, *bounds, 0), limits.room * LARGEST_TURN)
+    return Look(tokens=tokens, bound=limits.hard - Usage.REPLY - int(margin), ratio=ratio)

@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from functools import lru_cache
+from typing import Self
 
 from turnmill.contract import jobs
 from turnmill.contract.context import Usage
 from turnmill.contract.job_outcomes import Outcome
 from turnmill.contract.legality import CallTracker
+from turnmill.contract.policy import Limits
 from turnmill.contract.render import render_head, system_message
 from turnmill.contract.token_counters import Counter
 from turnmill_worker.compaction.tally import Tally, exceeded, images, interactions
 from turnmill_worker.pipeline.batch import Batches, NoBatches
-from turnmill_worker.pipeline.decide import Compact, decide
-from turnmill_worker.pipeline.ladder import Ports
-from turnmill_worker.ports.values import CountedTurn, SessionRef, Uncounted
+from turnmill_worker.pipeline.decide import Compact, decide, next_look
+from turnmill_worker.pipeline.ladder import HANDOVER_S, Ports
+from turnmill_worker.ports.values import CountedTurn, Counts, Look, SessionRef, Uncounted
 
 __all__ = ["Estimating"]
 
@@ -24,16 +26,21 @@ BATCH_TURNS = 128
 """Turns counted between two looks at Redis: bounds memory, and the work a crash repeats."""
 
 BATCHES = 8
-"""Batches per job; a session that still has more is hinted again, behind the others."""
+"""Batches of one session; one that still has more is hinted again, behind the others."""
+
+SESSIONS = 64
+"""Sessions of a shard counted between two looks at who waits there."""
+
+ROUNDS = 4
+"""Such looks per job; a shard where sessions still wait is hinted again."""
 
 
 class Estimating:
     """Counts turns, exactly, once each."""
 
     def __init__(self, ports: Ports, batches: Batches | NoBatches) -> None:
+        self._ports = ports
         self._sessions = ports.sessions
-        self._hints = ports.hints
-        self._counters = ports.counters
         self._batches = batches
 
     def estimate(self, ref: SessionRef) -> Outcome:
@@ -43,39 +50,56 @@ class Estimating:
             seen = self._sessions.uncounted(ref, most=BATCH_TURNS)
             if seen is None:
                 return Outcome(outcome="unknown", session=ref.session)
-            counter = self._counters(seen.policy.encoding, seen.policy.image_formula)
+            counter = self._ports.counters(seen.policy.encoding, seen.policy.image_formula)
             system = _system_tokens(counter, seen.system)
             if seen.basis not in ("", counter.basis):
                 self._recount(ref, seen, counter, system)
                 continue
             tracker = CallTracker(seen.open_calls)
             counted = _count(seen, counter, tracker)
-            usage = _usage_after(seen, counted, system)
-            limits = seen.policy.limits(system)
-            urgent = usage.total > limits.urgent
-            decision = decide(usage, limits, exceeded(seen.policy, _tally_after(seen, counted)))
-            recorded = self._sessions.record_counts(
-                ref,
-                seen,
+            after = _After.of(seen, counted, system)
+            counts = Counts(
                 basis=counter.basis,
                 system_tokens=system,
                 open_calls=tracker.open,
-                due=isinstance(decision, Compact) and usage.total >= seen.put_off,
-                urgent=urgent,
                 turns=counted,
+                due=after.is_due,
+                urgent=after.is_urgent,
+                handover_s=HANDOVER_S if seen.summarized else 0.0,
+                look=after.look,
             )
+            recorded = self._sessions.record_counts(ref, seen, counts)
             if recorded.stale:
                 continue
             turns += len(counted)
             tokens += sum(turn.tokens for turn in counted)
             # A session that awaits a batch is due only at its next look, which may be too late.
-            waits = urgent and seen.policy.batch and self._batches.awaits(ref)
+            waits = after.is_urgent and seen.policy.batch and self._batches.awaits(ref)
             if recorded.newly_due or waits:
-                self._hints.send(jobs.COMPACT, ref)
+                self._send_on(ref, after)
             if not recorded.waiting:
                 return Outcome(outcome="estimated", session=ref.session, turns=turns, tokens=tokens)
-        self._hints.send(jobs.ESTIMATE, ref)
+        self._ports.hints.send(jobs.ESTIMATE, ref)
         return Outcome(outcome="estimated", session=ref.session, turns=turns, tokens=tokens)
+
+    def waiting(self, ref: SessionRef) -> Iterator[SessionRef]:
+        """Sessions of the same shard to count as well, as long as there are any.
+
+        A push hints none of them while another waits: that one's job counts them all.
+        """
+        for _ in range(ROUNDS):
+            found = self._sessions.overdue(ref, most=SESSIONS)
+            if not found:
+                return
+            yield from found
+        self._ports.hints.send(jobs.ESTIMATE, ref)
+
+    def _send_on(self, ref: SessionRef, after: _After) -> None:
+        """Hint the job that will compact it: mostly it takes what the last compaction took."""
+        if after.seen.summarized:
+            self._ports.await_turn(ref, room=after.limits.share_left(after.usage.total))
+        else:
+            self._ports.hints.send(jobs.COMPACT, ref)
 
     def _recount(self, ref: SessionRef, seen: Uncounted, counter: Counter, system: int) -> None:
         """Count again what was counted under another basis: the policy's encoding changed."""
@@ -114,17 +138,51 @@ def _system_tokens(counter: Counter, system: str) -> int:
     return counter.count_messages([system_message(system)]) if system else 0
 
 
-def _usage_after(seen: Uncounted, counted: Sequence[CountedTurn], system: int) -> Usage:
-    """The session's tokens by part once these turns are counted, too."""
-    tail = seen.usage.tail + sum(turn.tokens for turn in counted)
-    return replace(seen.usage, system=system, tail=tail)
+@dataclass(frozen=True, slots=True)
+class _After:
+    """A session once these turns are counted, too."""
 
+    seen: Uncounted
+    counted: Sequence[CountedTurn]
+    usage: Usage
+    limits: Limits
 
-def _tally_after(seen: Uncounted, counted: Sequence[CountedTurn]) -> Tally:
-    """The session's other counts once these turns are counted, too."""
-    return replace(
-        seen.tally,
-        images=seen.tally.images + sum(turn.images for turn in counted),
-        interactions=seen.tally.interactions + sum(turn.interactions for turn in counted),
-        history_tokens=seen.tally.history_tokens + sum(turn.tokens for turn in counted),
-    )
+    @classmethod
+    def of(cls, seen: Uncounted, counted: Sequence[CountedTurn], system: int) -> Self:
+        """The session's tokens by part, and its limits."""
+        tail = seen.usage.tail + sum(turn.tokens for turn in counted)
+        usage = replace(seen.usage, system=system, tail=tail)
+        return cls(seen, counted, usage, seen.policy.limits(system))
+
+    @property
+    def is_due(self) -> bool:
+        """Whether a compaction is wanted."""
+        decision = decide(self.usage, self.limits, exceeded(self.seen.policy, self._tally))
+        return isinstance(decision, Compact) and self.usage.total >= self.seen.put_off
+
+    @property
+    def is_urgent(self) -> bool:
+        """Whether there is no room to wait."""
+        return self.usage.total > self.limits.urgent
+
+    @property
+    def look(self) -> Look:
+        """When the next turns must be counted."""
+        return next_look(
+            self.seen.policy,
+            self.usage,
+            self.limits,
+            put_off=self.seen.put_off,
+            counted=sum(turn.tokens for turn in self.counted),
+            bounds=[turn.bound for turn in self.seen.turns],
+        )
+
+    @property
+    def _tally(self) -> Tally:
+        known, counted = self.seen.tally, self.counted
+        return replace(
+            known,
+            images=known.images + sum(turn.images for turn in counted),
+            interactions=known.interactions + sum(turn.interactions for turn in counted),
+            history_tokens=known.history_tokens + sum(turn.tokens for turn in counted),
+        )

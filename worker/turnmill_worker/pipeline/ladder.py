@@ -22,7 +22,7 @@ from turnmill_worker.ports.values import SessionRef
 from turnmill_worker.spending import Spent
 from turnmill_worker.tokens import CountedOnce
 
-__all__ = ["RETRY_AFTER_S", "Ladder", "Ports"]
+__all__ = ["HANDOVER_S", "RETRY_AFTER_S", "Ladder", "Ports"]
 
 RETRY_AFTER_S = 5.0
 """When a summarizer's passing failure is tried again."""
@@ -134,9 +134,7 @@ class Ladder:
     def hand_on(self, strategy: str | None = None, *, waits: Waits = "turn") -> Outcome:
         """Leave the session to a job that may ask a model."""
         self._lease.retry(after_s=HANDOVER_S, waits=waits)
-        limits = self._now.limits
-        left = limits.hard - self._now.usage.total
-        self._ports.await_turn(self.ref, room=left / max(limits.room, 1))
+        self._ports.await_turn(self.ref, room=self._now.limits.share_left(self._now.usage.total))
         return self._outcome("needs-summary", strategy=strategy)
 
     def wait(self, later: Later, strategy: str | None = None) -> Outcome:

@@ -16,6 +16,7 @@ from turnmill_worker.ports.records import Blob
 from turnmill_worker.ports.values import (
     Committed,
     CountedTurn,
+    Counts,
     Failed,
     Past,
     Recorded,
@@ -104,21 +105,13 @@ class Sessions(Protocol):
     def uncounted(self, ref: SessionRef, *, most: int) -> Uncounted | None:
         """The oldest uncounted turns, at most ``most``; None for an unknown session."""
 
-    def record_counts(
-        self,
-        ref: SessionRef,
-        seen: Uncounted,
-        *,
-        basis: str,
-        system_tokens: int,
-        open_calls: Sequence[str],
-        due: bool,
-        turns: Sequence[CountedTurn],
-        urgent: bool = False,
-    ) -> Recorded:
+    def overdue(self, ref: SessionRef, *, most: int) -> list[SessionRef]:
+        """Sessions of the same shard that wait to be counted, the longest first."""
+
+    def record_counts(self, ref: SessionRef, seen: Uncounted, counts: Counts) -> Recorded:
         """Store exact counts; nothing when policy, prompt or incarnation changed meanwhile.
 
-        A session that is ``due`` and ``urgent`` waits for no model any longer.
+        A session that is due and urgent waits for no model any longer.
         """
 
     def recount(

@@ -17,8 +17,10 @@ from turnmill_worker.ports.records import ArchivedCompaction, ArchivedTurn, Batc
 __all__ = [
     "Committed",
     "CountedTurn",
+    "Counts",
     "Drain",
     "Failed",
+    "Look",
     "Mark",
     "Past",
     "PastState",
@@ -42,10 +44,11 @@ class SessionRef:
 
 @dataclass(frozen=True, slots=True)
 class UncountedTurn:
-    """A turn nobody has counted."""
+    """A turn nobody has counted; ``bound`` is an upper estimate of its tokens."""
 
     seq: Seq
     messages: tuple[dict[str, Any], ...]
+    bound: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +74,7 @@ class Uncounted:
         usage: tokens by part, without those of uncounted turns.
         tally: other counts, without those of uncounted turns.
         put_off: tokens below which no compaction is tried again, or 0.
+        summarized: whether the session's last compaction needed a summary.
         turns: oldest first.
     """
 
@@ -84,7 +88,45 @@ class Uncounted:
     usage: Usage
     tally: Tally
     put_off: int
+    summarized: bool
     turns: tuple[UncountedTurn, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Look:
+    """When a push has to ask for a count: before that, nothing can be due.
+
+    Attributes:
+        tokens: expected in the context; None when more of them make nothing else due.
+        bound: at most in the context, by the bounds of turns not counted; 0 at every push.
+        ratio: tokens expected for one of a bound.
+    """
+
+    tokens: int | None
+    bound: int
+    ratio: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Counts:
+    """What a job found when it counted turns.
+
+    Attributes:
+        basis: how they were counted: encoding, version, image formula.
+        open_calls: calls that wait for their result after these turns.
+        due, urgent: whether a compaction is wanted, and whether there is no room to wait for it.
+        handover_s: when the sweep doubts that a summary job handed on was ever received, or 0.
+        look: when to count again.
+    """
+
+    basis: str
+    system_tokens: int
+    open_calls: Sequence[str]
+    turns: Sequence[CountedTurn]
+    due: bool
+    urgent: bool = False
+    handover_s: float = 0.0
+    look: Look = Look(tokens=None, bound=0, ratio=1.0)
 
 
 @dataclass(frozen=True, slots=True)

@@ -40,7 +40,8 @@ def uncounted_in(reply: Sequence[Any]) -> Uncounted:
         usage=meta.usage,
         tally=meta.tally,
         put_off=meta.put_off,
-        turns=tuple(UncountedTurn(entry.seq, entry.messages) for entry in _log(entries)),
+        summarized=fields[17] == b"1",
+        turns=tuple(UncountedTurn(e.seq, e.messages, e.bound) for e in _log(entries)),
     )
 
 

@@ -12,6 +12,7 @@ from turnmill.contract.context import StoredContext, Usage
 from turnmill.contract.errors import InvalidPolicy
 from turnmill.contract.job_outcomes import Compaction
 from turnmill.contract.keys import commits_channel
+from turnmill.contract.names import SessionId
 from turnmill.contract.policy import Policy
 from turnmill_worker.compaction.ledger.fact_merging import Fact
 from turnmill_worker.compaction.pool.pooled import PooledLine
@@ -22,6 +23,7 @@ from turnmill_worker.ports.records import ArchivedTurn
 from turnmill_worker.ports.values import (
     Committed,
     CountedTurn,
+    Counts,
     Failed,
     Recorded,
     SessionRef,
@@ -66,19 +68,14 @@ class RedisSessions:
         reply = self._run("uncounted", keys_of(ref), session=ref.session, most=most)
         return None if reply is None else uncounted_in(reply)
 
-    def record_counts(
-        self,
-        ref: SessionRef,
-        seen: Uncounted,
-        *,
-        basis: str,
-        system_tokens: int,
-        open_calls: Sequence[str],
-        due: bool,
-        turns: Sequence[CountedTurn],
-        urgent: bool = False,
-    ) -> Recorded:
+    def overdue(self, ref: SessionRef, *, most: int) -> list[SessionRef]:
+        """Sessions of the same shard that wait to be counted, the longest first."""
+        names = self._run("overdue", keys_of(ref), most=most)
+        return [SessionRef(ref.namespace, SessionId(name.decode())) for name in names]
+
+    def record_counts(self, ref: SessionRef, seen: Uncounted, counts: Counts) -> Recorded:
         """Store exact counts; nothing when policy, prompt or incarnation changed meanwhile."""
+        turns, look = counts.turns, counts.look
         counted, waiting, newly_due = self._run(
             "count",
             keys_of(ref),
@@ -86,14 +83,19 @@ class RedisSessions:
             session=ref.session,
             epoch=seen.epoch,
             revision=seen.revision,
-            basis=basis,
-            system_tokens=system_tokens,
-            open_calls=json.dumps(list(open_calls)),
+            basis=counts.basis,
+            system_tokens=counts.system_tokens,
+            open_calls=json.dumps(list(counts.open_calls)),
+            bounds=sum(turn.bound for turn in seen.turns),
             images=sum(turn.images for turn in turns),
             interactions=sum(turn.interactions for turn in turns),
             messages=sum(turn.messages for turn in turns),
-            is_due=int(due),
-            is_urgent=int(urgent),
+            is_due=int(counts.due),
+            is_urgent=int(counts.urgent),
+            handover_ms=int(counts.handover_s * 1000),
+            look_tokens="" if look.tokens is None else look.tokens,
+            look_bound=look.bound,
+            bound_ratio=f"{look.ratio:.3f}",
         )
         return Recorded(stale=counted == -1, waiting=bool(waiting), newly_due=bool(newly_due))
 
@@ -192,6 +194,7 @@ class RedisSessions:
             hard=snapshot.policy.hard_limit - Usage.REPLY,
             soft_ratio=repr(snapshot.policy.soft_ratio),
             keep_records=KEEP_RECORDS,
+            summarized=int(bool(record.model)),
             record=record.model_dump_json(exclude_defaults=True),
             detail=detail,
             quality="" if record.quality is None else repr(record.quality),

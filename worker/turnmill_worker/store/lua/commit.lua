@@ -1,6 +1,6 @@
 -- Write the context, if no commit and no change of policy or prompt came since it was loaded; turns it covers leave the log.
 -- KEYS: context, facts, meta, log, counts, covered, commits, compactions, lease, due, parked, unarchived
--- ARGV: session, epoch, revision, expected_version, owner, body, known, watermark:number, context_tokens:number, images:number, images_covered:number, interactions:number, messages:number, hard:number, soft_ratio:number, keep_records:number, record, detail, quality, channel, elided...
+-- ARGV: session, epoch, revision, expected_version, owner, body, known, watermark:number, context_tokens:number, images:number, images_covered:number, interactions:number, messages:number, hard:number, soft_ratio:number, keep_records:number, summarized:number, record, detail, quality, channel, elided...
 -- returns: the new version or 0 when the session changed meanwhile, then 1 when it is over its soft limit still
 local seen = redis.call('HMGET', meta, 'epoch', 'version', 'tail_tokens', 'system_tokens', 'expires_at',
   'settings')
@@ -34,7 +34,10 @@ if known ~= '' then
 else
   redis.call('DEL', facts)
 end
-redis.call('HSET', meta, 'watermark', watermark, 'context_tokens', context_tokens, 'tail_tokens', tail)
+local system = tonumber(seen[4]) or 0
+local soft = system + math.floor((hard - system) * soft_ratio)
+redis.call('HSET', meta, 'watermark', watermark, 'context_tokens', context_tokens, 'tail_tokens', tail,
+  'look_tokens', soft, 'summarized', summarized)
 redis.call('HINCRBY', meta, 'compactions', 1)
 redis.call('HDEL', meta, 'put_off', 'model_failures', 'deferred', 'stale', 'spent', 'failures', 'error',
   'waits', 'waits_at', 'waits_why')
@@ -62,8 +65,7 @@ local time = redis.call('TIME')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
 redis.call('ZADD', unarchived, 'NX', now, session)
 local over = 0
-local system = tonumber(seen[4]) or 0
-if system + context_tokens + tail > system + math.floor((hard - system) * soft_ratio) then
+if system + context_tokens + tail > soft then
   redis.call('ZADD', due, now, session)
   over = 1
 else

@@ -1,6 +1,8 @@
 -- Store exact token counts; leave the backlog only if nothing newer arrived; join the due list when asked.
 -- KEYS: meta, counts, backlog, due
--- ARGV: session, epoch, revision, basis, system_tokens:number, open_calls, images:number, interactions:number, messages:number, is_due:number, is_urgent:number, pairs...
+-- ARGV: session, epoch, revision, basis, system_tokens:number, open_calls, bounds:number, images:number, interactions:number, messages:number, is_due:number, is_urgent:number, handover_ms:number, look_tokens, look_bound, bound_ratio, pairs...
+-- bounds: of the turns counted; handover_ms: how long a job that is to write its summary may take to begin, or 0
+-- look_tokens, look_bound: tokens, expected and at most, from which on a push asks for a count; bound_ratio: tokens expected for one of a bound
 -- returns: counted_seq, 1 when the backlog still holds the session, 1 when it newly became due; or -1 when policy, prompt, incarnation or counted_seq changed meanwhile
 local seen = redis.call('HMGET', meta, 'epoch', 'settings', 'basis', 'counted_seq', 'last_seq',
   'tail_tokens', 'expires_at')
@@ -21,7 +23,8 @@ for at = 1, #pairs, 2 do
   counted = tonumber(pairs[at])
 end
 redis.call('HSET', meta, 'basis', basis, 'system_tokens', system_tokens, 'counted_seq', counted,
-  'tail_tokens', tail, 'counted_settings', revision)
+  'tail_tokens', tail, 'counted_settings', revision, 'look_tokens', look_tokens, 'look_bound', look_bound,
+  'bound_ratio', bound_ratio)
 -- Without turns nothing shows that no rollback came since they were looked at: leave them.
 if #pairs > 0 then
   redis.call('HSET', meta, 'open_calls', open_calls)
@@ -36,16 +39,24 @@ local time = redis.call('TIME')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
 local waiting = 1
 if counted >= (tonumber(seen[5]) or 0) then
+  redis.call('HSET', meta, 'pending', 0)
   redis.call('ZREM', backlog, session)
   waiting = 0
+elseif redis.call('HINCRBY', meta, 'pending', 0 - bounds) < 0 then
+  redis.call('HSET', meta, 'pending', 0)
 end
 local newly_due = 0
 if is_due == 1 and redis.call('HEXISTS', meta, 'parked_at') == 0 then
+  now = now + handover_ms
   newly_due = redis.call('ZADD', due, 'NX', now, session)
   -- A session that waits for its model has no room left to wait in.
   if is_urgent == 1 and redis.call('HDEL', meta, 'deferred') == 1 then
     redis.call('ZADD', due, now, session)
     newly_due = 1
+  end
+  if newly_due == 1 and handover_ms > 0 then
+    redis.call('HSETNX', meta, 'waits_at', now - handover_ms)
+    redis.call('HSET', meta, 'waits', 'turn')
   end
 end
 return {counted, waiting, newly_due}

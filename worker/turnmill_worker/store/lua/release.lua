@@ -52,7 +52,10 @@ if (seen[3] or '0') ~= revision or ((seen[2] or '0') ~= counted_seq and not (put
   return 1
 end
 redis.call('ZREM', due, session)
+-- The next turn may make possible what was not; or what was put off waits for its tokens.
 if put_off > 0 then
-  redis.call('HSET', meta, 'put_off', put_off)
+  redis.call('HSET', meta, 'put_off', put_off, 'look_tokens', put_off)
+else
+  redis.call('HDEL', meta, 'look_bound')
 end
 return 0

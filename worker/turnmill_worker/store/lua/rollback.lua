@@ -40,11 +40,11 @@ redis.call('ZADD', ids, 0, '')
 
 local version = redis.call('HINCRBY', meta, 'version', 1)
 redis.call('SET', context, body)
-redis.call('HDEL', meta, 'put_off', 'model_failures', 'deferred', 'failures', 'error', 'parked_at',
+redis.call('HDEL', meta, 'look_bound', 'put_off', 'model_failures', 'deferred', 'failures', 'error', 'parked_at',
   'waits', 'waits_at', 'waits_why')
 redis.call('ZREM', parked, session)
 redis.call('HSET', meta, 'watermark', watermark, 'context_tokens', context_tokens, 'tail_tokens', tail_tokens,
-  'counted_seq', seen[5] or '0', 'open_calls', open_calls, 'basis', basis, 'images', images,
+  'counted_seq', seen[5] or '0', 'pending', 0, 'open_calls', open_calls, 'basis', basis, 'images', images,
   'images_before', images_before, 'interactions', interactions, 'messages', messages)
 redis.call('HINCRBY', meta, 'history_tokens', newly_counted)
 if quality ~= '' then
@@ -68,7 +68,7 @@ local time = redis.call('TIME')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
 redis.call('ZADD', unarchived, 'NX', now, session)
 -- What the policy asks for beside tokens is for an estimate to decide.
-redis.call('ZADD', backlog, 'NX', now, session)
+redis.call('ZADD', backlog, 'LT', now, session)
 redis.call('ZREM', due, session)
 -- Nobody wants an awaited summary any more: a worker will see that, and end its batch.
 if is_due == 1 or redis.call('EXISTS', batch) == 1 then
