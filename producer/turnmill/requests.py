@@ -135,10 +135,9 @@ def ask(
     )
 
 
-def look_s(client: Any) -> float:
-    """Seconds a client of redis-py can block before its socket gives up, with room to spare.
+def look_s(socket_timeout_s: float | None) -> float:
+    """Seconds a command can block before its socket gives up, with room to spare.
 
     Redis ends a block up to 0.1 s late: it looks at its clock ten times a second.
     """
-    waits = client.get_connection_kwargs().get("socket_timeout")
-    return min(LOOK_S, waits / 4) if waits else LOOK_S
+    return min(LOOK_S, socket_timeout_s / 4) if socket_timeout_s else LOOK_S

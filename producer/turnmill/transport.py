@@ -15,6 +15,7 @@ from turnmill.contract.scripts import Script
 __all__ = [
     "ATTEMPTS",
     "MAX_CONNECTIONS",
+    "attempt_s",
     "backoff",
     "connection_options",
     "new_id",
@@ -33,8 +34,13 @@ MAX_CONNECTIONS = 64
 
 def connection_options(timeout_s: float) -> dict[str, Any]:
     """Socket limits so that ``ATTEMPTS`` tries and their pauses end within ``timeout_s``."""
-    each = 0.8 * timeout_s / ATTEMPTS
+    each = attempt_s(timeout_s)
     return {"socket_timeout": each, "socket_connect_timeout": each, "decode_responses": False}
+
+
+def attempt_s(timeout_s: float) -> float:
+    """How long one of ``ATTEMPTS`` tries may wait, for a connection or for a reply."""
+    return 0.8 * timeout_s / ATTEMPTS
 
 
 def backoff(timeout_s: float) -> ExponentialBackoff:

@@ -372,7 +372,7 @@ def test_a_session_another_worker_is_at_is_busy_and_said_to_be(agents: ContextCl
     agent = agents.manager("ann", Policy.long_running())
     talk(agent, 10)
     settle(agent)
-    agents._redis.redis.set(keys_of(agents, "ann").lease, "somebody", px=60_000)
+    agents._redis.plain(("SET", keys_of(agents, "ann").lease, "somebody", "PX", 60_000))
 
     with pytest.raises(SessionBusy, match="another worker is compacting 'ann'"):
         agent.summarize()
@@ -711,7 +711,7 @@ def test_a_rollback_is_atomic_against_a_compaction_under_way(
     with WorkerProcess(store.url, worker.log.parent, name="second", env=data):
         for message in long_turns(8, kilobytes=80):
             agent.push(message)
-        wait_until(lambda: agents._redis.redis.exists(lease), what="compaction under way")
+        wait_until(lambda: agents._redis.plain(("EXISTS", lease)), what="compaction under way")
 
         done = agent.rollback(to="good")
 

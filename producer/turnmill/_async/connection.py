@@ -6,9 +6,9 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from redis import RedisError
-from redis.exceptions import NoScriptError
+from redis.exceptions import NoScriptError, ResponseError
 
-from turnmill._async.waiting import Redis, connect
+from turnmill._async.waiting import Connections, Redis
 from turnmill.commands import Call, Command
 from turnmill.requests import look_s
 from turnmill.transport import translate
@@ -23,42 +23,34 @@ class AsyncConnection:
     """
 
     def __init__(self, redis: str | Redis, timeout_s: float) -> None:
-        self._owned = isinstance(redis, str)
-        self.redis: Any = connect(redis, timeout_s) if isinstance(redis, str) else redis
+        self._own = Connections(redis, timeout_s) if isinstance(redis, str) else None
+        self._given: Any = redis
 
     @property
     def look_s(self) -> float:
         """Seconds of one blocking look."""
-        return look_s(self.redis)
+        if self._own is not None:
+            return look_s(self._own.attempt_s)
+        return look_s(self._given.get_connection_kwargs().get("socket_timeout"))
 
     async def run(self, call: Call) -> Any:
         """The script's reply, sending its source where the server does not have it."""
-        try:
-            try:
-                return await self.redis.execute_command("EVALSHA", call.script.sha, *call.words)
-            except NoScriptError:
-                return await self.redis.execute_command("EVAL", call.script.source, *call.words)
-        except RedisError as error:
-            raise translate(error) from error
+        reply = await self._reply(("EVALSHA", call.script.sha, *call.words))
+        if isinstance(reply, NoScriptError):
+            reply = await self._reply(("EVAL", call.script.source, *call.words))
+        return _good(reply)
 
     async def plain(self, command: Command) -> Any:
         """The reply to one command."""
-        try:
-            return await self.redis.execute_command(*command)
-        except RedisError as error:
-            raise translate(error) from error
+        return _good(await self._reply(command))
 
     async def pipeline(
         self, commands: Sequence[Command], *, raise_on_error: bool = True
     ) -> list[Any]:
         """The replies to commands sent together, each error raised or in its reply's place."""
-        try:
-            async with self.redis.pipeline(transaction=False) as pipe:
-                for command in commands:
-                    pipe.execute_command(*command)
-                replies = await pipe.execute(raise_on_error=raise_on_error)
-        except RedisError as error:
-            raise translate(error) from error
+        replies = await self._trip(commands) if commands else []
+        if raise_on_error:
+            return [_good(each) for each in replies]
         return [translate(each) if isinstance(each, RedisError) else each for each in replies]
 
     async def whole(
@@ -70,7 +62,31 @@ class AsyncConnection:
             replies = await self.pipeline(commands)
         return replies
 
+    async def _reply(self, command: Command) -> Any:
+        [reply] = await self._trip([command])
+        return reply
+
+    async def _trip(self, commands: Sequence[Command]) -> list[Any]:
+        """The replies as Redis sent them; its errors are in their places."""
+        try:
+            if self._own is not None:
+                return await self._own.trip(commands)
+            async with self._given.pipeline(transaction=False) as pipe:
+                for command in commands:
+                    pipe.execute_command(*command)
+                replies: list[Any] = await pipe.execute(raise_on_error=False)
+                return replies
+        except RedisError as error:
+            raise translate(error) from error
+
     async def close(self) -> None:
         """Close the connections made here."""
-        if self._owned:
-            await self.redis.aclose()
+        if self._own is not None:
+            await self._own.close()
+
+
+def _good(reply: Any) -> Any:
+    """The reply, if it is none of Redis' errors."""
+    if isinstance(reply, ResponseError):
+        raise translate(reply) from reply
+    return reply

@@ -19,7 +19,7 @@ USUAL_RATIO: Final = 0.5
 KNOWN_TOKENS: Final = 1000
 """Bounds from which on a session's own ratio counts for more than the usual one."""
 
-NEXT_TURN: Final = 1 / 16
+NEXT_TURN: Final = 1 / 10
 """The share of the room the next turn's bound may take; more where such turns were seen."""
 
 LARGEST_TURN: Final = 1 / 4
