@@ -12,7 +12,7 @@ from turnmill.contract.names import SessionId
 from turnmill_worker.grounding.adjacent_turns import Neighbours
 from turnmill_worker.grounding.passages import Passages
 from turnmill_worker.grounding.postings import UNIT, Postings, addend
-from turnmill_worker.grounding.terms import query_terms
+from turnmill_worker.grounding.terms import SAYING, query_terms
 from turnmill_worker.grounding.voices import Voices
 
 __all__ = ["Asked", "Scoring"]
@@ -24,6 +24,9 @@ _COMMON: Final = 32
 _COMMON_SHARE: Final = 0.1
 _COMMON_MOST: Final = 500
 """A term in more passages than the first two, or the last, says nothing about those nearby."""
+
+TALK: Final = 0.5
+"""What a verb of saying weighs in a question against another term as rare."""
 
 _LONG_LIST: Final = 200
 """From this many postings on, it pays to check whether a common term can still matter."""
@@ -71,14 +74,15 @@ class Scoring:
         self._voices = voices
 
     def asked(self, query: str, session: SessionId | None = None) -> Asked:
-        """Each term's rarity: Lucene's idf, which is never negative."""
+        """Each term's rarity: Lucene's idf, which is never negative. Verbs of saying weigh less."""
         within = None if session is None else self._voices.of_session.get(session, set())
         size = len(self._postings)
         weighed: list[tuple[int, str, float]] = []
         terms = query_terms(query)
         for term in terms:
             found = self._postings.frequency(term)
-            weighed.append((found, term, math.log(1 + (size - found + 0.5) / (found + 0.5))))
+            rarity = math.log(1 + (size - found + 0.5) / (found + 0.5))
+            weighed.append((found, term, rarity * TALK if term in SAYING else rarity))
         weighed.sort()
         return Asked(
             terms=tuple((term, rarity) for found, term, rarity in weighed if found),

@@ -12,11 +12,12 @@ from typing import Final
 import Stemmer
 
 from turnmill.rules.wording.english import STOP
+from turnmill.rules.wording.lexicon import words
 from turnmill_worker.grounding.irregular_forms import BASE_FORM
 from turnmill_worker.reading.lexicon import NUMBER_WORDS
 from turnmill_worker.reading.words import IDENTIFIERS, kind_of
 
-__all__ = ["asks", "query_terms", "terms"]
+__all__ = ["SAYING", "asks", "query_terms", "terms"]
 
 _LONGEST_TOKEN: Final = 256
 """Characters read of an unbroken run: beyond that it is data, which nobody asks for by heart."""
@@ -122,3 +123,14 @@ class _Folding(dict[int, str]):
 
 
 _FOLDED = _Folding({ord("’"): "'", ord("ʼ"): "'"})
+
+SAYING: Final = frozenset(
+    _root(word)
+    for word in words(
+        "say tell speak talk mention ask explain describe discuss recommend suggest advise propose"
+    )
+)
+"""Roots of the verbs of saying: questions use them about turns that do without them.
+
+“What did I mention about the rent?” asks for “The rent is 900”, not for “I mentioned it”.
+"""

@@ -21,7 +21,7 @@ LEAST: Final = 0.4
 BRIEF: Final = 200
 """Characters: turns of this mean length are not long, however short the others are."""
 
-OTHERS: Final = 0.7
+OTHERS: Final = 0.6
 """What turns of others weigh when a question names somebody who speaks."""
 
 _ASSISTANT: Final = "assistant"
