@@ -32,7 +32,8 @@ class Outcome(BaseModel):
         session: the session it was about; for ``turnmill.summarize`` the one whose turn it was,
             which is often not the one its message names.
         namespace: its namespace, where the message names another.
-        turns: how many were counted or covered.
+        turns: how many were counted, covered or archived.
+        sessions: of how many, where a job is for all that wait.
         elided: messages of turns still in the log that are read shortened.
         rejected: strategies whose result was refused on the way, cheapest first.
         failed: why summarizers wrote nothing, so that another stood in or the session waits;
@@ -63,6 +64,7 @@ class Outcome(BaseModel):
     session: SessionId
     namespace: Namespace | None = None
     turns: int | None = None
+    sessions: int | None = None
     elided: int | None = None
     tokens: int | None = None
     tokens_before: int | None = None

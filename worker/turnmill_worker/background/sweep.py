@@ -28,8 +28,12 @@ MOST = 1000
 LONGEST_PAUSE_S = 3600.0
 """The longest pause between two hints of a session, however many messages wait."""
 
-ARCHIVE_EVERY = 4
-"""Sweeps between two looks for turns that wait for the archive: nobody waits for those."""
+ARCHIVE_EVERY = 3
+"""Sweeps between two looks for turns that wait for the archive, and for sessions to forget there.
+
+One job stores all that waits in a namespace; nobody waits for the archive, so it stores many
+sessions' commits at once, a few seconds after the first of them.
+"""
 
 EXPIRY_EVERY = 16
 """Sweeps between two looks for expired sessions."""
@@ -79,10 +83,10 @@ class Sweeper:
         sent = self._estimates.send(backlog, (jobs.ESTIMATE,))
         sent += self._compacts.send(due, (jobs.COMPACT, jobs.SUMMARIZE))
         if self._passes % ARCHIVE_EVERY == 0:
-            left = [lists.unarchived(name, stale_ms=stale_ms, most=MOST) for name in names]
-            kept = [ref for late, _ in left for ref in late if self._archive]
-            sent += self._archives.send(kept, (jobs.ARCHIVE,))
-            sent += self._forgets.send([ref for _, gone in left for ref in gone], (jobs.FORGET,))
+            oldest = [lists.unarchived(name) for name in names if self._archive]
+            sent += self._archives.send([ref for ref in oldest if ref], (jobs.ARCHIVE,))
+            gone = [lists.forgotten(name, stale_ms=stale_ms, most=MOST) for name in names]
+            sent += self._forgets.send([ref for refs in gone for ref in refs], (jobs.FORGET,))
         if sent:
             log.info("swept", backlog=len(backlog), due=len(due), hints=sent)
         return sent

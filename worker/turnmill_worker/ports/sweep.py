@@ -25,8 +25,11 @@ class SweepLists(Protocol):
     def missed(self, namespace: Namespace, *, stale_ms: int, now_ms: int, most: int) -> Late:
         """Sessions in the backlog since ``stale_ms``, and sessions due before ``now_ms``."""
 
-    def unarchived(self, namespace: Namespace, *, stale_ms: int, most: int) -> Late:
-        """Sessions with turns to archive since ``stale_ms``, and sessions to forget there."""
+    def unarchived(self, namespace: Namespace) -> SessionRef | None:
+        """The session that has waited longest for the archive, or None."""
+
+    def forgotten(self, namespace: Namespace, *, stale_ms: int, most: int) -> list[SessionRef]:
+        """Sessions to forget in the archive since ``stale_ms``."""
 
     def drop_expired(self, namespace: Namespace) -> None:
         """Unlist sessions whose keys have expired, and the namespace when none is left."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from operator import itemgetter
 from typing import Any, Final
 
 from turnmill.contract.keys import NAMESPACES, SHARDS, ShardKeys, session_keys, shard_keys
@@ -43,15 +44,24 @@ class RedisSweepLists:
             replies = pipe.execute()
         return _refs(namespace, replies[0::2]), _refs(namespace, replies[1::2])
 
-    def unarchived(self, namespace: Namespace, *, stale_ms: int, most: int) -> Late:
-        """Sessions with turns to archive since ``stale_ms``, and sessions to forget there."""
+    def unarchived(self, namespace: Namespace) -> SessionRef | None:
+        """The session that has waited longest for the archive, or None."""
         with translated(), self._redis.pipeline(transaction=False) as pipe:
             for keys in _shards(namespace):
-                pipe.zrangebyscore(keys.unarchived, "-inf", stale_ms, start=0, num=most)
+                pipe.zrange(keys.unarchived, 0, 0, withscores=True)
+            found = [entry for reply in pipe.execute() for entry in reply]
+        if not found:
+            return None
+        oldest, _ = min(found, key=itemgetter(1))
+        return SessionRef(namespace, SessionId(oldest.decode()))
+
+    def forgotten(self, namespace: Namespace, *, stale_ms: int, most: int) -> list[SessionRef]:
+        """Sessions to forget in the archive since ``stale_ms``."""
+        with translated(), self._redis.pipeline(transaction=False) as pipe:
+            for keys in _shards(namespace):
                 pipe.zrangebyscore(keys.forgotten, "-inf", stale_ms, start=0, num=most)
             replies = pipe.execute()
-        gone = [[each.partition(b":")[2] for each in reply] for reply in replies[1::2]]
-        return _refs(namespace, replies[0::2]), _refs(namespace, gone)
+        return _refs(namespace, [[each.partition(b":")[2] for each in reply] for reply in replies])
 
     def drop_expired(self, namespace: Namespace) -> None:
         """Unlist sessions whose keys have expired, and the namespace when none is left."""
