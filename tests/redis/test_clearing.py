@@ -73,8 +73,8 @@ def test_cleared_turns_wait_for_the_archive_marked(
 
     either.clear(full)
 
-    drain = RedisOutgoing(redis_client).next_drain(worker.ref(full), most=100)
-    assert drain is not None
+    ref = worker.ref(full)
+    drain = RedisOutgoing(redis_client).next_drains([ref], turns=100, size=2**20)[ref]
     turns = [turn for step in drain.steps for turn in getattr(step, "turns", ())]
     assert [turn.seq for turn in turns] == list(range(1, 14))
     assert [turn.state for turn in turns[watermark:]] == ["cleared"] * (13 - watermark)

@@ -34,8 +34,8 @@ def neighbours(count: int) -> list[str]:
 def drain(redis_client: redis.Redis, worker: Worker, session: str) -> None:
     """Take everything that left the log out of Redis, as if it had been archived."""
     outgoing = RedisOutgoing(redis_client)
-    while (drained := outgoing.next_drain(worker.ref(session), most=100)) is not None:
-        outgoing.trim(worker.ref(session), drained)
+    while drained := outgoing.next_drains([worker.ref(session)], turns=100, size=2**20):
+        outgoing.trim(drained)
 
 
 def test_an_image_fifty_turns_of_five_sessions_show_is_there_until_the_last_is_forgotten(

@@ -205,7 +205,7 @@ def test_compactions_go_on_while_the_archive_is_locked(
     new_worker: Callable[..., WorkerProcess],
 ) -> None:
     SqlArchive.open(f"sqlite:///{_prepared(tmp_path)}").close()
-    new_worker("compacting", queues="estimate,compact,summarize")
+    new_worker("compacting", queues="estimate,compact,summarize", env=_env(tmp_path))
     new_worker("archiving", queues="archive", env=_env(tmp_path))
     client.open("s", SMALL)
 

@@ -130,13 +130,13 @@ def _guarded(name: str, stage: Stage, parts: Parts, ref: SessionRef) -> Outcome:
         raise
     except TurnmillError as error:
         log.error("failed", error=type(error).__name__)  # noqa: TRY400
-        _postpone(parts, ref)
+        _postpone(name, parts, ref)
         _count_failure(name, parts, ref, error)
         raise
     except Exception as error:  # noqa: BLE001 - raised again, without its words
         at = where(error)
         log.error("failed", error=type(error).__name__, at=at)  # noqa: TRY400
-        _postpone(parts, ref)
+        _postpone(name, parts, ref)
         _count_failure(name, parts, ref, error)
         # Not chained: an unforeseen error's message may quote what it choked on.
         raise InternalError(f"{type(error).__name__} at {at}") from None
@@ -145,7 +145,9 @@ def _guarded(name: str, stage: Stage, parts: Parts, ref: SessionRef) -> Outcome:
     return outcome
 
 
-def _postpone(parts: Parts, ref: SessionRef) -> None:
+def _postpone(name: str, parts: Parts, ref: SessionRef) -> None:
+    if name == jobs.ARCHIVE:
+        return  # it is for the whole namespace: another session may be why
     with suppress(TurnmillError):
         parts.pipeline.postpone(ref)
 

@@ -187,7 +187,7 @@ def announcement(node: str) -> Announcement:
 def sweeper(app: Celery, client: Any) -> Sweeper:
     """The sweep over this process's client."""
     return Sweeper(
-        RedisSweepLists(client),
+        RedisSweepLists(client, archive=bool(settings().archive)),
         CeleryHints(app),
         stale_after_s=settings().stale_after_s,
         archive=bool(settings().archive),

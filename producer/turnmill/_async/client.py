@@ -10,14 +10,15 @@ from typing import TYPE_CHECKING, Any, Self, overload
 from turnmill._async.connection import AsyncConnection
 from turnmill._async.session import AsyncContextManager
 from turnmill._async.waiting import Redis, in_thread
-from turnmill.commands import DEFAULT_NAME, Command, Commands, PushCall
+from turnmill.commands import DEFAULT_NAME, Call, Command, Commands, PushCall
 from turnmill.contract import jobs
 from turnmill.contract.context import Context, Pushed
 from turnmill.contract.errors import SystemPromptTooLarge, TurnmillError, UnknownSession
 from turnmill.contract.images.references import inline_images
 from turnmill.contract.images.stored import DEFAULT_MAX_IMAGE_BYTES
 from turnmill.contract.info import ContextInfo
-from turnmill.contract.names import Namespace, SessionId
+from turnmill.contract.keys import REGISTER_EVERY_S
+from turnmill.contract.names import SessionId
 from turnmill.contract.policy import Policy
 from turnmill.contract.results import (
     Checkpoint,
@@ -71,9 +72,9 @@ class AsyncContextClient:
         image_cache_bytes: int = DEFAULT_CACHE_BYTES,
     ) -> None:
         self._commands = Commands.of(namespace, max_turn_bytes, max_image_bytes)
+        self._namespace = self._commands.namespace
         self._images = ImageCache(image_cache_bytes)
         self._waker = waker_for(redis, broker)
-        self._registered = False
         self._redis = AsyncConnection(redis, timeout_s)
 
     @property
@@ -143,8 +144,7 @@ class AsyncContextClient:
             InvalidTurn, TurnTooLarge, InvalidName: nothing was stored.
         """
         push = self._commands.push(session, turn, turn_id, new_id=new_id)
-        if not self._registered:
-            await self._register()
+        await self._register(REGISTER_EVERY_S)
         done = self._settle(push, await self._send(push))
         if done.seq == 1:
             await self._welcome(done.session)
@@ -157,7 +157,7 @@ class AsyncContextClient:
         turns ids and push again.
         """
         calls = self._commands.push_many(turns, new_id=new_id)
-        await self._register()
+        await self._register(REGISTER_EVERY_S)
         done: list[Pushed] = []
         for chunk in self._commands.chunks(calls):
             replies = await self._push_chunk(chunk)
@@ -225,7 +225,7 @@ class AsyncContextClient:
 
         The result is true when there was such a session, and says how many keys are left.
         """
-        done = self._commands.forgotten(await self._redis.run(self._commands.forget(session)))
+        done = self._commands.forgotten(await self._list(self._commands.forget(session)))
         self._waker.wake(self._commands.namespace, SessionId(session), task=jobs.FORGET)
         return done
 
@@ -237,7 +237,7 @@ class AsyncContextClient:
         Raises:
             UnknownSession: never opened nor pushed to, forgotten, or expired.
         """
-        return self._commands.cleared(session, await self._redis.run(self._commands.clear(session)))
+        return self._commands.cleared(session, await self._list(self._commands.clear(session)))
 
     async def parked(self) -> list[ParkedSession]:
         """Sessions whose compactions keep failing, the longest parked first.
@@ -258,7 +258,7 @@ class AsyncContextClient:
             UnknownSession: never opened nor pushed to, forgotten, or expired.
         """
         was_parked = self._commands.retried(
-            session, await self._redis.run(self._commands.retry(session))
+            session, await self._list(self._commands.retry(session))
         )
         if was_parked:
             self._waker.wake(self._commands.namespace, SessionId(session), task=jobs.COMPACT)
@@ -414,9 +414,8 @@ class AsyncContextClient:
 
     async def sessions(self) -> list[SessionId]:
         """All sessions of the namespace, the most recently pushed first."""
-        commands: list[Command] = [
-            ("ZRANGE", key, 0, -1, "WITHSCORES") for key in self._commands.index_keys()
-        ]
+        keys = self._commands.index_keys()
+        commands: list[Command] = [("ZRANGE", key, 0, -1, "WITHSCORES") for key in keys]
         return self._commands.sessions(await self._redis.pipeline(commands))
 
     async def close(self) -> None:
@@ -430,12 +429,9 @@ class AsyncContextClient:
     async def __aexit__(self, *_: object) -> None:
         await self.close()
 
-    @property
-    def _namespace(self) -> Namespace:
-        return self._commands.namespace
-
     async def _put(self, asked: Ask) -> None:
         """Lay a question down, and hint the job that answers it."""
+        await self._register(REGISTER_EVERY_S)
         await self._redis.plain(asked.put)
         self._waker.wake(asked.namespace, asked.session, task=asked.task, ask=asked.id)
 
@@ -485,10 +481,14 @@ class AsyncContextClient:
             self._waker.wake(self._commands.namespace, done.session)
         return done
 
-    async def _register(self) -> None:
+    async def _list(self, call: Call) -> Any:
+        """The reply of a script that may leave work to the sweep."""
+        await self._register(REGISTER_EVERY_S)
+        return await self._redis.run(call)
+
+    async def _register(self, every_s: float = 0.0) -> None:
         """List the namespace, before anything is written: what is not listed, no sweep repairs."""
-        await self._redis.plain(self._commands.registration())
-        self._registered = True
+        await self._redis.register(self._commands.registration(), every_s=every_s)
 
     async def _welcome(self, session: SessionId) -> None:
         """A new session: perhaps on a server that lost everything. The turn is stored already."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -25,6 +26,7 @@ class AsyncConnection:
     def __init__(self, redis: str | Redis, timeout_s: float) -> None:
         self._own = Connections(redis, timeout_s) if isinstance(redis, str) else None
         self._given: Any = redis
+        self._registered_s: float | None = None
 
     @property
     def look_s(self) -> float:
@@ -43,6 +45,13 @@ class AsyncConnection:
     async def plain(self, command: Command) -> Any:
         """The reply to one command."""
         return _good(await self._reply(command))
+
+    async def register(self, command: Command, *, every_s: float = 0.0) -> None:
+        """Send the command, unless it was sent less than ``every_s`` ago."""
+        now = time.monotonic()
+        if self._registered_s is None or now - self._registered_s >= every_s:
+            await self.plain(command)
+            self._registered_s = now
 
     async def pipeline(
         self, commands: Sequence[Command], *, raise_on_error: bool = True

@@ -11,14 +11,15 @@ from typing import TYPE_CHECKING, Any, Self, overload
 from turnmill._sync.connection import Connection
 from turnmill._sync.session import ContextManager
 from turnmill._sync.waiting import Redis, in_thread
-from turnmill.commands import DEFAULT_NAME, Command, Commands, PushCall
+from turnmill.commands import DEFAULT_NAME, Call, Command, Commands, PushCall
 from turnmill.contract import jobs
 from turnmill.contract.context import Context, Pushed
 from turnmill.contract.errors import SystemPromptTooLarge, TurnmillError, UnknownSession
 from turnmill.contract.images.references import inline_images
 from turnmill.contract.images.stored import DEFAULT_MAX_IMAGE_BYTES
 from turnmill.contract.info import ContextInfo
-from turnmill.contract.names import Namespace, SessionId
+from turnmill.contract.keys import REGISTER_EVERY_S
+from turnmill.contract.names import SessionId
 from turnmill.contract.policy import Policy
 from turnmill.contract.results import (
     Checkpoint,
@@ -72,9 +73,9 @@ class ContextClient:
         image_cache_bytes: int = DEFAULT_CACHE_BYTES,
     ) -> None:
         self._commands = Commands.of(namespace, max_turn_bytes, max_image_bytes)
+        self._namespace = self._commands.namespace
         self._images = ImageCache(image_cache_bytes)
         self._waker = waker_for(redis, broker)
-        self._registered = False
         self._redis = Connection(redis, timeout_s)
 
     @property
@@ -144,8 +145,7 @@ class ContextClient:
             InvalidTurn, TurnTooLarge, InvalidName: nothing was stored.
         """
         push = self._commands.push(session, turn, turn_id, new_id=new_id)
-        if not self._registered:
-            self._register()
+        self._register(REGISTER_EVERY_S)
         done = self._settle(push, self._send(push))
         if done.seq == 1:
             self._welcome(done.session)
@@ -158,7 +158,7 @@ class ContextClient:
         turns ids and push again.
         """
         calls = self._commands.push_many(turns, new_id=new_id)
-        self._register()
+        self._register(REGISTER_EVERY_S)
         done: list[Pushed] = []
         for chunk in self._commands.chunks(calls):
             replies = self._push_chunk(chunk)
@@ -224,7 +224,7 @@ class ContextClient:
 
         The result is true when there was such a session, and says how many keys are left.
         """
-        done = self._commands.forgotten(self._redis.run(self._commands.forget(session)))
+        done = self._commands.forgotten(self._list(self._commands.forget(session)))
         self._waker.wake(self._commands.namespace, SessionId(session), task=jobs.FORGET)
         return done
 
@@ -236,7 +236,7 @@ class ContextClient:
         Raises:
             UnknownSession: never opened nor pushed to, forgotten, or expired.
         """
-        return self._commands.cleared(session, self._redis.run(self._commands.clear(session)))
+        return self._commands.cleared(session, self._list(self._commands.clear(session)))
 
     def parked(self) -> list[ParkedSession]:
         """Sessions whose compactions keep failing, the longest parked first.
@@ -254,7 +254,7 @@ class ContextClient:
         Raises:
             UnknownSession: never opened nor pushed to, forgotten, or expired.
         """
-        was_parked = self._commands.retried(session, self._redis.run(self._commands.retry(session)))
+        was_parked = self._commands.retried(session, self._list(self._commands.retry(session)))
         if was_parked:
             self._waker.wake(self._commands.namespace, SessionId(session), task=jobs.COMPACT)
         return was_parked
@@ -405,9 +405,8 @@ class ContextClient:
 
     def sessions(self) -> list[SessionId]:
         """All sessions of the namespace, the most recently pushed first."""
-        commands: list[Command] = [
-            ("ZRANGE", key, 0, -1, "WITHSCORES") for key in self._commands.index_keys()
-        ]
+        keys = self._commands.index_keys()
+        commands: list[Command] = [("ZRANGE", key, 0, -1, "WITHSCORES") for key in keys]
         return self._commands.sessions(self._redis.pipeline(commands))
 
     def close(self) -> None:
@@ -421,12 +420,9 @@ class ContextClient:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    @property
-    def _namespace(self) -> Namespace:
-        return self._commands.namespace
-
     def _put(self, asked: Ask) -> None:
         """Lay a question down, and hint the job that answers it."""
+        self._register(REGISTER_EVERY_S)
         self._redis.plain(asked.put)
         self._waker.wake(asked.namespace, asked.session, task=asked.task, ask=asked.id)
 
@@ -474,10 +470,14 @@ class ContextClient:
             self._waker.wake(self._commands.namespace, done.session)
         return done
 
-    def _register(self) -> None:
+    def _list(self, call: Call) -> Any:
+        """The reply of a script that may leave work to the sweep."""
+        self._register(REGISTER_EVERY_S)
+        return self._redis.run(call)
+
+    def _register(self, every_s: float = 0.0) -> None:
         """List the namespace, before anything is written: what is not listed, no sweep repairs."""
-        self._redis.plain(self._commands.registration())
-        self._registered = True
+        self._redis.register(self._commands.registration(), every_s=every_s)
 
     def _welcome(self, session: SessionId) -> None:
         """A new session: perhaps on a server that lost everything. The turn is stored already."""

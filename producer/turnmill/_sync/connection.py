@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -26,6 +27,7 @@ class Connection:
     def __init__(self, redis: str | Redis, timeout_s: float) -> None:
         self._own = Connections(redis, timeout_s) if isinstance(redis, str) else None
         self._given: Any = redis
+        self._registered_s: float | None = None
 
     @property
     def look_s(self) -> float:
@@ -44,6 +46,13 @@ class Connection:
     def plain(self, command: Command) -> Any:
         """The reply to one command."""
         return _good(self._reply(command))
+
+    def register(self, command: Command, *, every_s: float = 0.0) -> None:
+        """Send the command, unless it was sent less than ``every_s`` ago."""
+        now = time.monotonic()
+        if self._registered_s is None or now - self._registered_s >= every_s:
+            self.plain(command)
+            self._registered_s = now
 
     def pipeline(self, commands: Sequence[Command], *, raise_on_error: bool = True) -> list[Any]:
         """The replies to commands sent together, each error raised or in its reply's place."""

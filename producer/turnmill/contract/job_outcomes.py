@@ -32,8 +32,8 @@ class Outcome(BaseModel):
         session: the session it was about; for ``turnmill.summarize`` the one whose turn it was,
             which is often not the one its message names.
         namespace: its namespace, where the message names another.
-        sessions: how many it was about, where one job counted more than ``session``.
-        turns: how many were counted or covered.
+        sessions: how many it was about, where one job is for more than ``session``.
+        turns: how many were counted, covered or archived.
         elided: messages of turns still in the log that are read shortened.
         rejected: strategies whose result was refused on the way, cheapest first.
         failed: why summarizers wrote nothing, so that another stood in or the session waits;

@@ -50,8 +50,9 @@ nothing now and have had more than their share.
 
 A session's lifetime is its policy's ``ttl_s`` after the last push; the permanent lists lose an
 entry when its work is done, the session is forgotten, or the sweep finds it expired. Outside the
-tags: ``turnmill:namespaces`` (set, permanent: which namespaces the sweep visits)
-and ``turnmill:sweep`` (string, PX: who sweeps).
+tags: ``turnmill:namespaces`` (set, permanent: which namespaces every sweep visits; clients add
+theirs again every few seconds while they push), ``turnmill:resting`` (set, permanent: those where
+nothing was listed for a minute, visited rarely) and ``turnmill:sweep`` (string, PX: who sweeps).
 """
 
 from __future__ import annotations
@@ -59,7 +60,7 @@ from __future__ import annotations
 import hashlib
 import zlib
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cache, lru_cache
 
 from turnmill.contract.names import Namespace, SessionId
 
@@ -67,6 +68,8 @@ __all__ = [
     "ENDPOINTS",
     "KEY_GROUPS",
     "NAMESPACES",
+    "REGISTER_EVERY_S",
+    "RESTING",
     "SHARDS",
     "SUMMARIZERS",
     "SUMMARIZERS_MS",
@@ -81,6 +84,7 @@ __all__ = [
     "commits_channel",
     "endpoint_hash",
     "endpoint_keys",
+    "in_all_shards",
     "policies_key",
     "session_keys",
     "shard_keys",
@@ -91,6 +95,9 @@ SHARDS = 64
 """Hash tags per namespace. All clients and workers of a namespace must agree on it."""
 
 NAMESPACES = "turnmill:namespaces"
+RESTING = "turnmill:resting"
+REGISTER_EVERY_S = 10.0
+"""A client that pushes lists its namespace at most this often, so that it does not rest unseen."""
 SWEEP_LEASE = "turnmill:sweep"
 ENDPOINTS = "turnmill:endpoints"
 SUMMARIZERS = "turnmill:summarizers"
@@ -197,6 +204,17 @@ def shard_keys(namespace: Namespace, shard: int) -> ShardKeys:
     return ShardKeys(**{name: f"{tag}:{name}" for name in ShardKeys.__slots__})
 
 
+def in_all_shards(namespace: Namespace, *names: str) -> list[str]:
+    """These keys of each shard of a namespace."""
+    begin = _tag(namespace, "")[:-1]
+    return [begin + end for end in _ends(names)]
+
+
+@cache
+def _ends(names: tuple[str, ...]) -> list[str]:
+    return [f"{shard}}}:{name}" for shard in range(SHARDS) for name in names]
+
+
 @lru_cache(maxsize=4096)
 def session_keys(namespace: Namespace, session: SessionId) -> SessionKeys:
     """The keys of one session."""
@@ -227,7 +245,7 @@ def endpoint_keys(hashed: str) -> EndpointKeys:
     return EndpointKeys(gate=f"turnmill:{{endpoint/{hashed}}}:gate")
 
 
-def _tag(namespace: Namespace, shard: int) -> str:
+def _tag(namespace: Namespace, shard: int | str) -> str:
     return f"turnmill:{{{namespace}/{shard}}}"
 
 

@@ -15,6 +15,7 @@ from sqlalchemy import (
 )
 
 from turnmill.contract.names import Namespace, SessionId
+from turnmill_worker.archive.memory_writes import memories_were_deleted
 from turnmill_worker.archive.rows import chunks, lock, of
 from turnmill_worker.archive.schema import (
     blob_refs,
@@ -25,7 +26,6 @@ from turnmill_worker.archive.schema import (
     sessions,
     turns,
 )
-from turnmill_worker.archive.writes import memories_were_deleted
 from turnmill_worker.ports.records import Removed
 from turnmill_worker.ports.values import SessionRef
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import cache
 from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, Row, Table, and_, select
+from sqlalchemy import ColumnElement, Connection, Row, Table, and_, bindparam, select
 from sqlalchemy.dialects import postgresql, sqlite
 
 from turnmill.contract.codec import decode_json, encode_json
@@ -22,6 +23,8 @@ __all__ = [
     "compaction_from",
     "epoch_number",
     "insert",
+    "insert_absent",
+    "insert_new",
     "lock",
     "memory_from",
     "memory_row",
@@ -35,6 +38,11 @@ __all__ = [
 
 RowValues = dict[str, Any]
 _MOST_BOUND = 500
+_LOCKING = (
+    select(namespaces.c.namespace)
+    .where(namespaces.c.namespace == bindparam("mine"))
+    .with_for_update()
+)
 
 
 def epoch_number(epoch: str) -> int:
@@ -48,11 +56,34 @@ def epoch_number(epoch: str) -> int:
     return int(epoch)
 
 
-def insert(connection: Connection, table: Table) -> sqlite.Insert | postgresql.Insert:
+def insert(dialect: str, table: Table) -> sqlite.Insert | postgresql.Insert:
     """An insert that can say what to do about rows that are there already."""
-    if connection.dialect.name == "sqlite":
-        return sqlite.insert(table)
-    return postgresql.insert(table)
+    return sqlite.insert(table) if dialect == "sqlite" else postgresql.insert(table)
+
+
+def insert_new(
+    connection: Connection, table: Table, key: tuple[str, ...], rows: list[RowValues]
+) -> set[tuple[Any, ...]]:
+    """Insert the rows that are not there yet, and return their keys."""
+    if not rows:
+        return set()
+    return {
+        tuple(row)
+        for row in connection.execute(_inserting(connection.dialect.name, table, key), rows)
+    }
+
+
+def insert_absent(connection: Connection, table: Table, rows: list[RowValues]) -> None:
+    """Insert the rows that are not there yet."""
+    if rows:
+        connection.execute(_inserting(connection.dialect.name, table), rows)
+
+
+@cache
+def _inserting(dialect: str, table: Table, key: tuple[str, ...] = ()) -> Any:
+    # Built once: to build a statement takes longer than to execute it.
+    statement = insert(dialect, table).on_conflict_do_nothing()
+    return statement.returning(*(table.c[name] for name in key)) if key else statement
 
 
 def of(table: Table, ref: SessionRef, epoch: int | None = None) -> ColumnElement[bool]:
@@ -68,9 +99,8 @@ def lock(connection: Connection, namespace: Namespace) -> None:
     their cursors. On SQLite the transaction has the whole database anyway.
     """
     row = {"namespace": namespace, "memory_cursor": 0, "memory_generation": 0}
-    connection.execute(insert(connection, namespaces).values(row).on_conflict_do_nothing())
-    mine = select(namespaces.c.namespace).where(namespaces.c.namespace == namespace)
-    connection.execute(mine.with_for_update())
+    insert_absent(connection, namespaces, [row])
+    connection.execute(_LOCKING, {"mine": namespace})
 
 
 def chunks(values: Iterable[str]) -> Iterator[Sequence[str]]:

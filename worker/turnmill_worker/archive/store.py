@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import sqlite3
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Self
 
 from sqlalchemy import Connection, Engine
@@ -12,8 +12,8 @@ from sqlalchemy import Connection, Engine
 from turnmill.contract.names import Namespace
 from turnmill.contract.trajectory import TurnState
 from turnmill_worker.archive import forget as forgetting
+from turnmill_worker.archive import memory_writes, writes
 from turnmill_worker.archive import reads as queries
-from turnmill_worker.archive import writes
 from turnmill_worker.archive.archived_values import ArchivedSession, ManagedView
 from turnmill_worker.archive.engine import WRITES, make_engine
 from turnmill_worker.archive.error_translation import typed
@@ -27,7 +27,7 @@ from turnmill_worker.ports.records import (
     Memory,
     Removed,
 )
-from turnmill_worker.ports.values import SessionRef
+from turnmill_worker.ports.values import Drain, Mark, SessionRef
 
 __all__ = ["SqlArchive"]
 
@@ -74,27 +74,30 @@ class SqlArchive:
         with typed(), self._writing.begin() as connection:
             yield connection
 
+    def drain(self, drains: Mapping[SessionRef, Drain]) -> None:
+        """Store what sessions of one namespace left, and set aside what their marks say.
+
+        All or nothing, durably, in one transaction; what is there already stays as it is.
+        """
+        if drains:
+            with self._write() as connection:
+                writes.drain(connection, drains)
+
     def store(self, ref: SessionRef, epoch: str, batch: Batch) -> None:
         """Store the batch, all or nothing, durably; what is there already stays as it is."""
         number = epoch_number(epoch)
         if batch == Batch():
             return
         with self._write() as connection:
-            writes.store(connection, ref, number, batch)
+            writes.store(connection, [writes.Kept(ref, number, batch)])
 
     def mark(
         self, ref: SessionRef, epoch: str, *, after_seq: int, through_seq: int, state: TurnState
     ) -> int:
         """Set kept turns aside: they stay, marked; their memories go. Returns how many turns."""
+        step = Mark(after_seq=after_seq, through_seq=through_seq, state=state)
         with self._write() as connection:
-            return writes.mark(
-                connection,
-                ref,
-                epoch_number(epoch),
-                after_seq=after_seq,
-                through_seq=through_seq,
-                state=state,
-            )
+            return writes.mark(connection, ref, epoch_number(epoch), step)
 
     def turns(
         self,
@@ -147,7 +150,7 @@ class SqlArchive:
     def remember(self, namespace: Namespace, memory: Memory) -> bool:
         """Keep a memory an agent pushed; False when its id is there already."""
         with self._write() as connection:
-            return writes.remember(connection, namespace, memory)
+            return memory_writes.remember(connection, namespace, memory)
 
     def memories(
         self, namespace: Namespace, *, after: int = 0, most: int = 1000

@@ -15,10 +15,11 @@ import structlog
 
 from turnmill.contract import jobs
 from turnmill.contract.errors import TurnmillError
+from turnmill_worker.background.visits import EXPIRY_EVERY, Visits
 from turnmill_worker.ports.sweep import SweepLease, SweepLists
 from turnmill_worker.ports.values import SessionRef
 
-__all__ = ["SweepThread", "Sweeper"]
+__all__ = ["EXPIRY_EVERY", "SweepThread", "Sweeper"]
 
 log = structlog.get_logger()
 
@@ -28,11 +29,12 @@ MOST = 1000
 LONGEST_PAUSE_S = 3600.0
 """The longest pause between two hints of a session, however many messages wait."""
 
-ARCHIVE_EVERY = 4
-"""Sweeps between two looks for turns that wait for the archive: nobody waits for those."""
+ARCHIVE_EVERY = 3
+"""Sweeps between two looks for turns that wait for the archive, and for sessions to forget there.
 
-EXPIRY_EVERY = 16
-"""Sweeps between two looks for expired sessions."""
+One job stores all that waits in a namespace; nobody waits for the archive, so it stores many
+sessions' commits at once, a few seconds after the first of them.
+"""
 
 REST = 3
 """The pause after a pass is at least this many times as long: a quarter of a core is enough."""
@@ -49,12 +51,19 @@ class SweepHints(Protocol):
 
 
 class Sweeper:
-    """One pass over all namespaces' lists; its cost does not grow with idle sessions."""
+    """One pass over the namespaces' lists; idle sessions and namespaces at rest cost nothing."""
 
     def __init__(
-        self, lists: SweepLists, hints: SweepHints, *, stale_after_s: float, archive: bool = True
+        self,
+        lists: SweepLists,
+        hints: SweepHints,
+        *,
+        stale_after_s: float,
+        archive: bool = True,
+        visits: Visits | None = None,
     ) -> None:
         self._lists = lists
+        self._visits = visits or Visits(lists)
         self._archive = archive
         self._estimates = _Repeater(hints, jobs.ESTIMATE, first_pause_s=2 * stale_after_s)
         self._compacts = _Repeater(hints, jobs.COMPACT, first_pause_s=2 * stale_after_s)
@@ -66,23 +75,20 @@ class Sweeper:
     def run(self) -> int:
         """Hint what was missed in every namespace; returns how many hints were sent."""
         self._passes += 1
-        lists, now_ms = self._lists, self._lists.now_ms()
-        stale_ms = now_ms - self._stale_after_ms
-        names = lists.namespaces()
+        lists, names = self._lists, self._visits.listed()
         if self._passes % EXPIRY_EVERY == 0:
-            for name in names:
-                lists.drop_expired(name)
-        missed = [lists.missed(n, stale_ms=stale_ms, now_ms=now_ms, most=MOST) for n in names]
-        backlog = [ref for stale, _ in missed for ref in stale]
-        due = [ref for _, ripe in missed for ref in ripe]
+            self._visits.drop_expired()
+        now_ms = lists.now_ms() if names else 0
+        stale_ms = now_ms - self._stale_after_ms
+        backlog, due = lists.missed(names, stale_ms=stale_ms, now_ms=now_ms, most=MOST)
         # A session handed on to a summarizer is due again too, until that job takes its lease.
         sent = self._estimates.send(backlog, (jobs.ESTIMATE,))
         sent += self._compacts.send(due, (jobs.COMPACT, jobs.SUMMARIZE))
         if self._passes % ARCHIVE_EVERY == 0:
-            left = [lists.unarchived(name, stale_ms=stale_ms, most=MOST) for name in names]
-            kept = [ref for late, _ in left for ref in late if self._archive]
-            sent += self._archives.send(kept, (jobs.ARCHIVE,))
-            sent += self._forgets.send([ref for _, gone in left for ref in gone], (jobs.FORGET,))
+            oldest = lists.unarchived(names) if self._archive else []
+            sent += self._archives.send(oldest, (jobs.ARCHIVE,))
+            gone = lists.forgotten(names, stale_ms=stale_ms, most=MOST)
+            sent += self._forgets.send(gone, (jobs.FORGET,))
         if sent:
             log.info("swept", backlog=len(backlog), due=len(due), hints=sent)
         return sent
@@ -125,7 +131,8 @@ class _Repeater:
 class SweepThread:
     """Sweeps every ``interval_s``, as long as no other worker does.
 
-    A pass costs some 130 commands per namespace: with very many of them it pauses for longer.
+    A pass costs one command per namespace that had work lately, and some 130 more where there is
+    some now: with very many of those it pauses for longer.
     """
 
     def __init__(self, sweeper: Sweeper, lease: SweepLease, *, interval_s: float) -> None:
@@ -163,4 +170,5 @@ class SweepThread:
     def _rest(self, took_s: float) -> None:
         """Pause until the next pass; nobody else begins one meanwhile."""
         self._pause_s = max(self._interval_s, REST * took_s)
-        self._lease.keep(hold_s=3 * self._pause_s)
+        if self._pause_s > self._interval_s:
+            self._lease.keep(hold_s=3 * self._pause_s)

@@ -2,19 +2,53 @@
 
 from __future__ import annotations
 
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import structlog
+
 from turnmill.contract import jobs
+from turnmill.contract.errors import Transient
 from turnmill.contract.job_outcomes import Outcome
 from turnmill_worker.ports.archive import Archive, Outgoing
 from turnmill_worker.ports.hints_and_waiting import Hints
-from turnmill_worker.ports.values import Mark, SessionRef
+from turnmill_worker.ports.values import Drain, Mark, SessionRef
 
 __all__ = ["Archiving"]
 
-BATCH = 200
-"""Turns and commits stored in one transaction and trimmed in one script."""
+log = structlog.get_logger()
 
-BATCHES = 20
-"""Per job; a session that still has more is hinted again, behind the others."""
+SESSIONS = 32
+"""Sessions stored in one transaction and trimmed in one round trip."""
+
+TURNS = 800
+"""Turns stored in one transaction, and as many commits."""
+
+SIZE = 16 * 2**20
+"""About how many bytes of turns or commits are stored in one transaction, images included."""
+
+TRANSACTIONS = 20
+"""Per job; what still waits then is hinted again, behind other jobs."""
+
+MOST = 100
+"""Sessions per shard that one job looks at."""
+
+
+@dataclass(slots=True)
+class _Done:
+    """What a job did so far.
+
+    Attributes:
+        sessions: those of which something was archived.
+        more: those that have more.
+        failed: why others could not be archived.
+    """
+
+    turns: int = 0
+    sessions: set[SessionRef] = field(default_factory=set)
+    more: list[SessionRef] = field(default_factory=list)
+    failed: list[Exception] = field(default_factory=list)
 
 
 class Archiving:
@@ -26,43 +60,71 @@ class Archiving:
         self._hints = hints
 
     def archive(self, ref: SessionRef) -> Outcome:
-        """Store everything the session's streams hold; safe to run twice, or to die midway."""
+        """Store all that waits in the session's namespace; safe to run twice, or to die midway.
+
+        A session that cannot be archived stops no other: its error is raised after them.
+        """
         if self._archive is None:
             return Outcome(outcome="skipped", session=ref.session)
-        turns = 0
-        for _ in range(BATCHES):
-            drain = self._outgoing.next_drain(ref, most=BATCH)
-            if drain is None:
+        waiting = deque(self._outgoing.waiting(ref.namespace, most=MOST))
+        done = _Done()
+        for _ in range(TRANSACTIONS):
+            some = [waiting.popleft() for _ in range(min(SESSIONS, len(waiting)))]
+            if not some:
                 break
-            for step in drain.steps:
-                if isinstance(step, Mark):
-                    self._archive.mark(
-                        ref,
-                        drain.epoch,
-                        after_seq=step.after_seq,
-                        through_seq=step.through_seq,
-                        state=step.state,
-                    )
-                else:
-                    self._archive.store(ref, drain.epoch, step)
-                    turns += len(step.turns)
-            left = self._outgoing.trim(ref, drain)
-            if left == "forgotten":
-                # Forgotten while we stored: what was stored must go, too.
-                self._archive.forget_epochs(ref, through_epoch=drain.epoch)
-                return Outcome(outcome="forgotten", session=ref.session)
-            if left == "done":
-                break
-        else:
-            self._hints.send(jobs.ARCHIVE, ref)
-        return Outcome(outcome="archived", session=ref.session, turns=turns)
+            self._drain_or_divide(self._archive, some, done)
+            waiting.extend(done.more)
+            done.more.clear()
+        if waiting:
+            self._hints.send(jobs.ARCHIVE, waiting[0])
+        if done.failed:
+            raise done.failed[0]
+        return Outcome(
+            outcome="archived",
+            session=ref.session,
+            turns=done.turns,
+            sessions=len(done.sessions),
+        )
 
     def forget(self, ref: SessionRef) -> Outcome:
         """Remove the session's forgotten incarnations from the archive."""
-        for session, at_us in self._outgoing.forgotten(ref.namespace):
-            if session == ref.session:
-                if self._archive is not None:
-                    # An epoch is the microsecond a session began: all that began before are gone.
-                    self._archive.forget_epochs(ref, through_epoch=str(at_us))
-                self._outgoing.forgotten_done(ref, at_us, settled=self._archive is None)
+        for at_us in self._outgoing.forgotten(ref):
+            if self._archive is not None:
+                # An epoch is the microsecond a session began: all that began before are gone.
+                self._archive.forget_epochs(ref, through_epoch=str(at_us))
+            self._outgoing.forgotten_done(ref, at_us, settled=self._archive is None)
         return Outcome(outcome="forgotten", session=ref.session)
+
+    def _drain_or_divide(self, archive: Archive, refs: Sequence[SessionRef], done: _Done) -> None:
+        """Drain these sessions together; those that keep others from it alone."""
+        try:
+            self._drain(archive, refs, done)
+        except Transient:
+            raise
+        except Exception as error:  # noqa: BLE001 - raised when all others are archived
+            if len(refs) == 1:
+                log.error("not archived", session=refs[0].session, error=type(error).__name__)  # noqa: TRY400
+                done.failed.append(error)
+                return
+            half = len(refs) // 2
+            self._drain_or_divide(archive, refs[:half], done)
+            self._drain_or_divide(archive, refs[half:], done)
+
+    def _drain(self, archive: Archive, refs: Sequence[SessionRef], done: _Done) -> None:
+        drains = self._outgoing.next_drains(refs, turns=TURNS // len(refs), size=SIZE // len(refs))
+        if not drains:
+            return
+        archive.drain(drains)
+        for ref, left in self._outgoing.trim(drains).items():
+            if left == "forgotten":
+                # Forgotten while we stored: what was stored must go, too.
+                archive.forget_epochs(ref, through_epoch=drains[ref].epoch)
+                continue
+            done.sessions.add(ref)
+            done.turns += _turns(drains[ref])
+            if left == "more":
+                done.more.append(ref)
+
+
+def _turns(drain: Drain) -> int:
+    return sum(len(step.turns) for step in drain.steps if not isinstance(step, Mark))

@@ -162,7 +162,6 @@ class Ladder:
             self._lease.retry(after_s=0, spent=draft.spent, stale=stale)
             self._hint_again()
             return self._outcome("stale", strategy=record.strategy)
-        self._ports.hints.send(jobs.ARCHIVE, self.ref)
         if committed.again:
             self._hint_again()
         return self._outcome(

@@ -2,39 +2,48 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Literal, Protocol
 
 from turnmill.contract.names import Namespace, SessionId
 from turnmill.contract.results import GroundedContext
-from turnmill.contract.trajectory import TurnState
 from turnmill_worker.ports.records import (
     ArchivedCompaction,
     ArchivedTurn,
-    Batch,
     Blob,
     Memory,
     Removed,
 )
 from turnmill_worker.ports.values import Drain, SessionRef
 
-__all__ = ["Archive", "Memories", "Outgoing"]
+__all__ = ["Archive", "Left", "Memories", "Outgoing"]
+
+Left = Literal["more", "done", "forgotten"]
+"""Of a session after a drain: more entries, none, or it was forgotten meanwhile."""
 
 
 class Outgoing(Protocol):
     """What left the log and is not in the archive yet."""
 
-    def next_drain(self, ref: SessionRef, *, most: int) -> Drain | None:
-        """The oldest entries; None when there are none."""
+    def waiting(self, namespace: Namespace, *, most: int) -> list[SessionRef]:
+        """Sessions with something to archive, the longest waiting first; up to ``most`` a shard."""
 
-    def trim(self, ref: SessionRef, drain: Drain) -> Literal["more", "done", "forgotten"]:
-        """Trim what is archived now; says whether there is more, or the session was forgotten."""
+    def next_drains(
+        self, refs: Sequence[SessionRef], *, turns: int, size: int
+    ) -> dict[SessionRef, Drain]:
+        """The oldest entries of each that has any.
+
+        Up to ``turns`` turns and as many commits of each, and about ``size`` bytes.
+        """
+
+    def trim(self, drains: Mapping[SessionRef, Drain]) -> dict[SessionRef, Left]:
+        """Trim what is archived now; says what is left of each."""
 
     def images(self, ref: SessionRef, hashes: Sequence[str]) -> list[Blob]:
         """The images with these sha256 that Redis has."""
 
-    def forgotten(self, namespace: Namespace) -> list[tuple[SessionId, int]]:
-        """Sessions to remove from the archive, with the time they were forgotten, in µs."""
+    def forgotten(self, ref: SessionRef) -> list[int]:
+        """When the session was forgotten, in µs, as long as the archive may have some of it."""
 
     def forgotten_done(self, ref: SessionRef, at_us: int, *, settled: bool) -> None:
         """The archive has none of it; unless ``settled``, look again after any late drains."""
@@ -43,17 +52,12 @@ class Outgoing(Protocol):
 class Archive(Protocol):
     """Where turns go when they leave the log."""
 
-    def store(self, ref: SessionRef, epoch: str, batch: Batch) -> None:
-        """Keep all of it; a second time changes nothing.
+    def drain(self, drains: Mapping[SessionRef, Drain]) -> None:
+        """Keep all that sessions of one namespace left, in one transaction; again changes nothing.
 
         Raises:
             ArchiveUnavailable: nothing was stored; try again later.
         """
-
-    def mark(
-        self, ref: SessionRef, epoch: str, *, after_seq: int, through_seq: int, state: TurnState
-    ) -> int:
-        """Mark turns that were set aside after they were archived."""
 
     def turns(
         self,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Sequence
 from typing import Protocol
 
 from turnmill.contract.names import Namespace
@@ -17,19 +18,39 @@ class SweepLists(Protocol):
     """All namespaces' lists, by one clock."""
 
     def namespaces(self) -> list[Namespace]:
-        """All namespaces."""
+        """Those that clients registered, and that do not rest."""
+
+    def resting(self, cursor: int, *, share: float) -> tuple[int, list[Namespace]]:
+        """About this share of those at rest, after the cursor; 0 begins, and comes back last."""
+
+    def listed(self, names: Sequence[Namespace]) -> set[Namespace]:
+        """Those of them that have something listed, for now or for later."""
+
+    def rest(self, names: Collection[Namespace]) -> None:
+        """Visit these no longer with every sweep."""
+
+    def wake(self, names: Collection[Namespace]) -> None:
+        """Visit these with every sweep again."""
 
     def now_ms(self) -> int:
         """The time the lists go by."""
 
-    def missed(self, namespace: Namespace, *, stale_ms: int, now_ms: int, most: int) -> Late:
+    def missed(self, names: Sequence[Namespace], *, stale_ms: int, now_ms: int, most: int) -> Late:
         """Sessions in the backlog since ``stale_ms``, and sessions due before ``now_ms``."""
 
-    def unarchived(self, namespace: Namespace, *, stale_ms: int, most: int) -> Late:
-        """Sessions with turns to archive since ``stale_ms``, and sessions to forget there."""
+    def unarchived(self, names: Sequence[Namespace]) -> list[SessionRef]:
+        """Of each that has any, the session that has waited longest for the archive."""
 
-    def drop_expired(self, namespace: Namespace) -> None:
-        """Unlist sessions whose keys have expired, and the namespace when none is left."""
+    def forgotten(
+        self, names: Sequence[Namespace], *, stale_ms: int, most: int
+    ) -> list[SessionRef]:
+        """Sessions to forget in the archive since ``stale_ms``."""
+
+    def drop_expired(self, namespace: Namespace) -> bool:
+        """Unlist some sessions whose keys have expired, and the namespace when none is left.
+
+        Returns whether there may be more of them.
+        """
 
 
 class SweepLease(Protocol):

@@ -36,9 +36,7 @@ class Exporting:
         """
         past = self._states.past(ref)
         # Forgotten, and the archive has not caught up yet.
-        gone = past is None and any(
-            session == ref.session for session, _ in self._outgoing.forgotten(ref.namespace)
-        )
+        gone = past is None and bool(self._outgoing.forgotten(ref))
         turns = [] if gone else self._turns(ref, past)
         if not turns and past is None:
             raise UnknownSession(

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from itertools import groupby
-from typing import Any, Literal
+from operator import itemgetter
+from typing import Any, Final
 
-from turnmill.contract.keys import SHARDS, shard_keys, shard_of
+from turnmill.contract.keys import SHARDS, shard_keys
 from turnmill.contract.names import Namespace, Seq, SessionId, Version
 from turnmill.transport import redis_now_ms
+from turnmill_worker.ports.archive import Left
 from turnmill_worker.ports.records import ArchivedCompaction, ArchivedTurn, Batch, Blob
 from turnmill_worker.ports.values import Drain, Mark, SessionRef
-from turnmill_worker.store.blobs import blobs, release
-from turnmill_worker.store.scripts import keys_of, run, translated
+from turnmill_worker.store.blobs import blobs
+from turnmill_worker.store.scripts import keys_of, queue, translated
 
 __all__ = [
     "RedisOutgoing",
@@ -25,6 +28,8 @@ __all__ = [
 LATE_DRAIN_MS = 60_000
 """Longer than a drain takes: one begun before a session was forgotten is over by then."""
 
+_LEFT: Final[dict[int, Left]] = {1: "more", 0: "done", -1: "forgotten"}
+
 
 class RedisOutgoing:
     """The ``Outgoing`` port over a redis-py client that does not decode responses."""
@@ -33,54 +38,59 @@ class RedisOutgoing:
         self._redis = client
         self._late_drain_ms = late_drain_ms
 
-    def next_drain(self, ref: SessionRef, *, most: int) -> Drain | None:
-        """The oldest entries; None when there are none."""
-        reply = run(self._redis, "undrained", keys_of(ref), session=ref.session, most=most)
-        if reply is None:
-            return None
-        epoch, turns, commits = reply
-        steps = list(self._steps(ref, turns))
-        compactions = tuple(archived_compaction(entry) for entry in commits)
-        return Drain(
-            epoch=epoch.decode(),
-            steps=(*steps, Batch(compactions=compactions)),
-            turns_through=_last_id(turns),
-            commits_through=_last_id(commits),
-        )
+    def waiting(self, namespace: Namespace, *, most: int) -> list[SessionRef]:
+        """Sessions with something to archive, the longest waiting first; up to ``most`` a shard."""
+        with translated(), self._redis.pipeline(transaction=False) as pipe:
+            for shard in range(SHARDS):
+                key = shard_keys(namespace, shard).unarchived
+                pipe.zrange(key, 0, most - 1, withscores=True)
+            found = [entry for reply in pipe.execute() for entry in reply]
+        found.sort(key=itemgetter(1))
+        return [SessionRef(namespace, SessionId(session.decode())) for session, _ in found]
 
-    def trim(self, ref: SessionRef, drain: Drain) -> Literal["more", "done", "forgotten"]:
-        """Trim what is archived now; says whether there is more, or the session was forgotten."""
-        left = run(
-            self._redis,
-            "drained",
-            keys_of(ref),
-            session=ref.session,
-            epoch=drain.epoch,
-            turns_through=drain.turns_through,
-            commits_through=drain.commits_through,
-        )
-        if left == -1:
-            return "forgotten"
-        release(self._redis, ref)
-        return "more" if left else "done"
+    def next_drains(
+        self, refs: Sequence[SessionRef], *, turns: int, size: int
+    ) -> dict[SessionRef, Drain]:
+        """The oldest entries of each that has any."""
+        with translated(), self._redis.pipeline(transaction=False) as pipe:
+            for ref in refs:
+                keys = keys_of(ref)
+                queue(pipe, "undrained", keys, session=ref.session, most=turns, size=size)
+            replies = pipe.execute()
+        found = zip(refs, replies, strict=True)
+        return {ref: self._drain(ref, *reply) for ref, reply in found if reply is not None}
+
+    def trim(self, drains: Mapping[SessionRef, Drain]) -> dict[SessionRef, Left]:
+        """Trim what is archived now; says what is left of each."""
+        with translated(), self._redis.pipeline(transaction=False) as pipe:
+            for ref, drain in drains.items():
+                queue(
+                    pipe,
+                    "drained",
+                    keys_of(ref),
+                    session=ref.session,
+                    epoch=drain.epoch,
+                    turns_through=drain.turns_through,
+                    commits_through=drain.commits_through,
+                )
+                queue(pipe, "release_images", keys_of(ref), session=ref.session)
+            left = pipe.execute()[::2]
+        return {ref: _LEFT[reply] for ref, reply in zip(drains, left, strict=True)}
 
     def images(self, ref: SessionRef, hashes: Sequence[str]) -> list[Blob]:
         """The images with these sha256 that Redis has."""
         return list(blobs(self._redis, ref, hashes)) if hashes else []
 
-    def forgotten(self, namespace: Namespace) -> list[tuple[SessionId, int]]:
-        """Sessions to remove from the archive, with the time they were forgotten, in µs."""
-        with translated(), self._redis.pipeline(transaction=False) as pipe:
-            for shard in range(SHARDS):
-                pipe.zrange(shard_keys(namespace, shard).forgotten, 0, -1)
-            replies = pipe.execute()
-        members = (member.decode() for reply in replies for member in reply)
-        parts = (member.partition(":") for member in members)
-        return [(SessionId(session), int(at_us)) for at_us, _, session in parts]
+    def forgotten(self, ref: SessionRef) -> list[int]:
+        """When the session was forgotten, in µs, as long as the archive may have some of it."""
+        with translated():
+            members = self._redis.zrange(keys_of(ref).forgotten, 0, -1)
+        parts = (member.decode().partition(":") for member in members)
+        return [int(at_us) for at_us, _, session in parts if session == ref.session]
 
     def forgotten_done(self, ref: SessionRef, at_us: int, *, settled: bool) -> None:
         """The archive has none of it; unless ``settled``, look again after any late drains."""
-        key = shard_keys(ref.namespace, shard_of(ref.session)).forgotten
+        key = keys_of(ref).forgotten
         member = f"{at_us}:{ref.session}"
         at_ms = at_us // 1000
         with translated():
@@ -88,6 +98,23 @@ class RedisOutgoing:
                 self._redis.zrem(key, member)
             else:
                 self._redis.zadd(key, {member: at_ms + self._late_drain_ms + 1}, xx=True)
+
+    def _drain(
+        self, ref: SessionRef, epoch: bytes, turns: Sequence[Any], commits: Sequence[Any]
+    ) -> Drain:
+        steps = [*self._steps(ref, turns)]
+        compactions = tuple(archived_compaction(entry) for entry in commits)
+        match steps:
+            case [*_, Batch() as last]:
+                steps[-1] = replace(last, compactions=compactions)
+            case _:
+                steps.append(Batch(compactions=compactions))
+        return Drain(
+            epoch=epoch.decode(),
+            steps=tuple(steps),
+            turns_through=_last_id(turns),
+            commits_through=_last_id(commits),
+        )
 
     def _steps(self, ref: SessionRef, entries: Sequence[Any]) -> Iterator[Batch | Mark]:
         """The entries in order: runs of turns with their images, and marks between them."""

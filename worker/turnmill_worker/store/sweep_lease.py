@@ -20,9 +20,11 @@ class RedisSweepLease:
 
     def take(self, *, hold_s: float) -> bool:
         """Take the lease, or extend this worker's own; whether this worker has it now."""
+        if self.keep(hold_s=hold_s):
+            return True
         with translated():
             taken = self._redis.set(SWEEP_LEASE, self._owner, nx=True, px=int(hold_s * 1000))
-        return bool(taken) or self.keep(hold_s=hold_s)
+        return bool(taken)
 
     def keep(self, *, hold_s: float) -> bool:
         """Hold it for longer; False when it is not this worker's."""

@@ -1,0 +1,105 @@
+"""One archive job stores what all sessions of a namespace left: together, and each on its own."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+import redis
+
+from tests.redis.conftest import Worker
+from turnmill import ContextClient, Policy
+from turnmill.contract import jobs
+from turnmill_worker.archive.store import SqlArchive
+from turnmill_worker.background.sweep import ARCHIVE_EVERY, Sweeper
+from turnmill_worker.pipeline.archive import Archiving
+from turnmill_worker.store.outgoing import RedisOutgoing
+from turnmill_worker.store.sweep_lists import RedisSweepLists
+
+SMALL = Policy(max_tokens=512)
+LONG = {"role": "user", "content": "word " * 60}
+MANY = 40
+
+
+@pytest.fixture
+def archive(tmp_path: Path) -> Iterator[SqlArchive]:
+    with closing(SqlArchive.open(f"sqlite:///{tmp_path}/archive.db")) as opened:
+        yield opened
+
+
+@pytest.fixture
+def archiving(archive: SqlArchive, worker: Worker, redis_client: redis.Redis) -> Archiving:
+    return Archiving(RedisOutgoing(redis_client), archive, worker.hints)
+
+
+def _compacted(client: ContextClient, worker: Worker, session: str) -> int:
+    """Push until turns have left the log; returns how many have."""
+    client.open(session, SMALL)
+    client.push_many([(session, LONG)] * 12)
+    assert worker.work(session) == "committed"
+    return client.info(session).watermark
+
+
+def test_one_job_stores_what_many_sessions_left(
+    client: ContextClient, worker: Worker, archive: SqlArchive, archiving: Archiving
+) -> None:
+    covered = {f"s{at}": _compacted(client, worker, f"s{at}") for at in range(MANY)}
+
+    outcome = archiving.archive(worker.ref("s0"))
+
+    assert (outcome.outcome, outcome.sessions) == ("archived", MANY)
+    assert outcome.turns == sum(covered.values()) > 0
+    for session, watermark in covered.items():
+        assert archive.left(worker.ref(session)).turns == watermark
+        assert [each.version for each in archive.compactions(worker.ref(session))] == [1]
+
+
+def test_a_commit_hints_no_archive_job_and_a_sweep_one_for_all_sessions(
+    client: ContextClient, worker: Worker, redis_client: redis.Redis
+) -> None:
+    for at in range(5):
+        _compacted(client, worker, f"s{at}")
+    assert jobs.ARCHIVE not in [task for task, _ in worker.hints.sent]
+
+    sweeper = Sweeper(RedisSweepLists(redis_client), worker.hints, stale_after_s=2.0)
+    for _ in range(ARCHIVE_EVERY):
+        sweeper.run()
+
+    mine = [hint for hint in worker.hints.sent if hint[1].namespace == client.namespace]
+    assert [hint for hint in mine if hint[0] == jobs.ARCHIVE] == [(jobs.ARCHIVE, worker.ref("s0"))]
+
+
+def test_a_session_that_cannot_be_archived_stops_no_other(
+    client: ContextClient,
+    worker: Worker,
+    archive: SqlArchive,
+    archiving: Archiving,
+    redis_client: redis.Redis,
+) -> None:
+    covered = {f"s{at}": _compacted(client, worker, f"s{at}") for at in range(9)}
+    redis_client.xadd(worker.keys("s4").covered, {"seq": "not a number"})
+
+    with pytest.raises(ValueError, match="not a number"):
+        archiving.archive(worker.ref("s0"))
+
+    for session, watermark in covered.items():
+        expected = 0 if session == "s4" else watermark
+        assert archive.left(worker.ref(session)).turns == expected
+    assert redis_client.xlen(worker.keys("s4").covered) == covered["s4"] + 1
+
+
+def test_a_drain_is_bounded_by_bytes_and_takes_one_turn_at_least(
+    client: ContextClient, worker: Worker, redis_client: redis.Redis
+) -> None:
+    watermark = _compacted(client, worker, "s")
+    ref, outgoing = worker.ref("s"), RedisOutgoing(redis_client)
+    seen: list[list[int]] = []
+
+    while drains := outgoing.next_drains([ref], turns=100, size=800):
+        seen.append([turn.seq for step in drains[ref].steps for turn in getattr(step, "turns", ())])
+        outgoing.trim(drains)
+
+    assert [seq for turns in seen for seq in turns] == list(range(1, watermark + 1))
+    assert {len(turns) for turns in seen} <= {0, 1, 2}
