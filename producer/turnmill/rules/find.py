@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from typing import Final, NamedTuple
 
 from turnmill.rules.clauses import Span, clauses, lowered, sentences
+from turnmill.rules.declared import Declared, declared
 from turnmill.rules.kinds import Clause, Kind
 from turnmill.rules.orders import may_order, opening, ordered
 from turnmill.rules.quoted import own_words
@@ -58,11 +59,16 @@ def find_rules(text: str) -> list[Clause]:
     message = _Message(text, own, low, low.translate(_SPACED))
     found: list[Clause] = []
     before = None
+    done = 0
     for sentence in sentences(own):
-        hints = _hints(message, sentence)
-        if any(hints):
-            for span, kind in _in_sentence(message, sentence, before, hints):
-                _add(found, text, span, kind)
+        if sentence.start >= done and (called := declared(low, sentence.start)):
+            done = called.span.end
+            _add(found, text, called.span, _kind_of(message, called))
+        elif sentence.start >= done:
+            hints = _hints(message, sentence)
+            if any(hints):
+                for span, kind in _in_sentence(message, sentence, before, hints):
+                    _add(found, text, span, kind)
         before = sentence
     return found
 
@@ -110,6 +116,13 @@ def _in_sentence(
         elif not at and before and _is_answered(message.low, before, span):
             start = before.start
         yield Span(start, end), kind
+
+
+def _kind_of(message: _Message, called: Declared) -> Kind:
+    """The kind of what is called a rule: by its words, else by what it is called."""
+    hints = _hints(message, called.span)
+    kinds = (_kind(message, span, hints) for span in clauses(message.low, called.span))
+    return next(filter(None, kinds), called.kind)
 
 
 def _is_answered(low: str, before: Span, span: Span) -> bool:

@@ -85,8 +85,10 @@ LIMITS: Final[tuple[tuple[Kind, str, str, str], ...]] = (
         ("keep keeping stay staying remain limit limited cap capped restrict restricted hold"),
         NUMBER_HINTS,
         (
-            r"\b(?:keep(?:ing)?|stay(?:ing)?|remain|limit(?:ed)?|cap(?:ped)?|restrict(?:ed)?"
-            r"|hold)\b.{0,60}\b(?:under|below|within"
+            # "…, capped at 30" only describes; what "is capped at 30" is bound.
+            r"\b(?:keep(?:ing)?|stay(?:ing)?|remain|limit|cap|restrict|hold"
+            r"|(?:is|are|be|am|'m|'re|gets?) (?:\w+ )?(?:limited|capped|restricted)"
+            r")\b.{0,60}\b(?:under|below|within"
             rf"|to|at|above|over|between|less than)\b (?:\w+ )?{NUMBER}"
         ),
     ),
