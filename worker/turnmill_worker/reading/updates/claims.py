@@ -15,8 +15,10 @@ from turnmill_worker.reading.updates.values import Token, Value, values_of, word
 from turnmill_worker.reading.updates.wording import (
     ADDS,
     EMPTY,
+    IN_BRACKETS,
     IS,
     JOURNEY,
+    LABEL,
     LABELLED,
     LABELS,
     LIGHT,
@@ -39,6 +41,7 @@ _FAR: Final = 2 * _NEAR
 _BESIDE: Final = 12
 _LINK: Final = 24
 _JOINED: Final = len(", at ")
+_SENTENCE_ENDS: Final = frozenset((". ", ": ", "! ", "? "))
 _DATED: Final = frozenset({"date", "weekday", "time"})
 
 _LIST_MARK = re.compile(r"\W{0,6}(\d{1,3})[.)](?:\s|$)")
@@ -121,6 +124,7 @@ def _claim(
 ) -> Claim | None:
     """The value as a claim of which the subject is not known yet; None if it is not stated."""
     lead, rest = text[max(0, value.start - _NEAR) : value.start], text[value.end :]
+    lead = IN_BRACKETS.sub("", lead)
     if MARKED.match(rest):
         return None
     own = text[max(earlier.end if earlier else 0, value.start - _NEAR) : value.start]
@@ -184,13 +188,22 @@ def _with_subject(
 
 
 def _around(text: str, value: Value, values: Sequence[Value]) -> list[Token]:
-    """The words around a value that are in none."""
-    words = words_of(text, value.start - _FAR, value.end + _NEAR)
+    """The words around a value that are in none, without the label that the text opens with."""
+    label = LABEL.match(text)
+    first = label.end() if label and label.end() <= value.start else 0
+    words = words_of(text, max(first, value.start - _FAR), value.end + _NEAR)
     return [
-        word
+        word._replace(text=word.text.lower()) if _opens(text, word, first) else word
         for word in words
         if not any(other.start < word.end and word.start < other.end for other in values)
     ]
+
+
+def _opens(text: str, word: Token, first: int) -> bool:
+    """Whether a word opens a sentence: then its capital does not make it a name."""
+    if word.text.isupper() and len(word.text) > 1:
+        return False
+    return word.start == first or text[max(0, word.start - 2) : word.start] in _SENTENCE_ENDS
 
 
 def _labels(text: str) -> Iterator[tuple[str, str, int]]:

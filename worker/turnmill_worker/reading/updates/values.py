@@ -88,6 +88,7 @@ _ANCHOR: Final = re.compile(rf"(?<!\S)\S*?\d\S*|\b(?:{_DAYS}|{_COUNTED})s?\b", r
 SPELLED: Final = frozenset(word[:4] for word in [*_DAYS.split("|"), *_COUNTED.split("|")])
 """How words begin that are values without a digit."""
 
+_QUOTED: Final = frozenset("([\"'“*")
 _OPENING: Final = re.compile(r"(?<!\w)[\w$€£¥#+(]")
 _MONTH_STARTS: Final = frozenset(
     ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
@@ -130,6 +131,7 @@ def values_of(text: str) -> list[Value]:
 def _starts(text: str, start: int, end: int) -> Iterator[int]:
     """Where a value may begin in a token: a month stands before its day."""
     before = text.rfind(" ", 0, max(start - 1, 0)) + 1
+    before += text[before : before + 1] in _QUOTED
     if text[before : before + 3].lower() in _MONTH_STARTS:
         yield before
     for opening in _OPENING.finditer(text, start, end):

@@ -9,7 +9,7 @@ from turnmill.rules.wording.english import STOP
 
 __all__ = [
     "ADDS", "CHANGES", "CLOCK", "CONTRASTS", "DONE", "EMPTY", "FROM", "GOAL_IS", "HYPOTHETICAL",
-    "IS", "JOINING", "JOURNEY", "LABELLED", "LABELS", "LIGHT", "LINK", "MARKED", "NAMED", "NAMING",
+    "IN_BRACKETS", "IS", "JOINING", "JOURNEY", "LABEL", "LABELLED", "LABELS", "LIGHT", "LINK", "MARKED", "NAMED", "NAMING",
     "NEW", "NOW_AFTER", "NOW_BEFORE", "NUMBER_OF", "OF_ONESELF", "OPENING",
     "OWNERS", "PAST", "REPLACED",
     "REPLACING", "SAME", "TELLING", "TO", "WAS", "WISH",
@@ -163,6 +163,10 @@ LABELS: Final = _words(
     "building house block apartment bedroom server node iteration milestone "
     "schritt kapitel zimmer étape chambre paso capítulo"
 )
+# What a text is called before it begins: "NOTE: …", "Hard limit: …".
+LABEL: Final = re.compile(r"\W{0,4}[^\W\d_][\w'-]{0,20}(?: [^\W\d_][\w'-]{0,20})?: +(?=\S)")
+# A value in brackets says the one before it again: "to 08-21 (August 21)".
+IN_BRACKETS: Final = re.compile(r"\S+ \(\W?$")
 LABELLED: Final = re.compile(r"(?<=[^\W\d_]) #?(\d{1,4}|[A-Z])(?!\w|[.,]\d|-\w)")
 JOINING: Final = _words("for of to with from für von nach mit zu pour de à avec para con")
 LIGHT: Final = _words(
