@@ -40,6 +40,7 @@ _NEAR: Final = 90
 _FAR: Final = 2 * _NEAR
 _BESIDE: Final = 12
 _LINK: Final = 24
+_SAID: Final = 2
 _JOINED: Final = len(", at ")
 _SENTENCE_ENDS: Final = frozenset((". ", ": ", "! ", "? "))
 _DATED: Final = frozenset({"date", "weekday", "time"})
@@ -136,7 +137,7 @@ def _claim(
             return None
         value = _with_noun(value, lead)
     dated = value.kind in _DATED and not WAS.search(lead[-16:])
-    if not new and not dated and is_unreal(lead):
+    if not new and not dated and is_unreal(LABEL.sub("", lead, count=1)):
         return None
     others = (other for other in values if other.kind != value.kind)
     return Claim(
@@ -189,14 +190,22 @@ def _with_subject(
 
 def _around(text: str, value: Value, values: Sequence[Value]) -> list[Token]:
     """The words around a value that are in none, without the label that the text opens with."""
-    label = LABEL.match(text)
-    first = label.end() if label and label.end() <= value.start else 0
+    first = _first(text, value)
     words = words_of(text, max(first, value.start - _FAR), value.end + _NEAR)
     return [
         word._replace(text=word.text.lower()) if _opens(text, word, first) else word
         for word in words
         if not any(other.start < word.end and word.start < other.end for other in values)
     ]
+
+
+def _first(text: str, value: Value) -> int:
+    """Where a sentence begins behind a label: that is what it is of if nothing else says so."""
+    label = LABEL.match(text)
+    if label is None or label.end() > value.start:
+        return 0
+    said = text[label.end() : value.start].lower().split()
+    return label.end() if sum(word not in EMPTY for word in said) >= _SAID else 0
 
 
 def _opens(text: str, word: Token, first: int) -> bool:

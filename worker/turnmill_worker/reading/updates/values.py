@@ -66,13 +66,15 @@ _UNITS: Final = {
 }
 _NUMBER: Final = r"\d{1,15}(?:,\d{3})*(?:\.\d{1,9}|,\d{1,2}(?!\d))?"
 _COUNTED: Final = "|".join(word for word in NUMBER_WORDS if word not in {"zero", "one"})
+_SPELLED_NUMBER: Final = f"{_COUNTED}|an?|hundred|thousand|million"
 _VALUE: Final = re.compile(
     rf"(?P<date>\b\d{{4}}-\d\d-\d\d\b|\b{_MONTHS}\.? \d{{1,2}}(?:st|nd|rd|th)?\b(?:,? \d{{4}}\b)?"
     rf"|\b\d{{1,2}}(?:st|nd|rd|th|\.)? (?:of )?{_MONTHS}\b(?:,? \d{{4}}\b)?"
     r"|\b\d{1,2}[/.]\d{1,2}[/.]\d{2,4}\b)"
     r"|(?P<time>\b\d{1,2}:\d\d(?: ?[ap]\.?m\b)?|\b\d{1,2} ?[ap]\.?m\b)"
     rf"|(?P<money>[$€£¥] ?{_NUMBER}[kKmM]?\b"
-    rf"|\b{_NUMBER} ?(?:usd|eur|gbp|dollars?|euros?|€|bucks)(?!\w))"
+    rf"|\b{_NUMBER} ?(?:usd|eur|gbp|dollars?|euros?|€|bucks)(?!\w)"
+    rf"|\b(?:(?:{_SPELLED_NUMBER})[ -]){{1,4}}(?:usd|eur|gbp|dollars?|euros?|€|bucks)(?!\w))"
     rf"|(?P<share>\b{_NUMBER} ?(?:%|percent\b|prozent\b))"
     rf"|(?P<degree>\b{_NUMBER} ?(?:°[CF]?|degrees?\b))"
     rf"|(?P<phone>\+\d[\d ().-]{{6,18}}\d|\b\d{{3}}-\d{{3}}-\d{{4}}\b)"
@@ -80,6 +82,7 @@ _VALUE: Final = re.compile(
     rf"|(?P<version>\bv?\d{{1,5}}(?:\.\d{{1,5}}){{2,4}}\b|\bv\d{{1,5}}(?:\.\d{{1,5}})?\b)"
     rf"|(?P<weekday>\b(?:{_DAYS})s?\b)"
     rf"|(?P<count>(?<![\w.#@/-]){_NUMBER}(?!(?:st|nd|rd|th)\b)(?![\w.]*[\w-]*\d)|\b(?:{_COUNTED})\b)"
+    r"|(?P<branch>(?<![\w/.:@-])[A-Za-z][\w-]{0,24}(?:/[A-Za-z][\w-]{1,40}){1,2}(?![\w/.]*\w))"
     r"|(?P<code>(?<![\w/])#?(?=[\w-]{0,24}\d)[A-Za-z][\w-]{1,24}\b|#\w{2,24})",
     re.IGNORECASE,
 )
@@ -157,6 +160,8 @@ def _read(match: re.Match[str], text: str) -> Value:
         exact = re.sub(r"(?<=\d)(?:st|nd|rd|th)| of|\.| \d{4}$", "", exact)
     elif kind == "weekday":
         exact = exact.removesuffix("s") if exact.endswith("days") else exact
+    elif kind == "branch":
+        return Value(kind, exact, written, match.start(), match.end(), frozenset((kind,)))
     elif kind == "count":
         return _counted(match, text, NUMBER_WORDS.get(exact, exact))
     return Value(kind, exact, written, match.start(), match.end())

@@ -10,7 +10,7 @@ from turnmill.rules.wording.english import STOP
 __all__ = [
     "ADDS", "CHANGES", "CLOCK", "CONTRASTS", "DONE", "EMPTY", "FROM", "GOAL_IS", "HYPOTHETICAL",
     "IN_BRACKETS", "IS", "JOINING", "JOURNEY", "LABEL", "LABELLED", "LABELS", "LIGHT", "LINK", "MARKED", "NAMED", "NAMING",
-    "NEW", "NOW_AFTER", "NOW_BEFORE", "NUMBER_OF", "OF_ONESELF", "OPENING",
+    "NEW", "NEW_ONE", "NOW_AFTER", "NOW_BEFORE", "NUMBER_OF", "OF_ONESELF", "OLD_GONE", "OPENING",
     "OWNERS", "PAST", "REPLACED",
     "REPLACING", "SAME", "TELLING", "TO", "WAS", "WISH",
 ]  # fmt: skip
@@ -23,6 +23,7 @@ def _words(text: str) -> frozenset[str]:
 # A change, and what it leads to behind a link: "raised the limit … to 7".
 CHANGES: Final = re.compile(
     r"\b(?:chang(?:ed?|ing)|mov(?:ed?|ing)|switch(?:ed|ing)?|migrat(?:ed?|ing)|rais(?:ed?|ing)"
+    r"|re-?based"
     r"|lower(?:ed|ing)?|increas(?:ed?|ing)|decreas(?:ed?|ing)|reduc(?:ed?|ing)|cut(?:ting)?"
     r"|drop(?:ped|ping)?|extend(?:ed|ing)?|shorten(?:ed)?|postponed?|delayed|reschedul(?:ed?|ing)"
     r"|push(?:ed|ing)?|brought|bumped|upgrad(?:ed?|ing)|downgrad(?:ed?|ing)|revised|adjusted|grown"
@@ -35,9 +36,10 @@ CHANGES: Final = re.compile(
     re.IGNORECASE,
 )
 LINK: Final = re.compile(
-    r"(?:\b(?:to|until|till|at|for|is|are|of|auf|zu|à|au|a|al|para|por|ad?|para|naar|tot|called|named)"
-    r"|\bto be|:|→)"
+    r"(?:\b(?:to|onto|below|under|within|until|till|at|for|is|are|of|auf|zu|à|au|a|al|para|por|ad?|para|naar|tot|called"
+    r"|named)|\bto be|:|→)"
     r"(?: (?:the|a|an|only|just|about|around|almost|over|nearly|den|dem|le|la|el|los|total|of)\b)*"
+    r"(?: (?:branch|version|release|room|gate|seat|platform|terminal|number|plan))?"
     r"(?: (?-i:[A-Z])[\w-]{1,20})?[\s\"'“`*]*$",
     re.IGNORECASE,
 )
@@ -53,7 +55,18 @@ NOW_BEFORE: Final = re.compile(
 # What is new, and what it is: "the new deadline of", "my new address is".
 NEW: Final = re.compile(
     r"\b(?:new|newest|updated|corrected|revised|wrong|neue[nrsm]?|nouveaux?|nouvelles?|nuev[oa]s?"
-    r"|nuov[oaie]|nov[oa]s?|nieuwe?)(?:[ :,]+[\w'’-]+){1,5}$",
+    r"|nuov[oaie]|nov[oa]s?|nieuwe?)(?:[ :,]+[\w'’-]+){1,7}$",
+    re.IGNORECASE,
+)
+# What it is called stands between: "the new code 5521", "my new number 555-123-4567".
+NEW_ONE: Final = re.compile(
+    r"\b(?:the|my|our|your|their) (?:new|updated|corrected|revised)(?: [\w'’-]+){1,3}\W{1,2}$",
+    re.IGNORECASE,
+)
+# What was there before is gone: "…; the old one no longer works".
+OLD_GONE: Final = re.compile(
+    r"[^.!?\n]{0,40}[;,.] (?:and )?(?:the|my|our) (?:old|previous|former|earlier)(?: [\w-]+){1,2}?"
+    r" (?:no longer|is|was|has been|doesn't|does not|won't)\b",
     re.IGNORECASE,
 )
 DONE: Final = re.compile(
@@ -117,7 +130,7 @@ EMPTY: Final = STOP | _words(
     "today yet like old kinda kind worried curious can't take takes took put went gone corrected "
     "wrong sorry turns per each every day days week weeks month months year years last next a an "
     "reflect based considering including especially since which will must may least exactly "
-    "another i'm i've der die das den dem ist sind wird wurde wurden beträgt beim am im um auf für "
+    "onto another i'm i've der die das den dem ist sind wird wurde wurden beträgt beim am im um auf für "
     "jetzt nun verschoben geändert le la les est sont un une à au avec el los las es son una con "
     "de del ahora ha se al maintenant movido"
 )
@@ -126,6 +139,9 @@ SAME: Final = {
     "due": "deadlin", "cost": "pric", "charg": "pric", "fee": "pric", "appointment": "meeting",
     "begin": "start", "walk": "step", "weight": "weigh", "wag": "salary", "pay": "salary",
     "remot": "remot", "maximum": "limit", "max": "limit", "frist": "deadlin",
+    "cap": "limit", "ceil": "limit", "ceiling": "limit", "timing": "dat",
+    "spend": "budget", "spending": "budget", "expens": "pric", "rebas": "bas",
+    "codenam": "nam", "label": "nam", "designat": "nam", "call": "nam", "titl": "nam",
 }  # fmt: skip
 """Roots that name one thing, each with the one they are read as."""
 
