@@ -36,7 +36,7 @@ CHANGES: Final = re.compile(
     re.IGNORECASE,
 )
 LINK: Final = re.compile(
-    r"(?:\b(?:to|onto|below|under|within|until|till|at|for|is|are|of|auf|zu|à|au|a|al|para|por|ad?|para|naar|tot|called"
+    r"(?:\b(?:to|onto|until|till|at|for|is|are|of|auf|zu|à|au|a|al|para|por|ad?|para|naar|tot|called"
     r"|named)|\bto be|:|→)"
     r"(?: (?:the|a|an|only|just|about|around|almost|over|nearly|den|dem|le|la|el|los|total|of)\b)*"
     r"(?: (?:branch|version|release|room|gate|seat|platform|terminal|number|plan))?"
@@ -55,7 +55,7 @@ NOW_BEFORE: Final = re.compile(
 # What is new, and what it is: "the new deadline of", "my new address is".
 NEW: Final = re.compile(
     r"\b(?:new|newest|updated|corrected|revised|wrong|neue[nrsm]?|nouveaux?|nouvelles?|nuev[oa]s?"
-    r"|nuov[oaie]|nov[oa]s?|nieuwe?)(?:[ :,]+[\w'’-]+){1,7}$",
+    r"|nuov[oaie]|nov[oa]s?|nieuwe?)(?:[ :,]+[\w'’-]+){1,5}$",
     re.IGNORECASE,
 )
 # What it is called stands between: "the new code 5521", "my new number 555-123-4567".
@@ -221,6 +221,8 @@ TELLING: Final = _words(
 OPENING: Final = re.compile(
     r"\W*(?:updates?|correction|change|edit|news"
     r"|revision|amendment|korrektur|änderung|neu|mise à jour|rectification|corrección|actualización"
-    r"|cambio|aggiornamento|correzione|atualização|correctie|wijziging)\s?[:,–—-]\s",
+    r"|cambio|aggiornamento|correzione|atualização|correctie|wijziging)\s?[:,–—-]\s"
+    # What is new is named before the colon: "New limit for the trip: …".
+    r"|\W*(?:(?:the|my|our) )?(?:new|updated|revised|changed) [^\W\d_][\w' -]{2,40}:\s",
     re.IGNORECASE,
 )
