@@ -33,7 +33,7 @@ class _Read(NamedTuple):
     dropped: frozenset[str]
 
 
-_TOKEN = re.compile(r"[$€£]?\d[\d.,:/%-]*\w*|[^\W\d_]+(?:'[^\W\d_]+)?")
+_TOKEN = re.compile(r"[^\W\d_]+-\d\w*|[$€£]?\d[\d.,:/%-]*\w*|[^\W\d_]+(?:'[^\W\d_]+)?")
 _NEGATIVE = re.compile(
     r"\b(?:not|never|no|don't|do not|doesn't|can't|cannot|mustn't|shouldn't|without"
     r"|avoid|stop|nothing"
@@ -65,6 +65,23 @@ _CHANGED = re.compile(
     r"\b(?:actually|instead|now|from now on|rather|after all|changed?|switch|again"
     r"|make (?:it|that)|correction)\b"
 )
+_NEWS = re.compile(
+    r"\b(?:new|now|from now on|as of (?:now|today)|no longer|instead|actually|correction|update[sd]?"
+    r"|changed|moved|postponed|pushed back|rescheduled|extended|raised|lowered|rotated|retired"
+    r"|neue[nrsm]?|jetzt|ab (?:jetzt|sofort)|nouve\w+|désormais|nuev[oa]s?|ahora)\b"
+)
+_BOUND = re.compile(r"\b(?:under|below|within|at most|up to|over|above|no more than|at least)\b")
+_ONE_WORD: Final = {
+    "spend": "budget", "cost": "pric", "expens": "pric", "date": "deadlin", "dat": "deadlin",
+    "due": "deadlin",
+}  # fmt: skip
+_NO_TOPIC: Final = frozenset(
+    ("new", "updat", "quick", "mov", "cap", "ceil", "total", "hundr", "thousand", "million", "them")
+)
+_SHARED: Final = 2
+"""Words that two rules have in common at least, if the one is to be news of the other."""
+
+_TOLD: Final = 0.5
 _NEAR: Final = 0.6
 _DATE: Final = 2
 """A month and a day are one value."""
@@ -115,6 +132,8 @@ def _takes_back(text: str, this: _Read, that: _Read) -> bool:
 
 def _against(text: str, this: _Read, that: _Read) -> Relation | None:
     """Two rules about the same thing: the same again, the opposite, or another value."""
+    if _is_news(text, this, that):
+        return Relation.REPLACES
     if not _same(this.about, that.about):
         return None
     changed = {
@@ -138,6 +157,23 @@ def _against(text: str, this: _Read, that: _Read) -> Relation | None:
         if this.about == that.about and this.slots == that.slots and _all_of(this)
         else None
     )
+
+
+def _is_news(text: str, this: _Read, that: _Read) -> bool:
+    """Whether a rule says that it is new, and gives another value to what the older one is of."""
+    if not (this.numbers and that.numbers) or this.numbers == that.numbers:
+        return False
+    if this.negative != that.negative and not _BOUND.search(text):
+        return False
+    mine, theirs = _topic(this.about), _topic(that.about)
+    shared = mine & theirs
+    least = max(_SHARED, _TOLD * min(len(mine), len(theirs)))
+    return len(shared) >= least and _NEWS.search(text) is not None
+
+
+def _topic(about: frozenset[str]) -> frozenset[str]:
+    """What a rule is about, with one word for each thing that has several."""
+    return frozenset(_ONE_WORD.get(root, root) for root in about) - _NO_TOPIC
 
 
 def _same(this: frozenset[str], that: frozenset[str]) -> bool:

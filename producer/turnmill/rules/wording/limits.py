@@ -143,6 +143,17 @@ LIMITS: Final[tuple[tuple[Kind, str, str, str], ...]] = (
     ),
     (
         Kind.DEADLINE,
+        "moved postponed pushed shifted extended rescheduled",
+        TIME_HINTS,
+        (
+            r"\b(?:deadline|due date|cut-?off|(?:launch|release|delivery|start|end|target|ship"
+            r"|go-live) date|launch|release) (?:has |have |was |is |got )?(?:been )?(?:now )?"
+            r"(?:moved|postponed|pushed|shifted|extended|rescheduled)\b.{0,30}?\b(?:to|until|till)\b"
+            rf".{{0,20}}?\b(?:{TIMES})"
+        ),
+    ),
+    (
+        Kind.DEADLINE,
         "deadline due",
         TIME_HINTS,
         rf"\b(?:deadline|due date)(?: is|:| of| on) .{{0,20}}\b(?:{TIMES})",

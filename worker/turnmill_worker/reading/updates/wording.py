@@ -9,7 +9,8 @@ from turnmill.rules.wording.english import STOP
 
 __all__ = [
     "ADDS", "CHANGES", "CLOCK", "CONTRASTS", "DONE", "EMPTY", "FROM", "GOAL_IS", "HYPOTHETICAL",
-    "IN_BRACKETS", "IS", "JOINING", "JOURNEY", "LABEL", "LABELLED", "LABELS", "LIGHT", "LINK", "MARKED", "NAMED", "NAMING",
+    "IN_BRACKETS", "IS", "JOINING", "JOURNEY", "LABEL", "LABELLED", "LABELS", "LIGHT", "LINK",
+    "MARKED", "NAMED", "NAMING",
     "NEW", "NEW_ONE", "NOW_AFTER", "NOW_BEFORE", "NUMBER_OF", "OF_ONESELF", "OLD_GONE", "OPENING",
     "OWNERS", "PAST", "REPLACED",
     "REPLACING", "SAME", "TELLING", "TO", "WAS", "WISH",
@@ -130,7 +131,8 @@ EMPTY: Final = STOP | _words(
     "today yet like old kinda kind worried curious can't take takes took put went gone corrected "
     "wrong sorry turns per each every day days week weeks month months year years last next a an "
     "reflect based considering including especially since which will must may least exactly "
-    "onto another i'm i've der die das den dem ist sind wird wurde wurden beträgt beim am im um auf für "
+    "onto "
+    "another i'm i've der die das den dem ist sind wird wurde wurden beträgt beim am im um auf für "
     "jetzt nun verschoben geändert le la les est sont un une à au avec el los las es son una con "
     "de del ahora ha se al maintenant movido"
 )
