@@ -66,9 +66,9 @@ _CHANGED = re.compile(
     r"|make (?:it|that)|correction)\b"
 )
 _NEWS = re.compile(
-    r"\b(?:new|now|from now on|as of (?:now|today)|no longer|instead|actually|correction|update[sd]?"
-    r"|changed|moved|postponed|pushed back|rescheduled|extended|raised|lowered|rotated|retired"
-    r"|neue[nrsm]?|jetzt|ab (?:jetzt|sofort)|nouve\w+|désormais|nuev[oa]s?|ahora)\b"
+    r"\b(?:new|now|from now on|as of (?:now|today)|no longer|instead|actually|correction"
+    r"|update[sd]?|changed|moved|postponed|pushed back|rescheduled|extended|raised|lowered|rotated"
+    r"|retired|neue[nrsm]?|jetzt|ab (?:jetzt|sofort)|nouve\w+|désormais|nuev[oa]s?|ahora)\b"
 )
 _BOUND = re.compile(r"\b(?:under|below|within|at most|up to|over|above|no more than|at least)\b")
 _ONE_WORD: Final = {
