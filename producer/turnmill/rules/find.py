@@ -35,6 +35,8 @@ _MEANT: Final = re.compile(r"\bprefer\w*\b|\brather\b")
 _ONES = re.compile(r"\bones?\b(?=[,.;!]|$| (?:please|so|because|since|whenever|when|if)\b)")
 _APART: Final = 2
 _SHORT: Final = 240
+# What a rule replaces belongs to it: "never tell 5521; the old code no longer works".
+_OLD_GONE = re.compile(r"(?:and )?(?:the|my|our) (?:old|previous|former) ")
 _SO = re.compile(r"[\s,;]*(?:so|therefore|hence|thus)\b")
 _NAMED = re.compile(
     r"\b(?:I'm|I am) ([A-Z][a-zà-ÿ]+)(?: [A-Z][\w'-]+)?(?=[,.;!]| and\b| from\b| here\b|$)"
@@ -115,6 +117,8 @@ def _in_sentence(
             start = spans[at - 1].start
         elif not at and before and _is_answered(message.low, before, span):
             start = before.start
+        if at + 1 < len(spans) and _OLD_GONE.match(message.low, *spans[at + 1]):
+            end = spans[at + 1].end
         yield Span(start, end), kind
 
 
