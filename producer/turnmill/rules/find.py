@@ -31,6 +31,10 @@ _ASKS_ALWAYS = re.compile(
     r" future|every time|each time)\b"
 )
 _LEANS = re.compile(r"\b(?:it|them|that|this|those|ones)\b")
+_THEIRS = re.compile(r"\b(?:their|its)\b")
+_SOMEBODY = re.compile(
+    r"\b(?:people|they|users?|customers?|kids|children|parents|guests|anyone|everyone)\b"
+)
 _MEANT: Final = re.compile(r"\bprefer\w*\b|\brather\b")
 _ONES = re.compile(r"\bones?\b(?=[,.;!]|$| (?:please|so|because|since|whenever|when|if)\b)")
 _APART: Final = 2
@@ -180,6 +184,8 @@ def _needs_before(low: str, before: Span, span: Span) -> bool:
     if _SO.match(low, before.end, span.end):
         return True
     clause = low[span.start : span.end]
+    if _THEIRS.search(clause) and not _SOMEBODY.search(clause):
+        return True
     meant = _MEANT.search(clause)
     leans = _LEANS.search(clause)
     return bool(leans and (not meant or leans.start() - meant.end() < _NEXT))
