@@ -178,7 +178,7 @@ def _counted(match: re.Match[str], text: str, exact: str) -> Value:
         return Value("version", exact, match[0], start, end)
     nouns: list[str] = []
     for word in words if not text[end : end + 1].isalnum() else ():
-        if word in STOP:
+        if word in STOP or word == "per":
             break
         if not (nouns and word.endswith(("ed", "ing"))):
             nouns.append(stem(word))

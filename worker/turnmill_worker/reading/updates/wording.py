@@ -141,7 +141,7 @@ SAME: Final = {
     "due": "deadlin", "cost": "pric", "charg": "pric", "fee": "pric", "appointment": "meeting",
     "begin": "start", "walk": "step", "weight": "weigh", "wag": "salary", "pay": "salary",
     "remot": "remot", "maximum": "limit", "max": "limit", "frist": "deadlin",
-    "cap": "limit", "ceil": "limit", "ceiling": "limit", "timing": "dat",
+    "cap": "limit", "quota": "limit", "ceil": "limit", "ceiling": "limit", "timing": "dat",
     "spend": "budget", "spending": "budget", "expens": "pric", "rebas": "bas",
     "codenam": "nam", "label": "nam", "designat": "nam", "call": "nam", "titl": "nam",
 }  # fmt: skip
