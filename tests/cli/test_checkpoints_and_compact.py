@@ -138,6 +138,25 @@ def test_compact_waits_and_says_what_it_did(
     assert "s stays as it is: " in again.stdout
 
 
+def test_compact_of_a_short_session_says_that_everything_fits(
+    served: Callable[..., Ran], client: ContextClient
+) -> None:
+    said = ["Hi, I am Ann Lee.", "Do not ever email me.", "The invoice of May 3 is $412.50."]
+    for text in [*said, *["Thanks, go on."] * 9]:
+        client.push("s", {"role": "user", "content": text})
+
+    ran = served("compact", "s", "--json")
+    told = served("compact", "s")
+
+    done = ran.json
+    assert done["turns_summarized"] == 0
+    assert done["tokens_after"] == done["tokens_before"]
+    assert done["reason"] == "everything fits as it is, and a summary would be no shorter"
+    assert "s stays as it is: everything fits" in told.stdout
+    read = client.read("s")
+    assert [message["content"] for message in read.messages[:3]] == said
+
+
 def test_compact_writes_to_a_template_and_refuses_one_that_is_none(
     served: Callable[..., Ran], client: ContextClient
 ) -> None:

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from typing import Final, NamedTuple
 
 from turnmill.rules.clauses import Span, clauses, lowered, sentences
+from turnmill.rules.declared import Declared, declared
 from turnmill.rules.kinds import Clause, Kind
 from turnmill.rules.orders import may_order, opening, ordered
 from turnmill.rules.quoted import own_words
@@ -30,10 +31,16 @@ _ASKS_ALWAYS = re.compile(
     r" future|every time|each time)\b"
 )
 _LEANS = re.compile(r"\b(?:it|them|that|this|those|ones)\b")
+_THEIRS = re.compile(r"\b(?:their|its)\b")
+_SOMEBODY = re.compile(
+    r"\b(?:people|they|users?|customers?|kids|children|parents|guests|anyone|everyone)\b"
+)
 _MEANT: Final = re.compile(r"\bprefer\w*\b|\brather\b")
 _ONES = re.compile(r"\bones?\b(?=[,.;!]|$| (?:please|so|because|since|whenever|when|if)\b)")
 _APART: Final = 2
 _SHORT: Final = 240
+# What a rule replaces belongs to it: "never tell 5521; the old code no longer works".
+_OLD_GONE = re.compile(r"(?:and )?(?:the|my|our) (?:old|previous|former) ")
 _SO = re.compile(r"[\s,;]*(?:so|therefore|hence|thus)\b")
 _NAMED = re.compile(
     r"\b(?:I'm|I am) ([A-Z][a-zà-ÿ]+)(?: [A-Z][\w'-]+)?(?=[,.;!]| and\b| from\b| here\b|$)"
@@ -58,11 +65,16 @@ def find_rules(text: str) -> list[Clause]:
     message = _Message(text, own, low, low.translate(_SPACED))
     found: list[Clause] = []
     before = None
+    done = 0
     for sentence in sentences(own):
-        hints = _hints(message, sentence)
-        if any(hints):
-            for span, kind in _in_sentence(message, sentence, before, hints):
-                _add(found, text, span, kind)
+        if sentence.start >= done and (called := declared(low, sentence.start)):
+            done = called.span.end
+            _add(found, text, called.span, _kind_of(message, called))
+        elif sentence.start >= done:
+            hints = _hints(message, sentence)
+            if any(hints):
+                for span, kind in _in_sentence(message, sentence, before, hints):
+                    _add(found, text, span, kind)
         before = sentence
     return found
 
@@ -109,7 +121,16 @@ def _in_sentence(
             start = spans[at - 1].start
         elif not at and before and _is_answered(message.low, before, span):
             start = before.start
+        if at + 1 < len(spans) and _OLD_GONE.match(message.low, *spans[at + 1]):
+            end = spans[at + 1].end
         yield Span(start, end), kind
+
+
+def _kind_of(message: _Message, called: Declared) -> Kind:
+    """The kind of what is called a rule: by its words, else by what it is called."""
+    hints = _hints(message, called.span)
+    kinds = (_kind(message, span, hints) for span in clauses(message.low, called.span))
+    return next(filter(None, kinds), called.kind)
 
 
 def _is_answered(low: str, before: Span, span: Span) -> bool:
@@ -163,6 +184,8 @@ def _needs_before(low: str, before: Span, span: Span) -> bool:
     if _SO.match(low, before.end, span.end):
         return True
     clause = low[span.start : span.end]
+    if _THEIRS.search(clause) and not _SOMEBODY.search(clause):
+        return True
     meant = _MEANT.search(clause)
     leans = _LEANS.search(clause)
     return bool(leans and (not meant or leans.start() - meant.end() < _NEXT))

@@ -57,6 +57,10 @@ class _Order(NamedTuple):
 
 
 _LONGEST_FRAGMENT: Final = 16
+_SHORTEST_TOLD: Final = 3
+_LONGEST_TOLD: Final = 60
+"""In characters: what is told before a colon and a prohibition."""
+
 _MOST_COMMAS: Final = 6
 
 
@@ -95,6 +99,14 @@ def _order(low: str) -> _Order | None:
     if found := _parsed(low, ""):
         return found
     opened = OPENED.match(low)
+    told, colon, behind = low.partition(": ")
+    if (
+        colon
+        and _SHORTEST_TOLD < len(told) <= _LONGEST_TOLD
+        and (found := _parsed(behind, ""))
+        and found.negative
+    ):
+        return found
     at = -1
     for _ in range(_MOST_COMMAS):
         at = low.find(",", at + 1)

@@ -33,7 +33,7 @@ class _Read(NamedTuple):
     dropped: frozenset[str]
 
 
-_TOKEN = re.compile(r"[$€£]?\d[\d.,:/%-]*\w*|[^\W\d_]+(?:'[^\W\d_]+)?")
+_TOKEN = re.compile(r"[^\W\d_]+-\d\w*|[$€£]?\d[\d.,:/%-]*\w*|[^\W\d_]+(?:'[^\W\d_]+)?")
 _NEGATIVE = re.compile(
     r"\b(?:not|never|no|don't|do not|doesn't|can't|cannot|mustn't|shouldn't|without"
     r"|avoid|stop|nothing"
@@ -65,6 +65,33 @@ _CHANGED = re.compile(
     r"\b(?:actually|instead|now|from now on|rather|after all|changed?|switch|again"
     r"|make (?:it|that)|correction)\b"
 )
+_NEWS = re.compile(
+    r"\b(?:now|from now on|as of (?:now|today)|no longer|instead|actually|correction"
+    r"|update[sd]?|changed|moved|postponed|pushed back|rescheduled|extended|raised|lowered|rotated"
+    r"|retired|jetzt|ab (?:jetzt|sofort)|désormais|ahora)\b"
+)
+_NEW = re.compile(r"\b(?:new|neue[nrsm]?|nouve\w+|nuev[oa]s?) ((?:[\w-]+ ?){1,4})")
+# What replaces each other: amounts of money, dates, codes.
+_VALUES: Final = (
+    re.compile(r"[$€£] ?\d|\b(?:dollars?|euros?|pounds|usd|eur|gbp|bucks)\b"),
+    re.compile(
+        r"\d{4}-\d\d-\d\d|\b(?:january|february|march|april|may|june|july|august|september"
+        r"|october|november|december|(?:mon|tues|wednes|thurs|fri|satur|sun)day)\b"
+    ),
+    re.compile(r"\b[^\W\d_]{2,}-?\d{2,}\b"),
+)
+_BOUND = re.compile(r"\b(?:under|below|within|at most|up to|over|above|no more than|at least)\b")
+_ONE_WORD: Final = {
+    "spend": "budget", "cost": "pric", "expens": "pric", "date": "deadlin", "dat": "deadlin",
+    "due": "deadlin",
+}  # fmt: skip
+_NO_TOPIC: Final = frozenset(
+    ("new", "updat", "quick", "mov", "cap", "ceil", "total", "hundr", "thousand", "million", "them")
+)
+_SHARED: Final = 2
+"""Words that two rules have in common at least, if the one is to be news of the other."""
+
+_TOLD: Final = 0.5
 _NEAR: Final = 0.6
 _DATE: Final = 2
 """A month and a day are one value."""
@@ -93,7 +120,7 @@ def relation(new: Rule, old: Rule) -> Relation | None:
         return Relation.ENDS if _names(this, that) else None
     if _takes_back(text, this, that):
         return Relation.ENDS
-    return _against(text, this, that) if new.kind is not Kind.REVOCATION else None
+    return _against(text, old.text, this, that) if new.kind is not Kind.REVOCATION else None
 
 
 def _names(this: _Read, that: _Read) -> bool:
@@ -113,8 +140,10 @@ def _takes_back(text: str, this: _Read, that: _Read) -> bool:
     return not that.negative and bool(this.dropped) and bool(this.dropped <= _all_of(that))
 
 
-def _against(text: str, this: _Read, that: _Read) -> Relation | None:
+def _against(text: str, older: str, this: _Read, that: _Read) -> Relation | None:
     """Two rules about the same thing: the same again, the opposite, or another value."""
+    if _is_news(text, _plain(older), this, that):
+        return Relation.REPLACES
     if not _same(this.about, that.about):
         return None
     changed = {
@@ -138,6 +167,28 @@ def _against(text: str, this: _Read, that: _Read) -> Relation | None:
         if this.about == that.about and this.slots == that.slots and _all_of(this)
         else None
     )
+
+
+def _is_news(text: str, older: str, this: _Read, that: _Read) -> bool:
+    """Whether a rule says that it is new, and gives another value to what the older one is of."""
+    if this.numbers == that.numbers or not any(
+        value.search(text) and value.search(older) for value in _VALUES
+    ):
+        return False
+    if this.negative != that.negative and not _BOUND.search(text):
+        return False
+    mine, theirs = _topic(this.about), _topic(that.about)
+    shared = mine & theirs
+    if len(shared) < max(_SHARED, _TOLD * min(len(mine), len(theirs))):
+        return False
+    new = _NEW.search(text)
+    called = _topic(_content(_TOKEN.findall(new[1]))) if new else frozenset()
+    return _NEWS.search(text) is not None or bool(new and (not called or called & shared))
+
+
+def _topic(about: frozenset[str]) -> frozenset[str]:
+    """What a rule is about, with one word for each thing that has several."""
+    return frozenset(_ONE_WORD.get(root, root) for root in about) - _NO_TOPIC
 
 
 def _same(this: frozenset[str], that: frozenset[str]) -> bool:

@@ -86,8 +86,9 @@ def _ledger(plan: Plan, draft: StoredContext, counter: Counter) -> str:
     most = plan.ledger_tokens if request is None else request.whole_tokens - counter.count(prose)
     framed = draft.model_copy(update={"ledger": "…"})
     left = _most(plan) - _total(plan, counter.count_messages(render_head(framed))) - _SLACK_TOKENS
-    stated = "\n".join([prose, *(request.text for request in draft.requests)])
-    facts = Unstated(stated, plan.facts, counter.count)
+    beside = [*(each.text for each in draft.requests), *(rule.text for rule in draft.rules)]
+    stated = "\n".join([prose, *beside])
+    facts = Unstated(stated, [fact for fact in plan.facts if not fact.until], counter.count)
     room = min(most, left)
     if request is not None and room < request.ledger_tokens:
         needed = counter.count(ledger_text(facts.within(request.ledger_tokens)))

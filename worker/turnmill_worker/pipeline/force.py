@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Final
 
 from turnmill.contract.errors import SessionBusy, Transient, UnknownSession
 from turnmill.contract.results import SummarizationResult
 from turnmill_worker.compaction.plan import previous_text
 from turnmill_worker.compaction.snapshot import Snapshot
 from turnmill_worker.compaction.strategies.on_request import force as force_plan
+from turnmill_worker.compaction.strategies.on_request import is_short
 from turnmill_worker.errors import SummaryRejected
 from turnmill_worker.pipeline.batch import Batches, NoBatches
 from turnmill_worker.pipeline.ladder import RETRY_AFTER_S, Ladder, Ports
@@ -18,6 +20,9 @@ from turnmill_worker.ports.values import SessionRef
 from turnmill_worker.spending import NOTHING, Spent
 
 __all__ = ["Forcing"]
+
+
+_FITS: Final = "everything fits as it is, and a summary would be no shorter"
 
 
 class Forcing:
@@ -69,7 +74,8 @@ class Forcing:
         except SummaryRejected as error:
             # Whether the ladder has work is for the next to say.
             lease.retry(after_s=0, spent=snapshot.tried.spent + spent + error.spent)
-            return _nothing_done(snapshot, f"the summary was refused: {error}")
+            fits = is_short(plan) and snapshot.usage.total <= snapshot.limits.soft
+            return _nothing_done(snapshot, _FITS if fits else f"the summary was refused: {error}")
         except Transient:
             lease.retry(after_s=RETRY_AFTER_S)
             raise

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Container, Iterable, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
@@ -72,6 +73,10 @@ class Unit(NamedTuple):
     def is_prose(self) -> bool:
         """Whether this is a sentence somebody wrote, which telegraph style may shorten."""
         return not self.body_at
+
+
+# What a text is called before it begins: "NOTE: …", "Hard limit: …".
+LABEL = re.compile(r"^[^\W\d_][\w'-]{0,20}(?: [^\W\d_][\w'-]{0,20}){0,2}: +(?=\S)")
 
 
 @dataclass(slots=True)
@@ -153,7 +158,8 @@ class Units:
             at
             for at, unit in enumerate(self.units if known else ())
             if lines[unit.line].source is Source.USER
-            and unit.text.rstrip(".!") in known.get(lines[unit.line].seq, "")
+            and LABEL.sub("", unit.text.rstrip(".!"), count=1)
+            in known.get(lines[unit.line].seq, "")
         )
 
     def _open(self, line: Line) -> None:

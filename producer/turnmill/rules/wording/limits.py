@@ -85,8 +85,10 @@ LIMITS: Final[tuple[tuple[Kind, str, str, str], ...]] = (
         ("keep keeping stay staying remain limit limited cap capped restrict restricted hold"),
         NUMBER_HINTS,
         (
-            r"\b(?:keep(?:ing)?|stay(?:ing)?|remain|limit(?:ed)?|cap(?:ped)?|restrict(?:ed)?"
-            r"|hold)\b.{0,60}\b(?:under|below|within"
+            # "…, capped at 30" only describes; what "is capped at 30" is bound.
+            r"\b(?:keep(?:ing)?|stay(?:ing)?|remain|limit|cap|restrict|hold"
+            r"|(?:is|are|be|am|'m|'re|gets?) (?:\w+ )?(?:limited|capped|restricted)"
+            r")\b.{0,60}\b(?:under|below|within"
             rf"|to|at|above|over|between|less than)\b (?:\w+ )?{NUMBER}"
         ),
     ),
@@ -137,6 +139,17 @@ LIMITS: Final[tuple[tuple[Kind, str, str, str], ...]] = (
             r" date"
             r"|cut-?off)\b.{0,50}(?:is|of|on|for|by|to meet|:)"
             rf".{{0,40}}?\b(?:{TIMES})"
+        ),
+    ),
+    (
+        Kind.DEADLINE,
+        "moved postponed pushed shifted extended rescheduled",
+        TIME_HINTS,
+        (
+            r"\b(?:deadline|due date|cut-?off|(?:launch|release|delivery|start|end|target|ship"
+            r"|go-live) date|launch|release) (?:has |have |was |is |got )?(?:been )?(?:now )?"
+            r"(?:moved|postponed|pushed|shifted|extended|rescheduled)\b.{0,30}?\b(?:to|until|till)\b"
+            rf".{{0,20}}?\b(?:{TIMES})"
         ),
     ),
     (

@@ -22,6 +22,7 @@ _ROWS: Final = {
     "tone": "formal informal casual formally informally casually",
     "indent": "tabs spaces",
     "clock": "12-hour 24-hour",
+    "zone": "utc gmt cet cest pacific eastern est edt pst pdt bst ist jst",
     "layout": "bullets bullet bulleted prose paragraphs table tables numbered",
     "spelling": "british american",
     "diet": "vegan vegetarian pescatarian flexitarian omnivore",

@@ -15,7 +15,7 @@ from typing import Final, NamedTuple
 from turnmill.rules.wording.english import STOP
 from turnmill_worker.compaction.ledger.patterns import KINDS, Kind, values_in
 from turnmill_worker.reading.actions import Role
-from turnmill_worker.reading.units import CAME_OF_IT, Line, Source, Unit, Units
+from turnmill_worker.reading.units import CAME_OF_IT, LABEL, Line, Source, Unit, Units
 from turnmill_worker.reading.words import CODE, kind_of
 
 __all__ = ["KINDS", "VALUE_AT", "Kind", "Mention", "mentions"]
@@ -140,13 +140,16 @@ def _of_prose(text: str, line: Line) -> Iterator[Mention]:
         start += len(text[start:]) - len(text[start:].lstrip("→ "))
         start = text.find(" ", start) + 1 if text[start - 1 : start].isalnum() else start
         yield Mention("error", text[start : start + _LONGEST], "", seq, line.source)
-    found = values_in(text)
+    label = LABEL.match(text)
+    # What a text is called in capitals, "DECISION: …", is no identifier.
+    called = label.end() if label else 0
+    found = [one for one in values_in(text) if one[2] >= called or not one[1].isalpha()]
     if not found:
         return
     words = _content_words(text, [(at, at + len(value)) for _, value, at in found])
     for kind, value, at in found:
-        label, company = _nearest(words, at)
-        yield Mention(kind, value, label, seq, line.source, kind in _VALUES and company > 1)
+        near, company = _nearest(words, at)
+        yield Mention(kind, value, near, seq, line.source, kind in _VALUES and company > 1)
 
 
 def _error(text: str) -> re.Match[str] | None:

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import groupby
 from typing import Final
 
 from turnmill.contract.token_counters import CountText
+from turnmill_worker.compaction.pool.past import (
+    all_marked,
+    past_worth_less,
+    saying_nothing_else,
+)
 from turnmill_worker.compaction.pool.pooled import PooledLine, pooled, units_of
 from turnmill_worker.compaction.pool.rendering import is_told, opening, render
 from turnmill_worker.compaction.pool.selection import Selection
@@ -17,7 +22,7 @@ from turnmill_worker.compaction.pool.telegraph import is_english, telegraph
 from turnmill_worker.compaction.pool.unit_worth import Worth, appraise
 from turnmill_worker.reading.earlier_summary import add_previous
 from turnmill_worker.reading.units import TALK, Line, Source, Unit, Units
-from turnmill_worker.reading.updates import Newer, marked, newest_first, superseded
+from turnmill_worker.reading.updates import Newer, newest_first, superseded
 
 __all__ = ["Candidates", "Ranked"]
 
@@ -26,9 +31,6 @@ _CHARS_PER_TOKEN: Final = 16
 
 _USER_SHARE: Final = 0.5
 """Up to this share of the budget, what the user said is not put into telegraph style."""
-
-_PAST: Final = 0.25
-"""What a sentence is worth once a newer one has replaced it."""
 
 _SMALLER_TRIED: Final = 16
 """Units tried, in order, in the room that was too small for the next best one."""
@@ -131,13 +133,13 @@ class Ranked:
         lines, own = units.lines, units.units
         if not own or budget <= 0:
             return cls(units, [], [], [], {})
-        verbatim = _marked([unit.text for unit in own], past)
+        verbatim = all_marked([unit.text for unit in own], past)
         if sum(map(len, verbatim)) <= budget * _CHARS_PER_TOKEN:
             everything = range(len(own))
             if count(render(lines, own, verbatim, everything)) <= budget:
                 return cls(units, verbatim, everything, list(first_standings(lines, own)), past)
-        texts = _marked(_shortened(lines, own, _spared(lines, own, budget, count)), past)
-        worth = _past_worth_less(appraise(lines, own, texts), own, past)
+        texts = all_marked(_shortened(lines, own, _spared(lines, own, budget, count)), past)
+        worth = past_worth_less(appraise(lines, own, texts), own, past)
         most = max(pool_tokens, budget + budget // 5 + 16)
         order = _order(lines, own, worth, texts, most, count)
         return cls(units, texts, newest_first(order, past), worth.standings, past)
@@ -149,6 +151,7 @@ class Ranked:
 
     def text(self, budget: int, count: CountText, without: AbstractSet[int]) -> str:
         """The longest beginning of the order, ``without`` some, that is within the budget."""
+        without = without | saying_nothing_else(self.units.units, self.past)
         order = [position for position in self.order if position not in without]
         best = ""
         low, high = 0, len(order)
@@ -195,20 +198,6 @@ def _shortened(
         prose = may and is_english(own)
         texts.extend(telegraph(text) if prose else text for text in own)
     return texts
-
-
-def _marked(texts: Sequence[str], past: Mapping[int, Sequence[Newer]]) -> list[str]:
-    """The texts, where a value holds no longer with the turn that states the newer one."""
-    return [marked(text, past[at]) if at in past else text for at, text in enumerate(texts)]
-
-
-def _past_worth_less(worth: Worth, units: Sequence[Unit], past: Container[int]) -> Worth:
-    """The same worth, but for sentences that hold no longer."""
-    factors = tuple(
-        factor * _PAST if at in past and units[at].is_prose else factor
-        for at, factor in enumerate(worth.factors)
-    )
-    return replace(worth, factors=factors)
 
 
 def _order(

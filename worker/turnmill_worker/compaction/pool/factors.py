@@ -3,12 +3,19 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import Final
 
 from turnmill_worker.reading.units import TALK, TOOLS, Line, Source, Unit
 
-__all__ = ["field_factors", "is_filling_slots", "list_factors", "slot_factors"]
+__all__ = [
+    "field_factors",
+    "is_filling_slots",
+    "list_factors",
+    "routine_factors",
+    "slot_factors",
+]
 
 UNUSED_FIELD: Final = 1.0
 USED_FIELD: Final = 2 * UNUSED_FIELD
@@ -23,6 +30,12 @@ SPOKEN: Final = 2.0
 RECENT: Final = 1.0
 RETURNED: Final = 0.5
 """Where no identifiers are passed on, what will be needed is what was said, and said of late."""
+
+_INSISTED: Final = 2
+"""Said twice, a sentence may be meant all the more; said oftener, it is routine."""
+
+_SENTENCE: Final = 4
+"""Spaces; what is shorter, like a thank-you, is said again and again by people."""
 
 _USUAL_SHARE: Final = 0.4
 _DOUBT: Final = 3
@@ -39,6 +52,15 @@ def is_filling_slots(lines: Sequence[Line], units: Sequence[Unit]) -> bool:
         for unit in units
         if lines[unit.line].source in spoken
     )
+
+
+def routine_factors(units: Sequence[Unit]) -> Iterator[float]:
+    """Each unit's factor for how often it was said word for word: what always comes is routine."""
+    times = Counter(
+        unit.text for unit in units if unit.is_prose and unit.text.count(" ") >= _SENTENCE
+    )
+    for unit in units:
+        yield min(1.0, _INSISTED / max(times[unit.text], 1))
 
 
 def slot_factors(lines: Sequence[Line], units: Sequence[Unit]) -> Iterator[float]:

@@ -11,6 +11,7 @@ from turnmill_worker.compaction.pool.factors import (
     field_factors,
     is_filling_slots,
     list_factors,
+    routine_factors,
     slot_factors,
 )
 from turnmill_worker.compaction.pool.standing import first_standings
@@ -125,6 +126,7 @@ def appraise(lines: Sequence[Line], units: Sequence[Unit], texts: Sequence[str])
         field_factors(lines, units, by_unit, used),
         list_factors(lines, units, by_unit, used),
     ]
+    factors.append(routine_factors(units))
     if is_filling_slots(lines, units):
         factors.append(slot_factors(lines, units))
     return Worth(

@@ -15,7 +15,7 @@ from turnmill_worker.compaction.strategies.rolling import ledger_budget, summary
 from turnmill_worker.compaction.with_requests import with_requests
 from turnmill_worker.compaction.with_rules import with_rules
 
-__all__ = ["force"]
+__all__ = ["force", "is_short"]
 
 _SHARE = 0.8
 """A forced summary has at most this share of the tokens it stands for: else it saves nothing."""
@@ -68,6 +68,14 @@ def force(snapshot: Snapshot, counter: Counter, *, template: str = "") -> Plan |
         # What a template makes is the whole of what is shown, as it says.
         ledger_tokens=0 if template else ledger_budget(snapshot, budget),
     )
+
+
+def is_short(plan: Plan) -> bool:
+    """Whether its summary may be as long as what it stands for: then it need save nothing."""
+    if plan.request is None:
+        return False
+    covered = sum(group.tokens for group in plan.covered if not group.pinned)
+    return plan.request.budget_tokens >= plan.snapshot.stored.tokens + covered
 
 
 def _wanted(tokens: int) -> int:

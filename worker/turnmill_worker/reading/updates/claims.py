@@ -15,8 +15,10 @@ from turnmill_worker.reading.updates.values import Token, Value, values_of, word
 from turnmill_worker.reading.updates.wording import (
     ADDS,
     EMPTY,
+    IN_BRACKETS,
     IS,
     JOURNEY,
+    LABEL,
     LABELLED,
     LABELS,
     LIGHT,
@@ -38,7 +40,9 @@ _NEAR: Final = 90
 _FAR: Final = 2 * _NEAR
 _BESIDE: Final = 12
 _LINK: Final = 24
+_SAID: Final = 2
 _JOINED: Final = len(", at ")
+_SENTENCE_ENDS: Final = frozenset((". ", ": ", "! ", "? "))
 _DATED: Final = frozenset({"date", "weekday", "time"})
 
 _LIST_MARK = re.compile(r"\W{0,6}(\d{1,3})[.)](?:\s|$)")
@@ -121,6 +125,7 @@ def _claim(
 ) -> Claim | None:
     """The value as a claim of which the subject is not known yet; None if it is not stated."""
     lead, rest = text[max(0, value.start - _NEAR) : value.start], text[value.end :]
+    lead = IN_BRACKETS.sub("", lead)
     if MARKED.match(rest):
         return None
     own = text[max(earlier.end if earlier else 0, value.start - _NEAR) : value.start]
@@ -132,7 +137,7 @@ def _claim(
             return None
         value = _with_noun(value, lead)
     dated = value.kind in _DATED and not WAS.search(lead[-16:])
-    if not new and not dated and is_unreal(lead):
+    if not new and not dated and is_unreal(LABEL.sub("", lead, count=1)):
         return None
     others = (other for other in values if other.kind != value.kind)
     return Claim(
@@ -184,13 +189,30 @@ def _with_subject(
 
 
 def _around(text: str, value: Value, values: Sequence[Value]) -> list[Token]:
-    """The words around a value that are in none."""
-    words = words_of(text, value.start - _FAR, value.end + _NEAR)
+    """The words around a value that are in none, without the label that the text opens with."""
+    first = _first(text, value)
+    words = words_of(text, max(first, value.start - _FAR), value.end + _NEAR)
     return [
-        word
+        word._replace(text=word.text.lower()) if _opens(text, word, first) else word
         for word in words
         if not any(other.start < word.end and word.start < other.end for other in values)
     ]
+
+
+def _first(text: str, value: Value) -> int:
+    """Where a sentence begins behind a label: that is what it is of if nothing else says so."""
+    label = LABEL.match(text)
+    if label is None or label.end() > value.start:
+        return 0
+    said = text[label.end() : value.start].lower().split()
+    return label.end() if sum(word not in EMPTY for word in said) >= _SAID else 0
+
+
+def _opens(text: str, word: Token, first: int) -> bool:
+    """Whether a word opens a sentence: then its capital does not make it a name."""
+    if word.text.isupper() and len(word.text) > 1:
+        return False
+    return word.start == first or text[max(0, word.start - 2) : word.start] in _SENTENCE_ENDS
 
 
 def _labels(text: str) -> Iterator[tuple[str, str, int]]:

@@ -16,8 +16,10 @@ from turnmill_worker.reading.updates.wording import (
     HYPOTHETICAL,
     LINK,
     NEW,
+    NEW_ONE,
     NOW_AFTER,
     NOW_BEFORE,
+    OLD_GONE,
     PAST,
     TO,
     WISH,
@@ -51,7 +53,9 @@ def is_new(lead: str, rest: str, own: str) -> bool:
     signs = list(NOW_BEFORE.finditer(_CLAUSE.split(own)[-1]))
     if signs and not CLOCK.search(lead):
         return _is_stated(_CLAUSE.split(own)[-1], signs[-1])
-    if linked and NEW.search(clause[: linked.start()].rstrip()):
+    if (linked and NEW.search(clause[: linked.start()].rstrip())) or NEW_ONE.search(clause):
+        return True
+    if OLD_GONE.match(rest):
         return True
     return NOW_AFTER.match(rest) is not None and not HYPOTHETICAL.search(clause[-_NEAR:])
 

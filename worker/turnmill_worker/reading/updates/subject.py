@@ -23,6 +23,7 @@ _BEFORE: Final = 8
 _BEHIND: Final = 6
 """Words around a value that say what it is of."""
 
+_LETTERS: Final = 2
 _CLOSE: Final = 40
 """So many characters away, "daily" or "first" is said of the value."""
 
@@ -64,11 +65,17 @@ def subject_of(
         if root:
             if is_name and not word.text.isupper():
                 subject.names.add(root)
-            (ahead if word.end <= start else behind).append(root)
+            (ahead if word.end <= start else behind).extend(_with_parts(low, root))
     near_by = [*sorted(counted), *reversed(ahead[-_BEFORE:]), *behind[:_BEHIND]]
     subject.roots = tuple(dict.fromkeys(near_by))
     subject.names &= set(subject.roots)
     return subject
+
+
+def _with_parts(low: str, root: str) -> list[str]:
+    """The root, and those of the words that a hyphen joins: an access-code is a code."""
+    parts = low.split("-") if "-" in low else ()
+    return [*(stem(part) for part in parts if len(part) > _LETTERS and part not in EMPTY), root]
 
 
 class _Chain:

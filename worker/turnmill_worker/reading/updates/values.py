@@ -66,13 +66,15 @@ _UNITS: Final = {
 }
 _NUMBER: Final = r"\d{1,15}(?:,\d{3})*(?:\.\d{1,9}|,\d{1,2}(?!\d))?"
 _COUNTED: Final = "|".join(word for word in NUMBER_WORDS if word not in {"zero", "one"})
+_SPELLED_NUMBER: Final = f"{_COUNTED}|an?|hundred|thousand|million"
 _VALUE: Final = re.compile(
     rf"(?P<date>\b\d{{4}}-\d\d-\d\d\b|\b{_MONTHS}\.? \d{{1,2}}(?:st|nd|rd|th)?\b(?:,? \d{{4}}\b)?"
     rf"|\b\d{{1,2}}(?:st|nd|rd|th|\.)? (?:of )?{_MONTHS}\b(?:,? \d{{4}}\b)?"
     r"|\b\d{1,2}[/.]\d{1,2}[/.]\d{2,4}\b)"
     r"|(?P<time>\b\d{1,2}:\d\d(?: ?[ap]\.?m\b)?|\b\d{1,2} ?[ap]\.?m\b)"
     rf"|(?P<money>[$€£¥] ?{_NUMBER}[kKmM]?\b"
-    rf"|\b{_NUMBER} ?(?:usd|eur|gbp|dollars?|euros?|€|bucks)(?!\w))"
+    rf"|\b{_NUMBER} ?(?:usd|eur|gbp|dollars?|euros?|€|bucks)(?!\w)"
+    rf"|\b(?:(?:{_SPELLED_NUMBER})[ -]){{1,4}}(?:usd|eur|gbp|dollars?|euros?|€|bucks)(?!\w))"
     rf"|(?P<share>\b{_NUMBER} ?(?:%|percent\b|prozent\b))"
     rf"|(?P<degree>\b{_NUMBER} ?(?:°[CF]?|degrees?\b))"
     rf"|(?P<phone>\+\d[\d ().-]{{6,18}}\d|\b\d{{3}}-\d{{3}}-\d{{4}}\b)"
@@ -80,6 +82,7 @@ _VALUE: Final = re.compile(
     rf"|(?P<version>\bv?\d{{1,5}}(?:\.\d{{1,5}}){{2,4}}\b|\bv\d{{1,5}}(?:\.\d{{1,5}})?\b)"
     rf"|(?P<weekday>\b(?:{_DAYS})s?\b)"
     rf"|(?P<count>(?<![\w.#@/-]){_NUMBER}(?!(?:st|nd|rd|th)\b)(?![\w.]*[\w-]*\d)|\b(?:{_COUNTED})\b)"
+    r"|(?P<branch>(?<![\w/.:@-])[A-Za-z][\w-]{0,24}(?:/[A-Za-z][\w-]{1,40}){1,2}(?![\w/.]*\w))"
     r"|(?P<code>(?<![\w/])#?(?=[\w-]{0,24}\d)[A-Za-z][\w-]{1,24}\b|#\w{2,24})",
     re.IGNORECASE,
 )
@@ -88,6 +91,7 @@ _ANCHOR: Final = re.compile(rf"(?<!\S)\S*?\d\S*|\b(?:{_DAYS}|{_COUNTED})s?\b", r
 SPELLED: Final = frozenset(word[:4] for word in [*_DAYS.split("|"), *_COUNTED.split("|")])
 """How words begin that are values without a digit."""
 
+_QUOTED: Final = frozenset("([\"'“*")
 _OPENING: Final = re.compile(r"(?<!\w)[\w$€£¥#+(]")
 _MONTH_STARTS: Final = frozenset(
     ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
@@ -130,6 +134,7 @@ def values_of(text: str) -> list[Value]:
 def _starts(text: str, start: int, end: int) -> Iterator[int]:
     """Where a value may begin in a token: a month stands before its day."""
     before = text.rfind(" ", 0, max(start - 1, 0)) + 1
+    before += text[before : before + 1] in _QUOTED
     if text[before : before + 3].lower() in _MONTH_STARTS:
         yield before
     for opening in _OPENING.finditer(text, start, end):
@@ -155,6 +160,8 @@ def _read(match: re.Match[str], text: str) -> Value:
         exact = re.sub(r"(?<=\d)(?:st|nd|rd|th)| of|\.| \d{4}$", "", exact)
     elif kind == "weekday":
         exact = exact.removesuffix("s") if exact.endswith("days") else exact
+    elif kind == "branch":
+        return Value(kind, exact, written, match.start(), match.end(), frozenset((kind,)))
     elif kind == "count":
         return _counted(match, text, NUMBER_WORDS.get(exact, exact))
     return Value(kind, exact, written, match.start(), match.end())
@@ -171,7 +178,7 @@ def _counted(match: re.Match[str], text: str, exact: str) -> Value:
         return Value("version", exact, match[0], start, end)
     nouns: list[str] = []
     for word in words if not text[end : end + 1].isalnum() else ():
-        if word in STOP:
+        if word in STOP or word == "per":
             break
         if not (nouns and word.endswith(("ed", "ing"))):
             nouns.append(stem(word))

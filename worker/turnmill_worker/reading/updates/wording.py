@@ -9,8 +9,9 @@ from turnmill.rules.wording.english import STOP
 
 __all__ = [
     "ADDS", "CHANGES", "CLOCK", "CONTRASTS", "DONE", "EMPTY", "FROM", "GOAL_IS", "HYPOTHETICAL",
-    "IS", "JOINING", "JOURNEY", "LABELLED", "LABELS", "LIGHT", "LINK", "MARKED", "NAMED", "NAMING",
-    "NEW", "NOW_AFTER", "NOW_BEFORE", "NUMBER_OF", "OF_ONESELF", "OPENING",
+    "IN_BRACKETS", "IS", "JOINING", "JOURNEY", "LABEL", "LABELLED", "LABELS", "LIGHT", "LINK",
+    "MARKED", "NAMED", "NAMING",
+    "NEW", "NEW_ONE", "NOW_AFTER", "NOW_BEFORE", "NUMBER_OF", "OF_ONESELF", "OLD_GONE", "OPENING",
     "OWNERS", "PAST", "REPLACED",
     "REPLACING", "SAME", "TELLING", "TO", "WAS", "WISH",
 ]  # fmt: skip
@@ -23,6 +24,7 @@ def _words(text: str) -> frozenset[str]:
 # A change, and what it leads to behind a link: "raised the limit … to 7".
 CHANGES: Final = re.compile(
     r"\b(?:chang(?:ed?|ing)|mov(?:ed?|ing)|switch(?:ed|ing)?|migrat(?:ed?|ing)|rais(?:ed?|ing)"
+    r"|re-?based"
     r"|lower(?:ed|ing)?|increas(?:ed?|ing)|decreas(?:ed?|ing)|reduc(?:ed?|ing)|cut(?:ting)?"
     r"|drop(?:ped|ping)?|extend(?:ed|ing)?|shorten(?:ed)?|postponed?|delayed|reschedul(?:ed?|ing)"
     r"|push(?:ed|ing)?|brought|bumped|upgrad(?:ed?|ing)|downgrad(?:ed?|ing)|revised|adjusted|grown"
@@ -35,9 +37,10 @@ CHANGES: Final = re.compile(
     re.IGNORECASE,
 )
 LINK: Final = re.compile(
-    r"(?:\b(?:to|until|till|at|for|is|are|of|auf|zu|à|au|a|al|para|por|ad?|para|naar|tot|called|named)"
-    r"|\bto be|:|→)"
+    r"(?:\b(?:to|onto|until|till|at|for|is|are|of|auf|zu|à|au|a|al|para|por|ad?|para|naar|tot|called"
+    r"|named)|\bto be|:|→)"
     r"(?: (?:the|a|an|only|just|about|around|almost|over|nearly|den|dem|le|la|el|los|total|of)\b)*"
+    r"(?: (?:branch|version|release|room|gate|seat|platform|terminal|number|plan))?"
     r"(?: (?-i:[A-Z])[\w-]{1,20})?[\s\"'“`*]*$",
     re.IGNORECASE,
 )
@@ -54,6 +57,17 @@ NOW_BEFORE: Final = re.compile(
 NEW: Final = re.compile(
     r"\b(?:new|newest|updated|corrected|revised|wrong|neue[nrsm]?|nouveaux?|nouvelles?|nuev[oa]s?"
     r"|nuov[oaie]|nov[oa]s?|nieuwe?)(?:[ :,]+[\w'’-]+){1,5}$",
+    re.IGNORECASE,
+)
+# What it is called stands between: "the new code 5521", "my new number 555-123-4567".
+NEW_ONE: Final = re.compile(
+    r"\b(?:the|my|our|your|their) (?:new|updated|corrected|revised)(?: [\w'’-]+){1,3}\W{1,2}$",
+    re.IGNORECASE,
+)
+# What was there before is gone: "…; the old one no longer works".
+OLD_GONE: Final = re.compile(
+    r"[^.!?\n]{0,40}[;,.] (?:and )?(?:the|my|our) (?:old|previous|former|earlier)(?: [\w-]+){1,2}?"
+    r" (?:no longer|is|was|has been|doesn't|does not|won't)\b",
     re.IGNORECASE,
 )
 DONE: Final = re.compile(
@@ -117,6 +131,7 @@ EMPTY: Final = STOP | _words(
     "today yet like old kinda kind worried curious can't take takes took put went gone corrected "
     "wrong sorry turns per each every day days week weeks month months year years last next a an "
     "reflect based considering including especially since which will must may least exactly "
+    "onto "
     "another i'm i've der die das den dem ist sind wird wurde wurden beträgt beim am im um auf für "
     "jetzt nun verschoben geändert le la les est sont un une à au avec el los las es son una con "
     "de del ahora ha se al maintenant movido"
@@ -126,6 +141,9 @@ SAME: Final = {
     "due": "deadlin", "cost": "pric", "charg": "pric", "fee": "pric", "appointment": "meeting",
     "begin": "start", "walk": "step", "weight": "weigh", "wag": "salary", "pay": "salary",
     "remot": "remot", "maximum": "limit", "max": "limit", "frist": "deadlin",
+    "cap": "limit", "quota": "limit", "ceil": "limit", "ceiling": "limit", "timing": "dat",
+    "spend": "budget", "spending": "budget", "expens": "pric", "rebas": "bas",
+    "codenam": "nam", "label": "nam", "designat": "nam", "call": "nam", "titl": "nam",
 }  # fmt: skip
 """Roots that name one thing, each with the one they are read as."""
 
@@ -163,6 +181,10 @@ LABELS: Final = _words(
     "building house block apartment bedroom server node iteration milestone "
     "schritt kapitel zimmer étape chambre paso capítulo"
 )
+# What a text is called before it begins: "NOTE: …", "Hard limit: …".
+LABEL: Final = re.compile(r"\W{0,4}[^\W\d_][\w'-]{0,20}(?: [^\W\d_][\w'-]{0,20})?: +(?=\S)")
+# A value in brackets says the one before it again: "to 08-21 (August 21)".
+IN_BRACKETS: Final = re.compile(r"\S+ \(\W?$")
 LABELLED: Final = re.compile(r"(?<=[^\W\d_]) #?(\d{1,4}|[A-Z])(?!\w|[.,]\d|-\w)")
 JOINING: Final = _words("for of to with from für von nach mit zu pour de à avec para con")
 LIGHT: Final = _words(
@@ -201,6 +223,8 @@ TELLING: Final = _words(
 OPENING: Final = re.compile(
     r"\W*(?:updates?|correction|change|edit|news"
     r"|revision|amendment|korrektur|änderung|neu|mise à jour|rectification|corrección|actualización"
-    r"|cambio|aggiornamento|correzione|atualização|correctie|wijziging)\s?[:,–—-]\s",
+    r"|cambio|aggiornamento|correzione|atualização|correctie|wijziging)\s?[:,–—-]\s"
+    # What is new is named before the colon: "New limit for the trip: …".
+    r"|\W*(?:(?:the|my|our) )?(?:new|updated|revised|changed) [^\W\d_][\w' -]{2,40}:\s",
     re.IGNORECASE,
 )

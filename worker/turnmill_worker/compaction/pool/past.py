@@ -1,0 +1,62 @@
+"""What becomes of passages of which a value holds no longer: left out, marked, or worth less."""
+
+from __future__ import annotations
+
+from collections.abc import Container, Mapping, Sequence
+from dataclasses import replace
+from typing import Final
+
+from turnmill_worker.compaction.pool.unit_worth import Worth
+from turnmill_worker.reading.units import LABEL, Unit
+from turnmill_worker.reading.updates import Newer, marked
+from turnmill_worker.reading.words import WORD, Reader
+
+__all__ = ["all_marked", "past_worth_less", "saying_nothing_else"]
+
+_PAST: Final = 0.25
+"""What a sentence is worth once a newer one has replaced it."""
+
+_FEW_WORDS: Final = 16
+"""A longer sentence says something besides, even if that is no value."""
+
+
+def saying_nothing_else(
+    units: Sequence[Unit], past: Mapping[int, Sequence[Newer]]
+) -> frozenset[int]:
+    """Sentences whose only value holds no longer: the archive has them, a summary needs them not.
+
+    A sentence that states another value, which the newer sentences do not, stays and is marked.
+    """
+    reader = Reader()
+    return frozenset(
+        at
+        for at, newer in past.items()
+        if units[at].is_prose and _is_empty(at, newer, units, reader)
+    )
+
+
+def _is_empty(at: int, newer: Sequence[Newer], units: Sequence[Unit], reader: Reader) -> bool:
+    said = LABEL.sub("", units[at].text, count=1)
+    for value, *_ in newer:
+        said = said.replace(value, " ", 1)
+    if len(said.split()) > _FEW_WORDS:
+        return False
+    known = " ".join(units[one.unit].text for one in newer)
+    stated = set(reader.read(known, prose=True))
+    # A word that opens the sentence is no name.
+    said = said[:1].lower() + said[1:]
+    return all(one[0] == WORD or one in stated for one in reader.read(said, prose=True))
+
+
+def all_marked(texts: Sequence[str], past: Mapping[int, Sequence[Newer]]) -> list[str]:
+    """The texts, where a value holds no longer with the turn that states the newer one."""
+    return [marked(text, past[at]) if at in past else text for at, text in enumerate(texts)]
+
+
+def past_worth_less(worth: Worth, units: Sequence[Unit], past: Container[int]) -> Worth:
+    """The same worth, but for sentences that hold no longer."""
+    factors = tuple(
+        factor * _PAST if at in past and units[at].is_prose else factor
+        for at, factor in enumerate(worth.factors)
+    )
+    return replace(worth, factors=factors)
