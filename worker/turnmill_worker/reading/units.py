@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Container, Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from enum import Enum
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from turnmill_worker.reading.actions import Role
 from turnmill_worker.reading.flat_json import Flat
@@ -32,6 +32,9 @@ class Source(Enum):
     CALL = "call"
     RESULT = "result"
     EARLIER = "earlier"
+
+    # Found by its name in Python code otherwise, and asked for with every sentence.
+    __hash__ = object.__hash__
 
 
 TALK: Final = frozenset({Source.USER, Source.ASSISTANT})
@@ -76,15 +79,11 @@ class Unit(NamedTuple):
 
 @dataclass(slots=True)
 class Units:
-    """Collects lines and units in conversation order.
-
-    ``stated`` is what ``reading.updates`` has found in them, by position: it looks only once.
-    """
+    """Collects lines and units in conversation order."""
 
     lines: list[Line]
     units: list[Unit]
     groups: int = 0
-    stated: dict[int, Any] = field(default_factory=dict, repr=False, compare=False)
 
     def add_text(self, line: Line, pieces: Iterable[str], role: Role = Role.SAID) -> None:
         """Adds a line of sentences; nothing if there are none."""

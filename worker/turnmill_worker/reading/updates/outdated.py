@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Final
 
 from turnmill_worker.reading.units import Source, Units
 from turnmill_worker.reading.updates.alike import Weights, near
-from turnmill_worker.reading.updates.claims import Claim, Place, claims_of, names_of
+from turnmill_worker.reading.updates.claims import Claim
 from turnmill_worker.reading.updates.find import pairs_of
-from turnmill_worker.reading.updates.statements import stated_in
+from turnmill_worker.reading.updates.statements import names_in, stated_in, values_in
 
 __all__ = ["Replaced"]
 
@@ -68,7 +68,6 @@ def _value(claim: Claim) -> _Value:
     return claim.value.kind, claim.value.exact
 
 
-def _claims(text: Units, at: int) -> Iterator[Claim]:
-    place = Place(at, text.units[at].line, Source.EARLIER)
-    yield from claims_of(place, text.units[at].text, "")
-    yield from names_of(place, text.units[at].text)
+def _claims(text: Units, at: int) -> tuple[Claim, ...]:
+    said = text.units[at].text
+    return values_in(said, "", Source.EARLIER) + names_in(said, Source.EARLIER)
