@@ -35,6 +35,8 @@ _UNSPACED = re.compile("[\u0e00-\u0eff\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]")
 
 
 _LONGEST_WORD: Final = 24
+_KNOWN: Final = 1 << 14
+"""Texts that are remembered."""
 
 
 class Token(NamedTuple):
@@ -51,53 +53,35 @@ class Token(NamedTuple):
     name: Concept | None = None
 
 
-class _Tokens(dict[str, Token]):
-    """Tokens as they are written, each analysed when it is met first."""
-
-    def __missing__(self, token: str) -> Token:
-        plain = len(token) <= _LONGEST_WORD and token.isalpha()
-        found = self[token] = _word(token) if plain else _analyse(token)
-        return found
+def tokens_of(text: str) -> list[tuple[Token, str]]:
+    """The tokens of `text`, each with the mark behind it that ends a sentence, or ``""``."""
+    return [(_token(token), end) for token, end in _ENDED.findall(text)]
 
 
-class Reader:
-    """Reads texts of one conversation; remembers tokens, since conversations repeat them."""
+def bare_tokens(text: str) -> list[Token]:
+    """The tokens of `text`."""
+    return list(map(_token, _TOKEN.findall(text)))
 
-    def __init__(self) -> None:
-        self._known = _Tokens()
-        self._fields: dict[str, dict[Concept, None]] = {}
 
-    def read(self, text: str, *, prose: bool) -> list[Concept]:
-        """The `(kind, value)` concepts of `text`. Only prose tells names by their capital."""
-        found: list[Concept] = []
-        opens = True
-        for written, ended in _ENDED.findall(text):
-            token = self._known[written]
-            if token.name is not None and prose and not opens:
-                found.append(token.name)
-            found += token.concepts
-            opens = bool(ended)
-        return found
+@lru_cache(_KNOWN)
+def concepts_of(text: str, *, prose: bool) -> tuple[Concept, ...]:
+    """The `(kind, value)` concepts of `text`, each once. Only prose tells names by their capital.
 
-    def tokens(self, text: str) -> list[tuple[Token, str]]:
-        """The tokens of `text`, each with the mark behind it that ends a sentence, or ``""``."""
-        known = self._known
-        return [(known[token], end) for token, end in _ENDED.findall(text)]
+    Remembered: pool and turns are read for every summary.
+    """
+    found: list[Concept] = []
+    opens = True
+    for token, ended in tokens_of(text):
+        if token.name is not None and prose and not opens:
+            found.append(token.name)
+        found += token.concepts
+        opens = bool(ended)
+    return tuple(dict.fromkeys(found))
 
-    def bare(self, text: str) -> list[Token]:
-        """The tokens of `text`."""
-        known = self._known
-        return [known[token] for token in _TOKEN.findall(text)]
 
-    def fields(self, text: str) -> dict[Concept, None]:
-        """The words and identifiers of a field's name, each once; remembered."""
-        found = self._fields.get(text)
-        if found is None:
-            known = self._known
-            found = self._fields[text] = {}
-            for token in _TOKEN.findall(text):
-                found |= dict.fromkeys(known[token].concepts)
-        return found
+def _token(token: str) -> Token:
+    plain = len(token) <= _LONGEST_WORD and token.isalpha()
+    return _word(token) if plain else _analyse(token)
 
 
 def _analyse(token: str) -> Token:

@@ -130,7 +130,7 @@ class Facts:
         numbers = []
         by_user, in_call = passage.source is Source.USER, passage.source is Source.CALL
         elsewhere = passage.source is not Source.RESULT
-        known, named, stated = self._numbers, passage.named, len(passage.stated)
+        known, named, stated = self._numbers, passage.named, passage.stated
         for place, concept in enumerate(passage.concepts):
             number = known.setdefault(concept, len(seen))
             if number == len(seen):

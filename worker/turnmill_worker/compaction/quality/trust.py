@@ -94,11 +94,10 @@ class Trust:
         return Replaced(self._older, self._covered)
 
     @cached_property
-    def _source(self) -> tuple[frozenset[str], frozenset[tuple[str, str]]]:
-        """The words of what the head stands for, and which stand beside each other."""
+    def _source(self) -> list[str]:
+        """The words of what the head stands for, in order."""
         texts = (unit.text for part in (self._older, self._covered) for unit in part.units)
-        words = _tokens(" ".join(texts))
-        return frozenset(words), frozenset(pairwise(words))
+        return [word for text in texts for word in _tokens(text)]
 
     def parts(self, head: Sequence[JsonMessage]) -> dict[str, float]:
         """The share of rules that stand, of old values that are marked, and of text to be read."""
@@ -125,10 +124,12 @@ class Trust:
 
     def _in_order(self, texts: Sequence[str]) -> bool:
         """Whether words stand beside each other as they do in what the text was made from."""
-        known, follow = self._source
-        pairs = list(_neighbours(texts, known))
+        source = self._source
+        pairs = list(_neighbours(texts, frozenset(source)))
         if len(pairs) < _LEAST_PAIRS:
             return True
+        wanted = {*pairs, *((other, one) for one, other in pairs)}
+        follow = wanted.intersection(pairwise(source))
         ahead = sum(pair in follow for pair in pairs)
         back = sum((other, one) in follow for one, other in pairs)
         return ahead - back >= _FOLLOWS * len(pairs)
