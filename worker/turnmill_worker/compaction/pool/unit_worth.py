@@ -14,7 +14,7 @@ from turnmill_worker.compaction.pool.factors import (
     list_factors,
     slot_factors,
 )
-from turnmill_worker.compaction.pool.standing import first_standings
+from turnmill_worker.compaction.pool.standing import standings
 from turnmill_worker.compaction.pool.work_worth import DONE, ENDED
 from turnmill_worker.reading.units import Line, Source, Unit
 from turnmill_worker.reading.words import CAPS, CODE, NAME, NUMBER, WORD, Concept, concepts_of
@@ -132,12 +132,9 @@ def appraise(lines: Sequence[Line], units: Sequence[Unit], texts: Sequence[str])
         by_unit.append(index.note(found, unit.line, seen_in, passed / total))
         pattern_of.append(patterns.setdefault(said, len(patterns)) if len(said) > 1 else -1)
     used = [seen_in >= _OUTSIDE_RESULTS for seen_in in index.seen_in]
-    standings = tuple(
-        unit.standing or standing
-        for unit, standing in zip(units, first_standings(lines, units), strict=True)
-    )
+    known = tuple(standings(lines, units))
     factors = [
-        standings,
+        known,
         field_factors(lines, units, by_unit, used),
         list_factors(lines, units, by_unit, used),
     ]
@@ -148,7 +145,7 @@ def appraise(lines: Sequence[Line], units: Sequence[Unit], texts: Sequence[str])
         weights=index.weights(len(lines)),
         decays=tuple(DECAY[kind] for kind, _ in index.numbers),
         factors=tuple(map(math.prod, zip(*factors, strict=True))),
-        standings=standings,
+        standings=known,
         patterns=tuple(pattern_of),
     )
 

@@ -8,8 +8,10 @@ place: an order's number without what was said of the order is of little use.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from typing import Final
 
 from turnmill_worker.compaction.quality.passages import Passage
@@ -172,35 +174,34 @@ class Facts:
 
     def held(self, passages: Iterable[Passage]) -> Held:
         """How much these other passages hold. Linear in their length."""
-        facts = [0.0] * len(self._places)
+        known: set[int] = set()
         best = [0.0] * len(self.passages)
         guards = [0.0] * len(self.passages)
         for passage in passages:
             numbers = self.numbers(passage)
-            for number in numbers:
-                facts[number] = 1.0
-            for at, weight in self._again(numbers, guarded=passage.guarded).items():
+            known.update(numbers)
+            for at, weight in self._again(numbers, guarded=passage.guarded):
                 best[at] = max(best[at], weight)
                 guards[at] = 1.0
         shares = [
             min(1.0, weight / whole) if whole > 0 else 1.0
             for weight, whole in zip(best, self.passage_weights, strict=True)
         ]
+        facts = [float(number in known) for number in range(len(self._places))]
         return Held(facts, shares, guards)
 
-    def _again(self, numbers: Sequence[int], *, guarded: bool) -> dict[int, float]:
+    def _again(self, numbers: Sequence[int], *, guarded: bool) -> Iterator[tuple[int, float]]:
         """The passages here of which enough is met again to say the same, and how much is met.
 
         A list of bare identifiers does not say it, nor does a sentence that has lost its "not".
         """
-        met = self._overlaps(numbers)
-        return {
-            at: weight
-            for at, weight in met.weights.items()
-            if met.times[at] >= self._needed[at]
-            and (at in met.spoken or self._mute[at])
-            and (guarded or not self._guarded[at])
-        }
+        places, needed = self._places, self._needed
+        times = Counter(chain.from_iterable([places[number] for number in numbers]))
+        for at, met in times.items():
+            if met >= needed[at] and (guarded or not self._guarded[at]):
+                again = [number for number in numbers if at in places[number]]
+                if self._mute[at] or any(self._says[number] for number in again):
+                    yield at, sum([self._shares[number] for number in again])
 
 
 def _weight(kind: str, seen: _Sightings, rarity: float, total: int) -> float:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 import string
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from functools import cached_property
+from functools import cached_property, lru_cache
 from itertools import pairwise
 from typing import Final
 
@@ -149,6 +149,7 @@ def _tokens(text: str) -> list[str]:
     return text.lower().translate(_NO_MARKS).split()
 
 
+@lru_cache(maxsize=1 << 14)
 def _speaks(text: str) -> bool:
     """Whether a sentence has words, beside names, numbers and marks for what nobody can see."""
     if _PLACEHOLDER.fullmatch(text):
