@@ -70,7 +70,7 @@ def _load_before_fork(**_: Any) -> None:
     # would copy it in every forked process.
     gc.collect()
     gc.freeze()
-    # A job makes some ten thousand values and few cycles: the default looks for garbage at each 700.
+    # A job makes some ten thousand values and few cycles; the default looks for them at each 700.
     gc.set_threshold(20_000, 10, 10)
 
 

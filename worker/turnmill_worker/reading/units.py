@@ -129,7 +129,7 @@ class Units:
         lines, groups = len(self.lines), self.groups
         self.lines += other.lines
         self.units += [
-            unit._replace(line=unit.line + lines, group=unit.group + groups) for unit in other.units
+            Unit(unit.line + lines, unit.group + groups, *unit[2:]) for unit in other.units
         ]
         self.groups += other.groups
 

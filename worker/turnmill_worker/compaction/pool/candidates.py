@@ -18,7 +18,7 @@ from turnmill_worker.compaction.pool.telegraph import is_english, telegraph
 from turnmill_worker.compaction.pool.unit_worth import Worth, appraise
 from turnmill_worker.reading.earlier_summary import add_previous
 from turnmill_worker.reading.units import TALK, Line, Source, Unit, Units
-from turnmill_worker.reading.updates import Newer, marked, newest_first, superseded
+from turnmill_worker.reading.updates import Newer, Told, marked, newest_first, superseded_in
 
 __all__ = ["Candidates", "Ranked"]
 
@@ -67,7 +67,7 @@ class Candidates:
         self._older = units_of(pool)
         if not pool:
             add_previous(self._older, previous)
-        self._newer = newer
+        self.told = Told(self._older, newer)
         self._ranked: dict[int, Ranked] = {}
 
     def text(
@@ -101,11 +101,9 @@ class Candidates:
     def _rank(self, budget_tokens: int, count: CountText) -> Ranked:
         found = self._ranked.get(budget_tokens)
         if found is None:
-            units = Units(list(self._older.lines), list(self._older.units), self._older.groups)
-            units.add_all(self._newer)
-            past = superseded(self._older, self._newer)
+            past = superseded_in(self.told)
             found = self._ranked[budget_tokens] = Ranked.of(
-                units, past, budget_tokens, count, pool_tokens=self._pool_tokens
+                self.told.whole, past, budget_tokens, count, pool_tokens=self._pool_tokens
             )
         return found
 

@@ -28,6 +28,8 @@ _KNOWN: Final = 1 << 14
 
 _LONGEST: Final = max(map(len, STOP_PHRASES))
 _STARTERS: Final = frozenset(phrase[0] for phrase in STOP_PHRASES)
+_MAY_GO: Final = _STARTERS | DROPPED | HAVE | frozenset(SHORTER) | {"i", "i'm", "i've", "just"}
+"""Words that may be left out or shortened: all others stay as they are."""
 
 
 def is_english(texts: Sequence[str]) -> bool:
@@ -68,6 +70,10 @@ def telegraph(sentence: str) -> str:
     kept: list[str] = []
     at = 0
     while at < len(tokens):
+        if words[at] not in _MAY_GO:
+            kept.append(tokens[at])
+            at += 1
+            continue
         opens = not kept or kept[-1][-1:] in _ENDS
         run = _droppable(words, at, opens=opens)
         if run and any(

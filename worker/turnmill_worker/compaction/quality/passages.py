@@ -62,6 +62,7 @@ class _Sentence(NamedTuple):
     """What a sentence states, whoever says it."""
 
     stated: dict[Concept, None]
+    concepts: tuple[Concept, ...]
     named: frozenset[Concept]
     guarded: bool
 
@@ -89,16 +90,23 @@ def passages_of(found: Units) -> Iterator[Passage]:
     keys: dict[Concept, None] = {}
     named: frozenset[Concept] = frozenset()
     group, source, guarded = -1, Source.EARLIER, False
-    for unit in found.units:
+    units = found.units
+    for at, unit in enumerate(units):
         full = len(stated) + len(keys) > _LONGEST_PASSAGE
-        if stated and (unit.is_prose or unit.group != group or full):
+        if stated and (not unit.body_at or unit.group != group or full):
             yield _passage(source, stated, keys, named, guarded=guarded)
             stated, keys, named = {}, {}, frozenset()
         # An "if" in a file that was read or written is nobody's condition.
         quoted = unit.role in _QUOTED
         group, source = unit.group, Source.RESULT if quoted else found.lines[unit.line].source
-        if unit.is_prose:
+        if not unit.body_at:
             said = _sentence(unit.text)
+            alone = at + 1 == len(units) or not units[at + 1].body_at
+            if alone and not stated and not keys:
+                if concepts := said.concepts:
+                    is_guard = said.guarded and not quoted
+                    yield Passage(source, concepts, len(concepts), said.named, is_guard)
+                continue
             stated |= said.stated
             named, guarded = said.named, said.guarded and not quoted
         else:
@@ -135,7 +143,8 @@ def _sentence(text: str) -> _Sentence:
                 named.add(concept)
                 name_next = False
         opens = bool(ended)
-    return _Sentence(stated, frozenset(named), is_guarded(_WORDS.findall(text.lower())))
+    guarded = is_guarded(_WORDS.findall(text.lower()))
+    return _Sentence(stated, tuple(stated), frozenset(named), guarded)
 
 
 @lru_cache(_KNOWN)

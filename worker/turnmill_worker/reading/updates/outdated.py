@@ -9,8 +9,8 @@ from typing import Final
 from turnmill_worker.reading.units import Source, Units
 from turnmill_worker.reading.updates.alike import Weights, near
 from turnmill_worker.reading.updates.claims import Claim
-from turnmill_worker.reading.updates.find import pairs_of
-from turnmill_worker.reading.updates.statements import names_in, stated_in, values_in
+from turnmill_worker.reading.updates.find import Told
+from turnmill_worker.reading.updates.statements import names_in, values_in
 
 __all__ = ["Replaced"]
 
@@ -26,13 +26,13 @@ _Value = tuple[str, str]
 class Replaced:
     """The values that a conversation has replaced. Read once, then asked about texts."""
 
-    def __init__(self, *parts: Units) -> None:
-        """Of several parts, each continues the one before."""
-        claims = stated_in(parts)
+    def __init__(self, told: Told) -> None:
+        """Finds them in what was told."""
+        claims = told.claims
         self._weights = Weights(claims)
         self._pairs: dict[_Value, list[tuple[Claim, Claim]]] = defaultdict(list)
         newest: dict[_Value, int] = {_value(claim): claim.place.at for claim in claims}
-        for older, newer in pairs_of(claims):
+        for older, newer in told.pairs:
             # What was said again since may hold again.
             if newest[_value(older)] < newer.place.at:
                 self._pairs[_value(older)].append((older, newer))
