@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from functools import lru_cache
 from itertools import repeat
 from typing import Final, NamedTuple
 
@@ -35,8 +34,8 @@ _UNSPACED = re.compile("[\u0e00-\u0eff\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]")
 
 
 _LONGEST_WORD: Final = 24
-_KNOWN: Final = 1 << 14
-"""Texts that are remembered."""
+_MOST_TOKENS: Final = 1 << 15
+"""Words, names and identifiers that are remembered: conversations share and repeat them."""
 
 
 class Token(NamedTuple):
@@ -55,20 +54,16 @@ class Token(NamedTuple):
 
 def tokens_of(text: str) -> list[tuple[Token, str]]:
     """The tokens of `text`, each with the mark behind it that ends a sentence, or ``""``."""
-    return [(_token(token), end) for token, end in _ENDED.findall(text)]
+    return [(_TOKENS[token], end) for token, end in _ENDED.findall(text)]
 
 
 def bare_tokens(text: str) -> list[Token]:
     """The tokens of `text`."""
-    return list(map(_token, _TOKEN.findall(text)))
+    return [_TOKENS[token] for token in _TOKEN.findall(text)]
 
 
-@lru_cache(_KNOWN)
 def concepts_of(text: str, *, prose: bool) -> tuple[Concept, ...]:
-    """The `(kind, value)` concepts of `text`, each once. Only prose tells names by their capital.
-
-    Remembered: pool and turns are read for every summary.
-    """
+    """The `(kind, value)` concepts of `text`, each once; only prose tells names by capitals."""
     found: list[Concept] = []
     opens = True
     for token, ended in tokens_of(text):
@@ -79,9 +74,19 @@ def concepts_of(text: str, *, prose: bool) -> tuple[Concept, ...]:
     return tuple(dict.fromkeys(found))
 
 
-def _token(token: str) -> Token:
-    plain = len(token) <= _LONGEST_WORD and token.isalpha()
-    return _word(token) if plain else _analyse(token)
+class _Tokens(dict[str, Token]):
+    """Tokens as they are written, each analysed when it is met first."""
+
+    def __missing__(self, token: str) -> Token:
+        found = _analyse(token)
+        if len(token) <= _LONGEST_WORD:
+            if len(self) >= _MOST_TOKENS:
+                self.clear()
+            self[token] = found
+        return found
+
+
+_TOKENS: Final = _Tokens()
 
 
 def _analyse(token: str) -> Token:
@@ -104,10 +109,6 @@ def _analyse(token: str) -> Token:
 def _words(roots: Iterable[str], name: Concept | None = None) -> Token:
     concepts = tuple(zip(repeat(WORD), roots, strict=False))
     return Token(concepts, concepts, name)
-
-
-# Plain words only: those are what conversations share, and identifiers are forgotten at once.
-_word = lru_cache(maxsize=1 << 14)(_analyse)
 
 
 def kind_of(token: str) -> str:

@@ -23,7 +23,7 @@ _BRACKETS: Final = frozenset('()[]"“”*')
 _ENDS: Final = frozenset(".!?")
 _CODE = re.compile(r"[`{}<>=|\\]|\w\(")
 _WORDS = re.compile(r"[a-z][a-z'’]*")
-_KNOWN: Final = 1 << 14
+_KNOWN: Final = 1 << 15
 """Sentences that are remembered: those of a pool are shortened for every summary."""
 
 _LONGEST: Final = max(map(len, STOP_PHRASES))

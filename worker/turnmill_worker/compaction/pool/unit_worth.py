@@ -31,7 +31,7 @@ once."""
 
 _LONGEST_VALUE: Final = 60
 
-_KNOWN: Final = 1 << 14
+_KNOWN: Final = 1 << 15
 """Texts that are remembered: those of a pool are appraised for every summary."""
 
 

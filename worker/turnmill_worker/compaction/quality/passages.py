@@ -22,7 +22,7 @@ __all__ = ["Passage", "head_units", "passages_of"]
 _LONGEST_PASSAGE: Final = 48
 """Most concepts of a passage; in a longer one, it says nothing that some meet again."""
 
-_KNOWN: Final = 1 << 14
+_KNOWN: Final = 1 << 15
 """Sentences and fields that are remembered: a tail and a head are read for every summary."""
 
 _QUOTED: Final = frozenset({Role.WRITTEN, Role.QUOTATION})
@@ -61,7 +61,6 @@ class Passage(NamedTuple):
 class _Sentence(NamedTuple):
     """What a sentence states, whoever says it."""
 
-    stated: dict[Concept, None]
     concepts: tuple[Concept, ...]
     named: frozenset[Concept]
     guarded: bool
@@ -107,7 +106,7 @@ def passages_of(found: Units) -> Iterator[Passage]:
                     is_guard = said.guarded and not quoted
                     yield Passage(source, concepts, len(concepts), said.named, is_guard)
                 continue
-            stated |= said.stated
+            stated |= dict.fromkeys(said.concepts)
             named, guarded = said.named, said.guarded and not quoted
         else:
             stated |= _values(unit.text[unit.body_at :])
@@ -144,7 +143,7 @@ def _sentence(text: str) -> _Sentence:
                 name_next = False
         opens = bool(ended)
     guarded = is_guarded(_WORDS.findall(text.lower()))
-    return _Sentence(stated, tuple(stated), frozenset(named), guarded)
+    return _Sentence(tuple(stated), frozenset(named), guarded)
 
 
 @lru_cache(_KNOWN)
