@@ -70,6 +70,8 @@ def _load_before_fork(**_: Any) -> None:
     # would copy it in every forked process.
     gc.collect()
     gc.freeze()
+    # A job makes some ten thousand values and few cycles; the default looks for them at each 700.
+    gc.set_threshold(20_000, 10, 10)
 
 
 @signals.worker_ready.connect

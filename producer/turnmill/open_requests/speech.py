@@ -10,6 +10,7 @@ import json
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
+from functools import lru_cache
 from typing import Final, NamedTuple
 
 from turnmill.contract.context import JsonMessage
@@ -171,12 +172,17 @@ def _outputs(answers: Sequence[str]) -> list[bool]:
 def _is_output(text: str, frames: frozenset[str]) -> bool:
     if _frame(text) & frames or _is_data(text):
         return True
-    return _prose(text) < _LEAST_PROSE and not _opens_speaking(text)
+    return _reads_as_output(text[:_LOOKED_AT], text.lstrip()[:_LOOKED_AT])
+
+
+@lru_cache(maxsize=1 << 10)
+def _reads_as_output(text: str, stripped: str) -> bool:
+    return _prose(text) < _LEAST_PROSE and not _opens_speaking(stripped)
 
 
 def _opens_speaking(text: str) -> bool:
     """Whether a text begins with a sentence, as of somebody who shows code or a log."""
-    first = text.lstrip()[:_LOOKED_AT].partition("\n")[0]
+    first = text.partition("\n")[0]
     return len(_WORD.findall(first)) >= _A_SENTENCE and not _MARKED.search(first[:_FRAME_CHARS])
 
 
@@ -191,6 +197,5 @@ def _is_data(text: str) -> bool:
 
 def _prose(text: str) -> float:
     """The share of a text's words that are its writer's own."""
-    text = text[:_LOOKED_AT]
     whole = len(_WORD.findall(text))
     return len(_WORD.findall(own_words(text))) / whole if whole else float(not _MARKED.search(text))

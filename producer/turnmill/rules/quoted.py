@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from bisect import bisect_left
 from collections import defaultdict
+from functools import lru_cache
 from typing import Final
 
 __all__ = ["own_words"]
@@ -69,6 +70,10 @@ _LINES: Final = re.compile(
 
 def own_words(text: str) -> str:
     """`text` with everything quoted replaced by underscores or spaces; of the same length."""
+    return _remembered(text) if len(text) <= _SHORT else _own_words(text)
+
+
+def _own_words(text: str) -> str:
     text = text.replace("’", "'").replace("\r", "\n").replace("\t", " ")
     if "```" in text or "~~~" in text:
         text = _without_fences(text)
@@ -79,6 +84,11 @@ def own_words(text: str) -> str:
     text = _without_sent(text)
     text = _LINES.sub(_blank, text)
     return _QUOTE.sub(_held, text) if '"' in text or not text.isascii() else text
+
+
+_SHORT: Final = 4_000
+_remembered = lru_cache(maxsize=256)(_own_words)
+"""Rules and requests are looked for in the same turns."""
 
 
 def _without_fences(text: str) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
 from turnmill.contract.context import JsonMessage, Receipt, StoredContext, SummaryEvent
@@ -105,7 +105,8 @@ class Plan:
         forced: it need not save tokens: a count, or a caller, asked for it.
         ledger_tokens: most tokens of the facts shown, beside what a summary leaves; 0 shows none.
         facts: the ledger after it.
-        pool: the pool after it.
+        candidates: what its texts and the pool after it are chosen from.
+        pooling: makes the pool after it; None where that stays as it is.
     """
 
     strategy: str
@@ -122,7 +123,13 @@ class Plan:
     replaced: int = 0
     ledger_tokens: int = 0
     facts: tuple[Fact, ...] = ()
-    pool: tuple[PooledLine, ...] = ()
+    candidates: Candidates | None = None
+    pooling: Callable[[], tuple[PooledLine, ...]] | None = None
+
+    @property
+    def pool(self) -> tuple[PooledLine, ...]:
+        """The pool after it; a plan that is not carried out needs none."""
+        return self.snapshot.pool if self.pooling is None else self.pooling()
 
     @property
     def requests(self) -> tuple[SummaryRequest, ...]:

@@ -127,6 +127,7 @@ def scorer_of(plan: Plan) -> Scorer | None:
         covered = Records((t.seq, message) for t in kept[:older] for message in t.original)
     if not without_memories(covered):  # a summary does not keep those
         return None
+    known = plan.candidates.told if plan.candidates and covered is plan.records else None
     return Scorer(
         covered=covered,
         previous=render_head(before.stored),
@@ -141,7 +142,8 @@ def scorer_of(plan: Plan) -> Scorer | None:
         trust=Trust(
             covered.units,
             rules=plan.rules,
-            older=units_of(plan.snapshot.pool),
+            older=known.parts[0] if known else units_of(plan.snapshot.pool),
+            told=known,
             threshold=before.policy.quality_threshold,
         ),
     )

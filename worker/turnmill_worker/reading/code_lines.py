@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import Final
 
 __all__ = ["coded", "is_code", "is_heading"]
@@ -33,6 +34,7 @@ def is_heading(text: str) -> bool:
     return _HEADING.match(text) is not None
 
 
+@lru_cache(maxsize=1 << 13)
 def is_code(text: str) -> bool:
     """Whether this line reads as code, a log or markup rather than as a sentence."""
     words = len(_WORD.findall(text))

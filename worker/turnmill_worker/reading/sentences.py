@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
+from functools import lru_cache
 from typing import Final
 
 from turnmill_worker.reading.lexicon import GUARDS, RETRACTIONS
@@ -50,11 +51,20 @@ def one_line(text: str) -> str:
     return " ".join(clean(text).split())
 
 
-def sentences(text: str) -> Iterator[str]:
+def sentences(text: str) -> tuple[str, ...]:
     """The sentences and lines of `text`, each one line, none longer than `UNIT_CHARS`."""
+    return _remembered(text) if len(text) <= _SHORT else tuple(_sentences(text))
+
+
+def _sentences(text: str) -> Iterator[str]:
     for row in clean(text).split("\n"):
         for sentence in _bound(_SENTENCE.split(" ".join(row.split()))):
             yield from capped(sentence)
+
+
+_SHORT: Final = 4_000
+_remembered = lru_cache(maxsize=1 << 11)(lambda text: tuple(_sentences(text)))
+"""A turn is read when it is in the tail, and again when it is covered."""
 
 
 def _bound(pieces: list[str]) -> Iterator[str]:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Container, Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from enum import Enum
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from turnmill_worker.reading.actions import Role
 from turnmill_worker.reading.flat_json import Flat
@@ -33,6 +33,9 @@ class Source(Enum):
     CALL = "call"
     RESULT = "result"
     EARLIER = "earlier"
+
+    # Found by its name in Python code otherwise, and asked for with every sentence.
+    __hash__ = object.__hash__
 
 
 TALK: Final = frozenset({Source.USER, Source.ASSISTANT})
@@ -81,15 +84,11 @@ LABEL = re.compile(r"^[^\W\d_][\w'-]{0,20}(?: [^\W\d_][\w'-]{0,20}){0,2}: +(?=\S
 
 @dataclass(slots=True)
 class Units:
-    """Collects lines and units in conversation order.
-
-    ``stated`` is what ``reading.updates`` has found in them, by position: it looks only once.
-    """
+    """Collects lines and units in conversation order."""
 
     lines: list[Line]
     units: list[Unit]
     groups: int = 0
-    stated: dict[int, Any] = field(default_factory=dict, repr=False, compare=False)
 
     def add_text(self, line: Line, pieces: Iterable[str], role: Role = Role.SAID) -> None:
         """Adds a line of sentences; nothing if there are none."""
@@ -135,7 +134,7 @@ class Units:
         lines, groups = len(self.lines), self.groups
         self.lines += other.lines
         self.units += [
-            unit._replace(line=unit.line + lines, group=unit.group + groups) for unit in other.units
+            Unit(unit.line + lines, unit.group + groups, *unit[2:]) for unit in other.units
         ]
         self.groups += other.groups
 

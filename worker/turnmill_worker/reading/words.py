@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from functools import lru_cache
 from itertools import repeat
 from typing import Final, NamedTuple
 
@@ -35,6 +34,8 @@ _UNSPACED = re.compile("[\u0e00-\u0eff\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]")
 
 
 _LONGEST_WORD: Final = 24
+_MOST_TOKENS: Final = 1 << 15
+"""Words, names and identifiers that are remembered: conversations share and repeat them."""
 
 
 class Token(NamedTuple):
@@ -51,53 +52,41 @@ class Token(NamedTuple):
     name: Concept | None = None
 
 
+def tokens_of(text: str) -> list[tuple[Token, str]]:
+    """The tokens of `text`, each with the mark behind it that ends a sentence, or ``""``."""
+    return [(_TOKENS[token], end) for token, end in _ENDED.findall(text)]
+
+
+def bare_tokens(text: str) -> list[Token]:
+    """The tokens of `text`."""
+    return [_TOKENS[token] for token in _TOKEN.findall(text)]
+
+
+def concepts_of(text: str, *, prose: bool) -> tuple[Concept, ...]:
+    """The `(kind, value)` concepts of `text`, each once; only prose tells names by capitals."""
+    found: list[Concept] = []
+    opens = True
+    for token, ended in tokens_of(text):
+        if token.name is not None and prose and not opens:
+            found.append(token.name)
+        found += token.concepts
+        opens = bool(ended)
+    return tuple(dict.fromkeys(found))
+
+
 class _Tokens(dict[str, Token]):
     """Tokens as they are written, each analysed when it is met first."""
 
     def __missing__(self, token: str) -> Token:
-        plain = len(token) <= _LONGEST_WORD and token.isalpha()
-        found = self[token] = _word(token) if plain else _analyse(token)
+        found = _analyse(token)
+        if len(token) <= _LONGEST_WORD:
+            if len(self) >= _MOST_TOKENS:
+                self.clear()
+            self[token] = found
         return found
 
 
-class Reader:
-    """Reads texts of one conversation; remembers tokens, since conversations repeat them."""
-
-    def __init__(self) -> None:
-        self._known = _Tokens()
-        self._fields: dict[str, dict[Concept, None]] = {}
-
-    def read(self, text: str, *, prose: bool) -> list[Concept]:
-        """The `(kind, value)` concepts of `text`. Only prose tells names by their capital."""
-        found: list[Concept] = []
-        opens = True
-        for written, ended in _ENDED.findall(text):
-            token = self._known[written]
-            if token.name is not None and prose and not opens:
-                found.append(token.name)
-            found += token.concepts
-            opens = bool(ended)
-        return found
-
-    def tokens(self, text: str) -> list[tuple[Token, str]]:
-        """The tokens of `text`, each with the mark behind it that ends a sentence, or ``""``."""
-        known = self._known
-        return [(known[token], end) for token, end in _ENDED.findall(text)]
-
-    def bare(self, text: str) -> list[Token]:
-        """The tokens of `text`."""
-        known = self._known
-        return [known[token] for token in _TOKEN.findall(text)]
-
-    def fields(self, text: str) -> dict[Concept, None]:
-        """The words and identifiers of a field's name, each once; remembered."""
-        found = self._fields.get(text)
-        if found is None:
-            known = self._known
-            found = self._fields[text] = {}
-            for token in _TOKEN.findall(text):
-                found |= dict.fromkeys(known[token].concepts)
-        return found
+_TOKENS: Final = _Tokens()
 
 
 def _analyse(token: str) -> Token:
@@ -120,10 +109,6 @@ def _analyse(token: str) -> Token:
 def _words(roots: Iterable[str], name: Concept | None = None) -> Token:
     concepts = tuple(zip(repeat(WORD), roots, strict=False))
     return Token(concepts, concepts, name)
-
-
-# Plain words only: those are what conversations share, and identifiers are forgotten at once.
-_word = lru_cache(maxsize=1 << 14)(_analyse)
 
 
 def kind_of(token: str) -> str:

@@ -22,6 +22,7 @@ from __future__ import annotations
 import json
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping
+from functools import lru_cache
 from typing import Any, Final
 
 from turnmill.contract.token_counters import Counter
@@ -48,6 +49,7 @@ _ATTACHMENT_TOKENS: Final = 16
 # Sound costs 10 tokens a second; speech is rarely packed below 2 KB a second, or 270 base64
 # characters per token. 100 leaves room, and for files too.
 _ATTACHMENT_CHARS_PER_TOKEN: Final = 100
+_SENTENCE_CHARS: Final = 240
 _KNOWN: Final = frozenset({"role", "content", "name", "tool_calls", "tool_call_id"})
 
 
@@ -75,7 +77,11 @@ class TokenCounter(ABC):
 
 
 class CountedOnce(TokenCounter):
-    """One job's counter: a text that plan, prompt and context show is counted once."""
+    """One job's counter: a text that plan, prompt and context show is counted once.
+
+    A sentence is counted once in a process, as far as it is remembered: each compaction weighs all
+    that earlier ones kept.
+    """
 
     def __init__(self, counter: Counter) -> None:
         self._counter = counter
@@ -88,10 +94,17 @@ class CountedOnce(TokenCounter):
 
     def count(self, text: str) -> int:
         """Return the tokens of `text`, as the counter says."""
+        if len(text) <= _SENTENCE_CHARS:
+            return _count_sentence(self._counter, text)
         tokens = self._known.get(text)
         if tokens is None:
             tokens = self._known[text] = self._counter.count(text)
         return tokens
+
+
+@lru_cache(maxsize=1 << 15)
+def _count_sentence(counter: Counter, text: str) -> int:
+    return counter.count(text)
 
 
 def count_request(counter: TokenCounter, messages: Iterable[Mapping[str, Any]]) -> int:

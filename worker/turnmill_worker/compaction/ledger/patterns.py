@@ -54,21 +54,27 @@ _OTHERS: Final = r"(?P<token>[#@]?\w+(?:[-_.:]\w+)*)"
 _LOCATING = frozenset("@/\\")
 # A text that is one token: nothing else fits where it begins, and nothing is left behind it.
 _SINGLE = re.compile(r"[0-9]+|[#@]?[A-Za-z_]\w*(?:[-:]\w+)*")
+# Whatever has none of these holds no value: most sentences.
+_MAY_HOLD = re.compile(r"[0-9@/\\_#`\"]|(?<!\w)'|[a-z][A-Z]|[A-Z][-.:]?[A-Z]|\.[a-z]")
 _DOTTED = re.compile(r"\.[a-z]")
 _DIGITS = frozenset("0123456789")
 _QUOTES = frozenset('“"`')
 _OPENING_QUOTE = re.compile(r"(?<!\w)'")
 
 
-def _value_in(text: str) -> re.Pattern[str]:
-    """The pattern that finds the values of this text."""
+def _value_in(text: str) -> re.Pattern[str] | None:
+    """The pattern that finds the values of this text; None where there is none."""
+    if text.isascii() and not _MAY_HOLD.search(text):
+        return None
     held = frozenset(text)
-    return _values(
+    finder = _values(
         locations=not held.isdisjoint(_LOCATING) or ("." in held and bool(_DOTTED.search(text))),
         # Other scripts have digits, too.
         amounts=not held.isdisjoint(_DIGITS) or not text.isascii(),
         names=not held.isdisjoint(_QUOTES) or ("'" in held and bool(_OPENING_QUOTE.search(text))),
     )
+    only_words = finder is _ONLY_TOKENS and not any(map(_is_identifier, finder.findall(text)))
+    return None if only_words else finder
 
 
 @cache
@@ -96,7 +102,7 @@ def values_in(text: str) -> list[tuple[Kind, str, int]]:
         return [("id", text, 0)] if _is_identifier(text) else []
     found: list[tuple[Kind, str, int]] = []
     finder = _value_in(text)
-    if finder is _ONLY_TOKENS and not any(map(_is_identifier, finder.findall(text))):
+    if finder is None:
         return found
     for match in finder.finditer(text):
         group, value, at = str(match.lastgroup), match[0], match.start()

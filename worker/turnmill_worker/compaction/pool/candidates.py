@@ -9,20 +9,21 @@ from itertools import groupby
 from typing import Final
 
 from turnmill.contract.token_counters import CountText
+from turnmill_worker.compaction.pool.costs import Costs, longest_beginning
 from turnmill_worker.compaction.pool.past import (
     all_marked,
     past_worth_less,
     saying_nothing_else,
 )
 from turnmill_worker.compaction.pool.pooled import PooledLine, pooled, units_of
-from turnmill_worker.compaction.pool.rendering import is_told, opening, render
+from turnmill_worker.compaction.pool.rendering import render
 from turnmill_worker.compaction.pool.selection import Selection
 from turnmill_worker.compaction.pool.standing import first_standings
 from turnmill_worker.compaction.pool.telegraph import is_english, telegraph
 from turnmill_worker.compaction.pool.unit_worth import Worth, appraise
 from turnmill_worker.reading.earlier_summary import add_previous
 from turnmill_worker.reading.units import TALK, Line, Source, Unit, Units
-from turnmill_worker.reading.updates import Newer, newest_first, superseded
+from turnmill_worker.reading.updates import Newer, Told, newest_first, superseded_in
 
 __all__ = ["Candidates", "Ranked"]
 
@@ -34,6 +35,11 @@ _USER_SHARE: Final = 0.5
 
 _SMALLER_TRIED: Final = 16
 """Units tried, in order, in the room that was too small for the next best one."""
+
+_NEARLY: Final = 4
+"""What a unit may cost less beside others than alone."""
+
+_NOTHING: Final = Costs((), (), ())
 
 
 class Candidates:
@@ -63,7 +69,7 @@ class Candidates:
         self._older = units_of(pool)
         if not pool:
             add_previous(self._older, previous)
-        self._newer = newer
+        self.told = Told(self._older, newer)
         self._ranked: dict[int, Ranked] = {}
 
     def text(
@@ -97,11 +103,9 @@ class Candidates:
     def _rank(self, budget_tokens: int, count: CountText) -> Ranked:
         found = self._ranked.get(budget_tokens)
         if found is None:
-            units = Units(list(self._older.lines), list(self._older.units), self._older.groups)
-            units.add_all(self._newer)
-            past = superseded(self._older, self._newer)
+            past = superseded_in(self.told)
             found = self._ranked[budget_tokens] = Ranked.of(
-                units, past, budget_tokens, count, pool_tokens=self._pool_tokens
+                self.told.whole, past, budget_tokens, count, pool_tokens=self._pool_tokens
             )
         return found
 
@@ -118,6 +122,7 @@ class Ranked:
     order: Sequence[int]
     standings: Sequence[float]
     past: Mapping[int, Sequence[Newer]]
+    costs: Costs = _NOTHING
 
     @classmethod
     def of(
@@ -137,12 +142,15 @@ class Ranked:
         if sum(map(len, verbatim)) <= budget * _CHARS_PER_TOKEN:
             everything = range(len(own))
             if count(render(lines, own, verbatim, everything)) <= budget:
-                return cls(units, verbatim, everything, list(first_standings(lines, own)), past)
+                costs = Costs.of(lines, own, verbatim, count)
+                standings = list(first_standings(lines, own))
+                return cls(units, verbatim, everything, standings, past, costs)
         texts = all_marked(_shortened(lines, own, _spared(lines, own, budget, count)), past)
         worth = past_worth_less(appraise(lines, own, texts), own, past)
         most = max(pool_tokens, budget + budget // 5 + 16)
-        order = _order(lines, own, worth, texts, most, count)
-        return cls(units, texts, newest_first(order, past), worth.standings, past)
+        costs = Costs.of(lines, own, texts, count)
+        order = newest_first(_order(own, worth, costs, most), past)
+        return cls(units, texts, order, worth.standings, past, costs)
 
     @property
     def pool(self) -> tuple[PooledLine, ...]:
@@ -153,22 +161,22 @@ class Ranked:
         """The longest beginning of the order, ``without`` some, that is within the budget."""
         without = without | saying_nothing_else(self.units.units, self.past)
         order = [position for position in self.order if position not in without]
-        best = ""
-        low, high = 0, len(order)
-        while low < high:
-            middle = (low + high + 1) // 2
-            candidate = self._rendered(order[:middle])
-            if count(candidate) <= budget:
-                best, low = candidate, middle
-            else:
-                high = middle - 1
-        chosen = list(order[:low])
-        for position in order[low + 1 : low + 1 + _SMALLER_TRIED]:
+        fits, best = longest_beginning(
+            self.costs.added_up(self.units.units, order),
+            budget,
+            lambda most: self._rendered(order[:most]),
+            count,
+        )
+        chosen = order[:fits]
+        left = budget - count(best)
+        for position in order[fits + 1 : fits + 1 + _SMALLER_TRIED]:
+            if self.costs.texts[position] > left + _NEARLY:
+                continue
             if any(newer.unit not in chosen for newer in self.past.get(position, ())):
                 continue
             candidate = self._rendered([*chosen, position])
-            if count(candidate) <= budget:
-                best = candidate
+            if (tokens := count(candidate)) <= budget:
+                best, left = candidate, budget - tokens
                 chosen.append(position)
         return best
 
@@ -200,32 +208,13 @@ def _shortened(
     return texts
 
 
-def _order(
-    lines: Sequence[Line],
-    units: Sequence[Unit],
-    worth: Worth,
-    texts: Sequence[str],
-    most_tokens: int,
-    count: CountText,
-) -> list[int]:
+def _order(units: Sequence[Unit], worth: Worth, costs: Costs, most_tokens: int) -> list[int]:
     """The units that about fill so many tokens, best first, by costs added up from their parts."""
-    told: dict[str, Source] = {}
-    line_costs = [count(f"\n{opening(line, named=is_told(line, told))}") for line in lines]
-    group_costs = [1] * (units[-1].group + 1)
-    for unit in units:
-        if unit.label and group_costs[unit.group] == 1:
-            group_costs[unit.group] = count(f"; {unit.label}:")
     selection = Selection(
         units,
         worth,
-        costs=_costs(texts, count),
-        group_costs=group_costs,
-        line_costs=line_costs,
+        costs=costs.texts,
+        group_costs=costs.groups,
+        line_costs=costs.lines,
     )
     return selection.run(most_tokens)
-
-
-def _costs(texts: Sequence[str], count: CountText) -> list[int]:
-    """The tokens of each text behind a space; the same text is counted once."""
-    known = {text: count(f" {text}") for text in dict.fromkeys(texts)}
-    return [known[text] for text in texts]

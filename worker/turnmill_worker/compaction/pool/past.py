@@ -9,7 +9,7 @@ from typing import Final
 from turnmill_worker.compaction.pool.unit_worth import Worth
 from turnmill_worker.reading.units import LABEL, Unit
 from turnmill_worker.reading.updates import Newer, marked
-from turnmill_worker.reading.words import WORD, Reader
+from turnmill_worker.reading.words import WORD, concepts_of
 
 __all__ = ["all_marked", "past_worth_less", "saying_nothing_else"]
 
@@ -27,25 +27,22 @@ def saying_nothing_else(
 
     A sentence that states another value, which the newer sentences do not, stays and is marked.
     """
-    reader = Reader()
     return frozenset(
-        at
-        for at, newer in past.items()
-        if units[at].is_prose and _is_empty(at, newer, units, reader)
+        at for at, newer in past.items() if units[at].is_prose and _is_empty(at, newer, units)
     )
 
 
-def _is_empty(at: int, newer: Sequence[Newer], units: Sequence[Unit], reader: Reader) -> bool:
+def _is_empty(at: int, newer: Sequence[Newer], units: Sequence[Unit]) -> bool:
     said = LABEL.sub("", units[at].text, count=1)
     for value, *_ in newer:
         said = said.replace(value, " ", 1)
     if len(said.split()) > _FEW_WORDS:
         return False
     known = " ".join(units[one.unit].text for one in newer)
-    stated = set(reader.read(known, prose=True))
+    stated = set(concepts_of(known, prose=True))
     # A word that opens the sentence is no name.
     said = said[:1].lower() + said[1:]
-    return all(one[0] == WORD or one in stated for one in reader.read(said, prose=True))
+    return all(one[0] == WORD or one in stated for one in concepts_of(said, prose=True))
 
 
 def all_marked(texts: Sequence[str], past: Mapping[int, Sequence[Newer]]) -> list[str]:

@@ -56,6 +56,14 @@ class _Queue:
         return True
 
 
+class _Powers(dict[int, float]):
+    """What costs are divided by."""
+
+    def __missing__(self, cost: int) -> float:
+        found = self[cost] = math.pow(max(1, cost), COST_POWER)
+        return found
+
+
 class Selection:
     """A lazy greedy choice: gains only ever fall, so a stale score is an upper bound.
 
@@ -72,11 +80,13 @@ class Selection:
         group_costs: Sequence[int],
         line_costs: Sequence[int],
     ) -> None:
-        self._units = units
         self._worth = worth
         self._costs = costs
-        self._group_costs = group_costs
-        self._line_costs = line_costs
+        self._group_costs = list(group_costs)
+        self._line_costs = list(line_costs)
+        self._by_unit, self._factors = worth.by_unit, worth.factors
+        self._places = [(unit.line, unit.group) for unit in units]
+        self._powers = _Powers()
         self._left = list(worth.weights)
         self._line_open = bytearray(len(line_costs))
         self._group_open = bytearray(len(group_costs))
@@ -91,7 +101,7 @@ class Selection:
 
     def run(self, limit: int) -> list[int]:
         """Units in the order taken, while their estimated costs stay within `limit`."""
-        self._enqueue(range(len(self._units)))
+        self._enqueue(range(len(self._places)))
         order: list[int] = []
         while self._heap and limit > 0:
             entry = heapq.heappop(self._heap)
@@ -131,33 +141,28 @@ class Selection:
         return position
 
     def _cost(self, position: int) -> int:
-        unit = self._units[position]
-        cost = self._costs[position]
-        if not self._group_open[unit.group]:
-            cost += self._group_costs[unit.group]
-        if not self._line_open[unit.line]:
-            cost += self._line_costs[unit.line]
-        return cost
+        """A unit's own tokens, and those of what it opens: both are nothing once it is open."""
+        line, group = self._places[position]
+        return self._costs[position] + self._group_costs[group] + self._line_costs[line]
 
     def _score(self, position: int) -> float:
         """What it is worth for its cost, were none of its pattern kept."""
-        left = self._left
-        gain = sum([left[concept] for concept in self._worth.by_unit[position]])
-        gain *= self._worth.factors[position]
-        return gain / math.pow(max(1, self._cost(position)), COST_POWER)
+        gain = sum(map(self._left.__getitem__, self._by_unit[position]))
+        return gain * self._factors[position] / self._powers[self._cost(position)]
 
     def _take(self, position: int) -> list[int]:
         """Marks a unit taken; returns the siblings that have become cheaper."""
-        unit = self._units[position]
+        line, group = self._places[position]
         self._taken[position] = 1
-        for concept in self._worth.by_unit[position]:
+        for concept in self._by_unit[position]:
             self._left[concept] *= self._worth.decays[concept]
         if (pattern := self._worth.patterns[position]) >= 0:
             self._queues[pattern].share *= REPEATED
         cheaper: list[int] = []
-        if not self._line_open[unit.line]:
-            cheaper = self._by_line[unit.line]
-        elif not self._group_open[unit.group]:
-            cheaper = self._by_group[unit.group]
-        self._line_open[unit.line] = self._group_open[unit.group] = 1
+        if not self._line_open[line]:
+            cheaper = self._by_line[line]
+        elif not self._group_open[group]:
+            cheaper = self._by_group[group]
+        self._line_open[line] = self._group_open[group] = 1
+        self._line_costs[line] = self._group_costs[group] = 0
         return [other for other in cheaper if not self._taken[other]]

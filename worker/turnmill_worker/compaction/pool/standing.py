@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from itertools import groupby, repeat
+from operator import attrgetter
 from typing import Final
 
 from turnmill_worker.compaction.pool.work_worth import WORK
@@ -15,7 +16,7 @@ from turnmill_worker.reading.actions import Role
 from turnmill_worker.reading.code_lines import is_heading
 from turnmill_worker.reading.units import TALK, TOOLS, Line, Source, Unit
 
-__all__ = ["first_standings"]
+__all__ = ["first_standings", "standings"]
 
 LEAD: Final = 1.25
 """People open a longer message with its point."""
@@ -47,12 +48,27 @@ _OWN = re.compile(r"\b(?:I|[Mm]y|me|mine|[Ww]e|[Oo]ur|us)\b")
 _YOURS = re.compile(r"\b[Yy]ours?\b|\b[Yy]ou\b")
 
 
-def first_standings(lines: Sequence[Line], units: Sequence[Unit]) -> Iterator[float]:
-    """Each unit's factor for its place, its form and, in a talk without tools, its wording."""
+def standings(lines: Sequence[Line], units: Sequence[Unit]) -> Iterator[float]:
+    """Each unit's standing: the one that was kept with it, or else its first."""
+    first = first_standings(lines, units, again=False)
+    return (unit.standing or standing for unit, standing in zip(units, first, strict=True))
+
+
+def first_standings(
+    lines: Sequence[Line], units: Sequence[Unit], *, again: bool = True
+) -> Iterator[float]:
+    """Each unit's factor for its place, its form and, in a talk without tools, its wording.
+
+    Without ``again``, units of which it is known may be given any.
+    """
     talk = _is_talk(lines)
     asked = False
-    for at, members in groupby(units, key=lambda unit: unit.line):
+    for at, members in groupby(units, key=attrgetter("line")):
         line, own = lines[at], list(members)
+        if not again and all(unit.standing for unit in own):
+            yield from repeat(1.0, len(own))
+            asked = line.source in TALK and own[-1].text.endswith(_QUESTION_MARKS)
+            continue
         spoken = line.source in TALK
         plain = spoken and own[0].is_prose
         forms = _forms(line, own) if plain else repeat(1.0, len(own))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import Final
 
 from turnmill_worker.reading.lexicon import (
@@ -22,15 +23,27 @@ _BRACKETS: Final = frozenset('()[]"“”*')
 _ENDS: Final = frozenset(".!?")
 _CODE = re.compile(r"[`{}<>=|\\]|\w\(")
 _WORDS = re.compile(r"[a-z][a-z'’]*")
+_KNOWN: Final = 1 << 15
+"""Sentences that are remembered: those of a pool are shortened for every summary."""
+
 _LONGEST: Final = max(map(len, STOP_PHRASES))
 _STARTERS: Final = frozenset(phrase[0] for phrase in STOP_PHRASES)
+_MAY_GO: Final = _STARTERS | DROPPED | HAVE | frozenset(SHORTER) | {"i", "i'm", "i've", "just"}
+"""Words that may be left out or shortened: all others stay as they are."""
 
 
 def is_english(texts: Sequence[str]) -> bool:
     """Whether one message's sentences are in the language whose filler words we know."""
-    words = _WORDS.findall(" ".join(texts).lower().replace("’", "'"))
-    hits = sum(word in ENGLISH for word in words)
-    return hits >= 1 and hits * 12 >= len(words)
+    counted = list(map(_english_words, texts))
+    hits = sum(own for own, _ in counted)
+    return hits >= 1 and hits * 12 >= sum(whole for _, whole in counted)
+
+
+@lru_cache(_KNOWN)
+def _english_words(text: str) -> tuple[int, int]:
+    """How many words are in that language, and how many there are."""
+    words = _WORDS.findall(text.lower().replace("’", "'"))
+    return sum(map(ENGLISH.__contains__, words)), len(words)
 
 
 def _retracts(tokens: Sequence[str], words: Sequence[str]) -> bool:
@@ -43,6 +56,7 @@ def _retracts(tokens: Sequence[str], words: Sequence[str]) -> bool:
     )
 
 
+@lru_cache(_KNOWN)
 def telegraph(sentence: str) -> str:
     """An English `sentence` without fillers, articles, copulas and the speaker's opening "I".
 
@@ -56,6 +70,10 @@ def telegraph(sentence: str) -> str:
     kept: list[str] = []
     at = 0
     while at < len(tokens):
+        if words[at] not in _MAY_GO:
+            kept.append(tokens[at])
+            at += 1
+            continue
         opens = not kept or kept[-1][-1:] in _ENDS
         run = _droppable(words, at, opens=opens)
         if run and any(

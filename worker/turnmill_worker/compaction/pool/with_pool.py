@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Final
 
 from turnmill.contract.context import SummaryEvent
@@ -32,7 +33,7 @@ def with_pool(plan: Plan, count: CountText) -> Plan:
     """The plan with the pool it leads to, and its summaries chosen from what that holds."""
     snapshot, request = plan.snapshot, plan.request
     if not plan.covered:
-        return replace(plan, pool=snapshot.pool)
+        return plan
     previous = request.previous if request else snapshot.stored.summary
     whole = summary_budget(snapshot, count)
     candidates = Candidates(
@@ -44,7 +45,8 @@ def with_pool(plan: Plan, count: CountText) -> Plan:
     budget = request.budget_tokens if request else whole
     return replace(
         plan,
-        pool=candidates.pool(budget, count),
+        candidates=candidates,
+        pooling=partial(candidates.pool, budget, count),
         # A template says itself what a managed view is made from.
         request=request if not request or plan.managed else replace(request, candidates=candidates),
         wanted=tuple(

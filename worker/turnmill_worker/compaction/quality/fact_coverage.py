@@ -8,8 +8,10 @@ place: an order's number without what was said of the order is of little use.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from typing import Final
 
 from turnmill_worker.compaction.quality.passages import Passage
@@ -54,11 +56,22 @@ class _Sightings:
     """Where one concept was met."""
 
     places: list[int]
-    stated: bool = False
     named: bool = False
-    by_user: bool = False
-    in_call: bool = False
-    only_in_results: bool = True
+    seen_in: int = 0
+    """Whose words state it; 0 for what is only ever a field name."""
+
+
+_BY_USER: Final = 1
+_IN_CALL: Final = 2
+_OUTSIDE_RESULTS: Final = 4
+_STATED: Final = 8
+_SEEN_IN: Final = {
+    source: _STATED
+    + _BY_USER * (source is Source.USER)
+    + _IN_CALL * (source is Source.CALL)
+    + _OUTSIDE_RESULTS * (source is not Source.RESULT)
+    for source in Source
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,7 +127,7 @@ class Facts:
         self._places = [each.places[-_MOST_PLACES:] for each in seen]
         self._shares = [w / len(at) for w, at in zip(self.weights, self._places, strict=True)]
         self._says = [
-            kind == WORD or not each.stated for kind, each in zip(kinds, seen, strict=True)
+            kind == WORD or not each.seen_in for kind, each in zip(kinds, seen, strict=True)
         ]
         self._guarded = [passage.guarded for passage in passages]
         whole = self._overlaps(range(len(seen)))
@@ -128,27 +141,17 @@ class Facts:
 
     def _note(self, at: int, passage: Passage, seen: list[_Sightings]) -> tuple[int, ...]:
         numbers = []
-        by_user, in_call = passage.source is Source.USER, passage.source is Source.CALL
-        elsewhere = passage.source is not Source.RESULT
-        known, named, stated = self._numbers, passage.named, len(passage.stated)
-        for place, concept in enumerate(passage.concepts):
+        seen_in, known = _SEEN_IN[passage.source], self._numbers
+        for concept in passage.concepts:
             number = known.setdefault(concept, len(seen))
             if number == len(seen):
                 seen.append(_Sightings([]))
-            each = seen[number]
-            each.places.append(at)
+            seen[number].places.append(at)
             numbers.append(number)
-            if place >= stated:
-                continue
-            each.stated = True
-            if concept in named:
-                each.named = True
-            if by_user:
-                each.by_user = True
-            if in_call:
-                each.in_call = True
-            if elsewhere:
-                each.only_in_results = False
+        for number in numbers[: passage.stated]:
+            seen[number].seen_in |= seen_in
+        for concept in passage.named:
+            seen[known[concept]].named = True
         return tuple(numbers)
 
     def _overlaps(self, numbers: Iterable[int]) -> _Overlaps:
@@ -172,44 +175,44 @@ class Facts:
 
     def held(self, passages: Iterable[Passage]) -> Held:
         """How much these other passages hold. Linear in their length."""
-        facts = [0.0] * len(self._places)
+        known: set[int] = set()
         best = [0.0] * len(self.passages)
         guards = [0.0] * len(self.passages)
         for passage in passages:
             numbers = self.numbers(passage)
-            for number in numbers:
-                facts[number] = 1.0
-            for at, weight in self._again(numbers, guarded=passage.guarded).items():
+            known.update(numbers)
+            for at, weight in self._again(numbers, guarded=passage.guarded):
                 best[at] = max(best[at], weight)
                 guards[at] = 1.0
         shares = [
             min(1.0, weight / whole) if whole > 0 else 1.0
             for weight, whole in zip(best, self.passage_weights, strict=True)
         ]
+        facts = [float(number in known) for number in range(len(self._places))]
         return Held(facts, shares, guards)
 
-    def _again(self, numbers: Sequence[int], *, guarded: bool) -> dict[int, float]:
+    def _again(self, numbers: Sequence[int], *, guarded: bool) -> Iterator[tuple[int, float]]:
         """The passages here of which enough is met again to say the same, and how much is met.
 
         A list of bare identifiers does not say it, nor does a sentence that has lost its "not".
         """
-        met = self._overlaps(numbers)
-        return {
-            at: weight
-            for at, weight in met.weights.items()
-            if met.times[at] >= self._needed[at]
-            and (at in met.spoken or self._mute[at])
-            and (guarded or not self._guarded[at])
-        }
+        places, needed = self._places, self._needed
+        times = Counter(chain.from_iterable([places[number] for number in numbers]))
+        for at, met in times.items():
+            if met >= needed[at] and (guarded or not self._guarded[at]):
+                again = [number for number in numbers if at in places[number]]
+                if self._mute[at] or any(self._says[number] for number in again):
+                    yield at, sum([self._shares[number] for number in again])
 
 
 def _weight(kind: str, seen: _Sightings, rarity: float, total: int) -> float:
-    if not seen.stated:
+    by = seen.seen_in
+    if not by:
         return 0.0
     weight = _BASE[kind] * (rarity if kind == WORD else 1.0) + _NAMED * seen.named
-    weight *= 1.0 + SAID_BY_USER * seen.by_user + USED_IN_CALL * seen.in_call
+    weight *= 1.0 + SAID_BY_USER * bool(by & _BY_USER) + USED_IN_CALL * bool(by & _IN_CALL)
     weight *= 1.0 + REPEATED * math.log(len(seen.places))
-    weight *= ONLY_IN_RESULTS if seen.only_in_results else 1.0
+    weight *= 1.0 if by & _OUTSIDE_RESULTS else ONLY_IN_RESULTS
     # Squared, so that age costs little until it is recent turns it is compared with.
     return weight * (OLDEST + NEWEST * ((seen.places[-1] + 1) / total) ** 2)
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping
+from functools import lru_cache
 from itertools import groupby
-from typing import Final
+from typing import Final, NamedTuple
 
 from turnmill.contract.context import JsonMessage
 from turnmill.contract.names import Seq
@@ -14,13 +14,16 @@ from turnmill_worker.reading.actions import Role
 from turnmill_worker.reading.earlier_summary import add_previous
 from turnmill_worker.reading.messages import read_units
 from turnmill_worker.reading.sentences import is_guarded
-from turnmill_worker.reading.units import Source, Unit, Units
-from turnmill_worker.reading.words import Concept, Reader
+from turnmill_worker.reading.units import Source, Units
+from turnmill_worker.reading.words import Concept, bare_tokens, concepts_of, tokens_of
 
 __all__ = ["Passage", "head_units", "passages_of"]
 
 _LONGEST_PASSAGE: Final = 48
 """Most concepts of a passage; in a longer one, it says nothing that some meet again."""
+
+_KNOWN: Final = 1 << 15
+"""Sentences and fields that are remembered: a tail and a head are read for every summary."""
 
 _QUOTED: Final = frozenset({Role.WRITTEN, Role.QUOTATION})
 
@@ -36,28 +39,31 @@ _FRAME = re.compile(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Passage:
+class Passage(NamedTuple):
     """A sentence or one JSON object: what stands together.
 
     Attributes:
         source: who it comes from.
-        stated: its concepts.
-        keys: concepts of its field names, which give context but are not facts.
-        named: those of ``stated`` that were written as a name.
+        concepts: all it states, and behind that its field names, which give context but are no
+            facts; each once.
+        stated: how many it states.
+        named: those stated that were written as a name.
         guarded: it holds a negation, condition or exception.
     """
 
     source: Source
-    stated: tuple[Concept, ...]
-    keys: tuple[Concept, ...]
+    concepts: tuple[Concept, ...]
+    stated: int
     named: frozenset[Concept]
     guarded: bool
 
-    @property
-    def concepts(self) -> Iterable[Concept]:
-        """All it states and names, each once."""
-        return dict.fromkeys((*self.stated, *self.keys))
+
+class _Sentence(NamedTuple):
+    """What a sentence states, whoever says it."""
+
+    concepts: tuple[Concept, ...]
+    named: frozenset[Concept]
+    guarded: bool
 
 
 def head_units(messages: Iterable[JsonMessage]) -> Units:
@@ -77,43 +83,57 @@ def _is_text_of_a_user(message: JsonMessage) -> bool:
     return message.get("role") == "user" and isinstance(message.get("content"), str)
 
 
-def passages_of(reader: Reader, found: Units) -> Iterator[Passage]:
-    """The passages of units."""
+def passages_of(found: Units) -> Iterator[Passage]:
+    """The passages of some units: each sentence, and each object's fields."""
     stated: dict[Concept, None] = {}
     keys: dict[Concept, None] = {}
-    named: set[Concept] = set()
+    named: frozenset[Concept] = frozenset()
     group, source, guarded = -1, Source.EARLIER, False
-    for unit in found.units:
+    units = found.units
+    for at, unit in enumerate(units):
         full = len(stated) + len(keys) > _LONGEST_PASSAGE
-        if stated and (unit.is_prose or unit.group != group or full):
-            yield Passage(source, tuple(stated), tuple(keys), frozenset(named), guarded)
-            stated, keys, named = {}, {}, set()
+        if stated and (not unit.body_at or unit.group != group or full):
+            yield _passage(source, stated, keys, named, guarded=guarded)
+            stated, keys, named = {}, {}, frozenset()
         # An "if" in a file that was read or written is nobody's condition.
         quoted = unit.role in _QUOTED
         group, source = unit.group, Source.RESULT if quoted else found.lines[unit.line].source
-        says = unit.is_prose and not quoted
-        guarded = says and is_guarded(_WORDS.findall(unit.text.lower()))
-        _add_concepts(reader, unit, stated, keys, named)
+        if not unit.body_at:
+            said = _sentence(unit.text)
+            alone = at + 1 == len(units) or not units[at + 1].body_at
+            if alone and not stated and not keys:
+                if concepts := said.concepts:
+                    is_guard = said.guarded and not quoted
+                    yield Passage(source, concepts, len(concepts), said.named, is_guard)
+                continue
+            stated |= dict.fromkeys(said.concepts)
+            named, guarded = said.named, said.guarded and not quoted
+        else:
+            stated |= _values(unit.text[unit.body_at :])
+            keys |= _keys(f"{unit.label} {unit.text[: unit.body_at - 1]}")
+            guarded = False
     if stated:
-        yield Passage(source, tuple(stated), tuple(keys), frozenset(named), guarded)
+        yield _passage(source, stated, keys, named, guarded=guarded)
 
 
-def _add_concepts(
-    reader: Reader,
-    unit: Unit,
-    stated: dict[Concept, None],
-    keys: dict[Concept, None],
-    named: set[Concept],
-) -> None:
-    """Adds a unit's concepts to its passage's."""
-    if not unit.is_prose:
-        keys.update(reader.fields(f"{unit.label} {unit.text[: unit.body_at - 1]}"))
-        for token in reader.bare(unit.text[unit.body_at :]):
-            for concept in token.bare:
-                stated[concept] = None
-        return
+def _passage(
+    source: Source,
+    stated: Mapping[Concept, None],
+    keys: Mapping[Concept, None],
+    named: frozenset[Concept],
+    *,
+    guarded: bool,
+) -> Passage:
+    concepts = (*stated, *(key for key in keys if key not in stated))
+    return Passage(source, concepts, len(stated), named, guarded)
+
+
+@lru_cache(_KNOWN)
+def _sentence(text: str) -> _Sentence:
+    stated: dict[Concept, None] = {}
+    named: set[Concept] = set()
     opens, name_next = True, False
-    for token, ended in reader.tokens(unit.text):
+    for token, ended in tokens_of(text):
         if token.name is not None and not opens:
             name_next = True
         for concept in token.bare:
@@ -122,3 +142,15 @@ def _add_concepts(
                 named.add(concept)
                 name_next = False
         opens = bool(ended)
+    guarded = is_guarded(_WORDS.findall(text.lower()))
+    return _Sentence(tuple(stated), frozenset(named), guarded)
+
+
+@lru_cache(_KNOWN)
+def _values(text: str) -> dict[Concept, None]:
+    return dict.fromkeys(concept for token in bare_tokens(text) for concept in token.bare)
+
+
+@lru_cache(_KNOWN)
+def _keys(text: str) -> dict[Concept, None]:
+    return dict.fromkeys(concepts_of(text, prose=False))

@@ -26,7 +26,6 @@ from turnmill_worker.compaction.quality.passages import head_units, passages_of
 from turnmill_worker.compaction.quality.trust import Trust
 from turnmill_worker.reading.messages import read_units
 from turnmill_worker.reading.units import Units
-from turnmill_worker.reading.words import Reader
 
 __all__ = ["Quality", "Scorer"]
 
@@ -131,13 +130,12 @@ class _AtStake:
         self, covered: Units, lost: Sequence[JsonMessage], tail: Sequence[JsonMessage]
     ) -> None:
         self.lost = lost
-        self.reader = Reader()
-        older = list(passages_of(self.reader, head_units(lost)))
-        self.facts = Facts([*older, *passages_of(self.reader, covered)])
+        older = list(passages_of(head_units(lost)))
+        self.facts = Facts([*older, *passages_of(covered)])
         self.older = len(older)
-        self.in_tail = self.facts.held(list(passages_of(self.reader, read_units(_unplaced(tail)))))
+        self.in_tail = self.facts.held(list(passages_of(read_units(_unplaced(tail)))))
         said = [message for message in tail if message.get("role") == "user"] or list(tail)
-        newest = passages_of(self.reader, read_units(_unplaced(said[-_NEWEST_MESSAGES:])))
+        newest = passages_of(read_units(_unplaced(said[-_NEWEST_MESSAGES:])))
         self.asked = {number for passage in newest for number in self.facts.numbers(passage)}
 
 
@@ -146,7 +144,7 @@ class _Survival:
 
     def __init__(self, stake: _AtStake, head: Sequence[JsonMessage]) -> None:
         facts, in_tail = stake.facts, stake.in_tail
-        after = in_tail.joined(facts.held(passages_of(stake.reader, head_units(head))))
+        after = in_tail.joined(facts.held(passages_of(head_units(head))))
         self._facts, self._older, self._asked = facts, stake.older, stake.asked
         self._by_fact = _at_stake(facts.weights, in_tail.facts, after.facts)
         self._by_passage = _at_stake(facts.passage_weights, in_tail.passages, after.passages)

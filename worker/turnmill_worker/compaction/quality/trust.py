@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import re
 import string
+import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from functools import cached_property
-from itertools import pairwise
+from functools import cached_property, lru_cache
+from itertools import chain, pairwise
 from typing import Final
 
 from turnmill.contract.context import JsonMessage
@@ -20,7 +21,7 @@ from turnmill.contract.rules import Rule
 from turnmill.rules.wording.english import STOP
 from turnmill_worker.reading.earlier_summary import add_previous
 from turnmill_worker.reading.units import Units
-from turnmill_worker.reading.updates import Replaced
+from turnmill_worker.reading.updates import Replaced, Told
 
 __all__ = ["DEFAULT_THRESHOLD", "Trust"]
 
@@ -62,6 +63,7 @@ class Trust:
         *,
         rules: Sequence[Rule] = (),
         older: Units | None = None,
+        told: Told | None = None,
         threshold: float = DEFAULT_THRESHOLD,
     ) -> None:
         """Of what the head stands for.
@@ -70,11 +72,13 @@ class Trust:
             covered: what the turns covered now say.
             rules: those in force that the head has to state.
             older: what is left of the turns before, which those may contradict.
+            told: both, if they have been read.
             threshold: the lowest score that passes.
         """
         self._rules = [rule_line(rule) for rule in rules]
         self._older = older or Units([], [])
         self._covered = covered
+        self._told = told or Told(self._older, covered)
         self._threshold = threshold
 
     def capped(self, score: float, parts: Mapping[str, float]) -> float:
@@ -91,14 +95,13 @@ class Trust:
 
     @cached_property
     def _replaced(self) -> Replaced:
-        return Replaced(self._older, self._covered)
+        return Replaced(self._told)
 
     @cached_property
-    def _source(self) -> tuple[frozenset[str], frozenset[tuple[str, str]]]:
-        """The words of what the head stands for, and which stand beside each other."""
+    def _source(self) -> list[str]:
+        """The words of what the head stands for, in order."""
         texts = (unit.text for part in (self._older, self._covered) for unit in part.units)
-        words = _tokens(" ".join(texts))
-        return frozenset(words), frozenset(pairwise(words))
+        return list(chain.from_iterable(map(_tokens, texts)))
 
     def parts(self, head: Sequence[JsonMessage]) -> dict[str, float]:
         """The share of rules that stand, of old values that are marked, and of text to be read."""
@@ -125,10 +128,12 @@ class Trust:
 
     def _in_order(self, texts: Sequence[str]) -> bool:
         """Whether words stand beside each other as they do in what the text was made from."""
-        known, follow = self._source
-        pairs = list(_neighbours(texts, known))
+        source = self._source
+        pairs = list(_neighbours(texts, frozenset(source)))
         if len(pairs) < _LEAST_PAIRS:
             return True
+        wanted = {*pairs, *((other, one) for one, other in pairs)}
+        follow = wanted.intersection(pairwise(source))
         ahead = sum(pair in follow for pair in pairs)
         back = sum((other, one) in follow for one, other in pairs)
         return ahead - back >= _FOLLOWS * len(pairs)
@@ -143,11 +148,13 @@ def _neighbours(texts: Sequence[str], known: frozenset[str]) -> Iterator[tuple[s
                 yield pair
 
 
-def _tokens(text: str) -> list[str]:
+@lru_cache(maxsize=1 << 14)
+def _tokens(text: str) -> tuple[str, ...]:
     """What stands between spaces, without marks; within a token, order says nothing."""
-    return text.lower().translate(_NO_MARKS).split()
+    return tuple(map(sys.intern, text.lower().translate(_NO_MARKS).split()))
 
 
+@lru_cache(maxsize=1 << 14)
 def _speaks(text: str) -> bool:
     """Whether a sentence has words, beside names, numbers and marks for what nobody can see."""
     if _PLACEHOLDER.fullmatch(text):

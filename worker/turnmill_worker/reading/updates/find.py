@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict, deque
 from collections.abc import Iterator, Mapping, Sequence
+from functools import cached_property
 from typing import Final, NamedTuple
 
 from turnmill_worker.reading.units import Source, Units
@@ -13,7 +14,7 @@ from turnmill_worker.reading.updates.fields import replaced_fields
 from turnmill_worker.reading.updates.replaced import replaced_names
 from turnmill_worker.reading.updates.statements import stated_in
 
-__all__ = ["Newer", "marked", "newest_first", "pairs_of", "superseded"]
+__all__ = ["Newer", "Told", "marked", "newest_first", "pairs_of", "superseded", "superseded_in"]
 
 
 class Newer(NamedTuple):
@@ -44,19 +45,46 @@ _RECENT_LINES: Final = 6
 """So far back an answer that leaves out what it is about can reach."""
 
 
+class Told:
+    """What is told in the parts of a conversation; each continues the one before. Read once."""
+
+    def __init__(self, *parts: Units) -> None:
+        self.parts = parts
+
+    @cached_property
+    def whole(self) -> Units:
+        """All parts as one; many share it, so never change it."""
+        if len(self.parts) == 1:
+            return self.parts[0]
+        whole = Units([], [])
+        for part in self.parts:
+            whole.add_all(part)
+        return whole
+
+    @cached_property
+    def claims(self) -> Sequence[Claim]:
+        """What people state, in order."""
+        return stated_in(self.parts)
+
+    @cached_property
+    def pairs(self) -> Sequence[tuple[Claim, Claim]]:
+        """Older and newer statements of one thing."""
+        return list(pairs_of(self.claims))
+
+
 def superseded(*parts: Units) -> dict[int, tuple[Newer, ...]]:
     """The units whose value a later unit has replaced, by position. Pure and linear.
 
     Of several parts, each continues the one before; positions go on from one to the next.
     """
-    whole = parts[0] if len(parts) == 1 else Units([], [])
-    for part in parts if len(parts) > 1 else ():
-        whole.add_all(part)
+    return superseded_in(Told(*parts))
+
+
+def superseded_in(told: Told) -> dict[int, tuple[Newer, ...]]:
+    """The same, of what has been read."""
+    whole = told.whole
     past: dict[int, dict[str, Newer]] = defaultdict(dict)
-    pairs = [
-        (older.place.at, older.value.text, newer.place.at)
-        for older, newer in pairs_of(stated_in(parts))
-    ]
+    pairs = [(older.place.at, older.value.text, newer.place.at) for older, newer in told.pairs]
     for older, value, newer in [*pairs, *replaced_names(whole), *replaced_fields(whole)]:
         seq = whole.lines[whole.units[newer].line].seq or 0
         known = past[older].get(value)

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Final
 
 from turnmill_worker.reading.units import Source, Units
 from turnmill_worker.reading.updates.alike import Weights, near
-from turnmill_worker.reading.updates.claims import Claim, Place, claims_of, names_of
-from turnmill_worker.reading.updates.find import pairs_of
-from turnmill_worker.reading.updates.statements import stated_in
+from turnmill_worker.reading.updates.claims import Claim
+from turnmill_worker.reading.updates.find import Told
+from turnmill_worker.reading.updates.statements import names_in, values_in
 
 __all__ = ["Replaced"]
 
@@ -26,13 +26,13 @@ _Value = tuple[str, str]
 class Replaced:
     """The values that a conversation has replaced. Read once, then asked about texts."""
 
-    def __init__(self, *parts: Units) -> None:
-        """Of several parts, each continues the one before."""
-        claims = stated_in(parts)
+    def __init__(self, told: Told) -> None:
+        """Finds them in what was told."""
+        claims = told.claims
         self._weights = Weights(claims)
         self._pairs: dict[_Value, list[tuple[Claim, Claim]]] = defaultdict(list)
         newest: dict[_Value, int] = {_value(claim): claim.place.at for claim in claims}
-        for older, newer in pairs_of(claims):
+        for older, newer in told.pairs:
             # What was said again since may hold again.
             if newest[_value(older)] < newer.place.at:
                 self._pairs[_value(older)].append((older, newer))
@@ -68,7 +68,6 @@ def _value(claim: Claim) -> _Value:
     return claim.value.kind, claim.value.exact
 
 
-def _claims(text: Units, at: int) -> Iterator[Claim]:
-    place = Place(at, text.units[at].line, Source.EARLIER)
-    yield from claims_of(place, text.units[at].text, "")
-    yield from names_of(place, text.units[at].text)
+def _claims(text: Units, at: int) -> tuple[Claim, ...]:
+    said = text.units[at].text
+    return values_in(said, "", Source.EARLIER) + names_in(said, Source.EARLIER)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from functools import lru_cache
 from itertools import islice
 from typing import Final
 
@@ -40,8 +41,13 @@ def replaced_names(found: Units) -> Iterator[tuple[int, str, int]]:
         yield from _stating(found, name, at)
 
 
-def _replaced(text: str) -> Iterator[str]:
+@lru_cache(maxsize=1 << 14)
+def _replaced(text: str) -> tuple[str, ...]:
     """The names that a sentence says no longer hold."""
+    return tuple(_names_replaced(text))
+
+
+def _names_replaced(text: str) -> Iterator[str]:
     low = text.lower()
     if not any(map(low.__contains__, REPLACING)):
         return

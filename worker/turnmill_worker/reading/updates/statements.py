@@ -4,106 +4,131 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
+from functools import lru_cache
 from operator import attrgetter
-from typing import Final
+from typing import Final, NamedTuple
 
-from turnmill_worker.reading.units import Source, Units
+from turnmill_worker.reading.units import Source, Unit, Units
 from turnmill_worker.reading.updates.claims import Claim, Place, claims_of, names_of
 from turnmill_worker.reading.updates.news import is_news
 from turnmill_worker.reading.updates.values import SPELLED, has_digits
 from turnmill_worker.reading.updates.wording import TELLING
 
-__all__ = ["stated_in"]
+__all__ = ["names_in", "stated_in", "values_in"]
 
 _SHARED: Final = 2
 """So many words of some news an assistant's sentence needs to be worth a look."""
 
+_KNOWN: Final = 1 << 14
+"""Sentences of which it is remembered what they state: those of a pool are read again and again."""
+
 
 def stated_in(parts: Sequence[Units]) -> list[Claim]:
     """What people state, in order; of the assistant, what some news may be about."""
-    read = [_Part(part) for part in parts]
-    stated = [
-        claim for part, at, line in _placed(read) for claim in _moved(part.stated(), at, line)
-    ]
+    read = list(_placed(parts))
+    stated = [claim for part in read for claim in part.stated()]
     news = {root[:4] for claim in stated if claim.new or claim.was for root in claim.subject.roots}
     renamed = any(claim.new and claim.value.kind.startswith("name") for claim in stated)
-    for part, at, line in _placed(read):
-        stated += _moved(part.about(news), at, line) if news else ()
-        stated += _moved(part.named(), at, line) if renamed else ()
+    for part in read:
+        stated += part.about(news) if news else ()
+        stated += part.named() if renamed else ()
     return sorted(stated, key=attrgetter("place.at"))
 
 
-def _placed(read: Sequence[_Part]) -> Iterator[tuple[_Part, int, int]]:
+def _placed(parts: Sequence[Units]) -> Iterator[_Part]:
     """Each part with the positions at which its units and lines begin."""
     at = line = 0
-    for part in read:
-        yield part, at, line
-        at += len(part.found.units)
-        line += len(part.found.lines)
+    for part in parts:
+        yield _Part(part, at, line)
+        at += len(part.units)
+        line += len(part.lines)
 
 
-def _moved(claims: Iterable[Claim], at: int, line: int) -> Iterator[Claim]:
-    for claim in claims:
-        own = claim.place
-        place = Place(own.at + at, own.line + line, own.source)
-        yield replace(claim, place=place) if at else claim
+@lru_cache(_KNOWN)
+def values_in(text: str, before: str, source: Source) -> tuple[Claim, ...]:
+    """The values that a sentence states behind another, wherever it stands."""
+    return tuple(claims_of(Place(0, 0, source), text, before))
+
+
+@lru_cache(_KNOWN)
+def names_in(text: str, source: Source) -> tuple[Claim, ...]:
+    """The names that a sentence gives, wherever it stands."""
+    return tuple(names_of(Place(0, 0, source), text))
+
+
+class _Signs(NamedTuple):
+    """What the words of a sentence allow to be found in it."""
+
+    digits: bool
+    values: bool
+    news: bool
+
+
+@lru_cache(_KNOWN)
+def _signs(text: str) -> _Signs:
+    words = [word[:4] for word in text.lower().split()]
+    digits = has_digits(text)
+    return _Signs(digits, digits or not SPELLED.isdisjoint(words), not TELLING.isdisjoint(words))
 
 
 class _Part:
-    """Units, of which what they state is found once and noted."""
+    """Units, with those that are only read if something is new noted."""
 
-    def __init__(self, found: Units) -> None:
-        self.found = found
-        self._others: list[Place] = []
-        self._unnamed: list[Place] = []
+    def __init__(self, found: Units, at: int, line: int) -> None:
+        self._found = found
+        self._at = at
+        self._line = line
+        self._others: list[int] = []
+        self._unnamed: list[int] = []
 
     def stated(self) -> Iterator[Claim]:
         """What all but the assistant state, and what the assistant says it has changed."""
         before, line_before = "", -1
-        for at, unit in enumerate(self.found.units):
+        lines = self._found.lines
+        for at, unit in enumerate(self._found.units):
             if unit.body_at:
                 continue
-            source = self.found.lines[unit.line].source
+            source = lines[unit.line].source
             if source is Source.RESULT or source is Source.CALL:
                 continue
-            place = Place(at, unit.line, source)
+            signs = _signs(unit.text)
             if source is not Source.ASSISTANT:
-                words = [word[:4] for word in unit.text.lower().split()]
-                if has_digits(unit.text) or not SPELLED.isdisjoint(words):
-                    yield from self._of(place, before if unit.line == line_before else "")
-                if TELLING.isdisjoint(words):
-                    self._unnamed.append(place)
+                if signs.values:
+                    yield from self._values_of(at, before if unit.line == line_before else "")
+                if signs.news:
+                    yield from self._names_of(at)
                 else:
-                    yield from self._names_of(place)
-            elif has_digits(unit.text):
+                    self._unnamed.append(at)
+            elif signs.digits:
                 if is_news(unit.text):
-                    yield from self._of(place, before if unit.line == line_before else "")
+                    yield from self._values_of(at, before if unit.line == line_before else "")
                 else:
-                    self._others.append(place)
+                    self._others.append(at)
             before, line_before = unit.text, unit.line
 
     def about(self, news: set[str]) -> Iterator[Claim]:
         """What the assistant states in words that some news are told in."""
-        for place in self._others:
-            words = self.found.units[place.at].text.lower().split()
+        for at in self._others:
+            words = self._found.units[at].text.lower().split()
             if len(news.intersection([word[:4] for word in words])) >= _SHARED:
-                yield from self._of(place, "")
+                yield from self._values_of(at, "")
 
     def named(self) -> Iterator[Claim]:
         """The names that people give where they do not say that they are new."""
-        for place in self._unnamed:
-            yield from self._names_of(place)
+        for at in self._unnamed:
+            yield from self._names_of(at)
 
-    def _of(self, place: Place, before: str) -> Sequence[Claim]:
-        known: tuple[Claim, ...] | None = self.found.stated.get(place.at)
-        if known is None:
-            text = self.found.units[place.at].text
-            known = self.found.stated[place.at] = tuple(claims_of(place, text, before))
-        return known
+    def _values_of(self, at: int, before: str) -> Iterator[Claim]:
+        unit = self._found.units[at]
+        source = self._found.lines[unit.line].source
+        return self._placed(at, unit, values_in(unit.text, before, source))
 
-    def _names_of(self, place: Place) -> Sequence[Claim]:
-        known: tuple[Claim, ...] | None = self.found.stated.get(~place.at)
-        if known is None:
-            text = self.found.units[place.at].text
-            known = self.found.stated[~place.at] = tuple(names_of(place, text))
-        return known
+    def _names_of(self, at: int) -> Iterator[Claim]:
+        unit = self._found.units[at]
+        source = self._found.lines[unit.line].source
+        return self._placed(at, unit, names_in(unit.text, source))
+
+    def _placed(self, at: int, unit: Unit, claims: Iterable[Claim]) -> Iterator[Claim]:
+        for claim in claims:
+            place = Place(self._at + at, self._line + unit.line, claim.place.source)
+            yield replace(claim, place=place)
