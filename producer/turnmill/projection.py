@@ -121,14 +121,19 @@ def _keep_newest(
         if total <= limits.hard:
             continue
         while len(newest) > 1 and total > limits.target:
-            old = newest.pop(0)
-            if any(turn.pinned for turn in old):
-                pinned += old
-            else:
-                dropped += old
-                total -= _tokens(old) + said.tokens
-                said.drop(old)
-                total += said.tokens
+            # What they said is carried along together: looking it up for each would cost the square.
+            gone: list[TailTurn] = []
+            while len(newest) > 1 and total > limits.target:
+                old = newest.pop(0)
+                if any(turn.pinned for turn in old):
+                    pinned += old
+                else:
+                    gone += old
+                    total -= _tokens(old)
+            total -= said.tokens
+            said.drop(gone)
+            total += said.tokens
+            dropped += gone
     return pinned, [turn for group in newest for turn in group], dropped
 
 

@@ -87,7 +87,7 @@ def _own_words(text: str) -> str:
 
 
 _SHORT: Final = 4_000
-_remembered = lru_cache(maxsize=256)(_own_words)
+_remembered = lru_cache(maxsize=2_048)(_own_words)
 """Rules and requests are looked for in the same turns."""
 
 
