@@ -121,7 +121,7 @@ def _keep_newest(
         if total <= limits.hard:
             continue
         while len(newest) > 1 and total > limits.target:
-            # What they said is carried along together: looking it up for each would cost the square.
+            # What they said is carried along together: one by one would cost the square.
             gone: list[TailTurn] = []
             while len(newest) > 1 and total > limits.target:
                 old = newest.pop(0)

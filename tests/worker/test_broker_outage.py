@@ -14,12 +14,16 @@ import redis
 from tests.processes import WorkerProcess, wait_until
 from tests.worker.harness import SMALL, chat, push_all, settled, stored
 from turnmill import AsyncContextClient, ContextClient
+from turnmill.contract.keys import shard_of
+from turnmill.contract.names import SessionId
 from turnmill.embedded_redis import EmbeddedRedis, free_port
 from turnmill.wake import CeleryWaker
 
 pytestmark = pytest.mark.worker
 
-PUSHES = 300
+SESSIONS = tuple({shard_of(SessionId(f"s{n}")): f"s{n}" for n in range(1000)}.values())
+"""One of each shard: no two of them share a hint."""
+
 WAITS_S = 5.0
 """How long a waker waits for its broker: longer than all pushes together take."""
 
@@ -42,11 +46,13 @@ def test_a_push_stays_fast_and_never_fails_without_a_broker(
     waker = CeleryWaker(dead_broker, timeout_s=WAITS_S)
     with ContextClient(store.url, namespace=namespace, broker=waker) as client:
         start = time.perf_counter()
-        for at in range(PUSHES):
-            client.push(f"s{at}", {"role": "user", "content": "Hello?"})
+        for name in SESSIONS:
+            client.push(name, {"role": "user", "content": "Hello?"})
         took = time.perf_counter() - start
 
-        wait_until(lambda: client.hints.dropped == PUSHES, what="all hints given up and counted")
+        wait_until(
+            lambda: client.hints.dropped == len(SESSIONS), what="all hints given up and counted"
+        )
         assert client.hints.published == 0
     assert took < WAITS_S
 
@@ -66,9 +72,9 @@ async def test_the_event_loop_goes_on_without_a_broker(
     waker = CeleryWaker(dead_broker, timeout_s=WAITS_S)
     async with AsyncContextClient(store.url, namespace=namespace, broker=waker) as client:
         await asyncio.gather(
-            *(client.push(f"s{n}", {"role": "user", "content": "Hello?"}) for n in range(PUSHES))
+            *(client.push(name, {"role": "user", "content": "Hello?"}) for name in SESSIONS)
         )
-        await asyncio.to_thread(wait_until, lambda: client.hints.dropped == PUSHES)
+        await asyncio.to_thread(wait_until, lambda: client.hints.dropped == len(SESSIONS))
     ticker.cancel()
 
     assert max(pauses) < WAITS_S

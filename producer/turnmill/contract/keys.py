@@ -21,7 +21,7 @@ key, after the tag        type    what                                          
 ``s:<id>:lease``          string  who is compacting                                  its PX
 ``s:<id>:batch``          string  the batch its next summary is awaited from: ids    two days
 ``abandoned``             list    such batches of forgotten sessions, to be ended    two days
-``backlog``               zset    sessions to estimate, by waiting-since ms          permanent
+``backlog``               zset    sessions to estimate, by not-before ms             permanent
 ``due``                   zset    sessions to compact, by not-before ms              permanent
 ``index``                 zset    sessions, by last-push ms                          permanent
 ``unarchived``            zset    sessions with turns to archive, by since ms        permanent

@@ -15,6 +15,8 @@ import structlog
 
 from turnmill.contract import jobs
 from turnmill.contract.errors import TurnmillError
+from turnmill.contract.keys import shard_of
+from turnmill.contract.names import Namespace
 from turnmill_worker.background.visits import EXPIRY_EVERY, Visits
 from turnmill_worker.ports.sweep import SweepLease, SweepLists
 from turnmill_worker.ports.values import SessionRef
@@ -82,7 +84,7 @@ class Sweeper:
         stale_ms = now_ms - self._stale_after_ms
         backlog, due = lists.missed(names, stale_ms=stale_ms, now_ms=now_ms, most=MOST)
         # A session handed on to a summarizer is due again too, until that job takes its lease.
-        sent = self._estimates.send(backlog, (jobs.ESTIMATE,))
+        sent = self._estimates.send(_one_of_each_shard(backlog), (jobs.ESTIMATE,))
         sent += self._compacts.send(due, (jobs.COMPACT, jobs.SUMMARIZE))
         if self._passes % ARCHIVE_EVERY == 0:
             oldest = lists.unarchived(names) if self._archive else []
@@ -92,6 +94,14 @@ class Sweeper:
         if sent:
             log.info("swept", backlog=len(backlog), due=len(due), hints=sent)
         return sent
+
+
+def _one_of_each_shard(refs: Sequence[SessionRef]) -> list[SessionRef]:
+    """The first session of each shard: its job counts them all."""
+    first: dict[tuple[Namespace, int], SessionRef] = {}
+    for ref in refs:
+        first.setdefault((ref.namespace, shard_of(ref.session)), ref)
+    return list(first.values())
 
 
 class _Repeater:
