@@ -1,14 +1,14 @@
-"""What waiting takes in threads. ``_async/io.py`` is its twin, and both are written by hand."""
+"""What waiting takes in threads. ``_async/waiting.py`` is its twin by hand."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from typing import ParamSpec, TypeVar
 
-from redis import BlockingConnectionPool, Redis
+from redis import Redis
 from redis.retry import Retry
 
-from turnmill.transport import ATTEMPTS, MAX_CONNECTIONS, backoff, connection_options
+from turnmill.transport import ATTEMPTS, MAX_CONNECTIONS, Connections, backoff, connection_options
 
 __all__ = ["Redis", "connect", "in_thread"]
 
@@ -23,11 +23,10 @@ def in_thread(function: Callable[P, T], *args: P.args, **options: P.kwargs) -> T
 
 def connect(url: str, timeout_s: float) -> Redis:
     """A client of its own pool, whose calls end within ``timeout_s``."""
-    # Blocking: with more callers than connections, callers wait; a plain pool would raise.
-    pool = BlockingConnectionPool.from_url(
+    pool = Connections.from_url(
         url,
         max_connections=MAX_CONNECTIONS,
-        timeout=timeout_s,
+        wait_s=timeout_s,
         retry=Retry(backoff(timeout_s), ATTEMPTS - 1),
         **connection_options(timeout_s),
     )
