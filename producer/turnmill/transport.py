@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import os
+import sys
+import time
 from collections.abc import Sequence
+from queue import Empty, SimpleQueue
 from typing import Any
 
 import redis
@@ -14,7 +17,9 @@ from turnmill.contract.scripts import Script
 
 __all__ = [
     "ATTEMPTS",
+    "LOOK_AFTER_S",
     "MAX_CONNECTIONS",
+    "Connections",
     "attempt_s",
     "backoff",
     "connection_options",
@@ -30,6 +35,89 @@ ATTEMPTS = 4
 
 MAX_CONNECTIONS = 64
 """Connections of one client; further callers wait for a free one."""
+
+
+LOOK_AFTER_S = 1.0
+"""A connection not used for this long is looked at first: the server may have closed it."""
+
+
+class Connections(redis.ConnectionPool):
+    """A pool whose callers wait for a free connection, and never for one another.
+
+    redis-py's own pools take a lock, and look at the socket before every command: a look lets other
+    threads run, and where many want to, this one waits long until it may go on. Here a connection
+    that was in use a moment ago is handed out as it is. One whose server has gone meanwhile fails
+    the command, which redis-py tries again.
+    """
+
+    def __init__(self, *args: Any, wait_s: float | None = None, **options: Any) -> None:
+        self._wait_s = wait_s
+        self._used_s: dict[Any, float] = {}
+        super().__init__(*args, **options)
+
+    def reset(self) -> None:
+        """Begin anew, as a forked process must."""
+        self._permits: SimpleQueue[None] = SimpleQueue()
+        for _ in range(self.max_connections):
+            self._permits.put(None)
+        self._used_s = {}
+        super().reset()
+
+    def get_connection(self, *_args: Any, **_options: Any) -> Any:
+        """A connection nobody else uses; waits ``wait_s`` for one.
+
+        Raises:
+            redis.ConnectionError: none became free, or no connection can be made.
+        """
+        self._checkpid()
+        try:
+            self._permits.get(timeout=self._wait_s)
+        except Empty:
+            raise redis.ConnectionError("No connection available.") from None
+        try:
+            # A list's pop and a set's add are atomic: no lock.
+            connection = self._available_connections.pop()
+        except IndexError:
+            connection = self.make_connection()
+        self._in_use_connections.add(connection)
+        try:
+            self._make_ready(connection)
+        except BaseException:
+            self.release(connection)
+            raise
+        return connection
+
+    def release(self, connection: Any) -> None:
+        """Let others use it; closed if a reply may be left on its way."""
+        self._checkpid()
+        try:
+            self._in_use_connections.remove(connection)
+        except KeyError:
+            return  # of before a fork, or released already
+        kind = sys.exc_info()[0]
+        if kind is not None and not issubclass(kind, redis.ResponseError):
+            connection.disconnect()
+        self._used_s[connection] = time.monotonic()
+        self._available_connections.append(connection)
+        self._permits.put(None)
+
+    def disconnect(self, inuse_connections: bool = True) -> None:  # noqa: FBT001, FBT002 - redis-py's
+        """Close the connections, those in use too unless told otherwise."""
+        in_use = self._in_use_connections if inuse_connections else ()
+        for connection in [*self._available_connections, *in_use]:
+            connection.disconnect()
+
+    def _make_ready(self, connection: Any) -> None:
+        connection.connect()
+        if time.monotonic() - self._used_s.get(connection, 0.0) < LOOK_AFTER_S:
+            return
+        try:
+            is_stale = connection.can_read()
+        except (redis.ConnectionError, redis.TimeoutError, OSError):
+            is_stale = True
+        if is_stale:
+            connection.disconnect()
+            connection.connect()
 
 
 def connection_options(timeout_s: float) -> dict[str, Any]:

@@ -15,7 +15,7 @@ from redis.backoff import NoBackoff
 from redis.retry import Retry
 
 from turnmill.contract.policy import OFFLINE
-from turnmill.transport import connection_options
+from turnmill.transport import Connections, connection_options
 from turnmill_worker.archive.lazy import LazyArchive
 from turnmill_worker.background.celery_hints import CeleryHints
 from turnmill_worker.background.summarizer_presence import Announcement
@@ -62,6 +62,9 @@ log = structlog.get_logger()
 TIMEOUT_S = 20.0
 """How long a worker waits for Redis: longer than an agent would."""
 
+MAX_CONNECTIONS = 1_000
+"""More than a worker has threads."""
+
 PATIENCE_S = 10.0
 """How long a requested compaction waits for one under way."""
 
@@ -77,7 +80,18 @@ def settings() -> Settings:
 
 def connect() -> redis.Redis:
     """A client of the state store, for one process."""
-    return redis.Redis.from_url(settings().redis_url, **connection_options(TIMEOUT_S))
+    return _connect(TIMEOUT_S)
+
+
+def _connect(timeout_s: float, **options: Any) -> redis.Redis:
+    pool = Connections.from_url(
+        settings().redis_url,
+        max_connections=MAX_CONNECTIONS,
+        wait_s=timeout_s,
+        **connection_options(timeout_s),
+        **options,
+    )
+    return redis.Redis.from_pool(pool)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -135,11 +149,8 @@ def _parts(app: Celery, _pid: int) -> Parts:
 
 
 def _gates() -> RedisGates:
-    client = redis.Redis.from_url(
-        settings().redis_url, retry=Retry(NoBackoff(), 1), **connection_options(GATE_TIMEOUT_S)
-    )
     return RedisGates(
-        client,
+        _connect(GATE_TIMEOUT_S, retry=Retry(NoBackoff(), 1)),
         requests_per_minute=settings().model_requests_per_minute,
         tokens_per_minute=settings().model_tokens_per_minute,
     )

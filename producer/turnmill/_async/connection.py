@@ -9,7 +9,7 @@ from typing import Any
 from redis import RedisError
 from redis.exceptions import NoScriptError, ResponseError
 
-from turnmill._async.waiting import Connections, Redis
+from turnmill._async.waiting import Redis, Trips
 from turnmill.commands import Call, Command
 from turnmill.requests import look_s
 from turnmill.transport import translate
@@ -24,7 +24,7 @@ class AsyncConnection:
     """
 
     def __init__(self, redis: str | Redis, timeout_s: float) -> None:
-        self._own = Connections(redis, timeout_s) if isinstance(redis, str) else None
+        self._own = Trips(redis, timeout_s) if isinstance(redis, str) else None
         self._given: Any = redis
         self._registered_s: float | None = None
 

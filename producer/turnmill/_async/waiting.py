@@ -1,51 +1,100 @@
-"""What waiting takes without blocking the event loop; ``_sync/waiting.py`` is its twin."""
+"""What waiting takes without blocking the event loop; ``_sync/waiting.py`` is its twin by hand."""
 
 from __future__ import annotations
 
 import asyncio
+import sys
+import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import hiredis
+import redis
 from redis.asyncio import ConnectionPool, Redis
 from redis.asyncio.retry import Retry
-from redis.exceptions import ResponseError
-from redis.exceptions import TimeoutError as RedisTimeoutError
 
 from turnmill.commands import Command
-from turnmill.transport import ATTEMPTS, MAX_CONNECTIONS, attempt_s, backoff, connection_options
+from turnmill.transport import (
+    ATTEMPTS,
+    LOOK_AFTER_S,
+    MAX_CONNECTIONS,
+    attempt_s,
+    backoff,
+    connection_options,
+)
 
-__all__ = ["Connections", "Redis", "in_thread"]
+__all__ = ["Redis", "Trips", "in_thread"]
 
 in_thread = asyncio.to_thread
 
 _pack: Callable[[Command], bytes] = hiredis.pack_command  # type: ignore[assignment]  # its own stub is narrower
 
 
-class Connections:
-    """Connections to one Redis by URL; a trip on one of them ends within ``timeout_s``.
+class Connections(ConnectionPool):
+    """``turnmill.transport.Connections`` for an event loop: only callers without one wait."""
 
-    redis-py's own pool and client cost more than the trip: locks, a look at the socket, a task for
-    what is sent and a timer for each reply. Callers beyond ``MAX_CONNECTIONS`` wait for a free one.
+    def __init__(self, *args: Any, wait_s: float, **options: Any) -> None:
+        super().__init__(*args, **options)
+        self._wait_s = wait_s
+        self._places = asyncio.Semaphore(self.max_connections)
+        self._used_s: dict[Any, float] = {}
+
+    async def get_connection(self, *_args: Any, **_options: Any) -> Any:
+        """A connection nobody else uses; waits ``wait_s`` for one.
+
+        Raises:
+            redis.ConnectionError: none became free, or no connection can be made.
+        """
+        if self._places.locked():
+            try:
+                await asyncio.wait_for(self._places.acquire(), self._wait_s)
+            except TimeoutError:
+                raise redis.ConnectionError("No connection available.") from None
+        else:
+            await self._places.acquire()
+        connection = self.get_available_connection()  # type: ignore[no-untyped-call]
+        try:
+            used_s = self._used_s.get(connection, 0.0)
+            if not connection.is_connected or time.monotonic() - used_s > LOOK_AFTER_S:
+                await self.ensure_connection(connection)
+        except BaseException:
+            await self.release(connection)
+            raise
+        return connection
+
+    async def release(self, connection: Any) -> None:
+        """Let others use it; closed if a reply may be left on its way."""
+        kind = sys.exc_info()[0]
+        self._in_use_connections.remove(connection)
+        try:
+            if kind is not None and not issubclass(kind, redis.ResponseError):
+                await connection.disconnect(nowait=True)
+        finally:
+            self._used_s[connection] = time.monotonic()
+            self._available_connections.append(connection)
+            self._places.release()
+
+
+class Trips:
+    """Round trips to one Redis by URL, each of which ends within ``timeout_s``.
+
+    redis-py's client costs more than the trip: a task for what is sent, a timer for each reply, and
+    commands put together in Python. Here a trip has one timer.
     """
 
     def __init__(self, url: str, timeout_s: float) -> None:
         self.attempt_s = attempt_s(timeout_s)
-        self._timeout_s = timeout_s
         self._retry = Retry(backoff(timeout_s), ATTEMPTS - 1)
-        self._pool: Any = ConnectionPool.from_url(
-            url, **connection_options(timeout_s) | {"socket_timeout": None}
+        options = connection_options(timeout_s) | {"socket_timeout": None}
+        self._pool: Connections = Connections.from_url(
+            url, max_connections=MAX_CONNECTIONS, wait_s=timeout_s, **options
         )
-        self._made: list[Any] = []
-        self._free: asyncio.LifoQueue[Any] = asyncio.LifoQueue()
-        for _ in range(MAX_CONNECTIONS):
-            self._free.put_nowait(None)
 
     async def trip(self, commands: Sequence[Command]) -> list[Any]:
         """The replies to commands sent together; an error of Redis is in its reply's place.
 
         Raises:
-            RedisError: there is no reply; it was tried ``ATTEMPTS`` times.
+            redis.RedisError: there is no reply; it was tried ``ATTEMPTS`` times.
         """
         packed = b"".join(map(_pack, commands))
         return await self._retry.call_with_retry(
@@ -53,7 +102,7 @@ class Connections:
         )
 
     async def _attempt(self, packed: bytes, replies: int) -> list[Any]:
-        connection = await self._connection()
+        connection = await self._pool.get_connection()
         try:
             async with asyncio.timeout(self.attempt_s) as timer:
                 await connection.send_packed_command(packed, check_health=False)
@@ -62,38 +111,20 @@ class Connections:
                     timer.reschedule(asyncio.get_running_loop().time() + self.attempt_s)
                     found.append(await _reply(connection))
                 return found
-        except BaseException as error:
-            # The reply may still come: whoever is next must not take it for its own.
-            await connection.disconnect(nowait=True)
-            if isinstance(error, TimeoutError):
-                raise RedisTimeoutError("no reply in time") from None
-            raise
+        except TimeoutError:
+            raise redis.TimeoutError("no reply in time") from None
         finally:
-            self._free.put_nowait(connection)
-
-    async def _connection(self) -> Any:
-        if self._free.empty():
-            try:
-                free = await asyncio.wait_for(self._free.get(), self._timeout_s)
-            except TimeoutError:
-                raise RedisTimeoutError("no connection is free") from None
-        else:
-            free = self._free.get_nowait()
-        if free is None:
-            free = self._pool.make_connection()
-            self._made.append(free)
-        return free
+            await self._pool.release(connection)
 
     async def close(self) -> None:
-        """Close them all."""
-        for connection in self._made:
-            await connection.disconnect(nowait=True)
+        """Close the connections."""
+        await self._pool.aclose()
 
 
 async def _reply(connection: Any) -> Any:
     try:
         return await connection.read_response()
-    except ResponseError as error:
+    except redis.ResponseError as error:
         return error
 
 

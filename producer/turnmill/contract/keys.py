@@ -60,7 +60,7 @@ from __future__ import annotations
 import hashlib
 import zlib
 from dataclasses import dataclass
-from functools import cache, lru_cache
+from functools import lru_cache
 
 from turnmill.contract.names import Namespace, SessionId
 
@@ -207,12 +207,7 @@ def shard_keys(namespace: Namespace, shard: int) -> ShardKeys:
 def in_all_shards(namespace: Namespace, *names: str) -> list[str]:
     """These keys of each shard of a namespace."""
     begin = _tag(namespace, "")[:-1]
-    return [begin + end for end in _ends(names)]
-
-
-@cache
-def _ends(names: tuple[str, ...]) -> list[str]:
-    return [f"{shard}}}:{name}" for shard in range(SHARDS) for name in names]
+    return [f"{begin}{shard}}}:{name}" for shard in range(SHARDS) for name in names]
 
 
 @lru_cache(maxsize=4096)
