@@ -84,7 +84,8 @@ def ordered(low: str) -> Kind | None:
     if _lasting_by_itself(low):
         return Kind.COMMAND
     first = low[opening(low) :].partition(" ")[0]
-    order = None if first in TELLERS and "," not in low else _order(low)
+    told = first in TELLERS and "," not in low and ": " not in low
+    order = None if told else _order(low)
     if order is None:
         return _fragment(low)
     if order.negative:

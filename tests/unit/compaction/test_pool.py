@@ -8,6 +8,7 @@ from collections.abc import Sequence
 import pytest
 
 from turnmill_worker.compaction.pool.candidates import Candidates
+from turnmill_worker.compaction.pool.factors import routine_factors
 from turnmill_worker.compaction.pool.pooled import PooledLine, pooled_up_to, units_of
 from turnmill_worker.reading.messages import read_units
 from turnmill_worker.store.kept_beside import decoded, encoded
@@ -143,3 +144,45 @@ def test_what_stands_beside_a_summary_is_not_said_twice() -> None:
     )
 
     assert text == "1 user: My order is #W0000001, in blue.\n2 assistant: Never email me."
+
+
+def said(*texts: str) -> Candidates:
+    return Candidates(
+        read_units([(seq, {"role": "user", "content": text}) for seq, text in enumerate(texts, 1)])
+    )
+
+
+def test_a_sentence_of_which_only_value_is_past_is_left_out() -> None:
+    told = said("The kitchen budget is $3,000.", "The kitchen budget is now $4,500.")
+
+    text = told.text(200, count)
+
+    assert "$3,000" not in text
+    assert "$4,500" in text
+
+
+def test_a_sentence_that_says_more_than_what_is_past_stays_and_is_marked() -> None:
+    told = said(
+        "The kitchen budget is $3,000, and Rosa Lind pays it.", "The kitchen budget is now $4,500."
+    )
+
+    assert "$3,000 (until 2), and Rosa Lind pays it." in told.text(200, count)
+
+
+def test_a_rule_that_stands_beside_is_not_said_again_under_its_label() -> None:
+    told = said("HOUSE RULE: Shoes stay at the door.", "The bike is in the shed.")
+
+    text = told.text(200, count, stated=[(1, "Shoes stay at the door.")])
+
+    assert "Shoes" not in text
+    assert "shed" in text
+
+
+def test_what_is_said_again_and_again_word_for_word_counts_less_each_time() -> None:
+    routine, insisted = "The nightly job ran without errors.", "Please water my three plants today."
+    texts = [*[routine] * 4, *[insisted] * 2, *["Thank you!"] * 4]
+    records = [(seq, {"role": "user", "content": text}) for seq, text in enumerate(texts, 1)]
+
+    factors = list(routine_factors(read_units(records).units))
+
+    assert factors == [*[0.5] * 4, *[1.0] * 2, *[1.0] * 4]

@@ -105,6 +105,42 @@ def test_a_long_message_contributes_its_clause_not_itself() -> None:
     assert clause.kind is Kind.FORMAT
 
 
+@pytest.mark.parametrize(
+    ("text", "rule"),
+    [
+        ("HOUSE RULE: Shoes stay at the door.", "Shoes stay at the door."),
+        ("- Seat preference: by the window if there is one", "by the window if there is one"),
+        ("Regel: Der Code geht vor dem Mittag raus.", "Der Code geht vor dem Mittag raus."),
+        ("Diet restrictions: nuts. Milk is fine.", "nuts. Milk is fine."),
+        ("Hard constraint 2: Java 17 and nothing newer", "Java 17 and nothing newer"),
+    ],
+)
+def test_what_a_user_calls_a_rule_is_one_whatever_it_says(text: str, rule: str) -> None:
+    assert [clause.text for clause in find_rules(text)] == [rule]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "The rule: what was it again?",
+        "That rule: I forgot it.",
+        "Rule:",
+        "The queue drains in batches, limited to 50 at once.",
+        "The client retries with a delay, capped at ten seconds.",
+    ],
+)
+def test_what_only_speaks_of_a_rule_or_describes_a_bound_is_none(text: str) -> None:
+    assert find_rules(text) == []
+
+
+def test_an_order_behind_a_colon_is_found_with_what_it_says_of_the_old() -> None:
+    text = "The lock is new: never share 4417; the old code is dead. Bye."
+
+    [clause] = find_rules(text)
+
+    assert clause.text == "The lock is new: never share 4417; the old code is dead."
+
+
 @pytest.mark.parametrize("part", ["never ", "don't ", "- always do\n", "> > ", "<a>", "prefer, "])
 def test_hostile_text_costs_in_proportion_to_its_length(part: str) -> None:
     assert_linear(lambda size: find_rules(part * size), size=4_000)

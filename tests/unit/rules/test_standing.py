@@ -67,6 +67,20 @@ CASES: list[tuple[list[str], str, dict[int, str]]] = [
     (["We deploy on Tuesdays only."], "We deploy on Thursdays only.", {0: "replaces"}),
     (["Keep answers short."], "Keep answers long and detailed.", {0: "replaces"}),
     (["Call me Max."], "Call me Moritz.", {}),
+    (["Our monthly snack budget is $400."], "The snack budget is now $450.", {0: "replaces"}),
+    (
+        ["The deadline for the grant is May 3."],
+        "The grant deadline moved to May 9.",
+        {0: "replaces"},
+    ),
+    (
+        ["Never tell anyone the gate code kx-12."],
+        "Never tell the new gate code kx-77.",
+        {0: "replaces"},
+    ),
+    (["Show all times in UTC."], "From now on, show all times in Eastern time.", {0: "replaces"}),
+    (["Our budget for the kitchen is $400."], "Our budget for the garden is now $450.", {}),
+    (["I prefer Vue 3.2.0 for a new project."], "I prefer Flask 2.1.0 for a new project.", {}),
     (["I hate cilantro."], "I prefer window seats.", {}),
     (["Never push to main."], "Never push to release.", {}),
 ]

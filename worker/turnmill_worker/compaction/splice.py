@@ -9,7 +9,7 @@ from turnmill.contract.legality import CallTracker, violations
 from turnmill.contract.names import Version
 from turnmill.contract.render import render_head
 from turnmill.contract.token_counters import Counter
-from turnmill_worker.compaction.ledger.selection import Unstated, ledger_text
+from turnmill_worker.compaction.ledger.selection import Unstated, current, ledger_text
 from turnmill_worker.compaction.plan import Plan, SummaryRequest, previous_text
 from turnmill_worker.errors import SummaryRejected
 
@@ -88,7 +88,7 @@ def _ledger(plan: Plan, draft: StoredContext, counter: Counter) -> str:
     left = _most(plan) - _total(plan, counter.count_messages(render_head(framed))) - _SLACK_TOKENS
     beside = [*(each.text for each in draft.requests), *(rule.text for rule in draft.rules)]
     stated = "\n".join([prose, *beside])
-    facts = Unstated(stated, [fact for fact in plan.facts if not fact.until], counter.count)
+    facts = Unstated(stated, current(plan.facts), counter.count)
     room = min(most, left)
     if request is not None and room < request.ledger_tokens:
         needed = counter.count(ledger_text(facts.within(request.ledger_tokens)))

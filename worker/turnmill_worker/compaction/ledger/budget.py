@@ -11,7 +11,7 @@ from dataclasses import replace
 from typing import Final
 
 from turnmill.contract.token_counters import CountText
-from turnmill_worker.compaction.ledger.selection import Fact, beside, ledger, ledger_text
+from turnmill_worker.compaction.ledger.selection import Fact, beside, current, ledger, ledger_text
 from turnmill_worker.compaction.plan import Plan, Records, SummaryRequest
 from turnmill_worker.compaction.strategies.rolling import summary_budget
 
@@ -52,6 +52,7 @@ def reserve(
     request: SummaryRequest, facts: tuple[Fact, ...], most_tokens: int, count: CountText
 ) -> SummaryRequest:
     """The request with up to ``most_tokens`` of its budget set apart for the facts."""
+    facts = current(facts)
     most = min(most_tokens, request.budget_tokens - _LEAST_TOKENS)
     reserved = max(min(most, count(ledger_text(facts))), 0)
     return replace(

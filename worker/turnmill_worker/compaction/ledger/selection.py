@@ -28,7 +28,7 @@ from turnmill_worker.compaction.quality.fact_coverage import (
 )
 from turnmill_worker.reading.units import Source, Units
 
-__all__ = ["Fact", "Unstated", "beside", "ledger", "ledger_text"]
+__all__ = ["Fact", "Unstated", "beside", "current", "ledger", "ledger_text"]
 
 
 def ledger(
@@ -50,7 +50,12 @@ def beside(
     What is not shown stays in the ledger: the next prose may drop what this one states. A fact
     shown beside no prose at all is shown beside any prose of the same facts that omits it.
     """
-    return Unstated(prose, facts, count).within(budget_tokens)
+    return Unstated(prose, current(facts), count).within(budget_tokens)
+
+
+def current(facts: Iterable[Fact]) -> tuple[Fact, ...]:
+    """The facts to show: a value that holds no longer is only kept to know it by."""
+    return tuple(fact for fact in facts if not fact.until)
 
 
 class Unstated:

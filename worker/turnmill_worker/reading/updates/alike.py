@@ -128,8 +128,5 @@ def _differ(root: str, newer: Claim, older: Claim) -> bool:
     owner, other = this.owners.get(root), that.owners.get(root)
     if owner and other and owner != other and newer.place.source is older.place.source:
         return True
-    for side in (False, True):
-        mine, theirs = this.modifiers.get((root, side)), that.modifiers.get((root, side))
-        if mine and theirs and not mine & set(that.roots) and not theirs & set(this.roots):
-            return True
-    return False
+    mine, theirs = this.which(root), that.which(root)
+    return bool(mine and theirs and not mine & set(that.roots) and not theirs & set(this.roots))

@@ -46,6 +46,11 @@ class Subject:
     modifiers: dict[tuple[str, bool], set[str]] = field(default_factory=dict)
     owners: dict[str, str] = field(default_factory=dict)
 
+    def which(self, root: str) -> set[str]:
+        """What says, before or behind a root, which one it is."""
+        found = (self.modifiers.get((root, side), set()) for side in (False, True))
+        return set[str]().union(*found)
+
 
 def subject_of(
     words: Sequence[Token], start: int, end: int, counted: Iterable[str] = ()
