@@ -92,14 +92,14 @@ class _Seen:
             self.last_at.update(dict.fromkeys(own, passed / total))
         self.lines = Counter(chain.from_iterable(in_line.values()))
         self.by_user, self.in_call, self.outside_results = set[int](), set[int](), set[int]()
-        for line, own in in_line.items():
+        for line, met in in_line.items():
             source = lines[line].source
             if source is not Source.RESULT:
-                self.outside_results |= own
+                self.outside_results |= met
             if source is Source.USER:
-                self.by_user |= own
+                self.by_user |= met
             elif source is Source.CALL:
-                self.in_call |= own
+                self.in_call |= met
 
     def weight(self, number: int, kind: str, lines: int) -> float:
         """What no plain word weighs: an identifier by who used it, and how late."""
