@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 from typing import Any, Final
 
 from turnmill.contract.names import Seq
@@ -11,7 +12,7 @@ from turnmill.rules.standing import Said
 from turnmill_worker.reading.actions import Action, Role, described
 from turnmill_worker.reading.code_lines import coded
 from turnmill_worker.reading.fenced import last_action
-from turnmill_worker.reading.flat_json import flatten, parse_json
+from turnmill_worker.reading.flat_json import Flat, flatten, parse_json
 from turnmill_worker.reading.message_text import content_text, safe_name, speaker
 from turnmill_worker.reading.outcomes import blocks, outcome, telling_lines
 from turnmill_worker.reading.sentences import sentences
@@ -153,9 +154,19 @@ _SOURCES: Final = {
 }
 
 
-def _add_content(into: Units, line: Line, content: str) -> None:
+def _fields(content: str) -> tuple[Flat, ...]:
+    """What a text states in JSON."""
     parsed = parse_json(content)
-    flat = list(flatten(parsed)) if parsed is not None else []
+    return () if parsed is None else tuple(flatten(parsed))
+
+
+_READ_AGAIN: Final = 4_000
+_record = lru_cache(maxsize=1 << 11)(_fields)
+"""A result is read when it is in the tail, and again when it is covered."""
+
+
+def _add_content(into: Units, line: Line, content: str) -> None:
+    flat = _record(content) if len(content) <= _READ_AGAIN else _fields(content)
     if flat:
         into.add_flat(line, flat)
     else:

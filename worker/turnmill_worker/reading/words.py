@@ -89,6 +89,18 @@ class _Tokens(dict[str, Token]):
 _TOKENS: Final = _Tokens()
 
 
+class Numbers(dict[Concept, int]):
+    """Numbers concepts in the order they are met."""
+
+    def __missing__(self, concept: Concept) -> int:
+        found = self[concept] = len(self)
+        return found
+
+    def of(self, concepts: Iterable[Concept]) -> tuple[int, ...]:
+        """Their numbers."""
+        return tuple(map(self.__getitem__, concepts))
+
+
 def _analyse(token: str) -> Token:
     low = token.lower()
     if _UNSPACED.match(token):

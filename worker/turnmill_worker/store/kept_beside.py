@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Final
+
+from pydantic import TypeAdapter
 
 from turnmill.contract.codec import decode_json, encode_json
 from turnmill_worker.compaction.ledger.fact_merging import Fact
 from turnmill_worker.compaction.pool.pooled import PooledLine
 
 __all__ = ["decoded", "encoded"]
+
+_FACTS: Final = TypeAdapter(tuple[Fact, ...])
+_POOL: Final = TypeAdapter(tuple[PooledLine, ...])
 
 
 def encoded(facts: Sequence[Fact], pool: Sequence[PooledLine]) -> bytes:
@@ -17,8 +23,8 @@ def encoded(facts: Sequence[Fact], pool: Sequence[PooledLine]) -> bytes:
         return b""
     return encode_json(
         {
-            "facts": [fact.model_dump(exclude_defaults=True) for fact in facts],
-            "pool": [line.model_dump(mode="json", exclude_defaults=True) for line in pool],
+            "facts": _FACTS.dump_python(tuple(facts), mode="json", exclude_defaults=True),
+            "pool": _POOL.dump_python(tuple(pool), mode="json", exclude_defaults=True),
         }
     )
 
@@ -30,8 +36,8 @@ def decoded(body: bytes | None) -> tuple[tuple[Fact, ...], tuple[PooledLine, ...
         if isinstance(found, list):  # as written before there was a pool
             found = {"facts": found}
         return (
-            tuple(Fact(**fields) for fields in found.get("facts", ())),
-            tuple(PooledLine(**fields) for fields in found.get("pool", ())),
+            _FACTS.validate_python(found.get("facts", ())),
+            _POOL.validate_python(found.get("pool", ())),
         )
     except (AttributeError, TypeError, ValueError):
         return (), ()

@@ -88,6 +88,7 @@ class Selection:
         self._places = [(unit.line, unit.group) for unit in units]
         self._powers = _Powers()
         self._left = list(worth.weights)
+        self._left_of = self._left.__getitem__
         self._line_open = bytearray(len(line_costs))
         self._group_open = bytearray(len(group_costs))
         self._taken = bytearray(len(units))
@@ -147,8 +148,10 @@ class Selection:
 
     def _score(self, position: int) -> float:
         """What it is worth for its cost, were none of its pattern kept."""
-        gain = sum(map(self._left.__getitem__, self._by_unit[position]))
-        return gain * self._factors[position] / self._powers[self._cost(position)]
+        line, group = self._places[position]
+        cost = self._costs[position] + self._group_costs[group] + self._line_costs[line]
+        gain = sum(map(self._left_of, self._by_unit[position]))
+        return gain * self._factors[position] / self._powers[cost]
 
     def _take(self, position: int) -> list[int]:
         """Marks a unit taken; returns the siblings that have become cheaper."""

@@ -48,9 +48,9 @@ def _english_words(text: str) -> tuple[int, int]:
 
 def _retracts(tokens: Sequence[str], words: Sequence[str]) -> bool:
     """Whether a sentence in here opens by taking something back: "Actually, wait with that."."""
-    if words[0] in RETRACTIONS:
-        return True
-    return any(
+    if RETRACTIONS.isdisjoint(words):
+        return False
+    return words[0] in RETRACTIONS or any(
         word in RETRACTIONS and token[-1:] in _ENDS
         for token, word in zip(tokens, words[1:], strict=False)
     )
@@ -65,7 +65,9 @@ def telegraph(sentence: str) -> str:
     """
     tokens = sentence.split(" ")
     words = [token.strip(_EDGES) for token in sentence.lower().replace("’", "'").split(" ")]
-    if is_guarded(words) or _retracts(tokens, words) or _CODE.search(sentence):
+    if _MAY_GO.isdisjoint(words) or is_guarded(words) or _retracts(tokens, words):
+        return sentence
+    if _CODE.search(sentence):
         return sentence
     kept: list[str] = []
     at = 0

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import math
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import accumulate, chain
 from typing import Final, NamedTuple
 
 from turnmill_worker.compaction.pool.factors import (
@@ -18,7 +20,16 @@ from turnmill_worker.compaction.pool.factors import (
 from turnmill_worker.compaction.pool.standing import standings
 from turnmill_worker.compaction.pool.work_worth import DONE, ENDED
 from turnmill_worker.reading.units import Line, Source, Unit
-from turnmill_worker.reading.words import CAPS, CODE, NAME, NUMBER, WORD, Concept, concepts_of
+from turnmill_worker.reading.words import (
+    CAPS,
+    CODE,
+    NAME,
+    NUMBER,
+    WORD,
+    Concept,
+    Numbers,
+    concepts_of,
+)
 
 VALUE: Final = "value"
 KEY: Final = "key"
@@ -64,75 +75,57 @@ class Worth:
     """Units of one pattern differ in identifiers at most; -1 for what is too short to tell."""
 
 
-_BY_USER: Final = 1
-_IN_CALL: Final = 2
-_OUTSIDE_RESULTS: Final = 4
-_SEEN_IN: Final = {
-    source: _BY_USER * (source is Source.USER)
-    + _IN_CALL * (source is Source.CALL)
-    + _OUTSIDE_RESULTS * (source is not Source.RESULT)
-    for source in Source
-}
+class _Seen:
+    """Where concepts were met, by their numbers: in how many lines, whose, and how late."""
 
+    def __init__(
+        self,
+        lines: Sequence[Line],
+        units: Sequence[Unit],
+        texts: Sequence[str],
+        by_unit: Sequence[Sequence[int]],
+    ) -> None:
+        in_line: dict[int, set[int]] = defaultdict(set)
+        self.last_at: dict[int, float] = {}
+        total = sum(map(len, texts)) or 1
+        for unit, passed, own in zip(units, accumulate(map(len, texts)), by_unit, strict=True):
+            in_line[unit.line].update(own)
+            self.last_at.update(dict.fromkeys(own, passed / total))
+        self.lines = Counter(chain.from_iterable(in_line.values()))
+        self.by_user, self.in_call, self.outside_results = set[int](), set[int](), set[int]()
+        for line, met in in_line.items():
+            source = lines[line].source
+            if source is not Source.RESULT:
+                self.outside_results |= met
+            if source is Source.USER:
+                self.by_user |= met
+            elif source is Source.CALL:
+                self.in_call |= met
 
-class _Index:
-    """Numbers concepts in the order they are met, and notes where: lists by that number."""
-
-    def __init__(self) -> None:
-        self.numbers: dict[Concept, int] = {}
-        self.lines: list[int] = []
-        self.last_at: list[float] = []
-        self.seen_in: list[int] = []
-        self._last_line: list[int] = []
-
-    def note(self, found: Sequence[Concept], line: int, seen_in: int, at: float) -> tuple[int, ...]:
-        """The numbers of one unit's concepts."""
-        numbers, last_line = self.numbers, self._last_line
-        noted = tuple([numbers.setdefault(concept, len(numbers)) for concept in found])
-        for number in noted:
-            if number == len(last_line):
-                self.lines.append(1)
-                self.last_at.append(at)
-                self.seen_in.append(seen_in)
-                last_line.append(line)
-                continue
-            if last_line[number] != line:
-                last_line[number] = line
-                self.lines[number] += 1
-                self.seen_in[number] |= seen_in
-            self.last_at[number] = at
-        return noted
-
-    def weights(self, lines: int) -> tuple[float, ...]:
-        """What each concept is worth in that many lines."""
-        words = {times: _weight_of_word(lines / times) for times in set(self.lines)}
-        return tuple(
-            [
-                words[times]
-                if kind == WORD
-                else _weight(kind, math.log(1 + lines / times), times, seen_in, at)
-                for (kind, _), times, seen_in, at in zip(
-                    self.numbers, self.lines, self.seen_in, self.last_at, strict=True
-                )
-            ]
-        )
+    def weight(self, number: int, kind: str, lines: int) -> float:
+        """What no plain word weighs: an identifier by who used it, and how late."""
+        worth, times = _WORTH[kind], self.lines[number]
+        if kind == NAME:
+            return worth + _NAME_RARITY * math.log(1 + lines / times)
+        if kind in {KEY, DONE}:
+            return worth
+        used = 1.0 + _SAID_BY_USER * (number in self.by_user)
+        used += _USED_IN_CALL * (number in self.in_call)
+        used += _REPEATED * math.log(times)
+        # Squared, so that age costs little until it is recent turns it is compared with.
+        return worth * used * (_OLDEST + _NEWEST * self.last_at[number] ** 2)
 
 
 def appraise(lines: Sequence[Line], units: Sequence[Unit], texts: Sequence[str]) -> Worth:
     """Weighs every concept by rarity and, for identifiers, by who used it, and how late."""
-    index = _Index()
-    by_unit: list[tuple[int, ...]] = []
-    patterns: dict[tuple[str, ...], int] = {}
-    pattern_of: list[int] = []
-    total = sum(map(len, texts)) or 1
-    passed = 0
-    for unit, text in zip(units, texts, strict=True):
-        passed += len(text)
-        found, said = _read(unit.label, text, unit.body_at, done=unit.role in ENDED)
-        seen_in = _SEEN_IN[lines[unit.line].source]
-        by_unit.append(index.note(found, unit.line, seen_in, passed / total))
-        pattern_of.append(patterns.setdefault(said, len(patterns)) if len(said) > 1 else -1)
-    used = [seen_in >= _OUTSIDE_RESULTS for seen_in in index.seen_in]
+    read = [
+        _read(unit.label, text, unit.body_at, unit.role in ENDED)
+        for unit, text in zip(units, texts, strict=True)
+    ]
+    numbers = Numbers()
+    by_unit = [numbers.of(each.concepts) for each in read]
+    seen = _Seen(lines, units, texts, by_unit)
+    used = list(map(seen.outside_results.__contains__, range(len(numbers))))
     known = tuple(standings(lines, units))
     factors = [
         known,
@@ -144,11 +137,28 @@ def appraise(lines: Sequence[Line], units: Sequence[Unit], texts: Sequence[str])
         factors.append(slot_factors(lines, units))
     return Worth(
         by_unit=tuple(by_unit),
-        weights=index.weights(len(lines)),
-        decays=tuple(DECAY[kind] for kind, _ in index.numbers),
+        weights=_weights(numbers, seen, len(lines)),
+        decays=tuple([DECAY[kind] for kind, _ in numbers]),
         factors=tuple(map(math.prod, zip(*factors, strict=True))),
         standings=known,
-        patterns=tuple(pattern_of),
+        patterns=_patterns(read),
+    )
+
+
+def _weights(numbers: Numbers, seen: _Seen, lines: int) -> tuple[float, ...]:
+    of_words = {times: _weight_of_word(lines / times) for times in set(seen.lines.values())}
+    return tuple(
+        [
+            of_words[seen.lines[number]] if kind == WORD else seen.weight(number, kind, lines)
+            for number, (kind, _) in enumerate(numbers)
+        ]
+    )
+
+
+def _patterns(read: Sequence[_Reading]) -> tuple[int, ...]:
+    known: dict[tuple[str, ...], int] = {}
+    return tuple(
+        [known.setdefault(each.words, len(known)) if len(each.words) > 1 else -1 for each in read]
     )
 
 
@@ -160,7 +170,7 @@ class _Reading(NamedTuple):
 
 
 @lru_cache(_KNOWN)
-def _read(label: str, text: str, body_at: int, *, done: bool) -> _Reading:
+def _read(label: str, text: str, body_at: int, done: bool) -> _Reading:  # noqa: FBT001 - a part of its key
     found = dict.fromkeys(_concepts(label, text, body_at, done=done))
     words = tuple(value for kind, value in found if kind == WORD) if not body_at else ()
     return _Reading(tuple(found), words)
@@ -184,16 +194,3 @@ def _concepts(label: str, text: str, body_at: int, *, done: bool) -> Iterator[Co
 
 def _weight_of_word(share: float) -> float:
     return _WORTH[WORD] * math.pow(math.log(1 + share), _RARITY_POWER)
-
-
-def _weight(kind: str, rarity: float, lines: int, seen_in: int, last_at: float) -> float:
-    """What is no plain word weighs by itself, an identifier by who used it, and how late."""
-    worth = _WORTH[kind]
-    if kind == NAME:
-        return worth + _NAME_RARITY * rarity
-    if kind in {KEY, DONE}:
-        return worth
-    used = 1.0 + _SAID_BY_USER * bool(seen_in & _BY_USER) + _USED_IN_CALL * bool(seen_in & _IN_CALL)
-    used += _REPEATED * math.log(lines)
-    # Squared, so that age costs little until it is recent turns it is compared with.
-    return worth * used * (_OLDEST + _NEWEST * last_at**2)

@@ -16,7 +16,7 @@ from typing import Final
 
 from turnmill_worker.compaction.quality.passages import Passage
 from turnmill_worker.reading.units import Source
-from turnmill_worker.reading.words import CAPS, CODE, NUMBER, WORD, Concept
+from turnmill_worker.reading.words import CAPS, CODE, NUMBER, WORD, Numbers
 
 __all__ = [
     "NEWEST",
@@ -51,27 +51,36 @@ OLDEST: Final = 0.7
 NEWEST: Final = 0.3
 
 
-@dataclass(slots=True)
-class _Sightings:
-    """Where one concept was met."""
+class _Seen:
+    """Where concepts were met, by their numbers."""
 
-    places: list[int]
-    named: bool = False
-    seen_in: int = 0
-    """Whose words state it; 0 for what is only ever a field name."""
+    def __init__(
+        self, numbers: Numbers, passages: Sequence[Passage], own: Sequence[Sequence[int]]
+    ) -> None:
+        self.places: list[list[int]] = [[] for _ in numbers]
+        stated: dict[Source, set[int]] = {source: set() for source in Source}
+        for at, (passage, concepts) in enumerate(zip(passages, own, strict=True)):
+            for number in concepts:
+                self.places[number].append(at)
+            stated[passage.source].update(concepts[: passage.stated])
+        self.named = set(numbers.of(chain.from_iterable([each.named for each in passages])))
+        self.stated = set[int]().union(*stated.values())
+        self.by_user, self.in_call = stated[Source.USER], stated[Source.CALL]
+        del stated[Source.RESULT]
+        self.elsewhere = set[int]().union(*stated.values())
 
-
-_BY_USER: Final = 1
-_IN_CALL: Final = 2
-_OUTSIDE_RESULTS: Final = 4
-_STATED: Final = 8
-_SEEN_IN: Final = {
-    source: _STATED
-    + _BY_USER * (source is Source.USER)
-    + _IN_CALL * (source is Source.CALL)
-    + _OUTSIDE_RESULTS * (source is not Source.RESULT)
-    for source in Source
-}
+    def weight(self, number: int, kind: str, rarity: float, total: int) -> float:
+        """What a concept weighs, of so many passages; 0 for what is only ever a field name."""
+        if number not in self.stated:
+            return 0.0
+        places = self.places[number]
+        weight = _BASE[kind] * (rarity if kind == WORD else 1.0) + _NAMED * (number in self.named)
+        said_or_used = SAID_BY_USER * (number in self.by_user)
+        weight *= 1.0 + said_or_used + USED_IN_CALL * (number in self.in_call)
+        weight *= 1.0 + REPEATED * math.log(len(places))
+        weight *= 1.0 if number in self.elsewhere else ONLY_IN_RESULTS
+        # Squared, so that age costs little until it is recent turns it is compared with.
+        return weight * (OLDEST + NEWEST * ((places[-1] + 1) / total) ** 2)
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,20 +126,24 @@ class Facts:
     """
 
     def __init__(self, passages: Sequence[Passage]) -> None:
-        self._numbers: dict[Concept, int] = {}
-        seen: list[_Sightings] = []
-        self.passages = [self._note(at, passage, seen) for at, passage in enumerate(passages)]
+        numbers = Numbers()
+        self.passages = [numbers.of(passage.concepts) for passage in passages]
+        seen = _Seen(numbers, passages, self.passages)
+        self._number = dict(numbers).get
         total = len(passages)
-        kinds = [kind for kind, _ in self._numbers]
-        self.rarity = [math.log(1 + total / len(each.places)) for each in seen]
-        self.weights = list(map(_weight, kinds, seen, self.rarity, (total for _ in seen)))
-        self._places = [each.places[-_MOST_PLACES:] for each in seen]
+        kinds = [kind for kind, _ in numbers]
+        self.rarity = [math.log(1 + total / len(places)) for places in seen.places]
+        self.weights = [
+            seen.weight(number, kind, rarity, total)
+            for number, (kind, rarity) in enumerate(zip(kinds, self.rarity, strict=True))
+        ]
+        self._places = [places[-_MOST_PLACES:] for places in seen.places]
         self._shares = [w / len(at) for w, at in zip(self.weights, self._places, strict=True)]
         self._says = [
-            kind == WORD or not each.seen_in for kind, each in zip(kinds, seen, strict=True)
+            kind == WORD or number not in seen.stated for number, kind in enumerate(kinds)
         ]
         self._guarded = [passage.guarded for passage in passages]
-        whole = self._overlaps(range(len(seen)))
+        whole = self._overlaps(range(len(kinds)))
         self._needed = [min(_COMPANY, whole.times.get(at, 0)) for at in range(total)]
         self._mute = [at not in whole.spoken for at in range(total)]
         self.passage_weights = [whole.weights.get(at, 0.0) for at in range(total)]
@@ -138,21 +151,6 @@ class Facts:
             _guard_weight(passage) if needed else 0.0
             for passage, needed in zip(passages, self._needed, strict=True)
         ]
-
-    def _note(self, at: int, passage: Passage, seen: list[_Sightings]) -> tuple[int, ...]:
-        numbers = []
-        seen_in, known = _SEEN_IN[passage.source], self._numbers
-        for concept in passage.concepts:
-            number = known.setdefault(concept, len(seen))
-            if number == len(seen):
-                seen.append(_Sightings([]))
-            seen[number].places.append(at)
-            numbers.append(number)
-        for number in numbers[: passage.stated]:
-            seen[number].seen_in |= seen_in
-        for concept in passage.named:
-            seen[known[concept]].named = True
-        return tuple(numbers)
 
     def _overlaps(self, numbers: Iterable[int]) -> _Overlaps:
         """How often, and with what weight, these concepts are met in each passage."""
@@ -170,8 +168,8 @@ class Facts:
 
     def numbers(self, passage: Passage) -> list[int]:
         """The numbers of another passage's concepts that are known here."""
-        known = self._numbers
-        return [known[concept] for concept in passage.concepts if concept in known]
+        found = map(self._number, passage.concepts)
+        return [number for number in found if number is not None]
 
     def held(self, passages: Iterable[Passage]) -> Held:
         """How much these other passages hold. Linear in their length."""
@@ -203,18 +201,6 @@ class Facts:
                 again = [number for number in numbers if at in places[number]]
                 if self._mute[at] or any(self._says[number] for number in again):
                     yield at, sum([self._shares[number] for number in again])
-
-
-def _weight(kind: str, seen: _Sightings, rarity: float, total: int) -> float:
-    by = seen.seen_in
-    if not by:
-        return 0.0
-    weight = _BASE[kind] * (rarity if kind == WORD else 1.0) + _NAMED * seen.named
-    weight *= 1.0 + SAID_BY_USER * bool(by & _BY_USER) + USED_IN_CALL * bool(by & _IN_CALL)
-    weight *= 1.0 + REPEATED * math.log(len(seen.places))
-    weight *= 1.0 if by & _OUTSIDE_RESULTS else ONLY_IN_RESULTS
-    # Squared, so that age costs little until it is recent turns it is compared with.
-    return weight * (OLDEST + NEWEST * ((seen.places[-1] + 1) / total) ** 2)
 
 
 def _guard_weight(passage: Passage) -> float:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from functools import lru_cache
-from itertools import groupby
+from itertools import chain, groupby
 from typing import Final, NamedTuple
 
 from turnmill.contract.context import JsonMessage
@@ -15,7 +15,7 @@ from turnmill_worker.reading.earlier_summary import add_previous
 from turnmill_worker.reading.messages import read_units
 from turnmill_worker.reading.sentences import is_guarded
 from turnmill_worker.reading.units import Source, Units
-from turnmill_worker.reading.words import Concept, bare_tokens, concepts_of, tokens_of
+from turnmill_worker.reading.words import Concept, Token, bare_tokens, concepts_of, tokens_of
 
 __all__ = ["Passage", "head_units", "passages_of"]
 
@@ -130,20 +130,22 @@ def _passage(
 
 @lru_cache(_KNOWN)
 def _sentence(text: str) -> _Sentence:
-    stated: dict[Concept, None] = {}
-    named: set[Concept] = set()
+    tokens = tokens_of(text)
+    stated = dict.fromkeys(chain.from_iterable([token.bare for token, _ in tokens]))
+    guarded = is_guarded(_WORDS.findall(text.lower()))
+    return _Sentence(tuple(stated), frozenset(_named(tokens)), guarded)
+
+
+def _named(tokens: Iterable[tuple[Token, str]]) -> Iterator[Concept]:
+    """What capitals say is a name, where they do not only open a sentence."""
     opens, name_next = True, False
-    for token, ended in tokens_of(text):
+    for token, ended in tokens:
         if token.name is not None and not opens:
             name_next = True
-        for concept in token.bare:
-            stated[concept] = None
-            if name_next:
-                named.add(concept)
-                name_next = False
+        if name_next and token.bare:
+            yield token.bare[0]
+            name_next = False
         opens = bool(ended)
-    guarded = is_guarded(_WORDS.findall(text.lower()))
-    return _Sentence(tuple(stated), frozenset(named), guarded)
 
 
 @lru_cache(_KNOWN)

@@ -142,10 +142,14 @@ class Trust:
 def _neighbours(texts: Sequence[str], known: frozenset[str]) -> Iterator[tuple[str, str]]:
     """Neighbouring words that say something, if the source has them both."""
     for text in texts:
-        for pair in pairwise(_tokens(text)):
-            said_twice = pair[0] == pair[1]
-            if not said_twice and known.issuperset(pair) and not STOP.issuperset(pair):
-                yield pair
+        for one, other in pairwise(_tokens(text)):
+            if (
+                one in known
+                and other in known
+                and one != other
+                and not STOP.issuperset((one, other))
+            ):
+                yield one, other
 
 
 @lru_cache(maxsize=1 << 14)
