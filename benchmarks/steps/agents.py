@@ -1,0 +1,53 @@
+"""The agents' process: ``python -m benchmarks.steps.agents NAME LOAD``.
+
+Says ``ready`` once it is warm, begins at a line on its standard input, prints what it saw, and ends
+at the next line: whoever started it can look at its CPU time before each.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import importlib
+import json
+import sys
+from dataclasses import asdict
+
+from benchmarks.steps.load import Load, Memory, run, warm_up
+
+HOMES = {
+    "floor": "benchmarks.steps.floor",
+    "turnmill": "benchmarks.steps.turnmill_memory",
+}
+"""What is compared, and the module whose ``memory`` makes it."""
+
+WARM_TURNS = 40
+
+
+def made(name: str, load: Load) -> Memory:
+    """The memory of this name; its packages are imported only now."""
+    memory: Memory = importlib.import_module(HOMES[name]).memory(load)
+    return memory
+
+
+async def main(name: str, load: Load) -> None:
+    """Warm up, wait, run, tell."""
+    memory = made(name, load)
+    await warm_up(memory, WARM_TURNS)
+    loop = asyncio.get_running_loop()
+    go: asyncio.Future[None] = loop.create_future()
+    running = asyncio.create_task(run(memory, load, go))
+    await asyncio.sleep(1)  # all sessions are open and their turns made
+    gc.collect()
+    print("ready", flush=True)
+    await loop.run_in_executor(None, sys.stdin.readline)
+    go.set_result(None)
+    outcome = await running
+    print("done", flush=True)
+    await loop.run_in_executor(None, sys.stdin.readline)
+    outcome.notes |= await memory.finish(outcome.notes["sessions"])
+    print(json.dumps(asdict(outcome)), flush=True)
+
+
+if __name__ == "__main__":
+    asyncio.run(main(sys.argv[1], Load.from_json(sys.argv[2])))

@@ -1,0 +1,224 @@
+"""One run of one contestant: start everything, put the load on, look at what it cost."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import redis
+
+from benchmarks.steps.load import Load, Outcome
+from benchmarks.steps.processes import ROOT, Cpu, Cpus, Pins, Process, quiet, workers
+from tests.worker.harness import Events
+from turnmill.contract.jobs import QUEUES
+from turnmill.embedded_redis import EmbeddedRedis
+
+__all__ = ["KEY", "Run", "Setup", "measured"]
+
+KEY = "sk-for-benchmarks-only"
+LATENCY_S = 0.8
+
+
+@dataclass(frozen=True, kw_only=True)
+class Setup:
+    """How a run is made.
+
+    Attributes:
+        workers: which processes the workers are: ``pair``, ``up`` or ``compose``.
+        pins: the cores of agents with Redis, and of workers.
+        events: count tasks; the counting disturbs the CPU times.
+        latency_s: of the model.
+    """
+
+    workers: str = "pair"
+    pins: Pins = field(default_factory=Pins)
+    events: bool = False
+    latency_s: float = LATENCY_S
+
+
+@dataclass(frozen=True, kw_only=True)
+class Run:
+    """What came of it.
+
+    Attributes:
+        cpu_ms: per turn, by process; those of the model's endpoint are nobody's cost.
+        settled_s: from the last step until the workers were done.
+        tasks: received by workers, by name; only where they were counted.
+        asked: calls of the model.
+    """
+
+    name: str
+    load: Load
+    setup: Setup
+    outcome: Outcome
+    cpu_ms: Cpus
+    settled_s: float
+    asked: int
+    tasks: dict[str, int] = field(default_factory=dict)
+
+    def as_json(self) -> dict[str, Any]:
+        """Everything, for a file."""
+        return asdict(self)
+
+
+def measured(name: str, load: Load, setup: Setup, python: str = sys.executable) -> Run:
+    """Run it once, in processes of its own."""
+    with ExitStack() as stack:
+        folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="steps-")))
+        launcher = Pins.launcher(setup.pins.agents)
+        server = stack.enter_context(EmbeddedRedis(folder / "redis", launcher=launcher))
+        endpoint = stack.enter_context(_endpoint(setup.latency_s))
+        load = replace(load, redis_url=server.url, model_url=endpoint.url)
+        load = replace(load, archive=str(folder / "data" / "archive.db"))
+        assert server.pid is not None
+        pids = {"redis": server.pid, "endpoint": endpoint.pid}
+        if name == "turnmill":
+            env = _environment(server.url, endpoint.url, folder / "data")
+            staff = stack.enter_context(workers(setup.workers, folder, env, setup.pins.workers))
+            pids |= {each.name: each.pid for each in staff}
+        events = stack.enter_context(Events(server.url)) if setup.events else None
+        agents = stack.enter_context(_Agents.started(name, load, [*launcher, python]))
+        return _observed(name, load, setup, agents, endpoint, pids, events)
+
+
+def _observed(  # noqa: PLR0917 - the parts of one run
+    name: str,
+    load: Load,
+    setup: Setup,
+    agents: _Agents,
+    endpoint: _Endpoint,
+    pids: dict[str, int],
+    events: Events | None,
+) -> Run:
+    """What the agents saw, and what it cost from when all is warm to when all is done."""
+    agents.expect("ready")
+    quiet(Cpu(pids))
+    asked, seen = endpoint.asked(), len(events.seen) if events else 0
+    cpu = Cpu({"agents": agents.pid, **pids})
+    before = cpu.now()
+    agents.go_on()
+    agents.expect("done")
+    _queues_empty(load.redis_url)
+    settled_s = quiet(cpu)
+    after = cpu.now()
+    asked = endpoint.asked() - asked
+    outcome = agents.outcome()
+    number = load.agents * load.turns
+    return Run(
+        name=name,
+        load=load,
+        setup=setup,
+        outcome=outcome,
+        cpu_ms={who: (after[who] - before.get(who, 0.0)) / number * 1000 for who in after},
+        settled_s=settled_s,
+        asked=asked,
+        tasks=_tasks(events.seen[seen:]) if events else {},
+    )
+
+
+def _environment(redis_url: str, model_url: str, data: Path) -> dict[str, str]:
+    """What a user would set, and no more."""
+    data.mkdir()
+    return {
+        "TURNMILL_REDIS_URL": redis_url,
+        "TURNMILL_BROKER_URL": redis_url,
+        "TURNMILL_DATA_DIR": str(data),
+        "TURNMILL_ARCHIVE_URL": "",
+        "TURNMILL_MODEL_URL": model_url,
+        "TURNMILL_MODEL_KEY": KEY,
+    }
+
+
+def _tasks(events: list[dict[str, Any]]) -> dict[str, int]:
+    """How many tasks workers received, by name."""
+    names = [event.get("name") or "?" for event in events if event["type"] == "task-received"]
+    return {name: names.count(name) for name in sorted(set(names))}
+
+
+def _queues_empty(url: str, within_s: float = 120.0) -> None:
+    """Wait until no message waits: a worker that is busy elsewhere is quiet, not done."""
+    deadline = time.monotonic() + within_s
+    with redis.Redis.from_url(url) as client:
+        while any(client.llen(queue) for queue in QUEUES) and time.monotonic() < deadline:
+            time.sleep(0.25)
+
+
+class _Agents:
+    """The agents' process, spoken to line by line."""
+
+    def __init__(self, child: subprocess.Popen[str]) -> None:
+        self._child = child
+        self.pid = child.pid
+
+    @classmethod
+    @contextmanager
+    def started(cls, name: str, load: Load, python: list[str]) -> Iterator[_Agents]:
+        command = [*python, "-m", "benchmarks.steps.agents", name, load.as_json()]
+        with subprocess.Popen(
+            command, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        ) as child:
+            try:
+                yield cls(child)
+            finally:
+                child.kill()
+
+    def expect(self, word: str) -> None:
+        """Wait for the line."""
+        said = self._line()
+        if said != word:
+            raise RuntimeError(f"the agents said {said!r} instead of {word!r}")
+
+    def _line(self) -> str:
+        assert self._child.stdout is not None
+        return self._child.stdout.readline().strip()
+
+    def go_on(self) -> None:
+        """Let them go on."""
+        assert self._child.stdin is not None
+        self._child.stdin.write("\n")
+        self._child.stdin.flush()
+
+    def outcome(self) -> Outcome:
+        """Their last line."""
+        self.go_on()
+        return Outcome(**json.loads(self._line()))
+
+
+class _Endpoint:
+    """The fake model, in a process of its own."""
+
+    def __init__(self, child: subprocess.Popen[str]) -> None:
+        self._child = child
+        self.pid = child.pid
+        self.url = self._line()
+
+    def _line(self) -> str:
+        assert self._child.stdout is not None
+        return self._child.stdout.readline().strip()
+
+    def asked(self) -> int:
+        """Requests so far."""
+        assert self._child.stdin is not None
+        self._child.stdin.write("\n")
+        self._child.stdin.flush()
+        return int(self._line())
+
+
+@contextmanager
+def _endpoint(latency_s: float) -> Iterator[_Endpoint]:
+    command = [sys.executable, "-m", "benchmarks.steps.model", str(latency_s)]
+    with subprocess.Popen(
+        command, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as child:
+        try:
+            yield _Endpoint(child)
+        finally:
+            child.kill()
