@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import argparse
 import json
+import sys
 from pathlib import Path
 
 import turnmill
-
+from benchmarks.steps.agents import HOMES, PEERS
 from benchmarks.steps.load import Load
 from benchmarks.steps.machine import machine
 from benchmarks.steps.measure import Run, Setup, measured
@@ -19,7 +20,11 @@ def options() -> argparse.Namespace:
     """What was asked for."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.steps")
     add = parser.add_argument
-    add("--only", default="floor,turnmill", help="what to run, in this order")
+    add(
+        "--only",
+        default="floor,turnmill",
+        help=f"what to run, in this order: {', '.join(HOMES)}, or all",
+    )
     add("--agents", type=int, default=32)
     add("--turns", type=int, default=200, help="of each agent")
     add("--think", type=float, default=0.2, help="seconds between two steps")
@@ -32,6 +37,7 @@ def options() -> argparse.Namespace:
     add("--workers", choices=("pair", "up", "compose"), default="pair")
     add("--events", action="store_true", help="count tasks; disturbs the CPU times")
     add("--repeat", type=int, default=1)
+    add("--peers", default="build/peers/bin/python", help="the interpreter that has the peers")
     add("--json", type=Path, help="a file for all that was measured")
     return parser.parse_args()
 
@@ -52,8 +58,9 @@ def main() -> None:
     runs: list[Run] = []
     print(machine() + f", code of {Path(turnmill.__file__).parents[1]}")
     for _ in range(asked.repeat):
-        for name in asked.only.split(","):
-            runs.append(measured(name, load, setup))
+        for name in HOMES if asked.only == "all" else asked.only.split(","):
+            python = asked.peers if name in PEERS else sys.executable
+            runs.append(measured(name, load, setup, python))
             print(detail(runs[-1]), flush=True)
     print("\n".join(table(runs)))
     if asked.json:

@@ -15,18 +15,27 @@ from dataclasses import asdict
 
 from benchmarks.steps.load import Load, Memory, run, warm_up
 
-HOMES = {
-    "floor": "benchmarks.steps.floor",
-    "turnmill": "benchmarks.steps.turnmill_memory",
+PEERS = {
+    "pydantic-ai-harness": "pydantic_ai_harness:foreground",
+    "pydantic-ai-harness background": "pydantic_ai_harness:background",
+    "langchain": "langchain_middleware:memory",
+    "langmem": "langmem_summary:memory",
+    "openai-agents": "openai_agents:memory",
 }
-"""What is compared, and the module whose ``memory`` makes it."""
+HOMES = {
+    "floor": "benchmarks.steps.floor:memory",
+    "turnmill": "benchmarks.steps.turnmill_memory:memory",
+    **{name: f"benchmarks.steps.peers.{home}" for name, home in PEERS.items()},
+}
+"""What is compared, and the module and function that make it."""
 
 WARM_TURNS = 40
 
 
 def made(name: str, load: Load) -> Memory:
     """The memory of this name; its packages are imported only now."""
-    memory: Memory = importlib.import_module(HOMES[name]).memory(load)
+    module, _, function = HOMES[name].partition(":")
+    memory: Memory = getattr(importlib.import_module(module), function)(load)
     return memory
 
 

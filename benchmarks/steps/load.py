@@ -14,7 +14,8 @@ from benchmarks.steps.turns import Turn, turns
 
 __all__ = ["Load", "Memory", "Outcome", "run"]
 
-WARM_WINDOW = 2048
+WARM_SESSIONS = 8
+WARM_WINDOW = 4096
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -91,12 +92,16 @@ class Memory(Protocol):
 
 async def warm_up(memory: Memory, rounds: int) -> None:
     """Have everything imported, connected and compacted once before anything is measured."""
-    names = [f"warm-{at}" for at in range(8)]
-    for at, name in enumerate(names):
-        await memory.open(name, WARM_WINDOW)
-        for turn in turns(9000 + at, rounds):
-            await memory.step(name, [memory.prepare(turn)])
-            await asyncio.sleep(0.005)
+    async with asyncio.TaskGroup() as group:
+        for at in range(WARM_SESSIONS):
+            group.create_task(_warm(memory, f"warm-{at}", turns(9000 + at, rounds)))
+
+
+async def _warm(memory: Memory, name: str, work: Sequence[Turn]) -> None:
+    await memory.open(name, WARM_WINDOW)
+    for turn in work:
+        await memory.step(name, [memory.prepare(turn)])
+        await asyncio.sleep(0.01)
 
 
 async def run(memory: Memory, load: Load, go: asyncio.Future[None]) -> Outcome:

@@ -7,7 +7,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
@@ -16,10 +16,12 @@ from typing import Any
 import redis
 
 from benchmarks.steps.load import Load, Outcome
-from benchmarks.steps.processes import ROOT, Cpu, Cpus, Pins, Process, quiet, workers
+from benchmarks.steps.processes import ROOT, Cpu, Cpus, Pins, quiet, workers
+from benchmarks.steps.turns import mark
 from tests.worker.harness import Events
 from turnmill.contract.jobs import QUEUES
 from turnmill.embedded_redis import EmbeddedRedis
+from turnmill_worker.tokens import counter_for
 
 __all__ = ["KEY", "Run", "Setup", "measured"]
 
@@ -89,7 +91,7 @@ def measured(name: str, load: Load, setup: Setup, python: str = sys.executable) 
         return _observed(name, load, setup, agents, endpoint, pids, events)
 
 
-def _observed(  # noqa: PLR0917 - the parts of one run
+def _observed(
     name: str,
     load: Load,
     setup: Setup,
@@ -101,7 +103,7 @@ def _observed(  # noqa: PLR0917 - the parts of one run
     """What the agents saw, and what it cost from when all is warm to when all is done."""
     agents.expect("ready")
     quiet(Cpu(pids))
-    asked, seen = endpoint.asked(), len(events.seen) if events else 0
+    asked, seen = endpoint.tell()["asked"], len(events.seen) if events else 0
     cpu = Cpu({"agents": agents.pid, **pids})
     before = cpu.now()
     agents.go_on()
@@ -109,8 +111,9 @@ def _observed(  # noqa: PLR0917 - the parts of one run
     _queues_empty(load.redis_url)
     settled_s = quiet(cpu)
     after = cpu.now()
-    asked = endpoint.asked() - asked
     outcome = agents.outcome()
+    told = endpoint.tell("marks")
+    _count_contexts(outcome.notes, load, told["marks"])
     number = load.agents * load.turns
     return Run(
         name=name,
@@ -119,9 +122,26 @@ def _observed(  # noqa: PLR0917 - the parts of one run
         outcome=outcome,
         cpu_ms={who: (after[who] - before.get(who, 0.0)) / number * 1000 for who in after},
         settled_s=settled_s,
-        asked=asked,
+        asked=told["asked"] - asked,
         tasks=_tasks(events.seen[seen:]) if events else {},
     )
+
+
+def _count_contexts(notes: dict[str, Any], load: Load, told: Sequence[str]) -> None:
+    """What a peer shows of its contexts as numbers: those over the window, and turns lost.
+
+    A turn is lost if it is in no session's last context, and no model was asked to summarize it.
+    """
+    if "contexts" not in notes:
+        return
+    contexts, last = notes.pop("contexts"), notes.pop("last")
+    counter = counter_for()
+    notes["looked_at"] = len(contexts) + len(last)
+    notes["over"] = sum(counter.count(text) > load.window for text in [*contexts, *last])
+    everywhere = "".join(last)
+    marks = [mark(s, at) for s in range(load.agents) for at in range(1, load.turns + 1)]
+    known = set(told)
+    notes["lost"] = sum(each not in known and each not in everywhere for each in marks)
 
 
 def _environment(redis_url: str, model_url: str, data: Path) -> dict[str, str]:
@@ -204,12 +224,13 @@ class _Endpoint:
         assert self._child.stdout is not None
         return self._child.stdout.readline().strip()
 
-    def asked(self) -> int:
-        """Requests so far."""
+    def tell(self, what: str = "") -> dict[str, Any]:
+        """How often it was asked so far; with ``marks``, about which turns."""
         assert self._child.stdin is not None
-        self._child.stdin.write("\n")
+        self._child.stdin.write(f"{what}\n")
         self._child.stdin.flush()
-        return int(self._line())
+        told: dict[str, Any] = json.loads(self._line())
+        return told
 
 
 @contextmanager

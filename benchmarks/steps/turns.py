@@ -85,13 +85,13 @@ def _turn(chance: random.Random, session: int, at: int) -> Turn:
 
 def _called(chance: random.Random, begin: str, call: str, length: int) -> Turn:
     """A tool call with its result, whose rows take most of the length."""
-    words = {"id": _slot(chance, "code"), "path": _slot(chance, "path"), "mark": begin}
+    words = {"id": _slot(chance, "code"), "path": _slot(chance, "path")}
     function = {"name": _slot(chance, "tool"), "arguments": json.dumps(words)}
     rows: list[dict[str, str]] = []
     while len(json.dumps(rows)) < length - AROUND:
         row = {key: _slot(chance, key) for key in ("code", "name", "place", "price")}
         rows.append({**row, "note": _prose(chance, 60)})
-    result = json.dumps({"status": "ok", "rows": rows})
+    result = json.dumps({"mark": begin, "status": "ok", "rows": rows})
     calls = [{"id": call, "type": "function", "function": function}]
     return [
         {"role": "assistant", "content": None, "tool_calls": calls},
