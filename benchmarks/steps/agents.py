@@ -54,7 +54,8 @@ async def main(name: str, load: Load) -> None:
     outcome = await running
     print("done", flush=True)
     await loop.run_in_executor(None, sys.stdin.readline)
-    outcome.notes |= await memory.finish(outcome.notes["sessions"])
+    outcome.notes |= await memory.finish(outcome.notes.pop("sessions"))
+    outcome.blocked_ms = [round(each, 3) for each in outcome.blocked_ms]
     print(json.dumps(asdict(outcome)), flush=True)
 
 

@@ -101,7 +101,7 @@ async def _warm(memory: Memory, name: str, work: Sequence[Turn]) -> None:
     await memory.open(name, WARM_WINDOW)
     for turn in work:
         await memory.step(name, [memory.prepare(turn)])
-        await asyncio.sleep(0.01)
+        await asyncio.sleep(0.02)
 
 
 async def run(memory: Memory, load: Load, go: asyncio.Future[None]) -> Outcome:

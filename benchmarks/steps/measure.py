@@ -2,28 +2,27 @@
 
 from __future__ import annotations
 
-import json
-import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Sequence
+from contextlib import ExitStack
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import redis
 
 from benchmarks.steps.load import Load, Outcome
-from benchmarks.steps.processes import ROOT, Cpu, Cpus, Pins, quiet, workers
+from benchmarks.steps.processes import QUIET_S, Cpu, Cpus, Pins, quiet, workers
+from benchmarks.steps.spoken import Agents, Endpoint
 from benchmarks.steps.turns import mark
 from tests.worker.harness import Events
 from turnmill.contract.jobs import QUEUES
 from turnmill.embedded_redis import EmbeddedRedis
 from turnmill_worker.tokens import counter_for
 
-__all__ = ["KEY", "Run", "Setup", "measured"]
+__all__ = ["KEY", "Run", "Setup", "count_contexts", "environment", "measured"]
 
 KEY = "sk-for-benchmarks-only"
 LATENCY_S = 0.8
@@ -38,12 +37,14 @@ class Setup:
         pins: the cores of agents with Redis, and of workers.
         events: count tasks; the counting disturbs the CPU times.
         latency_s: of the model.
+        quiet_s: for how long workers must have done nothing to count as done.
     """
 
     workers: str = "pair"
     pins: Pins = field(default_factory=Pins)
     events: bool = False
     latency_s: float = LATENCY_S
+    quiet_s: float = QUIET_S
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -70,6 +71,19 @@ class Run:
         """Everything, for a file."""
         return asdict(self)
 
+    @classmethod
+    def from_json(cls, found: dict[str, Any]) -> Self:
+        """What ``as_json`` wrote."""
+        setup = found["setup"]
+        return cls(
+            **{
+                **found,
+                "load": Load(**found["load"]),
+                "setup": Setup(**{**setup, "pins": Pins(**setup["pins"])}),
+                "outcome": Outcome(**found["outcome"]),
+            }
+        )
+
 
 def measured(name: str, load: Load, setup: Setup, python: str = sys.executable) -> Run:
     """Run it once, in processes of its own."""
@@ -77,17 +91,17 @@ def measured(name: str, load: Load, setup: Setup, python: str = sys.executable) 
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="steps-")))
         launcher = Pins.launcher(setup.pins.agents)
         server = stack.enter_context(EmbeddedRedis(folder / "redis", launcher=launcher))
-        endpoint = stack.enter_context(_endpoint(setup.latency_s))
+        endpoint = stack.enter_context(Endpoint.started(sys.executable, setup.latency_s))
         load = replace(load, redis_url=server.url, model_url=endpoint.url)
         load = replace(load, archive=str(folder / "data" / "archive.db"))
         assert server.pid is not None
         pids = {"redis": server.pid, "endpoint": endpoint.pid}
         if name == "turnmill":
-            env = _environment(server.url, endpoint.url, folder / "data")
+            env = environment(server.url, endpoint.url, folder / "data")
             staff = stack.enter_context(workers(setup.workers, folder, env, setup.pins.workers))
             pids |= {each.name: each.pid for each in staff}
         events = stack.enter_context(Events(server.url)) if setup.events else None
-        agents = stack.enter_context(_Agents.started(name, load, [*launcher, python]))
+        agents = stack.enter_context(Agents.started(name, load, [*launcher, python]))
         return _observed(name, load, setup, agents, endpoint, pids, events)
 
 
@@ -95,25 +109,27 @@ def _observed(
     name: str,
     load: Load,
     setup: Setup,
-    agents: _Agents,
-    endpoint: _Endpoint,
+    agents: Agents,
+    endpoint: Endpoint,
     pids: dict[str, int],
     events: Events | None,
 ) -> Run:
     """What the agents saw, and what it cost from when all is warm to when all is done."""
     agents.expect("ready")
-    quiet(Cpu(pids))
+    quiet(Cpu(pids), for_s=setup.quiet_s)
     asked, seen = endpoint.tell()["asked"], len(events.seen) if events else 0
     cpu = Cpu({"agents": agents.pid, **pids})
     before = cpu.now()
-    agents.go_on()
+    agents.say("")
     agents.expect("done")
+    done = time.monotonic()
     _queues_empty(load.redis_url)
-    settled_s = quiet(cpu)
+    waited_s = time.monotonic() - done
+    settled_s = waited_s + quiet(cpu, for_s=setup.quiet_s)
     after = cpu.now()
     outcome = agents.outcome()
     told = endpoint.tell("marks")
-    _count_contexts(outcome.notes, load, told["marks"])
+    count_contexts(outcome.notes, load, told["marks"])
     number = load.agents * load.turns
     return Run(
         name=name,
@@ -127,7 +143,7 @@ def _observed(
     )
 
 
-def _count_contexts(notes: dict[str, Any], load: Load, told: Sequence[str]) -> None:
+def count_contexts(notes: dict[str, Any], load: Load, told: Sequence[str]) -> None:
     """What a peer shows of its contexts as numbers: those over the window, and turns lost.
 
     A turn is lost if it is in no session's last context, and no model was asked to summarize it.
@@ -144,7 +160,7 @@ def _count_contexts(notes: dict[str, Any], load: Load, told: Sequence[str]) -> N
     notes["lost"] = sum(each not in known and each not in everywhere for each in marks)
 
 
-def _environment(redis_url: str, model_url: str, data: Path) -> dict[str, str]:
+def environment(redis_url: str, model_url: str, data: Path) -> dict[str, str]:
     """What a user would set, and no more."""
     data.mkdir()
     return {
@@ -169,77 +185,3 @@ def _queues_empty(url: str, within_s: float = 120.0) -> None:
     with redis.Redis.from_url(url) as client:
         while any(client.llen(queue) for queue in QUEUES) and time.monotonic() < deadline:
             time.sleep(0.25)
-
-
-class _Agents:
-    """The agents' process, spoken to line by line."""
-
-    def __init__(self, child: subprocess.Popen[str]) -> None:
-        self._child = child
-        self.pid = child.pid
-
-    @classmethod
-    @contextmanager
-    def started(cls, name: str, load: Load, python: list[str]) -> Iterator[_Agents]:
-        command = [*python, "-m", "benchmarks.steps.agents", name, load.as_json()]
-        with subprocess.Popen(
-            command, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-        ) as child:
-            try:
-                yield cls(child)
-            finally:
-                child.kill()
-
-    def expect(self, word: str) -> None:
-        """Wait for the line."""
-        said = self._line()
-        if said != word:
-            raise RuntimeError(f"the agents said {said!r} instead of {word!r}")
-
-    def _line(self) -> str:
-        assert self._child.stdout is not None
-        return self._child.stdout.readline().strip()
-
-    def go_on(self) -> None:
-        """Let them go on."""
-        assert self._child.stdin is not None
-        self._child.stdin.write("\n")
-        self._child.stdin.flush()
-
-    def outcome(self) -> Outcome:
-        """Their last line."""
-        self.go_on()
-        return Outcome(**json.loads(self._line()))
-
-
-class _Endpoint:
-    """The fake model, in a process of its own."""
-
-    def __init__(self, child: subprocess.Popen[str]) -> None:
-        self._child = child
-        self.pid = child.pid
-        self.url = self._line()
-
-    def _line(self) -> str:
-        assert self._child.stdout is not None
-        return self._child.stdout.readline().strip()
-
-    def tell(self, what: str = "") -> dict[str, Any]:
-        """How often it was asked so far; with ``marks``, about which turns."""
-        assert self._child.stdin is not None
-        self._child.stdin.write(f"{what}\n")
-        self._child.stdin.flush()
-        told: dict[str, Any] = json.loads(self._line())
-        return told
-
-
-@contextmanager
-def _endpoint(latency_s: float) -> Iterator[_Endpoint]:
-    command = [sys.executable, "-m", "benchmarks.steps.model", str(latency_s)]
-    with subprocess.Popen(
-        command, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-    ) as child:
-        try:
-            yield _Endpoint(child)
-        finally:
-            child.kill()

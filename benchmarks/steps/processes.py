@@ -18,7 +18,7 @@ import yaml
 from tests.processes import wait_until
 from turnmill_cli.local import child_commands
 
-__all__ = ["ROOT", "Cpu", "Cpus", "Pins", "Process", "quiet", "workers"]
+__all__ = ["QUIET_S", "ROOT", "Cpu", "Cpus", "Pins", "Process", "quiet", "workers"]
 
 ROOT = Path(__file__).parents[2]
 QUIET_S = 3.0
@@ -153,7 +153,7 @@ def _seconds(process: psutil.Process) -> float:
     return float(times.user + times.system)
 
 
-def quiet(cpu: Cpu, *, for_s: float = QUIET_S, within_s: float = QUIET_WITHIN_S) -> float:
+def quiet(cpu: Cpu, *, for_s: float, within_s: float = QUIET_WITHIN_S) -> float:
     """Wait until the processes have used next to nothing for a while; seconds until it began."""
     begun = time.monotonic()
     used, since = sum(cpu.now().values()), begun

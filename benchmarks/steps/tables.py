@@ -1,26 +1,34 @@
-"""What runs come to: a line for one, a table for all, the median of repetitions in it."""
+"""What runs come to: lines for one, a table for all, the median of repetitions in it."""
 
 from __future__ import annotations
 
 import statistics
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from benchmarks.steps.measure import Run
 from benchmarks.steps.processes import Cpus
 
-__all__ = ["Blocked", "blocked", "by_role", "detail", "table"]
+__all__ = ["Labelled", "blocked", "by_role", "detail", "table"]
 
-_HEAD = (
-    "| | blocked p50 / p95 / p99 / max, ms | CPU per turn, ms: agents + worker main + "
-    "worker children + Redis | together | reads projected | lost | over the limit |"
+Labelled = Mapping[str, Sequence[Run]]
+"""The runs of each row."""
+
+_COLUMNS = (
+    "",
+    "blocked p50 / p95 / p99 / max, ms",
+    "CPU per turn, ms: agents + worker mains + their children + Redis",
+    "together",
+    "against the floor: p50, p99, CPU",
+    "projected",
+    "compactions",
+    "lost",
+    "over",
 )
-
-Blocked = tuple[float, float, float, float]
-"""p50, p95, p99 and max in ms."""
+_HEAD = (f"| {' | '.join(_COLUMNS)} |", "|---" * len(_COLUMNS) + "|")
 
 
-def blocked(steps_ms: Sequence[float]) -> Blocked:
-    """How long agents waited; needs two steps at least."""
+def blocked(steps_ms: Sequence[float]) -> tuple[float, float, float, float]:
+    """p50, p95, p99 and max in ms of how long agents waited; of two steps at least."""
     cut = statistics.quantiles(steps_ms, n=100, method="inclusive")
     return cut[49], cut[94], cut[98], max(steps_ms)
 
@@ -38,40 +46,70 @@ def by_role(cpu_ms: Cpus) -> Cpus:
     return roles
 
 
-def detail(run: Run) -> str:
-    """One run in two lines."""
+def detail(label: str, run: Run) -> str:
+    """One run in a few lines."""
     p50, p95, p99, most = blocked(run.outcome.blocked_ms)
-    notes = {k: v for k, v in run.outcome.notes.items() if k != "sessions"}
     cpu = "  ".join(f"{who} {spent:.2f}" for who, spent in run.cpu_ms.items())
     return (
-        f"{run.name}: blocked {p50:.2f} / {p95:.2f} / {p99:.1f} / {most:.0f} ms; "
-        f"{sum(by_role(run.cpu_ms).values()):.2f} ms of CPU a turn; "
-        f"{run.outcome.projected / run.outcome.reads:.1%} projected; "
-        f"asked {run.asked}; wall {run.outcome.wall_s:.0f} s, settled {run.settled_s:.1f} s\n"
-        f"    CPU a turn: {cpu}\n    {notes} {run.tasks or ''}"
+        f"{label}: blocked {p50:.2f} / {p95:.2f} / {p99:.1f} / {most:.0f} ms; "
+        f"{_cpu(run):.2f} ms of CPU a turn; {_projected(run):.1%} projected; asked {run.asked}; "
+        f"wall {run.outcome.wall_s:.0f} s, settled {run.settled_s:.1f} s\n"
+        f"    CPU a turn: {cpu}\n    {run.outcome.notes} {run.tasks or ''}"
     )
 
 
-def _median(values: Iterable[float]) -> float:
-    return statistics.median(values)
+def _cpu(run: Run) -> float:
+    return sum(by_role(run.cpu_ms).values())
 
 
-def table(runs: Sequence[Run]) -> list[str]:
-    """Markdown: a row for each name, medians over its runs, the maximum over all."""
-    lines = [_HEAD, "|---|---|---|---|---|---|---|"]
-    for name in dict.fromkeys(run.name for run in runs):
-        mine = [run for run in runs if run.name == name]
-        waits = [blocked(run.outcome.blocked_ms) for run in mine]
-        p50, p95, p99 = (_median(wait[at] for wait in waits) for at in range(3))
-        roles = [by_role(run.cpu_ms) for run in mine]
-        spent = [_median(role[who] for role in roles) for who in roles[0]]
-        projected = _median(run.outcome.projected / run.outcome.reads for run in mine)
-        notes = [run.outcome.notes for run in mine]
-        lost, over = (sum(each.get(what, 0) for each in notes) for what in ("lost", "over"))
-        lines.append(
-            f"| {name} | {p50:.2f} / {p95:.2f} / {p99:.1f} / {max(w[3] for w in waits):.0f} | "
-            f"{' + '.join(f'{each:.2f}' for each in spent)} | "
-            f"{_median(sum(role.values()) for role in roles):.2f} | {projected:.1%} | "
-            f"{lost} | {over} |"
-        )
+def _projected(run: Run) -> float:
+    return run.outcome.projected / run.outcome.reads
+
+
+def _waited(at: int) -> Callable[[Run], float]:
+    return lambda run: blocked(run.outcome.blocked_ms)[at]
+
+
+def _median(runs: Sequence[Run], of: Callable[[Run], float]) -> float:
+    return statistics.median(map(of, runs))
+
+
+def table(labelled: Labelled) -> list[str]:
+    """Markdown: medians over a row's runs, the maximum and what went wrong over all of them."""
+    floor: Sequence[Run] = ()
+    lines = [*_HEAD]
+    for label, runs in labelled.items():
+        # A floor stands before the rows that are compared with it.
+        floor = runs if runs[0].name == "floor" else floor
+        lines.append(_row(label, runs, floor))
     return lines
+
+
+def _row(label: str, runs: Sequence[Run], floor: Sequence[Run]) -> str:
+    p50, p95, p99, most = (_median(runs, _waited(at)) for at in range(4))
+    most = max(map(_waited(3), runs))
+    roles = [by_role(run.cpu_ms) for run in runs]
+    spent = " + ".join(f"{statistics.median(each[who] for each in roles):.2f}" for who in roles[0])
+    cells = [
+        label,
+        f"{p50:.2f} / {p95:.2f} / {p99:.1f} / {most:.0f}",
+        spent,
+        f"{_median(runs, _cpu):.2f}",
+        _against(runs, floor),
+        f"{_median(runs, _projected):.1%}",
+        *(_total(runs, what) for what in ("compactions", "lost", "over")),
+    ]
+    return f"| {' | '.join(cells)} |"
+
+
+def _against(runs: Sequence[Run], floor: Sequence[Run]) -> str:
+    if not floor or floor is runs:
+        return ""
+    measures = (_waited(0), _waited(2), _cpu)
+    return ", ".join(f"{_median(runs, each) / _median(floor, each):.1f}x" for each in measures)
+
+
+def _total(runs: Sequence[Run], what: str) -> str:
+    """Over all runs; nothing where it is not known."""
+    found = [run.outcome.notes[what] for run in runs if what in run.outcome.notes]
+    return f"{sum(found):,}" if found else ""

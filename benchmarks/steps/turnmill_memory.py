@@ -30,8 +30,10 @@ class TurnmillMemory:
         self._client = AsyncContextClient(load.redis_url, namespace=NAMESPACE)
         self._reads = 0
         self._looked_at: list[Context] = []
+        self._windows: dict[str, int] = {}
 
     async def open(self, session: str, window: int) -> None:
+        self._windows[session] = window
         await self._client.open(session, self._policy(window))
 
     def _policy(self, window: int) -> Policy:
@@ -61,11 +63,17 @@ class TurnmillMemory:
         return {
             "compactions": sum(info.compactions for info in infos),
             "uncounted": sum(info.last_seq - info.counted_seq for info in infos),
-            "over": sum(_tokens(each) > self._load.window for each in [*self._looked_at, *last]),
+            "over": sum(map(self._is_over, [*self._looked_at, *last])),
             "looked_at": len(self._looked_at) + len(last),
             "lost": await self._lost(sessions),
             "hints": hints.published,
         }
+
+    def _is_over(self, context: Context) -> bool:
+        """Whether it has more tokens than it may, counted exactly."""
+        from turnmill_worker.tokens import count_request, counter_for  # noqa: PLC0415 - a worker's
+
+        return count_request(counter_for(), context.messages) > self._windows[context.session]
 
     async def _lost(self, sessions: Sequence[str]) -> int:
         """Turns that are neither in the log, nor covered, nor in the archive."""
@@ -89,13 +97,6 @@ class TurnmillMemory:
         rows = archive.execute("SELECT session, seq FROM turns").fetchall()
         archive.close()
         return {(session, seq) for session, seq in rows if session in sessions}
-
-
-def _tokens(context: Context) -> int:
-    """Of what the model would be sent, counted exactly."""
-    from turnmill_worker.tokens import count_request, counter_for  # noqa: PLC0415 - not an agent's
-
-    return count_request(counter_for(), context.messages)
 
 
 def memory(load: Load) -> TurnmillMemory:

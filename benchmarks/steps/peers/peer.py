@@ -65,8 +65,9 @@ class Peer(abc.ABC):
     async def step(self, session: str, prepared: Sequence[list[Any]]) -> bool:
         await self.append(session, [message for turn in prepared for message in turn])
         context = await self.context(session)
-        self._steps += 1
-        if self._steps % LOOK_EVERY == 0 and len(self._looked_at) < MOST_LOOKED_AT:
+        counts = self.windows[session] == self.load.window  # the warm-up has another
+        self._steps += counts
+        if counts and self._steps % LOOK_EVERY == 0 and len(self._looked_at) < MOST_LOOKED_AT:
             self._looked_at.append(self._joined(context))
         return False
 
