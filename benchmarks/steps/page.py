@@ -15,11 +15,17 @@ from benchmarks.steps.tables import table
 __all__ = ["between_markers", "section"]
 
 BEGIN, END = "<!-- steps: begin -->", "<!-- steps: end -->"
-PLOTS = {"steps-blocked.svg": draw_blocked, "steps-cpu.svg": draw_cpu}
+PLOTS = {
+    "steps-blocked.svg": ("How many steps take longer than so many ms", draw_blocked),
+    "steps-cpu.svg": ("CPU per turn by process", draw_cpu),
+}
+DRAWN = ("main", "peers")
 
 
 def section(results: Results) -> Iterator[str]:
     """The lines between the markers: a table for each that was measured."""
+    if any(name in results.tables for name in DRAWN):
+        yield from (f"![{said}]({name})\n" for name, (said, _) in PLOTS.items())
     for name, each in TABLES.items():
         if name in results.tables and name != "short":
             yield from (f"### {each.title}", "", f"{results.machines[name]}.", "")
@@ -47,8 +53,8 @@ def main() -> None:
     results = Results.read(asked.results)
     lines = "\n".join(section(results))
     asked.page.write_text(between_markers(asked.page.read_text(), lines))
-    rows = {**results.labelled("main"), **results.labelled("peers")}
-    for name, draw in PLOTS.items():
+    rows = {label: runs for name in DRAWN for label, runs in results.labelled(name).items()}
+    for name, (_, draw) in PLOTS.items() if rows else ():
         draw(rows, asked.page.with_name(name))
 
 

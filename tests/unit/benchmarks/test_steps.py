@@ -182,7 +182,8 @@ def test_the_section_replaces_what_stands_between_the_markers(results: Results) 
 
     once = between_markers(page, "\n".join(section(results)))
 
-    assert once.startswith("before\n<!-- steps: begin -->\n\n### 32 agents")
+    assert once.startswith("before\n<!-- steps: begin -->\n\n![")
+    assert "### 32 agents, 8,192 tokens\n\na machine.\n\n| " in once
     assert once.endswith("<!-- steps: end -->\nafter\n")
     assert "old" not in once
     assert "| 100 | 6 |" in once
