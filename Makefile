@@ -7,7 +7,7 @@ PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c const
 PYTHON ?= $(shell for p in python3 python3.11 python3.12 python3.13 python; do \
 	$$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$p && break; done)
 
-.PHONY: help setup hooks demo test test-fast check lint types contracts generated format sync docs sizes bench boards clean
+.PHONY: help setup hooks demo test test-fast check lint types contracts generated format sync docs sizes bench bench-peers bench-steps boards clean
 
 help:  ## List the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | sort
@@ -71,6 +71,26 @@ sizes: setup  ## Lower the lengths in tests/house/sizes.toml to what files and f
 
 bench: setup  ## Run the benchmarks (ratios within one run; see docs/benchmarks.md)
 	$(BIN)/python -m benchmarks
+
+PEERS := build/peers
+
+bench-peers: $(PEERS)/.ready  ## Install what benchmarks/steps compares with, by itself
+
+$(PEERS)/.ready: benchmarks/steps/peers/requirements.txt
+	$(PYTHON) -m venv $(PEERS)
+	$(PEERS)/bin/python -m pip install --quiet --disable-pip-version-check --no-deps -r $<
+	touch $@
+
+STEPS := build/steps.json
+# Some of them are enough after a change: make bench-steps TABLES=main REPEAT=1
+TABLES ?= main,peers,agents,windows,bursts,writers
+REPEAT ?= 2
+
+bench-steps: setup bench-peers  ## Measure what a step costs; write tables and plots of docs/benchmarks.md
+	$(BIN)/python -m benchmarks.steps --tables $(TABLES) --repeat $(REPEAT) --json $(STEPS)
+	$(BIN)/python -m benchmarks.steps --rate --json $(STEPS)
+	$(BIN)/python -m benchmarks.steps --idle --json $(STEPS)
+	$(BIN)/python -m benchmarks.steps.page $(STEPS) docs/benchmarks.md
 
 # Conversations, a checkout of mohammadtavakoli78/BEAM, and of ZhiqiEliWang/compaction-integrity.
 DATA ?= ../shared/data

@@ -7,6 +7,7 @@ import tempfile
 from pathlib import Path
 
 from benchmarks import images, latency, push, read, throughput
+from benchmarks.steps import short as steps
 from turnmill.embedded_redis import EmbeddedRedis
 
 BENCHMARKS = {
@@ -15,6 +16,7 @@ BENCHMARKS = {
     "images": images.run,
     "throughput": throughput.run,
     "latency": latency.run,
+    "steps": steps.run,
 }
 
 
