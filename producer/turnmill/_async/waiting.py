@@ -102,19 +102,20 @@ class Trips:
         )
 
     async def _attempt(self, packed: bytes, replies: int) -> list[Any]:
-        connection = await self._pool.get_connection()
         try:
             async with asyncio.timeout(self.attempt_s) as timer:
-                await connection.send_packed_command(packed, check_health=False)
-                found = [await _reply(connection)]
-                for _ in range(replies - 1):
-                    timer.reschedule(asyncio.get_running_loop().time() + self.attempt_s)
-                    found.append(await _reply(connection))
-                return found
+                connection = await self._pool.get_connection()
+                try:
+                    await connection.send_packed_command(packed, check_health=False)
+                    found = [await _reply(connection)]
+                    for _ in range(replies - 1):
+                        timer.reschedule(asyncio.get_running_loop().time() + self.attempt_s)
+                        found.append(await _reply(connection))
+                    return found
+                finally:
+                    await self._pool.release(connection)
         except TimeoutError:
             raise redis.TimeoutError("no reply in time") from None
-        finally:
-            await self._pool.release(connection)
 
     async def close(self) -> None:
         """Close the connections."""
