@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Protocol
 
 from turnmill.contract.context import JsonMessage
@@ -15,6 +16,7 @@ from turnmill.contract.token_counters import Counter
 from turnmill_worker.compaction.ledger.budget import with_facts
 from turnmill_worker.compaction.plan import Plan
 from turnmill_worker.compaction.pool.with_pool import with_pool
+from turnmill_worker.compaction.quality.score import Scorer
 from turnmill_worker.compaction.splice import splice
 from turnmill_worker.errors import (
     CircuitOpen,
@@ -90,9 +92,10 @@ class Writer:
             is_last = at == len(summarizers)
             if patient and is_last:
                 _defer(tries)
-            prepare = None if scorer is None or is_last else scorer.prepare
+            work = partial(_prepare, plan, scorer)
+            ahead = nullcontext() if is_last else done_while_waiting(work)
             try:
-                with done_while_waiting(prepare) if prepare else nullcontext():
+                with ahead:
                     draft = self._draft(plan, counter, summarizer)
             except (SummaryRejected, SummarizerFailed, Transient) as error:
                 tries.append(error)
@@ -144,6 +147,13 @@ class Writer:
         except (UnknownTemplate, InvalidTemplate) as error:
             # Fail open: an agent's turn does not wait for somebody to mend a file.
             raise SummaryRejected(str(error)) from error
+
+
+def _prepare(plan: Plan, scorer: Scorer | None) -> None:
+    """Do what does not need the model's answer: find what stays in the pool, read what is lost."""
+    _ = plan.pool
+    if scorer is not None:
+        scorer.prepare()
 
 
 def _defer(tries: Sequence[Draft | Failure]) -> None:
