@@ -127,7 +127,8 @@ def scorer_of(plan: Plan) -> Scorer | None:
         covered = Records((t.seq, message) for t in kept[:older] for message in t.original)
     if not without_memories(covered):  # a summary does not keep those
         return None
-    known = plan.candidates.told if plan.candidates and covered is plan.records else None
+    # What is shortened are results of tools, which state nothing that a later turn replaces.
+    known = plan.candidates.told if plan.candidates and plan.covered else None
     return Scorer(
         covered=covered,
         previous=render_head(before.stored),

@@ -9,11 +9,11 @@ from typing import Final
 
 from turnmill_worker.reading.units import Source
 from turnmill_worker.reading.updates.claims import Claim
+from turnmill_worker.reading.updates.subject import Subject
 
 __all__ = ["Weights", "near", "replaces"]
 
 _RARE: Final = 0.6
-_FARTHER: Final = 0.85
 _ALIKE: Final = 0.34
 _COUNTED: Final = 0.25
 _THE_SAME: Final = 0.45
@@ -28,6 +28,8 @@ class Weights:
     """How much a shared word tells, by how few statements hold it."""
 
     def __init__(self, claims: Sequence[Claim]) -> None:
+        self._weights: dict[str, float] = {}
+        self._wholes: dict[int, tuple[Subject, float]] = {}
         self._times: dict[str, int] = defaultdict(int)
         self._total = len(claims) + 1
         for claim in claims:
@@ -37,7 +39,19 @@ class Weights:
 
     def of(self, root: str) -> float:
         """The weight of a word."""
-        return math.log(1 + self._total / self._times.get(root, 1))
+        weight = self._weights.get(root)
+        if weight is None:
+            weight = self._weights[root] = math.log(1 + self._total / self._times.get(root, 1))
+        return weight
+
+    def whole(self, subject: Subject) -> float:
+        """The weight of all that a statement says."""
+        known = self._wholes.get(id(subject))
+        if known is None:
+            whole = sum(self.of(root) * near for root, near in subject.nearness.items())
+            # Held with it, so that no other subject gets its id.
+            known = self._wholes[id(subject)] = subject, whole
+        return known[1]
 
 
 def replaces(newer: Claim, older: Claim, weights: Weights) -> float:
@@ -51,23 +65,28 @@ def replaces(newer: Claim, older: Claim, weights: Weights) -> float:
             return 0.0
         shared, _ = _alike(newer, older, weights)
         return shared and shared + _SURE
-    shared, cover = _alike(newer, older, weights)
     if newer.new:
+        shared, cover = _alike(newer, older, weights)
         least = _COUNTED if newer.value.counted & older.value.counted else _ALIKE
         return shared * cover if cover >= least and shared >= weights.rare else 0.0
-    return shared * cover if _is_again(newer, older, cover) else 0.0
+    least = _least_again(newer, older)
+    shared, cover = _alike(newer, older, weights) if least <= 1 else (0.0, 0.0)
+    return shared * cover if cover >= least else 0.0
 
 
-def _is_again(newer: Claim, older: Claim, cover: float) -> bool:
-    """Whether a user states the same anew, with no word that it is news."""
+def _least_again(newer: Claim, older: Claim) -> float:
+    """The share in common from which on a user states the same anew, with no word that it is news.
+
+    More than 1 where he cannot.
+    """
     if newer.adds or (newer.context and older.context and newer.context != older.context):
-        return False
+        return 2.0
     if newer.place.source is not Source.USER or older.place.source is not Source.USER:
-        return False
-    if newer.own and newer.value.counted & older.value.counted and cover >= _THE_SAME:
-        return True
-    same = set(newer.subject.roots) == set(older.subject.roots)
-    return same and len(newer.subject.roots) > 1 and newer.is_so and older.is_so
+        return 2.0
+    this, that = newer.subject.nearness, older.subject.nearness
+    if len(this) > 1 and newer.is_so and older.is_so and this.keys() == that.keys():
+        return 0.0
+    return _THE_SAME if newer.own and newer.value.counted & older.value.counted else 2.0
 
 
 def near(same: Claim, older: Claim, newer: Claim, weights: Weights) -> bool:
@@ -93,21 +112,17 @@ def _counts_differ(newer: Claim, older: Claim) -> bool:
 def _alike(newer: Claim, older: Claim, weights: Weights) -> tuple[float, float]:
     """The weight of what two statements share, and its share of what the shorter one says."""
     this, that = newer.subject, older.subject
-    if _apart(newer, older):
+    mine, theirs = this.nearness, that.nearness
+    both = mine.keys() & theirs.keys()
+    if not both or _apart(newer, older):
         return 0.0, 0.0
-    roots, others = set(this.roots), set(that.roots)
-    shared = {root for root in roots & others if not _differ(root, newer, older)}
-    mine, theirs = _nearness(this.roots), _nearness(that.roots)
-    common = sum(weights.of(r) * math.sqrt(mine[r] * theirs[r]) for r in this.roots if r in shared)
-    whole = min(
-        sum(weights.of(root) * near for root, near in each.items()) for each in (mine, theirs)
+    common = sum(
+        weights.of(root) * math.sqrt(mine[root] * theirs[root])
+        for root in this.roots
+        if root in both and not _differ(root, newer, older)
     )
+    whole = min(weights.whole(this), weights.whole(that))
     return common, min(1.0, common / whole) if common else 0.0
-
-
-def _nearness(roots: Sequence[str]) -> dict[str, float]:
-    """What each word counts: the farther from the value, the less."""
-    return {root: math.pow(_FARTHER, at) for at, root in enumerate(roots)}
 
 
 def _apart(newer: Claim, older: Claim) -> bool:
@@ -129,4 +144,4 @@ def _differ(root: str, newer: Claim, older: Claim) -> bool:
     if owner and other and owner != other and newer.place.source is older.place.source:
         return True
     mine, theirs = this.which(root), that.which(root)
-    return bool(mine and theirs and not mine & set(that.roots) and not theirs & set(this.roots))
+    return bool(mine and theirs and mine.isdisjoint(that.roots) and theirs.isdisjoint(this.roots))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Final
@@ -23,6 +24,7 @@ _BEFORE: Final = 8
 _BEHIND: Final = 6
 """Words around a value that say what it is of."""
 
+_FARTHER: Final = 0.85
 _LETTERS: Final = 2
 _CLOSE: Final = 40
 """So many characters away, "daily" or "first" is said of the value."""
@@ -45,11 +47,23 @@ class Subject:
     contrasts: dict[str, str] = field(default_factory=dict)
     modifiers: dict[tuple[str, bool], set[str]] = field(default_factory=dict)
     owners: dict[str, str] = field(default_factory=dict)
+    _nearness: dict[str, float] = field(default_factory=dict)
+    _which: dict[str, set[str]] = field(default_factory=dict)
+
+    @property
+    def nearness(self) -> dict[str, float]:
+        """What each root counts: the farther from the value, the less. Worked out once."""
+        if not self._nearness:
+            self._nearness = {root: math.pow(_FARTHER, at) for at, root in enumerate(self.roots)}
+        return self._nearness
 
     def which(self, root: str) -> set[str]:
-        """What says, before or behind a root, which one it is."""
-        found = (self.modifiers.get((root, side), set()) for side in (False, True))
-        return set[str]().union(*found)
+        """What says, before or behind a root, which one it is. Worked out once."""
+        found = self._which.get(root)
+        if found is None:
+            sides = (self.modifiers.get((root, side), ()) for side in (False, True))
+            found = self._which[root] = set[str]().union(*sides)
+        return found
 
 
 def subject_of(
