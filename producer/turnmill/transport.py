@@ -87,15 +87,20 @@ class Connections(redis.ConnectionPool):
             raise
         return connection
 
-    def release(self, connection: Any) -> None:
-        """Let others use it; closed if a reply may be left on its way."""
+    def release(self, connection: Any, *, broken: bool | None = None) -> None:
+        """Let others use it; closed if a reply may be left on its way.
+
+        Where nobody says whether it is ``broken``, the error that is being handled does.
+        """
         self._checkpid()
         try:
             self._in_use_connections.remove(connection)
         except KeyError:
             return  # of before a fork, or released already
-        kind = sys.exc_info()[0]
-        if kind is not None and not issubclass(kind, redis.ResponseError):
+        if broken is None:
+            kind = sys.exc_info()[0]
+            broken = kind is not None and not issubclass(kind, redis.ResponseError)
+        if broken:
             connection.disconnect()
         self._used_s[connection] = time.monotonic()
         self._available_connections.append(connection)

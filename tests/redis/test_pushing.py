@@ -171,6 +171,7 @@ def test_no_read_projects_that_a_count_in_time_would_have_spared(
         if either.hints.dropped > hints:
             hints = either.hints.dropped
             worker.pipeline.estimate(worker.ref("s"))
+            assert not list(worker.pipeline.waiting(worker.ref("s")))
             if redis_client.zscore(worker.keys("s").due, "s"):
                 worker.pipeline.summarize(worker.ref("s"))
 
@@ -189,6 +190,7 @@ def test_a_policy_that_counts_interactions_is_looked_after_at_every_push(
     either.open("s", Policy.sliding_window(max_interactions=2))
     for hints in range(1, 5):
         worker.pipeline.estimate(worker.ref("s"))
+        assert not list(worker.pipeline.waiting(worker.ref("s")))
 
         either.push("s", HI)
 
@@ -212,11 +214,36 @@ def test_a_hint_that_got_lost_keeps_others_waiting_for_a_second_at_most(
 ) -> None:
     one, two, _ = neighbours()
     either.push(one, HI)
-    redis_client.zincrby(worker.keys(one).backlog, -2_000, one)
+    left_ms: Any = redis_client.pttl(worker.keys(one).hinted)
+    redis_client.delete(worker.keys(one).hinted)  # as if it had expired
+
+    either.push(two, HI)
+
+    assert 0 < left_ms <= 1000
+    assert either.hints.dropped == 2
+
+
+def test_a_push_after_a_shards_job_is_done_hints_at_once(either: Surface, worker: Worker) -> None:
+    one, two, _ = neighbours()
+    either.push(one, HI)
+    worker.pipeline.estimate(worker.ref(one))
+    assert not list(worker.pipeline.waiting(worker.ref(one)))
 
     either.push(two, HI)
 
     assert either.hints.dropped == 2
+
+
+def test_a_session_that_cannot_be_counted_is_not_hinted_by_every_push(
+    either: Surface, worker: Worker
+) -> None:
+    either.push("s", HI)
+    worker.pipeline.postpone(worker.ref("s"))
+    assert not list(worker.pipeline.waiting(worker.ref("s")))
+
+    either.push_many([("s", HI)] * 3)
+
+    assert either.hints.dropped == 1
 
 
 def neighbours() -> tuple[str, str, str]:

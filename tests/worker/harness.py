@@ -23,7 +23,7 @@ from celery import Celery
 from tests.processes import WorkerProcess, wait_until
 from turnmill import ContextClient, ContextInfo, Policy
 from turnmill.contract.jobs import QUEUE_OF
-from turnmill.contract.keys import SessionKeys, session_keys
+from turnmill.contract.keys import SessionKeys, session_keys, shard_of
 from turnmill.contract.names import Namespace, SessionId
 
 __all__ = [
@@ -96,6 +96,13 @@ def long_turns(turns: int = 6, *, kilobytes: int = 40) -> list[JsonMessage]:
 def push_all(client: ContextClient, session: str, messages: Iterable[JsonMessage]) -> None:
     """Push the messages, one turn each."""
     client.push_many((session, message) for message in messages)
+
+
+def in_one_shard(name: str, count: int) -> list[str]:
+    """As many names of sessions that lie in one shard."""
+    names = [f"{name}-{at}" for at in range(1000)]
+    shard = shard_of(SessionId(names[0]))
+    return [each for each in names if shard_of(SessionId(each)) == shard][:count]
 
 
 # What is stored

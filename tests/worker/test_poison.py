@@ -8,8 +8,18 @@ import pytest
 import redis
 
 from tests.processes import WorkerProcess, wait_until
-from tests.worker.harness import SMALL, Events, chat, keys_of, push_all, settled
+from tests.worker.harness import (
+    SMALL,
+    Events,
+    chat,
+    in_one_shard,
+    keys_of,
+    push_all,
+    send,
+    settled,
+)
 from turnmill import ContextClient, SilentWaker
+from turnmill.contract.jobs import ESTIMATE
 from turnmill.contract.keys import SessionKeys
 from turnmill.embedded_redis import EmbeddedRedis
 
@@ -87,6 +97,23 @@ def test_other_sessions_are_compacted_and_the_damaged_ones_seldom_retried(
         wait_until(lambda: settled(silent, f"healthy-{n}", turns=60))  # noqa: B023
 
     assert {name: _failed(worker, name) for name in DAMAGE if _failed(worker, name) > 4} == {}
+
+
+def test_a_damaged_session_keeps_no_other_of_its_shard_from_being_counted(
+    store: EmbeddedRedis, worker: WorkerProcess, silent: ContextClient
+) -> None:
+    first, damaged, *others = in_one_shard("neighbour", 4)
+    # Nobody hints them: only a job for the first one can count the others so soon.
+    with redis.Redis.from_url(store.url) as server:
+        silent.push_many([(name, chat(1)[0]) for name in (first, damaged, *others)])
+        _damaged_policy(server, keys_of(silent, damaged))
+
+        send(store.url, ESTIMATE, silent.namespace, first)
+
+        wait_until(lambda: _failed(worker, damaged), what="the damaged one met")
+        metas = [keys_of(silent, name).meta for name in (first, damaged, *others)]
+        wait_until(lambda: server.hget(metas[-1], "counted_seq") == b"1", what="the last counted")
+        assert [server.hget(meta, "counted_seq") for meta in metas] == [b"1", None, b"1", b"1"]
 
 
 def test_failures_are_reported_without_content(poisoned: Events, worker: WorkerProcess) -> None:

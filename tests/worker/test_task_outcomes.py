@@ -11,12 +11,20 @@ import pytest
 import redis
 
 from tests.processes import wait_until
-from tests.worker.harness import ROLLING, SMALL, Events, chat, keys_of, push_all, send, settled
+from tests.worker.harness import (
+    ROLLING,
+    SMALL,
+    Events,
+    chat,
+    in_one_shard,
+    keys_of,
+    push_all,
+    send,
+    settled,
+)
 from turnmill import ContextClient, Policy, SilentWaker
 from turnmill.contract.job_outcomes import Outcome
 from turnmill.contract.jobs import COMPACT, ESTIMATE, SUMMARIZE
-from turnmill.contract.keys import shard_of
-from turnmill.contract.names import SessionId
 from turnmill.embedded_redis import EmbeddedRedis
 
 pytestmark = [pytest.mark.worker, pytest.mark.usefixtures("worker")]
@@ -52,34 +60,10 @@ def test_estimated_says_how_many_turns_and_tokens(
     assert done.tokens == client.info(session).usage.tail
 
 
-def test_one_job_counts_every_session_of_a_shard_that_waits(
-    store: EmbeddedRedis, listening: Events, namespace: str
-) -> None:
-    first, *others = _in_one_shard(f"s-{namespace}", 4)
-    # Nobody hints them: only a job for the first one can count the others so soon.
-    with ContextClient(store.url, namespace=namespace, broker=SilentWaker()) as silent:
-        silent.push_many([(name, {"role": "user", "content": "Hi."}) for name in (first, *others)])
-        with redis.Redis.from_url(store.url) as server:
-            server.hset(keys_of(silent, others[0]).meta, "policy", "{broken")
-
-    send(store.url, ESTIMATE, namespace, first)
-
-    # The broken one fails the job, for whoever looks; it keeps no other from being counted.
-    wait_until(lambda: any("InvalidPolicy" in str(each) for each in listening.failures()))
-    with (
-        redis.Redis.from_url(store.url) as server,
-        ContextClient(store.url, namespace=namespace, broker=SilentWaker()) as silent,
-    ):
-        counted = [
-            server.hget(keys_of(silent, name).meta, "counted_seq") for name in (first, *others)
-        ]
-    assert counted == [b"1", None, b"1", b"1"]
-
-
 def test_estimated_says_how_many_sessions_it_was_about(
     store: EmbeddedRedis, listening: Events, namespace: str
 ) -> None:
-    names = _in_one_shard(f"t-{namespace}", 3)
+    names = in_one_shard(f"t-{namespace}", 3)
     with ContextClient(store.url, namespace=namespace, broker=SilentWaker()) as silent:
         silent.push_many([(name, {"role": "user", "content": "Hi."}) for name in names])
 
@@ -87,13 +71,6 @@ def test_estimated_says_how_many_sessions_it_was_about(
 
     done = _outcome(listening, names[0], "estimated")
     assert (done.sessions, done.turns) == (3, 3)
-
-
-def _in_one_shard(name: str, count: int) -> list[str]:
-    """As many names of sessions that lie in one shard."""
-    names = [f"{name}-{at}" for at in range(1000)]
-    shard = shard_of(SessionId(names[0]))
-    return [each for each in names if shard_of(SessionId(each)) == shard][:count]
 
 
 def test_committed_tells_the_story_of_a_compaction(

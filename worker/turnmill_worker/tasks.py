@@ -85,6 +85,8 @@ def _register_estimate(app: Celery) -> None:
         for ref in chain([hinted], parts.pipeline.waiting(hinted)):
             try:
                 done.append(_guarded(jobs.ESTIMATE, _estimate, parts, ref))
+            except Transient:
+                raise  # Redis refuses what was counted: it would refuse the others, too
             except TurnmillError as error:
                 failed = failed or error  # the others do not wait for what this one needs
         if failed is not None:

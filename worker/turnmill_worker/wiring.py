@@ -89,7 +89,7 @@ def _connect(timeout_s: float, **options: Any) -> redis.Redis:
         max_connections=MAX_CONNECTIONS,
         wait_s=timeout_s,
         **connection_options(timeout_s),
-        **options,
+        **{"retry": Retry(NoBackoff(), 1), **options},
     )
     return redis.Redis.from_pool(pool)
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from redis import RedisError
-from redis.exceptions import NoScriptError, ResponseError
+from redis.exceptions import NoScriptError
 
 from turnmill._async.waiting import Redis, Trips
 from turnmill.commands import Call, Command
@@ -96,6 +96,6 @@ class AsyncConnection:
 
 def _good(reply: Any) -> Any:
     """The reply, if it is none of Redis' errors."""
-    if isinstance(reply, ResponseError):
+    if isinstance(reply, RedisError):
         raise translate(reply) from reply
     return reply

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import sys
 import time
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -35,7 +34,7 @@ class Connections(ConnectionPool):
 
     def __init__(self, *args: Any, wait_s: float, **options: Any) -> None:
         super().__init__(*args, **options)
-        self._wait_s = wait_s
+        self.wait_s = wait_s
         self._places = asyncio.Semaphore(self.max_connections)
         self._used_s: dict[Any, float] = {}
 
@@ -47,7 +46,7 @@ class Connections(ConnectionPool):
         """
         if self._places.locked():
             try:
-                await asyncio.wait_for(self._places.acquire(), self._wait_s)
+                await asyncio.wait_for(self._places.acquire(), self.wait_s)
             except TimeoutError:
                 raise redis.ConnectionError("No connection available.") from None
         else:
@@ -56,18 +55,20 @@ class Connections(ConnectionPool):
         try:
             used_s = self._used_s.get(connection, 0.0)
             if not connection.is_connected or time.monotonic() - used_s > LOOK_AFTER_S:
-                await self.ensure_connection(connection)
-        except BaseException:
-            await self.release(connection)
+                async with asyncio.timeout(self.wait_s):
+                    await self.ensure_connection(connection)
+        except BaseException as error:
+            await self.release(connection, broken=True)
+            if isinstance(error, TimeoutError):
+                raise redis.TimeoutError("no connection in time") from None
             raise
         return connection
 
-    async def release(self, connection: Any) -> None:
-        """Let others use it; closed if a reply may be left on its way."""
-        kind = sys.exc_info()[0]
+    async def release(self, connection: Any, *, broken: bool = False) -> None:
+        """Let others use it; closed if it is ``broken``: a reply may be left on its way."""
         self._in_use_connections.remove(connection)
         try:
-            if kind is not None and not issubclass(kind, redis.ResponseError):
+            if broken:
                 await connection.disconnect(nowait=True)
         finally:
             self._used_s[connection] = time.monotonic()
@@ -87,7 +88,7 @@ class Trips:
         self._retry = Retry(backoff(timeout_s), ATTEMPTS - 1)
         options = connection_options(timeout_s) | {"socket_timeout": None}
         self._pool: Connections = Connections.from_url(
-            url, max_connections=MAX_CONNECTIONS, wait_s=timeout_s, **options
+            url, max_connections=MAX_CONNECTIONS, wait_s=self.attempt_s, **options
         )
 
     async def trip(self, commands: Sequence[Command]) -> list[Any]:
@@ -102,20 +103,21 @@ class Trips:
         )
 
     async def _attempt(self, packed: bytes, replies: int) -> list[Any]:
+        connection = await self._pool.get_connection()
+        broken = True
         try:
             async with asyncio.timeout(self.attempt_s) as timer:
-                connection = await self._pool.get_connection()
-                try:
-                    await connection.send_packed_command(packed, check_health=False)
-                    found = [await _reply(connection)]
-                    for _ in range(replies - 1):
-                        timer.reschedule(asyncio.get_running_loop().time() + self.attempt_s)
-                        found.append(await _reply(connection))
-                    return found
-                finally:
-                    await self._pool.release(connection)
+                await connection.send_packed_command(packed, check_health=False)
+                found = [await _reply(connection)]
+                for _ in range(replies - 1):
+                    timer.reschedule(asyncio.get_running_loop().time() + self.attempt_s)
+                    found.append(await _reply(connection))
+            broken = False
         except TimeoutError:
             raise redis.TimeoutError("no reply in time") from None
+        finally:
+            await self._pool.release(connection, broken=broken)
+        return found
 
     async def close(self) -> None:
         """Close the connections."""

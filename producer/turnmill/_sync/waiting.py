@@ -43,7 +43,10 @@ class Trips:
         self.attempt_s = attempt_s(timeout_s)
         self._retry = Retry(backoff(timeout_s), ATTEMPTS - 1)
         self._pool: Any = Connections.from_url(
-            url, max_connections=MAX_CONNECTIONS, wait_s=timeout_s, **connection_options(timeout_s)
+            url,
+            max_connections=MAX_CONNECTIONS,
+            wait_s=self.attempt_s,
+            **connection_options(timeout_s),
         )
 
     def trip(self, commands: Sequence[Command]) -> list[Any]:
@@ -57,11 +60,14 @@ class Trips:
 
     def _attempt(self, packed: list[bytes], replies: int) -> list[Any]:
         connection = self._pool.get_connection()
+        broken = True
         try:
             connection.send_packed_command(packed, check_health=False)
-            return [_reply(connection) for _ in range(replies)]
+            found = [_reply(connection) for _ in range(replies)]
+            broken = False
+            return found
         finally:
-            self._pool.release(connection)
+            self._pool.release(connection, broken=broken)
 
     def close(self) -> None:
         """Close the connections."""

@@ -28,6 +28,7 @@ key, after the tag        type    what                                          
 ``parked``                zset    sessions whose compactions fail, by since ms       permanent
 ``forgotten``             zset    ``<µs>:<session>`` to remove from the archive,     permanent
                                   by not-before ms
+``hinted``                string  a job that counts the shard's turns is on its way    a second
 ``blob:<sha256>``         hash    an image: ``data``, ``type``, and ``s:<id>`` for  its last
                                   each session that holds it                         session
 ``ask:<id>``              string  what an agent asks a worker for                    its PX
@@ -116,6 +117,7 @@ class ShardKeys:
     parked: str
     forgotten: str
     abandoned: str
+    hinted: str
 
 
 @dataclass(frozen=True, slots=True)

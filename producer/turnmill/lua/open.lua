@@ -59,7 +59,7 @@ end
 if new_policy or new_system then
   -- Counts may rest on another encoding now, and the limits may have moved: look at it again.
   local settings = redis.call('HINCRBY', meta, 'settings', 1)
-  redis.call('HDEL', meta, 'counted_settings', 'look_bound', 'put_off', 'error')
+  redis.call('HDEL', meta, 'counted_settings', 'look_bound', 'postponed_until', 'put_off', 'error')
   if redis.call('HDEL', meta, 'parked_at') == 1 then
     redis.call('ZREM', parked, session)
   end
@@ -67,7 +67,7 @@ if new_policy or new_system then
   -- A new policy may be the remedy it waits for; a new prompt is not: some agents change it with every step.
   if new_policy then
     redis.call('HSET', meta, 'policy_at', settings)
-    redis.call('HDEL', meta, 'model_failures')
+    redis.call('HDEL', meta, 'model_failures', 'summarized')
     waited = waited + redis.call('HDEL', meta, 'deferred')
   end
   if waited > 0 then

@@ -1,5 +1,5 @@
 -- Append one turn to the session's log, unless its turn_id was pushed before; its images are kept with it.
--- KEYS: expiring..., backlog, index, blob
+-- KEYS: expiring..., backlog, index, hinted, blob
 -- ARGV: session, turn_id, messages, fields, bound:number, ttl_ms:number, window:number, checkpoint_every:number, keep_checkpoints:number, quiet_ms:number, images...
 -- quiet_ms: how long a turn that makes nothing due may wait to be counted
 -- images: of each its sha256 and media type; their bytes were put before, and expire soon unless a push follows
@@ -20,7 +20,7 @@ local time = redis.call('TIME')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
 local now_ms = string.format('%.0f', now)
 local seen = redis.call('HMGET', meta, 'epoch', 'ttl_ms', 'expires_at', 'checkpoint_every', 'keep_checkpoints', 'version',
-  'system_tokens', 'context_tokens', 'tail_tokens', 'look_tokens', 'look_bound', 'bound_ratio')
+  'system_tokens', 'context_tokens', 'tail_tokens', 'look_tokens', 'look_bound', 'bound_ratio', 'postponed_until')
 if not seen[1] then
   redis.call('HSET', meta, 'epoch', time[1] .. string.format('%06d', time[2]))
 end
@@ -83,11 +83,10 @@ local look_tokens, look_bound = tonumber(seen[10]), tonumber(seen[11])
 local is_due = not look_bound or counted + pending >= look_bound
   or (look_tokens and counted + pending * (tonumber(seen[12]) or 1) >= look_tokens)
 local hint, listed = 0, 0
-if is_due then
-  -- One job counts all of a shard's sessions that wait: while it is on its way, they need no other.
-  local others = redis.call('ZRANGEBYSCORE', backlog, now - 1000, now, 'LIMIT', 0, 1)
+if is_due and (tonumber(seen[13]) or 0) <= now then
   listed = redis.call('ZADD', backlog, 'LT', 'CH', now, session)
-  hint = others[1] and 0 or listed
+  -- One job counts all of a shard's sessions that wait. If it does not come in a second, it is asked for again.
+  hint = redis.call('SET', hinted, 1, 'NX', 'PX', 1000) and 1 or 0
 else
   listed = redis.call('ZADD', backlog, 'NX', now + quiet_ms, session)
 end

@@ -31,6 +31,9 @@ MOST = 1000
 LONGEST_PAUSE_S = 3600.0
 """The longest pause between two hints of a session, however many messages wait."""
 
+ELSEWHERE_EVERY = 30
+"""The same, by a worker that has no archive itself; others may have one."""
+
 ARCHIVE_EVERY = 3
 """Sweeps between two looks for turns that wait for the archive, and for sessions to forget there.
 
@@ -87,7 +90,8 @@ class Sweeper:
         sent = self._estimates.send(_one_of_each_shard(backlog), (jobs.ESTIMATE,))
         sent += self._compacts.send(due, (jobs.COMPACT, jobs.SUMMARIZE))
         if self._passes % ARCHIVE_EVERY == 0:
-            oldest = lists.unarchived(names) if self._archive else []
+            here = self._archive or self._passes % ELSEWHERE_EVERY == 0
+            oldest = lists.unarchived(names) if here else []
             sent += self._archives.send(oldest, (jobs.ARCHIVE,))
             gone = lists.forgotten(names, stale_ms=stale_ms, most=MOST)
             sent += self._forgets.send(gone, (jobs.FORGET,))

@@ -75,7 +75,7 @@ class Archiving:
             self._drain_or_divide(self._archive, some, done)
             waiting.extend(done.more)
             done.more.clear()
-        if waiting:
+        if waiting and done.sessions:  # else nothing can be archived, and the sweep tries again
             self._hints.send(jobs.ARCHIVE, waiting[0])
         if done.failed:
             raise done.failed[0]

@@ -85,7 +85,8 @@ class Estimating:
     def waiting(self, ref: SessionRef) -> Iterator[SessionRef]:
         """Sessions of the same shard to count as well, as long as there are any.
 
-        A push hints none of them while another waits: that one's job counts them all.
+        A push hints none of them while this job is on its way: it counts them all. Those that
+        cannot be counted are put off, or end the job.
         """
         for _ in range(ROUNDS):
             found = self._sessions.overdue(ref, most=SESSIONS)

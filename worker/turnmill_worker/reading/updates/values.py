@@ -123,12 +123,16 @@ def values_of(text: str) -> list[Value]:
             if values and start < values[-1].end:
                 continue
             match = _VALUE.match(text, start)
-            if match:
+            # Paths, choices and things to deploy are written alike.
+            if match and (match.lastgroup != "branch" or _OF_BRANCHES.search(text)):
                 values.append(_read(match, text))
         if len(values) >= _MOST:
             break
     kinds = Counter((value.kind, value.counted) for value in values)
     return [value for value in values if kinds[value.kind, value.counted] < _LISTED]
+
+
+_OF_BRANCHES: Final = re.compile(r"\b(?:branch|rebase|merge|checkout|check out)", re.IGNORECASE)
 
 
 def _starts(text: str, start: int, end: int) -> Iterator[int]:
