@@ -881,9 +881,11 @@ class Protocol(RuleBasedStateMachine):
         found: Any = self.redis.keys("*")
         for raw in found:
             key = raw.decode()
-            shared = any(mark in key for mark in (":blob:", ":abandoned", "{summarize}"))
+            marks = (":blob:", ":abandoned", ":hinted", "{summarize}")
+            shared = any(mark in key for mark in marks)
             assert key in permanent or key in owned or shared
-            assert key in permanent or self.redis.pttl(key) > 0
+            # -2 is a key that has just expired, -1 one that never will.
+            assert key in permanent or self.redis.pttl(key) != -1
 
     # helpers
 
