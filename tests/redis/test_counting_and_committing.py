@@ -13,7 +13,7 @@ from turnmill.contract import jobs
 from turnmill.contract.legality import CallTracker
 from turnmill_worker.background.sweep import Sweeper
 from turnmill_worker.compaction.snapshot import Snapshot
-from turnmill_worker.ports.values import CountedTurn, Counts
+from turnmill_worker.ports.values import CountedTurn, Counts, Uncounted
 from turnmill_worker.store.sweep_lists import RedisSweepLists
 from turnmill_worker.summarizers.extractive.summarizer import ExtractiveSummarizer
 from turnmill_worker.templates.loader import TemplateLoader
@@ -181,20 +181,20 @@ def test_a_lease_of_an_unknown_session_is_not_given(worker: Worker) -> None:
         assert lease is None
 
 
+def first_counted(seen: Uncounted) -> Counts:
+    """What a job brings that has counted the first of the turns."""
+    turns = [CountedTurn(seen.turns[0].seq, 64)]
+    return Counts(basis="test/1", system_tokens=0, open_calls=[], due=False, turns=turns)
+
+
 def test_counts_brought_twice_are_stored_once(client: ContextClient, worker: Worker) -> None:
     client.push("s", LONG)
     seen = worker.sessions.uncounted(worker.ref("s"), most=10)
     assert seen is not None
-    brought: dict[str, Any] = {
-        "basis": "test/1",
-        "system_tokens": 0,
-        "open_calls": [],
-        "due": False,
-        "turns": [CountedTurn(seen.turns[0].seq, 64)],
-    }
-    first = worker.sessions.record_counts(worker.ref("s"), seen, Counts(**brought))
+    brought = first_counted(seen)
+    first = worker.sessions.record_counts(worker.ref("s"), seen, brought)
 
-    second = worker.sessions.record_counts(worker.ref("s"), seen, Counts(**brought))
+    second = worker.sessions.record_counts(worker.ref("s"), seen, brought)
 
     assert (first.stale, second.stale) == (False, True)
     assert client.info("s").usage.tail == 64
@@ -208,17 +208,7 @@ def test_counts_made_before_a_policy_change_are_refused(
     assert seen is not None
     client.open("s", SMALL)
 
-    recorded = worker.sessions.record_counts(
-        worker.ref("s"),
-        seen,
-        Counts(
-            basis="test/1",
-            system_tokens=0,
-            open_calls=[],
-            due=False,
-            turns=[CountedTurn(seen.turns[0].seq, 64)],
-        ),
-    )
+    recorded = worker.sessions.record_counts(worker.ref("s"), seen, first_counted(seen))
 
     assert recorded.stale
     assert client.info("s").counted_seq == 0
@@ -232,17 +222,7 @@ def test_a_session_stays_in_the_backlog_while_a_newer_turn_waits(
     assert seen is not None
     client.push("s", LONG)
 
-    recorded = worker.sessions.record_counts(
-        worker.ref("s"),
-        seen,
-        Counts(
-            basis="test/1",
-            system_tokens=0,
-            open_calls=[],
-            due=False,
-            turns=[CountedTurn(seen.turns[0].seq, 64)],
-        ),
-    )
+    recorded = worker.sessions.record_counts(worker.ref("s"), seen, first_counted(seen))
 
     assert recorded.waiting
     assert client.info("s").pending_for_s is not None

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
-import hiredis
 import redis
 from redis.asyncio import ConnectionPool, Redis
 from redis.asyncio.retry import Retry
@@ -20,13 +19,12 @@ from turnmill.transport import (
     attempt_s,
     backoff,
     connection_options,
+    packed,
 )
 
 __all__ = ["Redis", "Trips", "in_thread"]
 
 in_thread = asyncio.to_thread
-
-_pack: Callable[[Command], bytes] = hiredis.pack_command  # type: ignore[assignment]  # its own stub is narrower
 
 
 class Connections(ConnectionPool):
@@ -34,7 +32,7 @@ class Connections(ConnectionPool):
 
     def __init__(self, *args: Any, wait_s: float, **options: Any) -> None:
         super().__init__(*args, **options)
-        self.wait_s = wait_s
+        self._wait_s = wait_s
         self._places = asyncio.Semaphore(self.max_connections)
         self._used_s: dict[Any, float] = {}
 
@@ -46,7 +44,7 @@ class Connections(ConnectionPool):
         """
         if self._places.locked():
             try:
-                await asyncio.wait_for(self._places.acquire(), self.wait_s)
+                await asyncio.wait_for(self._places.acquire(), self._wait_s)
             except TimeoutError:
                 raise redis.ConnectionError("No connection available.") from None
         else:
@@ -55,7 +53,7 @@ class Connections(ConnectionPool):
         try:
             used_s = self._used_s.get(connection, 0.0)
             if not connection.is_connected or time.monotonic() - used_s > LOOK_AFTER_S:
-                async with asyncio.timeout(self.wait_s):
+                async with asyncio.timeout(self._wait_s):
                     await self.ensure_connection(connection)
         except BaseException as error:
             await self.release(connection, broken=True)
@@ -97,17 +95,17 @@ class Trips:
         Raises:
             redis.RedisError: there is no reply; it was tried ``ATTEMPTS`` times.
         """
-        packed = b"".join(map(_pack, commands))
+        words = packed(commands)
         return await self._retry.call_with_retry(
-            lambda: self._attempt(packed, len(commands)), _go_on
+            lambda: self._attempt(words, len(commands)), _go_on
         )
 
-    async def _attempt(self, packed: bytes, replies: int) -> list[Any]:
+    async def _attempt(self, words: bytes, replies: int) -> list[Any]:
         connection = await self._pool.get_connection()
         broken = True
         try:
             async with asyncio.timeout(self.attempt_s) as timer:
-                await connection.send_packed_command(packed, check_health=False)
+                await connection.send_packed_command(words, check_health=False)
                 found = [await _reply(connection)]
                 for _ in range(replies - 1):
                     timer.reschedule(asyncio.get_running_loop().time() + self.attempt_s)

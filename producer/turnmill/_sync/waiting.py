@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, ParamSpec, TypeVar
 
-import hiredis
 import redis
 from redis import Redis
 from redis.retry import Retry
@@ -18,14 +17,13 @@ from turnmill.transport import (
     attempt_s,
     backoff,
     connection_options,
+    packed,
 )
 
 __all__ = ["Redis", "Trips", "in_thread"]
 
 P = ParamSpec("P")
 T = TypeVar("T")
-
-_pack: Callable[[Command], bytes] = hiredis.pack_command  # type: ignore[assignment]  # its own stub is narrower
 
 
 def in_thread(function: Callable[P, T], *args: P.args, **options: P.kwargs) -> T:
@@ -36,7 +34,7 @@ def in_thread(function: Callable[P, T], *args: P.args, **options: P.kwargs) -> T
 class Trips:
     """Round trips to one Redis by URL, each of which ends within ``timeout_s``.
 
-    redis-py's client costs more than the trip: the parts of it that an agent does not need.
+    redis-py's client does more for each command than the trip costs.
     """
 
     def __init__(self, url: str, timeout_s: float) -> None:
@@ -55,14 +53,14 @@ class Trips:
         Raises:
             redis.RedisError: there is no reply; it was tried ``ATTEMPTS`` times.
         """
-        packed = [b"".join(map(_pack, commands))]
-        return self._retry.call_with_retry(lambda: self._attempt(packed, len(commands)), _go_on)
+        words = [packed(commands)]
+        return self._retry.call_with_retry(lambda: self._attempt(words, len(commands)), _go_on)
 
-    def _attempt(self, packed: list[bytes], replies: int) -> list[Any]:
+    def _attempt(self, words: list[bytes], replies: int) -> list[Any]:
         connection = self._pool.get_connection()
         broken = True
         try:
-            connection.send_packed_command(packed, check_health=False)
+            connection.send_packed_command(words, check_health=False)
             found = [_reply(connection) for _ in range(replies)]
             broken = False
             return found

@@ -31,15 +31,15 @@ MOST = 1000
 LONGEST_PAUSE_S = 3600.0
 """The longest pause between two hints of a session, however many messages wait."""
 
-ELSEWHERE_EVERY = 30
-"""The same, by a worker that has no archive itself; others may have one."""
-
 ARCHIVE_EVERY = 3
 """Sweeps between two looks for turns that wait for the archive, and for sessions to forget there.
 
 One job stores all that waits in a namespace; nobody waits for the archive, so it stores many
 sessions' commits at once, a few seconds after the first of them.
 """
+
+ELSEWHERE_EVERY = 10 * ARCHIVE_EVERY
+"""The same, by a worker that has no archive itself; others may have one."""
 
 REST = 3
 """The pause after a pass is at least this many times as long: a quarter of a core is enough."""
