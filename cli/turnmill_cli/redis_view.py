@@ -26,7 +26,7 @@ from turnmill.contract.keys import (
 from turnmill.contract.names import Namespace, SessionId
 from turnmill.contract.policy import OFFLINE
 from turnmill.contract.turns import DEFAULT_MAX_TURN_BYTES
-from turnmill.transport import redis_now_ms, to_ms
+from turnmill.transport import redis_now_ms
 
 __all__ = ["CommitListener", "RedisView", "StoredSession", "Waiting"]
 
@@ -68,15 +68,14 @@ class RedisView:
         return [sum(found[at : at + SHARDS]) for at in range(0, len(found), SHARDS)]
 
     def waiting(self, name: str) -> Waiting:
-        """The sessions in a list that is ordered by since when they wait."""
+        """The sessions in a list that is ordered by since when they wait, but for those to come."""
+        now_ms = redis_now_ms(self.client)
         with self.client.pipeline(transaction=False) as pipe:
             for keys in self._shards:
-                pipe.zcard(getattr(keys, name))
+                pipe.zcount(getattr(keys, name), "-inf", now_ms)
                 pipe.zrange(getattr(keys, name), 0, 0, withscores=True)
-            pipe.time()
-            *replies, now = pipe.execute()
+            replies = pipe.execute()
         since_ms = [oldest[0][1] for oldest in replies[1::2] if oldest]
-        now_ms = to_ms(now)
         oldest_s = max(now_ms - min(since_ms, default=now_ms), 0) / 1000
         return Waiting(sum(replies[::2]), oldest_s)
 

@@ -207,6 +207,10 @@ def unused_port() -> int:
             "estimated: 3 turns, 90 tokens",
         ),
         (
+            "{'outcome': 'archived', 'session': 's', 'turns': 22, 'sessions': 1}",
+            "archived: 1 session, 22 turns",
+        ),
+        (
             "{'outcome': 'committed', 'turns': 9, 'tokens_before': 8000, 'tokens_after': 300, "  # noqa: ISC004
             "'strategy': 'rolling', 'version': 2}",
             "committed by rolling: 8,000 → 300 tokens, 9 turns, version 2",

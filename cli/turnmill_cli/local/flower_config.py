@@ -32,6 +32,7 @@ def sentence(result: Any) -> Any:
     facts = []
     if "tokens_before" in told and "tokens_after" in told:
         facts.append(f"{told.pop('tokens_before'):,} → {told.pop('tokens_after'):,} tokens")
-    facts += [count(told.pop(f"{noun}s"), noun) for noun in ("turn", "token") if f"{noun}s" in told]
+    nouns = ("session", "turn", "token")
+    facts += [count(told.pop(f"{noun}s"), noun) for noun in nouns if f"{noun}s" in told]
     facts += [f"{name} {value}" for name, value in told.items()]
     return f"{said}: {', '.join(facts)}" if facts else said

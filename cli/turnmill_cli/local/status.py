@@ -27,7 +27,8 @@ class StatusReader:
             for record in self._announced.heard():
                 self._commits += 1
                 self._freed += record["tokens_before"] - record["tokens_after"]
-            sessions, backlog, due = self._view.sizes("index", "backlog", "due")
+            sessions, due = self._view.sizes("index", "due")
+            backlog, _ = self._view.waiting("backlog")
         except redis.RedisError:
             return "Redis does not answer"
         return (
