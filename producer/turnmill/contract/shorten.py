@@ -28,8 +28,9 @@ def shorten(
     """The messages cut to at most ``limit`` tokens, or None when even empty texts do not fit.
 
     The longest texts give first: every text longer than a common cap is cut to that cap, and the
-    cap is the largest that fits. Roles, names, call ids and pairing are never touched; images go
-    only when the texts alone do not suffice; a tool call's arguments stay valid JSON.
+    cap is the largest that fits. Roles, names, call ids and pairing are never touched; images, and
+    what a dialect says beside, go only when the texts alone do not suffice, and then as a whole; a
+    tool call's arguments stay valid JSON.
     """
     if count(messages) <= limit:
         return list(messages)
@@ -70,6 +71,8 @@ def _capped(messages: Sequence[JsonMessage], cap: int, *, images: bool) -> list[
 
 def _cap_message(message: JsonMessage, cap: int, *, images: bool) -> JsonMessage:
     changed = dict(message)
+    if not images:
+        changed.pop("native", None)
     content = message.get("content")
     if isinstance(content, str):
         changed["content"] = _cap_text(content, cap)
