@@ -237,7 +237,8 @@ class AsyncContextClient:
         Raises:
             UnknownSession: never opened nor pushed to, forgotten, or expired.
         """
-        return self._commands.cleared(session, await self._list(self._commands.clear(session)))
+        call = self._commands.clear(session, new_id=new_id)
+        return self._commands.cleared(session, await self._list(call))
 
     async def parked(self) -> list[ParkedSession]:
         """Sessions whose compactions keep failing, the longest parked first.

@@ -236,7 +236,8 @@ class ContextClient:
         Raises:
             UnknownSession: never opened nor pushed to, forgotten, or expired.
         """
-        return self._commands.cleared(session, self._list(self._commands.clear(session)))
+        call = self._commands.clear(session, new_id=new_id)
+        return self._commands.cleared(session, self._list(call))
 
     def parked(self) -> list[ParkedSession]:
         """Sessions whose compactions keep failing, the longest parked first.

@@ -44,11 +44,17 @@ class SessionRef:
 
 @dataclass(frozen=True, slots=True)
 class UncountedTurn:
-    """A turn nobody has counted; ``bound`` is an upper estimate of its tokens."""
+    """A turn nobody has counted.
+
+    Attributes:
+        bound: an upper estimate of its tokens.
+        chain: the same exactly if it and all turns before are.
+    """
 
     seq: Seq
     messages: tuple[dict[str, Any], ...]
     bound: int = 0
+    chain: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,21 +180,27 @@ class Summary:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Mark:
-    """Turns set aside after they left the log."""
+    """Turns set aside after they left the log, by a commit."""
 
     after_seq: int
     through_seq: int
     state: TurnState
+    by: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Drain:
-    """What goes to the archive at once: turns and marks, in order, and how far they reach."""
+    """What goes to the archive at once: turns and marks, in order, and how far they reach.
+
+    Attributes:
+        commits: ids of the commits that these entries came by.
+    """
 
     epoch: str
     steps: tuple[Batch | Mark, ...]
     turns_through: str
     commits_through: str
+    commits: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -216,7 +228,9 @@ def after_drain(
     found: dict[int, ArchivedTurn] = {turn.seq: turn for turn in archived}
     for step in left:
         if isinstance(step, ArchivedTurn):
-            found.setdefault(step.seq, step)
+            # What is archived already may be marked by now; or Redis went back, and it is another.
+            if step.seq not in found or not found[step.seq].is_same(step):
+                found[step.seq] = step
             continue
         for seq, turn in found.items():
             if step.after_seq < seq <= step.through_seq and turn.state == "kept":
@@ -229,6 +243,7 @@ class Past:
     """All of a session that is in Redis, at one moment.
 
     Attributes:
+        commit_id: of the last commit; ``""`` when there is none, or it had no id.
         tokens: of the context, without turns nobody has counted.
         left: turns that left the log and are not archived yet, and marks, in that order.
         log: turns after the watermark.
@@ -250,6 +265,7 @@ class Past:
     log: tuple[ArchivedTurn, ...]
     checkpoints: tuple[PastState, ...]
     commits: tuple[ArchivedCompaction, ...]
+    commit_id: str = ""
 
     def with_archived(self, archived: Sequence[ArchivedTurn]) -> list[ArchivedTurn]:
         """These turns and those in Redis together, once each, by seq, as they are by now."""

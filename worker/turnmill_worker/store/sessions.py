@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import uuid
 from collections.abc import Sequence
 from contextlib import suppress
 from functools import partial
@@ -83,6 +84,8 @@ class RedisSessions:
             session=ref.session,
             epoch=seen.epoch,
             revision=seen.revision,
+            newest=str(seen.turns[-1].seq) if turns else "",
+            newest_chain=seen.turns[-1].chain if turns else "",
             basis=counts.basis,
             system_tokens=counts.system_tokens,
             open_calls=json.dumps(list(counts.open_calls)),
@@ -111,6 +114,7 @@ class RedisSessions:
         turns: Sequence[CountedTurn],
     ) -> bool:
         """Replace all counts made under another basis; False when the session changed."""
+        newest, newest_chain = snapshot.newest
         done = self._run(
             "recount",
             keys_of(ref),
@@ -118,6 +122,9 @@ class RedisSessions:
             epoch=seen.epoch,
             revision=seen.revision,
             version=str(snapshot.version),
+            expected_commit=snapshot.commit_id,
+            newest=newest,
+            newest_chain=newest_chain,
             counted_seq=str(snapshot.counted_seq),
             basis=basis,
             system_tokens=system_tokens,
@@ -174,6 +181,7 @@ class RedisSessions:
         elided = {elision.seq for elision in context.elisions}
         covered = [turn for turn in snapshot.turns if turn.seq <= context.watermark]
         kept = [turn for turn in snapshot.turns if turn.seq > context.watermark]
+        newest, newest_chain = snapshot.newest
         version, again = self._run(
             "commit",
             keys_of(ref),
@@ -182,6 +190,10 @@ class RedisSessions:
             epoch=snapshot.epoch,
             revision=snapshot.revision,
             expected_version=str(snapshot.version),
+            expected_commit=snapshot.commit_id,
+            newest=newest,
+            newest_chain=newest_chain,
+            commit_id=uuid.uuid4().hex,
             owner=owner,
             body=context.encode(),
             known=encoded(facts, pool),
