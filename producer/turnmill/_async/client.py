@@ -213,9 +213,8 @@ class AsyncContextClient:
         Raises:
             UnknownSession: never opened nor pushed to, forgotten, or expired.
         """
-        found = self._commands.context_info(
-            session, await self._redis.run(self._commands.info(session))
-        )
+        reply = await self._redis.run(self._commands.info(session))
+        found = self._commands.context_info(session, reply)
         if found.counted_seq < found.last_seq:
             self._waker.wake(self._commands.namespace, found.session)
         return found
@@ -246,9 +245,8 @@ class AsyncContextClient:
         They can be read and pushed to as before; nothing compacts them until they are retried, or
         their policy or system prompt changes.
         """
-        names = self._commands.parked_names(
-            await self._redis.pipeline(self._commands.list_parked())
-        )
+        listed = await self._redis.pipeline(self._commands.list_parked())
+        names = self._commands.parked_names(listed)
         replies = await self._redis.pipeline(self._commands.look_at_parked(names)) if names else []
         return self._commands.parked(names, replies)
 
@@ -258,9 +256,8 @@ class AsyncContextClient:
         Raises:
             UnknownSession: never opened nor pushed to, forgotten, or expired.
         """
-        was_parked = self._commands.retried(
-            session, await self._list(self._commands.retry(session))
-        )
+        reply = await self._list(self._commands.retry(session))
+        was_parked = self._commands.retried(session, reply)
         if was_parked:
             self._waker.wake(self._commands.namespace, SessionId(session), task=jobs.COMPACT)
         return was_parked

@@ -214,7 +214,8 @@ class ContextClient:
         Raises:
             UnknownSession: never opened nor pushed to, forgotten, or expired.
         """
-        found = self._commands.context_info(session, self._redis.run(self._commands.info(session)))
+        reply = self._redis.run(self._commands.info(session))
+        found = self._commands.context_info(session, reply)
         if found.counted_seq < found.last_seq:
             self._waker.wake(self._commands.namespace, found.session)
         return found
@@ -245,7 +246,8 @@ class ContextClient:
         They can be read and pushed to as before; nothing compacts them until they are retried, or
         their policy or system prompt changes.
         """
-        names = self._commands.parked_names(self._redis.pipeline(self._commands.list_parked()))
+        listed = self._redis.pipeline(self._commands.list_parked())
+        names = self._commands.parked_names(listed)
         replies = self._redis.pipeline(self._commands.look_at_parked(names)) if names else []
         return self._commands.parked(names, replies)
 
@@ -255,7 +257,8 @@ class ContextClient:
         Raises:
             UnknownSession: never opened nor pushed to, forgotten, or expired.
         """
-        was_parked = self._commands.retried(session, self._list(self._commands.retry(session)))
+        reply = self._list(self._commands.retry(session))
+        was_parked = self._commands.retried(session, reply)
         if was_parked:
             self._waker.wake(self._commands.namespace, SessionId(session), task=jobs.COMPACT)
         return was_parked

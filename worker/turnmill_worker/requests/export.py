@@ -11,9 +11,10 @@ from turnmill.contract.images.references import blobs_of, join_images
 from turnmill.contract.job_outcomes import Compaction
 from turnmill.contract.trajectory import CommittedContext, Trajectory, TrajectoryTurn
 from turnmill_worker.ports.archive import Archive, Outgoing
+from turnmill_worker.ports.past import Past
 from turnmill_worker.ports.records import ArchivedCompaction, ArchivedTurn
 from turnmill_worker.ports.sessions import States
-from turnmill_worker.ports.values import Past, SessionRef
+from turnmill_worker.ports.values import SessionRef
 
 __all__ = ["Exporting"]
 

@@ -16,9 +16,10 @@ from turnmill.contract.results import RollbackResult
 from turnmill.contract.token_counters import Counter, Counters
 from turnmill_worker.compaction.tally import images, interactions
 from turnmill_worker.ports.archive import Archive
+from turnmill_worker.ports.past import Past, PastState, Restored
 from turnmill_worker.ports.records import ArchivedCompaction, ArchivedTurn
 from turnmill_worker.ports.sessions import States
-from turnmill_worker.ports.values import CountedTurn, Past, PastState, Restored, SessionRef
+from turnmill_worker.ports.values import CountedTurn, SessionRef
 
 __all__ = ["Rollback"]
 

@@ -12,8 +12,9 @@ from turnmill.contract.estimate import bound_turn
 from turnmill.contract.keys import commits_channel
 from turnmill.contract.names import Seq, Version
 from turnmill.contract.policy import Policy
+from turnmill_worker.ports.past import Past, PastState, Restored
 from turnmill_worker.ports.records import ArchivedTurn, Blob
-from turnmill_worker.ports.values import CountedTurn, Past, PastState, Restored, SessionRef
+from turnmill_worker.ports.values import CountedTurn, SessionRef
 from turnmill_worker.store.blobs import hold
 from turnmill_worker.store.outgoing import (
     archived_compaction,

@@ -20,6 +20,7 @@ from turnmill_worker.compaction.pool.pooled import PooledLine
 from turnmill_worker.compaction.snapshot import LoggedTurn, Snapshot
 from turnmill_worker.compaction.tally import images, interactions
 from turnmill_worker.ports.archive import Archive
+from turnmill_worker.ports.past import after_drain
 from turnmill_worker.ports.records import ArchivedTurn
 from turnmill_worker.ports.values import (
     Committed,
@@ -29,7 +30,6 @@ from turnmill_worker.ports.values import (
     Recorded,
     SessionRef,
     Uncounted,
-    after_drain,
 )
 from turnmill_worker.store.kept_beside import encoded
 from turnmill_worker.store.leases import RedisLease
@@ -114,17 +114,12 @@ class RedisSessions:
         turns: Sequence[CountedTurn],
     ) -> bool:
         """Replace all counts made under another basis; False when the session changed."""
-        newest, newest_chain = snapshot.newest
         done = self._run(
             "recount",
             keys_of(ref),
             [number for turn in turns for number in (turn.seq, turn.tokens)],
-            epoch=seen.epoch,
-            revision=seen.revision,
+            **_planned_from(snapshot) | {"epoch": seen.epoch, "revision": seen.revision},
             version=str(snapshot.version),
-            expected_commit=snapshot.commit_id,
-            newest=newest,
-            newest_chain=newest_chain,
             counted_seq=str(snapshot.counted_seq),
             basis=basis,
             system_tokens=system_tokens,
@@ -181,18 +176,13 @@ class RedisSessions:
         elided = {elision.seq for elision in context.elisions}
         covered = [turn for turn in snapshot.turns if turn.seq <= context.watermark]
         kept = [turn for turn in snapshot.turns if turn.seq > context.watermark]
-        newest, newest_chain = snapshot.newest
         version, again = self._run(
             "commit",
             keys_of(ref),
             [n for turn in snapshot.turns if turn.seq in elided for n in (turn.seq, turn.tokens)],
             session=ref.session,
-            epoch=snapshot.epoch,
-            revision=snapshot.revision,
+            **_planned_from(snapshot),
             expected_version=str(snapshot.version),
-            expected_commit=snapshot.commit_id,
-            newest=newest,
-            newest_chain=newest_chain,
             commit_id=uuid.uuid4().hex,
             owner=owner,
             body=context.encode(),
@@ -238,3 +228,15 @@ class RedisSessions:
         with translated():
             value: bytes | None = self._redis.hget(keys_of(ref).meta, name)
         return value
+
+
+def _planned_from(snapshot: Snapshot) -> dict[str, str]:
+    """What must be as it was, for what is planned from the snapshot to be written."""
+    newest, chain = snapshot.newest
+    return {
+        "epoch": snapshot.epoch,
+        "revision": snapshot.revision,
+        "expected_commit": snapshot.commit_id,
+        "newest": newest,
+        "newest_chain": chain,
+    }
