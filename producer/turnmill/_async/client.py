@@ -31,6 +31,7 @@ from turnmill.contract.results import (
 from turnmill.contract.rules import Rule
 from turnmill.contract.turns import DEFAULT_MAX_TURN_BYTES, TurnLike
 from turnmill.exact_tokens import exact_tokens
+from turnmill.given_seqs import GivenSeqs
 from turnmill.image_cache import DEFAULT_CACHE_BYTES, ImageCache
 from turnmill.requests import Ask, ask
 from turnmill.transport import new_id
@@ -74,6 +75,7 @@ class AsyncContextClient:
         self._commands = Commands.of(namespace, max_turn_bytes, max_image_bytes)
         self._namespace = self._commands.namespace
         self._images = ImageCache(image_cache_bytes)
+        self._given = GivenSeqs()
         self._waker = waker_for(redis, broker)
         self._redis = AsyncConnection(redis, timeout_s)
 
@@ -143,7 +145,7 @@ class AsyncContextClient:
         Raises:
             InvalidTurn, TurnTooLarge, InvalidName: nothing was stored.
         """
-        push = self._commands.push(session, turn, turn_id, new_id=new_id)
+        push = self._given.dated(self._commands.push(session, turn, turn_id, new_id=new_id))
         await self._register(REGISTER_EVERY_S)
         done = self._settle(push, await self._send(push))
         if done.seq == 1:
@@ -156,7 +158,7 @@ class AsyncContextClient:
         All are checked before any is sent. When Redis fails midway some may be stored; give the
         turns ids and push again.
         """
-        calls = self._commands.push_many(turns, new_id=new_id)
+        calls = list(map(self._given.dated, self._commands.push_many(turns, new_id=new_id)))
         await self._register(REGISTER_EVERY_S)
         done: list[Pushed] = []
         for chunk in self._commands.chunks(calls):
@@ -400,10 +402,7 @@ class AsyncContextClient:
         return self._commands.policies(await self._redis.plain(self._commands.list_policies()))
 
     async def manager(
-        self,
-        session: str,
-        policy: Policy | str | None = None,
-        system_prompt: str | None = None,
+        self, session: str, policy: Policy | str | None = None, system_prompt: str | None = None
     ) -> AsyncContextManager:
         """The handle of one session; opens it when a policy or a system prompt is given."""
         if policy is not None or system_prompt is not None:
@@ -475,6 +474,7 @@ class AsyncContextClient:
         """Hint if the workers want it."""
         done, hint = self._commands.pushed(push, reply)
         self._images.sent(push.images)
+        self._given.note(push, reply)
         if hint:
             self._waker.wake(self._commands.namespace, done.session)
         return done

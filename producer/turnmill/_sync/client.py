@@ -32,6 +32,7 @@ from turnmill.contract.results import (
 from turnmill.contract.rules import Rule
 from turnmill.contract.turns import DEFAULT_MAX_TURN_BYTES, TurnLike
 from turnmill.exact_tokens import exact_tokens
+from turnmill.given_seqs import GivenSeqs
 from turnmill.image_cache import DEFAULT_CACHE_BYTES, ImageCache
 from turnmill.requests import Ask, ask
 from turnmill.transport import new_id
@@ -75,6 +76,7 @@ class ContextClient:
         self._commands = Commands.of(namespace, max_turn_bytes, max_image_bytes)
         self._namespace = self._commands.namespace
         self._images = ImageCache(image_cache_bytes)
+        self._given = GivenSeqs()
         self._waker = waker_for(redis, broker)
         self._redis = Connection(redis, timeout_s)
 
@@ -144,7 +146,7 @@ class ContextClient:
         Raises:
             InvalidTurn, TurnTooLarge, InvalidName: nothing was stored.
         """
-        push = self._commands.push(session, turn, turn_id, new_id=new_id)
+        push = self._given.dated(self._commands.push(session, turn, turn_id, new_id=new_id))
         self._register(REGISTER_EVERY_S)
         done = self._settle(push, self._send(push))
         if done.seq == 1:
@@ -157,7 +159,7 @@ class ContextClient:
         All are checked before any is sent. When Redis fails midway some may be stored; give the
         turns ids and push again.
         """
-        calls = self._commands.push_many(turns, new_id=new_id)
+        calls = list(map(self._given.dated, self._commands.push_many(turns, new_id=new_id)))
         self._register(REGISTER_EVERY_S)
         done: list[Pushed] = []
         for chunk in self._commands.chunks(calls):
@@ -397,10 +399,7 @@ class ContextClient:
         return self._commands.policies(self._redis.plain(self._commands.list_policies()))
 
     def manager(
-        self,
-        session: str,
-        policy: Policy | str | None = None,
-        system_prompt: str | None = None,
+        self, session: str, policy: Policy | str | None = None, system_prompt: str | None = None
     ) -> ContextManager:
         """The handle of one session; opens it when a policy or a system prompt is given."""
         if policy is not None or system_prompt is not None:
@@ -470,6 +469,7 @@ class ContextClient:
         """Hint if the workers want it."""
         done, hint = self._commands.pushed(push, reply)
         self._images.sent(push.images)
+        self._given.note(push, reply)
         if hint:
             self._waker.wake(self._commands.namespace, done.session)
         return done

@@ -40,12 +40,17 @@ PUT_MS = 300_000
 
 
 class PushCall(NamedTuple):
-    """A push ready to be sent after its images, and what is needed to report it."""
+    """A push ready to be sent after its images, and what is needed to report it.
+
+    Attributes:
+        made_ns: when, by the monotonic clock; of a client that notes it.
+    """
 
     call: Call
     session: SessionId
     turn_id: str
     images: tuple[StoredImage, ...] = ()
+    made_ns: int = 0
 
 
 class Pushing(Base):

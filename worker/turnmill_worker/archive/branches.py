@@ -8,9 +8,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, Table, delete, func, select, update
+from sqlalchemy import Column, ColumnElement, Connection, Table, delete, func, select, update
 
 from turnmill.contract.codec import decode_json
+from turnmill.contract.names import Namespace, SessionId
 from turnmill_worker.archive import memory_extraction as making
 from turnmill_worker.archive.memory_writes import (
     insert_memories,
@@ -29,9 +30,9 @@ from turnmill_worker.archive.schema import (
     turns,
 )
 from turnmill_worker.ports.records import ArchivedCompaction, Batch, LostBranch, Tip
-from turnmill_worker.ports.values import SessionRef
+from turnmill_worker.ports.values import Mark, SessionRef
 
-__all__ = ["differs", "lose", "parting", "read_branches", "read_tip"]
+__all__ = ["differs", "lose", "parting", "read_branches", "read_tip", "read_tips"]
 
 Parting = tuple[int | None, int | None]
 """The first seq and the first version that are no longer Redis'; None where all are."""
@@ -43,10 +44,10 @@ def differs(connection: Connection, ref: SessionRef, epoch: int, batch: Batch) -
 
 
 def parting(
-    connection: Connection, ref: SessionRef, epoch: int, batches: Iterable[Batch]
+    connection: Connection, ref: SessionRef, epoch: int, steps: Iterable[Batch | Mark]
 ) -> Parting:
     """Where what Redis has now and what is archived part."""
-    found = list(batches)
+    found = [step for step in steps if isinstance(step, Batch)]
     said = {turn.seq: turn for batch in found for turn in batch.turns}
     done = {each.version: each for batch in found for each in batch.compactions}
     stored = read_turns(connection, ref, epoch, min(said), max(said)) if said else []
@@ -100,16 +101,31 @@ def read_branches(connection: Connection, ref: SessionRef, epoch: int) -> list[L
 
 def read_tip(connection: Connection, ref: SessionRef, epoch: int) -> Tip:
     """The newest turn and the newest commit that are archived as Redis' own."""
-    last = select(turns).where(of(turns, ref, epoch)).order_by(turns.c.seq.desc()).limit(1)
-    turn = connection.execute(last).first()
-    newest = select(compactions).where(of(compactions, ref, epoch))
-    commit = connection.execute(newest.order_by(compactions.c.version.desc()).limit(1)).first()
-    return Tip(
-        seq=turn.seq if turn else 0,
-        chain=(turn.chain or "") if turn else "",
-        version=commit.version if commit else 0,
-        commit_id=(commit.commit_id or "") if commit else "",
+    seq = connection.execute(select(func.max(turns.c.seq)).where(of(turns, ref, epoch))).scalar()
+    newest = select(compactions.c.version, compactions.c.commit_id).where(
+        of(compactions, ref, epoch)
     )
+    commit = connection.execute(newest.order_by(compactions.c.version.desc()).limit(1)).first()
+    version, commit_id = commit or (0, None)
+    return Tip(epoch=str(epoch), seq=seq or 0, version=version, commit_id=commit_id or "")
+
+
+def read_tips(connection: Connection, namespace: Namespace) -> dict[SessionId, Tip]:
+    """The positions of the newest incarnation of every session of the namespace."""
+
+    def highest(column: Column[int]) -> dict[tuple[str, int], int]:
+        key = (column.table.c.session, column.table.c.epoch)
+        found = select(*key, func.max(column)).where(column.table.c.namespace == namespace)
+        return {(row[0], row[1]): row[2] for row in connection.execute(found.group_by(*key))}
+
+    seqs, versions = highest(turns.c.seq), highest(compactions.c.version)
+    own = sessions.c.branch_of.is_(None)
+    rows = select(sessions.c.session, func.max(sessions.c.epoch))
+    newest = rows.where(sessions.c.namespace == namespace, own).group_by(sessions.c.session)
+    return {
+        SessionId(at[0]): Tip(epoch=str(at[1]), seq=seqs.get(at, 0), version=versions.get(at, 0))
+        for at in map(tuple, connection.execute(newest))
+    }
 
 
 def _reaches(commit: ArchivedCompaction) -> int:

@@ -9,7 +9,7 @@ from typing import Self
 
 from sqlalchemy import Connection, Engine
 
-from turnmill.contract.names import Namespace
+from turnmill.contract.names import Namespace, SessionId
 from turnmill.contract.trajectory import TurnState
 from turnmill_worker.archive import branches, memory_writes, writes
 from turnmill_worker.archive import forget as forgetting
@@ -99,21 +99,24 @@ class SqlArchive:
     def settle(self, ref: SessionRef, drain: Drain) -> LostBranch | None:
         """Keep what contradicts this drain, which Redis has now, as a branch; None for nothing."""
         epoch = epoch_number(drain.epoch)
-        batches = [step for step in drain.steps if isinstance(step, Batch)]
         with self._write() as connection:
-            at = branches.parting(connection, ref, epoch, batches)
+            at = branches.parting(connection, ref, epoch, drain.steps)
             return branches.lose(connection, ref, epoch, at)
 
-    def tip(self, ref: SessionRef, *, epoch: str) -> Tip:
-        """The newest turn and commit of the incarnation."""
+    def tip(self, ref: SessionRef) -> Tip | None:
+        """The newest turn and commit of the newest incarnation; None when there is none."""
         with self._read() as connection:
-            return branches.read_tip(connection, ref, epoch_number(epoch))
+            number = queries.newest_epoch(connection, ref)
+            return None if number is None else branches.read_tip(connection, ref, number)
 
-    def lose(
-        self, ref: SessionRef, tip: Tip, *, epoch: str, last_seq: int, version: int
-    ) -> LostBranch | None:
+    def tips(self, namespace: Namespace) -> dict[SessionId, Tip]:
+        """The same of every session of the namespace."""
+        with self._read() as connection:
+            return branches.read_tips(connection, namespace)
+
+    def lose(self, ref: SessionRef, tip: Tip, *, last_seq: int, version: int) -> LostBranch | None:
         """Keep what comes after these as a branch, if ``tip`` is still the newest there is."""
-        number = epoch_number(epoch)
+        number = epoch_number(tip.epoch)
         with self._write() as connection:
             if branches.read_tip(connection, ref, number) != tip:
                 return None
@@ -162,8 +165,7 @@ class SqlArchive:
             number = self._epoch(connection, ref, epoch)
             if number is None:
                 return None
-            found = queries.read_compactions(connection, ref, number, version)
-            return found[0] if found else None
+            return next(iter(queries.read_compactions(connection, ref, number, version)), None)
 
     def views(self, ref: SessionRef, *, epoch: str | None = None) -> list[ManagedView]:
         """How the session's managed contexts were made, by version."""

@@ -13,7 +13,6 @@ from turnmill.contract.errors import Transient
 from turnmill.contract.job_outcomes import Outcome
 from turnmill_worker.ports.archive import Archive, ArchiveDiverged, Outgoing
 from turnmill_worker.ports.hints_and_waiting import Hints
-from turnmill_worker.ports.records import LostBranch
 from turnmill_worker.ports.values import Drain, Mark, SessionRef
 
 __all__ = ["Archiving"]
@@ -142,18 +141,7 @@ class Archiving:
         for drain in self._next([ref]).values():
             lost = archive.settle(ref, drain)
             if lost is not None:
-                log.warning("redis went back", session=ref.session, **lost_in_numbers(lost))
-
-
-def lost_in_numbers(lost: LostBranch) -> dict[str, int]:
-    """A lost branch as fields of a log line."""
-    return {
-        "branch": lost.branch,
-        "turns": lost.turns,
-        "first_seq": lost.first_seq,
-        "last_seq": lost.last_seq,
-        "compactions": lost.compactions,
-    }
+                log.warning("redis went back", session=ref.session, **lost.numbers)
 
 
 def _turns(drain: Drain) -> int:

@@ -77,12 +77,10 @@ class Archive(Protocol):
     def settle(self, ref: SessionRef, drain: Drain) -> LostBranch | None:
         """Keep what contradicts this drain, which Redis has now, as a branch; None for nothing."""
 
-    def tip(self, ref: SessionRef, *, epoch: str) -> Tip:
-        """The newest turn and commit of the incarnation."""
+    def tip(self, ref: SessionRef) -> Tip | None:
+        """The newest turn and commit of the newest incarnation; None when there is none."""
 
-    def lose(
-        self, ref: SessionRef, tip: Tip, *, epoch: str, last_seq: int, version: int
-    ) -> LostBranch | None:
+    def lose(self, ref: SessionRef, tip: Tip, *, last_seq: int, version: int) -> LostBranch | None:
         """Keep what comes after these as a branch, if ``tip`` is still the newest there is."""
 
     def branches(self, ref: SessionRef, *, epoch: str | None = None) -> list[LostBranch]:

@@ -102,10 +102,10 @@ class Batch:
 class Tip:
     """The newest turn and commit that the archive has of an incarnation; 0 and ``""`` for none."""
 
+    epoch: str
     seq: int
-    chain: str
     version: int
-    commit_id: str
+    commit_id: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -125,6 +125,12 @@ class LostBranch:
     first_seq: int
     last_seq: int
     compactions: int
+
+    @property
+    def numbers(self) -> dict[str, int]:
+        """All but the epoch, as fields of a log line."""
+        names = ("branch", "turns", "first_seq", "last_seq", "compactions")
+        return {name: getattr(self, name) for name in names}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
