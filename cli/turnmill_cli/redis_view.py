@@ -28,7 +28,7 @@ from turnmill.contract.policy import OFFLINE
 from turnmill.contract.turns import DEFAULT_MAX_TURN_BYTES
 from turnmill.transport import redis_now_ms
 
-__all__ = ["CommitListener", "RedisView", "StoredSession", "Waiting"]
+__all__ = ["CommitListener", "Positions", "RedisView", "StoredSession", "Waiting"]
 
 CHUNK = 200
 """Sessions per round trip."""
@@ -39,6 +39,14 @@ class Waiting(NamedTuple):
 
     sessions: int
     oldest_s: float
+
+
+class Positions(NamedTuple):
+    """How far a session has come, in one incarnation."""
+
+    epoch: str
+    last_seq: int
+    version: int
 
 
 class StoredSession(NamedTuple):
@@ -106,6 +114,21 @@ class RedisView:
                     yield commands.context_info(name, reply)
                 except UnknownSession:
                     continue
+
+    def positions(self, sessions: Sequence[SessionId]) -> dict[SessionId, Positions]:
+        """How far each has come; nothing of those that are gone."""
+        found: dict[SessionId, Positions] = {}
+        for start in range(0, len(sessions), CHUNK):
+            chunk = sessions[start : start + CHUNK]
+            with self.client.pipeline(transaction=False) as pipe:
+                for name in chunk:
+                    meta = session_keys(self.namespace, name).meta
+                    pipe.hmget(meta, "epoch", "last_seq", "version")
+                replies = pipe.execute()
+            for name, (epoch, *numbers) in zip(chunk, replies, strict=True):
+                if epoch:
+                    found[name] = Positions(epoch.decode(), *(int(each or 0) for each in numbers))
+        return found
 
     def summarizers_of(self, sessions: Sequence[SessionId]) -> list[str]:
         """The summarizer each session's policy names; the offline one where none can be read."""

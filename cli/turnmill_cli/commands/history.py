@@ -25,14 +25,17 @@ def history(
 ) -> None:
     """List a session's compactions: what each removed, what it saved, and what it cost."""
     with connection.client(hints=True) as client:
-        found = client.trajectory(session, timeout_s=timeout).compactions
-    steps = list(_steps(found))
+        found = client.trajectory(session, timeout_s=timeout)
+    steps = list(_steps(found.compactions))
     if as_json:
         print_json([_as_dict(step) for step in steps])
-    elif not steps:
+        return
+    if not steps:
         print_line(f"{session} was never compacted")
     else:
         _print(steps)
+    for lost in found.lost:
+        print_line(f"{lost}: `turnmill archive lost {session} --branch {lost.branch}` prints them")
 
 
 def _steps(found: Sequence[CommittedContext]) -> Iterator[Step]:

@@ -30,6 +30,7 @@ from turnmill.contract.results import (
 from turnmill.contract.rules import Rule
 from turnmill.contract.turns import DEFAULT_MAX_TURN_BYTES, TurnLike
 from turnmill.exact_tokens import exact_tokens
+from turnmill.given_seqs import GivenSeqs
 from turnmill.image_cache import DEFAULT_CACHE_BYTES, ImageCache
 from turnmill.requests import Ask, ask
 from turnmill.transport import new_id
@@ -73,6 +74,7 @@ class AsyncContextClient:
         self._commands = Commands.of(namespace, max_turn_bytes, max_image_bytes)
         self._namespace = self._commands.namespace
         self._images = ImageCache(image_cache_bytes)
+        self._given = GivenSeqs()
         self._waker = waker_for(redis, broker)
         self._redis = AsyncConnection(redis, timeout_s)
 
@@ -142,7 +144,7 @@ class AsyncContextClient:
         Raises:
             InvalidTurn, TurnTooLarge, InvalidName: nothing was stored.
         """
-        push = self._commands.push(session, turn, turn_id, new_id=new_id)
+        push = self._given.dated(self._commands.push(session, turn, turn_id, new_id=new_id))
         await self._register(REGISTER_EVERY_S)
         done = self._settle(push, await self._send(push))
         if done.seq == 1:
@@ -155,7 +157,7 @@ class AsyncContextClient:
         All are checked before any is sent. When Redis fails midway some may be stored; give the
         turns ids and push again.
         """
-        calls = self._commands.push_many(turns, new_id=new_id)
+        calls = list(map(self._given.dated, self._commands.push_many(turns, new_id=new_id)))
         await self._register(REGISTER_EVERY_S)
         done: list[Pushed] = []
         for chunk in self._commands.chunks(calls):
@@ -212,9 +214,8 @@ class AsyncContextClient:
         Raises:
             UnknownSession: never opened nor pushed to, forgotten, or expired.
         """
-        found = self._commands.context_info(
-            session, await self._redis.run(self._commands.info(session))
-        )
+        reply = await self._redis.run(self._commands.info(session))
+        found = self._commands.context_info(session, reply)
         if found.counted_seq < found.last_seq:
             self._waker.wake(self._commands.namespace, found.session)
         return found
@@ -236,7 +237,8 @@ class AsyncContextClient:
         Raises:
             UnknownSession: never opened nor pushed to, forgotten, or expired.
         """
-        return self._commands.cleared(session, await self._list(self._commands.clear(session)))
+        call = self._commands.clear(session, new_id=new_id)
+        return self._commands.cleared(session, await self._list(call))
 
     async def parked(self) -> list[ParkedSession]:
         """Sessions whose compactions keep failing, the longest parked first.
@@ -244,9 +246,8 @@ class AsyncContextClient:
         They can be read and pushed to as before; nothing compacts them until they are retried, or
         their policy or system prompt changes.
         """
-        names = self._commands.parked_names(
-            await self._redis.pipeline(self._commands.list_parked())
-        )
+        listed = await self._redis.pipeline(self._commands.list_parked())
+        names = self._commands.parked_names(listed)
         replies = await self._redis.pipeline(self._commands.look_at_parked(names)) if names else []
         return self._commands.parked(names, replies)
 
@@ -256,9 +257,8 @@ class AsyncContextClient:
         Raises:
             UnknownSession: never opened nor pushed to, forgotten, or expired.
         """
-        was_parked = self._commands.retried(
-            session, await self._list(self._commands.retry(session))
-        )
+        reply = await self._list(self._commands.retry(session))
+        was_parked = self._commands.retried(session, reply)
         if was_parked:
             self._waker.wake(self._commands.namespace, SessionId(session), task=jobs.COMPACT)
         return was_parked
@@ -401,10 +401,7 @@ class AsyncContextClient:
         return self._commands.policies(await self._redis.plain(self._commands.list_policies()))
 
     async def manager(
-        self,
-        session: str,
-        policy: Policy | str | None = None,
-        system_prompt: str | None = None,
+        self, session: str, policy: Policy | str | None = None, system_prompt: str | None = None
     ) -> AsyncContextManager:
         """The handle of one session; opens it when a policy or a system prompt is given."""
         if policy is not None or system_prompt is not None:
@@ -476,6 +473,7 @@ class AsyncContextClient:
         """Hint if the workers want it."""
         done, hint = self._commands.pushed(push, reply)
         self._images.sent(push.images)
+        self._given.note(push, reply)
         if hint:
             self._waker.wake(self._commands.namespace, done.session)
         return done

@@ -31,6 +31,7 @@ from turnmill.contract.results import (
 from turnmill.contract.rules import Rule
 from turnmill.contract.turns import DEFAULT_MAX_TURN_BYTES, TurnLike
 from turnmill.exact_tokens import exact_tokens
+from turnmill.given_seqs import GivenSeqs
 from turnmill.image_cache import DEFAULT_CACHE_BYTES, ImageCache
 from turnmill.requests import Ask, ask
 from turnmill.transport import new_id
@@ -74,6 +75,7 @@ class ContextClient:
         self._commands = Commands.of(namespace, max_turn_bytes, max_image_bytes)
         self._namespace = self._commands.namespace
         self._images = ImageCache(image_cache_bytes)
+        self._given = GivenSeqs()
         self._waker = waker_for(redis, broker)
         self._redis = Connection(redis, timeout_s)
 
@@ -143,7 +145,7 @@ class ContextClient:
         Raises:
             InvalidTurn, TurnTooLarge, InvalidName: nothing was stored.
         """
-        push = self._commands.push(session, turn, turn_id, new_id=new_id)
+        push = self._given.dated(self._commands.push(session, turn, turn_id, new_id=new_id))
         self._register(REGISTER_EVERY_S)
         done = self._settle(push, self._send(push))
         if done.seq == 1:
@@ -156,7 +158,7 @@ class ContextClient:
         All are checked before any is sent. When Redis fails midway some may be stored; give the
         turns ids and push again.
         """
-        calls = self._commands.push_many(turns, new_id=new_id)
+        calls = list(map(self._given.dated, self._commands.push_many(turns, new_id=new_id)))
         self._register(REGISTER_EVERY_S)
         done: list[Pushed] = []
         for chunk in self._commands.chunks(calls):
@@ -213,7 +215,8 @@ class ContextClient:
         Raises:
             UnknownSession: never opened nor pushed to, forgotten, or expired.
         """
-        found = self._commands.context_info(session, self._redis.run(self._commands.info(session)))
+        reply = self._redis.run(self._commands.info(session))
+        found = self._commands.context_info(session, reply)
         if found.counted_seq < found.last_seq:
             self._waker.wake(self._commands.namespace, found.session)
         return found
@@ -235,7 +238,8 @@ class ContextClient:
         Raises:
             UnknownSession: never opened nor pushed to, forgotten, or expired.
         """
-        return self._commands.cleared(session, self._list(self._commands.clear(session)))
+        call = self._commands.clear(session, new_id=new_id)
+        return self._commands.cleared(session, self._list(call))
 
     def parked(self) -> list[ParkedSession]:
         """Sessions whose compactions keep failing, the longest parked first.
@@ -243,7 +247,8 @@ class ContextClient:
         They can be read and pushed to as before; nothing compacts them until they are retried, or
         their policy or system prompt changes.
         """
-        names = self._commands.parked_names(self._redis.pipeline(self._commands.list_parked()))
+        listed = self._redis.pipeline(self._commands.list_parked())
+        names = self._commands.parked_names(listed)
         replies = self._redis.pipeline(self._commands.look_at_parked(names)) if names else []
         return self._commands.parked(names, replies)
 
@@ -253,7 +258,8 @@ class ContextClient:
         Raises:
             UnknownSession: never opened nor pushed to, forgotten, or expired.
         """
-        was_parked = self._commands.retried(session, self._list(self._commands.retry(session)))
+        reply = self._list(self._commands.retry(session))
+        was_parked = self._commands.retried(session, reply)
         if was_parked:
             self._waker.wake(self._commands.namespace, SessionId(session), task=jobs.COMPACT)
         return was_parked
@@ -392,10 +398,7 @@ class ContextClient:
         return self._commands.policies(self._redis.plain(self._commands.list_policies()))
 
     def manager(
-        self,
-        session: str,
-        policy: Policy | str | None = None,
-        system_prompt: str | None = None,
+        self, session: str, policy: Policy | str | None = None, system_prompt: str | None = None
     ) -> ContextManager:
         """The handle of one session; opens it when a policy or a system prompt is given."""
         if policy is not None or system_prompt is not None:
@@ -465,6 +468,7 @@ class ContextClient:
         """Hint if the workers want it."""
         done, hint = self._commands.pushed(push, reply)
         self._images.sent(push.images)
+        self._given.note(push, reply)
         if hint:
             self._waker.wake(self._commands.namespace, done.session)
         return done

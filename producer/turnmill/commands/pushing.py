@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
@@ -40,12 +41,17 @@ PUT_MS = 300_000
 
 
 class PushCall(NamedTuple):
-    """A push ready to be sent after its images, and what is needed to report it."""
+    """A push ready to be sent after its images, and what is needed to report it.
+
+    Attributes:
+        made_ns: when, by the monotonic clock; of a client that notes it.
+    """
 
     call: Call
     session: SessionId
     turn_id: str
     images: tuple[StoredImage, ...] = ()
+    made_ns: int = 0
 
 
 class Pushing(Base):
@@ -78,6 +84,7 @@ class Pushing(Base):
             turn_id=chosen,
             messages=messages,
             fields=fields,
+            digest=_digest(messages, fields),
             bound=bound_turn(messages),
             ttl_ms=DEFAULT_POLICY.ttl_s * 1000,
             window=DEDUPE_WINDOW,
@@ -160,7 +167,7 @@ class Pushing(Base):
         Raises:
             StoreUnavailable: Redis lacks an image of the turn, so it did not store the turn.
         """
-        seq, hint, duplicate, checkpoint = reply
+        seq, hint, duplicate, checkpoint = reply[:4]
         if not seq:
             raise StoreUnavailable(
                 "Redis lost the turn's images before the turn was there: does it evict keys?"
@@ -173,6 +180,11 @@ class Pushing(Base):
             checkpoint=checkpoint.decode() if checkpoint else None,
         )
         return done, bool(hint)
+
+
+def _digest(messages: bytes, fields: bytes) -> bytes:
+    """Of a turn's content; it needs to be quick, and the same for the same turn pushed again."""
+    return hashlib.blake2b(messages + b"\0" + fields, digest_size=20).hexdigest().encode()
 
 
 def _bytes_of(images: Iterable[StoredImage]) -> int:

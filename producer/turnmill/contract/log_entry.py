@@ -13,6 +13,8 @@ from turnmill.contract.rules import Mark, mark_of
 
 __all__ = ["LogEntry", "decode_turns"]
 
+_CHAIN = 13
+
 
 class LogEntry(NamedTuple):
     """One turn as the log holds it."""
@@ -23,6 +25,7 @@ class LogEntry(NamedTuple):
     turn_id: bytes
     fields: bytes
     at_ms: bytes
+    chain: str
 
     @classmethod
     def of(cls, entry: tuple[bytes, Any]) -> LogEntry:
@@ -30,8 +33,16 @@ class LogEntry(NamedTuple):
         entry_id, fields = entry
         if isinstance(fields, dict):
             fields = [part for pair in fields.items() for part in pair]
+        # A client of before chains wrote none: its turn_id and time stand for it, as in scripts.
+        chain = fields[_CHAIN] if len(fields) > _CHAIN else fields[5] + b" " + fields[9]
         return cls(
-            Seq(int(entry_id[:-2])), fields[1], int(fields[3]), fields[5], fields[7], fields[9]
+            Seq(int(entry_id[:-2])),
+            fields[1],
+            int(fields[3]),
+            fields[5],
+            fields[7],
+            fields[9],
+            chain.decode("utf-8", "replace"),
         )
 
     @property

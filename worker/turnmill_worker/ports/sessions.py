@@ -12,15 +12,14 @@ from turnmill.contract.job_outcomes import Compaction
 from turnmill_worker.compaction.ledger.fact_merging import Fact
 from turnmill_worker.compaction.pool.pooled import PooledLine
 from turnmill_worker.compaction.snapshot import LoggedTurn, Snapshot
+from turnmill_worker.ports.past import Past, Restored
 from turnmill_worker.ports.records import Blob
 from turnmill_worker.ports.values import (
     Committed,
     CountedTurn,
     Counts,
     Failed,
-    Past,
     Recorded,
-    Restored,
     SessionRef,
     Uncounted,
 )

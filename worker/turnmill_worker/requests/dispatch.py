@@ -84,7 +84,9 @@ class Answering:
         return self._rollback.rollback(ref, body["to"]).model_dump(mode="json")
 
     def _export(self, ref: SessionRef, body: Any) -> Any:  # noqa: ARG002 - nothing to say
-        return self._exporting.trajectory(ref).model_dump(mode="json")
+        found = self._exporting.trajectory(ref)
+        # Clients of before know no such field, and refuse what they do not know.
+        return found.model_dump(mode="json", exclude=None if found.lost else {"lost"})
 
     def _ground(self, ref: SessionRef, body: Any) -> Any:
         if self._memories is None:

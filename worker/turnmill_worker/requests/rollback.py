@@ -16,9 +16,11 @@ from turnmill.contract.results import RollbackResult
 from turnmill.contract.token_counters import Counter, Counters
 from turnmill_worker.compaction.tally import images, interactions
 from turnmill_worker.ports.archive import Archive
+from turnmill_worker.ports.past import Past, PastState, Restored
 from turnmill_worker.ports.records import ArchivedCompaction, ArchivedTurn
 from turnmill_worker.ports.sessions import States
-from turnmill_worker.ports.values import CountedTurn, Past, PastState, Restored, SessionRef
+from turnmill_worker.ports.values import CountedTurn, SessionRef
+from turnmill_worker.requests.agreement import past_agreed
 
 __all__ = ["Rollback"]
 
@@ -43,7 +45,7 @@ class Rollback:
             SessionBusy: compactions came between at every attempt.
         """
         for _ in range(ATTEMPTS):
-            past = self._states.past(ref)
+            past = past_agreed(self._states, self._archive, ref)
             if past is None:
                 raise UnknownSession(f"no session {ref.session!r} in namespace {ref.namespace!r}")
             chosen = self._choose(ref, past, to)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import uuid
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
@@ -11,8 +12,9 @@ from turnmill.contract.estimate import bound_turn
 from turnmill.contract.keys import commits_channel
 from turnmill.contract.names import Seq, Version
 from turnmill.contract.policy import Policy
+from turnmill_worker.ports.past import Past, PastState, Restored
 from turnmill_worker.ports.records import ArchivedTurn, Blob
-from turnmill_worker.ports.values import CountedTurn, Past, PastState, Restored, SessionRef
+from turnmill_worker.ports.values import CountedTurn, SessionRef
 from turnmill_worker.store.blobs import hold
 from turnmill_worker.store.outgoing import (
     archived_compaction,
@@ -40,7 +42,7 @@ class RedisStates:
         tokens = dict(zip(counts[::2], counts[1::2], strict=True))
         texts = [(field or b"").decode("utf-8", "replace") for field in meta]
         epoch, revision, policy, version, watermark, last, system_tokens, basis = texts[:8]
-        head, tail, system = texts[8:]
+        head, tail, system, commit_id = texts[8:]
         return Past(
             epoch=epoch,
             revision=revision or "0",
@@ -56,6 +58,7 @@ class RedisStates:
             log=tuple(_logged(entry, tokens) for entry in log),
             checkpoints=_checkpoints([*automatic, *named]),
             commits=tuple(archived_compaction(entry) for entry in commits),
+            commit_id=commit_id,
         )
 
     def hold(self, ref: SessionRef, epoch: str, images: Iterable[Blob]) -> bool:
@@ -65,6 +68,7 @@ class RedisStates:
     def restore(self, ref: SessionRef, past: Past, state: Restored) -> tuple[int, int]:
         """Restore it, if nothing was committed meanwhile; the new version or 0, and turns lost."""
         counted = [numbers for _, numbers in state.turns]
+        newest = past.log[-1] if past.log else None
         version, lost = run(
             self._redis,
             "rollback",
@@ -74,6 +78,10 @@ class RedisStates:
             epoch=past.epoch,
             revision=past.revision,
             expected_version=str(past.version),
+            expected_commit=past.commit_id,
+            newest=str(newest.seq) if newest else "",
+            newest_chain=(newest.chain or f"{newest.turn_id} {newest.at_ms}") if newest else "",
+            commit_id=uuid.uuid4().hex,
             seq=state.seq,
             watermark=state.stored.watermark,
             body=state.stored.encode(),
@@ -105,6 +113,7 @@ def _words(turn: ArchivedTurn, counted: CountedTurn) -> Sequence[str | bytes | i
         turn.fields,
         str(turn.at_ms),
         " ".join(turn.blobs),
+        turn.chain,
     )
 
 

@@ -68,6 +68,7 @@ class RedisOutgoing:
                     pipe,
                     "drained",
                     keys_of(ref),
+                    sorted(drain.commits),
                     session=ref.session,
                     epoch=drain.epoch,
                     turns_through=drain.turns_through,
@@ -114,6 +115,12 @@ class RedisOutgoing:
             steps=tuple(steps),
             turns_through=_last_id(turns),
             commits_through=_last_id(commits),
+            commits=frozenset(
+                value.decode()
+                for entry in (*turns, *commits)
+                for name, value in fields_of(entry).items()
+                if name in (b"by", b"commit_id")
+            ),
         )
 
     def _steps(self, ref: SessionRef, entries: Sequence[Any]) -> Iterator[Batch | Mark]:
@@ -149,6 +156,8 @@ def archived_turn(fields: Mapping[bytes, bytes]) -> ArchivedTurn:
         tokens=int(tokens) if tokens else None,
         state=state,  # type: ignore[arg-type]  # the scripts write no others
         blobs=tuple(fields.get(b"blobs", b"").decode().split()),
+        chain=fields.get(b"chain", b"").decode(),
+        by=fields.get(b"by", b"").decode(),
     )
 
 
@@ -163,6 +172,7 @@ def _mark(fields: Mapping[bytes, bytes]) -> Mark:
         after_seq=int(fields[b"after"]),
         through_seq=int(fields[b"through"]),
         state=fields[b"state"].decode(),  # type: ignore[arg-type]  # the scripts write no others
+        by=fields.get(b"by", b"").decode(),
     )
 
 
@@ -175,6 +185,7 @@ def archived_compaction(entry: tuple[bytes, Any]) -> ArchivedCompaction:
         record=fields[b"record"],
         context=fields[b"context"],
         detail=fields[b"detail"],
+        commit_id=fields.get(b"commit_id", b"").decode(),
     )
 
 

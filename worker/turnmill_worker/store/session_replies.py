@@ -40,13 +40,13 @@ def uncounted_in(reply: Sequence[Any]) -> Uncounted:
         tally=meta.tally,
         put_off=meta.put_off,
         summarized=fields[17] == b"1",
-        turns=tuple(UncountedTurn(e.seq, e.messages, e.bound) for e in _log(entries)),
+        turns=tuple(UncountedTurn(e.seq, e.messages, e.bound, e.chain) for e in _log(entries)),
     )
 
 
 def snapshot_in(ref: SessionRef, reply: Sequence[Any]) -> Snapshot:
     """What ``snapshot.lua`` found."""
-    fields, body, known, entries, flat = reply
+    fields, body, known, entries, flat, commit_id = reply
     meta = _Meta(fields)
     stored = StoredContext.parse(body)
     counts = {int(k): int(v) for k, v in zip(flat[::2], flat[1::2], strict=True)}
@@ -60,6 +60,7 @@ def snapshot_in(ref: SessionRef, reply: Sequence[Any]) -> Snapshot:
         session=ref.session,
         epoch=meta.epoch,
         revision=meta.revision,
+        commit_id=(commit_id or b"").decode(),
         policy=meta.policy,
         system_tokens=meta.usage.system,
         stored=stored.model_copy(
@@ -112,6 +113,7 @@ class _Entry(NamedTuple):
     iteration: int | None
     reflection: str
     mark: Mark
+    chain: str
 
 
 def _log(entries: Sequence[tuple[bytes, Sequence[bytes]]]) -> list[_Entry]:
@@ -127,6 +129,7 @@ def _log(entries: Sequence[tuple[bytes, Sequence[bytes]]]) -> list[_Entry]:
             entry.iteration,
             _reflection(entry.fields),
             entry.mark,
+            entry.chain,
         )
         for entry, messages in zip(raw, turns, strict=True)
     ]
@@ -151,6 +154,7 @@ def _logged(entry: _Entry, tokens: int, elided: Mapping[int, JsonMessage]) -> Lo
         entry.iteration,
         entry.reflection,
         entry.mark,
+        entry.chain,
     )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import uuid
 from collections.abc import Sequence
 from contextlib import suppress
 from functools import partial
@@ -19,6 +20,7 @@ from turnmill_worker.compaction.pool.pooled import PooledLine
 from turnmill_worker.compaction.snapshot import LoggedTurn, Snapshot
 from turnmill_worker.compaction.tally import images, interactions
 from turnmill_worker.ports.archive import Archive
+from turnmill_worker.ports.past import after_drain
 from turnmill_worker.ports.records import ArchivedTurn
 from turnmill_worker.ports.values import (
     Committed,
@@ -28,7 +30,6 @@ from turnmill_worker.ports.values import (
     Recorded,
     SessionRef,
     Uncounted,
-    after_drain,
 )
 from turnmill_worker.store.kept_beside import encoded
 from turnmill_worker.store.leases import RedisLease
@@ -83,6 +84,8 @@ class RedisSessions:
             session=ref.session,
             epoch=seen.epoch,
             revision=seen.revision,
+            newest=str(seen.turns[-1].seq) if turns else "",
+            newest_chain=seen.turns[-1].chain if turns else "",
             basis=counts.basis,
             system_tokens=counts.system_tokens,
             open_calls=json.dumps(list(counts.open_calls)),
@@ -115,8 +118,7 @@ class RedisSessions:
             "recount",
             keys_of(ref),
             [number for turn in turns for number in (turn.seq, turn.tokens)],
-            epoch=seen.epoch,
-            revision=seen.revision,
+            **_planned_from(snapshot) | {"epoch": seen.epoch, "revision": seen.revision},
             version=str(snapshot.version),
             counted_seq=str(snapshot.counted_seq),
             basis=basis,
@@ -179,9 +181,9 @@ class RedisSessions:
             keys_of(ref),
             [n for turn in snapshot.turns if turn.seq in elided for n in (turn.seq, turn.tokens)],
             session=ref.session,
-            epoch=snapshot.epoch,
-            revision=snapshot.revision,
+            **_planned_from(snapshot),
             expected_version=str(snapshot.version),
+            commit_id=uuid.uuid4().hex,
             owner=owner,
             body=context.encode(),
             known=encoded(facts, pool),
@@ -226,3 +228,15 @@ class RedisSessions:
         with translated():
             value: bytes | None = self._redis.hget(keys_of(ref).meta, name)
         return value
+
+
+def _planned_from(snapshot: Snapshot) -> dict[str, str]:
+    """What must be as it was, for what is planned from the snapshot to be written."""
+    newest, chain = snapshot.newest
+    return {
+        "epoch": snapshot.epoch,
+        "revision": snapshot.revision,
+        "expected_commit": snapshot.commit_id,
+        "newest": newest,
+        "newest_chain": chain,
+    }
