@@ -25,7 +25,7 @@ from turnmill_worker.errors import InternalError, where
 from turnmill_worker.ports.values import SessionRef
 from turnmill_worker.wiring import Parts
 
-__all__ = ["register"]
+__all__ = ["at_home", "register"]
 
 log = structlog.get_logger()
 
@@ -61,6 +61,23 @@ def register(app: Celery) -> None:
         """Hint every session that was missed; workers also do it by themselves every second."""
         with wiring.connect() as client:
             return {"outcome": "swept", "hints": wiring.sweeper(app, client).run()}
+
+
+def at_home(app: Celery, task: str, ref: SessionRef) -> None:
+    """Do a task's job in this thread, up to where it frees Redis.
+
+    Raises:
+        TurnmillError: it failed.
+    """
+    parts = wiring.parts(app)
+    if task == jobs.ESTIMATE:
+        for each in chain([ref], parts.pipeline.waiting(ref)):
+            _guarded(task, _estimate, parts, each)
+        return
+    # A compaction frees Redis when what it covers is in the archive.
+    stages = (jobs.SUMMARIZE, jobs.ARCHIVE) if task == jobs.COMPACT else (task,)
+    for stage in stages:
+        _guarded(stage, _STAGES[stage], parts, ref)
 
 
 def _register_stage(app: Celery, name: str, stage: Stage) -> None:

@@ -1,6 +1,7 @@
 -- Replace all counts made under another basis; turns not yet counted stay so.
 -- KEYS: meta, counts
 -- ARGV: epoch, revision, version, counted_seq, basis, system_tokens:number, context_tokens:number, pairs...
+-- full: goes on
 -- returns: 1, or 0 when the session changed meanwhile
 local seen = redis.call('HMGET', meta, 'epoch', 'settings', 'version', 'counted_seq', 'expires_at')
 if seen[1] ~= epoch or (seen[2] or '0') ~= revision or (seen[3] or '0') ~= version
