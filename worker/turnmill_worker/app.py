@@ -11,6 +11,7 @@ from celery import Celery, bootsteps, signals
 from kombu import Exchange, Queue
 
 from turnmill.contract import jobs
+from turnmill.contract.errors import NewerFormat
 from turnmill_worker import logs, tasks, wiring
 from turnmill_worker.background.patient_consumer import PatientConsumer
 from turnmill_worker.background.summarizer_presence import Announcement
@@ -75,6 +76,7 @@ def make_app() -> Celery:
     return made
 
 
+NewerFormat.component = "worker"
 try:
     app = make_app()
 except InvalidSettings as error:

@@ -13,6 +13,7 @@ from celery import Celery
 from turnmill.contract import jobs
 from turnmill.contract.errors import (
     ArchiveUnavailable,
+    NewerFormat,
     StoreFull,
     StoreUnavailable,
     Transient,
@@ -30,6 +31,9 @@ __all__ = ["at_home", "register"]
 log = structlog.get_logger()
 
 _OUTAGES = (ArchiveUnavailable, StoreFull, StoreUnavailable)
+
+NEWER_AGAIN_S = 5.0
+"""When a session that a newer version must count is hinted again: not at once to this worker."""
 
 Stage = Callable[[Parts, SessionRef], Outcome]
 
@@ -49,7 +53,7 @@ _STAGES: dict[str, Stage] = {
 
 
 def register(app: Celery) -> None:
-    """Add turnmill's tasks to the app."""
+    """Add turnmill's tasks to the app; they take no notice of what newer versions send beside."""
     for name, stage in _STAGES.items():
         _register_stage(app, name, stage)
     _register_estimate(app)
@@ -82,7 +86,7 @@ def at_home(app: Celery, task: str, ref: SessionRef) -> None:
 
 def _register_stage(app: Celery, name: str, stage: Stage) -> None:
     @app.task(name=name)
-    def job(namespace_name: str, session: str) -> dict[str, Any]:
+    def job(namespace_name: str, session: str, *_newer: object) -> dict[str, Any]:
         hinted = SessionRef(namespace(namespace_name), session_id(session))
         parts = wiring.parts(app)
         ref = parts.pipeline.whose_turn(hinted) if name == jobs.SUMMARIZE else hinted
@@ -94,7 +98,7 @@ def _register_stage(app: Celery, name: str, stage: Stage) -> None:
 
 def _register_estimate(app: Celery) -> None:
     @app.task(name=jobs.ESTIMATE)
-    def job(namespace_name: str, session: str) -> dict[str, Any]:
+    def job(namespace_name: str, session: str, *_newer: object) -> dict[str, Any]:
         hinted = SessionRef(namespace(namespace_name), session_id(session))
         parts = wiring.parts(app)
         done: list[Outcome] = []
@@ -126,7 +130,7 @@ def _together(done: Sequence[Outcome]) -> Outcome:
 
 def _register_ask(app: Celery, name: str) -> None:
     @app.task(name=name)
-    def job(namespace_name: str, session: str, ask: str) -> dict[str, Any]:
+    def job(namespace_name: str, session: str, ask: str, *_newer: object) -> dict[str, Any]:
         # A question about the namespace is about no session.
         about = session_id(session) if session else SessionId("")
         ref = SessionRef(namespace(namespace_name), about)
@@ -143,6 +147,13 @@ def _guarded(name: str, stage: Stage, parts: Parts, ref: SessionRef) -> Outcome:
     logs.name_session(ref.namespace, ref.session)
     try:
         outcome = stage(parts, ref)
+    except NewerFormat as error:
+        # The session is left as it is, for a worker that can read it: upgrade this one.
+        log.warning("newer format", why=str(error))
+        if name == jobs.ESTIMATE:
+            with suppress(TurnmillError):
+                parts.pipeline.postpone(ref, NEWER_AGAIN_S)
+        raise
     except Transient as error:
         log.warning("failed", error=type(error).__name__)
         _count_failure(name, parts, ref, error)

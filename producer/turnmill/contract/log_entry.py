@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from turnmill.contract.codec import decode_json
+from turnmill.contract.formats import refuse_newer_body
 from turnmill.contract.names import Seq
 from turnmill.contract.rules import Mark, mark_of
 
@@ -23,10 +24,15 @@ class LogEntry(NamedTuple):
 
     @classmethod
     def of(cls, entry: tuple[bytes, Any]) -> LogEntry:
-        """An entry as redis-py parsed it, or raw, in the order push.lua writes its fields."""
+        """An entry as redis-py parsed it, or raw, in the order push.lua writes its fields.
+
+        Raises:
+            NewerFormat: a newer version of turnmill wrote it, and this one cannot read it.
+        """
         entry_id, fields = entry
         if isinstance(fields, dict):
             fields = [part for pair in fields.items() for part in pair]
+        refuse_newer_body(fields[7], "stored turn")
         return cls(
             Seq(int(entry_id[:-2])), fields[1], int(fields[3]), fields[5], fields[7], fields[9]
         )

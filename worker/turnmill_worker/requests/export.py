@@ -99,7 +99,7 @@ def _turn(turn: ArchivedTurn, messages: Sequence[JsonMessage]) -> TrajectoryTurn
 def _committed(commit: ArchivedCompaction) -> CommittedContext:
     return CommittedContext(
         at_ms=commit.at_ms,
-        record=Compaction.model_validate(decode_json(commit.record)),
+        record=Compaction.parse(commit.record),
         context=StoredContext.parse(commit.context),
     )
 
