@@ -20,6 +20,7 @@ from turnmill.contract.log_entry import LogEntry, decode_turns
 from turnmill.contract.names import Seq, SessionId
 from turnmill.contract.policy import Policy
 from turnmill.contract.render import render, render_head, system_message
+from turnmill.contract.stored_policy import stored_policy
 from turnmill.contract.tail import TailTurn
 from turnmill.projection import Projected, project
 
@@ -59,7 +60,7 @@ def read_context(session: SessionId, reply: Sequence[Any]) -> Context:
     """The context in the reply to a read of a known session, projected when it is too large.
 
     Raises:
-        CorruptContext: something stored is not what this version of turnmill writes.
+        NewerFormat, CorruptContext: this version cannot read something stored, or none could.
     """
     meta, body, counts, entries, _ = reply
     view = View.of(meta)
@@ -173,10 +174,8 @@ class View:
         return _parse_policy(self.policy_json) if self.policy_json else DEFAULT_POLICY
 
 
-@lru_cache(maxsize=1024)
-def _parse_policy(text: bytes) -> Policy:
-    """Cached: many sessions share one policy, and every read needs its session's."""
-    return Policy.from_json(text)
+# Many sessions share one policy, and every read needs its session's.
+_parse_policy = lru_cache(maxsize=1024)(stored_policy)
 
 
 def to_int(value: bytes | None) -> int:

@@ -17,6 +17,7 @@ from redis.retry import Retry
 from turnmill.contract.policy import OFFLINE
 from turnmill.transport import Connections, connection_options
 from turnmill_worker.archive.lazy import LazyArchive
+from turnmill_worker.background.at_home import AtHome, Job
 from turnmill_worker.background.celery_hints import CeleryHints
 from turnmill_worker.background.summarizer_presence import Announcement
 from turnmill_worker.background.sweep import Sweeper, SweepThread
@@ -195,18 +196,19 @@ def announcement(node: str) -> Announcement:
     return Announcement(RedisPresence(connect()), entry)
 
 
-def sweeper(app: Celery, client: Any) -> Sweeper:
-    """The sweep over this process's client."""
+def sweeper(app: Celery, client: Any, job: Job | None = None) -> Sweeper:
+    """The sweep over this process's client; does a ``job`` itself where the broker is full."""
+    hints = CeleryHints(app)
     return Sweeper(
         RedisSweepLists(client, archive=bool(settings().archive)),
-        CeleryHints(app),
+        AtHome(hints, job) if job else hints,
         stale_after_s=settings().stale_after_s,
         archive=bool(settings().archive),
     )
 
 
-def sweep_thread(app: Celery) -> SweepThread:
+def sweep_thread(app: Celery, job: Job | None = None) -> SweepThread:
     """The thread every worker process runs."""
     client = connect()
     lease = RedisSweepLease(client)
-    return SweepThread(sweeper(app, client), lease, interval_s=settings().sweep_interval_s)
+    return SweepThread(sweeper(app, client, job), lease, interval_s=settings().sweep_interval_s)

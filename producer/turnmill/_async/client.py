@@ -431,7 +431,7 @@ class AsyncContextClient:
         await self._redis.plain(asked.put)
         self._waker.wake(asked.namespace, asked.session, task=asked.task, ask=asked.id)
 
-    async def _ask(self, task: str, session: str, body: object, timeout_s: float) -> Any:
+    async def _ask(self, task: str, session: str, body: dict[str, object], timeout_s: float) -> Any:
         """What a worker answers."""
         wait_s = self._redis.look_s
         asked = ask(task, self._namespace, session, body, timeout_s=timeout_s, look_s=wait_s)

@@ -428,7 +428,7 @@ class ContextClient:
         self._redis.plain(asked.put)
         self._waker.wake(asked.namespace, asked.session, task=asked.task, ask=asked.id)
 
-    def _ask(self, task: str, session: str, body: object, timeout_s: float) -> Any:
+    def _ask(self, task: str, session: str, body: dict[str, object], timeout_s: float) -> Any:
         """What a worker answers."""
         wait_s = self._redis.look_s
         asked = ask(task, self._namespace, session, body, timeout_s=timeout_s, look_s=wait_s)

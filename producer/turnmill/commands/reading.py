@@ -15,6 +15,7 @@ from turnmill.contract.context import (
 )
 from turnmill.contract.errors import (
     CorruptContext,
+    NewerFormat,
 )
 from turnmill.contract.images.references import refs_of
 from turnmill.contract.images.token_cost import ImageRef
@@ -205,7 +206,7 @@ def _seconds_since(at_ms: bytes | None, now_ms: float) -> float | None:
 def _head_messages(system: str, body: bytes | None) -> int:
     """How many messages come before those of the log."""
     stored = EMPTY
-    with suppress(CorruptContext):  # `turnmill sessions` lists such a session, too
+    with suppress(CorruptContext, NewerFormat):  # `turnmill sessions` lists such a session, too
         stored = StoredContext.parse(body)
     return len(render_head(stored, system))
 

@@ -15,7 +15,8 @@
     ├── UnknownSession (LookupError)  never opened, forgotten, or expired
     ├── UnknownPolicy (LookupError)   the namespace has no policy of this name
     ├── NoCheckpoint (LookupError)    nothing to roll back to
-    ├── CorruptContext                a stored value this version cannot read
+    ├── CorruptContext                a stored value that no version of turnmill wrote
+    ├── NewerFormat                   a newer turnmill wrote it; says what to upgrade
     ├── ScriptContract (TypeError)    a Lua script called against its header
     └── Transient                     the same call may succeed later
         ├── StoreUnavailable          Redis cannot be reached, or answered too late
@@ -30,6 +31,8 @@ its content, because messages reach logs and conversations must not.
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 __all__ = [
     "ArchiveUnavailable",
     "CorruptContext",
@@ -38,6 +41,7 @@ __all__ = [
     "InvalidPolicy",
     "InvalidTemplate",
     "InvalidTurn",
+    "NewerFormat",
     "NoCheckpoint",
     "NotAnswered",
     "ScriptContract",
@@ -108,7 +112,17 @@ class NoCheckpoint(TurnmillError, LookupError):
 
 
 class CorruptContext(TurnmillError):
-    """A stored value is not what this version of turnmill writes."""
+    """A stored value is not what turnmill writes."""
+
+
+class NewerFormat(TurnmillError):
+    """A newer turnmill wrote it in a format that this one cannot read; nothing was changed.
+
+    Attributes:
+        component: what this process is, as messages call it: the one that is older.
+    """
+
+    component: ClassVar[str] = "client"
 
 
 class ScriptContract(TurnmillError, TypeError):

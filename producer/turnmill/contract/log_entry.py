@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 from turnmill.contract.codec import decode_json
 from turnmill.contract.context import JsonMessage
 from turnmill.contract.errors import CorruptContext
+from turnmill.contract.formats import refuse_newer_body
 from turnmill.contract.names import Seq
 from turnmill.contract.rules import Mark, mark_of
 
@@ -29,12 +30,17 @@ class LogEntry(NamedTuple):
 
     @classmethod
     def of(cls, entry: tuple[bytes, Any]) -> LogEntry:
-        """An entry as redis-py parsed it, or raw, in the order push.lua writes its fields."""
+        """An entry as redis-py parsed it, or raw, in the order push.lua writes its fields.
+
+        Raises:
+            NewerFormat: a newer version of turnmill wrote it, and this one cannot read it.
+        """
         entry_id, fields = entry
         if isinstance(fields, dict):
             fields = [part for pair in fields.items() for part in pair]
         # A client of before chains wrote none: its turn_id and time stand for it, as in scripts.
         chain = fields[_CHAIN] if len(fields) > _CHAIN else fields[5] + b" " + fields[9]
+        refuse_newer_body(fields[7], "stored turn")
         return cls(
             Seq(int(entry_id[:-2])),
             fields[1],

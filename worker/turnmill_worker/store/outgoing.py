@@ -8,6 +8,7 @@ from itertools import groupby
 from operator import itemgetter
 from typing import Any, Final
 
+from turnmill.contract.formats import refuse_newer_body
 from turnmill.contract.keys import SHARDS, shard_keys
 from turnmill.contract.names import Namespace, Seq, SessionId, Version
 from turnmill.transport import redis_now_ms
@@ -147,6 +148,7 @@ def archived_turn(fields: Mapping[bytes, bytes]) -> ArchivedTurn:
     """A turn as the ``covered`` stream holds it; or the log, with ``seq`` added."""
     tokens = fields.get(b"tokens", b"")
     state = fields.get(b"state", b"kept").decode()
+    refuse_newer_body(fields.get(b"fields"), "stored turn")
     return ArchivedTurn(
         seq=Seq(int(fields[b"seq"])),
         messages=fields[b"messages"],
@@ -179,6 +181,8 @@ def _mark(fields: Mapping[bytes, bytes]) -> Mark:
 def archived_compaction(entry: tuple[bytes, Any]) -> ArchivedCompaction:
     """A commit as the ``commits`` stream holds it."""
     fields = fields_of(entry)
+    refuse_newer_body(fields[b"context"], "stored context")
+    refuse_newer_body(fields[b"record"], "record of a compaction")
     return ArchivedCompaction(
         version=Version(int(fields[b"version"])),
         at_ms=int(entry[0].partition(b"-")[0]),

@@ -10,11 +10,12 @@ from functools import partial
 from typing import Any
 
 from turnmill.contract.context import StoredContext, Usage
-from turnmill.contract.errors import InvalidPolicy
+from turnmill.contract.errors import CorruptContext, InvalidPolicy
 from turnmill.contract.job_outcomes import Compaction
 from turnmill.contract.keys import commits_channel
 from turnmill.contract.names import SessionId
 from turnmill.contract.policy import Policy
+from turnmill.contract.stored_policy import stored_policy
 from turnmill_worker.compaction.ledger.fact_merging import Fact
 from turnmill_worker.compaction.pool.pooled import PooledLine
 from turnmill_worker.compaction.snapshot import LoggedTurn, Snapshot
@@ -197,7 +198,7 @@ class RedisSessions:
             soft_ratio=repr(snapshot.policy.soft_ratio),
             keep_records=KEEP_RECORDS,
             summarized=int(bool(record.model)),
-            record=record.model_dump_json(exclude_defaults=True),
+            record=record.encode(),
             detail=detail,
             quality="" if record.quality is None else repr(record.quality),
             channel=commits_channel(ref.namespace),
@@ -211,8 +212,8 @@ class RedisSessions:
     def failed(self, ref: SessionRef, error: str) -> Failed:
         """Count a compaction that failed; due again later, or parked after too many in a row."""
         policy = Policy()
-        with suppress(InvalidPolicy):  # that may be why it failed
-            policy = Policy.from_json(self._field(ref, "policy") or b"{}")
+        with suppress(InvalidPolicy, CorruptContext):  # that may be why it failed
+            policy = stored_policy(self._field(ref, "policy") or b"{}")
         times, parked = self._run(
             "failed",
             keys_of(ref),

@@ -33,7 +33,7 @@ class Fact(BaseModel):
         until: the turn that stated a newer value for the same label; 0 while it holds.
     """
 
-    model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)
+    model_config = ConfigDict(frozen=True, extra="ignore", hide_input_in_errors=True)
 
     kind: Kind
     text: str
