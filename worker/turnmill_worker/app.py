@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import logging
+from functools import partial
 from typing import Any
 
 from celery import Celery, signals
@@ -11,6 +12,7 @@ from kombu import Exchange, Queue
 
 from turnmill.contract import jobs
 from turnmill_worker import logs, tasks, wiring
+from turnmill_worker.background.consumer import CarefulConsumer
 from turnmill_worker.background.summarizer_presence import Announcement
 from turnmill_worker.background.sweep import SweepThread
 from turnmill_worker.errors import InvalidSettings
@@ -46,6 +48,7 @@ def make_app() -> Celery:
         },
         worker_prefetch_multiplier=8,
         worker_soft_shutdown_timeout=5,
+        worker_consumer=partial(CarefulConsumer, put_aside=wiring.quarantine().put_aside),
         worker_hijack_root_logger=True,
         worker_redirect_stdouts=False,
     )

@@ -8,7 +8,7 @@ from typing import Protocol
 from turnmill.contract.names import Namespace
 from turnmill_worker.ports.values import SessionRef
 
-__all__ = ["Late", "Presence", "SweepLease", "SweepLists"]
+__all__ = ["Late", "Presence", "QuarantineList", "SweepLease", "SweepLists"]
 
 Late = tuple[list[SessionRef], list[SessionRef]]
 """What was missed, on two lists."""
@@ -74,3 +74,10 @@ class Presence(Protocol):
 
     def withdraw(self, entry: bytes) -> None:
         """List the worker no longer."""
+
+
+class QuarantineList(Protocol):
+    """The list of messages that were put aside."""
+
+    def add(self, entries: Sequence[dict[str, object]], *, count: int) -> None:
+        """List the newest of them, and count all."""
