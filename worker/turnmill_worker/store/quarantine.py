@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from turnmill.contract.codec import encode_json
-from turnmill.contract.worker_keys import QUARANTINED, QUARANTINED_COUNT, QUARANTINED_KEPT
+from turnmill.contract.registry import QUARANTINED, QUARANTINED_COUNT, QUARANTINED_KEPT
 from turnmill.transport import redis_now_ms
 from turnmill_worker.store.scripts import translated
 
