@@ -103,7 +103,7 @@ def test_members_that_name_no_session_are_dropped_and_counted(
     server: redis.Redis, name: str
 ) -> None:
     key = getattr(shard_keys(BAD, SHARD), name)
-    server.zadd(key, {b"\xff": 1, "no name": 2, "a}b": 3})
+    server.zadd(key, {b"\xff": 1, b"no name": 2, b"a}b": 3})
 
     _all_passes(_sweeper(server, SentHints()))
 
@@ -219,7 +219,7 @@ def test_a_counting_job_drops_what_names_no_session(
 ) -> None:
     client.push("s", HELLO)
     backlog = worker.keys("s").backlog
-    redis_client.zadd(backlog, {b"\xff": 1, "no name": 2})
+    redis_client.zadd(backlog, {b"\xff": 1, b"no name": 2})
 
     found = [*worker.pipeline.waiting(worker.ref("s"))]
 
