@@ -112,6 +112,8 @@ def _celery() -> type[Celery]:
 def hint_app(broker_url: str, *, timeout_s: float) -> Celery:
     """A Celery app that only publishes, and gives up on a broker within ``timeout_s``."""
     app = _celery()("turnmill.hints", broker=broker_url, set_as_current=False)
+    from kombu import Exchange, Queue  # noqa: PLC0415 - Celery has imported it
+
     app.conf.update(
         broker_pool_limit=1,
         broker_connection_timeout=timeout_s,
@@ -125,6 +127,10 @@ def hint_app(broker_url: str, *, timeout_s: float) -> Celery:
         },
         task_ignore_result=True,
         task_serializer="json",
+        # Queues are the workers' to declare: who only publishes needs no right to do more.
+        task_queues=[
+            Queue(name, Exchange(""), routing_key=name, no_declare=True) for name in jobs.QUEUES
+        ],
         task_create_missing_queues=True,
     )
     return app
