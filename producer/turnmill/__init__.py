@@ -23,6 +23,7 @@ from turnmill.contract.errors import (
     InvalidTurn,
     NoCheckpoint,
     NotAnswered,
+    NotPermitted,
     ScriptContract,
     SessionBusy,
     StoreFull,
@@ -90,10 +91,10 @@ __all__ = [  # noqa: RUF022 - grouped, as a reader looks for them
     "CeleryWaker", "HintCounts", "SilentWaker", "Waker",
     # errors
     "ArchiveUnavailable", "CorruptContext", "InvalidInput", "InvalidName", "InvalidPolicy",
-    "InvalidTemplate", "InvalidTurn", "NoCheckpoint", "NotAnswered", "ScriptContract",
-    "SessionBusy", "StoreFull", "StoreUnavailable", "SystemPromptTooLarge", "Transient",
-    "TurnTooLarge", "TurnmillError", "UnknownEncoding", "UnknownPolicy", "UnknownSession",
-    "UnknownTemplate",
+    "InvalidTemplate", "InvalidTurn", "NoCheckpoint", "NotAnswered", "NotPermitted",
+    "ScriptContract", "SessionBusy", "StoreFull", "StoreUnavailable", "SystemPromptTooLarge",
+    "Transient", "TurnTooLarge", "TurnmillError", "UnknownEncoding", "UnknownPolicy",
+    "UnknownSession", "UnknownTemplate",
 ]
 
 _HOMES = {

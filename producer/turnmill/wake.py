@@ -128,10 +128,7 @@ def hint_app(broker_url: str, *, timeout_s: float) -> Celery:
         task_ignore_result=True,
         task_serializer="json",
         # Queues are the workers' to declare: who only publishes needs no right to do more.
-        task_queues=[
-            Queue(name, Exchange(""), routing_key=name, no_declare=True) for name in jobs.QUEUES
-        ],
-        task_create_missing_queues=True,
+        task_queues=[Queue(q, Exchange(""), routing_key=q, no_declare=True) for q in jobs.QUEUES],
     )
     return app
 

@@ -16,6 +16,7 @@
     ├── UnknownPolicy (LookupError)   the namespace has no policy of this name
     ├── NoCheckpoint (LookupError)    nothing to roll back to
     ├── CorruptContext                a stored value this version cannot read
+    ├── NotPermitted                  Redis does not let this user do it
     ├── ScriptContract (TypeError)    a Lua script called against its header
     └── Transient                     the same call may succeed later
         ├── StoreUnavailable          Redis cannot be reached, or answered too late
@@ -40,6 +41,7 @@ __all__ = [
     "InvalidTurn",
     "NoCheckpoint",
     "NotAnswered",
+    "NotPermitted",
     "ScriptContract",
     "SessionBusy",
     "StoreFull",
@@ -105,6 +107,10 @@ class UnknownPolicy(TurnmillError, LookupError):
 
 class NoCheckpoint(TurnmillError, LookupError):
     """The session has no checkpoint, or none of this name or version."""
+
+
+class NotPermitted(TurnmillError):
+    """Redis' rules (ACL) do not let the user of this connection do that; nothing was changed."""
 
 
 class CorruptContext(TurnmillError):
