@@ -31,7 +31,7 @@ _HEADERS: Final[Mapping[str, tuple[type, ...]]] = {
     "parent_id": (str, type(None)),
     "origin": (str, type(None)),
     "retries": (int, type(None)),
-    "ignore_result": (bool,),
+    "ignore_result": (bool, type(None)),
     # Nothing is sent to be done later: it would wait in the memory of a worker.
     "eta": (type(None),),
     "expires": (type(None),),
