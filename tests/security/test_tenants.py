@@ -29,7 +29,7 @@ from tests.security.roles import (
 )
 from turnmill.embedded_redis import EmbeddedRedis
 
-CONNECTING = {"hello", "ping", "select"}
+CONNECTING = {"asking", "cluster|slots", "hello", "ping", "select"}
 AGENTS_PLAIN = {
     *("blpop", "del", "eval", "evalsha", "exists", "get", "hget", "hgetall", "hmget", "hset"),
     *("set", "xrange", "zrange"),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import time
 import zlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 from turnmill.contract.keys import REGISTER_EVERY_S
 from turnmill.contract.names import Namespace
@@ -48,7 +48,8 @@ class Visits:
         self._awake: set[Namespace] = set()
         self._rounds, self._cursor = 0, 0
         self._began, self._looked = -math.inf, time.monotonic()
-        self._searched, self._search_cursor = -math.inf, 0
+        self._searched = -math.inf
+        self._search: Iterator[list[Namespace]] | None = None
 
     def listed(self) -> list[Namespace]:
         """The namespaces visited now that have something listed, for now or for later."""
@@ -71,7 +72,7 @@ class Visits:
         """Look who is awake, with those that clients announced, and those that nobody lists."""
         listed = set(self._lists.namespaces())
         if self._awake and not listed:
-            self._searched = -math.inf  # the list was lost
+            self._searched, self._search = -math.inf, None  # the list was lost
         self._awake = listed
         new = self._lists.announced() | self._unlisted(now)
         self._lists.wake(new - self._awake)
@@ -79,15 +80,16 @@ class Visits:
 
     def _unlisted(self, now: float) -> set[Namespace]:
         """Those found in this pass's part of a search through all keys, once in each round."""
-        if self._search_cursor == 0:
+        if self._search is None:
             if now - self._searched < self._round_s:
                 return set()
-            self._searched = now
+            self._searched, self._search = now, self._lists.unlisted()
+        search, self._search = self._search, None  # where it fails, the next round begins anew
         found: set[Namespace] = set()
-        while time.monotonic() - now < SEARCH_S:
-            self._search_cursor, names = self._lists.unlisted(self._search_cursor)
+        for names in search:
             found.update(names)
-            if self._search_cursor == 0:
+            if time.monotonic() - now >= SEARCH_S:
+                self._search = search
                 break
         return found
 

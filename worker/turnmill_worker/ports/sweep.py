@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -39,8 +39,8 @@ class SweepLists(Protocol):
     def announced(self) -> set[Namespace]:
         """Those whose clients have said since the last call that they push."""
 
-    def unlisted(self, cursor: int) -> tuple[int, list[Namespace]]:
-        """Some that are used and not listed, after the cursor; 0 begins, and comes back last."""
+    def unlisted(self) -> Iterator[list[Namespace]]:
+        """Those that are used and not listed: some in each step of a search through all keys."""
 
     def resting(self, cursor: int, *, share: float) -> tuple[int, list[Namespace]]:
         """About this share of those at rest, after the cursor; 0 begins, and comes back last."""

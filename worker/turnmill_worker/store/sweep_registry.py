@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import asdict
 from typing import Any, Final
@@ -69,19 +69,27 @@ class RedisRegistry:
                 found.add(heard_on(message["channel"]))
         return {name for name in found if name}
 
-    def unlisted(self, cursor: int) -> tuple[int, list[Namespace]]:
-        """Some that are used and not listed, after the cursor; 0 begins, and comes back last."""
-        with translated():
-            cursor, keys = self._redis.scan(cursor, match=REGISTERED_PATTERN, count=SCANNED)
-            names = sorted({name for name in map(named_by, keys) if name})
-            if not names:
-                return cursor, []
-            listed = zip(
-                self._redis.smismember(NAMESPACES, names),
-                self._redis.smismember(RESTING, names),
-                strict=True,
-            )
-            return cursor, [name for name, on in zip(names, listed, strict=True) if not any(on)]
+    def unlisted(self) -> Iterator[list[Namespace]]:
+        """Those that are used and not listed: some in each step of a search through all keys."""
+        listing = getattr(self._redis, "servers", None)  # of a cluster, each has its own keys
+        for server in [each for _, each in listing()] if listing else [self._redis]:
+            cursor = -1
+            while cursor:
+                with translated():
+                    cursor, keys = server.scan(max(cursor, 0), REGISTERED_PATTERN, SCANNED)
+                    names = self._not_listed({name for name in map(named_by, keys) if name})
+                yield names
+
+    def _not_listed(self, names: Collection[Namespace]) -> list[Namespace]:
+        asked = sorted(names)
+        if not asked:
+            return []
+        found = zip(
+            self._redis.smismember(NAMESPACES, asked),
+            self._redis.smismember(RESTING, asked),
+            strict=True,
+        )
+        return [name for name, on in zip(asked, found, strict=True) if not any(on)]
 
     def resting(self, cursor: int, *, share: float) -> tuple[int, list[Namespace]]:
         """About this share of those at rest, after the cursor; 0 begins, and comes back last."""
