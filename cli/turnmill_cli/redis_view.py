@@ -23,8 +23,9 @@ from turnmill.contract.keys import (
     session_keys,
     shard_keys,
 )
-from turnmill.contract.names import Namespace, SessionId
+from turnmill.contract.names import Namespace, SessionId, session_id
 from turnmill.contract.policy import OFFLINE
+from turnmill.contract.registry import QUARANTINED, QUARANTINED_COUNT, TROUBLED
 from turnmill.contract.turns import DEFAULT_MAX_TURN_BYTES
 from turnmill.transport import redis_now_ms
 
@@ -154,6 +155,17 @@ class RedisView:
             for gate in gates
         ]
 
+    def troubled(self) -> dict[str, Any]:
+        """What sweeps of the last minutes found wrong, in every namespace."""
+        found: dict[str, Any] = json.loads(self.client.get(TROUBLED) or '{"count": 0, "named": {}}')
+        return found
+
+    def quarantined(self) -> tuple[int, dict[str, Any] | None]:
+        """How many messages of the broker were ever put aside, and the newest of them."""
+        newest = self.client.lrange(QUARANTINED, 0, 0)
+        total = int(self.client.get(QUARANTINED_COUNT) or 0)
+        return total, json.loads(newest[0]) if newest else None
+
     def stored(self, session: str) -> StoredSession:
         """What is stored of a session, in one transaction."""
         keys = session_keys(self.namespace, SessionId(session))
@@ -165,6 +177,11 @@ class RedisView:
             log, covered, watermark, compactions = pipe.execute()
         records = [json.loads(fields[b"record"]) for _, fields in compactions]
         return StoredSession(log, covered, int(watermark or 0), records)
+
+    def compactions(self, session: str) -> list[tuple[int, dict[str, Any]]]:
+        """A session's newest compactions: when each was committed, in ms, and its record."""
+        entries = self.client.xrange(session_keys(self.namespace, session_id(session)).compactions)
+        return [(int(at.split(b"-")[0]), json.loads(f[b"record"])) for at, f in entries]
 
     def commits(self) -> CommitListener:
         """The commits announced from now on."""

@@ -24,6 +24,7 @@ from turnmill.contract.errors import (
     NewerFormat,
     NoCheckpoint,
     NotAnswered,
+    NotPermitted,
     ScriptContract,
     SessionBusy,
     StoreFull,
@@ -91,7 +92,7 @@ __all__ = [  # noqa: RUF022 - grouped, as a reader looks for them
     "CeleryWaker", "HintCounts", "SilentWaker", "Waker",
     # errors
     "ArchiveUnavailable", "CorruptContext", "InvalidInput", "InvalidName", "InvalidPolicy",
-    "InvalidTemplate", "InvalidTurn", "NewerFormat", "NoCheckpoint", "NotAnswered",
+    "InvalidTemplate", "InvalidTurn", "NewerFormat", "NoCheckpoint", "NotAnswered", "NotPermitted",
     "ScriptContract", "SessionBusy", "StoreFull", "StoreUnavailable", "SystemPromptTooLarge",
     "Transient", "TurnTooLarge", "TurnmillError", "UnknownEncoding", "UnknownPolicy",
     "UnknownSession", "UnknownTemplate",

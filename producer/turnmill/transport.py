@@ -15,7 +15,7 @@ import hiredis
 import redis
 from redis.backoff import ExponentialBackoff
 
-from turnmill.contract.errors import StoreFull, StoreUnavailable, TurnmillError
+from turnmill.contract.errors import NotPermitted, StoreFull, StoreUnavailable, TurnmillError
 from turnmill.contract.scripts import Script
 
 __all__ = [
@@ -218,6 +218,14 @@ def store_full(where: str = "Redis", info: object = None) -> StoreFull:
     )
 
 
+_NOT_PERMITTED = (
+    "NOPERM",
+    "no permissions to",
+    "The user executing the script",  # Redis 6.2
+    "ACL failure in script",  # since Redis 7
+)
+
+
 def translate(error: redis.RedisError) -> TurnmillError:
     """The typed error for what redis-py raised."""
     if is_full(error):
@@ -226,4 +234,6 @@ def translate(error: redis.RedisError) -> TurnmillError:
     unready = any(word in str(error) for word in ("READONLY", "MISCONF", "BUSY", "LOADING"))
     if unready or isinstance(error, redis.ConnectionError | redis.TimeoutError):
         return StoreUnavailable(f"Redis cannot be reached or answered too late ({kind})")
+    if any(words in str(error) for words in _NOT_PERMITTED):
+        return NotPermitted("Redis does not permit this to the user of this URL (ACL)")
     return TurnmillError(f"Redis refused the call ({kind}); `turnmill doctor` may say why")

@@ -13,7 +13,7 @@ from kombu import Exchange, Queue
 from turnmill.contract import jobs
 from turnmill.contract.errors import NewerFormat
 from turnmill_worker import logs, tasks, wiring
-from turnmill_worker.background.patient_consumer import PatientConsumer
+from turnmill_worker.background.consumer import CarefulConsumer
 from turnmill_worker.background.summarizer_presence import Announcement
 from turnmill_worker.background.sweep import SweepThread
 from turnmill_worker.errors import InvalidSettings
@@ -66,8 +66,8 @@ def make_app() -> Celery:
             "max_retries": 0,
         },
         worker_prefetch_multiplier=8,
-        worker_consumer=PatientConsumer,
         worker_soft_shutdown_timeout=5,
+        worker_consumer=partial(CarefulConsumer, put_aside=wiring.quarantine().put_aside),
         worker_hijack_root_logger=True,
         worker_redirect_stdouts=False,
     )

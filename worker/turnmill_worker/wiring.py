@@ -19,6 +19,7 @@ from turnmill.transport import Connections, connection_options
 from turnmill_worker.archive.lazy import LazyArchive
 from turnmill_worker.background.at_home import AtHome, Job
 from turnmill_worker.background.celery_hints import CeleryHints
+from turnmill_worker.background.quarantine import Quarantine
 from turnmill_worker.background.summarizer_presence import Announcement
 from turnmill_worker.background.sweep import Sweeper, SweepThread
 from turnmill_worker.grounding.hybrid import HybridSearch
@@ -36,6 +37,7 @@ from turnmill_worker.store.batch_notes import RedisBatchNotes
 from turnmill_worker.store.earlier_states import RedisStates
 from turnmill_worker.store.model_gates import RedisGates
 from turnmill_worker.store.outgoing import RedisOutgoing
+from turnmill_worker.store.quarantine import RedisQuarantine
 from turnmill_worker.store.scripts import load_all as load_scripts
 from turnmill_worker.store.sessions import RedisSessions
 from turnmill_worker.store.summarizer_presence import RedisPresence
@@ -53,6 +55,7 @@ __all__ = [
     "connect",
     "load_scripts",
     "parts",
+    "quarantine",
     "settings",
     "sweep_thread",
     "sweeper",
@@ -70,7 +73,7 @@ PATIENCE_S = 10.0
 """How long a requested compaction waits for one under way."""
 
 GATE_TIMEOUT_S = 2.0
-"""How long a model call waits for its gate; then it goes on without."""
+"""How long a model call waits for its gate, and a worker to list a bad message."""
 
 
 @lru_cache(maxsize=1)
@@ -194,6 +197,11 @@ def announcement(node: str) -> Announcement:
     problem = next(filter(None, problems.values()), "")
     entry = {"node": node, "summarizers": problems, **({"problem": problem} if problem else {})}
     return Announcement(RedisPresence(connect()), entry)
+
+
+def quarantine() -> Quarantine:
+    """Where this process's bad messages go; it connects when there is one."""
+    return Quarantine(lambda: RedisQuarantine(_connect(GATE_TIMEOUT_S)))
 
 
 def sweeper(app: Celery, client: Any, job: Job | None = None) -> Sweeper:

@@ -48,11 +48,11 @@ class AsyncConnection:
         """The reply to one command."""
         return _good(await self._reply(command))
 
-    async def register(self, command: Command, *, every_s: float = 0.0) -> None:
-        """Send the command, unless it was sent less than ``every_s`` ago."""
+    async def register(self, call: Call, *, every_s: float = 0.0) -> None:
+        """Run the script, unless it was run less than ``every_s`` ago."""
         now = time.monotonic()
         if self._registered_s is None or now - self._registered_s >= every_s:
-            await self.plain(command)
+            await self.run(call)
             self._registered_s = now
 
     async def pipeline(

@@ -49,11 +49,11 @@ class Connection:
         """The reply to one command."""
         return _good(self._reply(command))
 
-    def register(self, command: Command, *, every_s: float = 0.0) -> None:
-        """Send the command, unless it was sent less than ``every_s`` ago."""
+    def register(self, call: Call, *, every_s: float = 0.0) -> None:
+        """Run the script, unless it was run less than ``every_s`` ago."""
         now = time.monotonic()
         if self._registered_s is None or now - self._registered_s >= every_s:
-            self.plain(command)
+            self.run(call)
             self._registered_s = now
 
     def pipeline(self, commands: Sequence[Command], *, raise_on_error: bool = True) -> list[Any]:

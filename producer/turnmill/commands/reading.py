@@ -21,7 +21,6 @@ from turnmill.contract.images.references import refs_of
 from turnmill.contract.images.token_cost import ImageRef
 from turnmill.contract.info import ContextInfo, Wait, Waits
 from turnmill.contract.keys import (
-    NAMESPACES,
     SHARDS,
     shard_keys,
 )
@@ -31,6 +30,7 @@ from turnmill.contract.names import (
     SessionId,
     Version,
 )
+from turnmill.contract.registry import registered_channel, registry_keys
 from turnmill.contract.render import render_head
 from turnmill.contract.results import Forgotten
 from turnmill.contract.rules import Rule
@@ -163,9 +163,10 @@ class Reading(Base):
         """What forgetting removed."""
         return Forgotten(existed=bool(reply[0]), keys_left=reply[1])
 
-    def registration(self) -> Command:
-        """Lists the namespace for the sweep."""
-        return ("SADD", NAMESPACES, self.namespace)
+    def registration(self) -> Call:
+        """Has the workers list the namespace for the sweep."""
+        script, channel = load_script(LUA, "register"), registered_channel(self.namespace)
+        return Call(script, script.call(registry_keys(self.namespace), channel=channel))
 
     def index_keys(self) -> list[str]:
         """The keys that list this namespace's sessions."""

@@ -17,6 +17,7 @@
     ├── NoCheckpoint (LookupError)    nothing to roll back to
     ├── CorruptContext                a stored value that no version of turnmill wrote
     ├── NewerFormat                   a newer turnmill wrote it; says what to upgrade
+    ├── NotPermitted                  Redis does not let this user do it
     ├── ScriptContract (TypeError)    a Lua script called against its header
     └── Transient                     the same call may succeed later
         ├── StoreUnavailable          Redis cannot be reached, or answered too late
@@ -44,6 +45,7 @@ __all__ = [
     "NewerFormat",
     "NoCheckpoint",
     "NotAnswered",
+    "NotPermitted",
     "ScriptContract",
     "SessionBusy",
     "StoreFull",
@@ -109,6 +111,10 @@ class UnknownPolicy(TurnmillError, LookupError):
 
 class NoCheckpoint(TurnmillError, LookupError):
     """The session has no checkpoint, or none of this name or version."""
+
+
+class NotPermitted(TurnmillError):
+    """Redis' rules (ACL) do not let the user of this connection do that; nothing was changed."""
 
 
 class CorruptContext(TurnmillError):

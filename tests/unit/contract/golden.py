@@ -1,6 +1,6 @@
 """The golden files: one of each stored and sent thing, as this version writes it.
 
-``python -m tests.unit.contract.golden`` writes them anew. Whoever changes one changes what versions
+``python -m tests.unit.contract.golden`` writes them anew. Who changes one changes what versions
 that run together must read. A new field raises the minor of contract/formats.py; what older versions
 would misread raises the major. Say either in CHANGELOG.md.
 """

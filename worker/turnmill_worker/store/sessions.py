@@ -13,7 +13,6 @@ from turnmill.contract.context import StoredContext, Usage
 from turnmill.contract.errors import CorruptContext, InvalidPolicy
 from turnmill.contract.job_outcomes import Compaction
 from turnmill.contract.keys import commits_channel
-from turnmill.contract.names import SessionId
 from turnmill.contract.policy import Policy
 from turnmill.contract.stored_policy import stored_policy
 from turnmill_worker.compaction.ledger.fact_merging import Fact
@@ -34,6 +33,7 @@ from turnmill_worker.ports.values import (
 )
 from turnmill_worker.store.kept_beside import encoded
 from turnmill_worker.store.leases import RedisLease
+from turnmill_worker.store.listed_names import sessions_named
 from turnmill_worker.store.outgoing import left_entry
 from turnmill_worker.store.scripts import keys_of, run, translated
 from turnmill_worker.store.session_replies import logged_again, snapshot_in, uncounted_in
@@ -72,8 +72,11 @@ class RedisSessions:
 
     def overdue(self, ref: SessionRef, *, most: int) -> list[SessionRef]:
         """Sessions of the same shard that wait to be counted, the longest first."""
-        names = self._run("overdue", keys_of(ref), most=most)
-        return [SessionRef(ref.namespace, SessionId(name.decode())) for name in names]
+        keys = keys_of(ref)
+        members = self._run("overdue", keys, most=most)
+        with translated():
+            names = sessions_named(self._redis, keys.backlog, members)
+        return [SessionRef(ref.namespace, name) for name in names]
 
     def record_counts(self, ref: SessionRef, seen: Uncounted, counts: Counts) -> Recorded:
         """Store exact counts; nothing when policy, prompt or incarnation changed meanwhile."""
