@@ -1,7 +1,7 @@
 """The golden files: one of each stored and sent thing, as this version writes it.
 
 ``python -m tests.unit.contract.golden`` writes them anew. Who changes one changes what versions
-that run together must read. A new field raises the minor of contract/formats.py; what older versions
+that run together must read. A new field raises the minor of contract/formats.py; what older ones
 would misread raises the major. Say either in CHANGELOG.md.
 """
 
