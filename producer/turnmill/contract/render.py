@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Sequence
 from typing import Final
 
@@ -12,6 +11,7 @@ from turnmill.contract.context import (
     StoredContext,
     SummaryEvent,
 )
+from turnmill.contract.marks import noted, quoted_entry
 from turnmill.contract.open_requests import OpenRequest
 from turnmill.contract.rules import Rule
 from turnmill.contract.tail import TailTurn
@@ -73,10 +73,7 @@ def rules_message(rules: Iterable[Rule]) -> JsonMessage:
 
 def rule_line(rule: Rule) -> str:
     """The rule on one line, whatever it holds; it cannot end the list."""
-    return f"- (turn {rule.seq}) {_END_MARK.sub('(', ' '.join(rule.text.split()))}"
-
-
-_END_MARK = re.compile(r"\[(?=\W*end\b)", re.IGNORECASE)
+    return f"- (turn {rule.seq}) {quoted_entry(' '.join(rule.text.split()))}"
 
 
 def requests_message(requests: Iterable[OpenRequest]) -> JsonMessage:
@@ -89,19 +86,7 @@ def requests_message(requests: Iterable[OpenRequest]) -> JsonMessage:
 def request_entry(request: OpenRequest) -> str:
     """The request behind its turn; it can neither end the section nor pass for another entry."""
     earlier = ", an earlier request" if request.earlier else ""
-    return f"(turn {request.seq}{earlier}) {_FRAME.sub(_harmless, request.text)}"
-
-
-def _harmless(mark: re.Match[str]) -> str:
-    return "(" if mark[0] == "[" else "["
-
-
-# Text that could pass for one of our own lines.
-_FRAME = re.compile(
-    r"\[(?=\W*(?:end\b|rules the user\b|summary of\b|facts kept\b|the request that\b"
-    r"|iterations? \d|turns? \d))|^\((?=\s*turn \d)",
-    re.IGNORECASE | re.MULTILINE,
-)
+    return f"(turn {request.seq}{earlier}) {quoted_entry(request.text)}"
 
 
 def _head_texts(stored: StoredContext) -> list[str]:
@@ -111,9 +96,14 @@ def _head_texts(stored: StoredContext) -> list[str]:
         tool = RECALL if stored.recall else ""
         texts.append(f"[Summary of the conversation so far{tool}]\n{stored.summary}\n[End]")
     texts += map(event_text, stored.events)
+    facts = f"[Facts kept word for word]\n{stored.ledger}\n[End of facts]" if stored.ledger else ""
+    # Once, below the first head: there it changes as seldom as what follows it.
+    if texts:
+        texts[0] = noted(texts[0])
+    elif facts:
+        facts = noted(facts)
     beside = [receipt_text(receipt, recall=stored.recall) for receipt in stored.receipts]
-    if stored.ledger:
-        beside.append(f"[Facts kept word for word]\n{stored.ledger}\n[End of facts]")
+    beside += [facts] if facts else []
     return [*texts, "\n".join(beside)] if beside else texts
 
 
