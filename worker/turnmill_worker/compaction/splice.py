@@ -6,7 +6,6 @@ from collections.abc import Sequence
 
 from turnmill.contract.context import PinnedTurn, StoredContext
 from turnmill.contract.legality import CallTracker, violations
-from turnmill.contract.marks import DATA
 from turnmill.contract.names import Version
 from turnmill.contract.render import render_head
 from turnmill.contract.token_counters import Counter
@@ -28,9 +27,6 @@ def splice(plan: Plan, texts: Sequence[str], counter: Counter) -> StoredContext:
     answers = zip(texts, plan.requests, strict=True)
     accepted = [_accepted(text, request, counter) for text, request in answers]
     summary = accepted.pop(0) if plan.request is not None else plan.summary
-    if plan.managed and plan.request is not None:
-        # Specification 002 says how this message begins; what it quotes is data there, too.
-        summary = f"{DATA}\n{summary}"
     events = list(plan.events)
     for (at, _), text in zip(plan.wanted, accepted, strict=True):
         events[at] = events[at].model_copy(update={"text": text})

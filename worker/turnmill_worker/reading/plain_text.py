@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 
 from turnmill.contract.context import JsonMessage
@@ -10,11 +11,16 @@ from turnmill.contract.names import Seq
 
 __all__ = ["readable"]
 
+_LINE_END = re.compile("\r\n|[\n\r\x0b\x0c\x1c-\x1e\x85\u2028\u2029]")
+
 
 def readable(records: Sequence[tuple[Seq, JsonMessage]]) -> str:
-    """The records as lines ``#seq role: text``, calls and results in words; memories left out."""
+    """The records as ``#seq role: text``, calls and results in words; memories left out.
+
+    Further lines of a text are indented: no message can begin another.
+    """
     return "\n".join(
-        f"#{seq} {message['role']}: {' '.join(_words(message))}"
+        f"#{seq} {message['role']}: " + _LINE_END.sub("\n    ", " ".join(_words(message)))
         for seq, message in records
         if not is_memories(message)
     )

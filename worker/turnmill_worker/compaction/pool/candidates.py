@@ -181,7 +181,7 @@ class Ranked:
             lambda most: rendered(order[:most]),
             count,
         )
-        chosen = order[:fits]
+        chosen = list(order[:fits])
         left = budget - count(best)
         for position in order[fits + 1 : fits + 1 + _SMALLER_TRIED]:
             if self.costs.texts[position] > left + _NEARLY:

@@ -37,8 +37,8 @@ _CAP: Final = 0.5
 
 # What `contract.render` opens and closes a summary with; facts and receipts are not its words.
 _PROSE = re.compile(
-    r"^(?:\[Summary of the conversation so far[^\]\n]{0,80}\]|\[Iterations? [\d-]+, turns [^\]\n]{0,40}\]"
-    r"|Context summary \(managed\):)"
+    r"^(?:\[Summary of the conversation so far[^\]\n]{0,80}\]"
+    r"|\[Iterations? [\d-]+, turns [^\]\n]{0,40}\]|Context summary \(managed\):)"
 )
 _END: Final = "\n[End]"
 _PLACEHOLDER = re.compile(r"(?:\[[\w.-]{1,32}\]\s*)+")

@@ -11,7 +11,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from turnmill.contract.context import JsonMessage, Receipt, StoredContext
-from turnmill.contract.marks import DATA
 from turnmill.contract.memories_message import is_memories
 from turnmill.contract.names import Seq
 from turnmill.contract.token_counters import Counter
@@ -56,7 +55,7 @@ def managed(snapshot: Snapshot, counter: Counter) -> Plan | None:
         managed=True,
     )
     said = snapshot.stored.model_dump(include={"rules", "requests"})
-    frame = StoredContext(summary=f"{DATA}\n…", managed=True, receipts=plan.receipts, **said)
+    frame = StoredContext(summary="…", managed=True, receipts=plan.receipts, **said)
     budget = min(summary_budget(snapshot, counter.count), room_beside(plan, frame, counter))
     if budget < _LEAST_TOKENS:
         return None
