@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 
+from turnmill.contract.authors import author
 from turnmill.contract.context import JsonMessage
 from turnmill.contract.memories_message import is_memories
 from turnmill.contract.names import Seq
@@ -20,7 +21,7 @@ def readable(records: Sequence[tuple[Seq, JsonMessage]]) -> str:
     Further lines of a text are indented: no message can begin another.
     """
     return "\n".join(
-        f"#{seq} {message['role']}: " + _LINE_END.sub("\n    ", " ".join(_words(message)))
+        f"#{seq} {author(message)}: " + _LINE_END.sub("\n    ", " ".join(_words(message)))
         for seq, message in records
         if not is_memories(message)
     )

@@ -33,6 +33,7 @@ from pydantic_ai.messages import (
     UserPromptPart,
 )
 
+from turnmill.contract.authors import FEEDBACK
 from turnmill.contract.context import JsonMessage
 
 __all__ = ["Chat", "from_chat", "key", "to_chat"]
@@ -103,7 +104,8 @@ def _request(request: ModelRequest, at: int) -> list[JsonMessage]:
             case RetryPromptPart() if part.tool_name is not None:
                 results.append(_result(part.tool_call_id, part.model_response()))
             case RetryPromptPart() | RetryFeedbackPart():
-                rest.append({"role": "user", "content": part.model_response()})
+                # It quotes what the model or a program wrote.
+                rest.append({"role": "user", "name": FEEDBACK, "content": part.model_response()})
             case UserPromptPart():
                 text = part.content
                 whole = text if isinstance(text, str) else _content(text)
