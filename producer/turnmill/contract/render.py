@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 from typing import Final
 
@@ -121,7 +122,13 @@ def context_injection(events: Sequence[SummaryEvent]) -> str:
     """The summaries of past iterations as one text for a system prompt; ``""`` without any."""
     if not events:
         return ""
-    return "\n\n".join(["## Summary of earlier iterations", *map(event_text, events)])
+    first, *others = map(event_text, events)
+    texts = (_HEADING.sub(r"\\\g<0>", text) for text in (noted(first), *others))
+    return "\n\n".join(["## Summary of earlier iterations", *texts])
+
+
+# What would be a heading of the system prompt.
+_HEADING = re.compile(r"^#{1,6}(?=\s|$)", re.MULTILINE)
 
 
 def receipt_message(receipt: Receipt, *, recall: bool = False) -> JsonMessage:
