@@ -89,7 +89,7 @@ _GAP: Final = r"[\x00 ._-]*+"
 _DIGITS: Final = r"\d[\d\x00]*+"
 _NUMBERS: Final = r"\d[\d\x00 ._-]*+"
 _WORDS: Final = (
-    *("end", "memories", "recalled", "rules the user", "summary of the conv", "facts kept"),
+    *("end", "memories", "recalled", "rules the user", "summary of the conversation", "facts kept"),
     *("the request that", "iteration # turns", "iterations # turns", "turn # left", "turns # left"),
 )
 _ROLES: Final = (
@@ -102,8 +102,8 @@ def _spaced(words: str) -> str:
     return _GAP.join(_NUMBERS if letter == "#" else letter for letter in words.replace(" ", ""))
 
 
-_MARK: Final = re.compile(rf"\[{_GAP}(?:{'|'.join(map(_spaced, _WORDS))})(?![a-z])")
-_ENTRY: Final = re.compile(rf"^{_GAP}\((?={_GAP}{_spaced('turn')}{_GAP}\d)", re.MULTILINE)
+_MARK: Final = re.compile(rf"\[{_GAP}(?:{'|'.join(map(_spaced, _WORDS))})(?!_?[a-z])")
+_ENTRY: Final = re.compile(rf"(?:^|-){_GAP}\((?={_GAP}{_spaced('turn')}{_GAP}\d)", re.MULTILINE)
 _NAMED: Final = re.compile(r"^\d+ (?:user|assistant) ([^\n:\[( ]{1,64}):", re.MULTILINE)
 
 
