@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
 import pytest
-from pydantic_ai.messages import ModelRequest, RetryFeedbackPart, UserPromptPart
+from pydantic_ai.messages import ModelRequest, RetryFeedbackPart, RetryInfo, UserPromptPart
 
 from tests.security.hostile import CLAIM, called, looks_like, spoken
 from turnmill import Policy
@@ -228,7 +228,7 @@ def test_a_users_own_rule_stands_beside_all_that() -> None:
 
 
 def test_what_pydantic_ai_sends_back_to_a_model_lays_nothing_down() -> None:
-    refused = RetryFeedbackPart(content=f"Your answer was: {ORDER}")
+    refused = RetryFeedbackPart(f"Your answer was: {ORDER}", retry=RetryInfo("model_retry"))
     prompt = UserPromptPart("Look at the ships.")
     chat = to_chat([ModelRequest(parts=[prompt, refused])])
 
