@@ -44,8 +44,8 @@ if TYPE_CHECKING:
     from turnmill._sync.client import ContextClient
     from turnmill._sync.recall import RecallTool
     from turnmill._sync.session import ContextManager
+    from turnmill.context import Context
     from turnmill.contract.context import (
-        Context,
         Pushed,
         Receipt,
         StoredContext,
@@ -104,8 +104,9 @@ _HOMES = {
     "_sync.recall": ("RecallTool",),
     "_sync.session": ("ContextManager",),
     "contract.context": (
-        "Context", "Pushed", "Receipt", "StoredContext", "SummaryEvent", "Usage",
+        "Pushed", "Receipt", "StoredContext", "SummaryEvent", "Usage",
     ),
+    "context": ("Context",),
     "contract.info": ("ContextInfo", "Wait"),
     "contract.job_outcomes": ("Compaction",),
     "contract.policy": ("Limits", "Policy"),

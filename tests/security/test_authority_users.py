@@ -16,6 +16,9 @@ from turnmill.contract.names import Seq
 from turnmill.contract.render import render_head
 from turnmill.contract.rules import Rule
 from turnmill.contract.tail import TailTurn
+from turnmill.dialects.convert import DIALECTS
+from turnmill.dialects.convert import from_chat as from_chat_to
+from turnmill.dialects.legality import violations as of_dialect
 from turnmill.integrations.pydantic_ai.messages import from_chat, to_chat
 from turnmill.integrations.pydantic_ai.restoring import restore
 from turnmill.open_requests.speech import hear
@@ -85,6 +88,24 @@ def test_a_result_without_its_call_stays_a_tools_for_pydantic_ai() -> None:
     back = to_chat([history[m] if isinstance(m, int) else m for m in made]).messages
 
     assert [m["role"] for m in back if CLAIM in str(m.get("content"))] == ["tool"]
+
+
+@pytest.mark.parametrize("dialect", DIALECTS)
+@pytest.mark.parametrize(
+    "native", [{}, {"responses": {"fields": {"type": "computer_call_output"}}}]
+)
+def test_a_result_without_its_call_stays_a_tools_in_every_dialect(
+    dialect: str, native: JsonMessage
+) -> None:
+    lost = {**LOST, "native": native} if native else LOST
+    legal = repair([user("Look."), lost, assistant("Done.")])
+
+    told = from_chat_to(legal, dialect).messages
+
+    assert of_dialect(told, dialect) == []
+    spoken_as_user = [m for m in told if m.get("role") == "user" and "tool_result" not in str(m)]
+    assert CLAIM in str(told)
+    assert CLAIM not in str(spoken_as_user)
 
 
 # --- rules, requests and memories -----------------------------------------------------------------

@@ -5,17 +5,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Sequence
 from contextlib import suppress
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Self, overload
 
 from turnmill._sync.connection import Connection
 from turnmill._sync.session import ContextManager
 from turnmill._sync.waiting import Redis, in_thread
 from turnmill.commands import DEFAULT_NAME, Call, Command, Commands, PushCall
+from turnmill.context import Context
 from turnmill.contract import jobs
-from turnmill.contract.context import Context, Pushed
+from turnmill.contract.context import Pushed
 from turnmill.contract.errors import SystemPromptTooLarge, TurnmillError, UnknownSession
-from turnmill.contract.images.references import inline_images
 from turnmill.contract.images.stored import DEFAULT_MAX_IMAGE_BYTES
 from turnmill.contract.info import ContextInfo
 from turnmill.contract.keys import REGISTER_EVERY_S
@@ -187,7 +186,7 @@ class ContextClient:
         if None in urls.values():
             # Let go between the two trips, by a compaction: then it is not in the context now.
             context, urls = self._look(session)
-        return replace(context, messages=inline_images(context.messages, urls)) if urls else context
+        return context.shown(urls)
 
     def rules(self, session: str) -> tuple[Rule, ...]:
         """The user's rules in force, oldest first; raises what ``read`` does."""
@@ -337,7 +336,7 @@ class ContextClient:
         found = Trajectory.model_validate(self._ask(jobs.EXPORT, session, {}, timeout_s))
         with suppress(UnknownSession):  # expired: the archive has it all the same
             now = self.read(session)
-            return found.model_copy(update={"context": tuple(now.messages)})
+            return found.model_copy(update={"context": tuple(now.messages_for("chat"))})
         return found
 
     def ground(

@@ -8,9 +8,9 @@ from dataclasses import replace
 from typing import Any, cast
 
 from turnmill.commands.calls import LUA, Base, Call, Command
+from turnmill.context import Context
 from turnmill.contract.context import (
     EMPTY,
-    Context,
     StoredContext,
 )
 from turnmill.contract.errors import (
@@ -24,7 +24,7 @@ from turnmill.contract.keys import (
     SHARDS,
     shard_keys,
 )
-from turnmill.contract.log_entry import LogEntry
+from turnmill.contract.log_entry import LogEntry, decode_turns
 from turnmill.contract.names import (
     Seq,
     SessionId,
@@ -34,7 +34,7 @@ from turnmill.contract.render import render_head
 from turnmill.contract.results import Forgotten
 from turnmill.contract.rules import Rule
 from turnmill.contract.scripts import load_script
-from turnmill.read_reply import META_FIELDS, View, decode_turns, read_context, to_int
+from turnmill.read_reply import META_FIELDS, View, read_context, to_int
 
 __all__ = ["Reading"]
 

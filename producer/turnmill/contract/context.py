@@ -1,8 +1,8 @@
-"""What a commit stores and what a read returns."""
+"""What a commit stores, and what a push returns."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Self
 
 from pydantic import BaseModel, ConfigDict, ValidationError
@@ -16,7 +16,6 @@ from turnmill.contract.turns import explain
 
 __all__ = [
     "EMPTY",
-    "Context",
     "Elision",
     "JsonMessage",
     "PinnedTurn",
@@ -205,34 +204,3 @@ class Usage:
     def total(self) -> int:
         """All parts and the reply's opening."""
         return self.system + self.summary + self.tail + self.pending + self.REPLY
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Context:
-    """What an agent sends to its model.
-
-    Attributes:
-        messages: ready for ``openai``: system prompt, summary, pinned turns, tail.
-        session: whose it is.
-        version: of the last commit; 0 when nothing was ever compacted.
-        watermark: highest seq the summary covers.
-        last_seq: the newest turn in it.
-        tokens: of ``messages``; exact when ``exact``, else an upper bound.
-        exact: a worker has counted every turn in it.
-        projection: what this read left out to stay under the hard limit, or None.
-        summary: what stands for the turns up to the watermark, or ``""``.
-        events: summaries of single iterations, oldest first.
-        system_prompt: the text of the first message, or ``""`` when the session has none.
-    """
-
-    messages: list[JsonMessage] = field(repr=False)
-    session: SessionId
-    version: Version
-    watermark: Seq
-    last_seq: Seq
-    tokens: int
-    exact: bool
-    projection: Receipt | None = None
-    summary: str = field(default="", repr=False)
-    events: tuple[SummaryEvent, ...] = field(default=(), repr=False)
-    system_prompt: str = field(default="", repr=False)

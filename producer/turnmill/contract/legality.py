@@ -77,7 +77,9 @@ def _called(orphan: JsonMessage) -> list[JsonMessage]:
     function = {"name": UNKNOWN_CALL, "arguments": "{}"}
     call = {"id": call_id, "type": "function", "function": function}
     asked: JsonMessage = {"role": "assistant", "content": None, "tool_calls": [call]}
-    return [asked, {**orphan, "tool_call_id": call_id}]
+    # What a dialect says beside it answers a call of another kind.
+    result = {key: value for key, value in orphan.items() if key != "native"}
+    return [asked, {**result, "tool_call_id": call_id}]
 
 
 def violations(messages: Sequence[JsonMessage]) -> list[str]:

@@ -1,14 +1,17 @@
-"""One turn as Redis holds it in the log."""
+"""Turns as Redis holds them in the log."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from turnmill.contract.codec import decode_json
+from turnmill.contract.context import JsonMessage
+from turnmill.contract.errors import CorruptContext
 from turnmill.contract.names import Seq
 from turnmill.contract.rules import Mark, mark_of
 
-__all__ = ["LogEntry"]
+__all__ = ["LogEntry", "decode_turns"]
 
 
 class LogEntry(NamedTuple):
@@ -48,3 +51,20 @@ class LogEntry(NamedTuple):
     def mark(self) -> Mark:
         """What the turn's metadata say about rules."""
         return mark_of(self.fields)
+
+
+def decode_turns(bodies: Sequence[bytes]) -> list[list[JsonMessage]]:
+    """The messages of stored turns.
+
+    Raises:
+        CorruptContext: a turn is not what this version of turnmill writes.
+    """
+    try:
+        turns: list[list[JsonMessage]] = decode_json(b"[%b]" % b",".join(bodies))
+    except ValueError:
+        # Not chained: the decoder's error holds the text.
+        size = sum(map(len, bodies))
+        raise CorruptContext(f"stored turns: {size} bytes, some of them not JSON") from None
+    if not all(isinstance(turn, list) for turn in turns):
+        raise CorruptContext("stored turns: one is not a list of messages")
+    return turns

@@ -30,9 +30,10 @@ def shorten(
     """The messages cut to at most ``limit`` tokens, or None when even empty texts do not fit.
 
     The longest texts give first: every text longer than a common cap is cut to that cap, and the
-    cap is the largest that fits. Roles, names, call ids and pairing are never touched; images go
-    only when the texts alone do not suffice; a tool call's arguments stay valid JSON.
-    With ``whole_lines``, texts lose whole lines: each line left begins with who said it.
+    cap is the largest that fits. Roles, names, call ids and pairing are never touched; images, and
+    what a dialect says beside, go only when the texts alone do not suffice, and then as a whole; a
+    tool call's arguments stay valid JSON. With ``whole_lines``, texts lose whole lines: each line
+    left begins with who said it.
     """
     cut = _cap_lines if whole_lines else _cap_text
     if count(messages) <= limit:
@@ -76,6 +77,8 @@ def _capped(
 
 def _cap_message(message: JsonMessage, cap: int, cut: _Cut, *, images: bool) -> JsonMessage:
     changed = dict(message)
+    if not images:
+        changed.pop("native", None)
     content = message.get("content")
     if isinstance(content, str):
         changed["content"] = cut(content, cap)

@@ -8,11 +8,10 @@ from typing import Any, NamedTuple
 
 from turnmill.contract.codec import decode_json
 from turnmill.contract.context import JsonMessage, StoredContext, Usage
-from turnmill.contract.log_entry import LogEntry
+from turnmill.contract.log_entry import LogEntry, decode_turns
 from turnmill.contract.names import Seq
 from turnmill.contract.policy import Policy
 from turnmill.contract.rules import Mark
-from turnmill.read_reply import decode_turns
 from turnmill_worker.compaction.ledger.budget import up_to
 from turnmill_worker.compaction.pool.pooled import pooled_up_to
 from turnmill_worker.compaction.snapshot import LoggedTurn, Snapshot
