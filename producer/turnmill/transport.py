@@ -24,6 +24,7 @@ __all__ = [
     "attempt_s",
     "backoff",
     "connection_options",
+    "exchange",
     "new_id",
     "packed",
     "redis_now_ms",
@@ -127,6 +128,30 @@ class Connections(redis.ConnectionPool):
             connection.connect()
 
 
+def exchange(pool: Any, words: list[bytes], replies: int) -> list[Any]:
+    """The replies to what is sent over one connection; an error of Redis is in its reply's place.
+
+    Raises:
+        redis.RedisError: there is no reply.
+    """
+    connection = pool.get_connection()
+    broken = True
+    try:
+        connection.send_packed_command(words, check_health=False)
+        found = [_reply(connection) for _ in range(replies)]
+        broken = False
+        return found
+    finally:
+        pool.release(connection, broken=broken)
+
+
+def _reply(connection: Any) -> Any:
+    try:
+        return connection.read_response()
+    except redis.ResponseError as error:
+        return error
+
+
 def packed(commands: Sequence[Sequence[str | bytes | int]]) -> bytes:
     """The commands as one trip sends them; in C, unlike redis-py's own in an event loop."""
     return b"".join(map(hiredis.pack_command, map(tuple, commands)))  # type: ignore[arg-type]  # its stub knows tuples of one word
@@ -179,13 +204,24 @@ def run_script(client: Any, script: Script, words: Sequence[str | bytes | int]) 
         raise translate(error) from error
 
 
+_UNREADY = ("READONLY", "MISCONF", "BUSY", "LOADING", "UNBLOCKED", "MASTERDOWN")
+_PASSING = (
+    redis.ConnectionError,
+    redis.TimeoutError,
+    redis.exceptions.AskError,  # and MOVED: of a slot that moves for longer than anybody waits
+    redis.exceptions.TryAgainError,
+    redis.exceptions.ClusterDownError,
+    redis.exceptions.RedisClusterException,  # of a client the caller gave
+)
+
+
 def translate(error: redis.RedisError) -> TurnmillError:
     """The typed error for what redis-py raised."""
     # Inside a script Redis 6.2 reports these as plain script errors: only the text tells.
     if isinstance(error, redis.OutOfMemoryError) or "OOM command not allowed" in str(error):
         return StoreFull("Redis is at maxmemory and refuses writes: raise maxmemory, or free some")
     kind = type(error).__name__
-    unready = any(word in str(error) for word in ("READONLY", "MISCONF", "BUSY", "LOADING"))
-    if unready or isinstance(error, redis.ConnectionError | redis.TimeoutError):
+    unready = any(word in str(error) for word in _UNREADY)
+    if unready or isinstance(error, _PASSING):
         return StoreUnavailable(f"Redis cannot be reached or answered too late ({kind})")
     return TurnmillError(f"Redis refused the call ({kind}); `turnmill doctor` may say why")

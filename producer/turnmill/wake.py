@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Protocol
 from turnmill.contract import jobs
 from turnmill.contract.errors import InvalidInput
 from turnmill.contract.names import Namespace, SessionId
+from turnmill.store_url import celery_broker
 
 if TYPE_CHECKING:
     from celery import Celery
@@ -111,8 +112,10 @@ def _celery() -> type[Celery]:
 
 def hint_app(broker_url: str, *, timeout_s: float) -> Celery:
     """A Celery app that only publishes, and gives up on a broker within ``timeout_s``."""
-    app = _celery()("turnmill.hints", broker=broker_url, set_as_current=False)
+    broker = celery_broker(broker_url)
+    app = _celery()("turnmill.hints", broker=broker.url, set_as_current=False)
     app.conf.update(
+        **broker.settings,
         broker_pool_limit=1,
         broker_connection_timeout=timeout_s,
         broker_connection_retry=False,
@@ -122,6 +125,7 @@ def hint_app(broker_url: str, *, timeout_s: float) -> Celery:
             "socket_connect_timeout": timeout_s,
             "retry_on_timeout": False,
             "max_retries": 0,
+            **broker.transport_options,
         },
         task_ignore_result=True,
         task_serializer="json",
@@ -241,7 +245,14 @@ class CeleryWaker:
 
 
 def waker_for(redis_url: object, broker: str | Waker | None) -> Waker:
-    """The waker a client uses: the one given, one for the broker's URL, or for the same Redis."""
+    """The waker a client uses: the one given, one for the broker's URL, or for the same Redis.
+
+    Raises:
+        InvalidInput: the same Redis is a Cluster, which is no broker.
+    """
     if broker is None:
-        return CeleryWaker(redis_url) if isinstance(redis_url, str) else SilentWaker()
+        if not isinstance(redis_url, str):
+            return SilentWaker()
+        broker = redis_url
+        celery_broker("", redis_url)  # says what a Cluster needs besides
     return CeleryWaker(broker) if isinstance(broker, str) else broker

@@ -21,8 +21,10 @@ __all__ = ["app"]
 
 def make_app() -> Celery:
     """The app with turnmill's tasks, queues and the settings they rely on."""
-    made = Celery("turnmill", broker=wiring.settings().broker, set_as_current=True)
+    broker = wiring.settings().broker
+    made = Celery("turnmill", broker=broker.url, set_as_current=True)
     made.conf.update(
+        **broker.settings,
         # JSON only: a pickle from a broker is code.
         task_serializer="json",
         accept_content=["json"],
@@ -43,6 +45,7 @@ def make_app() -> Celery:
             "socket_timeout": 30,
             "retry_on_timeout": False,
             "max_retries": 0,
+            **broker.transport_options,
         },
         worker_prefetch_multiplier=8,
         worker_soft_shutdown_timeout=5,

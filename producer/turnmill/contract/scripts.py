@@ -24,10 +24,11 @@ from importlib import resources
 from turnmill.contract.errors import ScriptContract
 from turnmill.contract.keys import KEY_GROUPS
 
-__all__ = ["Script", "load_script"]
+__all__ = ["Script", "load_script", "source_of"]
 
 _HEADER = re.compile(r"^-- (KEYS|ARGV|returns): *(.*)$", re.MULTILINE)
 _NAME = re.compile(r"[a-z_][a-z0-9_]*\Z")
+_sources: dict[str, str] = {}
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,14 +97,21 @@ def load_script(package: str, name: str) -> Script:
     args = _names(header["ARGV"])
     rest = args.pop().removesuffix("...") if args and args[-1].endswith("...") else None
     source = "; ".join([*_locals(name, keys, args, rest), *groups]) + "\n" + text
+    sha = hashlib.sha1(source.encode(), usedforsecurity=False).hexdigest()
+    _sources[sha] = source
     return Script(
         name=name,
         keys=tuple(keys),
         args=tuple(arg.partition(":")[0] for arg in args),
         rest=rest,
         source=source,
-        sha=hashlib.sha1(source.encode(), usedforsecurity=False).hexdigest(),
+        sha=sha,
     )
+
+
+def source_of(sha: str) -> str | None:
+    """The source of a script that was loaded here."""
+    return _sources.get(sha)
 
 
 def _names(line: str) -> list[str]:
