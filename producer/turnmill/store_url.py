@@ -20,7 +20,9 @@ from dataclasses import dataclass, field
 from typing import Any, Final, Literal, NamedTuple
 from urllib.parse import parse_qsl, quote, urlencode
 
+from redis.backoff import NoBackoff
 from redis.connection import parse_url
+from redis.retry import Retry
 
 from turnmill.contract.errors import InvalidInput
 
@@ -76,6 +78,8 @@ class StoreUrl:
         options = dict(parse_url(self.sentinel(("localhost", 1))))  # type: ignore[no-untyped-call]
         for name in ("host", "port", "connection_class"):
             options.pop(name, None)
+        # redis-py would try a Sentinel that is down again and again before it asks the next.
+        options["retry"] = Retry(NoBackoff(), 0)
         return options | ({"ssl": True} if self.scheme == "rediss" else {})
 
     @property

@@ -13,19 +13,17 @@ from turnmill.contract.errors import StoreUnavailable
 from turnmill.embedded_redis import EmbeddedRedis
 
 
-@pytest.fixture(scope="module")
-def binary() -> str:
-    """The server; these tests are skipped where there is none."""
+@pytest.fixture(scope="module", autouse=True)
+def servers() -> None:
+    """Skip these tests where there is no server."""
     try:
-        found = server_binary()
-        subprocess.run([found, "--version"], check=True, capture_output=True)
+        subprocess.run([server_binary(), "--version"], check=True, capture_output=True)
     except (StoreUnavailable, OSError, subprocess.CalledProcessError):
         pytest.skip("no server: set TURNMILL_TEST_REDIS_SERVER, or install redis-server")
-    return found
 
 
 @pytest.fixture(scope="module")
-def cluster(binary: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
     """Three masters."""
     made = Cluster(tmp_path_factory.mktemp("cluster"))
     try:
@@ -35,7 +33,7 @@ def cluster(binary: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[C
 
 
 @pytest.fixture
-def trio(binary: str, tmp_path: Path) -> Iterator[Trio]:
+def trio(tmp_path: Path) -> Iterator[Trio]:
     """A master and a replica under Sentinels; a test may kill either."""
     made = Trio(tmp_path / "trio")
     try:
@@ -45,8 +43,8 @@ def trio(binary: str, tmp_path: Path) -> Iterator[Trio]:
 
 
 @pytest.fixture(scope="module")
-def broker(binary: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedRedis]:
+def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedRedis]:
     """A single Redis for hints."""
     folder = tmp_path_factory.mktemp("broker")
-    with EmbeddedRedis(folder, durable=False, binary=binary) as server:
+    with EmbeddedRedis(folder, durable=False, binary=server_binary()) as server:
         yield server

@@ -1,4 +1,4 @@
-"""Real servers for these tests: a Cluster of three masters, and three Sentinels over two servers."""
+"""Real servers for these tests: a Cluster of three masters, and three Sentinels over two."""
 
 from __future__ import annotations
 

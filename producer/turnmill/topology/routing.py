@@ -99,7 +99,7 @@ class Routing:
                 asked |= dict.fromkeys(indexes, node)
             self._heed(work, asked)
             if not work.left or self._clock() > last_s:
-                return work.replies
+                return work.ended()
             rounds += 1
             if work.must_wait or rounds > HURRIED * (len(commands) + 1):
                 yield Pause(min(self._timeout_s / 100 * 2 ** min(rounds, 8), self._timeout_s / 20))
@@ -119,6 +119,8 @@ class Routing:
     def _heed(self, work: _Work, asked: Mapping[int, Address | None]) -> None:
         """Learn from the first command of each slot that was not executed."""
         for slot, indexes in work.left.items():
+            if indexes[0] not in asked:
+                continue  # the one before it was taken to another node, by itself
             reply, node = work.replies[indexes[0]], asked[indexes[0]]
             if isinstance(reply, MovedError) and slot is not None:
                 self._nodes[slot] = _told(reply, node)
@@ -163,8 +165,19 @@ class _Work:
         """Whether sending again at once would be no use."""
         first = (self.replies[indexes[0]] for indexes in self.left.values())
         return any(
-            reply is not None and not isinstance(reply, AskError | NoScriptError) for reply in first
+            _is_unexecuted(reply) and not isinstance(reply, AskError | NoScriptError)
+            for reply in first
         )
+
+    def ended(self) -> list[Any]:
+        """The replies; what was not executed after all has an error, whatever it had before."""
+        for indexes in self.left.values():
+            error = self.replies[indexes[0]]
+            if not _is_unexecuted(error):
+                error = TryAgainError("the slot is being moved")
+            for index in indexes:
+                self.replies[index] = error
+        return self.replies
 
     def parts(
         self, node_of: Callable[[int | None], Address | None]
