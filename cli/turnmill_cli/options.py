@@ -102,7 +102,7 @@ class Connection:
             typer.BadParameter: none is given, and the state store cannot be one.
         """
         try:
-            celery_broker(self.broker_url, self.redis_url)
+            celery_broker(self.broker_url or self.redis_url)
         except InvalidInput as error:
             raise typer.BadParameter(str(error), param_hint="--broker-url") from None
         return self.broker_url or self.redis_url

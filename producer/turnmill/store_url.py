@@ -133,30 +133,29 @@ class Broker(NamedTuple):
 
     url: str
     transport_options: dict[str, Any]
-    use_ssl: dict[str, Any] | None = None
+    tls_options: dict[str, Any] | None = None
 
-    @property
-    def settings(self) -> dict[str, Any]:
-        """Celery's settings, but for its URL and its transport's options."""
-        return {} if self.use_ssl is None else {"broker_use_ssl": self.use_ssl}
+    def settings(self, **transport_options: Any) -> dict[str, Any]:
+        """Celery's settings for it, with more options of the transport."""
+        options = {**transport_options, **self.transport_options}
+        found: dict[str, Any] = {"broker_url": self.url, "broker_transport_options": options}
+        return found if self.tls_options is None else {**found, "broker_use_ssl": self.tls_options}
 
 
-def celery_broker(broker: str, store: str = "") -> Broker:
-    """The broker at this URL, or the state store where there is none.
+def celery_broker(url: str) -> Broker:
+    """The broker at this URL; one of Sentinels may be written as the state store's is.
 
     Raises:
-        InvalidInput: the broker would be a Redis Cluster, or the URL is no valid one of Sentinels.
+        InvalidInput: it is a Redis Cluster, or the URL is no valid one of Sentinels.
     """
-    url = broker or store
     if not _SPREAD.match(url.partition("://")[0]):
         return Broker(url, {})
     found = store_url(url)
     if found.kind == "cluster":
-        whose = "the broker is" if broker else "no broker is named, and the state store is"
         raise InvalidInput(
-            f"{whose} a Redis Cluster, which Celery cannot use: give a broker's URL of its own "
-            "(TURNMILL_BROKER_URL, --broker-url, ContextClient(…, broker=…)): a single Redis, "
-            "Sentinels or RabbitMQ"
+            "Celery cannot use a Redis Cluster as its broker, which is the state store where no "
+            "other is named: name a single Redis, Sentinels or RabbitMQ (TURNMILL_BROKER_URL, "
+            "--broker-url, ContextClient(…, broker=…))"
         )
     # Kombu reads the login and the database of each URL, and none of redis-py's options.
     plain = ";".join(_joined("sentinel", found.login, each, found.db, {}) for each in found.nodes)

@@ -112,21 +112,18 @@ def _celery() -> type[Celery]:
 
 def hint_app(broker_url: str, *, timeout_s: float) -> Celery:
     """A Celery app that only publishes, and gives up on a broker within ``timeout_s``."""
-    broker = celery_broker(broker_url)
-    app = _celery()("turnmill.hints", broker=broker.url, set_as_current=False)
+    app = _celery()("turnmill.hints", set_as_current=False)
     app.conf.update(
-        **broker.settings,
+        **celery_broker(broker_url).settings(
+            socket_timeout=timeout_s,
+            socket_connect_timeout=timeout_s,
+            retry_on_timeout=False,
+            max_retries=0,
+        ),
         broker_pool_limit=1,
         broker_connection_timeout=timeout_s,
         broker_connection_retry=False,
         broker_connection_max_retries=0,
-        broker_transport_options={
-            "socket_timeout": timeout_s,
-            "socket_connect_timeout": timeout_s,
-            "retry_on_timeout": False,
-            "max_retries": 0,
-            **broker.transport_options,
-        },
         task_ignore_result=True,
         task_serializer="json",
         task_create_missing_queues=True,
@@ -150,6 +147,7 @@ class CeleryWaker:
         cool_down_s: float = 1.0,
         max_waiting: int = 10_000,
     ) -> None:
+        celery_broker(broker_url)  # its error is the caller's, not the thread's
         self._broker_url = broker_url
         self._timeout_s = timeout_s
         self._cool_down_s = cool_down_s
@@ -245,14 +243,7 @@ class CeleryWaker:
 
 
 def waker_for(redis_url: object, broker: str | Waker | None) -> Waker:
-    """The waker a client uses: the one given, one for the broker's URL, or for the same Redis.
-
-    Raises:
-        InvalidInput: the same Redis is a Cluster, which is no broker.
-    """
+    """The waker a client uses: the one given, one for the broker's URL, or for the same Redis."""
     if broker is None:
-        if not isinstance(redis_url, str):
-            return SilentWaker()
-        broker = redis_url
-        celery_broker("", redis_url)  # says what a Cluster needs besides
+        return CeleryWaker(redis_url) if isinstance(redis_url, str) else SilentWaker()
     return CeleryWaker(broker) if isinstance(broker, str) else broker

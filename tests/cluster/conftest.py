@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.cluster.servers import Cluster, Trio, server_binary
+from tests.cluster.servers import Cluster, server_binary
+from tests.cluster.trio import Trio
 from turnmill.contract.errors import StoreUnavailable
 from turnmill.embedded_redis import EmbeddedRedis
 

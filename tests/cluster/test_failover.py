@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.cluster.agents import Load, record_of
-from tests.cluster.servers import Trio
+from tests.cluster.trio import Trio
 from tests.processes import WorkerProcess, wait_until
 from tests.worker.harness import settled
 from turnmill import ContextClient, SilentWaker

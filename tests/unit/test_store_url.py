@@ -72,14 +72,14 @@ def test_no_password_is_in_what_a_traceback_may_show() -> None:
 
 
 def test_celery_is_told_of_sentinels_in_its_own_way() -> None:
-    found = celery_broker("", SENTINELS)
+    found = celery_broker(SENTINELS)
 
     assert found.url == ";".join(
         f"sentinel://me:p%40ss@{place}/3" for place in ("one:26379", "two:26379", "[::1]:5")
     )
     assert found.transport_options["master_name"] == "shop"
     assert found.transport_options["sentinel_kwargs"]["password"] == "w/ord"  # noqa: S105 - no real one
-    assert celery_broker("amqp://rabbit", SENTINELS).url == "amqp://rabbit"
+    assert celery_broker("amqp://rabbit") == ("amqp://rabbit", {}, None)
 
 
 def test_a_cluster_is_refused_as_broker_by_whoever_would_use_it(

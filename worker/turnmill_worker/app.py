@@ -21,10 +21,11 @@ __all__ = ["app"]
 
 def make_app() -> Celery:
     """The app with turnmill's tasks, queues and the settings they rely on."""
-    broker = wiring.settings().broker
-    made = Celery("turnmill", broker=broker.url, set_as_current=True)
+    made = Celery("turnmill", set_as_current=True)
     made.conf.update(
-        **broker.settings,
+        **wiring.settings().broker.settings(
+            socket_connect_timeout=2, socket_timeout=30, retry_on_timeout=False, max_retries=0
+        ),
         # JSON only: a pickle from a broker is code.
         task_serializer="json",
         accept_content=["json"],
@@ -40,13 +41,6 @@ def make_app() -> Celery:
         task_publish_retry=False,
         broker_connection_retry_on_startup=True,
         broker_connection_max_retries=None,  # for ever: an outage must not end the workers
-        broker_transport_options={
-            "socket_connect_timeout": 2,
-            "socket_timeout": 30,
-            "retry_on_timeout": False,
-            "max_retries": 0,
-            **broker.transport_options,
-        },
         worker_prefetch_multiplier=8,
         worker_soft_shutdown_timeout=5,
         worker_hijack_root_logger=True,

@@ -93,7 +93,7 @@ class Settings(BaseSettings):
     @property
     def broker(self) -> Broker:
         """The broker as Celery is told of it."""
-        return celery_broker(self.broker_url, self.redis_url)
+        return celery_broker(self.broker_url or self.redis_url)
 
     @property
     def archive(self) -> str:

@@ -11,7 +11,8 @@ from redis.client import Pipeline
 
 from turnmill.commands import Command
 from turnmill.store_url import Address, StoreUrl
-from turnmill.topology.routing import Routing, Send, Steps, by_slot
+from turnmill.topology.routing import Routing, Send, Steps
+from turnmill.topology.trip_work import by_slot
 from turnmill.transport import (
     MAX_CONNECTIONS,
     Connections,
