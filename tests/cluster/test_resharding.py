@@ -20,8 +20,8 @@ from turnmill.contract.names import Namespace, SessionId
 from turnmill.embedded_redis import EmbeddedRedis
 from turnmill.topology.connect import store_client
 
-TURNS = 200
-MOVE_FOR_S = 8.0
+TURNS = 150
+MOVE_FOR_S = 6.0
 
 
 @pytest.mark.worker
