@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.cluster.agents import Load, record_of
-from tests.cluster.trio import Trio
+from tests.cluster.trio import PASSWORD, SENTINEL_PASSWORD, Trio
 from tests.processes import WorkerProcess, wait_until
 from tests.worker.harness import settled
 from turnmill import ContextClient, SilentWaker
@@ -28,8 +28,8 @@ def test_after_a_master_is_killed_agents_and_workers_go_on_with_the_next(
     load = Load(trio.url, namespace, broker=None, turns=TURNS, agents=3)
     with (
         # The Sentinels' master is the broker too: no other is named.
-        WorkerProcess(trio.url, tmp_path, name="threads", pool="threads", concurrency=4),
-        WorkerProcess(trio.url, tmp_path, name="prefork", pool="prefork", concurrency=2),
+        WorkerProcess(trio.url, tmp_path, name="t", pool="threads", concurrency=4) as threads,
+        WorkerProcess(trio.url, tmp_path, name="p", pool="prefork", concurrency=2) as prefork,
         ContextClient(trio.url, namespace=namespace, broker=SilentWaker()) as client,
         closing(store_client(trio.url, 5)) as server,
     ):
@@ -49,6 +49,9 @@ def test_after_a_master_is_killed_agents_and_workers_go_on_with_the_next(
             kept = client.info(agent.session).last_seq
             wait_until(partial(settled, client, agent.session, turns=kept), what=agent.session)
 
+        logs = threads.output() + prefork.output()
+        assert PASSWORD not in logs
+        assert SENTINEL_PASSWORD not in logs
         assert before < sum(len(agent.acknowledged) for agent in load.agents) == 6 * TURNS
         for agent, earlier in zip(load.agents, compacted, strict=True):
             found = record_of(server, namespace, agent.session)

@@ -8,6 +8,7 @@ import json
 import time
 from collections.abc import Callable, Iterator
 from contextlib import closing
+from functools import partial
 from typing import Any
 
 import pytest
@@ -104,9 +105,9 @@ def test_sessions_that_nobody_hints_are_swept_and_archived(
             client.push_many((name, turn) for turn in chat(120))
 
         for name in ("one", "two", "three"):
-            wait_until(lambda name=name: settled(client, name, turns=120), what="swept")
+            wait_until(partial(settled, client, name, turns=120), what="swept")
             keys = session_keys(Namespace(namespace), SessionId(name))
-            wait_until(lambda keys=keys: not server.xlen(keys.covered), what="archived")
+            wait_until(partial(_is_empty, server, keys.covered), what="archived")
 
 
 def test_a_slot_that_never_stops_moving_ends_in_an_error_in_time_and_nothing_is_half_done(
@@ -161,6 +162,10 @@ def test_a_command_says_that_a_cluster_takes_a_broker_of_its_own(cluster: Cluste
 
     assert done.exit_code == 2
     assert "Celery cannot use a Redis Cluster" in " ".join(done.output.split())
+
+
+def _is_empty(server: Any, stream: str) -> bool:
+    return not server.xlen(stream)
 
 
 def _printed(args: list[str]) -> str:
