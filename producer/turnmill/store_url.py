@@ -88,7 +88,8 @@ class StoreUrl:
         if self.scheme != "rediss":
             return None
         found = parse_url(self.server(("localhost", 1)))  # type: ignore[no-untyped-call]
-        return {name: value for name, value in found.items() if name.startswith("ssl_")}
+        given = {name: value for name, value in found.items() if name.startswith("ssl_")}
+        return {"ssl_cert_reqs": "required", **given}
 
 
 def store_url(url: str) -> StoreUrl:

@@ -27,7 +27,7 @@ def test_a_cluster_has_nodes_and_tls_is_for_all_of_them() -> None:
 
     assert (found.kind, found.nodes) == ("cluster", (("one", 7000), ("two", 7001)))
     assert found.server(found.nodes[0]) == "rediss://me:secret@one:7000?ssl_ca_certs=%2Fca.pem"
-    assert found.tls_options == {"ssl_ca_certs": "/ca.pem"}
+    assert found.tls_options == {"ssl_cert_reqs": "required", "ssl_ca_certs": "/ca.pem"}
 
 
 @pytest.mark.parametrize("url", ["redis://h:1/2", "rediss://u:p@h", "unix:///run/redis.sock"])

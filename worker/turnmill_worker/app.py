@@ -11,6 +11,7 @@ from kombu import Exchange, Queue
 
 from turnmill.contract import jobs
 from turnmill_worker import logs, tasks, wiring
+from turnmill_worker.background.reconnecting import ReconnectingConsumer
 from turnmill_worker.background.summarizer_presence import Announcement
 from turnmill_worker.background.sweep import SweepThread
 from turnmill_worker.errors import InvalidSettings
@@ -42,6 +43,7 @@ def make_app() -> Celery:
         broker_connection_retry_on_startup=True,
         broker_connection_max_retries=None,  # for ever: an outage must not end the workers
         worker_prefetch_multiplier=8,
+        worker_consumer=ReconnectingConsumer,
         worker_soft_shutdown_timeout=5,
         worker_hijack_root_logger=True,
         worker_redirect_stdouts=False,
