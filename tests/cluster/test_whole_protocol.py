@@ -23,6 +23,7 @@ from turnmill.contract.names import Namespace, SessionId
 from turnmill.embedded_redis import EmbeddedRedis
 from turnmill.topology.connect import store_client
 from turnmill_cli.app import app
+from turnmill_cli.redis_view import RedisView
 
 pytestmark = pytest.mark.worker
 
@@ -155,6 +156,29 @@ def test_commands_look_at_all_masters(
     )
     assert {c["status"] for c in checks if c["name"] in {"scripts", "broker", "workers"}} == {"ok"}
     assert len(listed) == 12
+
+
+def test_commits_are_heard_whichever_master_they_are_made_on(
+    cluster: Cluster, broker: EmbeddedRedis, namespace: str, worker: WorkerProcess
+) -> None:
+    assert worker.pid
+    names = [f"s{at}" for at in range(6)]
+    with (
+        ContextClient(cluster.url, namespace=namespace, broker=broker.url) as client,
+        closing(store_client(cluster.url, 5)) as server,
+        closing(RedisView(server, Namespace(namespace)).commits()) as announced,
+    ):
+        heard: set[str] = set()
+        list(announced.heard())
+        for name in names:
+            client.open(name, SMALL)
+        client.push_many((name, turn) for turn in chat(80) for name in names)
+
+        def all_are_heard() -> bool:
+            heard.update(record["session"] for record in announced.heard())
+            return heard == set(names)
+
+        wait_until(all_are_heard, what="commits heard")
 
 
 def test_a_command_says_that_a_cluster_takes_a_broker_of_its_own(cluster: Cluster) -> None:

@@ -12,6 +12,7 @@ from redis.client import Pipeline
 from turnmill.commands import Command
 from turnmill.store_url import Address, StoreUrl
 from turnmill.topology.routing import Routing, Send, Steps
+from turnmill.topology.sentinel import master_connection
 from turnmill.topology.trip_work import by_slot
 from turnmill.transport import (
     MAX_CONNECTIONS,
@@ -101,8 +102,15 @@ class ClusterClient(redis.Redis):
 
     def __init__(self, store: StoreUrl, timeout_s: float, *, max_connections: int) -> None:
         self.trips = ClusterTrips(store, timeout_s, max_connections=max_connections)
-        # For what belongs to no slot: messages of pub/sub reach every node.
-        super().__init__(connection_pool=self.trips.pool(store.nodes[0]))
+        # For pub/sub, whose messages reach every node: whichever is there when it connects.
+        pool = Connections.from_url(
+            store.server(),
+            connection_class=master_connection(store),
+            find=lambda: self.trips.masters()[0],
+            wait_s=timeout_s,
+            **connection_options(timeout_s),
+        )
+        super().__init__(connection_pool=pool)
 
     def execute_command(self, *args: Any, **options: Any) -> Any:
         """The command's reply as redis-py parses it."""
@@ -124,6 +132,7 @@ class ClusterClient(redis.Redis):
 
     def close(self) -> None:
         """Close the connections."""
+        self.connection_pool.disconnect()
         self.trips.close()
 
 

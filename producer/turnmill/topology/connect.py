@@ -8,7 +8,7 @@ import redis
 
 from turnmill.store_url import StoreUrl, store_url
 from turnmill.topology.cluster import ClusterClient
-from turnmill.topology.sentinel import MasterConnection, Sentinels, TlsMasterConnection
+from turnmill.topology.sentinel import Sentinels, master_connection
 from turnmill.transport import MAX_CONNECTIONS, Connections, connection_options
 
 __all__ = ["pool_of", "store_client"]
@@ -33,8 +33,6 @@ def pool_of(store: StoreUrl, timeout_s: float, **options: Any) -> Any:
     """Connections to one Redis, or to the master that Sentinels know."""
     options = connection_options(timeout_s) | options
     if store.kind == "sentinel":
-        options["connection_class"] = (
-            MasterConnection if store.tls_options is None else TlsMasterConnection
-        )
-        options["sentinels"] = Sentinels(store, timeout_s)
+        options["connection_class"] = master_connection(store)
+        options["find"] = Sentinels(store, timeout_s).master
     return Connections.from_url(store.server(), **options)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import redis
@@ -9,14 +10,7 @@ import redis
 from turnmill.store_url import Address, StoreUrl
 from turnmill.transport import attempt_s
 
-__all__ = [
-    "MasterConnection",
-    "Sentinels",
-    "TlsMasterConnection",
-    "is_demoted",
-    "is_master",
-    "not_master",
-]
+__all__ = ["Sentinels", "is_demoted", "is_master", "master_connection", "not_master"]
 
 
 class Sentinels:
@@ -90,13 +84,13 @@ def not_master() -> redis.ConnectionError:
 class _ToMaster:
     """Mixed into a redis-py connection: each time it connects, it asks where to."""
 
-    def __init__(self, *, sentinels: Sentinels, **options: Any) -> None:
+    def __init__(self, *, find: Callable[[], Address], **options: Any) -> None:
         super().__init__(**options)
-        self._sentinels = sentinels
+        self._find = find
         self.redis_connect_func: Any = _introduced
 
     def _connect(self) -> Any:
-        self.host, self.port = self._sentinels.master()
+        self.host, self.port = self._find()
         return super()._connect()  # type: ignore[misc]
 
     def read_response(self, *args: Any, **options: Any) -> Any:
@@ -116,6 +110,11 @@ class MasterConnection(_ToMaster, redis.Connection):
 
 class TlsMasterConnection(_ToMaster, redis.SSLConnection):
     """A connection to the master, with TLS."""
+
+
+def master_connection(store: StoreUrl) -> type[redis.Connection]:
+    """The class of connections to a master, with TLS where the URL asks for it."""
+    return MasterConnection if store.tls_options is None else TlsMasterConnection
 
 
 def _introduced(connection: Any) -> None:
