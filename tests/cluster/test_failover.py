@@ -13,7 +13,7 @@ from tests.cluster.agents import Agent, Load, Record, record_of
 from tests.cluster.trio import PASSWORD, SENTINEL_PASSWORD, Trio
 from tests.processes import WorkerProcess, wait_until
 from tests.worker.harness import settled
-from turnmill import ContextClient, SilentWaker
+from turnmill import ContextClient
 from turnmill.topology.connect import store_client
 
 TURNS = 200
@@ -30,7 +30,7 @@ def test_after_a_master_is_killed_agents_and_workers_go_on_with_the_next(
         # The Sentinels' master is the broker too: no other is named.
         WorkerProcess(trio.url, tmp_path, name="t", pool="threads", concurrency=4) as threads,
         WorkerProcess(trio.url, tmp_path, name="p", pool="prefork", concurrency=2) as prefork,
-        ContextClient(trio.url, namespace=namespace, broker=SilentWaker()) as client,
+        ContextClient(trio.url, namespace=namespace) as client,
         closing(store_client(trio.url, 5)) as server,
     ):
         load.start()

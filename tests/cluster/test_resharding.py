@@ -14,7 +14,7 @@ from tests.cluster.agents import Load, record_of
 from tests.cluster.servers import Cluster, slots_of
 from tests.processes import WorkerProcess, wait_until
 from tests.worker.harness import settled
-from turnmill import ContextClient, SilentWaker
+from turnmill import ContextClient
 from turnmill.contract.keys import NAMESPACES, SWEEP_LEASE, in_all_shards, session_keys
 from turnmill.contract.names import Namespace, SessionId
 from turnmill.embedded_redis import EmbeddedRedis
@@ -41,7 +41,7 @@ def test_resharding_under_load_loses_nothing_and_repeats_nothing(
         WorkerProcess(
             cluster.url, tmp_path, name="prefork", pool="prefork", concurrency=2, env=env
         ),
-        ContextClient(cluster.url, namespace=namespace, broker=SilentWaker()) as client,
+        ContextClient(cluster.url, namespace=namespace, broker=broker.url) as client,
         closing(store_client(cluster.url, 5)) as server,
     ):
         load.start()
