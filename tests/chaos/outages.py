@@ -1,0 +1,202 @@
+"""Faults of what turnmill stands on: the state store, the broker and the archive."""
+
+from __future__ import annotations
+
+import random
+import shutil
+import sqlite3
+import time
+from contextlib import closing, suppress
+from pathlib import Path
+
+import psutil
+import redis
+
+from tests.chaos.checker import Loss
+from tests.chaos.faults import Gremlin
+from tests.chaos.servers import Sentinel, Server
+from tests.chaos.world import World
+from tests.processes import wait_until
+
+__all__ = [
+    "cut_the_journal",
+    "fail_over_by_sentinel",
+    "going_back",
+    "of_servers",
+    "promote_without_tail",
+    "restore_the_backup",
+]
+
+EVERYSEC_LOSES_S = 2.0
+"""How much `appendfsync everysec` may lose (docs/operations.md)."""
+
+
+def crash_the_store(world: World, rng: random.Random) -> None:
+    """SIGKILL Redis and start it again with its data."""
+    time.sleep(rng.uniform(0, 0.3))
+    gone_s = world.store.crash()
+    if world.fsync != "always":
+        world.losses.append(Loss(gone_s - EVERYSEC_LOSES_S, gone_s))
+
+
+def pause_the_store(world: World, rng: random.Random) -> None:
+    """SIGSTOP Redis: connections stay, and nothing answers."""
+    world.store.pause(rng.uniform(0.3, 2.5))
+
+
+def pause_clients(world: World, rng: random.Random) -> None:
+    """CLIENT PAUSE."""
+    pause_s = rng.uniform(0.3, 1.5)
+    with world.store.admin() as client:
+        client.client_pause(int(pause_s * 1000))
+    time.sleep(pause_s)
+
+
+def kill_clients(world: World, rng: random.Random) -> None:
+    """CLIENT KILL of every connection, several times."""
+    for _ in range(rng.randint(1, 4)):
+        with world.store.admin() as client, suppress(redis.RedisError):
+            client.execute_command("CLIENT", "KILL", "TYPE", "normal")
+        time.sleep(rng.uniform(0.05, 0.3))
+
+
+def forget_scripts(world: World, rng: random.Random) -> None:
+    """SCRIPT FLUSH."""
+    time.sleep(rng.uniform(0, 0.2))
+    with world.store.admin() as client:
+        client.script_flush()
+
+
+def fill_the_memory(world: World, rng: random.Random) -> None:
+    """Redis at maxmemory for a while."""
+    world.store.limit_memory(rng.randint(-100_000, 100_000))
+    time.sleep(rng.uniform(0.5, 1.5))
+    world.store.limit_memory(None)
+
+
+def fill_the_disk(world: World, rng: random.Random) -> None:
+    """Redis cannot append to its journal for a while: it refuses writes, and goes on afterwards."""
+    world.store.limit_disk(rng.randint(0, 50_000))
+    time.sleep(rng.uniform(0.5, 1.5))
+    if world.store.alive:
+        world.store.limit_disk(None)
+    else:  # with `appendfsync always` it ends itself, for it cannot keep its word
+        world.store.crash()
+
+
+def crash_the_broker(world: World, rng: random.Random) -> None:
+    """The broker dies with all its messages, and is away for a while."""
+    world.broker.kill()
+    time.sleep(rng.uniform(0.1, 1.5))
+    world.broker.start()
+
+
+def flush_the_broker(world: World, rng: random.Random) -> None:
+    """Every message is gone, those on their way to a worker too."""
+    time.sleep(rng.uniform(0, 0.2))
+    with world.broker.admin() as client:
+        client.flushall()
+
+
+def _archive_file(world: World) -> Path:
+    return Path(world.archive_url.removeprefix("sqlite:///"))
+
+
+def lock_the_archive(world: World, rng: random.Random) -> None:
+    """Somebody else writes into the SQLite file, and takes their time."""
+    other = sqlite3.connect(_archive_file(world), timeout=5, isolation_level=None)
+    with closing(other), suppress(sqlite3.OperationalError):
+        other.execute("BEGIN IMMEDIATE")
+        time.sleep(rng.uniform(0.5, 2.5))
+        other.execute("ROLLBACK")
+
+
+def fill_the_archive(world: World, rng: random.Random) -> None:
+    """The disk of the archive is full: no file of a worker may grow any more."""
+    file = _archive_file(world)
+    most = max(file.stat().st_size, 4096) if file.exists() else 4096
+    family = [each for worker in world.fleet.workers for each in worker.family()]
+    _limit_files(family, most)
+    time.sleep(rng.uniform(0.5, 1.5))
+    _limit_files(family, psutil.RLIM_INFINITY)
+
+
+def _limit_files(processes: list[psutil.Process], most: int) -> None:
+    for process in processes:
+        with suppress(psutil.NoSuchProcess):
+            process.rlimit(psutil.RLIMIT_FSIZE, (most, psutil.RLIM_INFINITY))
+
+
+# Redis goes back to an earlier state
+
+
+def promote_without_tail(world: World, rng: random.Random) -> None:
+    """A replica that lacks the last writes is promoted, and everybody is led to it."""
+    replica = Server(world.folder / f"replica-{time.monotonic_ns()}", fsync=world.fsync)
+    replica.start()
+    replica.follow(world.store)
+    since_s = time.monotonic()
+    replica.lead()
+    time.sleep(rng.uniform(0.5, 1.5))
+    world.losses.append(Loss(since_s, world.take_over(replica)))
+
+
+def fail_over_by_sentinel(world: World, rng: random.Random) -> None:
+    """The master dies; Sentinel promotes its replica."""
+    replica = Server(world.folder / f"replica-{time.monotonic_ns()}", fsync=world.fsync)
+    replica.start()
+    replica.follow(world.store)
+    with Sentinel(world.folder, world.store) as sentinel:
+        wait_until(sentinel.knows_replicas, within_s=20, what="Sentinel found the replica")
+        time.sleep(rng.uniform(0.0, 0.5))
+        since_s = time.monotonic() - EVERYSEC_LOSES_S
+        world.store.kill()
+        wait_until(lambda: sentinel.master() == replica.port, within_s=20, what="failed over")
+    world.losses.append(Loss(since_s, world.take_over(replica)))
+
+
+def cut_the_journal(world: World, rng: random.Random) -> None:
+    """A crash takes the last second of the append-only file with it."""
+    size, since_s = world.store.journal.stat().st_size, time.monotonic()
+    time.sleep(rng.uniform(0.5, 1.5))
+    world.losses.append(Loss(since_s, world.store.crash(cut_to=size)))
+
+
+def restore_the_backup(world: World, rng: random.Random) -> None:
+    """Everything is lost and restored from the backup that docs/operations.md describes."""
+    backup = world.folder / f"backup-{time.monotonic_ns()}"
+    since_s = time.monotonic()
+    world.store.back_up(backup)
+    time.sleep(rng.uniform(0.5, 1.0))  # the archive is backed up after Redis
+    source = sqlite3.connect(_archive_file(world))
+    with sqlite3.connect(backup / "archive.db") as copy:
+        source.backup(copy)
+    source.close()
+    copy.close()
+    time.sleep(rng.uniform(0.5, 1.0))
+    for worker in world.fleet.workers:
+        worker.kill()
+    for end in ("", "-wal", "-shm"):
+        Path(f"{_archive_file(world)}{end}").unlink(missing_ok=True)
+    shutil.move(backup / "archive.db", _archive_file(world))
+    world.losses.append(Loss(since_s, world.store.restore(backup)))
+    world.fleet.replace()
+
+
+def of_servers(*, sqlite: bool = True) -> list[Gremlin]:
+    """All of this module that lose nothing, but for what `appendfsync` says."""
+    store = (
+        *(crash_the_store, pause_the_store, pause_clients, kill_clients, forget_scripts),
+        *(fill_the_memory, fill_the_disk),
+    )
+    found = [Gremlin("store", run) for run in store]
+    found += [Gremlin("broker", run) for run in (crash_the_broker, flush_the_broker)]
+    if sqlite:
+        found += [Gremlin("archive", run) for run in (lock_the_archive, fill_the_archive)]
+    return found
+
+
+def going_back() -> list[Gremlin]:
+    """Faults that take Redis to an earlier state."""
+    back = (promote_without_tail, fail_over_by_sentinel, cut_the_journal, restore_the_backup)
+    return [Gremlin("store", run) for run in back]

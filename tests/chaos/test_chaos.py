@@ -1,0 +1,21 @@
+"""A short run by chance: whatever breaks, nothing promised does. `make chaos` runs for longer."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.chaos.driver import RunPlan, run
+
+pytestmark = [pytest.mark.worker, pytest.mark.slow]
+
+
+@pytest.mark.parametrize("fsync", ["everysec", "always"])
+def test_no_promise_breaks_while_everything_else_does(fsync: str, tmp_path: Path) -> None:
+    report = run(RunPlan(seconds=12, seed=11, fsync=fsync), tmp_path / "run")
+
+    assert not report.violations, str(report)
+    assert report.pushes > 300
+    assert report.reads > 50
+    assert report.commits > 0

@@ -1,0 +1,254 @@
+"""Everything a run needs: Redis, a broker, workers, a model, agents, and the check in the end."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import time
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack, suppress
+from dataclasses import dataclass, replace
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+import redis
+
+from tests.chaos.agents import AgentPlan, spawn
+from tests.chaos.checker import Expected, Loss, Violation, check
+from tests.chaos.final import FinalState, collect, left_behind
+from tests.chaos.history import History, load
+from tests.chaos.proxy import Proxy
+from tests.chaos.servers import Server
+from tests.chaos.workers import LEASE_S, Fleet
+from turnmill import ContextClient, Policy, SilentWaker, TurnmillError
+from turnmill.testing import FakeEndpoint
+from turnmill_worker.tokens import count_message, counter_for
+
+__all__ = ["POLICIES", "Report", "World"]
+
+_SMALL = Policy(max_tokens=2_000, quality_threshold=0.0)
+POLICIES: Mapping[str, Policy] = {
+    "chat": Policy(
+        max_tokens=2_000,
+        strategies=("rolling", "window"),
+        summarizer="openai",
+        model="gpt-4o-mini",
+        model_timeout_s=2.0,
+        quality_threshold=0.0,
+    ),
+    "tools": _SMALL,
+    "images": Policy(max_tokens=4_000, max_history_images=2, quality_threshold=0.0),
+    "small": Policy(max_tokens=2_000, strategies=("window",), quality_threshold=0.0),
+}
+"""By style of turn."""
+
+SYSTEM_PROMPT = "You bring parcels to people, and say where they are."
+SETTLES_WITHIN_S = 10.0
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """What a run showed."""
+
+    violations: Sequence[Violation]
+    pushes: int
+    reads: int
+    commits: int
+    seconds: float
+    settled_s: float
+
+    def __str__(self) -> str:
+        rate = 60 * self.pushes / max(self.seconds, 1e-3)
+        lines = [
+            (
+                f"{self.pushes} acknowledged pushes ({rate:,.0f} a minute), {self.reads} reads, "
+                f"{self.commits} commits in {self.seconds:.0f} s; settled in {self.settled_s:.1f} s"
+            ),
+            *(
+                f"VIOLATION {kind}: {session} {detail}"
+                for kind, session, detail in self.violations[:50]
+            ),
+            f"{len(self.violations)} violations",
+        ]
+        return "\n".join(lines)
+
+
+class World:
+    """A namespace with all that serves it, in a folder of its own, while it is entered."""
+
+    def __init__(
+        self,
+        folder: Path,
+        *,
+        fsync: str = "everysec",
+        archive_url: str = "",
+        namespace: str = "chaos",
+    ) -> None:
+        self.folder = folder
+        self.namespace = namespace
+        self.fsync = fsync
+        self.archive_url = archive_url or f"sqlite:///{folder}/archive.db"
+        self.store = Server(folder / "store", fsync=fsync)
+        self.broker = Server(folder / "broker", appendonly="no")
+        self.endpoint = FakeEndpoint(latency_s=0.05)
+        self.losses: list[Loss] = []
+        self.sessions: dict[str, str] = {}
+        self._agents: dict[str, tuple[AgentPlan, subprocess.Popen[bytes]]] = {}
+        self._lives = 0
+        self._stack = ExitStack()
+
+    def __enter__(self) -> Self:
+        self.began_s = time.monotonic()
+        (self.folder / "history").mkdir(parents=True)
+        self._stack.callback(lambda: self.store.stop())  # noqa: PLW0108 - it may be another by then
+        self.store.start()
+        self._stack.enter_context(self.broker)
+        self._stack.enter_context(self.endpoint)
+        self.front = self._stack.enter_context(Proxy(self.store.port))
+        self.back = self._stack.enter_context(Proxy(self.store.port))
+        self.fleet = Fleet(self.folder, self.back.url, self._worker_env())
+        self._stack.callback(self.fleet.stop)
+        self._stack.callback(self.stop_agents)
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._stack.close()
+
+    def _worker_env(self) -> dict[str, str]:
+        return {
+            "TURNMILL_BROKER_URL": self.broker.url,
+            "TURNMILL_ARCHIVE_URL": self.archive_url,
+            "TURNMILL_LEASE_S": str(int(LEASE_S)),
+            "TURNMILL_MODEL_URL": self.endpoint.base_url,
+            "TURNMILL_MODEL_KEY": "sk-for-tests",
+        }
+
+    def take_over(self, server: Server) -> float:
+        """Lead everybody to another store from now on; returns when the one before was gone."""
+        self.store.kill()
+        gone_s = time.monotonic()
+        self.store = server
+        self.front.lead_to(server.port)
+        self.back.lead_to(server.port)
+        return gone_s
+
+    # agents
+
+    def open(self, sessions: Mapping[str, str]) -> None:
+        """Open sessions, each for a style of turns."""
+        with self.client() as client:
+            for name, style in sessions.items():
+                client.open(name, POLICIES[style], SYSTEM_PROMPT)
+        self.sessions |= sessions
+
+    def client(self) -> ContextClient:
+        """A client that no fault meets, and that sends no hints."""
+        return ContextClient(self.store.url, namespace=self.namespace, broker=SilentWaker())
+
+    def agent(self, name: str, sessions: Mapping[str, str], **options: object) -> None:
+        """Open the sessions and start an agent with them."""
+        self.open(sessions)
+        plan = AgentPlan(
+            name=name,
+            url=self.front.url,
+            broker=self.broker.url,
+            namespace=self.namespace,
+            sessions=dict(sessions),
+            folder=str(self.folder / "history"),
+        )
+        self._begin(name, replace(plan, **options))  # type: ignore[arg-type]
+
+    def _begin(self, name: str, plan: AgentPlan) -> None:
+        self._lives += 1
+        self._agents[name] = plan, spawn(replace(plan, name=f"{name}.{self._lives}"))
+
+    @property
+    def agents(self) -> list[str]:
+        """Their names."""
+        return list(self._agents)
+
+    def end_agent(self, name: str, how: signal.Signals) -> None:
+        """Signal one of them, and start its successor, who knows nothing of it."""
+        plan, process = self._agents[name]
+        process.send_signal(how)
+        process.wait(timeout=30)
+        self._begin(name, plan)
+
+    def agent_pid(self, name: str) -> int:
+        """The process of one of them."""
+        return self._agents[name][1].pid
+
+    def stop_agents(self, *, within_s: float = 15.0) -> None:
+        """Let all of them finish the call they are in."""
+        for _, process in self._agents.values():
+            process.send_signal(signal.SIGTERM)
+        for _, process in self._agents.values():
+            with suppress(subprocess.TimeoutExpired):
+                process.wait(timeout=within_s)
+            process.kill()
+            process.wait()
+        self._agents.clear()
+
+    def wait_for_agents(self, *, within_s: float = 60.0) -> None:
+        """Wait until each has done what it was asked to."""
+        end_s = time.monotonic() + within_s
+        for _, process in self._agents.values():
+            process.wait(timeout=max(end_s - time.monotonic(), 0.1))
+        self._agents.clear()
+
+    # the end
+
+    def settle(self, *, within_s: float = SETTLES_WITHIN_S) -> float:
+        """Wait until nothing waits any more; returns how long that took, at most this long."""
+        self.fleet.wait()
+        began = time.monotonic()
+        with redis.Redis.from_url(self.store.url) as client:
+            while time.monotonic() - began < within_s:
+                if not left_behind(client, self.namespace):
+                    break
+                time.sleep(0.1)
+        return time.monotonic() - began
+
+    def finish(self) -> Report:
+        """Stop the agents, let the workers settle, and check everything."""
+        self.stop_agents()
+        settled_s = self.settle()
+        final = collect(self.store.url, self.namespace, self.sessions, self.archive_url)
+        history = load(self.folder / "history")
+        return self._report(history, final, settled_s)
+
+    def _report(self, history: History, final: FinalState, settled_s: float) -> Report:
+        counter = counter_for("o200k_base")
+        violations: list[Violation] = []
+        for style, policy in POLICIES.items():
+            of_style = {n: s for n, s in final.sessions.items() if self.sessions[n] == style}
+            left = final.left if style == "chat" else {}  # told once
+            expected = Expected(policy.hard_limit, SYSTEM_PROMPT, self.losses)
+            violations += check(
+                history,
+                FinalState(of_style, left),
+                expected,
+                lambda message: count_message(counter, message),
+            )
+        return Report(
+            violations=violations,
+            pushes=sum(len(call.seqs) for call in history.calls),
+            reads=sum(call.read is not None for call in history.calls),
+            commits=self._commits(),
+            seconds=time.monotonic() - self.began_s,
+            settled_s=settled_s,
+        )
+
+    def _commits(self) -> int:
+        found = 0
+        with self.client() as client:
+            for name in self.sessions:
+                with suppress(TurnmillError):
+                    found += client.info(name).compactions
+        return found
