@@ -41,6 +41,7 @@ class AgentPlan:
         read_share: how many of its calls are reads.
         pause_s: longest pause between two calls of a session.
         turns: after how many turns in all it ends; 0 is never.
+        clock_ahead_s: how wrong its clock is.
     """
 
     name: str
@@ -56,6 +57,7 @@ class AgentPlan:
     pause_s: float = 0.05
     timeout_s: float = 2.0
     turns: int = 0
+    clock_ahead_s: float = 0.0
 
 
 def spawn(plan: AgentPlan) -> subprocess.Popen[bytes]:
@@ -173,6 +175,12 @@ def _options(plan: AgentPlan) -> dict[str, Any]:
     return {"namespace": plan.namespace, "broker": broker, "timeout_s": plan.timeout_s}
 
 
+def _wrong_clock(ahead_s: float) -> None:
+    right = time.time
+    time.time = lambda: right() + ahead_s
+
+
 if __name__ == "__main__":
     what = AgentPlan(**json.loads(sys.argv[1]))
+    _wrong_clock(what.clock_ahead_s)
     run_sync(what) if what.kind == "sync" else asyncio.run(run_async(what))

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import redis
-from sqlalchemy import create_engine, text
+from sqlalchemy import create_engine, inspect, text
 
 from turnmill.contract.context import JsonMessage
 from turnmill.contract.keys import in_all_shards, session_keys
@@ -96,7 +96,9 @@ def read_archive(url: str, namespace: str) -> dict[str, list[Place]]:
     )
     try:
         with engine.connect() as connection:
-            for row in connection.execute(wanted, {"mine": namespace}):
+            has_table = inspect(connection).has_table("turns")  # nothing was archived before
+            rows = connection.execute(wanted, {"mine": namespace}) if has_table else ()
+            for row in rows:
                 turn, messages = bytes(row.turn_id).decode(), tuple(json.loads(bytes(row.messages)))
                 place = Place("archive", row.seq, turn, messages, row.state, str(row.epoch))
                 found.setdefault(row.session, []).append(place)
@@ -106,7 +108,8 @@ def read_archive(url: str, namespace: str) -> dict[str, list[Place]]:
 
 
 _LISTS = ("backlog", "due", "unarchived", "forgotten")
-_KEYS = ("lease", "ask", "answer", "batch")
+_OWN = ("lease", "batch")
+_ASKED = (":ask:", ":answer:")
 
 
 def left_behind(client: Any, namespace: str) -> dict[str, int]:
@@ -124,8 +127,9 @@ def left_behind(client: Any, namespace: str) -> dict[str, int]:
     shards = len(counts) // len(_LISTS)
     found = {name: sum(counts[at * shards : (at + 1) * shards]) for at, name in enumerate(_LISTS)}
     names = [key.decode() for key in client.scan_iter(f"turnmill:{{{namespace}/*", count=1000)]
-    for kind in _KEYS:
-        found[kind] = sum(f":{kind}:" in name or name.endswith(f":{kind}") for name in names)
+    found |= {kind: sum(name.endswith(f":{kind}") for name in names) for kind in _OWN}
+    asked = [name for name in names if any(kind in name for kind in _ASKED)]
+    found["question"] = sum(client.ttl(name) == -1 for name in asked)  # none may stay for ever
     found["blob"] = sum(_is_orphan(client, name) for name in names if _is_blob(name))
     return {name: count for name, count in found.items() if count}
 

@@ -136,6 +136,10 @@ class Recorder:
         slots = {name: getattr(result, name) for name in ReadResult.__slots__}
         self._write({"n": number, "ended_s": at, "read": slots, "messages": new})
 
+    def close(self) -> None:
+        """Write no more."""
+        self._file.close()
+
     def _write(self, line: dict[str, Any]) -> None:
         self._file.write(json.dumps(line) + "\n")
         self._file.flush()

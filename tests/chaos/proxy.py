@@ -24,7 +24,7 @@ from turnmill_worker.store import lua as worker_scripts
 
 __all__ = ["Proxy", "Trap", "script_names"]
 
-Action = Literal["cut before", "cut after", "cut mid-reply", "stall", "call"]
+Action = Literal["cut before", "cut after", "cut mid-reply", "stall", "hold", "call"]
 
 
 @dataclass(eq=False)
@@ -34,8 +34,8 @@ class Trap:
     Attributes:
         command: the name of a script, or of a command of Redis.
         action: ``cut before`` Redis sees it, ``cut after`` it was carried out and before its reply
-            comes back, or in the middle of the reply; ``stall`` it for ``seconds``; ``call``
-            something first, then go on.
+            comes back, or in the middle of the reply; ``stall`` it for ``seconds``, or ``hold`` it
+            until ``released``; ``call`` something first, then go on.
     """
 
     command: str
@@ -44,6 +44,7 @@ class Trap:
     seconds: float = 0.0
     call: Callable[[], object] | None = None
     sprung: threading.Event = field(default_factory=threading.Event)
+    released: threading.Event = field(default_factory=threading.Event)
 
 
 @cache
@@ -81,11 +82,15 @@ class Proxy:
         async def close() -> None:
             self._server.close()
             self._cut_all()
-            await asyncio.sleep(0)
-            self._loop.stop()
+            left = asyncio.all_tasks() - {asyncio.current_task()}
+            for task in left:
+                task.cancel()
+            await asyncio.gather(*left, return_exceptions=True)
 
-        asyncio.run_coroutine_threadsafe(close(), self._loop)
+        asyncio.run_coroutine_threadsafe(close(), self._loop).result(timeout=10)
+        self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join(timeout=10)
+        self._loop.close()
 
     @property
     def url(self) -> str:
@@ -165,6 +170,8 @@ class Proxy:
             await asyncio.to_thread(trap.call)
         if trap.action == "stall":
             await asyncio.sleep(trap.seconds)
+        elif trap.action == "hold":
+            await asyncio.to_thread(trap.released.wait, 30)
         elif trap.action == "cut before":
             raise ConnectionResetError
         elif trap.action != "call":

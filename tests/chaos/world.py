@@ -215,11 +215,12 @@ class World:
                 time.sleep(0.1)
         return time.monotonic() - began
 
-    def finish(self) -> Report:
-        """Stop the agents, let the workers settle, and check everything."""
+    def finish(self, *sessions: str) -> Report:
+        """Stop the agents, let the workers settle, and check these sessions, or all."""
         self.stop_agents()
         settled_s = self.settle()
-        final = collect(self.store.url, self.namespace, self.sessions, self.archive_url)
+        names = sessions or tuple(self.sessions)
+        final = collect(self.store.url, self.namespace, names, self.archive_url)
         history = load(self.folder / "history")
         return self._report(history, final, settled_s)
 
