@@ -84,8 +84,9 @@ def check(
 
 
 def _kept(state: SessionState) -> list[Place]:
-    """The turns of the session as it is now: those set aside are told apart from it."""
-    return [place for place in state.places if place.state == "kept"]
+    """The turns of the session as it is now: what was set aside, or lost, is told apart from it."""
+    now = ("", state.epoch)
+    return [each for each in state.places if each.state == "kept" and each.epoch in now]
 
 
 def _check_turns(

@@ -38,6 +38,7 @@ class SessionState:
     watermark: int
     last_seq: int
     epoch: str
+    version: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,8 +65,8 @@ def _session(client: Any, namespace: Namespace, name: str, archived: list[Place]
     with client.pipeline(transaction=True) as pipe:
         pipe.xrange(keys.log)
         pipe.xrange(keys.covered)
-        pipe.hmget(keys.meta, "watermark", "last_seq", "epoch")
-        log, covered, (watermark, last_seq, epoch) = pipe.execute()
+        pipe.hmget(keys.meta, "watermark", "last_seq", "epoch", "version")
+        log, covered, (watermark, last_seq, epoch, version) = pipe.execute()
     places = [_place("log", int(entry.partition(b"-")[0]), fields) for entry, fields in log]
     places += [
         _place("covered", int(fields[b"seq"]), fields) for _, fields in covered if b"seq" in fields
@@ -75,6 +76,7 @@ def _session(client: Any, namespace: Namespace, name: str, archived: list[Place]
         watermark=int(watermark or 0),
         last_seq=int(last_seq or 0),
         epoch=(epoch or b"").decode(),
+        version=int(version or 0),
     )
 
 
@@ -122,16 +124,30 @@ def left_behind(client: Any, namespace: str) -> dict[str, int]:
     with client.pipeline(transaction=False) as pipe:
         for name in _LISTS:
             for key in in_all_shards(Namespace(namespace), name):
-                pipe.zcount(key, "-inf", now_ms if name in ("backlog", "due") else "+inf")
-        counts = pipe.execute()
-    shards = len(counts) // len(_LISTS)
-    found = {name: sum(counts[at * shards : (at + 1) * shards]) for at, name in enumerate(_LISTS)}
+                pipe.zrange(key, 0, -1, withscores=True)
+        replies = pipe.execute()
+    shards = len(replies) // len(_LISTS)
+    found = dict.fromkeys(_LISTS, 0)
+    for at, reply in enumerate(replies):
+        name = _LISTS[at // shards]
+        found[name] += sum(
+            not _is_put_off(client, Namespace(namespace), name, member, score - now_ms)
+            for member, score in reply
+        )
     names = [key.decode() for key in client.scan_iter(f"turnmill:{{{namespace}/*", count=1000)]
     found |= {kind: sum(name.endswith(f":{kind}") for name in names) for kind in _OWN}
     asked = [name for name in names if any(kind in name for kind in _ASKED)]
     found["question"] = sum(client.ttl(name) == -1 for name in asked)  # none may stay for ever
     found["blob"] = sum(_is_orphan(client, name) for name in names if _is_blob(name))
     return {name: count for name, count in found.items() if count}
+
+
+def _is_put_off(client: Any, namespace: Namespace, name: str, member: bytes, in_ms: float) -> bool:
+    """Whether it waits for a time to come, and not for a worker."""
+    if in_ms <= 0 or name not in ("backlog", "due"):
+        return False
+    meta = session_keys(namespace, SessionId(member.decode())).meta
+    return name == "backlog" or client.hget(meta, "waits") == b"model"
 
 
 def _is_blob(name: str) -> bool:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-import shutil
 import sqlite3
 import time
 from contextlib import closing, suppress
@@ -14,17 +13,11 @@ import redis
 
 from tests.chaos.checker import Loss
 from tests.chaos.faults import Gremlin
-from tests.chaos.servers import Sentinel, Server
 from tests.chaos.world import World
-from tests.processes import wait_until
 
 __all__ = [
-    "cut_the_journal",
-    "fail_over_by_sentinel",
-    "going_back",
+    "archive_file",
     "of_servers",
-    "promote_without_tail",
-    "restore_the_backup",
 ]
 
 EVERYSEC_LOSES_S = 2.0
@@ -98,13 +91,13 @@ def flush_the_broker(world: World, rng: random.Random) -> None:
         client.flushall()
 
 
-def _archive_file(world: World) -> Path:
+def archive_file(world: World) -> Path:
     return Path(world.archive_url.removeprefix("sqlite:///"))
 
 
 def lock_the_archive(world: World, rng: random.Random) -> None:
     """Somebody else writes into the SQLite file, and takes their time."""
-    other = sqlite3.connect(_archive_file(world), timeout=5, isolation_level=None)
+    other = sqlite3.connect(archive_file(world), timeout=5, isolation_level=None)
     with closing(other), suppress(sqlite3.OperationalError):
         other.execute("BEGIN IMMEDIATE")
         time.sleep(rng.uniform(0.5, 2.5))
@@ -113,7 +106,7 @@ def lock_the_archive(world: World, rng: random.Random) -> None:
 
 def fill_the_archive(world: World, rng: random.Random) -> None:
     """The disk of the archive is full: no file of a worker may grow any more."""
-    file = _archive_file(world)
+    file = archive_file(world)
     most = max(file.stat().st_size, 4096) if file.exists() else 4096
     family = [each for worker in world.fleet.workers for each in worker.family()]
     _limit_files(family, most)
@@ -127,62 +120,6 @@ def _limit_files(processes: list[psutil.Process], most: int) -> None:
             process.rlimit(psutil.RLIMIT_FSIZE, (most, psutil.RLIM_INFINITY))
 
 
-# Redis goes back to an earlier state
-
-
-def promote_without_tail(world: World, rng: random.Random) -> None:
-    """A replica that lacks the last writes is promoted, and everybody is led to it."""
-    replica = Server(world.folder / f"replica-{time.monotonic_ns()}", fsync=world.fsync)
-    replica.start()
-    replica.follow(world.store)
-    since_s = time.monotonic()
-    replica.lead()
-    time.sleep(rng.uniform(0.5, 1.5))
-    world.losses.append(Loss(since_s, world.take_over(replica)))
-
-
-def fail_over_by_sentinel(world: World, rng: random.Random) -> None:
-    """The master dies; Sentinel promotes its replica."""
-    replica = Server(world.folder / f"replica-{time.monotonic_ns()}", fsync=world.fsync)
-    replica.start()
-    replica.follow(world.store)
-    with Sentinel(world.folder, world.store) as sentinel:
-        wait_until(sentinel.knows_replicas, within_s=20, what="Sentinel found the replica")
-        time.sleep(rng.uniform(0.0, 0.5))
-        since_s = time.monotonic() - EVERYSEC_LOSES_S
-        world.store.kill()
-        wait_until(lambda: sentinel.master() == replica.port, within_s=20, what="failed over")
-    world.losses.append(Loss(since_s, world.take_over(replica)))
-
-
-def cut_the_journal(world: World, rng: random.Random) -> None:
-    """A crash takes the last second of the append-only file with it."""
-    size, since_s = world.store.journal.stat().st_size, time.monotonic()
-    time.sleep(rng.uniform(0.5, 1.5))
-    world.losses.append(Loss(since_s, world.store.crash(cut_to=size)))
-
-
-def restore_the_backup(world: World, rng: random.Random) -> None:
-    """Everything is lost and restored from the backup that docs/operations.md describes."""
-    backup = world.folder / f"backup-{time.monotonic_ns()}"
-    since_s = time.monotonic()
-    world.store.back_up(backup)
-    time.sleep(rng.uniform(0.5, 1.0))  # the archive is backed up after Redis
-    source = sqlite3.connect(_archive_file(world))
-    with sqlite3.connect(backup / "archive.db") as copy:
-        source.backup(copy)
-    source.close()
-    copy.close()
-    time.sleep(rng.uniform(0.5, 1.0))
-    for worker in world.fleet.workers:
-        worker.kill()
-    for end in ("", "-wal", "-shm"):
-        Path(f"{_archive_file(world)}{end}").unlink(missing_ok=True)
-    shutil.move(backup / "archive.db", _archive_file(world))
-    world.losses.append(Loss(since_s, world.store.restore(backup)))
-    world.fleet.replace()
-
-
 def of_servers(*, sqlite: bool = True) -> list[Gremlin]:
     """All of this module that lose nothing, but for what `appendfsync` says."""
     store = (
@@ -194,9 +131,3 @@ def of_servers(*, sqlite: bool = True) -> list[Gremlin]:
     if sqlite:
         found += [Gremlin("archive", run) for run in (lock_the_archive, fill_the_archive)]
     return found
-
-
-def going_back() -> list[Gremlin]:
-    """Faults that take Redis to an earlier state."""
-    back = (promote_without_tail, fail_over_by_sentinel, cut_the_journal, restore_the_backup)
-    return [Gremlin("store", run) for run in back]

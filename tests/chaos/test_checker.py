@@ -96,6 +96,13 @@ def test_a_turn_set_aside_is_not_the_session_s() -> None:
     assert _kinds(*PUSHES[:2], stored=stored) == set()
 
 
+def test_a_turn_of_another_incarnation_is_not_the_session_s() -> None:
+    other = replace(_place(1, T3, "archive"), epoch="8")
+    stored = replace(STORED, places=(*STORED.places[:2], other), last_seq=2)
+
+    assert _kinds(*PUSHES[:2], stored=stored) == set()
+
+
 def test_a_body_that_is_not_what_was_pushed_is_altered() -> None:
     wrong = replace(STORED.places[2], messages=({"role": "user", "content": "!"},))
     stored = replace(STORED, places=(*STORED.places[:2], wrong))

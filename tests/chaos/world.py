@@ -5,9 +5,9 @@ from __future__ import annotations
 import signal
 import subprocess
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from contextlib import ExitStack, suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -15,63 +15,19 @@ from typing import Self
 import redis
 
 from tests.chaos.agents import AgentPlan, spawn
-from tests.chaos.checker import Expected, Loss, Violation, check
-from tests.chaos.final import FinalState, collect, left_behind
-from tests.chaos.history import History, load
+from tests.chaos.checker import Loss
+from tests.chaos.final import collect, left_behind
+from tests.chaos.history import load
 from tests.chaos.proxy import Proxy
+from tests.chaos.report import POLICIES, SYSTEM_PROMPT, Report, reported
 from tests.chaos.servers import Server
 from tests.chaos.workers import LEASE_S, Fleet
-from turnmill import ContextClient, Policy, SilentWaker, TurnmillError
+from turnmill import ContextClient, SilentWaker
 from turnmill.testing import FakeEndpoint
-from turnmill_worker.tokens import count_message, counter_for
 
-__all__ = ["POLICIES", "Report", "World"]
+__all__ = ["World"]
 
-_SMALL = Policy(max_tokens=2_000, quality_threshold=0.0)
-POLICIES: Mapping[str, Policy] = {
-    "chat": Policy(
-        max_tokens=2_000,
-        strategies=("rolling", "window"),
-        summarizer="openai",
-        model="gpt-4o-mini",
-        model_timeout_s=2.0,
-        quality_threshold=0.0,
-    ),
-    "tools": _SMALL,
-    "images": Policy(max_tokens=4_000, max_history_images=2, quality_threshold=0.0),
-    "small": Policy(max_tokens=2_000, strategies=("window",), quality_threshold=0.0),
-}
-"""By style of turn."""
-
-SYSTEM_PROMPT = "You bring parcels to people, and say where they are."
 SETTLES_WITHIN_S = 10.0
-
-
-@dataclass(frozen=True, slots=True)
-class Report:
-    """What a run showed."""
-
-    violations: Sequence[Violation]
-    pushes: int
-    reads: int
-    commits: int
-    seconds: float
-    settled_s: float
-
-    def __str__(self) -> str:
-        rate = 60 * self.pushes / max(self.seconds, 1e-3)
-        lines = [
-            (
-                f"{self.pushes} acknowledged pushes ({rate:,.0f} a minute), {self.reads} reads, "
-                f"{self.commits} commits in {self.seconds:.0f} s; settled in {self.settled_s:.1f} s"
-            ),
-            *(
-                f"VIOLATION {kind}: {session} {detail}"
-                for kind, session, detail in self.violations[:50]
-            ),
-            f"{len(self.violations)} violations",
-        ]
-        return "\n".join(lines)
 
 
 class World:
@@ -206,7 +162,6 @@ class World:
 
     def settle(self, *, within_s: float = SETTLES_WITHIN_S) -> float:
         """Wait until nothing waits any more; returns how long that took, at most this long."""
-        self.fleet.wait()
         began = time.monotonic()
         with redis.Redis.from_url(self.store.url) as client:
             while time.monotonic() - began < within_s:
@@ -218,38 +173,11 @@ class World:
     def finish(self, *sessions: str) -> Report:
         """Stop the agents, let the workers settle, and check these sessions, or all."""
         self.stop_agents()
+        self.fleet.wait()
         settled_s = self.settle()
         names = sessions or tuple(self.sessions)
+        styles = {name: self.sessions[name] for name in names}
         final = collect(self.store.url, self.namespace, names, self.archive_url)
         history = load(self.folder / "history")
-        return self._report(history, final, settled_s)
-
-    def _report(self, history: History, final: FinalState, settled_s: float) -> Report:
-        counter = counter_for("o200k_base")
-        violations: list[Violation] = []
-        for style, policy in POLICIES.items():
-            of_style = {n: s for n, s in final.sessions.items() if self.sessions[n] == style}
-            left = final.left if style == "chat" else {}  # told once
-            expected = Expected(policy.hard_limit, SYSTEM_PROMPT, self.losses)
-            violations += check(
-                history,
-                FinalState(of_style, left),
-                expected,
-                lambda message: count_message(counter, message),
-            )
-        return Report(
-            violations=violations,
-            pushes=sum(len(call.seqs) for call in history.calls),
-            reads=sum(call.read is not None for call in history.calls),
-            commits=self._commits(),
-            seconds=time.monotonic() - self.began_s,
-            settled_s=settled_s,
-        )
-
-    def _commits(self) -> int:
-        found = 0
-        with self.client() as client:
-            for name in self.sessions:
-                with suppress(TurnmillError):
-                    found += client.info(name).compactions
-        return found
+        seconds = time.monotonic() - self.began_s
+        return reported(history, final, styles, self.losses, seconds=seconds, settled_s=settled_s)
