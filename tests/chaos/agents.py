@@ -54,8 +54,8 @@ class AgentPlan:
     seed: int = 0
     batch: int = 4
     read_share: float = 0.3
-    pause_s: float = 0.05
-    timeout_s: float = 2.0
+    pause_s: float = 0.2
+    timeout_s: float = 5.0
     turns: int = 0
     clock_ahead_s: float = 0.0
 

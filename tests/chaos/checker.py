@@ -178,14 +178,16 @@ def _check_reads(
     yield from _check_freshness(name, history, expected)
 
 
+_NOWHERE = {"role": "user", "content": "a turn that is stored nowhere"}
+
+
 def _transcript(
     watermark: int, last_seq: int, seqs: Mapping[int, str], system_prompt: str
 ) -> Transcript:
     """What a read should show: the turns behind its watermark."""
     made = Transcript(system_prompt=system_prompt)
     for seq in range(min(watermark + 1, last_seq), last_seq + 1):
-        if seq in seqs:
-            made.add(seq, message_of(seqs[seq]))
+        made.add(seq, message_of(seqs[seq]) if seq in seqs else _NOWHERE)
     return made
 
 

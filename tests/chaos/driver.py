@@ -76,12 +76,12 @@ def _start_agents(world: World, plan: RunPlan) -> None:
             sessions = {f"l{at}-{n}": "small" for n in range(24)}
             options = {"batch": 20, "read_share": 0.02, "pause_s": 0.2, "seed": plan.seed}
             world.agent(f"l{at}", sessions, kind="async", url=world.store.url, **options)
-    styles = ("chat", "tools", "images", "chat", "tools", "chat")
+    styles = ("chat", "tools", "images", "small", "small", "small")
     for name, kind in (("s", "sync"), ("a", "async")):
         sessions = {f"{name}{at}": style for at, style in enumerate(styles)}
         world.agent(name, sessions, kind=kind, seed=plan.seed)
     # Two writers in one session.
-    world.agent("t", {"s0": "chat", "a0": "chat"}, kind="async", seed=plan.seed)
+    world.agent("t", {"s3": "small", "a0": "chat"}, kind="async", seed=plan.seed)
 
 
 class _Chaos:

@@ -17,6 +17,7 @@ from celery import Celery
 from tests.chaos.proxy import Action, Trap
 from tests.chaos.workers import LEASE_S
 from tests.chaos.world import World
+from turnmill import TurnmillError
 from turnmill.contract import jobs
 from turnmill.testing import FAULTS, Fault
 
@@ -109,17 +110,35 @@ def break_a_worker_between_steps(world: World, rng: random.Random) -> None:
         _supervise(world)
 
 
+def wake_a_zombie(world: World, _: random.Random) -> None:
+    """A commit comes after its lease, when somebody else has committed for the session."""
+    zombie = world.back.set(Trap("commit", "freeze"))
+    try:
+        if zombie.sprung.wait(timeout=3):
+            with world.client() as client, suppress(TurnmillError):
+                version = client.info(zombie.session).version
+                end_s = time.monotonic() + LEASE_S + 4
+                while client.info(zombie.session).version == version and time.monotonic() < end_s:
+                    time.sleep(0.05)
+    finally:
+        zombie.released.set()
+
+
 def break_an_agent_between_steps(world: World, rng: random.Random) -> None:
     """The same with an agent's connection."""
-    actions = ("cut before", "cut after", "cut mid-reply", "stall")
-    for _ in range(rng.randint(1, 5)):
-        trap = Trap(
+    actions = ("cut before", "cut after", "cut mid-reply", "stall", "stall", "stall")
+    traps = [
+        Trap(
             command=rng.choice(STEPS["agent"]),
             action=cast("Action", rng.choice(actions)),
-            nth=rng.randint(1, 20),
-            seconds=rng.uniform(0.05, 1.0),
+            nth=rng.randint(1, 10),
+            seconds=rng.uniform(0.1, 0.9),
         )
-        world.front.set(trap).sprung.wait(timeout=1)
+        for _ in range(rng.randint(1, 20))
+    ]
+    for trap in traps:
+        world.front.set(trap)
+    traps[-1].sprung.wait(timeout=1)
 
 
 def reset_all_connections(world: World, rng: random.Random) -> None:
@@ -186,6 +205,7 @@ def of_processes() -> list[Gremlin]:
         Gremlin("agent", sigkill_an_agent),
         Gremlin("agent", freeze_an_agent),
         Gremlin("step", break_a_worker_between_steps),
+        Gremlin("step", wake_a_zombie),
         Gremlin("step", break_an_agent_between_steps),
         Gremlin("step", reset_all_connections),
         Gremlin("step", delay_replies),

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+import re
 import socket
 import struct
 import threading
@@ -18,13 +19,15 @@ from functools import cache
 from importlib import resources
 from typing import Literal, Self
 
+import psutil
+
 from turnmill import lua as client_scripts
 from turnmill.contract.scripts import load_script
 from turnmill_worker.store import lua as worker_scripts
 
 __all__ = ["Proxy", "Trap", "script_names"]
 
-Action = Literal["cut before", "cut after", "cut mid-reply", "stall", "hold", "call"]
+Action = Literal["cut before", "cut after", "cut mid-reply", "stall", "freeze", "call"]
 
 
 @dataclass(eq=False)
@@ -34,14 +37,16 @@ class Trap:
     Attributes:
         command: the name of a script, or of a command of Redis.
         action: ``cut before`` Redis sees it, ``cut after`` it was carried out and before its reply
-            comes back, or in the middle of the reply; ``stall`` it for ``seconds``, or ``hold`` it
-            until ``released``; ``call`` something first, then go on.
+            comes back, or in the middle of the reply; ``stall`` it for ``seconds``; ``freeze``
+            the process that sent it, until ``released``; ``call`` something first, then go on.
+        session: whose keys the command named, once it has sprung.
     """
 
     command: str
     action: Action
     nth: int = 1
     seconds: float = 0.0
+    session: str = ""
     call: Callable[[], object] | None = None
     sprung: threading.Event = field(default_factory=threading.Event)
     released: threading.Event = field(default_factory=threading.Event)
@@ -135,6 +140,7 @@ class Proxy:
             at = 0
             for end, name in _commands(buffer):
                 if trap := self._sprung(name):
+                    trap.session = _session(buffer[at:end])
                     await self._spring(trap, pair)
                 pair.server.write(buffer[at:end])
                 at = end
@@ -165,17 +171,30 @@ class Proxy:
         return None
 
     async def _spring(self, trap: Trap, pair: _Pair) -> None:
-        trap.sprung.set()
+        if trap.action != "freeze":
+            trap.sprung.set()
         if trap.call is not None:
             await asyncio.to_thread(trap.call)
         if trap.action == "stall":
             await asyncio.sleep(trap.seconds)
-        elif trap.action == "hold":
-            await asyncio.to_thread(trap.released.wait, 30)
+        elif trap.action == "freeze":
+            await asyncio.to_thread(_freeze, pair.client.get_extra_info("peername")[1], trap)
         elif trap.action == "cut before":
             raise ConnectionResetError
         elif trap.action != "call":
             pair.ends = trap.action
+
+
+def _freeze(port: int, trap: Trap) -> None:
+    """SIGSTOP who has this port, so that it neither gives up nor tries again meanwhile."""
+    connections = psutil.net_connections(kind="tcp4")
+    pids = [each.pid for each in connections if each.laddr and each.laddr.port == port]
+    frozen = psutil.Process(next(pid for pid in pids if pid is not None))
+    frozen.suspend()
+    trap.sprung.set()
+    trap.released.wait(30)
+    with suppress(psutil.NoSuchProcess):
+        frozen.resume()
 
 
 @dataclass(eq=False)
@@ -222,6 +241,11 @@ def _words(buffer: bytes, at: int) -> tuple[int, bytes, bytes] | None:
         if len(words) < 2:
             words.append(buffer[start : at - 2])
     return at, words[0], words[1] if len(words) > 1 else b""
+
+
+def _session(command: bytes) -> str:
+    named = re.search(rb":s:([^:\r]+):", command)
+    return named[1].decode() if named else ""
 
 
 def _name(command: bytes, argument: bytes) -> str:

@@ -14,19 +14,18 @@ from turnmill_worker.tokens import count_message, counter_for
 
 __all__ = ["POLICIES", "SYSTEM_PROMPT", "Report", "reported"]
 
-_SMALL = Policy(max_tokens=2_000, quality_threshold=0.0)
 POLICIES: Mapping[str, Policy] = {
     "chat": Policy(
-        max_tokens=2_000,
+        max_tokens=1_400,
         strategies=("rolling", "window"),
         summarizer="openai",
         model="gpt-4o-mini",
         model_timeout_s=2.0,
         quality_threshold=0.0,
     ),
-    "tools": _SMALL,
+    "tools": Policy(max_tokens=1_400, quality_threshold=0.0),
     "images": Policy(max_tokens=4_000, max_history_images=2, quality_threshold=0.0),
-    "small": Policy(max_tokens=2_000, strategies=("window",), quality_threshold=0.0),
+    "small": Policy(max_tokens=600, strategies=("window",), quality_threshold=0.0),
 }
 """By style of turn."""
 

@@ -91,8 +91,8 @@ class Scene:
 
     @contextmanager
     def held(self, command: str, *, nth: int = 1) -> Iterator[Trap]:
-        """A step of a worker that begins, and ends when the block does."""
-        trap = self.world.back.set(Trap(command, "hold", nth))
+        """A step at which a worker stands still until the block ends."""
+        trap = self.world.back.set(Trap(command, "freeze", nth))
         try:
             yield trap
         finally:

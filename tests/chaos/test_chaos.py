@@ -11,11 +11,10 @@ from tests.chaos.driver import RunPlan, run
 pytestmark = [pytest.mark.worker, pytest.mark.slow]
 
 
-@pytest.mark.parametrize("fsync", ["everysec", "always"])
-def test_no_promise_breaks_while_everything_else_does(fsync: str, tmp_path: Path) -> None:
-    report = run(RunPlan(seconds=12, seed=11, fsync=fsync), tmp_path / "run")
+def test_no_promise_breaks_while_everything_else_does(tmp_path: Path) -> None:
+    report = run(RunPlan(seconds=15, seed=11, fsync="always"), tmp_path / "run")
 
     assert not report.violations, str(report)
-    assert report.pushes > 300
-    assert report.reads > 50
+    assert report.pushes > 100
+    assert report.reads > 10
     assert report.commits > 0

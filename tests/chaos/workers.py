@@ -111,7 +111,7 @@ class Fleet:
         for worker in self.workers:
             worker.thaw()
             worker.end(signal.SIGTERM)
-        end_s = time.monotonic() + 8
+        end_s = time.monotonic() + 5
         while any(worker.alive for worker in self.workers) and time.monotonic() < end_s:
             time.sleep(0.02)
         for worker in self.workers:

@@ -19,7 +19,7 @@ from turnmill_worker.tokens import count_message, counter_for
 
 __all__ = ["RACES"]
 
-SOME = 12
+SOME = 6
 """Turns that make nothing due."""
 
 
