@@ -25,7 +25,7 @@ from tests.chaos.workers import LEASE_S, Fleet
 from turnmill import ContextClient, SilentWaker
 from turnmill.testing import FakeEndpoint
 
-__all__ = ["World"]
+__all__ = ["SETTLES_WITHIN_S", "World"]
 
 SETTLES_WITHIN_S = 10.0
 
@@ -160,7 +160,7 @@ class World:
 
     # the end
 
-    def settle(self, *, within_s: float = SETTLES_WITHIN_S) -> float:
+    def settle(self, *, within_s: float) -> float:
         """Wait until nothing waits any more; returns how long that took, at most this long."""
         began = time.monotonic()
         with redis.Redis.from_url(self.store.url) as client:
@@ -170,11 +170,11 @@ class World:
                 time.sleep(0.1)
         return time.monotonic() - began
 
-    def finish(self, *sessions: str) -> Report:
+    def finish(self, *sessions: str, within_s: float = SETTLES_WITHIN_S) -> Report:
         """Stop the agents, let the workers settle, and check these sessions, or all."""
         self.stop_agents()
         self.fleet.wait()
-        settled_s = self.settle()
+        settled_s = self.settle(within_s=within_s)
         names = sessions or tuple(self.sessions)
         styles = {name: self.sessions[name] for name in names}
         final = collect(self.store.url, self.namespace, names, self.archive_url)
