@@ -19,7 +19,6 @@ import psutil
 
 from tests.chaos.resp import commands, session_of
 
-
 __all__ = ["Action", "Proxy", "Trap"]
 
 Action = Literal["cut before", "cut after", "cut mid-reply", "stall", "freeze", "call"]
