@@ -1,4 +1,4 @@
-"""What clients of Redis send, as far as a proxy must know it: where commands end, and their names."""
+"""What clients send to Redis, as far as a proxy must know it: where commands end, and their names."""
 
 from __future__ import annotations
 

@@ -37,6 +37,14 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
 
 
 @pytest.fixture
+def patient(world: World) -> Iterator[Scene]:
+    """A session whose summaries a model writes."""
+    made = Scene(world, "patient")
+    yield made
+    made.close()
+
+
+@pytest.fixture
 def scene(world: World, request: pytest.FixtureRequest) -> Iterator[Scene]:
     made = Scene(world, f"s{abs(hash(request.node.name))}", style="tools")
     yield made
@@ -64,8 +72,10 @@ def test_turns_after_redis_went_back_are_kept_and_lost_ones_are_kept_aside(
 
 
 @pytest.mark.xfail(strict=True, reason=FAILOVER)
-def test_a_commit_planned_before_redis_went_back_is_refused_after_it(world: World) -> None:
-    scene = Scene(world, "planned-before")  # a model writes its summaries
+def test_a_commit_planned_before_redis_went_back_is_refused_after_it(
+    world: World, patient: Scene
+) -> None:
+    scene = patient
     scene.push(10)
     asked = len(world.endpoint.requests)
 
