@@ -30,7 +30,7 @@ Meanwhile = Callable[[], object]
 
 
 def _a_while() -> None:
-    time.sleep(1.0)
+    time.sleep(2.0)  # enough for what is pushed now to be compacted, and archived
 
 
 def _replica(world: World) -> Server:

@@ -1,4 +1,4 @@
-"""What clients send to Redis, as far as a proxy must know it: where commands end, and their names."""
+"""What clients send to Redis, as far as a proxy must know: where a command ends, and its name."""
 
 from __future__ import annotations
 

@@ -75,22 +75,25 @@ def test_turns_after_redis_went_back_are_kept_and_lost_ones_are_kept_aside(
 def test_a_commit_planned_before_redis_went_back_is_refused_after_it(
     world: World, patient: Scene
 ) -> None:
-    scene = patient
-    scene.push(10)
+    patient.push(10)
     asked = len(world.endpoint.requests)
 
     def meanwhile() -> None:
         world.endpoint.latency_s = 1.5
-        scene.fill()
+        patient.fill()
         wait_until(lambda: len(world.endpoint.requests) > asked, what="the model asked")
 
     promote_without_tail(world, CHANCE, meanwhile=meanwhile)
     world.endpoint.latency_s = 0.05
-    scene.push(FILLS - 5)
-    time.sleep(1.0)
-    _grow(scene)
+    patient.push(FILLS)
+    time.sleep(2.0)
+    patient.committed()
+    patient.archived()
 
-    scene.assert_kept()
+    told = " ".join(request.prompt for request in world.endpoint.requests)
+    left = read_archive(world.archive_url, world.namespace)["patient"]
+    assert [place.seq for place in left if place.turn not in told] == []
+    patient.assert_kept()
 
 
 def test_a_failover_by_sentinel_loses_nothing_that_was_replicated(scene: Scene) -> None:
