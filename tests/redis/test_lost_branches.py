@@ -1,4 +1,4 @@
-"""Redis returns to an earlier state than the archive's: nothing is replaced silently, or missing."""
+"""Redis returns to an earlier state than the archive: nothing is missing or silently replaced."""
 
 from __future__ import annotations
 
