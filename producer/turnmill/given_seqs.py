@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import logging
 import time
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from turnmill.commands import PushCall
 
 __all__ = ["GivenSeqs"]
 
-log = logging.getLogger("turnmill")
+log: Final = logging.getLogger("turnmill")
 
 MOST = 10_000
 """Sessions remembered; those pushed to longest ago are forgotten first."""

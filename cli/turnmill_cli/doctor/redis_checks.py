@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from importlib import resources
 from typing import Any
 
@@ -12,6 +13,7 @@ from turnmill.contract.errors import TurnmillError
 from turnmill.contract.scripts import load_script
 from turnmill_cli.doctor.check import Check, graded
 from turnmill_cli.doctor.model_checks import check_models, check_summaries
+from turnmill_cli.doctor.tenant_checks import check_namespaces, check_quarantine
 from turnmill_cli.options import Connection
 from turnmill_cli.output import count
 from turnmill_cli.redis_view import RedisView
@@ -27,20 +29,25 @@ def check_redis(connection: Connection, *, is_archive_off: bool) -> Iterator[Che
     """How Redis is configured, whether it runs the scripts, and what its keys say."""
     try:
         with connection.redis() as view:
-            info: dict[str, Any] = view.client.info()
-            yield _version(info)
-            yield _eviction(info)
-            yield _persistence(info)
-            yield _memory(info)
+            for where, info in view.servers():
+                for check in (_version, _eviction, _persistence, _memory):
+                    yield _of(where, check(info))
             yield _scripts(view)
             yield _backlog(view)
             yield _parked(view)
             yield _unarchived(view, is_off=is_archive_off)
+            yield check_namespaces(view)
+            yield check_quarantine(view)
             yield check_summaries(view)
             yield from check_models(view)
     except TurnmillError as error:
         advice = "start it (`turnmill up`), or correct --redis-url / TURNMILL_REDIS_URL"
         yield Check("redis", "problem", str(error), advice)
+
+
+def _of(where: str, check: Check) -> Check:
+    """The check, with the node of a Cluster it is about."""
+    return replace(check, found=f"{where}: {check.found}") if where else check
 
 
 def _version(info: dict[str, Any]) -> Check:

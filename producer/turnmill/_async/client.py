@@ -4,17 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Sequence
 from contextlib import suppress
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Self, overload
 
 from turnmill._async.connection import AsyncConnection
 from turnmill._async.session import AsyncContextManager
 from turnmill._async.waiting import Redis, in_thread
 from turnmill.commands import DEFAULT_NAME, Call, Command, Commands, PushCall
+from turnmill.context import Context
 from turnmill.contract import jobs
-from turnmill.contract.context import Context, Pushed
+from turnmill.contract.context import Pushed
 from turnmill.contract.errors import SystemPromptTooLarge, TurnmillError, UnknownSession
-from turnmill.contract.images.references import inline_images
 from turnmill.contract.images.stored import DEFAULT_MAX_IMAGE_BYTES
 from turnmill.contract.info import ContextInfo
 from turnmill.contract.keys import REGISTER_EVERY_S
@@ -47,8 +46,8 @@ class AsyncContextClient:
     """Pushes turns and reads contexts; one per event loop, shared by its tasks.
 
     Args:
-        redis: URL of the state store, or a redis.asyncio client (Sentinel, Cluster) that does not
-            decode responses.
+        redis: URL of the state store (``redis+sentinel://`` and ``redis+cluster://`` too), or a
+            redis.asyncio client that does not decode responses.
         namespace: separates tenants; sessions of two namespaces never meet.
         broker: URL of the Celery broker the workers listen to, or a ``Waker``. By default the
             state store's URL; with a redis-py client, none: the sweep finds new turns in seconds.
@@ -188,7 +187,7 @@ class AsyncContextClient:
         if None in urls.values():
             # Let go between the two trips, by a compaction: then it is not in the context now.
             context, urls = await self._look(session)
-        return replace(context, messages=inline_images(context.messages, urls)) if urls else context
+        return context.shown(urls)
 
     async def rules(self, session: str) -> tuple[Rule, ...]:
         """The user's rules in force, oldest first; raises what ``read`` does."""
@@ -344,7 +343,7 @@ class AsyncContextClient:
         found = Trajectory.model_validate(await self._ask(jobs.EXPORT, session, {}, timeout_s))
         with suppress(UnknownSession):  # expired: the archive has it all the same
             now = await self.read(session)
-            return found.model_copy(update={"context": tuple(now.messages)})
+            return found.model_copy(update={"context": tuple(now.messages_for("chat"))})
         return found
 
     async def ground(
@@ -432,7 +431,7 @@ class AsyncContextClient:
         await self._redis.plain(asked.put)
         self._waker.wake(asked.namespace, asked.session, task=asked.task, ask=asked.id)
 
-    async def _ask(self, task: str, session: str, body: object, timeout_s: float) -> Any:
+    async def _ask(self, task: str, session: str, body: dict[str, object], timeout_s: float) -> Any:
         """What a worker answers."""
         wait_s = self._redis.look_s
         asked = ask(task, self._namespace, session, body, timeout_s=timeout_s, look_s=wait_s)

@@ -19,6 +19,7 @@ from turnmill.contract.images.stored import StoredImage, take_images
 from turnmill.contract.names import Seq, SessionId
 from turnmill.contract.scripts import load_script
 from turnmill.contract.turns import TurnLike, encode_turn, to_turn
+from turnmill.dialects.turns import turn_in_chat
 from turnmill.read_reply import DEFAULT_POLICY
 
 __all__ = ["CHUNK", "CHUNK_BYTES", "DEDUPE_WINDOW", "PushCall", "Pushing"]
@@ -66,7 +67,8 @@ class Pushing(Base):
     ) -> PushCall:
         """Append a turn; one without an id gets a new one, so that a retry cannot double it."""
         name, keys = self._keys(session)
-        value, images = take_images(to_turn(turn, turn_id=turn_id), keys.blob)
+        dialect, in_chat = turn_in_chat(turn)
+        value, images = take_images(to_turn(in_chat, turn_id=turn_id), keys.blob)
         size = _bytes_of(images)
         if size > self.max_image_bytes:
             raise TurnTooLarge(
@@ -89,6 +91,7 @@ class Pushing(Base):
             checkpoint_every=DEFAULT_POLICY.checkpoint_interval,
             keep_checkpoints=DEFAULT_POLICY.keep_checkpoints,
             quiet_ms=QUIET_MS,
+            dialect=dialect or "",
         )
         return PushCall(Call(script, words), name, chosen, images)
 

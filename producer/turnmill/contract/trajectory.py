@@ -20,7 +20,7 @@ from turnmill.contract.names import Namespace, Seq, SessionId
 
 __all__ = ["CommittedContext", "LostTurns", "Trajectory", "TrajectoryTurn", "TurnState"]
 
-_VALUE = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)
+_VALUE = ConfigDict(frozen=True, extra="ignore", hide_input_in_errors=True)
 
 TurnState = Literal["kept", "rolled-back", "cleared"]
 """Whether a turn is part of the conversation, or was set aside by a rollback or by ``clear``."""

@@ -1,6 +1,7 @@
 -- Set the conversation aside: its turns go to the archive, marked; the system prompt stays.
 -- KEYS: meta, log, counts, context, facts, covered, compactions, commits, checkpoints, named, batch, due, parked, unarchived
 -- ARGV: session, commit_id
+-- full: goes on
 -- returns: how many turns were in the log; or nothing for an unknown session
 local seen = redis.call('HMGET', meta, 'epoch', 'last_seq', 'expires_at', 'watermark', 'system_tokens',
   'context_tokens', 'tail_tokens', 'chain')

@@ -1,8 +1,9 @@
 -- Append one turn to the session's log, unless its turn_id was pushed before; its images are kept with it.
 -- KEYS: expiring..., backlog, index, hinted, blob
--- ARGV: session, turn_id, messages, fields, digest, bound:number, ttl_ms:number, window:number, checkpoint_every:number, keep_checkpoints:number, quiet_ms:number, images...
+-- ARGV: session, turn_id, messages, fields, digest, bound:number, ttl_ms:number, window:number, checkpoint_every:number, keep_checkpoints:number, quiet_ms:number, dialect, images...
 -- quiet_ms: how long a turn that makes nothing due may wait to be counted
 -- digest: of messages and fields; each turn's chain is made of it and of the chain before: the same chain, the same turns so far
+-- dialect: the provider's shape that the turn came in, '' where nothing tells; the first stays
 -- images: of each its sha256 and media type; their bytes were put before, and expire soon unless a push follows
 -- returns: seq or 0 when an image is not there and nothing was stored, 1 when a hint is needed, 1 when the turn was there already, the id of the checkpoint made or nothing, the incarnation's epoch unless the turn was there already
 local known = redis.call('ZSCORE', ids, turn_id)
@@ -27,6 +28,10 @@ local chain = redis.sha1hex((seen[14] or epoch) .. ' ' .. turn_id .. ' ' .. dige
 redis.call('HSET', meta, 'chain', chain)
 if not seen[1] then
   redis.call('HSET', meta, 'epoch', epoch)
+end
+
+if dialect ~= '' then
+  redis.call('HSETNX', meta, 'dialect', dialect)
 end
 
 local seq = redis.call('HINCRBY', meta, 'last_seq', 1)

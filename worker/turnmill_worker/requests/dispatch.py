@@ -9,6 +9,7 @@ from typing import Any, Protocol
 from turnmill.contract import jobs
 from turnmill.contract.codec import decode_json, encode_json
 from turnmill.contract.errors import InvalidInput, TurnmillError
+from turnmill.contract.formats import refuse_newer, stamp
 from turnmill.contract.job_outcomes import Outcome
 from turnmill_worker.pipeline.compact import Pipeline
 from turnmill_worker.ports.archive import Archive, Memories
@@ -66,7 +67,9 @@ class Answering:
         if body is None:
             return Outcome(outcome="late", session=ref.session)
         try:
-            told: dict[str, Any] = {"answer": self._kinds[task](ref, decode_json(body))}
+            asked = decode_json(body)
+            refuse_newer(asked, "a client's question")
+            told: dict[str, Any] = {"answer": self._kinds[task](ref, asked), **stamp()}
         except TurnmillError as error:
             told = {"error": type(error).__name__, "message": str(error)}
         except BaseException:

@@ -115,7 +115,7 @@ def committed(commit: ArchivedCompaction) -> CommittedContext:
     """The commit as a trajectory has it."""
     return CommittedContext(
         at_ms=commit.at_ms,
-        record=Compaction.model_validate(decode_json(commit.record)),
+        record=Compaction.parse(commit.record),
         context=StoredContext.parse(commit.context),
     )
 

@@ -105,7 +105,7 @@ class Rollback:
             commits += self._archive.compactions(ref, epoch=past.epoch)
         for commit in commits:
             if commit.version > version:
-                record = Compaction.model_validate(decode_json(commit.record))
+                record = Compaction.parse(commit.record)
                 before = record.strategy == "rollback" and record.last_seq < seq
                 if before or record.strategy == "clear":
                     return True
@@ -113,7 +113,7 @@ class Rollback:
 
     @staticmethod
     def _of_version(commit: ArchivedCompaction) -> PastState:
-        record = Compaction.model_validate(decode_json(commit.record))
+        record = Compaction.parse(commit.record)
         return PastState(
             id=f"version {commit.version}",
             entry="",

@@ -12,6 +12,7 @@ from turnmill.contract.estimate import bound_turn
 from turnmill.contract.keys import commits_channel
 from turnmill.contract.names import Seq, Version
 from turnmill.contract.policy import Policy
+from turnmill.contract.stored_policy import stored_policy
 from turnmill_worker.ports.past import Past, PastState, Restored
 from turnmill_worker.ports.records import ArchivedTurn, Blob
 from turnmill_worker.ports.values import CountedTurn, SessionRef
@@ -46,7 +47,7 @@ class RedisStates:
         return Past(
             epoch=epoch,
             revision=revision or "0",
-            policy=Policy.from_json(policy) if policy else Policy(),
+            policy=stored_policy(policy) if policy else Policy(),
             version=Version(int(version or 0)),
             watermark=Seq(int(watermark or 0)),
             last_seq=Seq(int(last or 0)),
@@ -94,7 +95,7 @@ class RedisStates:
             interactions=sum(each.interactions for each in counted),
             messages=sum(each.messages for each in counted),
             quality="" if state.quality is None else repr(state.quality),
-            record=state.record.model_dump_json(exclude_defaults=True),
+            record=state.record.encode(),
             channel=commits_channel(ref.namespace),
             used=state.used,
             is_due=int(state.due),

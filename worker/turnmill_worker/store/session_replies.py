@@ -8,18 +8,18 @@ from typing import Any, NamedTuple
 
 from turnmill.contract.codec import decode_json
 from turnmill.contract.context import JsonMessage, StoredContext, Usage
-from turnmill.contract.log_entry import LogEntry
+from turnmill.contract.log_entry import LogEntry, decode_turns
 from turnmill.contract.names import Seq
 from turnmill.contract.policy import Policy
 from turnmill.contract.rules import Mark
-from turnmill.read_reply import decode_turns
+from turnmill.contract.stored_policy import stored_policy
 from turnmill_worker.compaction.ledger.budget import up_to
 from turnmill_worker.compaction.pool.pooled import pooled_up_to
 from turnmill_worker.compaction.snapshot import LoggedTurn, Snapshot
 from turnmill_worker.compaction.tally import Tally
 from turnmill_worker.ports.records import ArchivedTurn
 from turnmill_worker.ports.values import SessionRef, Uncounted, UncountedTurn
-from turnmill_worker.spending import NOTHING, Spent, Tried
+from turnmill_worker.spending import Spent, Tried
 from turnmill_worker.store.kept_beside import decoded
 
 __all__ = ["logged_again", "snapshot_in", "uncounted_in"]
@@ -100,7 +100,8 @@ def logged_again(kept: Sequence[ArchivedTurn]) -> tuple[LoggedTurn, ...]:
 
 
 def _tried(deferrals: bytes | None, stale: bytes | None, spent: bytes | None) -> Tried:
-    known = Spent(**json.loads(spent)) if spent else NOTHING
+    told = json.loads(spent) if spent else {}
+    known = Spent(**{name: told[name] for name in Spent.__slots__ if name in told})
     return Tried(deferrals=int(deferrals or 0), stale=int(stale or 0), spent=known)
 
 
@@ -168,7 +169,7 @@ class _Meta:
         counted, _last, context_tokens, tail = (int(value or 0) for value in text[6:10])
         self.open_calls: tuple[str, ...] = tuple(json.loads(text[10] or "[]"))
         self.revision = revision or "0"
-        self.policy = Policy.from_json(policy) if policy else Policy()
+        self.policy = stored_policy(policy) if policy else Policy()
         self.counted_seq = Seq(counted)
         self.usage = Usage(system=int(system_tokens or 0), summary=context_tokens, tail=tail)
         shown, before, requests, history, compactions, put_off = (

@@ -10,11 +10,11 @@ from functools import partial
 from typing import Any
 
 from turnmill.contract.context import StoredContext, Usage
-from turnmill.contract.errors import InvalidPolicy
+from turnmill.contract.errors import CorruptContext, InvalidPolicy
 from turnmill.contract.job_outcomes import Compaction
 from turnmill.contract.keys import commits_channel
-from turnmill.contract.names import SessionId
 from turnmill.contract.policy import Policy
+from turnmill.contract.stored_policy import stored_policy
 from turnmill_worker.compaction.ledger.fact_merging import Fact
 from turnmill_worker.compaction.pool.pooled import PooledLine
 from turnmill_worker.compaction.snapshot import LoggedTurn, Snapshot
@@ -33,6 +33,7 @@ from turnmill_worker.ports.values import (
 )
 from turnmill_worker.store.kept_beside import encoded
 from turnmill_worker.store.leases import RedisLease
+from turnmill_worker.store.listed_names import sessions_named
 from turnmill_worker.store.outgoing import left_entry
 from turnmill_worker.store.scripts import keys_of, run, translated
 from turnmill_worker.store.session_replies import logged_again, snapshot_in, uncounted_in
@@ -71,8 +72,11 @@ class RedisSessions:
 
     def overdue(self, ref: SessionRef, *, most: int) -> list[SessionRef]:
         """Sessions of the same shard that wait to be counted, the longest first."""
-        names = self._run("overdue", keys_of(ref), most=most)
-        return [SessionRef(ref.namespace, SessionId(name.decode())) for name in names]
+        keys = keys_of(ref)
+        members = self._run("overdue", keys, most=most)
+        with translated():
+            names = sessions_named(self._redis, keys.backlog, members)
+        return [SessionRef(ref.namespace, name) for name in names]
 
     def record_counts(self, ref: SessionRef, seen: Uncounted, counts: Counts) -> Recorded:
         """Store exact counts; nothing when policy, prompt or incarnation changed meanwhile."""
@@ -197,7 +201,7 @@ class RedisSessions:
             soft_ratio=repr(snapshot.policy.soft_ratio),
             keep_records=KEEP_RECORDS,
             summarized=int(bool(record.model)),
-            record=record.model_dump_json(exclude_defaults=True),
+            record=record.encode(),
             detail=detail,
             quality="" if record.quality is None else repr(record.quality),
             channel=commits_channel(ref.namespace),
@@ -211,8 +215,8 @@ class RedisSessions:
     def failed(self, ref: SessionRef, error: str) -> Failed:
         """Count a compaction that failed; due again later, or parked after too many in a row."""
         policy = Policy()
-        with suppress(InvalidPolicy):  # that may be why it failed
-            policy = Policy.from_json(self._field(ref, "policy") or b"{}")
+        with suppress(InvalidPolicy, CorruptContext):  # that may be why it failed
+            policy = stored_policy(self._field(ref, "policy") or b"{}")
         times, parked = self._run(
             "failed",
             keys_of(ref),

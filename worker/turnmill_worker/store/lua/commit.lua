@@ -2,6 +2,7 @@
 -- KEYS: context, facts, meta, log, counts, covered, commits, compactions, lease, due, parked, unarchived
 -- ARGV: session, epoch, revision, expected_version, expected_commit, newest, newest_chain, commit_id, owner, body, known, watermark:number, context_tokens:number, images:number, images_covered:number, interactions:number, messages:number, hard:number, soft_ratio:number, keep_records:number, summarized:number, record, detail, quality, channel, elided...
 -- expected_commit, newest, newest_chain: the last commit, and the newest turn it was planned from and that turn's chain (without one, its turn_id and time): positions alone are given out again where Redis returned to an earlier state
+-- full: goes on
 -- returns: the new version or 0 when the session changed meanwhile, then 1 when it is over its soft limit still
 local seen = redis.call('HMGET', meta, 'epoch', 'version', 'tail_tokens', 'system_tokens', 'expires_at',
   'settings', 'settings_id', 'commit_id')

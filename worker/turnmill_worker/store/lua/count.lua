@@ -4,6 +4,7 @@
 -- newest, newest_chain: the newest turn counted, as in commit.lua
 -- bounds: of the turns counted; handover_ms: how long a job that is to write its summary may take to begin, or 0
 -- look_tokens, look_bound: tokens, expected and at most, from which on a push asks for a count; bound_ratio: tokens expected for one of a bound
+-- full: goes on
 -- returns: counted_seq, 1 when the backlog still holds the session, 1 when it newly became due; or -1 when policy, prompt, incarnation or counted_seq changed meanwhile
 local seen = redis.call('HMGET', meta, 'epoch', 'settings', 'basis', 'counted_seq', 'last_seq',
   'tail_tokens', 'expires_at', 'settings_id')

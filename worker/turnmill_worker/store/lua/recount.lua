@@ -2,6 +2,7 @@
 -- KEYS: meta, log, counts
 -- ARGV: epoch, revision, version, expected_commit, newest, newest_chain, counted_seq, basis, system_tokens:number, context_tokens:number, pairs...
 -- expected_commit, newest, newest_chain: as in commit.lua
+-- full: goes on
 -- returns: 1, or 0 when the session changed meanwhile
 local seen = redis.call('HMGET', meta, 'epoch', 'settings', 'version', 'counted_seq', 'expires_at', 'settings_id', 'commit_id')
 local found = newest ~= '' and redis.call('XRANGE', log, newest, newest)[1]
