@@ -32,7 +32,7 @@ log = structlog.get_logger()
 
 _OUTAGES = (ArchiveUnavailable, StoreFull, StoreUnavailable)
 
-NEWER_AGAIN_S = 5.0
+NEWER_AGAIN_S = 1.0
 """When a session that a newer version must count is hinted again: not at once to this worker."""
 
 Stage = Callable[[Parts, SessionRef], Outcome]

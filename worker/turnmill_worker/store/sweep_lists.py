@@ -18,7 +18,7 @@ from turnmill.contract.names import Namespace, SessionId
 from turnmill.transport import redis_now_ms
 from turnmill_worker.ports.sweep import Late
 from turnmill_worker.ports.values import SessionRef
-from turnmill_worker.store.scripts import queue, translated
+from turnmill_worker.store.scripts import AHEAD_MS, queue, translated
 
 __all__ = ["RedisSweepLists"]
 
@@ -104,7 +104,7 @@ class RedisSweepLists:
                 with self._redis.pipeline(transaction=False) as pipe:
                     for ref in found:
                         keys = session_keys(namespace, ref.session)
-                        queue(pipe, "unlist", keys, session=ref.session)
+                        queue(pipe, "unlist", keys, session=ref.session, ahead_ms=AHEAD_MS)
                     return any(pipe.execute())
             if self._owes_nothing(namespace):
                 self._redis.srem(NAMESPACES, namespace)
