@@ -110,8 +110,11 @@ def test_a_newer_major_is_left_alone_and_other_sessions_go_on(
 
     # A newer worker goes on as if nothing had been.
     new_worker("newer-again", env=made.env)
-    covered = lambda: stored(server, silent, "new").covered  # noqa: E731
-    wait_until(lambda: len(covered()) > len(before), within_s=90, what="served by the newer")
+    wait_until(
+        lambda: len(stored(server, silent, "new").covered) > len(before),
+        within_s=60,
+        what="served by the newer version",
+    )
     stored(server, silent, "new").assert_conserved([*chat(80), *chat(80, topic="box")])
     assert made.client(store.url, silent.namespace, "new")
 

@@ -46,6 +46,11 @@ SHAPES: dict[str, Callable[[int], str]] = {
     "rules": lambda size: "Always answer. Never must you. " * (size // 31),
 }
 
+
+def said(text: str) -> list[Said]:
+    return [Said(Seq(1), [{"role": "user", "content": text}])]
+
+
 COUNT = counter_for("o200k_base").count
 WORKS: dict[str, Callable[[str], object]] = {
     "summary": lambda text: extract(
@@ -58,9 +63,7 @@ WORKS: dict[str, Callable[[str], object]] = {
     ),
     "ledger": lambda text: merged((), read_units([(1, {"role": "user", "content": text})])),
     "rules": lambda text: in_force((), said(text)),
-    "requests": lambda text: open_requests(
-        EMPTY, [Said(Seq(1), [{"role": "user", "content": text}])]
-    ),
+    "requests": lambda text: open_requests(EMPTY, said(text)),
 }
 
 
