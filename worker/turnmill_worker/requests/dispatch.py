@@ -14,6 +14,7 @@ from turnmill_worker.pipeline.compact import Pipeline
 from turnmill_worker.ports.archive import Archive, Memories
 from turnmill_worker.ports.records import Memory
 from turnmill_worker.ports.values import SessionRef
+from turnmill_worker.requests.erasure import Erasing
 from turnmill_worker.requests.export import Exporting
 from turnmill_worker.requests.rollback import Rollback
 
@@ -43,6 +44,7 @@ class Answering:
         pipeline: Pipeline,
         rollback: Rollback,
         exporting: Exporting,
+        erasing: Erasing,
         archive: Archive | None,
         memories: Memories | None,
     ) -> None:
@@ -50,6 +52,7 @@ class Answering:
         self._pipeline = pipeline
         self._rollback = rollback
         self._exporting = exporting
+        self._erasing = erasing
         self._archive = archive
         self._memories = memories
         self._kinds: Mapping[str, Callable[[SessionRef, Any], Any]] = {
@@ -58,6 +61,7 @@ class Answering:
             jobs.EXPORT: self._export,
             jobs.GROUND: self._ground,
             jobs.REMEMBER: self._remember,
+            jobs.ERASE: self._erase,
         }
 
     def answer(self, task: str, ref: SessionRef, ask: str) -> Outcome:
@@ -85,6 +89,9 @@ class Answering:
 
     def _export(self, ref: SessionRef, body: Any) -> Any:  # noqa: ARG002 - nothing to say
         return self._exporting.trajectory(ref).model_dump(mode="json")
+
+    def _erase(self, ref: SessionRef, body: Any) -> Any:
+        return self._erasing.erase(ref, body).model_dump(mode="json")
 
     def _ground(self, ref: SessionRef, body: Any) -> Any:
         if self._memories is None:

@@ -1,0 +1,136 @@
+"""All there is of a session, in each of its incarnations: every copy of a turn, every context."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+
+from turnmill.contract.codec import decode_json
+from turnmill.contract.context import StoredContext
+from turnmill.contract.job_outcomes import Compaction
+from turnmill_worker.ports.archive import Archive
+from turnmill_worker.ports.records import ArchivedCompaction, ArchivedTurn
+from turnmill_worker.ports.sessions import States
+from turnmill_worker.ports.values import Past, SessionRef
+from turnmill_worker.requests.sought import runs, said
+from turnmill_worker.requests.tombstone import is_tombstone
+
+__all__ = ["ERASED", "Life", "Lives"]
+
+ERASED = "erased"
+"""The strategy that a context names which was made of erased turns, and is empty now."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Life:
+    """One incarnation of a session.
+
+    Attributes:
+        past: what Redis has of it, or None.
+        archived: turns in the archive.
+        commits: contexts by version, from both.
+    """
+
+    epoch: str
+    past: Past | None
+    archived: Sequence[ArchivedTurn]
+    commits: Sequence[ArchivedCompaction]
+
+    @property
+    def copies(self) -> list[ArchivedTurn]:
+        """Every copy of every turn: one may have been erased, and another not."""
+        return [*self.archived, *self._leaving, *(self.past.log if self.past else ())]
+
+    @property
+    def left(self) -> set[int]:
+        """Turns that left the log, by seq."""
+        return {turn.seq for turn in (*self.archived, *self._leaving)}
+
+    @property
+    def _leaving(self) -> list[ArchivedTurn]:
+        left = self.past.left if self.past else ()
+        return [each for each in left if isinstance(each, ArchivedTurn)]
+
+    def newest_copy(self, seq: int) -> ArchivedTurn:
+        """The turn as it is now."""
+        return [turn for turn in self.copies if turn.seq == seq][-1]
+
+    def runs_of(self, seqs: Collection[int]) -> set[tuple[str, ...]]:
+        """The words in a row of these turns; of those erased before nothing is known."""
+        known = (turn for turn in self.copies if turn.seq in seqs and not is_tombstone(turn))
+        return {run for turn in known for run in runs(said(turn))}
+
+    def contexts_after(self, seq: int) -> dict[int, tuple[bytes, int, bytes]]:
+        """As of ``Emptied``: contexts made when this turn was known, and what is to replace them."""
+        found = {}
+        for commit in self.commits:
+            record = _record(commit)
+            if _end(record) >= seq:
+                empty = StoredContext(
+                    version=commit.version, watermark=record.watermark, strategy=ERASED
+                )
+                found[int(commit.version)] = (commit.record, commit.at_ms, empty.encode())
+        return found
+
+    def newest_before(self, seq: int) -> StoredContext:
+        """The newest context of the conversation made before this turn was known; or none."""
+        left_from = float("inf")
+        for commit in sorted(self.commits, key=lambda each: -each.version):
+            record = _record(commit)
+            stored = StoredContext.parse(commit.context)
+            if stored.strategy == ERASED:
+                continue
+            if _end(record) < min(seq, left_from):
+                return stored
+            if record.strategy == "clear":
+                break  # all contexts before stand for turns that were set aside
+            if record.strategy == "rollback":
+                left_from = min(left_from, record.last_seq + 1)
+        return StoredContext()
+
+    def missing(self, *, after: int, through: int) -> list[int]:
+        """Turns of which there is no copy: they were pruned, or there is no archive."""
+        there = {turn.seq for turn in self.copies}
+        return [seq for seq in range(after + 1, through + 1) if seq not in there]
+
+
+class Lives:
+    """Finds all there is of sessions."""
+
+    def __init__(self, states: States, archive: Archive | None) -> None:
+        self._states = states
+        self._archive = archive
+
+    def of(self, ref: SessionRef, *, newest_only: bool) -> list[Life]:
+        """The session's incarnations, the newest last; none for an unknown session."""
+        past = self._states.past(ref)
+        epochs = self._archive.epochs(ref) if self._archive else []
+        if past is not None:
+            epochs = [*(epoch for epoch in epochs if epoch != past.epoch), past.epoch]
+        chosen = epochs[-1:] if newest_only else epochs
+        return [
+            self._life(ref, epoch, past if past and epoch == past.epoch else None)
+            for epoch in chosen
+        ]
+
+    def _life(self, ref: SessionRef, epoch: str, past: Past | None) -> Life:
+        commits = {each.version: each for each in (past.commits if past else ())}
+        archived: Sequence[ArchivedTurn] = ()
+        if self._archive is not None:
+            archived = self._archive.turns(ref, epoch=epoch)
+            commits |= {each.version: each for each in self._archive.compactions(ref, epoch=epoch)}
+        return Life(
+            epoch=epoch,
+            past=past,
+            archived=archived,
+            commits=[commits[version] for version in sorted(commits)],
+        )
+
+
+def _record(commit: ArchivedCompaction) -> Compaction:
+    return Compaction.model_validate(decode_json(commit.record))
+
+
+def _end(record: Compaction) -> int:
+    """The newest turn that was known when the context was made."""
+    return max(record.last_seq, record.watermark)
