@@ -24,6 +24,7 @@ from turnmill_worker.ports.hints_and_waiting import Hints, Waiting
 from turnmill_worker.ports.models import Summarizer
 from turnmill_worker.ports.sessions import Sessions, States
 from turnmill_worker.ports.values import SessionRef
+from turnmill_worker.requests.erasure import Erasing
 from turnmill_worker.requests.export import Exporting
 from turnmill_worker.requests.rollback import Rollback
 from turnmill_worker.templates.loader import TemplateLoader
@@ -117,11 +118,11 @@ class SteppedJob:
     """One job, let through its steps one by one.
 
     Args:
-        asked: what an agent asked for: what to roll back to, or a template's name.
+        asked: what an agent asked for: what to roll back to or to erase, or a template's name.
     """
 
     def __init__(
-        self, task: str, ref: SessionRef, *, outside: Outside, asked: str | int | None = None
+        self, task: str, ref: SessionRef, *, outside: Outside, asked: object = None
     ) -> None:
         self.task = task
         self.ref = ref
@@ -209,6 +210,7 @@ def _stages(
     )
     archiving = Archiving(outgoing, archive, hints)
     rollback = Rollback(states, archive, counter_for)
+    erasing = Erasing(states, archive, counter_for, hints)
 
     def forget(ref: SessionRef) -> Outcome:
         outcome = archiving.forget(ref)
@@ -223,5 +225,6 @@ def _stages(
         jobs.FORGET: forget,
         jobs.FORCE: lambda ref: pipeline.force(ref, template=str(asked or "")),
         jobs.ROLLBACK: lambda ref: rollback.rollback(ref, asked),
+        jobs.ERASE: lambda ref: erasing.erase(ref, asked),
         jobs.EXPORT: Exporting(states, outgoing, archive).trajectory,
     }

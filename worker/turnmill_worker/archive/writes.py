@@ -118,9 +118,11 @@ def _insert_turns(connection: Connection, kept: Sequence[Kept]) -> list[list[Arc
         for turn in batch.turns
     ]
     new = insert_new(connection, turns, ("session", "epoch", "seq"), rows)
+    # A turn that came back to the log before it was archived leaves it twice: the first counts.
     added = [
-        [turn for turn in batch.turns if (ref.session, epoch, turn.seq) in new]
+        [turn for turn in reversed(once.values()) if (ref.session, epoch, turn.seq) in new]
         for ref, epoch, batch in kept
+        for once in ({turn.seq: turn for turn in reversed(batch.turns)},)
     ]
     # Of those that were there nothing is added: what an erasure took from them must not come back.
     refs = [

@@ -11,66 +11,28 @@ from __future__ import annotations
 import hashlib
 import secrets
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from turnmill.contract import jobs
 from turnmill.contract.context import Receipt, StoredContext
 from turnmill.contract.erasure import Erased
-from turnmill.contract.errors import InvalidInput, SessionBusy, UnknownSession
-from turnmill.contract.names import Namespace, Seq
+from turnmill.contract.errors import SessionBusy, UnknownSession
+from turnmill.contract.names import Seq
 from turnmill.contract.token_counters import Counters
 from turnmill_worker.ports.archive import Archive
-from turnmill_worker.ports.erasure import Cleansed, Emptied, Erasure, Gone
+from turnmill_worker.ports.erasure import Cleansed, Erasure, Gone
 from turnmill_worker.ports.hints_and_waiting import Hints
-from turnmill_worker.ports.records import ArchivedTurn
 from turnmill_worker.ports.sessions import States
 from turnmill_worker.ports.values import Past, SessionRef
 from turnmill_worker.requests.earlier_turns import EarlierTurns
+from turnmill_worker.requests.erasable import Erasable, erasable
 from turnmill_worker.requests.lives import Life, Lives
-from turnmill_worker.requests.sought import Sought, runs, said
-from turnmill_worker.requests.tombstone import tombstone
+from turnmill_worker.requests.sought import Sought
 
 __all__ = ["Erasing"]
 
 ATTEMPTS = 8
 """An attempt fails only when a commit came between reading and writing."""
-
-NEVER = 2**62
-"""After every turn."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Found:
-    """What an erasure is about, in one incarnation of a session.
-
-    Attributes:
-        tombs: by seq, what will stand in the turns' places.
-        contexts: as of ``Emptied``.
-        checkpoints: entries of those that go.
-        memories: ids of pushed ones that go.
-        base: the newest context made without the turns.
-    """
-
-    life: Life
-    tombs: Mapping[int, ArchivedTurn]
-    repeated_in: tuple[Seq, ...]
-    contexts: Mapping[int, tuple[bytes, int, bytes]]
-    checkpoints: tuple[str, ...]
-    memories: tuple[str, ...]
-    base: StoredContext
-    in_system_prompt: bool
-
-    @property
-    def emptied(self) -> Emptied:
-        """What the archive is told; of turns still in the log it will hear when they leave it."""
-        left = self.life.left
-        return Emptied(
-            turns=tuple(tomb for seq, tomb in self.tombs.items() if seq in left),
-            all_turns=tuple(self.tombs),
-            contexts=self.contexts,
-            memories=self.memories,
-        )
 
 
 class Erasing:
@@ -102,57 +64,14 @@ class Erasing:
                 raise UnknownSession(
                     f"no session {ref.session!r} in namespace {ref.namespace!r}, nor in the archive"
                 )
-            found = [self._find(ref.namespace, life, sought, at_ms, renamed) for life in lives]
+            pushed = self._archive.pushed_memories(ref.namespace) if self._archive else []
+            found = [erasable(life, sought, pushed, at_ms=at_ms, renamed=renamed) for life in lives]
             gone = self._erased(ref, found, dry_run=sought.dry_run)
             if gone is not None:
                 return self._told(ref, sought, at_ms, found, gone)
         raise SessionBusy(f"{ref.session!r} is being compacted again and again; try again")
 
-    def _find(
-        self,
-        namespace: Namespace,
-        life: Life,
-        sought: Sought,
-        at_ms: int,
-        renamed: Callable[[str], str],
-    ) -> _Found:
-        seqs = {turn.seq for turn in life.copies if sought.finds(turn)}
-        if missing := sorted(sought.turns - seqs):
-            raise InvalidInput(f"turns: the session has no turn {missing[0]}")
-        words = life.runs_of(seqs)
-        others = {
-            t.seq for t in life.copies if t.seq not in seqs and not words.isdisjoint(runs(said(t)))
-        }
-        if sought.repeats:
-            seqs |= others
-            words |= life.runs_of(others)
-            others = set()
-
-        def touches(text: str) -> bool:
-            return sought.names(text) or not words.isdisjoint(runs(text))
-
-        first = min(seqs, default=NEVER)
-        past = life.past
-        memories = self._archive.pushed_memories(namespace) if self._archive else []
-        return _Found(
-            life=life,
-            tombs={
-                seq: tombstone(life.newest_copy(seq), at_ms=at_ms, renamed=renamed)
-                for seq in sorted(seqs)
-            },
-            repeated_in=tuple(sorted(others)),
-            contexts=life.contexts_after(first),
-            checkpoints=tuple(
-                state.entry
-                for state in (past.checkpoints if past else ())
-                if state.seq >= first or touches(f"{state.id} {state.message}")
-            ),
-            memories=tuple(id_ for id_, text in memories if touches(text)),
-            base=life.newest_before(first),
-            in_system_prompt=past is not None and touches(past.system),
-        )
-
-    def _erased(self, ref: SessionRef, found: Sequence[_Found], *, dry_run: bool) -> Gone | None:
+    def _erased(self, ref: SessionRef, found: Sequence[Erasable], *, dry_run: bool) -> Gone | None:
         """How much left the archive; None when a commit came between."""
         gone = Gone()
         for each in found:
@@ -167,8 +86,7 @@ class Erasing:
             self._hints.send(jobs.ESTIMATE, ref)
         return gone
 
-    def _cleansed(self, ref: SessionRef, past: Past, found: _Found) -> Cleansed:
-        remade = found.base.version != past.version
+    def _cleansed(self, ref: SessionRef, past: Past, found: Erasable) -> Cleansed:
         state = self._turns.restored(
             ref,
             past,
@@ -183,14 +101,13 @@ class Erasing:
             turns=found.tombs,
             contexts={version: body for version, (_, _, body) in found.contexts.items()},
             checkpoints=found.checkpoints,
-            remade=remade,
+            remade=found.is_remade,
         )
 
     def _told(
-        self, ref: SessionRef, sought: Sought, at_ms: int, found: Sequence[_Found], gone: Gone
+        self, ref: SessionRef, sought: Sought, at_ms: int, found: Sequence[Erasable], gone: Gone
     ) -> Erased:
         newest = found[-1]
-        past = newest.life.past
         told = Erased(
             session=ref.session,
             dry_run=sought.dry_run,
@@ -204,7 +121,7 @@ class Erasing:
             checkpoints=len(newest.checkpoints),
             memories=gone.memories,
             images=gone.images,
-            remade=bool(past and newest.tombs and newest.base.version != past.version),
+            remade=newest.is_remade,
             in_system_prompt=newest.in_system_prompt,
         )
         is_nothing = not (told.turns or told.earlier or told.checkpoints or told.memories)

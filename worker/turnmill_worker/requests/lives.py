@@ -8,12 +8,13 @@ from dataclasses import dataclass
 from turnmill.contract.codec import decode_json
 from turnmill.contract.context import StoredContext
 from turnmill.contract.job_outcomes import Compaction
+from turnmill.contract.names import Seq
 from turnmill_worker.ports.archive import Archive
 from turnmill_worker.ports.records import ArchivedCompaction, ArchivedTurn
 from turnmill_worker.ports.sessions import States
 from turnmill_worker.ports.values import Past, SessionRef
 from turnmill_worker.requests.sought import runs, said
-from turnmill_worker.requests.tombstone import is_tombstone
+from turnmill_worker.requests.tombstone import erased_at_ms
 
 __all__ = ["ERASED", "Life", "Lives"]
 
@@ -57,11 +58,20 @@ class Life:
 
     def runs_of(self, seqs: Collection[int]) -> set[tuple[str, ...]]:
         """The words in a row of these turns; of those erased before nothing is known."""
-        known = (turn for turn in self.copies if turn.seq in seqs and not is_tombstone(turn))
+        known = (turn for turn in self.copies if turn.seq in seqs and erased_at_ms(turn) is None)
         return {run for turn in known for run in runs(said(turn))}
 
+    @property
+    def half_erased(self) -> set[Seq]:
+        """Turns erased in the archive by a worker that died before it came to Redis."""
+        if self.past is None:
+            return set()
+        erasures = [each.at_ms for each in self.commits if _record(each).strategy == "erase"]
+        done_ms = max(erasures, default=0)
+        return {turn.seq for turn in self.copies if (erased_at_ms(turn) or 0) > done_ms}
+
     def contexts_after(self, seq: int) -> dict[int, tuple[bytes, int, bytes]]:
-        """As of ``Emptied``: contexts made when this turn was known, and what is to replace them."""
+        """As of ``Emptied``: contexts made when this turn was known, and what replaces them."""
         found = {}
         for commit in self.commits:
             record = _record(commit)

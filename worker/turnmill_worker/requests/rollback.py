@@ -14,6 +14,7 @@ from turnmill_worker.ports.records import ArchivedCompaction
 from turnmill_worker.ports.sessions import States
 from turnmill_worker.ports.values import Past, PastState, SessionRef
 from turnmill_worker.requests.earlier_turns import EarlierTurns
+from turnmill_worker.requests.lives import ERASED
 
 __all__ = ["Rollback"]
 
@@ -69,6 +70,11 @@ class Rollback:
                 raise NoCheckpoint(
                     f"version {to} of {ref.session!r} cannot be restored: turns it stands for were "
                     "rolled back or cleared since"
+                )
+            if found and found[-1].stored.strategy == ERASED:
+                raise NoCheckpoint(
+                    f"version {to} of {ref.session!r} cannot be restored: turns that it was made "
+                    "of were erased since"
                 )
         else:
             found = [state for state in past.checkpoints if to in (None, state.id)]

@@ -16,7 +16,7 @@ from turnmill.contract.context import JsonMessage
 from turnmill.contract.turns import ROLES
 from turnmill_worker.ports.records import ArchivedTurn
 
-__all__ = ["FUNCTION", "is_tombstone", "tombstone"]
+__all__ = ["FUNCTION", "erased_at_ms", "tombstone"]
 
 FUNCTION: Final = "erased"
 """What an erased call is of."""
@@ -43,9 +43,9 @@ def tombstone(turn: ArchivedTurn, *, at_ms: int, renamed: Callable[[str], str]) 
     )
 
 
-def is_tombstone(turn: ArchivedTurn) -> bool:
-    """Whether the turn was erased already."""
-    return _MARK.encode() in turn.fields and _MARK in _fields(turn.fields)
+def erased_at_ms(turn: ArchivedTurn) -> int | None:
+    """When the turn was erased; None if it was not."""
+    return _fields(turn.fields).get(_MARK) if _MARK.encode() in turn.fields else None
 
 
 def _emptied(message: Mapping[str, Any], text: str, renamed: Callable[[str], str]) -> JsonMessage:
