@@ -106,7 +106,9 @@ def pushed(connection: Connection, namespace: Namespace) -> list[tuple[str, str]
 
 
 def note(connection: Connection, namespace: Namespace, erasure: Erasure) -> None:
-    """Keep the record of an erasure."""
+    """Keep the record of an erasure, in the place of an earlier one of its id."""
+    mine = (erasures.c.namespace == namespace) & (erasures.c.id == erasure.id)
+    connection.execute(delete(erasures).where(mine))
     row = asdict(erasure) | {"namespace": namespace, "turns": encode_json(erasure.turns)}
     connection.execute(insert(erasures).values(row))
 

@@ -226,7 +226,7 @@ class SqlArchive:
         return gone
 
     def note_erasure(self, namespace: Namespace, erasure: Erasure) -> None:
-        """Keep the record of an erasure."""
+        """Keep the record of an erasure; once more replaces it."""
         with self._write() as connection:
             erasing.note(connection, namespace, erasure)
 

@@ -99,7 +99,7 @@ class Archive(Protocol):
         """Erase turns of one incarnation, and what was made of them; ``dry_run`` only counts."""
 
     def note_erasure(self, namespace: Namespace, erasure: Erasure) -> None:
-        """Keep the record of an erasure."""
+        """Keep the record of an erasure; once more replaces it."""
 
     def rewrite(self) -> bool:
         """Write the database's files anew, without old bytes; False if it could not be done now."""

@@ -53,6 +53,11 @@ class Erasable:
         )
 
     @property
+    def is_any(self) -> bool:
+        """Whether there is anything to erase."""
+        return bool(self.tombs or self.checkpoints or self.memories)
+
+    @property
     def is_remade(self) -> bool:
         """Whether the context was made of the turns, so that an earlier one takes its place."""
         past = self.life.past

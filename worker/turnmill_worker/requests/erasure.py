@@ -3,7 +3,8 @@
 The archive comes first, Redis second, and only if the session is still at the version that was
 looked at: whatever read the words before is refused when it wants to write (every commit compares
 the version), and whatever reads now finds none. A drain that has read them finds rows in their
-place. If a worker dies midway, asking again does the rest.
+place. If a worker dies midway, asking again does the rest. The record is there before Redis is
+changed: no erasure goes unrecorded.
 """
 
 from __future__ import annotations
@@ -57,6 +58,7 @@ class Erasing:
         """
         sought = Sought.of(body)
         at_ms = self._states.now_ms()
+        name = secrets.token_hex(8)
         renamed = _renaming(sought)
         for _ in range(ATTEMPTS):
             lives = self._lives.of(ref, newest_only=sought.how == "turn")
@@ -66,25 +68,33 @@ class Erasing:
                 )
             pushed = self._archive.pushed_memories(ref.namespace) if self._archive else []
             found = [erasable(life, sought, pushed, at_ms=at_ms, renamed=renamed) for life in lives]
-            gone = self._erased(ref, found, dry_run=sought.dry_run)
-            if gone is not None:
-                return self._told(ref, sought, at_ms, found, gone)
+            told = _told(ref, sought, at_ms, found, self._from_archive(ref, found, sought))
+            if sought.dry_run or not any(each.is_any for each in found):
+                return told
+            if self._archive is not None:
+                self._archive.note_erasure(ref.namespace, _record(name, told))
+            if all(self._from_redis(ref, each) for each in found):
+                rewritten = None if self._archive is None else self._archive.rewrite()
+                return told.model_copy(update={"rewritten": rewritten})
         raise SessionBusy(f"{ref.session!r} is being compacted again and again; try again")
 
-    def _erased(self, ref: SessionRef, found: Sequence[Erasable], *, dry_run: bool) -> Gone | None:
-        """How much left the archive; None when a commit came between."""
+    def _from_archive(self, ref: SessionRef, found: Sequence[Erasable], sought: Sought) -> Gone:
         gone = Gone()
         for each in found:
-            if self._archive is not None and (each.tombs or each.memories):
-                gone += self._archive.erase(ref, each.life.epoch, each.emptied, dry_run=dry_run)
-        for each in found:
-            past = each.life.past
-            if past is None or dry_run or not (each.tombs or each.checkpoints):
-                continue
-            if not self._states.erase(ref, past, self._cleansed(ref, past, each)):
-                return None
-            self._hints.send(jobs.ESTIMATE, ref)
+            if self._archive is not None and each.is_any:
+                epoch, emptied = each.life.epoch, each.emptied
+                gone += self._archive.erase(ref, epoch, emptied, dry_run=sought.dry_run)
         return gone
+
+    def _from_redis(self, ref: SessionRef, found: Erasable) -> bool:
+        """Whether nothing is left there; False when a commit came between."""
+        past = found.life.past
+        if past is None or not found.is_any:
+            return True
+        if not self._states.erase(ref, past, self._cleansed(ref, past, found)):
+            return False
+        self._hints.send(jobs.ESTIMATE, ref)
+        return True
 
     def _cleansed(self, ref: SessionRef, past: Past, found: Erasable) -> Cleansed:
         state = self._turns.restored(
@@ -104,36 +114,32 @@ class Erasing:
             remade=found.is_remade,
         )
 
-    def _told(
-        self, ref: SessionRef, sought: Sought, at_ms: int, found: Sequence[Erasable], gone: Gone
-    ) -> Erased:
-        newest = found[-1]
-        told = Erased(
-            session=ref.session,
-            dry_run=sought.dry_run,
-            at_ms=at_ms,
-            by=sought.by,
-            how=sought.how,
-            turns=tuple(Seq(seq) for seq in newest.tombs),
-            earlier=sum(len(each.tombs) for each in found[:-1]),
-            repeated_in=newest.repeated_in,
-            contexts=sum(len(each.contexts) for each in found),
-            checkpoints=len(newest.checkpoints),
-            memories=gone.memories,
-            images=gone.images,
-            remade=newest.is_remade,
-            in_system_prompt=newest.in_system_prompt,
-        )
-        is_nothing = not (told.turns or told.earlier or told.checkpoints or told.memories)
-        if self._archive is None or sought.dry_run or is_nothing:
-            return told
-        self._archive.note_erasure(ref.namespace, _record(told))
-        return told.model_copy(update={"rewritten": self._archive.rewrite()})
+
+def _told(
+    ref: SessionRef, sought: Sought, at_ms: int, found: Sequence[Erasable], gone: Gone
+) -> Erased:
+    newest = found[-1]
+    return Erased(
+        session=ref.session,
+        dry_run=sought.dry_run,
+        at_ms=at_ms,
+        by=sought.by,
+        how=sought.how,
+        turns=tuple(Seq(seq) for seq in newest.tombs),
+        earlier=sum(len(each.tombs) for each in found[:-1]),
+        repeated_in=newest.repeated_in,
+        contexts=sum(len(each.contexts) for each in found),
+        checkpoints=len(newest.checkpoints),
+        memories=gone.memories,
+        images=gone.images,
+        remade=newest.is_remade,
+        in_system_prompt=newest.in_system_prompt,
+    )
 
 
-def _record(told: Erased) -> Erasure:
+def _record(name: str, told: Erased) -> Erasure:
     return Erasure(
-        id=secrets.token_hex(8),
+        id=name,
         session=told.session,
         at_ms=told.at_ms,
         by=told.by,

@@ -6,9 +6,9 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 from turnmill.contract.codec import decode_json
-from turnmill.contract.context import StoredContext
+from turnmill.contract.context import EMPTY, StoredContext
 from turnmill.contract.job_outcomes import Compaction
-from turnmill.contract.names import Seq
+from turnmill.contract.names import Seq, Version
 from turnmill_worker.ports.archive import Archive
 from turnmill_worker.ports.records import ArchivedCompaction, ArchivedTurn
 from turnmill_worker.ports.sessions import States
@@ -75,7 +75,7 @@ class Life:
         found = {}
         for commit in self.commits:
             record = _record(commit)
-            if _end(record) >= seq:
+            if _end(record, StoredContext.parse(commit.context)) >= seq:
                 empty = StoredContext(
                     version=commit.version, watermark=record.watermark, strategy=ERASED
                 )
@@ -90,7 +90,7 @@ class Life:
             stored = StoredContext.parse(commit.context)
             if stored.strategy == ERASED:
                 continue
-            if _end(record) < min(seq, left_from):
+            if _end(record, stored) < min(seq, left_from):
                 return stored
             if record.strategy == "clear":
                 break  # all contexts before stand for turns that were set aside
@@ -124,11 +124,13 @@ class Lives:
         ]
 
     def _life(self, ref: SessionRef, epoch: str, past: Past | None) -> Life:
-        commits = {each.version: each for each in (past.commits if past else ())}
         archived: Sequence[ArchivedTurn] = ()
+        commits: dict[Version, ArchivedCompaction] = {}
         if self._archive is not None:
             archived = self._archive.turns(ref, epoch=epoch)
-            commits |= {each.version: each for each in self._archive.compactions(ref, epoch=epoch)}
+            commits = {each.version: each for each in self._archive.compactions(ref, epoch=epoch)}
+        # The archive is erased first: what Redis has may be whole still.
+        commits |= {each.version: each for each in (past.commits if past else ())}
         return Life(
             epoch=epoch,
             past=past,
@@ -141,6 +143,9 @@ def _record(commit: ArchivedCompaction) -> Compaction:
     return Compaction.model_validate(decode_json(commit.record))
 
 
-def _end(record: Compaction) -> int:
-    """The newest turn that was known when the context was made."""
+def _end(record: Compaction, stored: StoredContext) -> int:
+    """The newest turn that was known when the context was made; 0 if there is nothing in it."""
+    beside = {"version": 0, "watermark": 0, "strategy": "", "tokens": 0, "recall": False}
+    if stored.model_copy(update=beside) == EMPTY:
+        return 0
     return max(record.last_seq, record.watermark)
