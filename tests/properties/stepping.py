@@ -15,6 +15,7 @@ from typing import Any, Self, cast
 from turnmill.contract import jobs
 from turnmill.contract.errors import NoCheckpoint, Transient, TurnmillError, UnknownSession
 from turnmill.contract.job_outcomes import Outcome
+from turnmill.contract.policy import Policy
 from turnmill_worker.pipeline.archive import Archiving
 from turnmill_worker.pipeline.batch import Batches
 from turnmill_worker.pipeline.compact import Pipeline
@@ -197,11 +198,7 @@ def _stages(
         sessions=cast("Sessions", _SteppedSessions(outside.sessions, wait)),
         hints=hints,
         counters=counter_for,
-        summarizers=lambda policy: (
-            [outside.summarizer]
-            if policy.summarizer == "extractive"
-            else [outside.model, outside.summarizer]
-        ),
+        summarizers=lambda policy: _summarizers(outside, policy),
         waiting=cast("Waiting", _Stepped(outside.waiting, wait)),
         batches=Batches(
             cast("BatchNotes", _Stepped(outside.notes, wait)),
@@ -209,8 +206,6 @@ def _stages(
         ),
     )
     archiving = Archiving(outgoing, archive, hints)
-    rollback = Rollback(states, archive, counter_for)
-    erasing = Erasing(states, archive, counter_for, hints)
 
     def forget(ref: SessionRef) -> Outcome:
         outcome = archiving.forget(ref)
@@ -224,7 +219,12 @@ def _stages(
         jobs.ARCHIVE: archiving.archive,
         jobs.FORGET: forget,
         jobs.FORCE: lambda ref: pipeline.force(ref, template=str(asked or "")),
-        jobs.ROLLBACK: lambda ref: rollback.rollback(ref, asked),
-        jobs.ERASE: lambda ref: erasing.erase(ref, asked),
+        jobs.ROLLBACK: lambda ref: Rollback(states, archive, counter_for).rollback(ref, asked),
+        jobs.ERASE: lambda ref: Erasing(states, archive, counter_for, hints).erase(ref, asked),
         jobs.EXPORT: Exporting(states, outgoing, archive).trajectory,
     }
+
+
+def _summarizers(outside: Outside, policy: Policy) -> list[Summarizer]:
+    own = [outside.summarizer]
+    return own if policy.summarizer == "extractive" else [outside.model, *own]

@@ -2,94 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 import redis
 
-from tests.properties.models import AnyBatches, AnySummarizer
-from tests.properties.stepping import Outside, SentHints, SteppedJob
-from turnmill import ContextClient, Policy
+from tests.redis.erasing_scene import WORDS, Scene, asking, scenes
+from turnmill import ContextClient
 from turnmill.contract import jobs
-from turnmill.contract.codec import decode_json
-from turnmill.contract.erasure import erasing
 from turnmill.contract.legality import violations
-from turnmill.contract.names import Namespace, SessionId
-from turnmill_worker.archive import SqlArchive
-from turnmill_worker.ports.batches import AwaitedSummary
-from turnmill_worker.ports.values import SessionRef
-from turnmill_worker.store.batch_notes import RedisBatchNotes
-from turnmill_worker.store.earlier_states import RedisStates
-from turnmill_worker.store.outgoing import RedisOutgoing
-from turnmill_worker.store.sessions import RedisSessions
-from turnmill_worker.store.summary_queue import RedisWaiting
-
-WORDS = "never tell Priscilla Vandergelder about the ember falcon"
-SAID = {"role": "user", "content": f"From now on, {WORDS} in the cottage."}
-POLICY = Policy(max_tokens=1_024, quality_threshold=0.0, checkpoint_interval=0)
-
-
-class Scene:
-    """A session with turns in the archive, on their way to it, and in the log; jobs to run."""
-
-    def __init__(self, client: ContextClient, server: redis.Redis, archive: SqlArchive) -> None:
-        self.client, self.server, self.archive = client, server, archive
-        self.ref = SessionRef(Namespace(client.namespace), SessionId("s"))
-        self.outside = Outside(
-            sessions=RedisSessions(server, archive=archive),
-            states=RedisStates(server),
-            outgoing=RedisOutgoing(server),
-            archive=archive,
-            hints=SentHints(),
-            summarizer=AnySummarizer(),
-            model=AnySummarizer(),
-            waiting=RedisWaiting(server),
-            notes=RedisBatchNotes(server),
-            batches=AnyBatches(),
-        )
-        self.pushed = 0
-
-    def job(self, task: str, asked: object = None) -> SteppedJob:
-        return SteppedJob(task, self.ref, outside=self.outside, asked=asked)
-
-    def do(self, *tasks: str) -> None:
-        for task in tasks:
-            self.job(task).finish()
-
-    def push(self, turns: int) -> None:
-        for _ in range(turns):
-            self.pushed += 1
-            text = (
-                f"Parcel {self.pushed}: Anna wants number {self.pushed * 17} on day {self.pushed}."
-            )
-            role = "assistant" if self.pushed % 2 else "user"
-            self.client.push("s", {"role": role, "content": f"{text} It is brown and heavy."})
-
-    def say(self) -> int:
-        self.pushed += 1
-        return self.client.push("s", SAID).seq
-
-    def compact(self) -> None:
-        self.do(jobs.ESTIMATE, jobs.SUMMARIZE)
-
-    def erase(self, *turns: int, **how: Any) -> SteppedJob:
-        return self.job(jobs.ERASE, _asking(*turns, **how))
-
-    def everything(self) -> str:
-        """All that Redis and the archive hold of the session, and what an agent reads."""
-        found = [str(self.server.dump(key)) for key in self.server.keys(f"*{self.ref.namespace}*")]
-        found += [str(each) for each in self.archive.turns(self.ref)]
-        found += [str(each) for each in self.archive.compactions(self.ref)]
-        found += [str(memory) for _, memory in self.archive.memories(self.ref.namespace)]
-        found.append(str(self.client.read("s").messages))
-        return "\n".join(found)
-
-
-def _asking(*turns: int, **how: Any) -> Mapping[str, Any]:
-    told = {"matching": None, "subject": None, "repeats": False, "by": "", "dry_run": False} | how
-    return erasing(turns, told.pop("matching"), told.pop("subject"), **told)
 
 
 @pytest.fixture
@@ -97,33 +19,8 @@ def scene(
     client: ContextClient, redis_client: redis.Redis, tmp_path: Path
 ) -> Iterator[Callable[[], Scene]]:
     """Makes a session whose words have left the log, in every form."""
-    archive = SqlArchive.open(f"sqlite:///{tmp_path}/archive.db")
-    # A dump of a packed string would not show its words.
-    before: Any = redis_client.config_get("rdbcompression")
-    redis_client.config_set("rdbcompression", "no")
-
-    def make() -> Scene:
-        made = Scene(client, redis_client, archive)
-        client.forget("s")
-        archive.forget(made.ref)
-        client.open("s", POLICY, "You carry parcels.")
-        made.push(20)
-        made.compact()
-        client.checkpoint("s", name="before")
-        assert made.say() == 21
-        made.push(30)
-        made.compact()
-        client.checkpoint("s", name="after")
-        made.do(jobs.ARCHIVE)
-        made.push(30)
-        made.compact()
-        made.push(5)
-        assert WORDS in made.everything()
-        return made
-
-    yield make
-    redis_client.config_set("rdbcompression", before["rdbcompression"])
-    archive.close()
+    with scenes(client, redis_client, tmp_path) as make:
+        yield make
 
 
 OTHERS: list[tuple[str, object]] = [
@@ -134,8 +31,8 @@ OTHERS: list[tuple[str, object]] = [
     (jobs.ARCHIVE, None),
     (jobs.ROLLBACK, "after"),
     (jobs.ROLLBACK, 2),
-    (jobs.ERASE, _asking(30)),
-    (jobs.ERASE, _asking(matching="ember falcon")),
+    (jobs.ERASE, asking(30)),
+    (jobs.ERASE, asking(matching="ember falcon")),
 ]
 IDS = [
     "estimate",
@@ -227,45 +124,3 @@ def test_an_erasure_whose_worker_died_is_done_by_asking_again(
         assert (again.error, again.refusal) == (None, None)
         _check(now)
         steps += 1
-
-
-def test_an_awaited_batch_is_of_no_use_after_an_erasure(scene: Callable[[], Scene]) -> None:
-    now = scene()
-    batched = POLICY.model_copy(update={"batch": True, "summarizer": "openai"})
-    now.client.open("s", batched)
-    snapshot = now.outside.sessions.snapshot(now.ref)
-    assert snapshot is not None
-    submitted = AwaitedSummary(batch="b", file="f", nonce="n", model="m", digest="d")
-    assert now.outside.notes.remember(now.ref, submitted.of(snapshot))
-
-    now.erase(21).finish()
-
-    later = now.outside.sessions.snapshot(now.ref)
-    noted = now.outside.notes.remembered(now.ref)
-    assert later is not None
-    assert noted is not None
-    assert not noted.awaited.fits(later)
-    info = now.client.info("s")
-    assert info.due_in_s is not None, "a worker ends the batch"
-
-
-def test_an_erased_turn_keeps_its_place_and_its_id(scene: Callable[[], Scene]) -> None:
-    now = scene()
-    seq = now.client.push("s", {"role": "user", "content": WORDS}, turn_id="mine").seq
-    now.pushed += 1
-
-    now.erase(21, seq).finish()
-
-    again = now.client.push("s", {"role": "user", "content": WORDS}, turn_id="mine")
-    assert (again.seq, again.duplicate) == (seq, True)
-    _check_erased(now, seq)
-
-
-def _check_erased(now: Scene, seq: int) -> None:
-    past = now.outside.states.past(now.ref)
-    assert past is not None
-    [turn] = [turn for turn in past.log if turn.seq == seq]
-    [message] = decode_json(turn.messages)
-    assert message["role"] == "user"
-    assert message["content"].startswith("[erased ")
-    assert WORDS not in now.everything()

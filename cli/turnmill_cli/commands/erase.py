@@ -5,10 +5,12 @@ from __future__ import annotations
 import getpass
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Annotated
 
 import typer
 
+from turnmill._sync.client import ContextClient
 from turnmill.contract.erasure import Erased
 from turnmill_cli.options import Connection, JsonFlag, SessionName, Timeout, Yes
 from turnmill_cli.output import confirm, count, print_json, print_line
@@ -57,29 +59,32 @@ def erase(
     Exits with 1 if nothing is found, or if the archive's files could not be written anew.
     """
     with connection.client(hints=True) as client:
-
-        def ask(*, only_look: bool) -> Erased:
-            return client.erase(
-                session,
-                turns=chosen.turn or (),
-                matching=chosen.matching,
-                subject=chosen.subject,
-                repeats=chosen.repeats,
-                by=by or getpass.getuser(),
-                dry_run=only_look,
-                timeout_s=timeout,
-            )
-
-        done = ask(only_look=True)
+        ask = partial(_ask, client, session, chosen, by=by, timeout_s=timeout)
+        done = ask(dry_run=True)
         if not dry_run and _is_any(done):
             confirm(f"Erase {_what(done)} of {session}? This is final.", yes=yes)
-            done = ask(only_look=False)
+            done = ask(dry_run=False)
     if as_json:
         print_json(done.model_dump(mode="json"))
     else:
         _print(done)
     if not _is_any(done) or done.rewritten is False:
         raise typer.Exit(1)
+
+
+def _ask(
+    client: ContextClient, session: str, chosen: Chosen, *, by: str, dry_run: bool, timeout_s: float
+) -> Erased:
+    return client.erase(
+        session,
+        turns=chosen.turn or (),
+        matching=chosen.matching,
+        subject=chosen.subject,
+        repeats=chosen.repeats,
+        by=by or getpass.getuser(),
+        dry_run=dry_run,
+        timeout_s=timeout_s,
+    )
 
 
 def _is_any(done: Erased) -> bool:

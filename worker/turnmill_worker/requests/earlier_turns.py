@@ -51,10 +51,7 @@ class EarlierTurns:
         used: str = "",
         instead: Mapping[int, ArchivedTurn] = MappingProxyType({}),
     ) -> Restored:
-        """A context and the turns after it as they are written back, all of it counted.
-
-        ``instead`` has turns that stand in the places of others, by seq.
-        """
+        """A context and the turns after it as they are written back, counted; some ``instead``."""
         counter = self._counters(past.policy.encoding, past.policy.image_formula)
         found = self.kept(ref, past, after=0, through=through)
         turns = [instead.get(turn.seq, turn) for turn in found if turn.seq > stored.watermark]

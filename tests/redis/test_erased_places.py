@@ -1,0 +1,65 @@
+"""What is left of an erased turn: its place, its id, and no use for what awaited it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+import redis
+
+from tests.redis.erasing_scene import POLICY, WORDS, Scene, scenes
+from turnmill import ContextClient
+from turnmill.contract.codec import decode_json
+from turnmill_worker.ports.batches import AwaitedSummary
+
+
+@pytest.fixture
+def scene(
+    client: ContextClient, redis_client: redis.Redis, tmp_path: Path
+) -> Iterator[Callable[[], Scene]]:
+    """Makes a session whose words have left the log, in every form."""
+    with scenes(client, redis_client, tmp_path) as make:
+        yield make
+
+
+def test_an_awaited_batch_is_of_no_use_after_an_erasure(scene: Callable[[], Scene]) -> None:
+    now = scene()
+    batched = POLICY.model_copy(update={"batch": True, "summarizer": "openai"})
+    now.client.open("s", batched)
+    snapshot = now.outside.sessions.snapshot(now.ref)
+    assert snapshot is not None
+    submitted = AwaitedSummary(batch="b", file="f", nonce="n", model="m", digest="d")
+    assert now.outside.notes.remember(now.ref, submitted.of(snapshot))
+
+    now.erase(21).finish()
+
+    later = now.outside.sessions.snapshot(now.ref)
+    noted = now.outside.notes.remembered(now.ref)
+    assert later is not None
+    assert noted is not None
+    assert not noted.awaited.fits(later)
+    info = now.client.info("s")
+    assert info.due_in_s is not None, "a worker ends the batch"
+
+
+def test_an_erased_turn_keeps_its_place_and_its_id(scene: Callable[[], Scene]) -> None:
+    now = scene()
+    seq = now.client.push("s", {"role": "user", "content": WORDS}, turn_id="mine").seq
+    now.pushed += 1
+
+    now.erase(21, seq).finish()
+
+    again = now.client.push("s", {"role": "user", "content": WORDS}, turn_id="mine")
+    assert (again.seq, again.duplicate) == (seq, True)
+    _check_erased(now, seq)
+
+
+def _check_erased(now: Scene, seq: int) -> None:
+    past = now.outside.states.past(now.ref)
+    assert past is not None
+    [turn] = [turn for turn in past.log if turn.seq == seq]
+    [message] = decode_json(turn.messages)
+    assert message["role"] == "user"
+    assert message["content"].startswith("[erased ")
+    assert WORDS not in now.everything()
