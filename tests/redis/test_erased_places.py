@@ -10,6 +10,7 @@ import redis
 
 from tests.redis.erasing_scene import POLICY, WORDS, Scene, scenes
 from turnmill import ContextClient
+from turnmill.contract import jobs
 from turnmill.contract.codec import decode_json
 from turnmill_worker.ports.batches import AwaitedSummary
 
@@ -63,3 +64,25 @@ def _check_erased(now: Scene, seq: int) -> None:
     assert message["role"] == "user"
     assert message["content"].startswith("[erased ")
     assert WORDS not in now.everything()
+
+
+def test_a_checkpoint_made_between_the_steps_of_an_erasure_does_not_keep_the_words(
+    scene: Callable[[], Scene],
+) -> None:
+    steps = 0
+    while True:
+        now = scene()
+        now.client.open("s", POLICY.model_copy(update={"checkpoint_interval": 1}))
+        erasure = now.erase(21)
+        for _ in range(steps):
+            erasure.step()
+        if erasure.ended:
+            break
+        now.client.checkpoint("s", name="between")
+        now.push(1)
+        erasure.finish()
+        assert (erasure.error, erasure.refusal) == (None, None)
+        now.compact()
+        now.do(jobs.ARCHIVE)
+        assert WORDS not in now.everything(), steps
+        steps += 1

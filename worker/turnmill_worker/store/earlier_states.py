@@ -96,6 +96,7 @@ class RedisStates:
             ],
             through=state.seq,
             known=self._known(ref, state.stored.watermark, remade=left.remade),
+            remade=int(left.remade),
             restored=len(state.turns),
             erased=len(left.turns),
             contexts=len(left.contexts),

@@ -1,7 +1,8 @@
 -- Erase turns: others stand in their places, wherever they are, and the context is one made without them.
 -- KEYS: context, facts, meta, log, counts, covered, commits, compactions, checkpoints, named, ids, batch, backlog, due, parked, unarchived
--- ARGV: session, epoch, revision, expected_version, through:number, watermark:number, body, known, context_tokens:number, tail_tokens:number, open_calls, basis, images:number, images_before:number, interactions:number, messages:number, record, channel, is_due:number, restored:number, erased:number, contexts:number, words...
+-- ARGV: session, epoch, revision, expected_version, through:number, watermark:number, body, known, context_tokens:number, tail_tokens:number, open_calls, basis, images:number, images_before:number, interactions:number, messages:number, record, channel, is_due:number, remade:number, restored:number, erased:number, contexts:number, words...
 -- through: the newest turn that was looked at; later ones stay, not counted
+-- remade: the context is an earlier one, so that the one that was read goes from every place
 -- words: eight for each turn of the log, five for each erased one, two for each context, one for each checkpoint that goes
 -- returns: the new version, or 0 when the session changed meanwhile
 local seen = redis.call('HMGET', meta, 'epoch', 'settings', 'version', 'counted_seq', 'expires_at')
@@ -71,7 +72,9 @@ rewrite(commits, function(entry)
 end)
 for _, stream in ipairs({checkpoints, named}) do
   rewrite(stream, function(entry)
-    return not dropped[entry[1] .. ' ' .. entry[2][2]]
+    -- One that was made meanwhile has the context that was read.
+    local is_late = remade == 1 and value_of(entry, 'version') == expected_version
+    return not (is_late or dropped[entry[1] .. ' ' .. entry[2][2]])
   end)
 end
 
