@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import sqlite3
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -10,7 +12,7 @@ import pytest
 from tests.archive.postgres import Postgres
 from tests.archive.records import EPOCH, LATER, compaction, image, session, turn
 from turnmill.contract.names import Namespace, Seq, SessionId
-from turnmill_worker.archive import SqlArchive
+from turnmill_worker.archive import SqlArchive, engine, scrub
 from turnmill_worker.ports.erasure import Emptied, Erasure, Gone
 from turnmill_worker.ports.records import ArchivedTurn, Batch, Memory
 from turnmill_worker.ports.values import SessionRef
@@ -169,3 +171,22 @@ def record(name: str, session_name: SessionId, at_ms: int) -> Erasure:
         memories=3,
         images=4,
     )
+
+
+def test_files_that_somebody_reads_are_not_said_to_be_clean(
+    sqlite_url: str, ref: SessionRef, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(engine, "_LOCK_TIMEOUT_S", 0.2)
+    monkeypatch.setattr(scrub, "WAIT_S", 0.2)
+    archive = SqlArchive.open(sqlite_url)
+    archive.store(ref, EPOCH, batch())
+    with closing(sqlite3.connect(sqlite_url.removeprefix("sqlite:///"))) as reader:
+        reader.execute("BEGIN")
+        reader.execute("SELECT count(*) FROM turns").fetchall()
+        archive.erase(ref, EPOCH, emptied())
+
+        assert not archive.rewrite()
+
+    assert archive.rewrite()
+    assert places(Path(sqlite_url.removeprefix("sqlite:///")).parent) == []
+    archive.close()
