@@ -23,12 +23,13 @@ from turnmill.contract.keys import (
     session_keys,
     shard_keys,
 )
-from turnmill.contract.names import Namespace, SessionId
+from turnmill.contract.names import Namespace, SessionId, session_id
 from turnmill.contract.policy import OFFLINE
+from turnmill.contract.registry import QUARANTINED, QUARANTINED_COUNT, TROUBLED
 from turnmill.contract.turns import DEFAULT_MAX_TURN_BYTES
 from turnmill.transport import redis_now_ms
 
-__all__ = ["CommitListener", "RedisView", "StoredSession", "Waiting"]
+__all__ = ["CommitListener", "Positions", "RedisView", "StoredSession", "Waiting"]
 
 CHUNK = 200
 """Sessions per round trip."""
@@ -39,6 +40,14 @@ class Waiting(NamedTuple):
 
     sessions: int
     oldest_s: float
+
+
+class Positions(NamedTuple):
+    """How far a session has come, in one incarnation."""
+
+    epoch: str
+    last_seq: int
+    version: int
 
 
 class StoredSession(NamedTuple):
@@ -107,6 +116,21 @@ class RedisView:
                 except UnknownSession:
                     continue
 
+    def positions(self, sessions: Sequence[SessionId]) -> dict[SessionId, Positions]:
+        """How far each has come; nothing of those that are gone."""
+        found: dict[SessionId, Positions] = {}
+        for start in range(0, len(sessions), CHUNK):
+            chunk = sessions[start : start + CHUNK]
+            with self.client.pipeline(transaction=False) as pipe:
+                for name in chunk:
+                    meta = session_keys(self.namespace, name).meta
+                    pipe.hmget(meta, "epoch", "last_seq", "version")
+                replies = pipe.execute()
+            for name, (epoch, *numbers) in zip(chunk, replies, strict=True):
+                if epoch:
+                    found[name] = Positions(epoch.decode(), *(int(each or 0) for each in numbers))
+        return found
+
     def summarizers_of(self, sessions: Sequence[SessionId]) -> list[str]:
         """The summarizer each session's policy names; the offline one where none can be read."""
         with self.client.pipeline(transaction=False) as pipe:
@@ -131,6 +155,17 @@ class RedisView:
             for gate in gates
         ]
 
+    def troubled(self) -> dict[str, Any]:
+        """What sweeps of the last minutes found wrong, in every namespace."""
+        found: dict[str, Any] = json.loads(self.client.get(TROUBLED) or '{"count": 0, "named": {}}')
+        return found
+
+    def quarantined(self) -> tuple[int, dict[str, Any] | None]:
+        """How many messages of the broker were ever put aside, and the newest of them."""
+        newest = self.client.lrange(QUARANTINED, 0, 0)
+        total = int(self.client.get(QUARANTINED_COUNT) or 0)
+        return total, json.loads(newest[0]) if newest else None
+
     def stored(self, session: str) -> StoredSession:
         """What is stored of a session, in one transaction."""
         keys = session_keys(self.namespace, SessionId(session))
@@ -142,6 +177,11 @@ class RedisView:
             log, covered, watermark, compactions = pipe.execute()
         records = [json.loads(fields[b"record"]) for _, fields in compactions]
         return StoredSession(log, covered, int(watermark or 0), records)
+
+    def compactions(self, session: str) -> list[tuple[int, dict[str, Any]]]:
+        """A session's newest compactions: when each was committed, in ms, and its record."""
+        entries = self.client.xrange(session_keys(self.namespace, session_id(session)).compactions)
+        return [(int(at.split(b"-")[0]), json.loads(f[b"record"])) for at, f in entries]
 
     def commits(self) -> CommitListener:
         """The commits announced from now on."""

@@ -21,8 +21,10 @@ from turnmill.contract.errors import (
     InvalidPolicy,
     InvalidTemplate,
     InvalidTurn,
+    NewerFormat,
     NoCheckpoint,
     NotAnswered,
+    NotPermitted,
     ScriptContract,
     SessionBusy,
     StoreFull,
@@ -44,8 +46,8 @@ if TYPE_CHECKING:
     from turnmill._sync.client import ContextClient
     from turnmill._sync.recall import RecallTool
     from turnmill._sync.session import ContextManager
+    from turnmill.context import Context
     from turnmill.contract.context import (
-        Context,
         Pushed,
         Receipt,
         StoredContext,
@@ -90,10 +92,10 @@ __all__ = [  # noqa: RUF022 - grouped, as a reader looks for them
     "CeleryWaker", "HintCounts", "SilentWaker", "Waker",
     # errors
     "ArchiveUnavailable", "CorruptContext", "InvalidInput", "InvalidName", "InvalidPolicy",
-    "InvalidTemplate", "InvalidTurn", "NoCheckpoint", "NotAnswered", "ScriptContract",
-    "SessionBusy", "StoreFull", "StoreUnavailable", "SystemPromptTooLarge", "Transient",
-    "TurnTooLarge", "TurnmillError", "UnknownEncoding", "UnknownPolicy", "UnknownSession",
-    "UnknownTemplate",
+    "InvalidTemplate", "InvalidTurn", "NewerFormat", "NoCheckpoint", "NotAnswered", "NotPermitted",
+    "ScriptContract", "SessionBusy", "StoreFull", "StoreUnavailable", "SystemPromptTooLarge",
+    "Transient", "TurnTooLarge", "TurnmillError", "UnknownEncoding", "UnknownPolicy",
+    "UnknownSession", "UnknownTemplate",
 ]
 
 _HOMES = {
@@ -104,8 +106,9 @@ _HOMES = {
     "_sync.recall": ("RecallTool",),
     "_sync.session": ("ContextManager",),
     "contract.context": (
-        "Context", "Pushed", "Receipt", "StoredContext", "SummaryEvent", "Usage",
+        "Pushed", "Receipt", "StoredContext", "SummaryEvent", "Usage",
     ),
+    "context": ("Context",),
     "contract.info": ("ContextInfo", "Wait"),
     "contract.job_outcomes": ("Compaction",),
     "contract.policy": ("Limits", "Policy"),

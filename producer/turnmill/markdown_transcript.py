@@ -17,6 +17,8 @@ _MARKS = {"kept": "", "rolled-back": " — rolled back", "cleared": " — cleare
 def markdown(trajectory: Trajectory) -> str:
     """Every turn under a heading of its own, then the compactions; images by their kind."""
     lines = [f"# Session {trajectory.session}", "", _facts(trajectory), ""]
+    for lost in trajectory.lost:
+        lines += [f"{lost}.", ""]
     if trajectory.system_prompt:
         lines += ["## System prompt", "", _fenced(trajectory.system_prompt), ""]
     for turn in trajectory.turns:

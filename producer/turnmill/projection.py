@@ -164,12 +164,12 @@ class _Squeeze:
         """Make the summary give way: the policy was tightened, or pins take too much."""
         before = self._count([*self._rules, *self._head])
         room = self._limits.room // 2
-        self._rules = shorten(self._rules, room, self._count) or []
-        self._head = shorten(self._head, room - self._count(self._rules), self._count) or []
+        self._rules = shorten(self._rules, room, self._count, whole_lines=True) or []
+        room -= self._count(self._rules)
+        self._head = shorten(self._head, room, self._count, whole_lines=True) or []
         left = [*self._rules, *self._head]
         self._fixed -= max(before - self._count(left), 0)
-        bare = self._count([*self._system, *left]) + _RECEIPT_TOKENS
-        self._fixed = max(self._fixed, bare)
+        self._fixed = max(self._fixed, self._count([*self._system, *left]) + _RECEIPT_TOKENS)
 
     def fit(
         self, pinned: list[TailTurn], newest: list[TailTurn], dropped: list[TailTurn]

@@ -10,18 +10,19 @@ from dataclasses import dataclass, replace
 from functools import lru_cache, partial
 from typing import Any
 
-from turnmill.contract.codec import decode_json, encode_json
-from turnmill.contract.context import Context, JsonMessage, StoredContext, Usage
-from turnmill.contract.errors import CorruptContext
+from turnmill.context import Context
+from turnmill.contract.codec import encode_json
+from turnmill.contract.context import JsonMessage, StoredContext, Usage
 from turnmill.contract.estimate import bound_turn
 from turnmill.contract.images.token_cost import DEFAULT_FORMULA, FORMULAS, ImageFormula
 from turnmill.contract.legality import CallTracker
-from turnmill.contract.log_entry import LogEntry
+from turnmill.contract.log_entry import LogEntry, decode_turns
 from turnmill.contract.names import Seq, SessionId
 from turnmill.contract.policy import Policy
 from turnmill.contract.render import render, render_head, system_message
+from turnmill.contract.stored_policy import stored_policy
 from turnmill.contract.tail import TailTurn
-from turnmill.projection import project
+from turnmill.projection import Projected, project
 
 __all__ = [
     "DEFAULT_POLICY",
@@ -29,7 +30,6 @@ __all__ = [
     "LogEntry",
     "View",
     "bound",
-    "decode_turns",
     "read_context",
     "to_int",
 ]
@@ -52,6 +52,7 @@ META_FIELDS = (
     b"counted_settings",
     b"pictures",
     b"images_before",
+    b"dialect",
 )
 
 
@@ -59,7 +60,7 @@ def read_context(session: SessionId, reply: Sequence[Any]) -> Context:
     """The context in the reply to a read of a known session, projected when it is too large.
 
     Raises:
-        CorruptContext: something stored is not what this version of turnmill writes.
+        NewerFormat, CorruptContext: this version cannot read something stored, or none could.
     """
     meta, body, counts, entries, _ = reply
     view = View.of(meta)
@@ -71,32 +72,41 @@ def read_context(session: SessionId, reply: Sequence[Any]) -> Context:
     pushed = decode_turns([entry.messages for entry in log])
     tail = _tail(log, pushed, _with_elisions(pushed, log, stored), view, counts, formula)
     pending = sum(turn.tokens for turn in tail if not turn.exact)
-    tokens = view.usage.total + pending
-    receipt = None
-    if tokens > view.hard:
-        projected = project(
-            view.system,
-            stored,
-            tail,
-            view.policy.limits(view.usage.system),
-            partial(bound, formula=formula),
-            fixed_tokens=view.usage.system + view.usage.summary + view.usage.REPLY,
-        )
-        messages, tokens, receipt = projected.messages, projected.tokens, projected.receipt
-    else:
-        messages = render(view.system, stored, tail)
+    fits = _fitted(view, stored, tail, pending, formula)
     return Context(
-        messages=messages,
+        messages=fits.messages,
         session=session,
         version=stored.version,
         watermark=stored.watermark,
         last_seq=log[-1].seq if log else view.last_seq,
-        tokens=tokens,
-        exact=view.is_counted and not pending and receipt is None,
-        projection=receipt,
+        tokens=fits.tokens,
+        exact=view.is_counted and not pending and fits.receipt is None,
+        projection=fits.receipt,
         summary=stored.summary,
         events=stored.events,
         system_prompt=view.system,
+        dialect=view.dialect,
+    )
+
+
+def _fitted(
+    view: View,
+    stored: StoredContext,
+    tail: Sequence[TailTurn],
+    pending: int,
+    formula: ImageFormula,
+) -> Projected:
+    """All messages where they are within the hard limit, else the projection."""
+    tokens = view.usage.total + pending
+    if tokens <= view.hard:
+        return Projected(messages=render(view.system, stored, tail), tokens=tokens, receipt=None)
+    return project(
+        view.system,
+        stored,
+        tail,
+        view.policy.limits(view.usage.system),
+        partial(bound, formula=formula),
+        fixed_tokens=view.usage.system + view.usage.summary + view.usage.REPLY,
     )
 
 
@@ -113,6 +123,7 @@ class View:
     basis: str
     is_counted: bool
     images_before: int
+    seen_dialect: str = ""
 
     @classmethod
     def of(cls, fields: Sequence[bytes | None]) -> View:
@@ -131,6 +142,7 @@ class View:
             basis=(fields[11] or b"").decode(),
             is_counted=fields[12] is not None,
             images_before=to_int(fields[14]),
+            seen_dialect=(fields[15] or b"").decode(),
         )
 
     @property
@@ -152,15 +164,18 @@ class View:
         return replace(self, counted_seq=Seq(0), usage=usage)
 
     @property
+    def dialect(self) -> str:
+        """The policy's, or else that of the first turn that told."""
+        return self.policy.dialect or self.seen_dialect or "chat"
+
+    @property
     def policy(self) -> Policy:
         """The stored policy, or the default for a session that was never opened."""
         return _parse_policy(self.policy_json) if self.policy_json else DEFAULT_POLICY
 
 
-@lru_cache(maxsize=1024)
-def _parse_policy(text: bytes) -> Policy:
-    """Cached: many sessions share one policy, and every read needs its session's."""
-    return Policy.from_json(text)
+# Many sessions share one policy, and every read needs its session's.
+_parse_policy = lru_cache(maxsize=1024)(stored_policy)
 
 
 def to_int(value: bytes | None) -> int:
@@ -237,20 +252,3 @@ def bound(
 ) -> int:
     """An upper bound for these messages, without the reply's opening; additive."""
     return sum(bound_turn(encode_json(message), formula) for message in messages)
-
-
-def decode_turns(bodies: Sequence[bytes]) -> list[list[JsonMessage]]:
-    """The messages of stored turns.
-
-    Raises:
-        CorruptContext: a turn is not what this version of turnmill writes.
-    """
-    try:
-        turns: list[list[JsonMessage]] = decode_json(b"[%b]" % b",".join(bodies))
-    except ValueError:
-        # Not chained: the decoder's error holds the text.
-        size = sum(map(len, bodies))
-        raise CorruptContext(f"stored turns: {size} bytes, some of them not JSON") from None
-    if not all(isinstance(turn, list) for turn in turns):
-        raise CorruptContext("stored turns: one is not a list of messages")
-    return turns

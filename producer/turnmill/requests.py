@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,6 +17,7 @@ from turnmill.commands import Command
 from turnmill.contract import errors
 from turnmill.contract.codec import decode_json, encode_json
 from turnmill.contract.errors import InvalidInput, NotAnswered, TurnmillError
+from turnmill.contract.formats import refuse_newer, stamp
 from turnmill.contract.jobs import GROUND, QUEUE_OF, REMEMBER
 from turnmill.contract.keys import AskKeys, ask_keys
 from turnmill.contract.names import Namespace, SessionId, session_id
@@ -95,12 +97,13 @@ class Ask:
         """What the worker said.
 
         Raises:
-            TurnmillError: what the worker raised, as its own class.
+            TurnmillError: what the worker raised, as its own class where this version knows it.
         """
         told = decode_json(reply[1])
+        refuse_newer(told, "a worker's answer")
         if "error" not in told:
             return told["answer"]
-        kind = getattr(errors, told["error"], TurnmillError)
+        kind = vars(errors).get(told["error"], TurnmillError)
         raise kind(told["message"])
 
 
@@ -108,7 +111,7 @@ def ask(
     task: str,
     namespace: Namespace,
     session: str,
-    body: object,
+    body: Mapping[str, object],
     *,
     timeout_s: float,
     look_s: float = LOOK_S,
@@ -128,7 +131,7 @@ def ask(
         namespace=namespace,
         session=SessionId("") if task in ABOUT_NAMESPACES else session_id(session),
         id=os.urandom(12).hex(),
-        body=encode_json(body),
+        body=encode_json({**body, **stamp()}),
         timeout_s=timeout_s,
         look_s=look_s,
         asked_at=time.monotonic(),

@@ -112,6 +112,8 @@ def _celery() -> type[Celery]:
 def hint_app(broker_url: str, *, timeout_s: float) -> Celery:
     """A Celery app that only publishes, and gives up on a broker within ``timeout_s``."""
     app = _celery()("turnmill.hints", broker=broker_url, set_as_current=False)
+    from kombu import Exchange, Queue  # noqa: PLC0415 - Celery has imported it
+
     app.conf.update(
         broker_pool_limit=1,
         broker_connection_timeout=timeout_s,
@@ -125,7 +127,8 @@ def hint_app(broker_url: str, *, timeout_s: float) -> Celery:
         },
         task_ignore_result=True,
         task_serializer="json",
-        task_create_missing_queues=True,
+        # Queues are the workers' to declare: who only publishes needs no right to do more.
+        task_queues=[Queue(q, Exchange(""), routing_key=q, no_declare=True) for q in jobs.QUEUES],
     )
     return app
 

@@ -16,7 +16,7 @@ from turnmill_worker.archive import SqlArchive, engine, scrub
 from turnmill_worker.ports.erasure import Emptied, Erasure, Gone
 from turnmill_worker.ports.records import ArchivedTurn, Batch, Memory
 from turnmill_worker.ports.values import SessionRef
-from turnmill_worker.requests.tombstone import erased_at_ms, tombstone
+from turnmill_worker.requests.tombstone import tombstone
 
 SHOP = Namespace("shop")
 MINE, SHARED = image(b"mine" * 300), image(b"shared" * 300)
@@ -47,7 +47,7 @@ def emptied(seq: int = 2) -> Emptied:
     return Emptied(
         turns=(tomb,),
         all_turns=(seq,),
-        contexts={2: (made.record, made.at_ms, made.context)},
+        contexts=(made,),
         memories=("pushed:1",),
     )
 
@@ -107,7 +107,7 @@ def test_what_a_drain_has_read_before_stays_erased(archive: SqlArchive, ref: Ses
 
     found = {turn.seq: turn for turn in archive.turns(ref)}
     assert len(found) == 59
-    assert erased_at_ms(found[Seq(2)]) == 10**12
+    assert found[Seq(2)].erased_at_ms == 10**12
     assert found[Seq(2)].blobs == ()
     assert set(archive.blobs(SHOP, [MINE.sha256, SHARED.sha256])) == {SHARED.sha256}
     assert [SAID.encode() in each.context for each in archive.compactions(ref)] == [False, False]

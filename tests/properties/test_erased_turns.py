@@ -15,7 +15,7 @@ from turnmill.contract.names import Seq
 from turnmill.contract.turns import to_turn
 from turnmill_worker.ports.records import ArchivedTurn
 from turnmill_worker.requests.sought import runs, said
-from turnmill_worker.requests.tombstone import erased_at_ms, tombstone
+from turnmill_worker.requests.tombstone import tombstone
 
 AT_MS = 1_700_000_000_000
 
@@ -78,5 +78,5 @@ def test_a_tombstone_has_no_words_of_its_turn(given_turn: GivenTurn) -> None:
     assert to_turn({"messages": decode_json(erased.messages)})
     assert (erased.seq, erased.turn_id, erased.blobs) == (turn.seq, turn.turn_id, ())
     assert json.loads(erased.fields) == {"erased_at_ms": AT_MS, "iteration": 3}
-    assert erased_at_ms(erased) == AT_MS
+    assert erased.erased_at_ms == AT_MS
     assert tomb(erased).messages == erased.messages

@@ -1,9 +1,8 @@
 """The session protocol under any order of events, against a model of a few lines.
 
 Agents push, open, read, checkpoint, roll back, clear and forget; jobs run the real stages over the
-real scripts and a real archive, stopped before any step, several at once, doubled, late, killed;
-hints and scripts get lost, and the archive goes down. After every event the promises of docs are
-looked up in Redis and in the archive themselves.
+real scripts and a real archive, stopped before any step, several at once, doubled, late or killed;
+hints and scripts get lost, the archive goes down. The promises are looked up always.
 
 ``TURNMILL_PROTOCOL_EXAMPLES`` raises the number of runs: 15 by default, thousands before a release.
 """
@@ -55,8 +54,9 @@ from turnmill_worker.archive.store import SqlArchive
 from turnmill_worker.background.sweep import ARCHIVE_EVERY, Sweeper
 from turnmill_worker.compaction.snapshot import Snapshot
 from turnmill_worker.compaction.tally import images, interactions
+from turnmill_worker.ports.past import Past, Restored
 from turnmill_worker.ports.records import Removed
-from turnmill_worker.ports.values import Counts, Past, Recorded, Restored, SessionRef
+from turnmill_worker.ports.values import Counts, Recorded, SessionRef
 from turnmill_worker.requests.export import Exporting
 from turnmill_worker.spending import Spent
 from turnmill_worker.store.earlier_states import RedisStates
@@ -949,7 +949,7 @@ class Protocol(RuleBasedStateMachine):
 
     def _given_up(self, ref: SessionRef, seen: Snapshot) -> None:
         """Nothing can be planned for a session as it was then."""
-        self.given_ups.add((ref.session, seen.epoch, seen.revision, seen.counted_seq))
+        self.given_ups.add((ref.session, seen.epoch, seen.revision.split(":")[0], seen.counted_seq))
 
     def _is_parked(self, name: str) -> bool:
         keys = session_keys(NAMESPACE, SessionId(name))

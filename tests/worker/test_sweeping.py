@@ -110,8 +110,8 @@ def test_a_namespace_is_swept_from_its_first_push_on(
 ) -> None:
     silent.push("s", {"role": "user", "content": "First words."})
 
-    assert server.sismember(NAMESPACES, silent.namespace)
     wait_until(lambda: silent.info("s").counted_seq == 1)
+    assert server.sismember(NAMESPACES, silent.namespace)
 
 
 @pytest.mark.usefixtures("worker")

@@ -4,19 +4,39 @@ from __future__ import annotations
 
 import gc
 import logging
+from functools import partial
 from typing import Any
 
-from celery import Celery, signals
+from celery import Celery, bootsteps, signals
 from kombu import Exchange, Queue
 
 from turnmill.contract import jobs
+from turnmill.contract.errors import NewerFormat
 from turnmill_worker import logs, tasks, wiring
+from turnmill_worker.background.consumer import CarefulConsumer
 from turnmill_worker.background.summarizer_presence import Announcement
 from turnmill_worker.background.sweep import SweepThread
 from turnmill_worker.errors import InvalidSettings
 from turnmill_worker.tokens import counter_for
 
 __all__ = ["app"]
+
+
+class Threads(bootsteps.StartStopStep):
+    """Starts the worker's threads: after its pool has forked, and whether or not a broker is there.
+
+    A broker at ``maxmemory`` lets no worker consume, and is emptied by the sweep alone.
+    """
+
+    requires = ("celery.worker.components:Pool",)
+
+    def start(self, parent: Any) -> None:
+        """Begin to sweep, and to announce the worker where it summarizes."""
+        _threads.append(wiring.sweep_thread(app, partial(tasks.at_home, app)))
+        if jobs.QUEUE_OF[jobs.SUMMARIZE] in app.amqp.queues.consume_from:
+            _threads.append(wiring.announcement(parent.hostname))
+        for thread in _threads:
+            thread.start()
 
 
 def make_app() -> Celery:
@@ -38,6 +58,7 @@ def make_app() -> Celery:
         task_publish_retry=False,
         broker_connection_retry_on_startup=True,
         broker_connection_max_retries=None,  # for ever: an outage must not end the workers
+        broker_channel_error_retry=True,  # nor must a Redis at maxmemory, which refuses commands
         broker_transport_options={
             "socket_connect_timeout": 2,
             "socket_timeout": 30,
@@ -46,13 +67,16 @@ def make_app() -> Celery:
         },
         worker_prefetch_multiplier=8,
         worker_soft_shutdown_timeout=5,
+        worker_consumer=partial(CarefulConsumer, put_aside=wiring.quarantine().put_aside),
         worker_hijack_root_logger=True,
         worker_redirect_stdouts=False,
     )
     tasks.register(made)
+    made.steps["worker"].add(Threads)
     return made
 
 
+NewerFormat.component = "worker"
 try:
     app = make_app()
 except InvalidSettings as error:
@@ -72,15 +96,6 @@ def _load_before_fork(**_: Any) -> None:
     gc.freeze()
     # A job makes some ten thousand values and few cycles; the default looks for them at each 700.
     gc.set_threshold(20_000, 10, 10)
-
-
-@signals.worker_ready.connect
-def _start_threads(sender: Any, **_: Any) -> None:
-    _threads.append(wiring.sweep_thread(app))
-    if jobs.QUEUE_OF[jobs.SUMMARIZE] in app.amqp.queues.consume_from:
-        _threads.append(wiring.announcement(sender.hostname))
-    for thread in _threads:
-        thread.start()
 
 
 @signals.worker_shutting_down.connect

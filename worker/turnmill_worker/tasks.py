@@ -13,6 +13,7 @@ from celery import Celery
 from turnmill.contract import jobs
 from turnmill.contract.errors import (
     ArchiveUnavailable,
+    NewerFormat,
     StoreFull,
     StoreUnavailable,
     Transient,
@@ -25,11 +26,14 @@ from turnmill_worker.errors import InternalError, where
 from turnmill_worker.ports.values import SessionRef
 from turnmill_worker.wiring import Parts
 
-__all__ = ["register"]
+__all__ = ["at_home", "register"]
 
 log = structlog.get_logger()
 
 _OUTAGES = (ArchiveUnavailable, StoreFull, StoreUnavailable)
+
+NEWER_AGAIN_S = 5.0
+"""When a session that a newer version must count is hinted again: not at once to this worker."""
 
 Stage = Callable[[Parts, SessionRef], Outcome]
 
@@ -49,7 +53,7 @@ _STAGES: dict[str, Stage] = {
 
 
 def register(app: Celery) -> None:
-    """Add turnmill's tasks to the app."""
+    """Add turnmill's tasks to the app; they take no notice of what newer versions send beside."""
     for name, stage in _STAGES.items():
         _register_stage(app, name, stage)
     _register_estimate(app)
@@ -63,9 +67,26 @@ def register(app: Celery) -> None:
             return {"outcome": "swept", "hints": wiring.sweeper(app, client).run()}
 
 
+def at_home(app: Celery, task: str, ref: SessionRef) -> None:
+    """Do a task's job in this thread, up to where it frees Redis.
+
+    Raises:
+        TurnmillError: it failed.
+    """
+    parts = wiring.parts(app)
+    if task == jobs.ESTIMATE:
+        for each in chain([ref], parts.pipeline.waiting(ref)):
+            _guarded(task, _estimate, parts, each)
+        return
+    # A compaction frees Redis when what it covers is in the archive.
+    stages = (jobs.SUMMARIZE, jobs.ARCHIVE) if task == jobs.COMPACT else (task,)
+    for stage in stages:
+        _guarded(stage, _STAGES[stage], parts, ref)
+
+
 def _register_stage(app: Celery, name: str, stage: Stage) -> None:
     @app.task(name=name)
-    def job(namespace_name: str, session: str) -> dict[str, Any]:
+    def job(namespace_name: str, session: str, *_newer: object) -> dict[str, Any]:
         hinted = SessionRef(namespace(namespace_name), session_id(session))
         parts = wiring.parts(app)
         ref = parts.pipeline.whose_turn(hinted) if name == jobs.SUMMARIZE else hinted
@@ -77,7 +98,7 @@ def _register_stage(app: Celery, name: str, stage: Stage) -> None:
 
 def _register_estimate(app: Celery) -> None:
     @app.task(name=jobs.ESTIMATE)
-    def job(namespace_name: str, session: str) -> dict[str, Any]:
+    def job(namespace_name: str, session: str, *_newer: object) -> dict[str, Any]:
         hinted = SessionRef(namespace(namespace_name), session_id(session))
         parts = wiring.parts(app)
         done: list[Outcome] = []
@@ -109,7 +130,7 @@ def _together(done: Sequence[Outcome]) -> Outcome:
 
 def _register_ask(app: Celery, name: str) -> None:
     @app.task(name=name)
-    def job(namespace_name: str, session: str, ask: str) -> dict[str, Any]:
+    def job(namespace_name: str, session: str, ask: str, *_newer: object) -> dict[str, Any]:
         # A question about the namespace is about no session.
         about = session_id(session) if session else SessionId("")
         ref = SessionRef(namespace(namespace_name), about)
@@ -126,6 +147,13 @@ def _guarded(name: str, stage: Stage, parts: Parts, ref: SessionRef) -> Outcome:
     logs.name_session(ref.namespace, ref.session)
     try:
         outcome = stage(parts, ref)
+    except NewerFormat as error:
+        # The session is left as it is, for a worker that can read it: upgrade this one.
+        log.warning("newer format", why=str(error))
+        if name == jobs.ESTIMATE:
+            with suppress(TurnmillError):
+                parts.pipeline.postpone(ref, NEWER_AGAIN_S)
+        raise
     except Transient as error:
         log.warning("failed", error=type(error).__name__)
         _count_failure(name, parts, ref, error)

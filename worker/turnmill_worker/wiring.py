@@ -17,7 +17,9 @@ from redis.retry import Retry
 from turnmill.contract.policy import OFFLINE
 from turnmill.transport import Connections, connection_options
 from turnmill_worker.archive.lazy import LazyArchive
+from turnmill_worker.background.at_home import AtHome, Job
 from turnmill_worker.background.celery_hints import CeleryHints
+from turnmill_worker.background.quarantine import Quarantine
 from turnmill_worker.background.summarizer_presence import Announcement
 from turnmill_worker.background.sweep import Sweeper, SweepThread
 from turnmill_worker.grounding.hybrid import HybridSearch
@@ -36,6 +38,7 @@ from turnmill_worker.store.batch_notes import RedisBatchNotes
 from turnmill_worker.store.earlier_states import RedisStates
 from turnmill_worker.store.model_gates import RedisGates
 from turnmill_worker.store.outgoing import RedisOutgoing
+from turnmill_worker.store.quarantine import RedisQuarantine
 from turnmill_worker.store.scripts import load_all as load_scripts
 from turnmill_worker.store.sessions import RedisSessions
 from turnmill_worker.store.summarizer_presence import RedisPresence
@@ -53,6 +56,7 @@ __all__ = [
     "connect",
     "load_scripts",
     "parts",
+    "quarantine",
     "settings",
     "sweep_thread",
     "sweeper",
@@ -70,7 +74,7 @@ PATIENCE_S = 10.0
 """How long a requested compaction waits for one under way."""
 
 GATE_TIMEOUT_S = 2.0
-"""How long a model call waits for its gate; then it goes on without."""
+"""How long a model call waits for its gate, and a worker to list a bad message."""
 
 
 @lru_cache(maxsize=1)
@@ -197,18 +201,24 @@ def announcement(node: str) -> Announcement:
     return Announcement(RedisPresence(connect()), entry)
 
 
-def sweeper(app: Celery, client: Any) -> Sweeper:
-    """The sweep over this process's client."""
+def quarantine() -> Quarantine:
+    """Where this process's bad messages go; it connects when there is one."""
+    return Quarantine(lambda: RedisQuarantine(_connect(GATE_TIMEOUT_S)))
+
+
+def sweeper(app: Celery, client: Any, job: Job | None = None) -> Sweeper:
+    """The sweep over this process's client; does a ``job`` itself where the broker is full."""
+    hints = CeleryHints(app)
     return Sweeper(
         RedisSweepLists(client, archive=bool(settings().archive)),
-        CeleryHints(app),
+        AtHome(hints, job) if job else hints,
         stale_after_s=settings().stale_after_s,
         archive=bool(settings().archive),
     )
 
 
-def sweep_thread(app: Celery) -> SweepThread:
+def sweep_thread(app: Celery, job: Job | None = None) -> SweepThread:
     """The thread every worker process runs."""
     client = connect()
     lease = RedisSweepLease(client)
-    return SweepThread(sweeper(app, client), lease, interval_s=settings().sweep_interval_s)
+    return SweepThread(sweeper(app, client, job), lease, interval_s=settings().sweep_interval_s)

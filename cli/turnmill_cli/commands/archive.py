@@ -5,16 +5,20 @@ from __future__ import annotations
 import re
 import time
 from dataclasses import asdict
+from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from turnmill.contract.names import Namespace, session_id
+from turnmill.contract.names import Namespace, SessionId, session_id
 from turnmill.contract.names import namespace as checked
+from turnmill.contract.trajectory import LostTurns, Trajectory
+from turnmill.markdown_transcript import markdown
 from turnmill_cli.archive_database import ArchiveDatabase
 from turnmill_cli.commands.erase import spans
-from turnmill_cli.options import CommandApp, JsonFlag, Limit, NamespaceName, Yes
+from turnmill_cli.options import CommandApp, JsonFlag, Limit, NamespaceName, SessionName, Yes
 from turnmill_cli.output import (
+    CommandFailed,
     clean,
     confirm,
     count,
@@ -23,6 +27,7 @@ from turnmill_cli.output import (
     print_json,
     print_line,
     print_table,
+    print_text,
     when,
     word_column,
 )
@@ -85,6 +90,41 @@ def archive_sessions(
         for each in found:
             table.add_row(clean(each.session), f"{each.turns:,}", when(each.last_at_ms))
         print_table(table)
+
+
+@archive_app.command("lost")
+def archive_lost(
+    archive: ArchiveDatabase,
+    session: SessionName,
+    branch: Annotated[
+        int, typer.Option(metavar="N", min=1, help="Print this branch.", show_default=False)
+    ] = 0,
+    namespace: NamespaceName = "default",
+) -> None:
+    """List what Redis lost of a session when it went back, or print one branch as markdown."""
+    ref = SessionRef(checked(namespace), SessionId(session))
+    with archive.open() as opened:
+        found = {each.branch: each for each in opened.branches(ref)}
+        if branch and branch not in found:
+            raise CommandFailed(f"{session} has no branch {branch}; it has {len(found)}")
+        if branch:
+            print_text(markdown(_trajectory(opened, ref, found[branch].epoch)))
+            return
+    for each in found.values():
+        print_line(str(LostTurns.model_validate(each.numbers)))
+    if not found:
+        print_line(f"Redis has lost nothing of {session} that the archive has")
+
+
+def _trajectory(opened: SqlArchive, ref: SessionRef, epoch: str) -> Trajectory:
+    from turnmill_worker.requests.export import committed, with_images  # noqa: PLC0415 - as above
+
+    return Trajectory(
+        session=ref.session,
+        namespace=ref.namespace,
+        turns=with_images(opened.turns(ref, epoch=epoch), partial(opened.blobs, ref.namespace)),
+        compactions=tuple(map(committed, opened.compactions(ref, epoch=epoch))),
+    )
 
 
 @archive_app.command("prune")

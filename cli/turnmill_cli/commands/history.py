@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from turnmill.contract.context import Receipt
+from turnmill.contract.errors import NotPermitted
 from turnmill.contract.job_outcomes import Compaction
-from turnmill.contract.trajectory import CommittedContext
+from turnmill.contract.trajectory import CommittedContext, LostTurns
 from turnmill_cli.options import Connection, JsonFlag, SessionName, Timeout
 from turnmill_cli.output import count, print_json, print_line, when
 
@@ -15,7 +16,15 @@ __all__ = ["history", "receipt_line"]
 
 _NO_COMPACTION = ("rollback", "erase")
 
-Step = tuple[CommittedContext, tuple[Receipt, ...]]
+
+class _Recorded(NamedTuple):
+    """A commit as Redis remembers it: without the context, and so without receipts."""
+
+    at_ms: int
+    record: Compaction
+
+
+Step = tuple[CommittedContext | _Recorded, tuple[Receipt, ...]]
 """A commit, and the receipts that are new in it."""
 
 
@@ -26,15 +35,22 @@ def history(
     timeout: Timeout = 30.0,
 ) -> None:
     """List a session's compactions: what each removed, what it saved, and what it cost."""
-    with connection.client(hints=True) as client:
-        found = client.trajectory(session, timeout_s=timeout).compactions
-    steps = list(_steps(found))
+    lost: Sequence[LostTurns] = ()
+    try:
+        with connection.client(hints=True) as client:
+            found = client.trajectory(session, timeout_s=timeout)
+        steps, lost = list(_steps(found.compactions)), found.lost
+    except NotPermitted:  # who may only look cannot ask a worker for what is in the archive
+        steps = list(_in_redis(connection, session))
     if as_json:
         print_json([_as_dict(step) for step in steps])
-    elif not steps:
+        return
+    if not steps:
         print_line(f"{session} was never compacted")
     else:
         _print(steps)
+    for each in lost:
+        print_line(f"{each}: `turnmill archive lost {session} --branch {each.branch}` prints them")
 
 
 def _steps(found: Sequence[CommittedContext]) -> Iterator[Step]:
@@ -43,6 +59,12 @@ def _steps(found: Sequence[CommittedContext]) -> Iterator[Step]:
         now = each.context.receipts
         yield each, tuple(receipt for receipt in now if receipt not in known)
         known = now
+
+
+def _in_redis(connection: Connection, session: str) -> Iterator[Step]:
+    with connection.redis() as view:
+        for at_ms, record in view.compactions(session):
+            yield _Recorded(at_ms, Compaction.model_validate(record)), ()
 
 
 def _as_dict(step: Step) -> dict[str, Any]:

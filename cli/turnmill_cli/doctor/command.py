@@ -13,6 +13,7 @@ from turnmill_cli.archive_database import ArchiveDatabase
 from turnmill_cli.doctor.broker_checks import check_broker, check_vocabulary
 from turnmill_cli.doctor.check import Check
 from turnmill_cli.doctor.file_checks import check_archive, check_templates
+from turnmill_cli.doctor.position_checks import check_positions
 from turnmill_cli.doctor.redis_checks import check_redis
 from turnmill_cli.options import Connection, JsonFlag
 from turnmill_cli.output import clean, field_table, print_json, print_line, safe_url, stdout
@@ -43,6 +44,7 @@ def doctor(
         *check_broker(connection),
         check_vocabulary(),
         check_archive(archive, namespace),
+        *check_positions(archive, connection),
         check_templates(template_dirs),
     ]
     healthy = all(check.status != "problem" for check in checks)

@@ -10,7 +10,8 @@ from typing import Annotated
 
 import typer
 
-from turnmill.contract.context import Context, JsonMessage
+from turnmill.context import Context
+from turnmill.contract.context import JsonMessage
 from turnmill.contract.policy import Policy
 from turnmill_cli.conversations import BadInput, Conversation, load, shape
 from turnmill_cli.local.temporary_pipeline import LocalPipeline, local_pipeline

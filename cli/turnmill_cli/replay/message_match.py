@@ -1,4 +1,4 @@
-"""Whether a message is another one as a context may show it: whole, shortened inside, or adopted.
+"""Whether a message is another one as a context may show it: whole, or shortened inside.
 
 Written against what a reader sees, not against the code that shortens, so that it can disagree.
 """
@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from turnmill.contract.context import JsonMessage
-from turnmill.contract.legality import NO_RESULT, repair
+from turnmill.contract.legality import NO_RESULT, UNKNOWN_CALL, repair
 
 __all__ = ["is_shown", "is_stub"]
 
@@ -21,8 +21,10 @@ _SAME = ("role", "name", "tool_call_id")
 
 
 def is_stub(message: JsonMessage) -> bool:
-    """Whether it answers, in nobody's name, a call that never got a result."""
-    return message["role"] == "tool" and _is_text(message.get("content"), NO_RESULT)
+    """Whether it answers, in nobody's name, a call without a result, or calls for a lost result."""
+    names = [call["function"]["name"] for call in message.get("tool_calls") or ()]
+    is_answer = message["role"] == "tool" and _is_text(message.get("content"), NO_RESULT)
+    return is_answer or names == [UNKNOWN_CALL]
 
 
 def is_shown(shown: JsonMessage, pushed: JsonMessage, *, thinned: bool = False) -> bool:
@@ -34,7 +36,7 @@ def is_shown(shown: JsonMessage, pushed: JsonMessage, *, thinned: bool = False) 
         return True
     if thinned and pushed.get("tool_calls"):
         return _is_shortened(shown, _with_calls_of(pushed, shown))
-    return pushed["role"] == "tool" and _is_shortened(shown, repair([pushed])[0])
+    return pushed["role"] == "tool" and _is_shortened(shown, repair([pushed])[-1])
 
 
 def _with_calls_of(pushed: JsonMessage, shown: JsonMessage) -> JsonMessage:

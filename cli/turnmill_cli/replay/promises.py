@@ -13,7 +13,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal, NamedTuple
 
-from turnmill.contract.context import Context, JsonMessage, Usage
+from turnmill.context import Context
+from turnmill.contract.context import JsonMessage, Usage
 from turnmill.contract.legality import violations
 from turnmill.contract.render import receipt_message
 from turnmill_cli.replay.message_match import is_shown, is_stub

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Sequence
 from contextlib import suppress
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Self, overload
 
 from turnmill._async.connection import AsyncConnection
@@ -12,10 +11,10 @@ from turnmill._async.erasing import AsyncErasing
 from turnmill._async.session import AsyncContextManager
 from turnmill._async.waiting import Redis, in_thread
 from turnmill.commands import DEFAULT_NAME, Call, Command, Commands, PushCall
+from turnmill.context import Context
 from turnmill.contract import jobs
-from turnmill.contract.context import Context, Pushed
+from turnmill.contract.context import Pushed
 from turnmill.contract.errors import SystemPromptTooLarge, TurnmillError, UnknownSession
-from turnmill.contract.images.references import inline_images
 from turnmill.contract.images.stored import DEFAULT_MAX_IMAGE_BYTES
 from turnmill.contract.info import ContextInfo
 from turnmill.contract.keys import REGISTER_EVERY_S
@@ -32,6 +31,7 @@ from turnmill.contract.results import (
 from turnmill.contract.rules import Rule
 from turnmill.contract.turns import DEFAULT_MAX_TURN_BYTES, TurnLike
 from turnmill.exact_tokens import exact_tokens
+from turnmill.given_seqs import GivenSeqs
 from turnmill.image_cache import DEFAULT_CACHE_BYTES, ImageCache
 from turnmill.requests import Ask, ask
 from turnmill.transport import new_id
@@ -75,6 +75,7 @@ class AsyncContextClient(AsyncErasing):
         self._commands = Commands.of(namespace, max_turn_bytes, max_image_bytes)
         self._namespace = self._commands.namespace
         self._images = ImageCache(image_cache_bytes)
+        self._given = GivenSeqs()
         self._waker = waker_for(redis, broker)
         self._redis = AsyncConnection(redis, timeout_s)
 
@@ -144,7 +145,7 @@ class AsyncContextClient(AsyncErasing):
         Raises:
             InvalidTurn, TurnTooLarge, InvalidName: nothing was stored.
         """
-        push = self._commands.push(session, turn, turn_id, new_id=new_id)
+        push = self._given.dated(self._commands.push(session, turn, turn_id, new_id=new_id))
         await self._register(REGISTER_EVERY_S)
         done = self._settle(push, await self._send(push))
         if done.seq == 1:
@@ -157,7 +158,7 @@ class AsyncContextClient(AsyncErasing):
         All are checked before any is sent. When Redis fails midway some may be stored; give the
         turns ids and push again.
         """
-        calls = self._commands.push_many(turns, new_id=new_id)
+        calls = list(map(self._given.dated, self._commands.push_many(turns, new_id=new_id)))
         await self._register(REGISTER_EVERY_S)
         done: list[Pushed] = []
         for chunk in self._commands.chunks(calls):
@@ -187,7 +188,7 @@ class AsyncContextClient(AsyncErasing):
         if None in urls.values():
             # Let go between the two trips, by a compaction: then it is not in the context now.
             context, urls = await self._look(session)
-        return replace(context, messages=inline_images(context.messages, urls)) if urls else context
+        return context.shown(urls)
 
     async def rules(self, session: str) -> tuple[Rule, ...]:
         """The user's rules in force, oldest first; raises what ``read`` does."""
@@ -214,9 +215,8 @@ class AsyncContextClient(AsyncErasing):
         Raises:
             UnknownSession: never opened nor pushed to, forgotten, or expired.
         """
-        found = self._commands.context_info(
-            session, await self._redis.run(self._commands.info(session))
-        )
+        reply = await self._redis.run(self._commands.info(session))
+        found = self._commands.context_info(session, reply)
         if found.counted_seq < found.last_seq:
             self._waker.wake(self._commands.namespace, found.session)
         return found
@@ -238,7 +238,8 @@ class AsyncContextClient(AsyncErasing):
         Raises:
             UnknownSession: never opened nor pushed to, forgotten, or expired.
         """
-        return self._commands.cleared(session, await self._list(self._commands.clear(session)))
+        call = self._commands.clear(session, new_id=new_id)
+        return self._commands.cleared(session, await self._list(call))
 
     async def parked(self) -> list[ParkedSession]:
         """Sessions whose compactions keep failing, the longest parked first.
@@ -246,9 +247,8 @@ class AsyncContextClient(AsyncErasing):
         They can be read and pushed to as before; nothing compacts them until they are retried, or
         their policy or system prompt changes.
         """
-        names = self._commands.parked_names(
-            await self._redis.pipeline(self._commands.list_parked())
-        )
+        listed = await self._redis.pipeline(self._commands.list_parked())
+        names = self._commands.parked_names(listed)
         replies = await self._redis.pipeline(self._commands.look_at_parked(names)) if names else []
         return self._commands.parked(names, replies)
 
@@ -258,9 +258,8 @@ class AsyncContextClient(AsyncErasing):
         Raises:
             UnknownSession: never opened nor pushed to, forgotten, or expired.
         """
-        was_parked = self._commands.retried(
-            session, await self._list(self._commands.retry(session))
-        )
+        reply = await self._list(self._commands.retry(session))
+        was_parked = self._commands.retried(session, reply)
         if was_parked:
             self._waker.wake(self._commands.namespace, SessionId(session), task=jobs.COMPACT)
         return was_parked
@@ -344,7 +343,7 @@ class AsyncContextClient(AsyncErasing):
         found = Trajectory.model_validate(await self._ask(jobs.EXPORT, session, {}, timeout_s))
         with suppress(UnknownSession):  # expired: the archive has it all the same
             now = await self.read(session)
-            return found.model_copy(update={"context": tuple(now.messages)})
+            return found.model_copy(update={"context": tuple(now.messages_for("chat"))})
         return found
 
     async def ground(
@@ -402,10 +401,7 @@ class AsyncContextClient(AsyncErasing):
         return self._commands.policies(await self._redis.plain(self._commands.list_policies()))
 
     async def manager(
-        self,
-        session: str,
-        policy: Policy | str | None = None,
-        system_prompt: str | None = None,
+        self, session: str, policy: Policy | str | None = None, system_prompt: str | None = None
     ) -> AsyncContextManager:
         """The handle of one session; opens it when a policy or a system prompt is given."""
         if policy is not None or system_prompt is not None:
@@ -435,7 +431,7 @@ class AsyncContextClient(AsyncErasing):
         await self._redis.plain(asked.put)
         self._waker.wake(asked.namespace, asked.session, task=asked.task, ask=asked.id)
 
-    async def _ask(self, task: str, session: str, body: object, timeout_s: float) -> Any:
+    async def _ask(self, task: str, session: str, body: dict[str, object], timeout_s: float) -> Any:
         """What a worker answers."""
         wait_s = self._redis.look_s
         asked = ask(task, self._namespace, session, body, timeout_s=timeout_s, look_s=wait_s)
@@ -477,6 +473,7 @@ class AsyncContextClient(AsyncErasing):
         """Hint if the workers want it."""
         done, hint = self._commands.pushed(push, reply)
         self._images.sent(push.images)
+        self._given.note(push, reply)
         if hint:
             self._waker.wake(self._commands.namespace, done.session)
         return done

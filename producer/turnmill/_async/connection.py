@@ -11,8 +11,9 @@ from redis.exceptions import NoScriptError
 
 from turnmill._async.waiting import Redis, Trips
 from turnmill.commands import Call, Command
+from turnmill.contract.errors import StoreFull
 from turnmill.requests import look_s
-from turnmill.transport import translate
+from turnmill.transport import is_full, server_name, store_full, translate
 
 __all__ = ["AsyncConnection"]
 
@@ -26,6 +27,7 @@ class AsyncConnection:
     def __init__(self, redis: str | Redis, timeout_s: float) -> None:
         self._own = Trips(redis, timeout_s) if isinstance(redis, str) else None
         self._given: Any = redis
+        self._name = server_name(redis)
         self._registered_s: float | None = None
 
     @property
@@ -46,11 +48,11 @@ class AsyncConnection:
         """The reply to one command."""
         return _good(await self._reply(command))
 
-    async def register(self, command: Command, *, every_s: float = 0.0) -> None:
-        """Send the command, unless it was sent less than ``every_s`` ago."""
+    async def register(self, call: Call, *, every_s: float = 0.0) -> None:
+        """Run the script, unless it was run less than ``every_s`` ago."""
         now = time.monotonic()
         if self._registered_s is None or now - self._registered_s >= every_s:
-            await self.plain(command)
+            await self.run(call)
             self._registered_s = now
 
     async def pipeline(
@@ -77,6 +79,14 @@ class AsyncConnection:
 
     async def _trip(self, commands: Sequence[Command]) -> list[Any]:
         """The replies as Redis sent them; its errors are in their places."""
+        replies = await self._sent(commands)
+        if any(map(is_full, replies)):
+            [info] = await self._sent([("INFO", "memory")])
+            told = store_full(self._name, info)
+            return [told if is_full(each) else each for each in replies]
+        return replies
+
+    async def _sent(self, commands: Sequence[Command]) -> list[Any]:
         try:
             if self._own is not None:
                 return await self._own.trip(commands)
@@ -95,7 +105,9 @@ class AsyncConnection:
 
 
 def _good(reply: Any) -> Any:
-    """The reply, if it is none of Redis' errors."""
+    """The reply, if it is no error."""
+    if isinstance(reply, StoreFull):
+        raise reply
     if isinstance(reply, RedisError):
         raise translate(reply) from reply
     return reply

@@ -14,7 +14,7 @@ __all__ = ["AsyncErasing"]
 class AsyncErasing:
     """What a client erases."""
 
-    async def _ask(self, task: str, session: str, body: object, timeout_s: float) -> Any:
+    async def _ask(self, task: str, session: str, body: dict[str, object], timeout_s: float) -> Any:
         """What a worker answers."""
         raise NotImplementedError
 

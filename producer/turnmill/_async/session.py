@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any, overload
 from turnmill._async.recall import AsyncRecallTool
 from turnmill._async.rulebook import AsyncRulebook
 from turnmill.commands.handle_results import GROUND_WITHIN_S, describe, turn_result, with_memories
-from turnmill.contract.context import Context, JsonMessage, Pushed
+from turnmill.context import Context
+from turnmill.contract.context import JsonMessage, Pushed
 from turnmill.contract.errors import InvalidInput, Transient, UnknownSession
 from turnmill.contract.info import ContextInfo
 from turnmill.contract.policy import Policy
@@ -122,8 +123,8 @@ class AsyncContextManager(AsyncRulebook):
     async def messages(self, *, include_system: bool = True) -> list[JsonMessage]:
         """The context's messages, with or without the session's system prompt."""
         context = await self.read()
-        hidden = bool(context.system_prompt) and not include_system
-        return context.messages[1:] if hidden else context.messages
+        is_first = bool(context.system_prompt) and context.dialect == "chat"
+        return context.messages[1:] if is_first and not include_system else context.messages
 
     async def context_injection(self) -> str:
         """The summaries of past iterations as one text for a system prompt; ``""`` without any."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Sequence
 from contextlib import suppress
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Self, overload
 
 from turnmill._sync.connection import Connection
@@ -13,10 +12,10 @@ from turnmill._sync.erasing import Erasing
 from turnmill._sync.session import ContextManager
 from turnmill._sync.waiting import Redis, in_thread
 from turnmill.commands import DEFAULT_NAME, Call, Command, Commands, PushCall
+from turnmill.context import Context
 from turnmill.contract import jobs
-from turnmill.contract.context import Context, Pushed
+from turnmill.contract.context import Pushed
 from turnmill.contract.errors import SystemPromptTooLarge, TurnmillError, UnknownSession
-from turnmill.contract.images.references import inline_images
 from turnmill.contract.images.stored import DEFAULT_MAX_IMAGE_BYTES
 from turnmill.contract.info import ContextInfo
 from turnmill.contract.keys import REGISTER_EVERY_S
@@ -33,6 +32,7 @@ from turnmill.contract.results import (
 from turnmill.contract.rules import Rule
 from turnmill.contract.turns import DEFAULT_MAX_TURN_BYTES, TurnLike
 from turnmill.exact_tokens import exact_tokens
+from turnmill.given_seqs import GivenSeqs
 from turnmill.image_cache import DEFAULT_CACHE_BYTES, ImageCache
 from turnmill.requests import Ask, ask
 from turnmill.transport import new_id
@@ -76,6 +76,7 @@ class ContextClient(Erasing):
         self._commands = Commands.of(namespace, max_turn_bytes, max_image_bytes)
         self._namespace = self._commands.namespace
         self._images = ImageCache(image_cache_bytes)
+        self._given = GivenSeqs()
         self._waker = waker_for(redis, broker)
         self._redis = Connection(redis, timeout_s)
 
@@ -145,7 +146,7 @@ class ContextClient(Erasing):
         Raises:
             InvalidTurn, TurnTooLarge, InvalidName: nothing was stored.
         """
-        push = self._commands.push(session, turn, turn_id, new_id=new_id)
+        push = self._given.dated(self._commands.push(session, turn, turn_id, new_id=new_id))
         self._register(REGISTER_EVERY_S)
         done = self._settle(push, self._send(push))
         if done.seq == 1:
@@ -158,7 +159,7 @@ class ContextClient(Erasing):
         All are checked before any is sent. When Redis fails midway some may be stored; give the
         turns ids and push again.
         """
-        calls = self._commands.push_many(turns, new_id=new_id)
+        calls = list(map(self._given.dated, self._commands.push_many(turns, new_id=new_id)))
         self._register(REGISTER_EVERY_S)
         done: list[Pushed] = []
         for chunk in self._commands.chunks(calls):
@@ -188,7 +189,7 @@ class ContextClient(Erasing):
         if None in urls.values():
             # Let go between the two trips, by a compaction: then it is not in the context now.
             context, urls = self._look(session)
-        return replace(context, messages=inline_images(context.messages, urls)) if urls else context
+        return context.shown(urls)
 
     def rules(self, session: str) -> tuple[Rule, ...]:
         """The user's rules in force, oldest first; raises what ``read`` does."""
@@ -215,7 +216,8 @@ class ContextClient(Erasing):
         Raises:
             UnknownSession: never opened nor pushed to, forgotten, or expired.
         """
-        found = self._commands.context_info(session, self._redis.run(self._commands.info(session)))
+        reply = self._redis.run(self._commands.info(session))
+        found = self._commands.context_info(session, reply)
         if found.counted_seq < found.last_seq:
             self._waker.wake(self._commands.namespace, found.session)
         return found
@@ -237,7 +239,8 @@ class ContextClient(Erasing):
         Raises:
             UnknownSession: never opened nor pushed to, forgotten, or expired.
         """
-        return self._commands.cleared(session, self._list(self._commands.clear(session)))
+        call = self._commands.clear(session, new_id=new_id)
+        return self._commands.cleared(session, self._list(call))
 
     def parked(self) -> list[ParkedSession]:
         """Sessions whose compactions keep failing, the longest parked first.
@@ -245,7 +248,8 @@ class ContextClient(Erasing):
         They can be read and pushed to as before; nothing compacts them until they are retried, or
         their policy or system prompt changes.
         """
-        names = self._commands.parked_names(self._redis.pipeline(self._commands.list_parked()))
+        listed = self._redis.pipeline(self._commands.list_parked())
+        names = self._commands.parked_names(listed)
         replies = self._redis.pipeline(self._commands.look_at_parked(names)) if names else []
         return self._commands.parked(names, replies)
 
@@ -255,7 +259,8 @@ class ContextClient(Erasing):
         Raises:
             UnknownSession: never opened nor pushed to, forgotten, or expired.
         """
-        was_parked = self._commands.retried(session, self._list(self._commands.retry(session)))
+        reply = self._list(self._commands.retry(session))
+        was_parked = self._commands.retried(session, reply)
         if was_parked:
             self._waker.wake(self._commands.namespace, SessionId(session), task=jobs.COMPACT)
         return was_parked
@@ -339,7 +344,7 @@ class ContextClient(Erasing):
         found = Trajectory.model_validate(self._ask(jobs.EXPORT, session, {}, timeout_s))
         with suppress(UnknownSession):  # expired: the archive has it all the same
             now = self.read(session)
-            return found.model_copy(update={"context": tuple(now.messages)})
+            return found.model_copy(update={"context": tuple(now.messages_for("chat"))})
         return found
 
     def ground(
@@ -395,10 +400,7 @@ class ContextClient(Erasing):
         return self._commands.policies(self._redis.plain(self._commands.list_policies()))
 
     def manager(
-        self,
-        session: str,
-        policy: Policy | str | None = None,
-        system_prompt: str | None = None,
+        self, session: str, policy: Policy | str | None = None, system_prompt: str | None = None
     ) -> ContextManager:
         """The handle of one session; opens it when a policy or a system prompt is given."""
         if policy is not None or system_prompt is not None:
@@ -428,7 +430,7 @@ class ContextClient(Erasing):
         self._redis.plain(asked.put)
         self._waker.wake(asked.namespace, asked.session, task=asked.task, ask=asked.id)
 
-    def _ask(self, task: str, session: str, body: object, timeout_s: float) -> Any:
+    def _ask(self, task: str, session: str, body: dict[str, object], timeout_s: float) -> Any:
         """What a worker answers."""
         wait_s = self._redis.look_s
         asked = ask(task, self._namespace, session, body, timeout_s=timeout_s, look_s=wait_s)
@@ -468,6 +470,7 @@ class ContextClient(Erasing):
         """Hint if the workers want it."""
         done, hint = self._commands.pushed(push, reply)
         self._images.sent(push.images)
+        self._given.note(push, reply)
         if hint:
             self._waker.wake(self._commands.namespace, done.session)
         return done

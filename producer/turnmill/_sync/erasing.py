@@ -15,7 +15,7 @@ __all__ = ["Erasing"]
 class Erasing:
     """What a client erases."""
 
-    def _ask(self, task: str, session: str, body: object, timeout_s: float) -> Any:
+    def _ask(self, task: str, session: str, body: dict[str, object], timeout_s: float) -> Any:
         """What a worker answers."""
         raise NotImplementedError
 

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any, overload
 from turnmill._sync.recall import RecallTool
 from turnmill._sync.rulebook import Rulebook
 from turnmill.commands.handle_results import GROUND_WITHIN_S, describe, turn_result, with_memories
-from turnmill.contract.context import Context, JsonMessage, Pushed
+from turnmill.context import Context
+from turnmill.contract.context import JsonMessage, Pushed
 from turnmill.contract.errors import InvalidInput, Transient, UnknownSession
 from turnmill.contract.info import ContextInfo
 from turnmill.contract.policy import Policy
@@ -121,8 +122,8 @@ class ContextManager(Rulebook):
     def messages(self, *, include_system: bool = True) -> list[JsonMessage]:
         """The context's messages, with or without the session's system prompt."""
         context = self.read()
-        hidden = bool(context.system_prompt) and not include_system
-        return context.messages[1:] if hidden else context.messages
+        is_first = bool(context.system_prompt) and context.dialect == "chat"
+        return context.messages[1:] if is_first and not include_system else context.messages
 
     def context_injection(self) -> str:
         """The summaries of past iterations as one text for a system prompt; ``""`` without any."""

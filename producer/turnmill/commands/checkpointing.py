@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from turnmill.commands.calls import Base, Call, Command
@@ -72,9 +72,9 @@ class Remembering(Base):
         found += [_checkpoint(entry, automatic=False) for entry in named]
         return sorted(found, key=lambda checkpoint: (checkpoint.at_ms, checkpoint.seq))
 
-    def clear(self, session: str) -> Call:
+    def clear(self, session: str, *, new_id: Callable[[], str]) -> Call:
         """Set the conversation aside; the system prompt stays."""
-        return self._call("clear", session)
+        return self._call("clear", session, commit_id=new_id())
 
     def cleared(self, session: str, reply: int | None) -> int:
         """How many turns were in the log.

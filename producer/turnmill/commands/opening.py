@@ -17,6 +17,7 @@ from turnmill.contract.names import policy_name
 from turnmill.contract.policy import MIN_ROOM_TOKENS, Policy
 from turnmill.contract.render import system_message
 from turnmill.contract.scripts import load_script
+from turnmill.contract.stored_policy import policy_body, stored_policy
 from turnmill.read_reply import DEFAULT_POLICY, bound
 
 __all__ = ["DEFAULT_NAME", "Opening"]
@@ -50,7 +51,7 @@ class Opening(Base):
         words = load_script(LUA, "open").call(
             keys,
             session=name,
-            policy=policy.model_dump_json() if policy else "",
+            policy=policy_body(policy) if policy else "",
             policy_name=policy_name,
             hard=chosen.hard_limit,
             ttl_ms=chosen.ttl_s * 1000,
@@ -107,11 +108,11 @@ class Opening(Base):
                 f"no policy {name!r} in namespace {self.namespace!r}: "
                 "`turnmill policies list` shows those there are"
             )
-        return Policy.from_json(reply)
+        return stored_policy(reply)
 
     def put_policy(self, name: str, policy: Policy) -> Command:
         """Give the namespace a policy under a name."""
-        body = _valid(policy).model_dump_json()
+        body = policy_body(_valid(policy))
         return ("HSET", policies_key(self.namespace), policy_name(name), body)
 
     def list_policies(self) -> Command:
@@ -124,7 +125,7 @@ class Opening(Base):
         pairs = (
             reply.items() if isinstance(reply, dict) else zip(reply[::2], reply[1::2], strict=True)
         )
-        return {name.decode(): Policy.from_json(body) for name, body in sorted(pairs)}
+        return {name.decode(): stored_policy(body) for name, body in sorted(pairs)}
 
     def policy_followed(self, session: str) -> Command:
         """Asks whether the session has a policy, and under what name."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
@@ -18,6 +19,7 @@ from turnmill.contract.images.stored import StoredImage, take_images
 from turnmill.contract.names import Seq, SessionId
 from turnmill.contract.scripts import load_script
 from turnmill.contract.turns import TurnLike, encode_turn, to_turn
+from turnmill.dialects.turns import turn_in_chat
 from turnmill.read_reply import DEFAULT_POLICY
 
 __all__ = ["CHUNK", "CHUNK_BYTES", "DEDUPE_WINDOW", "PushCall", "Pushing"]
@@ -39,12 +41,17 @@ PUT_MS = 300_000
 
 
 class PushCall(NamedTuple):
-    """A push ready to be sent after its images, and what is needed to report it."""
+    """A push ready to be sent after its images, and what is needed to report it.
+
+    Attributes:
+        made_ns: when, by the monotonic clock; of a client that notes it.
+    """
 
     call: Call
     session: SessionId
     turn_id: str
     images: tuple[StoredImage, ...] = ()
+    made_ns: int = 0
 
 
 class Pushing(Base):
@@ -60,7 +67,8 @@ class Pushing(Base):
     ) -> PushCall:
         """Append a turn; one without an id gets a new one, so that a retry cannot double it."""
         name, keys = self._keys(session)
-        value, images = take_images(to_turn(turn, turn_id=turn_id), keys.blob)
+        dialect, in_chat = turn_in_chat(turn)
+        value, images = take_images(to_turn(in_chat, turn_id=turn_id), keys.blob)
         size = _bytes_of(images)
         if size > self.max_image_bytes:
             raise TurnTooLarge(
@@ -76,12 +84,14 @@ class Pushing(Base):
             turn_id=chosen,
             messages=messages,
             fields=fields,
+            digest=_digest(messages, fields),
             bound=bound_turn(messages),
             ttl_ms=DEFAULT_POLICY.ttl_s * 1000,
             window=DEDUPE_WINDOW,
             checkpoint_every=DEFAULT_POLICY.checkpoint_interval,
             keep_checkpoints=DEFAULT_POLICY.keep_checkpoints,
             quiet_ms=QUIET_MS,
+            dialect=dialect or "",
         )
         return PushCall(Call(script, words), name, chosen, images)
 
@@ -157,7 +167,7 @@ class Pushing(Base):
         Raises:
             StoreUnavailable: Redis lacks an image of the turn, so it did not store the turn.
         """
-        seq, hint, duplicate, checkpoint = reply
+        seq, hint, duplicate, checkpoint = reply[:4]
         if not seq:
             raise StoreUnavailable(
                 "Redis lost the turn's images before the turn was there: does it evict keys?"
@@ -170,6 +180,11 @@ class Pushing(Base):
             checkpoint=checkpoint.decode() if checkpoint else None,
         )
         return done, bool(hint)
+
+
+def _digest(messages: bytes, fields: bytes) -> bytes:
+    """Of a turn's content; it needs to be quick, and the same for the same turn pushed again."""
+    return hashlib.blake2b(messages + b"\0" + fields, digest_size=20).hexdigest().encode()
 
 
 def _bytes_of(images: Iterable[StoredImage]) -> int:

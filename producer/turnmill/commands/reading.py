@@ -8,33 +8,34 @@ from dataclasses import replace
 from typing import Any, cast
 
 from turnmill.commands.calls import LUA, Base, Call, Command
+from turnmill.context import Context
 from turnmill.contract.context import (
     EMPTY,
-    Context,
     StoredContext,
 )
 from turnmill.contract.errors import (
     CorruptContext,
+    NewerFormat,
 )
 from turnmill.contract.images.references import refs_of
 from turnmill.contract.images.token_cost import ImageRef
 from turnmill.contract.info import ContextInfo, Wait, Waits
 from turnmill.contract.keys import (
-    NAMESPACES,
     SHARDS,
     shard_keys,
 )
-from turnmill.contract.log_entry import LogEntry
+from turnmill.contract.log_entry import LogEntry, decode_turns
 from turnmill.contract.names import (
     Seq,
     SessionId,
     Version,
 )
+from turnmill.contract.registry import registered_channel, registry_keys
 from turnmill.contract.render import render_head
 from turnmill.contract.results import Forgotten
 from turnmill.contract.rules import Rule
 from turnmill.contract.scripts import load_script
-from turnmill.read_reply import META_FIELDS, View, decode_turns, read_context, to_int
+from turnmill.read_reply import META_FIELDS, View, read_context, to_int
 
 __all__ = ["Reading"]
 
@@ -162,9 +163,10 @@ class Reading(Base):
         """What forgetting removed."""
         return Forgotten(existed=bool(reply[0]), keys_left=reply[1])
 
-    def registration(self) -> Command:
-        """Lists the namespace for the sweep."""
-        return ("SADD", NAMESPACES, self.namespace)
+    def registration(self) -> Call:
+        """Has the workers list the namespace for the sweep."""
+        script, channel = load_script(LUA, "register"), registered_channel(self.namespace)
+        return Call(script, script.call(registry_keys(self.namespace), channel=channel))
 
     def index_keys(self) -> list[str]:
         """The keys that list this namespace's sessions."""
@@ -205,7 +207,7 @@ def _seconds_since(at_ms: bytes | None, now_ms: float) -> float | None:
 def _head_messages(system: str, body: bytes | None) -> int:
     """How many messages come before those of the log."""
     stored = EMPTY
-    with suppress(CorruptContext):  # `turnmill sessions` lists such a session, too
+    with suppress(CorruptContext, NewerFormat):  # `turnmill sessions` lists such a session, too
         stored = StoredContext.parse(body)
     return len(render_head(stored, system))
 

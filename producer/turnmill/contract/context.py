@@ -1,14 +1,14 @@
-"""What a commit stores and what a read returns."""
+"""What a commit stores, and what a push returns."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Self
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from turnmill.contract.codec import decode_json, encode_json
-from turnmill.contract.errors import CorruptContext
+from turnmill.contract.codec import encode_json
+from turnmill.contract.formats import FIRST, readable, stamp, unreadable
 from turnmill.contract.names import Seq, SessionId, Version
 from turnmill.contract.open_requests import OpenRequest
 from turnmill.contract.rules import Rule
@@ -16,7 +16,6 @@ from turnmill.contract.turns import explain
 
 __all__ = [
     "EMPTY",
-    "Context",
     "Elision",
     "JsonMessage",
     "PinnedTurn",
@@ -30,7 +29,8 @@ __all__ = [
 JsonMessage = dict[str, Any]
 """A message as JSON has it: what the ``openai`` client takes and what Redis holds."""
 
-_VALUE = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)
+_VALUE = ConfigDict(frozen=True, extra="allow", hide_input_in_errors=True)
+"""Stored by one version and read by others: fields of newer ones are kept as they are."""
 
 
 class Receipt(BaseModel):
@@ -119,6 +119,7 @@ class StoredContext(BaseModel):
         rules: what the user laid down in those turns and is in force, oldest first.
         requests: what the user asked for in those turns and is still open, oldest first.
         recall: whether the agent's model can look those turns up.
+        format: of the version that wrote it; never an older one's.
     """
 
     model_config = _VALUE
@@ -137,27 +138,31 @@ class StoredContext(BaseModel):
     rules: tuple[Rule, ...] = ()
     requests: tuple[OpenRequest, ...] = ()
     recall: bool = False
+    format: str = FIRST
 
     @classmethod
     def parse(cls, body: bytes | None) -> Self:
         """The stored value, or version 0 for none.
 
         Raises:
-            CorruptContext: it is not what this version of turnmill writes.
+            NewerFormat, CorruptContext: this version cannot read it, or none could.
         """
         if body is None:
             return EMPTY  # type: ignore[return-value]
+        fields = readable(body, "stored context")
         try:
-            return cls.model_validate(decode_json(body))
+            return cls.model_validate(fields)
         except ValidationError as error:
-            raise CorruptContext(f"stored context: {explain(error)}") from None
-        except ValueError:
-            # Not chained: the decoder's error holds the text.
-            raise CorruptContext(f"stored context: {len(body)} bytes, not JSON") from None
+            raise unreadable(fields, "stored context", explain(error)) from None
 
     def encode(self) -> bytes:
         """What ``parse`` reads."""
-        return encode_json(self.model_dump(exclude_defaults=True))
+        return encode_json({**self.model_dump(exclude_defaults=True), **stamp(self.format)})
+
+    @property
+    def unknown(self) -> dict[str, Any]:
+        """Fields of a newer version, and its format: the next context carries them along."""
+        return {**(self.model_extra or {}), "format": self.format}
 
 
 EMPTY = StoredContext()
@@ -205,34 +210,3 @@ class Usage:
     def total(self) -> int:
         """All parts and the reply's opening."""
         return self.system + self.summary + self.tail + self.pending + self.REPLY
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Context:
-    """What an agent sends to its model.
-
-    Attributes:
-        messages: ready for ``openai``: system prompt, summary, pinned turns, tail.
-        session: whose it is.
-        version: of the last commit; 0 when nothing was ever compacted.
-        watermark: highest seq the summary covers.
-        last_seq: the newest turn in it.
-        tokens: of ``messages``; exact when ``exact``, else an upper bound.
-        exact: a worker has counted every turn in it.
-        projection: what this read left out to stay under the hard limit, or None.
-        summary: what stands for the turns up to the watermark, or ``""``.
-        events: summaries of single iterations, oldest first.
-        system_prompt: the text of the first message, or ``""`` when the session has none.
-    """
-
-    messages: list[JsonMessage] = field(repr=False)
-    session: SessionId
-    version: Version
-    watermark: Seq
-    last_seq: Seq
-    tokens: int
-    exact: bool
-    projection: Receipt | None = None
-    summary: str = field(default="", repr=False)
-    events: tuple[SummaryEvent, ...] = field(default=(), repr=False)
-    system_prompt: str = field(default="", repr=False)

@@ -15,7 +15,9 @@
     ├── UnknownSession (LookupError)  never opened, forgotten, or expired
     ├── UnknownPolicy (LookupError)   the namespace has no policy of this name
     ├── NoCheckpoint (LookupError)    nothing to roll back to
-    ├── CorruptContext                a stored value this version cannot read
+    ├── CorruptContext                a stored value that no version of turnmill wrote
+    ├── NewerFormat                   a newer turnmill wrote it; says what to upgrade
+    ├── NotPermitted                  Redis does not let this user do it
     ├── ScriptContract (TypeError)    a Lua script called against its header
     └── Transient                     the same call may succeed later
         ├── StoreUnavailable          Redis cannot be reached, or answered too late
@@ -30,6 +32,8 @@ its content, because messages reach logs and conversations must not.
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 __all__ = [
     "ArchiveUnavailable",
     "CorruptContext",
@@ -38,8 +42,10 @@ __all__ = [
     "InvalidPolicy",
     "InvalidTemplate",
     "InvalidTurn",
+    "NewerFormat",
     "NoCheckpoint",
     "NotAnswered",
+    "NotPermitted",
     "ScriptContract",
     "SessionBusy",
     "StoreFull",
@@ -107,8 +113,22 @@ class NoCheckpoint(TurnmillError, LookupError):
     """The session has no checkpoint, or none of this name or version."""
 
 
+class NotPermitted(TurnmillError):
+    """Redis' rules (ACL) do not let the user of this connection do that; nothing was changed."""
+
+
 class CorruptContext(TurnmillError):
-    """A stored value is not what this version of turnmill writes."""
+    """A stored value is not what turnmill writes."""
+
+
+class NewerFormat(TurnmillError):
+    """A newer turnmill wrote it in a format that this one cannot read; nothing was changed.
+
+    Attributes:
+        component: what this process is, as messages call it: the one that is older.
+    """
+
+    component: ClassVar[str] = "client"
 
 
 class ScriptContract(TurnmillError, TypeError):

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Literal, Self
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, ValidationError
 
+from turnmill.contract.codec import encode_json
+from turnmill.contract.formats import readable, stamp, unreadable
 from turnmill.contract.names import Namespace, Seq, SessionId, Version
 
 __all__ = ["Compaction", "Outcome"]
 
-_VALUE = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)
+_VALUE = ConfigDict(frozen=True, extra="ignore", hide_input_in_errors=True)
 
 
 class Outcome(BaseModel):
@@ -117,3 +119,20 @@ class Compaction(BaseModel):
     failed: tuple[str, ...] = ()
     rules_added: int = 0
     rules_ended: int = 0
+
+    @classmethod
+    def parse(cls, body: bytes) -> Self:
+        """The stored record; fields of a newer version are left out.
+
+        Raises:
+            NewerFormat, CorruptContext: this version cannot read it, or none could.
+        """
+        fields = readable(body, "record of a compaction")
+        try:
+            return cls.model_validate(fields)
+        except ValidationError:
+            raise unreadable(fields, "record of a compaction", "a field is wrong") from None
+
+    def encode(self) -> bytes:
+        """What ``parse`` reads."""
+        return encode_json({**self.model_dump(mode="json", exclude_defaults=True), **stamp()})

@@ -2,7 +2,7 @@
 
 All keys of a session carry the hash tag ``{<namespace>/<shard>}`` and so lie in one cluster slot,
 together with their shard's backlog, due list and index: one script can update them at once. An
-ACL for the agents of one namespace is ``~turnmill:{<namespace>/* ~turnmill:namespaces``.
+ACL for the agents of one namespace is ``~turnmill:{<namespace>/*``: they write no other key.
 
 ========================  ======  =================================================  =========
 key, after the tag        type    what                                               lifetime
@@ -51,9 +51,9 @@ nothing now and have had more than their share.
 
 A session's lifetime is its policy's ``ttl_s`` after the last push; the permanent lists lose an
 entry when its work is done, the session is forgotten, or the sweep finds it expired. Outside the
-tags: ``turnmill:namespaces`` (set, permanent: which namespaces every sweep visits; clients add
-theirs again every few seconds while they push), ``turnmill:resting`` (set, permanent: those where
-nothing was listed for a minute, visited rarely) and ``turnmill:sweep`` (string, PX: who sweeps).
+tags: ``turnmill:namespaces`` (set, permanent: which namespaces every sweep visits; the module
+``registry`` says how they get there), ``turnmill:resting`` (set, permanent: those where nothing was
+listed for a minute, visited rarely) and ``turnmill:sweep`` (string, PX: who sweeps).
 """
 
 from __future__ import annotations
@@ -98,7 +98,7 @@ SHARDS = 64
 NAMESPACES = "turnmill:namespaces"
 RESTING = "turnmill:resting"
 REGISTER_EVERY_S = 10.0
-"""A client that pushes lists its namespace at most this often, so that it does not rest unseen."""
+"""A client that pushes announces its namespace at most this often, so that it rests not unseen."""
 SWEEP_LEASE = "turnmill:sweep"
 ENDPOINTS = "turnmill:endpoints"
 SUMMARIZERS = "turnmill:summarizers"

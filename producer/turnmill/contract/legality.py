@@ -13,10 +13,12 @@ from typing import TypeVar
 
 from turnmill.contract.context import JsonMessage
 
-__all__ = ["NO_RESULT", "ORPHAN", "CallTracker", "repair", "segments", "violations"]
+__all__ = ["NO_RESULT", "UNKNOWN_CALL", "CallTracker", "repair", "segments", "violations"]
 
 NO_RESULT = "[no result was recorded for this call]"
-ORPHAN = "[result of a call that is not in this conversation]"
+UNKNOWN_CALL = "call_not_in_this_conversation"
+"""The tool that a result without a call is shown as a result of: it stays a tool's, nobody's word.
+"""
 
 
 class CallTracker:
@@ -34,7 +36,7 @@ class CallTracker:
             if call_id in self.open:
                 self.open.remove(call_id)
                 return [], False
-            # It becomes a user message, which ends a batch like any other.
+            # The call it is given ends a batch like any other message.
             dead, self.open = self.open, []
             return dead, True
         dead, self.open = self.open, [call["id"] for call in message.get("tool_calls") or ()]
@@ -43,8 +45,8 @@ class CallTracker:
     def repair(self, messages: Sequence[JsonMessage]) -> Sequence[JsonMessage]:
         """The next turn's messages, made legal: the same object when they were.
 
-        Dead calls are answered by a stub before whatever follows them, orphan results become
-        user messages. Later messages never change what was repaired before.
+        Dead calls are answered by a stub before whatever follows them, orphan results get a call
+        right before them. Later messages never change what was repaired before.
         """
         if not self.open and all(map(_is_plain, messages)):
             return messages
@@ -56,7 +58,7 @@ class CallTracker:
             legal.extend(
                 {"role": "tool", "tool_call_id": call_id, "content": NO_RESULT} for call_id in dead
             )
-            legal.append(_adopt(message) if orphan else message)
+            legal += _called(message) if orphan else (message,)
         return legal if changed else messages
 
 
@@ -69,11 +71,15 @@ def repair(messages: Sequence[JsonMessage]) -> list[JsonMessage]:
     return list(CallTracker().repair(messages))
 
 
-def _adopt(orphan: JsonMessage) -> JsonMessage:
-    content = orphan.get("content")
-    if isinstance(content, list):
-        return {"role": "user", "content": [{"type": "text", "text": ORPHAN}, *content]}
-    return {"role": "user", "content": f"{ORPHAN}\n{content or ''}"}
+def _called(orphan: JsonMessage) -> list[JsonMessage]:
+    """The result behind a call of no known tool: as text of a user it would be obeyed."""
+    call_id = orphan.get("tool_call_id") or UNKNOWN_CALL
+    function = {"name": UNKNOWN_CALL, "arguments": "{}"}
+    call = {"id": call_id, "type": "function", "function": function}
+    asked: JsonMessage = {"role": "assistant", "content": None, "tool_calls": [call]}
+    # What a dialect says beside it answers a call of another kind.
+    result = {key: value for key, value in orphan.items() if key != "native"}
+    return [asked, {**result, "tool_call_id": call_id}]
 
 
 def violations(messages: Sequence[JsonMessage]) -> list[str]:

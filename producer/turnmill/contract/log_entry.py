@@ -1,14 +1,20 @@
-"""One turn as Redis holds it in the log."""
+"""Turns as Redis holds them in the log."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from turnmill.contract.codec import decode_json
+from turnmill.contract.context import JsonMessage
+from turnmill.contract.errors import CorruptContext
+from turnmill.contract.formats import refuse_newer_body
 from turnmill.contract.names import Seq
 from turnmill.contract.rules import Mark, mark_of
 
-__all__ = ["LogEntry"]
+__all__ = ["LogEntry", "decode_turns"]
+
+_CHAIN = 13
 
 
 class LogEntry(NamedTuple):
@@ -20,15 +26,29 @@ class LogEntry(NamedTuple):
     turn_id: bytes
     fields: bytes
     at_ms: bytes
+    chain: str
 
     @classmethod
     def of(cls, entry: tuple[bytes, Any]) -> LogEntry:
-        """An entry as redis-py parsed it, or raw, in the order push.lua writes its fields."""
+        """An entry as redis-py parsed it, or raw, in the order push.lua writes its fields.
+
+        Raises:
+            NewerFormat: a newer version of turnmill wrote it, and this one cannot read it.
+        """
         entry_id, fields = entry
         if isinstance(fields, dict):
             fields = [part for pair in fields.items() for part in pair]
+        # A client of before chains wrote none: its turn_id and time stand for it, as in scripts.
+        chain = fields[_CHAIN] if len(fields) > _CHAIN else fields[5] + b" " + fields[9]
+        refuse_newer_body(fields[7], "stored turn")
         return cls(
-            Seq(int(entry_id[:-2])), fields[1], int(fields[3]), fields[5], fields[7], fields[9]
+            Seq(int(entry_id[:-2])),
+            fields[1],
+            int(fields[3]),
+            fields[5],
+            fields[7],
+            fields[9],
+            chain.decode("utf-8", "replace"),
         )
 
     @property
@@ -48,3 +68,20 @@ class LogEntry(NamedTuple):
     def mark(self) -> Mark:
         """What the turn's metadata say about rules."""
         return mark_of(self.fields)
+
+
+def decode_turns(bodies: Sequence[bytes]) -> list[list[JsonMessage]]:
+    """The messages of stored turns.
+
+    Raises:
+        CorruptContext: a turn is not what this version of turnmill writes.
+    """
+    try:
+        turns: list[list[JsonMessage]] = decode_json(b"[%b]" % b",".join(bodies))
+    except ValueError:
+        # Not chained: the decoder's error holds the text.
+        size = sum(map(len, bodies))
+        raise CorruptContext(f"stored turns: {size} bytes, some of them not JSON") from None
+    if not all(isinstance(turn, list) for turn in turns):
+        raise CorruptContext("stored turns: one is not a list of messages")
+    return turns

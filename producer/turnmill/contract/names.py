@@ -34,6 +34,9 @@ _SESSION = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:@/#+=~-]{0,199}\Z")
 _NAMESPACE = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}\Z")
 
 
+RESERVED = "endpoint"
+"""``turnmill:{endpoint/…}`` are the gates of models: an ACL for this name would open them."""
+
 TEMPLATE_NAME = r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,63}$"
 """No separator and no leading dot: a template's name never leaves its folder."""
 
@@ -60,13 +63,16 @@ def namespace(value: object) -> Namespace:
     """The namespace name, checked.
 
     Raises:
-        InvalidName: not 1-64 ASCII letters, digits or ``_ . -``, starting with a letter or digit.
+        InvalidName: not 1-64 ASCII letters, digits or ``_ . -``, starting with a letter or digit;
+            or a name that keys of all namespaces begin with.
     """
     if not isinstance(value, str) or not _NAMESPACE.match(value):
         raise InvalidName(
             f"namespace name: got {_kind(value)}; allowed are 1 to 64 ASCII letters, digits and "
             "_.- with a letter or digit first"
         )
+    if value == RESERVED:
+        raise InvalidName(f"namespace name: {RESERVED!r} is taken, by keys that all share")
     return Namespace(value)
 
 

@@ -22,7 +22,7 @@ class OpenRequest(BaseModel):
     """
 
     model_config: ClassVar[ConfigDict] = ConfigDict(
-        frozen=True, extra="forbid", hide_input_in_errors=True
+        frozen=True, extra="allow", hide_input_in_errors=True
     )
 
     seq: Seq

@@ -107,11 +107,9 @@ class Policy(BaseModel):
             passing reason before ``extractive`` stands in; 0: it stands in at once.
         park_after: compactions in a row that may fail before the session is parked: readable and
             pushable as before, but not compacted until somebody retries it.
-        max_history_images: newest images kept; older ones give way to a line of text. None
-            keeps all.
+        max_history_images: newest images kept, the others become a line of text; None: all.
         keep_first_image: the session's first image (the thumbnail) stays, and does not count.
-        max_interactions: newest interactions kept: a user's message and what follows it, up to
-            the next. None keeps all the tokens allow.
+        max_interactions: newest interactions (a user's message and all up to the next); None: all.
         keep_recent_iterations: newest iterations ``iterations`` keeps word for word.
         template: what ``managed`` tells the summarizer to write.
         recent_runs: newest runs (as interactions) ``managed`` summarizes; None or 0 turns it off.
@@ -127,6 +125,7 @@ class Policy(BaseModel):
         grounding_ratio: the share of the room those may take in the context; 0 leaves them out.
         recall_tool: the agent's model has ``recall``; receipts and the summary's head say so.
         image_formula: how the model's provider prices images, by the name of a model.
+        dialect: the shape of contexts; when empty, that of the first turn that tells, else chat.
         encoding: the tokenizer vocabulary the model counts with.
         ttl_s: seconds a session lives in Redis after its last push.
 
@@ -174,6 +173,7 @@ class Policy(BaseModel):
     grounding_memories: int = Field(default=5, ge=0, le=100)
     grounding_ratio: float = Field(default=0.0, ge=0, lt=1)
     recall_tool: bool = False
+    dialect: Literal["", "chat", "anthropic", "responses"] = ""
     image_formula: str = DEFAULT_FORMULA
     encoding: str = Field(default="o200k_base", min_length=1, max_length=64)
     ttl_s: int = Field(default=30 * 24 * 3600, ge=60)

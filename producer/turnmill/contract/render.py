@@ -12,6 +12,7 @@ from turnmill.contract.context import (
     StoredContext,
     SummaryEvent,
 )
+from turnmill.contract.marks import noted, quoted_entry
 from turnmill.contract.open_requests import OpenRequest
 from turnmill.contract.rules import Rule
 from turnmill.contract.tail import TailTurn
@@ -73,10 +74,7 @@ def rules_message(rules: Iterable[Rule]) -> JsonMessage:
 
 def rule_line(rule: Rule) -> str:
     """The rule on one line, whatever it holds; it cannot end the list."""
-    return f"- (turn {rule.seq}) {_END_MARK.sub('(', ' '.join(rule.text.split()))}"
-
-
-_END_MARK = re.compile(r"\[(?=\W*end\b)", re.IGNORECASE)
+    return f"- (turn {rule.seq}) {quoted_entry(' '.join(rule.text.split()))}"
 
 
 def requests_message(requests: Iterable[OpenRequest]) -> JsonMessage:
@@ -89,19 +87,7 @@ def requests_message(requests: Iterable[OpenRequest]) -> JsonMessage:
 def request_entry(request: OpenRequest) -> str:
     """The request behind its turn; it can neither end the section nor pass for another entry."""
     earlier = ", an earlier request" if request.earlier else ""
-    return f"(turn {request.seq}{earlier}) {_FRAME.sub(_harmless, request.text)}"
-
-
-def _harmless(mark: re.Match[str]) -> str:
-    return "(" if mark[0] == "[" else "["
-
-
-# Text that could pass for one of our own lines.
-_FRAME = re.compile(
-    r"\[(?=\W*(?:end\b|rules the user\b|summary of\b|facts kept\b|the request that\b"
-    r"|iterations? \d|turns? \d))|^\((?=\s*turn \d)",
-    re.IGNORECASE | re.MULTILINE,
-)
+    return f"(turn {request.seq}{earlier}) {quoted_entry(request.text)}"
 
 
 def _head_texts(stored: StoredContext) -> list[str]:
@@ -111,9 +97,14 @@ def _head_texts(stored: StoredContext) -> list[str]:
         tool = RECALL if stored.recall else ""
         texts.append(f"[Summary of the conversation so far{tool}]\n{stored.summary}\n[End]")
     texts += map(event_text, stored.events)
+    facts = f"[Facts kept word for word]\n{stored.ledger}\n[End of facts]" if stored.ledger else ""
+    # Once, below the first head: there it changes as seldom as what follows it.
+    if texts:
+        texts[0] = noted(texts[0])
+    elif facts:
+        facts = noted(facts)
     beside = [receipt_text(receipt, recall=stored.recall) for receipt in stored.receipts]
-    if stored.ledger:
-        beside.append(f"[Facts kept word for word]\n{stored.ledger}\n[End of facts]")
+    beside += [facts] if facts else []
     return [*texts, "\n".join(beside)] if beside else texts
 
 
@@ -131,7 +122,13 @@ def context_injection(events: Sequence[SummaryEvent]) -> str:
     """The summaries of past iterations as one text for a system prompt; ``""`` without any."""
     if not events:
         return ""
-    return "\n\n".join(["## Summary of earlier iterations", *map(event_text, events)])
+    first, *others = map(event_text, events)
+    texts = (_HEADING.sub(r"\\\g<0>", text) for text in (noted(first), *others))
+    return "\n\n".join(["## Summary of earlier iterations", *texts])
+
+
+# What would be a heading of the system prompt.
+_HEADING = re.compile(r"^#{1,6}(?=\s|$)", re.MULTILINE)
 
 
 def receipt_message(receipt: Receipt, *, recall: bool = False) -> JsonMessage:

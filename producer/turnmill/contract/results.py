@@ -17,7 +17,7 @@ __all__ = [
     "TurnResult",
 ]
 
-_VALUE = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)
+_VALUE = ConfigDict(frozen=True, extra="ignore", hide_input_in_errors=True)
 
 
 class TurnResult(BaseModel):

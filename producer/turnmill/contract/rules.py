@@ -45,7 +45,7 @@ class Rule(BaseModel):
     """
 
     model_config: ClassVar[ConfigDict] = ConfigDict(
-        frozen=True, extra="forbid", hide_input_in_errors=True
+        frozen=True, extra="allow", hide_input_in_errors=True
     )
 
     seq: Seq

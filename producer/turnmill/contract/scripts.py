@@ -9,6 +9,7 @@ A script begins with comment lines of this form, and the loader makes named loca
 
 ``name:number`` is converted, ``name...`` (last) is the list of all remaining arguments. Among the
 keys ``name...`` is one of ``KEY_GROUPS``: a local for each of its keys, and one for their list.
+A script with the line ``-- full: goes on`` runs on a Redis at ``maxmemory``, too.
 A call that names other keys or arguments than the header is refused before it reaches Redis.
 """
 
@@ -26,8 +27,14 @@ from turnmill.contract.keys import KEY_GROUPS
 
 __all__ = ["Script", "load_script"]
 
-_HEADER = re.compile(r"^-- (KEYS|ARGV|returns): *(.*)$", re.MULTILINE)
+_HEADER = re.compile(r"^-- (KEYS|ARGV|full|returns): *(.*)$", re.MULTILINE)
 _NAME = re.compile(r"[a-z_][a-z0-9_]*\Z")
+
+_GO_ON = "redis.pcall('HDEL', KEYS[1], '')"
+"""Lets a script write at ``maxmemory``: Redis refuses only its first write, and none that removes.
+
+It removes nothing, and fails without harm on a key that is no hash. 6.2 knows no flags of scripts.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +102,10 @@ def load_script(package: str, name: str) -> Script:
     keys, groups = _keys(name, _names(header["KEYS"]))
     args = _names(header["ARGV"])
     rest = args.pop().removesuffix("...") if args and args[-1].endswith("...") else None
-    source = "; ".join([*_locals(name, keys, args, rest), *groups]) + "\n" + text
+    lines = [*_locals(name, keys, args, rest), *groups]
+    if header.get("full") == "goes on":
+        lines.append(_GO_ON)
+    source = "; ".join(lines) + "\n" + text
     return Script(
         name=name,
         keys=tuple(keys),

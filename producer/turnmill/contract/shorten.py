@@ -7,7 +7,7 @@ turns that must stay. Pure; the caller says how tokens are counted.
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from turnmill.contract.context import JsonMessage
@@ -18,30 +18,35 @@ __all__ = ["IMAGE_REMOVED", "shorten"]
 IMAGE_REMOVED = "[Image removed to save context]"
 """The text that replaces an image."""
 
+_Cut = Callable[[str, int], str]
+
 _KEEP_HEAD = 0.6
 """Share of the kept characters taken from the front: openings say what a text is."""
 
 
 def shorten(
-    messages: Sequence[JsonMessage], limit: int, count: CountMessages
+    messages: Sequence[JsonMessage], limit: int, count: CountMessages, *, whole_lines: bool = False
 ) -> list[JsonMessage] | None:
     """The messages cut to at most ``limit`` tokens, or None when even empty texts do not fit.
 
     The longest texts give first: every text longer than a common cap is cut to that cap, and the
-    cap is the largest that fits. Roles, names, call ids and pairing are never touched; images go
-    only when the texts alone do not suffice; a tool call's arguments stay valid JSON.
+    cap is the largest that fits. Roles, names, call ids and pairing are never touched; images, and
+    what a dialect says beside, go only when the texts alone do not suffice, and then as a whole; a
+    tool call's arguments stay valid JSON. With ``whole_lines``, texts lose whole lines: each line
+    left begins with who said it.
     """
+    cut = _cap_lines if whole_lines else _cap_text
     if count(messages) <= limit:
         return list(messages)
     for images in (True, False):
         low, high = 0, max((len(text) for m in messages for text in _texts(m)), default=0)
-        if count(_capped(messages, low, images=images)) > limit:
+        if count(_capped(messages, low, cut, images=images)) > limit:
             continue
         while high - low > max(8, low // 50):
             middle = (low + high) // 2
-            fits = count(_capped(messages, middle, images=images)) <= limit
+            fits = count(_capped(messages, middle, cut, images=images)) <= limit
             low, high = (middle, high) if fits else (low, middle)
-        return _capped(messages, low, images=images)
+        return _capped(messages, low, cut, images=images)
     return None
 
 
@@ -64,15 +69,19 @@ def _extra_texts(message: JsonMessage) -> list[str]:
     return [key for key, value in message.items() if key not in known and isinstance(value, str)]
 
 
-def _capped(messages: Sequence[JsonMessage], cap: int, *, images: bool) -> list[JsonMessage]:
-    return [_cap_message(message, cap, images=images) for message in messages]
+def _capped(
+    messages: Sequence[JsonMessage], cap: int, cut: _Cut, *, images: bool
+) -> list[JsonMessage]:
+    return [_cap_message(message, cap, cut, images=images) for message in messages]
 
 
-def _cap_message(message: JsonMessage, cap: int, *, images: bool) -> JsonMessage:
+def _cap_message(message: JsonMessage, cap: int, cut: _Cut, *, images: bool) -> JsonMessage:
     changed = dict(message)
+    if not images:
+        changed.pop("native", None)
     content = message.get("content")
     if isinstance(content, str):
-        changed["content"] = _cap_text(content, cap)
+        changed["content"] = cut(content, cap)
     elif isinstance(content, list):
         changed["content"] = [_cap_part(part, cap, images=images) for part in content]
     for key in _extra_texts(message):
@@ -101,6 +110,17 @@ def _cap_call(call: dict[str, Any], cap: int) -> dict[str, Any]:
     if len(note) >= len(function["arguments"]):
         return call
     return {**call, "function": {**function, "arguments": note}}
+
+
+def _cap_lines(text: str, cap: int) -> str:
+    """The text's first and last lines; a line alone is cut inside."""
+    head, tail = text[: int(cap * _KEEP_HEAD)], text[len(text) - cap + int(cap * _KEEP_HEAD) :]
+    if "\n" not in text[len(head) :]:
+        return _cap_text(text, cap)
+    head = head.rpartition("\n")[0] or head
+    tail = tail.partition("\n")[2]
+    shorter = f"{head}\n[… {len(text) - len(head) - len(tail)} characters removed …]\n{tail}"
+    return text if len(text) <= cap or len(shorter) >= len(text) else shorter
 
 
 def _cap_text(text: str, cap: int) -> str:

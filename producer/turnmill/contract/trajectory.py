@@ -18,9 +18,9 @@ from turnmill.contract.context import JsonMessage, StoredContext
 from turnmill.contract.job_outcomes import Compaction
 from turnmill.contract.names import Namespace, Seq, SessionId
 
-__all__ = ["CommittedContext", "Trajectory", "TrajectoryTurn", "TurnState"]
+__all__ = ["CommittedContext", "LostTurns", "Trajectory", "TrajectoryTurn", "TurnState"]
 
-_VALUE = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)
+_VALUE = ConfigDict(frozen=True, extra="ignore", hide_input_in_errors=True)
 
 TurnState = Literal["kept", "rolled-back", "cleared"]
 """Whether a turn is part of the conversation, or was set aside by a rollback or by ``clear``."""
@@ -66,6 +66,35 @@ class CommittedContext(BaseModel):
     context: StoredContext
 
 
+class LostTurns(BaseModel):
+    """What the archive keeps of a state that Redis lost when it returned to an earlier one.
+
+    Attributes:
+        branch: its number, from 1 on.
+        turns: how many.
+        first_seq, last_seq: of the turns; 0 when there are none.
+        compactions: how many commits.
+    """
+
+    model_config = _VALUE
+
+    branch: int
+    turns: int
+    first_seq: Seq
+    last_seq: Seq
+    compactions: int
+
+    def __str__(self) -> str:
+        """For a person."""
+        kept = f"kept as branch {self.branch}"
+        if not self.turns:
+            return f"{self.compactions} compactions of a state that Redis lost are {kept}"
+        return (
+            f"{self.turns} turns (seq {self.first_seq} to {self.last_seq}) of a state that Redis "
+            f"lost are {kept}"
+        )
+
+
 class Trajectory(BaseModel):
     """A session from its first turn to its last, complete whatever was compacted.
 
@@ -78,6 +107,7 @@ class Trajectory(BaseModel):
         final_answer: the text of the last assistant message that calls no tool, or None.
         compactions: by version.
         context: the messages the agent reads now.
+        lost: what Redis lost and the archive keeps; no part of the session.
     """
 
     model_config = _VALUE
@@ -93,6 +123,7 @@ class Trajectory(BaseModel):
     final_answer: str | None = None
     compactions: tuple[CommittedContext, ...] = ()
     context: tuple[JsonMessage, ...] = ()
+    lost: tuple[LostTurns, ...] = ()
 
     def model_dump_json(self, **options: Any) -> str:
         """As of any model; a lone surrogate, which JSON cannot hold, becomes a question mark."""

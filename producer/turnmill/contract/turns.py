@@ -27,7 +27,9 @@ from pydantic_core import PydanticSerializationError
 
 from turnmill.contract.codec import MAX_DEPTH, encode_json, is_deep
 from turnmill.contract.errors import InvalidTurn, TurnTooLarge
+from turnmill.contract.formats import stamp
 from turnmill.contract.images.token_cost import is_base64
+from turnmill.contract.part_types import known_type
 
 __all__ = [
     "DEFAULT_MAX_TURN_BYTES",
@@ -44,7 +46,6 @@ __all__ = [
 
 DEFAULT_MAX_TURN_BYTES = 1024 * 1024
 ROLES = ("system", "developer", "user", "assistant", "tool")
-
 _DATA_URL = re.compile(r"data:[\w.+-]+/[\w.+-]+(;[\w.+-]+=[\w.+-]+)*;base64,")
 _CLOSED = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)
 
@@ -109,7 +110,7 @@ class ToolCall(_Open):
 class Part(_Open):
     """One part of a message's content: text, an image, audio, a file."""
 
-    type: str = Field(min_length=1)
+    type: Annotated[str, AfterValidator(known_type)]
     text: str | None = None
     image_url: Annotated[dict[str, JsonValue], AfterValidator(_check_image)] | None = None
 
@@ -251,11 +252,10 @@ def encode_turn(turn: Turn, *, max_bytes: int = DEFAULT_MAX_TURN_BYTES) -> tuple
     Raises:
         TurnTooLarge: the JSON is over ``max_bytes``.
     """
-    messages = _dump_messages(turn.messages)
-    fields = b""
+    messages, extras = _dump_messages(turn.messages), stamp()
     if turn.pinned or turn.metadata is not None or turn.iteration is not None:
-        extras = turn.model_dump(exclude={"messages", "turn_id"}, exclude_defaults=True)
-        fields = encode_json(extras)
+        extras |= turn.model_dump(exclude={"messages", "turn_id"}, exclude_defaults=True)
+    fields = encode_json(extras) if extras else b""
     size = len(messages) + len(fields)
     if size > max_bytes:
         raise TurnTooLarge(f"turn: {size} bytes of JSON; at most {max_bytes} are allowed")

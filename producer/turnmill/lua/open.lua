@@ -59,6 +59,9 @@ end
 if new_policy or new_system then
   -- Counts may rest on another encoding now, and the limits may have moved: look at it again.
   local settings = redis.call('HINCRBY', meta, 'settings', 1)
+  -- The number alone may be given out again, where Redis returned to an earlier state.
+  redis.call('HSET', meta, 'settings_id', ':' .. redis.sha1hex((policy ~= '' and policy or seen[2] or '') .. ' '
+    .. (has_system == 1 and system or seen[3] or '')))
   redis.call('HDEL', meta, 'counted_settings', 'look_bound', 'postponed_until', 'put_off', 'error')
   if redis.call('HDEL', meta, 'parked_at') == 1 then
     redis.call('ZREM', parked, session)

@@ -1,18 +1,20 @@
 -- Append one turn to the session's log, unless its turn_id was pushed before; its images are kept with it.
 -- KEYS: expiring..., backlog, index, hinted, blob
--- ARGV: session, turn_id, messages, fields, bound:number, ttl_ms:number, window:number, checkpoint_every:number, keep_checkpoints:number, quiet_ms:number, images...
+-- ARGV: session, turn_id, messages, fields, digest, bound:number, ttl_ms:number, window:number, checkpoint_every:number, keep_checkpoints:number, quiet_ms:number, dialect, images...
 -- quiet_ms: how long a turn that makes nothing due may wait to be counted
+-- digest: of messages and fields; each turn's chain is made of it and of the chain before: the same chain, the same turns so far
+-- dialect: the provider's shape that the turn came in, '' where nothing tells; the first stays
 -- images: of each its sha256 and media type; their bytes were put before, and expire soon unless a push follows
--- returns: seq or 0 when an image is not there and nothing was stored, 1 when a hint is needed, 1 when the turn was there already, the id of the checkpoint made or nothing
+-- returns: seq or 0 when an image is not there and nothing was stored, 1 when a hint is needed, 1 when the turn was there already, the id of the checkpoint made or nothing, the incarnation's epoch unless the turn was there already
 local known = redis.call('ZSCORE', ids, turn_id)
 if known then
-  return {tonumber(known), 0, 1, false}
+  return {tonumber(known), 0, 1, false, false}
 end
 local hashes = {}
 for at = 1, #images, 2 do
   hashes[#hashes + 1] = images[at]
   if redis.call('EXISTS', blob .. images[at]) == 0 then
-    return {0, 0, 0, false}
+    return {0, 0, 0, false, false}
   end
 end
 
@@ -20,14 +22,18 @@ local time = redis.call('TIME')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
 local now_ms = string.format('%.0f', now)
 local seen = redis.call('HMGET', meta, 'epoch', 'ttl_ms', 'expires_at', 'checkpoint_every', 'keep_checkpoints', 'version',
-  'system_tokens', 'context_tokens', 'tail_tokens', 'look_tokens', 'look_bound', 'bound_ratio', 'postponed_until')
-if not seen[1] then
-  redis.call('HSET', meta, 'epoch', time[1] .. string.format('%06d', time[2]))
+  'system_tokens', 'context_tokens', 'tail_tokens', 'look_tokens', 'look_bound', 'bound_ratio', 'postponed_until', 'chain')
+local epoch = seen[1] or (time[1] .. string.format('%06d', time[2]))
+local chain = redis.sha1hex((seen[14] or epoch) .. ' ' .. turn_id .. ' ' .. digest)
+redis.call('HSET', meta, 'epoch', epoch, 'chain', chain)
+
+if dialect ~= '' then
+  redis.call('HSETNX', meta, 'dialect', dialect)
 end
 
 local seq = redis.call('HINCRBY', meta, 'last_seq', 1)
 redis.call('XADD', log, seq .. '-0', 'messages', messages, 'bound', bound, 'turn_id', turn_id,
-  'fields', fields, 'at', now_ms, 'blobs', table.concat(hashes, ' '))
+  'fields', fields, 'at', now_ms, 'blobs', table.concat(hashes, ' '), 'chain', chain)
 redis.call('ZADD', ids, seq, turn_id)
 if seq > window then
   redis.call('ZREMRANGEBYSCORE', ids, '-inf', seq - window)
@@ -94,4 +100,4 @@ end
 if listed == 1 or seq == 1 then
   redis.call('ZADD', index, now, session)
 end
-return {seq, hint, 0, made}
+return {seq, hint, 0, made, epoch}

@@ -1,6 +1,7 @@
 -- Let the workers compact a parked session again, from now on.
 -- KEYS: meta, due, parked
 -- ARGV: session
+-- full: goes on
 -- returns: 1 when it was parked, else 0; or nothing for an unknown session
 if redis.call('EXISTS', meta) == 0 then
   redis.call('ZREM', parked, session)

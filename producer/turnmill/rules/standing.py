@@ -1,6 +1,6 @@
 """Which rules are in force after some turns, and which of them fit.
 
-Rules come from what users say alone: not from results of tools, the assistant, or memories.
+Rules come from what users say alone: not from tools, programs, the assistant, or memories.
 """
 
 from __future__ import annotations
@@ -9,8 +9,8 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from hashlib import blake2b
 from typing import Final, NamedTuple
 
+from turnmill.contract.authors import author
 from turnmill.contract.context import JsonMessage
-from turnmill.contract.legality import ORPHAN
 from turnmill.contract.memories_message import is_memories
 from turnmill.contract.names import Seq
 from turnmill.contract.policy import Limits
@@ -89,13 +89,12 @@ def rules_room(limits: Limits) -> int:
 
 def said_text(message: JsonMessage) -> str:
     """What a user says in a message; ``""`` for everybody else's."""
-    if message["role"] != "user" or is_memories(message):
+    if author(message) != "user" or is_memories(message):
         return ""
     content = message.get("content")
     if isinstance(content, list):
         content = "\n".join(part["text"] for part in content if isinstance(part.get("text"), str))
-    text = content or ""
-    return "" if text.startswith(ORPHAN) else text
+    return content or ""
 
 
 def _laid_down(turn: Said) -> Iterator[Rule]:

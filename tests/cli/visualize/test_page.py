@@ -12,6 +12,7 @@ from tests.cli.visualize.browser import dom, requires_chromium
 from tests.cli.visualize.sessions import commit, drawn, turn
 from tests.image_parts import data_url, png, showing
 from turnmill.contract.context import Elision, PinnedTurn, Receipt, SummaryEvent
+from turnmill.contract.marks import DATA
 from turnmill.contract.trajectory import Trajectory
 from turnmill_cli.visualize import page
 
@@ -97,7 +98,7 @@ def test_each_turn_says_what_became_of_it() -> None:
 
 def test_the_context_says_where_each_message_comes_from() -> None:
     session = compacted()
-    summary = "[Summary of the conversation so far]\nsummary 1\n[End]"
+    summary = f"[Summary of the conversation so far]\n{DATA}\nsummary 1\n[End]"
     read = (
         {"role": "system", "content": "Be brief."},
         {"role": "user", "content": summary},

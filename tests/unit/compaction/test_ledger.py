@@ -114,7 +114,7 @@ def test_a_fact_says_where_it_is_from_and_who_used_it() -> None:
     fact = facts(records)["#W1234567"]
 
     assert (fact.seq, fact.last_seq, fact.uses) == (1, 3, 3)
-    assert fact.by == ("call", "result", "user")
+    assert fact.by == ("user", "call", "result")
 
 
 def test_facts_are_frozen_and_survive_json() -> None:

@@ -11,7 +11,14 @@ from hypothesis import strategies as st
 
 from turnmill import InvalidName
 from turnmill.contract import keys
-from turnmill.contract.keys import SHARDS, SessionKeys, session_keys, shard_keys, shard_of
+from turnmill.contract.keys import (
+    SHARDS,
+    SessionKeys,
+    endpoint_keys,
+    session_keys,
+    shard_keys,
+    shard_of,
+)
 from turnmill.contract.names import Namespace, SessionId, namespace, session_id
 
 session_names = st.from_regex(r"\A[A-Za-z0-9][A-Za-z0-9._:@/#+=~-]{0,199}\Z")
@@ -72,3 +79,10 @@ def test_a_session_and_its_shard_agree_on_the_lists() -> None:
     shard = shard_keys(Namespace("ns"), shard_of(SessionId("s")))
 
     assert (made.backlog, made.due, made.index) == (shard.backlog, shard.due, shard.index)
+
+
+def test_no_namespace_has_the_name_that_keys_of_all_begin_with() -> None:
+    shared = endpoint_keys("0" * 16).gate
+
+    with pytest.raises(InvalidName, match="taken"):
+        namespace(shared.removeprefix("turnmill:{").partition("/")[0])

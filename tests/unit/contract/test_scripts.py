@@ -11,8 +11,10 @@ import pytest
 
 from turnmill import ScriptContract, lua
 from turnmill.contract.keys import KEY_GROUPS, EndpointKeys, SessionKeys, WaitingKeys
+from turnmill.contract.registry import RegistryKeys
 from turnmill.contract.scripts import Script, load_script
 from turnmill_worker.store import lua as worker_lua
+from turnmill_worker.store.sweep_lease import SweepKeys
 
 GOOD = "-- Says hello.\n-- KEYS: meta, log\n-- ARGV: name, size:number, more...\n-- returns: 1\n"
 PACKAGED = [
@@ -113,5 +115,6 @@ def test_every_script_names_keys_that_exist(folder: str, name: str) -> None:
     named = set(load_script(folder, name).keys)
 
     # Of one kind: a script's keys lie in one slot.
-    kinds = (SessionKeys, EndpointKeys, WaitingKeys)
-    assert any(named <= {field.name for field in fields(kind)} for kind in kinds)
+    of = (SessionKeys, EndpointKeys, WaitingKeys, RegistryKeys)
+    kinds = [{each.name for each in fields(kind)} for kind in of]
+    assert any(named <= kind for kind in [*kinds, {*SweepKeys._fields}])

@@ -12,13 +12,14 @@ from turnmill.contract.names import Namespace, Seq, SessionId
 from turnmill_worker.archive import forget as forgetting
 from turnmill_worker.archive import writes
 from turnmill_worker.archive.memory_writes import memories_were_deleted
-from turnmill_worker.archive.rows import chunks, lock, of, session_row, turn_row
+from turnmill_worker.archive.rows import chunks, compaction_row, lock, of, session_row, turn_row
 from turnmill_worker.archive.schema import (
     blob_refs,
     compactions,
     erasures,
     managed_views,
     memories,
+    sessions,
     turns,
 )
 from turnmill_worker.ports.erasure import Emptied, Erasure, Gone
@@ -57,13 +58,13 @@ def erase(connection: Connection, ref: SessionRef, epoch: int, emptied: Emptied)
 
 
 def _empty_contexts(connection: Connection, ref: SessionRef, epoch: int, emptied: Emptied) -> None:
-    for version, (record, at_ms, context) in emptied.contexts.items():
-        own = {"context": context, "detail": b""}
-        mine = (of(compactions, ref, epoch), compactions.c.version == version)
+    for each in emptied.contexts:
+        own = {"context": each.context, "detail": each.detail}
+        mine = (of(compactions, ref, epoch), compactions.c.version == each.version)
         if not connection.execute(update(compactions).where(*mine).values(own)).rowcount:
-            row = {"version": version, "at_ms": at_ms, "record": record, **own}
-            connection.execute(insert(compactions).values(session_row(ref, epoch) | row))
-    for versions in _some(sorted(emptied.contexts)):
+            row = session_row(ref, epoch) | compaction_row(each)
+            connection.execute(insert(compactions).values(row))
+    for versions in _some([each.version for each in emptied.contexts]):
         mine = (of(managed_views, ref, epoch), managed_views.c.version.in_(versions))
         connection.execute(delete(managed_views).where(*mine))
 
@@ -89,12 +90,17 @@ def _some(numbers: Sequence[int]) -> Iterator[Sequence[int]]:
         yield numbers[start : start + _AT_ONCE]
 
 
-def epochs(connection: Connection, ref: SessionRef) -> list[str]:
-    """The session's incarnations in the archive, oldest first."""
+def epochs(connection: Connection, ref: SessionRef) -> dict[str, str]:
+    """The session's incarnations, oldest first, each after what Redis lost of it.
+
+    By epoch; for what was lost, the epoch it was taken from.
+    """
+    known = select(sessions.c.epoch, sessions.c.branch_of).where(of(sessions, ref))
+    lost = {row.epoch: row.branch_of for row in connection.execute(known)}
     from_turns = select(turns.c.epoch).where(of(turns, ref))
     from_contexts = select(compactions.c.epoch).where(of(compactions, ref))
-    found = connection.execute(from_turns.union(from_contexts)).scalars()
-    return [str(epoch) for epoch in sorted(found)]
+    found = lost.keys() | connection.execute(from_turns.union(from_contexts)).scalars()
+    return {str(epoch): str(lost.get(epoch) or epoch) for epoch in sorted(found)}
 
 
 def pushed(connection: Connection, namespace: Namespace) -> list[tuple[str, str]]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
+from turnmill.contract.authors import author
 from turnmill.contract.codec import decode_json
 from turnmill.contract.memories_message import is_memories
 from turnmill_worker.ports.records import ArchivedCompaction, ArchivedTurn, Memory
@@ -16,6 +17,7 @@ MAX_TEXT = 2_000
 """Characters of a message that become its memory: what is asked for stands near its beginning."""
 
 _SPEAKERS = ("user", "assistant")
+_ROLES = (*_SPEAKERS, "system", "developer", "tool", "function")
 
 
 class Made(NamedTuple):
@@ -100,12 +102,14 @@ def of_events(ref: SessionRef, epoch: str, compaction: ArchivedCompaction) -> It
 
 
 def _said(message: dict[str, Any]) -> Iterator[tuple[str, str]]:
-    role, name = message.get("role"), message.get("name")
+    role, name = author(message), message.get("name")
     if role not in _SPEAKERS or is_memories(message):
         return
     text = _text(message.get("content")).strip()[:MAX_TEXT]
     if text:
-        yield name if isinstance(name, str) and name else str(role), text
+        # A name that poses as a role would say that somebody else spoke.
+        own = name if isinstance(name, str) and name.strip().lower() not in _ROLES else ""
+        yield own or role, text
 
 
 def _text(content: object) -> str:

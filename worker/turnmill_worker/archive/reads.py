@@ -44,7 +44,9 @@ __all__ = [
 
 def newest_epoch(connection: Connection, ref: SessionRef) -> int | None:
     """The session's last incarnation in the archive; None when there is none."""
-    newest = select(func.max(sessions.c.epoch)).where(of(sessions, ref))
+    newest = select(func.max(sessions.c.epoch)).where(
+        of(sessions, ref), sessions.c.branch_of.is_(None)
+    )
     found: int | None = connection.execute(newest).scalar()
     return found
 

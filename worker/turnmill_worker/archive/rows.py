@@ -21,6 +21,7 @@ from turnmill_worker.ports.values import SessionRef
 __all__ = [
     "chunks",
     "compaction_from",
+    "compaction_row",
     "epoch_number",
     "insert",
     "insert_absent",
@@ -125,6 +126,8 @@ def turn_row(turn: ArchivedTurn) -> RowValues:
         "at_ms": turn.at_ms,
         "tokens": turn.tokens,
         "state": turn.state,
+        "chain": turn.chain or None,
+        "aside_by": None if turn.state == "kept" else turn.by or None,
     }
 
 
@@ -139,7 +142,21 @@ def turn_from(row: Row[Any], blobs: Sequence[str]) -> ArchivedTurn:
         tokens=row.tokens,
         state=row.state,
         blobs=tuple(blobs),
+        chain=row.chain or "",
+        by=row.aside_by or "",
     )
+
+
+def compaction_row(compaction: ArchivedCompaction) -> RowValues:
+    """A compaction, without its managed view."""
+    return {
+        "version": compaction.version,
+        "at_ms": compaction.at_ms,
+        "record": compaction.record,
+        "context": compaction.context,
+        "detail": compaction.detail,
+        "commit_id": compaction.commit_id or None,
+    }
 
 
 def compaction_from(row: Row[Any]) -> ArchivedCompaction:
@@ -150,6 +167,7 @@ def compaction_from(row: Row[Any]) -> ArchivedCompaction:
         record=row.record,
         context=row.context,
         detail=row.detail,
+        commit_id=row.commit_id or "",
     )
 
 

@@ -94,8 +94,15 @@ sessions = _table(
     *_session(),
     _number("turns"),
     _number("last_at_ms"),
+    _number("branch_of", nullable=True),
     key=("namespace", "session", "epoch"),
 )
+
+"""One row per incarnation; ``branch_of`` is null unless Redis lost what is under this epoch.
+
+Where Redis returned to an earlier state of an incarnation, rows of the state it lost are kept under
+an epoch of their own, just below. ``branch_of`` names the epoch they were taken from.
+"""
 
 turns = _table(
     "turns",
@@ -107,8 +114,11 @@ turns = _table(
     _number("at_ms"),
     _number("tokens", nullable=True),
     Column("state", Text, nullable=False),
+    Column("chain", Text, nullable=True),
+    Column("aside_by", Text, nullable=True),
     key=("namespace", "session", "epoch", "seq"),
 )
+"""``chain`` is equal exactly if a turn and all before it are; ``aside_by`` is a ``commit_id``."""
 
 compactions = _table(
     "compactions",
@@ -118,6 +128,7 @@ compactions = _table(
     Column("record", LargeBinary, nullable=False),
     Column("context", LargeBinary, nullable=False),
     Column("detail", LargeBinary, nullable=False),
+    Column("commit_id", Text, nullable=True),
     key=("namespace", "session", "epoch", "version"),
 )
 

@@ -10,9 +10,9 @@ from sqlalchemy import Connection, Engine
 
 from turnmill.contract.names import Namespace, SessionId
 from turnmill.contract.trajectory import TurnState
+from turnmill_worker.archive import branches, memory_writes, scrub, writes
 from turnmill_worker.archive import erase as erasing
 from turnmill_worker.archive import forget as forgetting
-from turnmill_worker.archive import memory_writes, scrub, writes
 from turnmill_worker.archive import reads as queries
 from turnmill_worker.archive.archived_values import ArchivedSession, ManagedView
 from turnmill_worker.archive.engine import WRITES, make_engine
@@ -25,8 +25,10 @@ from turnmill_worker.ports.records import (
     ArchivedTurn,
     Batch,
     Blob,
+    LostBranch,
     Memory,
     Removed,
+    Tip,
 )
 from turnmill_worker.ports.values import Drain, Mark, SessionRef
 
@@ -79,6 +81,9 @@ class SqlArchive:
         """Store what sessions of one namespace left, and set aside what their marks say.
 
         All or nothing, durably, in one transaction; what is there already stays as it is.
+
+        Raises:
+            ArchiveDiverged: what is there at a position is not what the drain has.
         """
         if drains:
             with self._write() as connection:
@@ -91,6 +96,38 @@ class SqlArchive:
             return
         with self._write() as connection:
             writes.store(connection, [writes.Kept(ref, number, batch)])
+
+    def settle(self, ref: SessionRef, drain: Drain) -> LostBranch | None:
+        """Keep what contradicts this drain, which Redis has now, as a branch; None for nothing."""
+        epoch = epoch_number(drain.epoch)
+        with self._write() as connection:
+            at = branches.parting(connection, ref, epoch, drain.steps)
+            return branches.lose(connection, ref, epoch, at)
+
+    def tip(self, ref: SessionRef) -> Tip | None:
+        """The newest turn and commit of the newest incarnation; None when there is none."""
+        with self._read() as connection:
+            number = queries.newest_epoch(connection, ref)
+            return None if number is None else branches.read_tip(connection, ref, number)
+
+    def tips(self, namespace: Namespace) -> dict[SessionId, Tip]:
+        """The same of every session of the namespace."""
+        with self._read() as connection:
+            return branches.read_tips(connection, namespace)
+
+    def lose(self, ref: SessionRef, tip: Tip, *, last_seq: int, version: int) -> LostBranch | None:
+        """Keep what comes after these as a branch, if ``tip`` is still the newest there is."""
+        number = epoch_number(tip.epoch)
+        with self._write() as connection:
+            if branches.read_tip(connection, ref, number) != tip:
+                return None
+            return branches.lose(connection, ref, number, (last_seq + 1, version + 1))
+
+    def branches(self, ref: SessionRef, *, epoch: str | None = None) -> list[LostBranch]:
+        """What is kept of states of the incarnation that Redis lost."""
+        with self._read() as connection:
+            number = self._epoch(connection, ref, epoch)
+            return [] if number is None else branches.read_branches(connection, ref, number)
 
     def mark(
         self, ref: SessionRef, epoch: str, *, after_seq: int, through_seq: int, state: TurnState
@@ -129,8 +166,7 @@ class SqlArchive:
             number = self._epoch(connection, ref, epoch)
             if number is None:
                 return None
-            found = queries.read_compactions(connection, ref, number, version)
-            return found[0] if found else None
+            return next(iter(queries.read_compactions(connection, ref, number, version)), None)
 
     def views(self, ref: SessionRef, *, epoch: str | None = None) -> list[ManagedView]:
         """How the session's managed contexts were made, by version."""
@@ -201,8 +237,11 @@ class SqlArchive:
         self._scrub()
         return removed
 
-    def epochs(self, ref: SessionRef) -> list[str]:
-        """The session's incarnations, oldest first."""
+    def epochs(self, ref: SessionRef) -> dict[str, str]:
+        """The session's incarnations, oldest first, each after what Redis lost of it.
+
+        By epoch; for what was lost, the epoch it was taken from.
+        """
         with self._read() as connection:
             return erasing.epochs(connection, ref)
 

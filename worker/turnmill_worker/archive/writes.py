@@ -11,6 +11,7 @@ from sqlalchemy import Connection, case, delete, select, update
 
 from turnmill.contract.names import Namespace
 from turnmill_worker.archive import memory_extraction as making
+from turnmill_worker.archive.branches import differs
 from turnmill_worker.archive.memory_writes import (
     Dated,
     insert_memories,
@@ -20,6 +21,7 @@ from turnmill_worker.archive.memory_writes import (
 )
 from turnmill_worker.archive.rows import (
     chunks,
+    compaction_row,
     epoch_number,
     insert,
     insert_absent,
@@ -39,6 +41,7 @@ from turnmill_worker.archive.schema import (
     sessions,
     turns,
 )
+from turnmill_worker.ports.archive import ArchiveDiverged
 from turnmill_worker.ports.records import ArchivedCompaction, ArchivedTurn, Batch
 from turnmill_worker.ports.values import Drain, Mark, SessionRef
 
@@ -67,11 +70,23 @@ def drain(connection: Connection, drains: Mapping[SessionRef, Drain]) -> None:
 
 
 def store(connection: Connection, kept: Sequence[Kept]) -> None:
-    """Insert what one namespace does not have yet; only what is new leaves memories."""
+    """Insert what one namespace does not have yet; only what is new leaves memories.
+
+    Raises:
+        ArchiveDiverged: at a position that is new to no session, it has something else.
+    """
     namespace = kept[0].ref.namespace
     lock(connection, namespace)
     new_turns = _insert_turns(connection, kept)
     new_compactions = _insert_compactions(connection, kept)
+    other = [
+        ref
+        for (ref, epoch, batch), said, done in zip(kept, new_turns, new_compactions, strict=True)
+        if (len(said), len(done)) != (len(batch.turns), len(batch.compactions))
+        and differs(connection, ref, epoch, batch)
+    ]
+    if other:
+        raise ArchiveDiverged(other)
     _insert_blobs(connection, namespace, kept)
     _touch(connection, kept, new_turns)
     made: list[Dated] = []
@@ -96,7 +111,8 @@ def mark(connection: Connection, ref: SessionRef, epoch: int, step: Mark) -> int
         turns.c.seq <= step.through_seq,
         turns.c.state == "kept",
     )
-    marked = connection.execute(aside.values(state=step.state)).rowcount
+    values = {"state": step.state, "aside_by": step.by or None}
+    marked = connection.execute(aside.values(values)).rowcount
     if step.state != "kept":
         # A rolling summary's origin is a version; the commit of the rollback replaces it.
         gone = delete(memories).where(
@@ -139,9 +155,8 @@ def _insert_compactions(
     connection: Connection, kept: Sequence[Kept]
 ) -> list[list[ArchivedCompaction]]:
     """Those that are new, of each."""
-    names = ("version", "at_ms", "record", "context", "detail")
     rows = [
-        session_row(ref, epoch) | {name: getattr(each, name) for name in names}
+        session_row(ref, epoch) | compaction_row(each)
         for ref, epoch, batch in kept
         for each in batch.compactions
     ]

@@ -8,16 +8,22 @@ from celery import Celery
 from kombu.exceptions import OperationalError
 
 from turnmill.contract import jobs
+from turnmill.transport import is_full
 from turnmill_worker.ports.values import SessionRef
 
 __all__ = ["CeleryHints"]
 
 
 class CeleryHints:
-    """The ``Hints`` port over a Celery app."""
+    """The ``Hints`` port over a Celery app.
+
+    Attributes:
+        is_full: the last hint was refused because the broker is a Redis at ``maxmemory``.
+    """
 
     def __init__(self, app: Celery) -> None:
         self._app = app
+        self.is_full = False
 
     def send(self, task: str, ref: SessionRef) -> bool:
         """Publish a hint; False when the broker failed, which the sweep will repair."""
@@ -29,8 +35,12 @@ class CeleryHints:
                 retry=False,
                 ignore_result=True,
             )
-        except (OperationalError, OSError):
+        except Exception as error:
+            self.is_full = is_full(error) or is_full(error.__cause__)
+            if not self.is_full and not isinstance(error, OperationalError | OSError):
+                raise
             return False
+        self.is_full = False
         return True
 
     def waiting(self, task: str) -> int:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import time
 import zlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 from turnmill.contract.keys import REGISTER_EVERY_S
 from turnmill.contract.names import Namespace
@@ -21,6 +21,9 @@ WATCH_S = 1.5 * REGISTER_EVERY_S
 
 ROUND_S = 600.0
 """Every namespace at rest is visited once in this time, in case a hint was lost there."""
+
+SEARCH_S = 0.05
+"""How long a pass looks for namespaces that nobody lists: for millions of keys, a minute in all."""
 
 EXPIRY_EVERY = 16
 """Sweeps between two looks for expired sessions; for namespaces at rest, rounds."""
@@ -45,11 +48,13 @@ class Visits:
         self._awake: set[Namespace] = set()
         self._rounds, self._cursor = 0, 0
         self._began, self._looked = -math.inf, time.monotonic()
+        self._searched = -math.inf
+        self._search: Iterator[list[Namespace]] | None = None
 
     def listed(self) -> list[Namespace]:
         """The namespaces visited now that have something listed, for now or for later."""
         now = time.monotonic()
-        self._awake = set(self._lists.namespaces())
+        self._find(now)
         resting = self._resting(now)
         listed = self._lists.listed(sorted(self._awake | self._watched.keys() | resting))
         self._let_rest(listed, now)
@@ -62,6 +67,31 @@ class Visits:
         """Drop expired sessions where there may be some, and empty namespaces."""
         looked_at = self._awake | self._expiring
         self._expiring = {name for name in looked_at if self._lists.drop_expired(name)}
+
+    def _find(self, now: float) -> None:
+        """Look who is awake, with those that clients announced, and those that nobody lists."""
+        listed = set(self._lists.namespaces())
+        if self._awake and not listed:
+            self._searched, self._search = -math.inf, None  # the list was lost
+        self._awake = listed
+        new = self._lists.announced() | self._unlisted(now)
+        self._lists.wake(new - self._awake)
+        self._awake |= new
+
+    def _unlisted(self, now: float) -> set[Namespace]:
+        """Those found in this pass's part of a search through all keys, once in each round."""
+        if self._search is None:
+            if now - self._searched < self._round_s:
+                return set()
+            self._searched, self._search = now, self._lists.unlisted()
+        search, self._search = self._search, None  # where it fails, the next round begins anew
+        found: set[Namespace] = set()
+        for names in search:
+            found.update(names)
+            if time.monotonic() - now >= SEARCH_S:
+                self._search = search
+                break
+        return found
 
     def _let_rest(self, listed: Iterable[Namespace], now: float) -> None:
         """Let namespaces rest that were quiet for long, and watch them a little longer."""

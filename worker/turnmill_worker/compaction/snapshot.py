@@ -34,6 +34,7 @@ class LoggedTurn:
         iteration: the agent's own step number, or None.
         reflection: what the agent noted about its own work (``metadata.reflection``), or ``""``.
         mark: what its metadata say about rules.
+        chain: the same exactly if it and all turns before are; ``""`` of a turn not from Redis.
     """
 
     seq: Seq
@@ -44,6 +45,7 @@ class LoggedTurn:
     iteration: int | None = None
     reflection: str = ""
     mark: Mark = UNMARKED
+    chain: str = ""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -52,7 +54,8 @@ class Snapshot:
 
     Attributes:
         epoch: which incarnation of the name this is; a forgotten session gets a new one.
-        revision: raised with every change of policy or system prompt.
+        revision: another with every change of policy or system prompt.
+        commit_id: of the last commit; ``""`` when there is none, or it had no id.
         turns: counted turns after the watermark, by seq.
         pending: upper bound of the tokens of turns nobody has counted yet.
         pending_messages: messages of those turns, which may answer calls of ``turns``.
@@ -78,6 +81,7 @@ class Snapshot:
     stored: StoredContext
     turns: tuple[LoggedTurn, ...]
     counted_seq: Seq
+    commit_id: str = ""
     pending: int = 0
     pending_messages: tuple[tuple[JsonMessage, ...], ...] = ()
     history_tokens: int = 0
@@ -105,6 +109,12 @@ class Snapshot:
     def limits(self) -> Limits:
         """The session's absolute limits."""
         return self.policy.limits(self.system_tokens)
+
+    @property
+    def newest(self) -> tuple[str, str]:
+        """Seq and chain of the newest turn it was loaded with, as words; both empty for none."""
+        turns = self.before.turns
+        return (str(turns[-1].seq), turns[-1].chain) if turns else ("", "")
 
     @property
     def before(self) -> Snapshot:

@@ -51,6 +51,7 @@ def splice(plan: Plan, texts: Sequence[str], counter: Counter) -> StoredContext:
         rules=plan.rules,
         requests=plan.asked,
         recall=stored.recall,
+        **stored.unknown,
     )
     draft = draft.model_copy(update={"ledger": _ledger(plan, draft, counter)})
     context = draft.model_copy(update={"tokens": counter.count_messages(render_head(draft))})

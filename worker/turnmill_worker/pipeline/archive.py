@@ -11,7 +11,7 @@ import structlog
 from turnmill.contract import jobs
 from turnmill.contract.errors import Transient
 from turnmill.contract.job_outcomes import Outcome
-from turnmill_worker.ports.archive import Archive, Outgoing
+from turnmill_worker.ports.archive import Archive, ArchiveDiverged, Outgoing
 from turnmill_worker.ports.hints_and_waiting import Hints
 from turnmill_worker.ports.values import Drain, Mark, SessionRef
 
@@ -111,10 +111,14 @@ class Archiving:
             self._drain_or_divide(archive, refs[half:], done)
 
     def _drain(self, archive: Archive, refs: Sequence[SessionRef], done: _Done) -> None:
-        drains = self._outgoing.next_drains(refs, turns=TURNS // len(refs), size=SIZE // len(refs))
-        if not drains:
-            return
-        archive.drain(drains)
+        drains = self._next(refs)
+        try:
+            archive.drain(drains)
+        except ArchiveDiverged as error:
+            for ref in error.refs:
+                self._settle(archive, ref)
+            drains = self._next(refs)
+            archive.drain(drains)
         for ref, left in self._outgoing.trim(drains).items():
             if left == "forgotten":
                 # Forgotten while we stored: what was stored must go, too.
@@ -124,6 +128,20 @@ class Archiving:
             done.turns += _turns(drains[ref])
             if left == "more":
                 done.more.append(ref)
+
+    def _next(self, refs: Sequence[SessionRef]) -> dict[SessionRef, Drain]:
+        share = len(refs)
+        return self._outgoing.next_drains(refs, turns=TURNS // share, size=SIZE // share)
+
+    def _settle(self, archive: Archive, ref: SessionRef) -> None:
+        """Keep apart what the archive has and Redis has lost.
+
+        What Redis has is read again first: a worker that was stopped may have brought what is lost.
+        """
+        for drain in self._next([ref]).values():
+            lost = archive.settle(ref, drain)
+            if lost is not None:
+                log.warning("redis went back", session=ref.session, **lost.numbers)
 
 
 def _turns(drain: Drain) -> int:

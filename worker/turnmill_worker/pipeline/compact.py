@@ -91,9 +91,9 @@ class Pipeline:
                 return waiting.take() or hinted
         return hinted
 
-    def postpone(self, ref: SessionRef) -> None:
+    def postpone(self, ref: SessionRef, after_s: float = POSTPONE_S) -> None:
         """Keep the sweep from hinting a session at once if its job fails for a lasting reason."""
-        self._ports.sessions.defer(ref, after_s=POSTPONE_S)
+        self._ports.sessions.defer(ref, after_s=after_s)
 
     def failed(self, ref: SessionRef, error: str) -> Failed:
         """Count a compaction that failed, by the kind of its error."""

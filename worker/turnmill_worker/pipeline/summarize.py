@@ -10,11 +10,13 @@ from typing import Protocol
 
 from turnmill.contract.context import JsonMessage
 from turnmill.contract.errors import InvalidTemplate, Transient, UnknownTemplate
+from turnmill.contract.marks import DATA, quoted_lines, unlabelled
+from turnmill.contract.policy import OFFLINE
 from turnmill.contract.render import render_head
 from turnmill.contract.shorten import shorten
 from turnmill.contract.token_counters import Counter
 from turnmill_worker.compaction.ledger.budget import with_facts
-from turnmill_worker.compaction.plan import Plan
+from turnmill_worker.compaction.plan import Plan, SummaryRequest
 from turnmill_worker.compaction.pool.with_pool import with_pool
 from turnmill_worker.compaction.quality.score import Scorer
 from turnmill_worker.compaction.splice import splice
@@ -112,11 +114,11 @@ class Writer:
         template = self._template(plan)
         requests, before = plan.requests, plan.snapshot.before
         if template is not None:
-            requests = tuple(fill(request, template, before) for request in requests)
+            requests = tuple(fill(r, template, before, counter.count) for r in requests)
         summaries: tuple[Summary, ...] = ()
         try:
             for request in requests:
-                summaries += (summarizer.summarize(request, counter),)
+                summaries += (_quoting(summarizer.summarize(request, counter), request),)
             context = splice(plan, _texts(plan, summaries, counter), counter)
         except (SummaryRejected, SummarizerFailed, SummarizerUnavailable) as error:
             error.spent = sum(map(cost_of, summaries), error.spent)
@@ -197,6 +199,14 @@ def _spent(tries: Sequence[Draft | Failure]) -> Spent:
     return sum((one.spent for one in tries if isinstance(one, told)), NOTHING)
 
 
+def _quoting(summary: Summary, request: SummaryRequest) -> Summary:
+    """The summary with nothing in its text that reads as ours; what we write has labels of ours."""
+    own = quoted_lines if summary.model == OFFLINE else unlabelled
+    text = own(summary.text)
+    # A managed view becomes a system message: what it quotes must weigh no more for that.
+    return replace(summary, text=f"{DATA}\n{text}" if request.template and text.strip() else text)
+
+
 def _texts(plan: Plan, summaries: Sequence[Summary], counter: Counter) -> list[str]:
     """The answers to the plan's requests; an event with an empty answer quotes its turns."""
     texts = [summary.text for summary in summaries]
@@ -204,6 +214,7 @@ def _texts(plan: Plan, summaries: Sequence[Summary], counter: Counter) -> list[s
         if not texts[at].strip():
             request = plan.requests[at]
             quoted: JsonMessage = {"role": "user", "content": readable(request.records)}
-            for message in shorten([quoted], request.budget_tokens, counter.count_messages) or ():
-                texts[at] = message["content"]
+            budget, count = request.budget_tokens, counter.count_messages
+            for message in shorten([quoted], budget, count, whole_lines=True) or ():
+                texts[at] = quoted_lines(message["content"])
     return texts

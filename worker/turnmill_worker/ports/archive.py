@@ -12,15 +12,29 @@ from turnmill_worker.ports.records import (
     ArchivedCompaction,
     ArchivedTurn,
     Blob,
+    LostBranch,
     Memory,
     Removed,
+    Tip,
 )
 from turnmill_worker.ports.values import Drain, SessionRef
 
-__all__ = ["Archive", "Left", "Memories", "Outgoing"]
+__all__ = ["Archive", "ArchiveDiverged", "Left", "Memories", "Outgoing"]
 
 Left = Literal["more", "done", "forgotten"]
 """Of a session after a drain: more entries, none, or it was forgotten meanwhile."""
+
+
+class ArchiveDiverged(Exception):
+    """Of these sessions the archive has other turns or commits at the same positions.
+
+    Redis returned to an earlier state; or the drain is of the state that it lost. Nothing was
+    stored: read Redis again, and ``settle``.
+    """
+
+    def __init__(self, refs: Sequence[SessionRef]) -> None:
+        super().__init__(f"archive: {len(refs)} sessions have another past in Redis")
+        self.refs = refs
 
 
 class Outgoing(Protocol):
@@ -58,7 +72,20 @@ class Archive(Protocol):
 
         Raises:
             ArchiveUnavailable: nothing was stored; try again later.
+            ArchiveDiverged: nothing was stored; ``settle`` these sessions first.
         """
+
+    def settle(self, ref: SessionRef, drain: Drain) -> LostBranch | None:
+        """Keep what contradicts this drain, which Redis has now, as a branch; None for nothing."""
+
+    def tip(self, ref: SessionRef) -> Tip | None:
+        """The newest turn and commit of the newest incarnation; None when there is none."""
+
+    def lose(self, ref: SessionRef, tip: Tip, *, last_seq: int, version: int) -> LostBranch | None:
+        """Keep what comes after these as a branch, if ``tip`` is still the newest there is."""
+
+    def branches(self, ref: SessionRef, *, epoch: str | None = None) -> list[LostBranch]:
+        """What is kept of states of the incarnation that Redis lost."""
 
     def turns(
         self,
@@ -87,8 +114,11 @@ class Archive(Protocol):
     def remember(self, namespace: Namespace, memory: Memory) -> bool:
         """Keep a memory an agent pushed; False when it was there."""
 
-    def epochs(self, ref: SessionRef) -> list[str]:
-        """The session's incarnations, oldest first."""
+    def epochs(self, ref: SessionRef) -> Mapping[str, str]:
+        """The session's incarnations, oldest first, each after what Redis lost of it.
+
+        By epoch; for what was lost, the epoch it was taken from.
+        """
 
     def pushed_memories(self, namespace: Namespace) -> list[tuple[str, str]]:
         """Ids and texts of the memories that agents pushed to the namespace."""

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 from turnmill.contract.erasure import How
 from turnmill.contract.names import Seq, SessionId
-from turnmill_worker.ports.records import ArchivedTurn
-from turnmill_worker.ports.values import Restored
+from turnmill_worker.ports.past import Restored
+from turnmill_worker.ports.records import ArchivedCompaction, ArchivedTurn
 
 __all__ = ["Cleansed", "Emptied", "Erasure", "Gone"]
 
@@ -20,14 +20,14 @@ class Cleansed:
     Attributes:
         state: the context and the log as they will be; ``state.seq`` is the newest turn known.
         turns: by seq, what stands in the place of each erased turn.
-        contexts: by version, what stands in the place of each context made of them.
+        contexts: as of ``Emptied``.
         checkpoints: entries of those that go.
         remade: the context is an earlier one, and later turns are in the log again.
     """
 
     state: Restored
     turns: Mapping[int, ArchivedTurn]
-    contexts: Mapping[int, bytes]
+    contexts: tuple[ArchivedCompaction, ...]
     checkpoints: tuple[str, ...]
     remade: bool
 
@@ -39,14 +39,13 @@ class Emptied:
     Attributes:
         turns: what stands in the place of erased turns that left the log.
         all_turns: their seqs, with those still in the log.
-        contexts: by version, of each context made of them its record, when it was committed, and
-            what stands in its place.
+        contexts: the commits of each context made of them, with what stands in its place.
         memories: ids of pushed memories that go.
     """
 
     turns: tuple[ArchivedTurn, ...]
     all_turns: tuple[int, ...]
-    contexts: Mapping[int, tuple[bytes, int, bytes]]
+    contexts: tuple[ArchivedCompaction, ...]
     memories: tuple[str, ...]
 
 

@@ -3,12 +3,26 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Final, Literal
 
+from turnmill.contract.codec import decode_json
 from turnmill.contract.names import Seq, SessionId, Version
 from turnmill.contract.trajectory import TurnState
 
-__all__ = ["ArchivedCompaction", "ArchivedTurn", "Batch", "Blob", "Memory", "Removed"]
+__all__ = [
+    "ERASED_AT",
+    "ArchivedCompaction",
+    "ArchivedTurn",
+    "Batch",
+    "Blob",
+    "LostBranch",
+    "Memory",
+    "Removed",
+    "Tip",
+]
+
+ERASED_AT: Final = "erased_at_ms"
+"""The field that an erased turn has beside its messages."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -21,6 +35,8 @@ class ArchivedTurn:
         at_ms: when it was admitted.
         tokens: exact, or None when no worker counted it.
         blobs: sha256 of each image it refers to.
+        chain: the same exactly if it and all turns before are; ``""`` of older clients.
+        by: the commit that took it from the log, or set it aside; ``""`` when that had no id.
     """
 
     seq: Seq
@@ -31,6 +47,31 @@ class ArchivedTurn:
     tokens: int | None
     state: TurnState = "kept"
     blobs: tuple[str, ...] = ()
+    chain: str = ""
+    by: str = ""
+
+    def is_same(self, other: ArchivedTurn) -> bool:
+        """Whether both are one turn of one history, whatever became of it since."""
+        if self.chain and other.chain:
+            return self.chain == other.chain
+        if self.erased_at_ms or other.erased_at_ms:
+            return self.at_ms == other.at_ms
+        mine, others = (
+            (each.turn_id, each.at_ms, each.messages, each.fields) for each in (self, other)
+        )
+        return mine == others
+
+    @property
+    def erased_at_ms(self) -> int | None:
+        """When the turn was erased; None if it was not."""
+        if ERASED_AT.encode() not in self.fields:
+            return None
+        try:
+            found = decode_json(self.fields)
+        except (RecursionError, ValueError):
+            return None
+        at_ms = found.get(ERASED_AT) if isinstance(found, dict) else None
+        return at_ms if isinstance(at_ms, int) else None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,6 +82,7 @@ class ArchivedCompaction:
         record: JSON of a ``Compaction``.
         context: JSON of the ``StoredContext`` it wrote.
         detail: JSON of the managed view it made (template, input, raw output), or ``b""``.
+        commit_id: its own, random; ``""`` of older workers.
     """
 
     version: Version
@@ -48,6 +90,15 @@ class ArchivedCompaction:
     record: bytes
     context: bytes
     detail: bytes = b""
+    commit_id: str = ""
+
+    def is_same(self, other: ArchivedCompaction) -> bool:
+        """Whether both are one commit."""
+        if self.commit_id and other.commit_id:
+            return self.commit_id == other.commit_id
+        # One whose context was emptied by an erasure still has its time.
+        same = self.context == other.context or self.at_ms == other.at_ms
+        return same and self.record == other.record
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,6 +117,41 @@ class Batch:
     turns: tuple[ArchivedTurn, ...] = ()
     compactions: tuple[ArchivedCompaction, ...] = ()
     blobs: tuple[Blob, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tip:
+    """The newest turn and commit that the archive has of an incarnation; 0 and ``""`` for none."""
+
+    epoch: str
+    seq: int
+    version: int
+    commit_id: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LostBranch:
+    """What the archive kept of a state that Redis lost when it returned to an earlier one.
+
+    Attributes:
+        branch: its number, from 1 on.
+        epoch: under which the archive has it.
+        first_seq, last_seq: of its turns; 0 when there are none.
+        compactions: how many commits.
+    """
+
+    branch: int
+    epoch: str
+    turns: int
+    first_seq: int
+    last_seq: int
+    compactions: int
+
+    @property
+    def numbers(self) -> dict[str, int]:
+        """All but the epoch, as fields of a log line."""
+        names = ("branch", "turns", "first_seq", "last_seq", "compactions")
+        return {name: getattr(self, name) for name in names}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -13,15 +13,14 @@ from turnmill_worker.compaction.ledger.fact_merging import Fact
 from turnmill_worker.compaction.pool.pooled import PooledLine
 from turnmill_worker.compaction.snapshot import LoggedTurn, Snapshot
 from turnmill_worker.ports.erasure import Cleansed
+from turnmill_worker.ports.past import Past, Restored
 from turnmill_worker.ports.records import Blob
 from turnmill_worker.ports.values import (
     Committed,
     CountedTurn,
     Counts,
     Failed,
-    Past,
     Recorded,
-    Restored,
     SessionRef,
     Uncounted,
 )

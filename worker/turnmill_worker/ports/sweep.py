@@ -2,23 +2,45 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Protocol
 
 from turnmill.contract.names import Namespace
 from turnmill_worker.ports.values import SessionRef
 
-__all__ = ["Late", "Presence", "SweepLease", "SweepLists"]
+__all__ = ["Late", "Presence", "QuarantineList", "SweepLease", "SweepLists", "Trouble"]
 
 Late = tuple[list[SessionRef], list[SessionRef]]
 """What was missed, on two lists."""
 
 
+@dataclass(slots=True)
+class Trouble:
+    """What was wrong in one namespace.
+
+    Attributes:
+        why: the kind of the newest error.
+        errors: lists that could not be read or mended.
+        dropped: members that name no session, taken off their lists.
+    """
+
+    why: str = ""
+    errors: int = 0
+    dropped: int = 0
+
+
 class SweepLists(Protocol):
-    """All namespaces' lists, by one clock."""
+    """All namespaces' lists, by one clock. What is wrong in one is noted and stops no other."""
 
     def namespaces(self) -> list[Namespace]:
-        """Those that clients registered, and that do not rest."""
+        """Those that are listed, and that do not rest."""
+
+    def announced(self) -> set[Namespace]:
+        """Those whose clients have said since the last call that they push."""
+
+    def unlisted(self) -> Iterator[list[Namespace]]:
+        """Those that are used and not listed: some in each step of a search through all keys."""
 
     def resting(self, cursor: int, *, share: float) -> tuple[int, list[Namespace]]:
         """About this share of those at rest, after the cursor; 0 begins, and comes back last."""
@@ -52,6 +74,12 @@ class SweepLists(Protocol):
         Returns whether there may be more of them.
         """
 
+    def take_troubles(self) -> dict[Namespace, Trouble]:
+        """What was wrong in namespaces since the last call."""
+
+    def tell(self, troubles: Mapping[Namespace, Trouble]) -> None:
+        """Let everybody who looks after the workers know."""
+
 
 class SweepLease(Protocol):
     """The right to sweep, one worker's at a time."""
@@ -74,3 +102,10 @@ class Presence(Protocol):
 
     def withdraw(self, entry: bytes) -> None:
         """List the worker no longer."""
+
+
+class QuarantineList(Protocol):
+    """The list of messages that were put aside."""
+
+    def add(self, entries: Sequence[dict[str, object]], *, count: int) -> None:
+        """List the newest of them, and count all."""

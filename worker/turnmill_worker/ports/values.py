@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
-from turnmill.contract.context import StoredContext, Usage
-from turnmill.contract.job_outcomes import Compaction
-from turnmill.contract.names import Namespace, Seq, SessionId, Version
+from turnmill.contract.context import Usage
+from turnmill.contract.names import Namespace, Seq, SessionId
 from turnmill.contract.policy import Policy
 from turnmill.contract.trajectory import TurnState
 from turnmill_worker.compaction.tally import Tally
-from turnmill_worker.ports.records import ArchivedCompaction, ArchivedTurn, Batch
+from turnmill_worker.ports.records import Batch
 
 __all__ = [
     "Committed",
@@ -22,15 +21,11 @@ __all__ = [
     "Failed",
     "Look",
     "Mark",
-    "Past",
-    "PastState",
     "Recorded",
-    "Restored",
     "SessionRef",
     "Summary",
     "Uncounted",
     "UncountedTurn",
-    "after_drain",
 ]
 
 
@@ -44,11 +39,17 @@ class SessionRef:
 
 @dataclass(frozen=True, slots=True)
 class UncountedTurn:
-    """A turn nobody has counted; ``bound`` is an upper estimate of its tokens."""
+    """A turn nobody has counted.
+
+    Attributes:
+        bound: an upper estimate of its tokens.
+        chain: the same exactly if it and all turns before are.
+    """
 
     seq: Seq
     messages: tuple[dict[str, Any], ...]
     bound: int = 0
+    chain: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,107 +175,24 @@ class Summary:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Mark:
-    """Turns set aside after they left the log."""
+    """Turns set aside after they left the log, by a commit."""
 
     after_seq: int
     through_seq: int
     state: TurnState
+    by: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Drain:
-    """What goes to the archive at once: turns and marks, in order, and how far they reach."""
+    """What goes to the archive at once: turns and marks, in order, and how far they reach.
+
+    Attributes:
+        commits: ids of the commits that these entries came by.
+    """
 
     epoch: str
     steps: tuple[Batch | Mark, ...]
     turns_through: str
     commits_through: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PastState:
-    """A state a rollback can restore.
-
-    Attributes:
-        id, message: the checkpoint's, or ``version <n>`` and ``""``.
-        entry: of its stream in Redis, or ``""``.
-        seq, stored: its newest turn, and its context.
-    """
-
-    id: str
-    entry: str
-    seq: Seq
-    stored: StoredContext
-    at_ms: int = 0
-    message: str = ""
-
-
-def after_drain(
-    archived: Iterable[ArchivedTurn], left: Iterable[ArchivedTurn | Mark]
-) -> dict[int, ArchivedTurn]:
-    """Turns by seq as the archive will have them when this is drained."""
-    found: dict[int, ArchivedTurn] = {turn.seq: turn for turn in archived}
-    for step in left:
-        if isinstance(step, ArchivedTurn):
-            found.setdefault(step.seq, step)
-            continue
-        for seq, turn in found.items():
-            if step.after_seq < seq <= step.through_seq and turn.state == "kept":
-                found[seq] = replace(turn, state=step.state)
-    return found
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Past:
-    """All of a session that is in Redis, at one moment.
-
-    Attributes:
-        tokens: of the context, without turns nobody has counted.
-        left: turns that left the log and are not archived yet, and marks, in that order.
-        log: turns after the watermark.
-        checkpoints: oldest first.
-        commits: contexts committed and not archived yet.
-    """
-
-    epoch: str
-    revision: str
-    policy: Policy
-    version: Version
-    watermark: Seq
-    last_seq: Seq
-    system: str
-    system_tokens: int
-    basis: str
-    tokens: int
-    left: tuple[ArchivedTurn | Mark, ...]
-    log: tuple[ArchivedTurn, ...]
-    checkpoints: tuple[PastState, ...]
-    commits: tuple[ArchivedCompaction, ...]
-
-    def with_archived(self, archived: Sequence[ArchivedTurn]) -> list[ArchivedTurn]:
-        """These turns and those in Redis together, once each, by seq, as they are by now."""
-        found = after_drain(archived, self.left) | {turn.seq: turn for turn in self.log}
-        return [found[seq] for seq in sorted(found)]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Restored:
-    """A state as it is written back, counted.
-
-    Attributes:
-        stored: its context, with the version it will have.
-        turns: its turns after the watermark, with their exact tokens.
-        used: entry of the checkpoint that the rollback uses up, or ``""``.
-        due: its context is over the soft limit.
-    """
-
-    seq: Seq
-    stored: StoredContext
-    turns: tuple[tuple[ArchivedTurn, CountedTurn], ...]
-    open_calls: tuple[str, ...]
-    basis: str
-    images_before: int
-    quality: float | None
-    record: Compaction
-    used: str
-    due: bool
+    commits: frozenset[str] = frozenset()

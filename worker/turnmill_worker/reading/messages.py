@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from typing import Any, Final
 
+from turnmill.contract.authors import author
 from turnmill.contract.names import Seq
 from turnmill.open_requests.speech import outputs_among
 from turnmill.rules.standing import Said
@@ -33,7 +34,10 @@ def read_units(records: Sequence[tuple[int, Mapping[str, Any]]]) -> Units:
         elif at in outputs:
             reading.output(seq, texts[at])
         else:
-            line = Line(seq, _SOURCES.get(role, Source.ASSISTANT), speaker(message.get("name")))
+            source = _SOURCES.get(role, Source.ASSISTANT)
+            if source is Source.USER and author(message) != role:
+                source = Source.EARLIER
+            line = Line(seq, source, speaker(message.get("name")))
             # The last one's output may be in a turn that stays.
             acts = bool(outputs) and (at + 1 in outputs or at + 1 == len(records))
             reading.said(line, texts[at], acts=acts)

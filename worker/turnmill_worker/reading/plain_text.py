@@ -2,19 +2,26 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 
+from turnmill.contract.authors import author
 from turnmill.contract.context import JsonMessage
 from turnmill.contract.memories_message import is_memories
 from turnmill.contract.names import Seq
 
 __all__ = ["readable"]
 
+_LINE_END = re.compile("\r\n|[\n\r\x0b\x0c\x1c-\x1e\x85\u2028\u2029]")
+
 
 def readable(records: Sequence[tuple[Seq, JsonMessage]]) -> str:
-    """The records as lines ``#seq role: text``, calls and results in words; memories left out."""
+    """The records as ``#seq role: text``, calls and results in words; memories left out.
+
+    Further lines of a text are indented: no message can begin another.
+    """
     return "\n".join(
-        f"#{seq} {message['role']}: {' '.join(_words(message))}"
+        f"#{seq} {author(message)}: " + _LINE_END.sub("\n    ", " ".join(_words(message)))
         for seq, message in records
         if not is_memories(message)
     )

@@ -9,6 +9,7 @@ from typing import Any, Protocol
 from turnmill.contract import jobs
 from turnmill.contract.codec import decode_json, encode_json
 from turnmill.contract.errors import InvalidInput, TurnmillError
+from turnmill.contract.formats import refuse_newer, stamp
 from turnmill.contract.job_outcomes import Outcome
 from turnmill_worker.pipeline.compact import Pipeline
 from turnmill_worker.ports.archive import Archive, Memories
@@ -70,7 +71,9 @@ class Answering:
         if body is None:
             return Outcome(outcome="late", session=ref.session)
         try:
-            told: dict[str, Any] = {"answer": self._kinds[task](ref, decode_json(body))}
+            asked = decode_json(body)
+            refuse_newer(asked, "a client's question")
+            told: dict[str, Any] = {"answer": self._kinds[task](ref, asked), **stamp()}
         except TurnmillError as error:
             told = {"error": type(error).__name__, "message": str(error)}
         except BaseException:
@@ -88,7 +91,9 @@ class Answering:
         return self._rollback.rollback(ref, body["to"]).model_dump(mode="json")
 
     def _export(self, ref: SessionRef, body: Any) -> Any:  # noqa: ARG002 - nothing to say
-        return self._exporting.trajectory(ref).model_dump(mode="json")
+        found = self._exporting.trajectory(ref)
+        # Clients of before know no such field, and refuse what they do not know.
+        return found.model_dump(mode="json", exclude=None if found.lost else {"lost"})
 
     def _erase(self, ref: SessionRef, body: Any) -> Any:
         return self._erasing.erase(ref, body).model_dump(mode="json")

@@ -15,9 +15,10 @@ from turnmill.contract.render import render_head, system_message
 from turnmill.contract.token_counters import Counter, Counters
 from turnmill_worker.compaction.tally import images, interactions
 from turnmill_worker.ports.archive import Archive
+from turnmill_worker.ports.past import Past, Restored
 from turnmill_worker.ports.records import ArchivedTurn
 from turnmill_worker.ports.sessions import States
-from turnmill_worker.ports.values import CountedTurn, Past, Restored, SessionRef
+from turnmill_worker.ports.values import CountedTurn, SessionRef
 
 __all__ = ["EarlierTurns"]
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 
 from turnmill.contract.context import StoredContext
-from turnmill.contract.errors import InvalidInput
 from turnmill.contract.names import Seq
 from turnmill_worker.ports.erasure import Emptied
-from turnmill_worker.ports.records import ArchivedTurn
+from turnmill_worker.ports.records import ArchivedCompaction, ArchivedTurn
 from turnmill_worker.requests.lives import Life
 from turnmill_worker.requests.sought import Sought, runs, said
 from turnmill_worker.requests.tombstone import tombstone
@@ -22,10 +22,11 @@ NEVER = 2**62
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Erasable:
-    """What is to be erased of one incarnation of a session.
+    """What is to be erased of one incarnation of a session, or of what Redis lost of it.
 
     Attributes:
         tombs: by seq, what will stand in the turns' places.
+        words: theirs, in a row.
         contexts: as of ``Emptied``.
         checkpoints: entries of those that go.
         memories: ids of pushed ones that go.
@@ -35,7 +36,8 @@ class Erasable:
     life: Life
     tombs: Mapping[int, ArchivedTurn]
     repeated_in: tuple[Seq, ...]
-    contexts: Mapping[int, tuple[bytes, int, bytes]]
+    words: AbstractSet[tuple[str, ...]]
+    contexts: tuple[ArchivedCompaction, ...]
     checkpoints: tuple[str, ...]
     memories: tuple[str, ...]
     base: StoredContext
@@ -53,9 +55,15 @@ class Erasable:
         )
 
     @property
+    def bodies(self) -> set[bytes]:
+        """The messages of the turns, as they were said."""
+        copies = (turn for turn in self.life.copies if turn.seq in self.tombs)
+        return {turn.messages for turn in copies if turn.erased_at_ms is None}
+
+    @property
     def is_any(self) -> bool:
         """Whether there is anything to erase."""
-        return bool(self.tombs or self.checkpoints or self.memories)
+        return bool(self.tombs or self.contexts or self.checkpoints or self.memories)
 
     @property
     def is_remade(self) -> bool:
@@ -71,19 +79,19 @@ def erasable(
     *,
     at_ms: int,
     renamed: Callable[[str], str],
+    kept: Erasable | None = None,
 ) -> Erasable:
     """What is sought, and what has its words; ``pushed`` are memories by id.
 
-    Raises:
-        InvalidInput: a turn that was named is not there.
+    ``kept`` is of the incarnation that this life was lost from: contexts lost may be made of its
+    turns, and turns lost may be its own, which were pushed again.
     """
-    seqs, repeated = _turns(life, sought)
-    words = life.runs_of(seqs)
+    seqs, words, repeated = _turns(life, sought, kept)
 
     def touches(text: str) -> bool:
         return sought.names(text) or not words.isdisjoint(runs(text))
 
-    first = min(seqs, default=NEVER)
+    first = min((*seqs, *(kept.tombs if kept else ())), default=NEVER)
     past = life.past
     checkpoints = past.checkpoints if past else ()
     return Erasable(
@@ -93,6 +101,7 @@ def erasable(
             for seq in sorted(seqs)
         },
         repeated_in=tuple(sorted(repeated)),
+        words=words,
         contexts=life.contexts_after(first),
         checkpoints=tuple(
             state.entry
@@ -105,12 +114,17 @@ def erasable(
     )
 
 
-def _turns(life: Life, sought: Sought) -> tuple[set[Seq], set[Seq]]:
-    """The turns to erase, and those that repeat some of them and are left."""
-    seqs = {turn.seq for turn in life.copies if sought.finds(turn)} | life.half_erased
-    if missing := sorted(sought.turns - seqs):
-        raise InvalidInput(f"turns: the session has no turn {missing[0]}")
-    words = life.runs_of(seqs)
+def _turns(
+    life: Life, sought: Sought, kept: Erasable | None
+) -> tuple[set[Seq], AbstractSet[tuple[str, ...]], set[Seq]]:
+    """The turns to erase, their words, and those that repeat some of them and are left."""
+    again = kept.bodies if kept else set()
+    seqs = {turn.seq for turn in life.copies if sought.finds(turn) or turn.messages in again}
+    seqs |= life.half_erased
+    words = life.runs_of(seqs) | (kept.words if kept else set())
     others = [turn for turn in life.copies if turn.seq not in seqs] if words else []
     repeated = {turn.seq for turn in others if not words.isdisjoint(runs(said(turn)))}
-    return (seqs | repeated, set()) if sought.repeats else (seqs, repeated)
+    if not sought.repeats:
+        return seqs, words, repeated
+    seqs |= repeated
+    return seqs, words | life.runs_of(repeated), set()

@@ -12,19 +12,21 @@ from __future__ import annotations
 import hashlib
 import secrets
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 from turnmill.contract import jobs
 from turnmill.contract.context import Receipt, StoredContext
 from turnmill.contract.erasure import Erased
-from turnmill.contract.errors import SessionBusy, UnknownSession
+from turnmill.contract.errors import InvalidInput, SessionBusy, UnknownSession
 from turnmill.contract.names import Seq
 from turnmill.contract.token_counters import Counters
 from turnmill_worker.ports.archive import Archive
 from turnmill_worker.ports.erasure import Cleansed, Erasure, Gone
 from turnmill_worker.ports.hints_and_waiting import Hints
+from turnmill_worker.ports.past import Past
 from turnmill_worker.ports.sessions import States
-from turnmill_worker.ports.values import Past, SessionRef
+from turnmill_worker.ports.values import SessionRef
 from turnmill_worker.requests.earlier_turns import EarlierTurns
 from turnmill_worker.requests.erasable import Erasable, erasable
 from turnmill_worker.requests.lives import Life, Lives
@@ -67,7 +69,11 @@ class Erasing:
                     f"no session {ref.session!r} in namespace {ref.namespace!r}, nor in the archive"
                 )
             pushed = self._archive.pushed_memories(ref.namespace) if self._archive else []
-            found = [erasable(life, sought, pushed, at_ms=at_ms, renamed=renamed) for life in lives]
+            found = _erasable(
+                lives,
+                sought,
+                partial(erasable, sought=sought, pushed=pushed, at_ms=at_ms, renamed=renamed),
+            )
             told = _told(ref, sought, at_ms, found, self._from_archive(ref, found, sought))
             if sought.dry_run or not any(each.is_any for each in found):
                 return told
@@ -109,10 +115,21 @@ class Erasing:
         return Cleansed(
             state=state,
             turns=found.tombs,
-            contexts={version: body for version, (_, _, body) in found.contexts.items()},
+            contexts=found.contexts,
             checkpoints=found.checkpoints,
             remade=found.is_remade,
         )
+
+
+def _erasable(
+    lives: Sequence[Life], sought: Sought, one: Callable[..., Erasable]
+) -> list[Erasable]:
+    """Of each life, in order; what was lost of one depends on what is left of it."""
+    kept = {life.epoch: one(life) for life in lives if life.epoch == life.origin}
+    found = [kept.get(life.epoch) or one(life, kept=kept.get(life.origin)) for life in lives]
+    if missing := sorted(sought.turns.difference(*(each.tombs for each in found))):
+        raise InvalidInput(f"turns: the session has no turn {missing[0]}")
+    return found
 
 
 def _told(

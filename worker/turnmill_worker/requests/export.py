@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 
 from turnmill.contract.codec import decode_json
 from turnmill.contract.context import JsonMessage, StoredContext
 from turnmill.contract.errors import UnknownSession
 from turnmill.contract.images.references import blobs_of, join_images
 from turnmill.contract.job_outcomes import Compaction
-from turnmill.contract.trajectory import CommittedContext, Trajectory, TrajectoryTurn
+from turnmill.contract.trajectory import CommittedContext, LostTurns, Trajectory, TrajectoryTurn
 from turnmill_worker.ports.archive import Archive, Outgoing
-from turnmill_worker.ports.records import ArchivedCompaction, ArchivedTurn
+from turnmill_worker.ports.past import Past
+from turnmill_worker.ports.records import ArchivedCompaction, ArchivedTurn, Blob
 from turnmill_worker.ports.sessions import States
-from turnmill_worker.ports.values import Past, SessionRef
+from turnmill_worker.ports.values import SessionRef
+from turnmill_worker.requests.agreement import past_agreed
 
-__all__ = ["Exporting"]
+__all__ = ["Exporting", "committed", "with_images"]
 
 
 class Exporting:
@@ -34,7 +37,7 @@ class Exporting:
         Raises:
             UnknownSession: neither in Redis nor in the archive.
         """
-        past = self._states.past(ref)
+        past = past_agreed(self._states, self._archive, ref)
         # Forgotten, and the archive has not caught up yet.
         gone = past is None and bool(self._outgoing.forgotten(ref))
         turns = [] if gone else self._turns(ref, past)
@@ -43,7 +46,7 @@ class Exporting:
                 f"no session {ref.session!r} in namespace {ref.namespace!r}, nor in the archive"
             )
         limits = past.policy.limits(past.system_tokens) if past else None
-        shown = self._with_images(ref, turns)
+        shown = with_images(turns, partial(self._images, ref))
         return Trajectory(
             session=ref.session,
             namespace=ref.namespace,
@@ -52,9 +55,10 @@ class Exporting:
             system_prompt=past.system if past else "",
             hard_limit=limits.hard if limits else 0,
             soft_limit=limits.soft if limits else 0,
-            turns=tuple(shown),
+            turns=shown,
             final_answer=next(_texts(shown[::-1], "assistant"), None),
             compactions=tuple(self._compactions(ref, past)),
+            lost=tuple(self._lost(ref, past)),
         )
 
     def _turns(self, ref: SessionRef, past: Past | None) -> list[ArchivedTurn]:
@@ -67,18 +71,29 @@ class Exporting:
         epoch = past.epoch if past else None
         found = list(self._archive.compactions(ref, epoch=epoch)) if self._archive else []
         versions = {each.version: each for each in [*found, *(past.commits if past else ())]}
-        return [_committed(versions[version]) for version in sorted(versions)]
+        return [committed(versions[version]) for version in sorted(versions)]
 
-    def _with_images(self, ref: SessionRef, turns: Sequence[ArchivedTurn]) -> list[TrajectoryTurn]:
-        messages: list[list[JsonMessage]] = [decode_json(turn.messages) for turn in turns]
-        wanted = blobs_of([message for own in messages for message in own])
-        found = self._archive.blobs(ref.namespace, wanted) if wanted and self._archive else {}
-        data = {sha: blob.data for sha, blob in found.items()}
-        missing = [sha for sha in wanted if sha not in data]
-        data |= {blob.sha256: blob.data for blob in self._outgoing.images(ref, missing)}
-        return [
-            _turn(turn, join_images(own, data)) for turn, own in zip(turns, messages, strict=True)
-        ]
+    def _lost(self, ref: SessionRef, past: Past | None) -> list[LostTurns]:
+        epoch = past.epoch if past else None
+        found = self._archive.branches(ref, epoch=epoch) if self._archive else []
+        return [LostTurns.model_validate(each.numbers) for each in found]
+
+    def _images(self, ref: SessionRef, wanted: Sequence[str]) -> Mapping[str, Blob]:
+        found = dict(self._archive.blobs(ref.namespace, wanted)) if self._archive else {}
+        missing = [sha for sha in wanted if sha not in found]
+        return found | {blob.sha256: blob for blob in self._outgoing.images(ref, missing)}
+
+
+def with_images(
+    turns: Sequence[ArchivedTurn], images: Callable[[Sequence[str]], Mapping[str, Blob]]
+) -> tuple[TrajectoryTurn, ...]:
+    """The turns as they were pushed; ``images`` finds pictures by their hashes."""
+    messages: list[list[JsonMessage]] = [decode_json(turn.messages) for turn in turns]
+    wanted = blobs_of([message for own in messages for message in own])
+    data = {sha: blob.data for sha, blob in images(wanted).items()} if wanted else {}
+    return tuple(
+        _turn(turn, join_images(own, data)) for turn, own in zip(turns, messages, strict=True)
+    )
 
 
 def _turn(turn: ArchivedTurn, messages: Sequence[JsonMessage]) -> TrajectoryTurn:
@@ -96,10 +111,11 @@ def _turn(turn: ArchivedTurn, messages: Sequence[JsonMessage]) -> TrajectoryTurn
     )
 
 
-def _committed(commit: ArchivedCompaction) -> CommittedContext:
+def committed(commit: ArchivedCompaction) -> CommittedContext:
+    """The commit as a trajectory has it."""
     return CommittedContext(
         at_ms=commit.at_ms,
-        record=Compaction.model_validate(decode_json(commit.record)),
+        record=Compaction.parse(commit.record),
         context=StoredContext.parse(commit.context),
     )
 

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from turnmill.contract.codec import decode_json
 from turnmill.contract.context import EMPTY, StoredContext
 from turnmill.contract.job_outcomes import Compaction
 from turnmill.contract.names import Seq, Version
 from turnmill_worker.ports.archive import Archive
-from turnmill_worker.ports.records import ArchivedCompaction, ArchivedTurn
+from turnmill_worker.ports.past import Past
+from turnmill_worker.ports.records import ArchivedCompaction, ArchivedTurn, Batch
 from turnmill_worker.ports.sessions import States
-from turnmill_worker.ports.values import Past, SessionRef
+from turnmill_worker.ports.values import Drain, SessionRef
+from turnmill_worker.requests.agreement import past_agreed
 from turnmill_worker.requests.sought import runs, said
-from turnmill_worker.requests.tombstone import erased_at_ms
 
 __all__ = ["ERASED", "Life", "Lives"]
 
@@ -24,15 +24,17 @@ ERASED = "erased"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Life:
-    """One incarnation of a session.
+    """One incarnation of a session, or what Redis lost of one when it went back.
 
     Attributes:
+        origin: the incarnation's epoch; ``epoch`` is another for what was lost.
         past: what Redis has of it, or None.
         archived: turns in the archive.
         commits: contexts by version, from both.
     """
 
     epoch: str
+    origin: str
     past: Past | None
     archived: Sequence[ArchivedTurn]
     commits: Sequence[ArchivedCompaction]
@@ -58,7 +60,7 @@ class Life:
 
     def runs_of(self, seqs: Collection[int]) -> set[tuple[str, ...]]:
         """The words in a row of these turns; of those erased before nothing is known."""
-        known = (turn for turn in self.copies if turn.seq in seqs and erased_at_ms(turn) is None)
+        known = (turn for turn in self.copies if turn.seq in seqs and turn.erased_at_ms is None)
         return {run for turn in known for run in runs(said(turn))}
 
     @property
@@ -66,27 +68,28 @@ class Life:
         """Turns erased in the archive by a worker that died before it came to Redis."""
         if self.past is None:
             return set()
-        erasures = [each.at_ms for each in self.commits if _record(each).strategy == "erase"]
-        done_ms = max(erasures, default=0)
-        return {turn.seq for turn in self.copies if (erased_at_ms(turn) or 0) > done_ms}
+        records = ((each.at_ms, Compaction.parse(each.record)) for each in self.commits)
+        done_ms = max((at for at, each in records if each.strategy == "erase"), default=0)
+        return {turn.seq for turn in self.copies if (turn.erased_at_ms or 0) > done_ms}
 
-    def contexts_after(self, seq: int) -> dict[int, tuple[bytes, int, bytes]]:
-        """As of ``Emptied``: contexts made when this turn was known, and what replaces them."""
-        found = {}
+    def contexts_after(self, seq: int) -> tuple[ArchivedCompaction, ...]:
+        """Commits made when this turn was known, each with an empty context."""
+        found = []
         for commit in self.commits:
-            record = _record(commit)
-            if _end(record, StoredContext.parse(commit.context)) >= seq:
+            record = Compaction.parse(commit.record)
+            stored = StoredContext.parse(commit.context)
+            if _end(record, stored) >= seq:
                 empty = StoredContext(
                     version=commit.version, watermark=record.watermark, strategy=ERASED
                 )
-                found[int(commit.version)] = (commit.record, commit.at_ms, empty.encode())
-        return found
+                found.append(replace(commit, context=empty.encode(), detail=b""))
+        return tuple(found)
 
     def newest_before(self, seq: int) -> StoredContext:
         """The newest context of the conversation made before this turn was known; or none."""
         left_from = float("inf")
         for commit in sorted(self.commits, key=lambda each: -each.version):
-            record = _record(commit)
+            record = Compaction.parse(commit.record)
             stored = StoredContext.parse(commit.context)
             if stored.strategy == ERASED:
                 continue
@@ -112,18 +115,33 @@ class Lives:
         self._archive = archive
 
     def of(self, ref: SessionRef, *, newest_only: bool) -> list[Life]:
-        """The session's incarnations, the newest last; none for an unknown session."""
-        past = self._states.past(ref)
-        epochs = self._archive.epochs(ref) if self._archive else []
+        """The session's incarnations, the newest last, each after what Redis lost of it.
+
+        None for an unknown session.
+        """
+        past = self._agreed(ref)
+        epochs = dict(self._archive.epochs(ref)) if self._archive else {}
         if past is not None:
-            epochs = [*(epoch for epoch in epochs if epoch != past.epoch), past.epoch]
-        chosen = epochs[-1:] if newest_only else epochs
+            epochs.pop(past.epoch, None)
+            epochs[past.epoch] = past.epoch
+        newest = list(epochs.values())[-1:]
         return [
-            self._life(ref, epoch, past if past and epoch == past.epoch else None)
-            for epoch in chosen
+            self._life(ref, epoch, origin, past if past and epoch == past.epoch else None)
+            for epoch, origin in epochs.items()
+            if origin in newest or not newest_only
         ]
 
-    def _life(self, ref: SessionRef, epoch: str, past: Past | None) -> Life:
+    def _agreed(self, ref: SessionRef) -> Past | None:
+        """What Redis has; whatever else the archive has at the same places is a lost branch."""
+        past = past_agreed(self._states, self._archive, ref)
+        if past is not None and self._archive is not None:
+            turns = (*(each for each in past.left if isinstance(each, ArchivedTurn)), *past.log)
+            seen = Batch(turns=turns, compactions=past.commits)
+            drain = Drain(epoch=past.epoch, steps=(seen,), turns_through="", commits_through="")
+            self._archive.settle(ref, drain)
+        return past
+
+    def _life(self, ref: SessionRef, epoch: str, origin: str, past: Past | None) -> Life:
         archived: Sequence[ArchivedTurn] = ()
         commits: dict[Version, ArchivedCompaction] = {}
         if self._archive is not None:
@@ -133,14 +151,11 @@ class Lives:
         commits |= {each.version: each for each in (past.commits if past else ())}
         return Life(
             epoch=epoch,
+            origin=origin,
             past=past,
             archived=archived,
             commits=[commits[version] for version in sorted(commits)],
         )
-
-
-def _record(commit: ArchivedCompaction) -> Compaction:
-    return Compaction.model_validate(decode_json(commit.record))
 
 
 def _end(record: Compaction, stored: StoredContext) -> int:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from turnmill.contract.codec import decode_json
 from turnmill.contract.context import StoredContext
 from turnmill.contract.errors import NoCheckpoint, SessionBusy, UnknownSession
 from turnmill.contract.job_outcomes import Compaction
@@ -10,9 +9,11 @@ from turnmill.contract.names import Version
 from turnmill.contract.results import RollbackResult
 from turnmill.contract.token_counters import Counters
 from turnmill_worker.ports.archive import Archive
+from turnmill_worker.ports.past import Past, PastState
 from turnmill_worker.ports.records import ArchivedCompaction
 from turnmill_worker.ports.sessions import States
-from turnmill_worker.ports.values import Past, PastState, SessionRef
+from turnmill_worker.ports.values import SessionRef
+from turnmill_worker.requests.agreement import past_agreed
 from turnmill_worker.requests.earlier_turns import EarlierTurns
 from turnmill_worker.requests.lives import ERASED
 
@@ -39,7 +40,7 @@ class Rollback:
             SessionBusy: compactions came between at every attempt.
         """
         for _ in range(ATTEMPTS):
-            past = self._states.past(ref)
+            past = past_agreed(self._states, self._archive, ref)
             if past is None:
                 raise UnknownSession(f"no session {ref.session!r} in namespace {ref.namespace!r}")
             chosen = self._choose(ref, past, to)
@@ -99,7 +100,7 @@ class Rollback:
             commits += self._archive.compactions(ref, epoch=past.epoch)
         for commit in commits:
             if commit.version > version:
-                record = Compaction.model_validate(decode_json(commit.record))
+                record = Compaction.parse(commit.record)
                 before = record.strategy == "rollback" and record.last_seq < seq
                 if before or record.strategy == "clear":
                     return True
@@ -107,7 +108,7 @@ class Rollback:
 
     @staticmethod
     def _of_version(commit: ArchivedCompaction) -> PastState:
-        record = Compaction.model_validate(decode_json(commit.record))
+        record = Compaction.parse(commit.record)
         return PastState(
             id=f"version {commit.version}",
             entry="",

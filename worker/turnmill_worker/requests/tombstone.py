@@ -1,7 +1,8 @@
 """What stands in the place of an erased turn; pure.
 
 It has the shape the turn had - as many messages, of the same roles, with the same calls and results
-- and none of its words: so whatever was legal before is legal still, and every turn keeps its seq.
+- and none of its words, nor blocks of a provider: so whatever was legal before is legal still, and
+every turn keeps its seq and its chain.
 """
 
 from __future__ import annotations
@@ -13,15 +14,14 @@ from typing import Any, Final
 
 from turnmill.contract.codec import decode_json, encode_json
 from turnmill.contract.context import JsonMessage
+from turnmill.contract.formats import FIRST, stamp
 from turnmill.contract.turns import ROLES
-from turnmill_worker.ports.records import ArchivedTurn
+from turnmill_worker.ports.records import ERASED_AT, ArchivedTurn
 
-__all__ = ["FUNCTION", "erased_at_ms", "tombstone"]
+__all__ = ["FUNCTION", "tombstone"]
 
 FUNCTION: Final = "erased"
 """What an erased call is of."""
-
-_MARK: Final = "erased_at_ms"
 
 
 def tombstone(turn: ArchivedTurn, *, at_ms: int, renamed: Callable[[str], str]) -> ArchivedTurn:
@@ -29,8 +29,9 @@ def tombstone(turn: ArchivedTurn, *, at_ms: int, renamed: Callable[[str], str]) 
     at = datetime.fromtimestamp(at_ms / 1000, UTC)
     text = f"[erased {at:%Y-%m-%d}]"
     messages = [_emptied(message, text, renamed) for message in _messages(turn.messages)]
-    fields = {_MARK: at_ms}
-    iteration = _fields(turn.fields).get("iteration")
+    known = _fields(turn.fields)
+    fields = {ERASED_AT: at_ms, **stamp(known.get("format", FIRST))}
+    iteration = known.get("iteration")
     if isinstance(iteration, int):
         fields["iteration"] = iteration
     return replace(
@@ -41,11 +42,6 @@ def tombstone(turn: ArchivedTurn, *, at_ms: int, renamed: Callable[[str], str]) 
         tokens=None,
         blobs=(),
     )
-
-
-def erased_at_ms(turn: ArchivedTurn) -> int | None:
-    """When the turn was erased; None if it was not."""
-    return _fields(turn.fields).get(_MARK) if _MARK.encode() in turn.fields else None
 
 
 def _emptied(message: Mapping[str, Any], text: str, renamed: Callable[[str], str]) -> JsonMessage:

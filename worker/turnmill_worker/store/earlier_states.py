@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import uuid
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
@@ -11,12 +12,14 @@ from turnmill.contract.estimate import bound_turn
 from turnmill.contract.keys import commits_channel
 from turnmill.contract.names import Seq, Version
 from turnmill.contract.policy import Policy
+from turnmill.contract.stored_policy import stored_policy
 from turnmill.transport import redis_now_ms
 from turnmill_worker.compaction.ledger.budget import up_to
 from turnmill_worker.compaction.pool.pooled import pooled_up_to
 from turnmill_worker.ports.erasure import Cleansed
+from turnmill_worker.ports.past import Past, PastState, Restored
 from turnmill_worker.ports.records import ArchivedTurn, Blob
-from turnmill_worker.ports.values import CountedTurn, Past, PastState, Restored, SessionRef
+from turnmill_worker.ports.values import CountedTurn, SessionRef
 from turnmill_worker.store.blobs import hold, release
 from turnmill_worker.store.kept_beside import decoded, encoded
 from turnmill_worker.store.outgoing import (
@@ -45,11 +48,11 @@ class RedisStates:
         tokens = dict(zip(counts[::2], counts[1::2], strict=True))
         texts = [(field or b"").decode("utf-8", "replace") for field in meta]
         epoch, revision, policy, version, watermark, last, system_tokens, basis = texts[:8]
-        head, tail, system = texts[8:]
+        head, tail, system, commit_id = texts[8:]
         return Past(
             epoch=epoch,
             revision=revision or "0",
-            policy=Policy.from_json(policy) if policy else Policy(),
+            policy=stored_policy(policy) if policy else Policy(),
             version=Version(int(version or 0)),
             watermark=Seq(int(watermark or 0)),
             last_seq=Seq(int(last or 0)),
@@ -61,6 +64,7 @@ class RedisStates:
             log=tuple(_logged(entry, tokens) for entry in log),
             checkpoints=_checkpoints([*automatic, *named]),
             commits=tuple(archived_compaction(entry) for entry in commits),
+            commit_id=commit_id,
         )
 
     def hold(self, ref: SessionRef, epoch: str, images: Iterable[Blob]) -> bool:
@@ -91,7 +95,7 @@ class RedisStates:
             [
                 *_turn_words(state),
                 *(word for turn in left.turns.values() for word in _instead(turn)),
-                *(word for context in left.contexts.items() for word in context),
+                *(word for each in left.contexts for word in (each.version, each.context)),
                 *left.checkpoints,
             ],
             through=state.seq,
@@ -126,11 +130,16 @@ class RedisStates:
 def _common(ref: SessionRef, past: Past, state: Restored) -> dict[str, str | bytes | int]:
     """What both scripts that write a state back are told."""
     counted = [numbers for _, numbers in state.turns]
+    newest = past.log[-1] if past.log else None
     return {
         "session": ref.session,
         "epoch": past.epoch,
         "revision": past.revision,
         "expected_version": str(past.version),
+        "expected_commit": past.commit_id,
+        "newest": str(newest.seq) if newest else "",
+        "newest_chain": (newest.chain or f"{newest.turn_id} {newest.at_ms}") if newest else "",
+        "commit_id": uuid.uuid4().hex,
         "watermark": state.stored.watermark,
         "body": state.stored.encode(),
         "context_tokens": state.stored.tokens,
@@ -141,7 +150,7 @@ def _common(ref: SessionRef, past: Past, state: Restored) -> dict[str, str | byt
         "images_before": state.images_before,
         "interactions": sum(each.interactions for each in counted),
         "messages": sum(each.messages for each in counted),
-        "record": state.record.model_dump_json(exclude_defaults=True),
+        "record": state.record.encode(),
         "channel": commits_channel(ref.namespace),
         "is_due": int(state.due),
     }
@@ -166,6 +175,7 @@ def _words(turn: ArchivedTurn, counted: CountedTurn) -> Sequence[str | bytes | i
         turn.fields,
         str(turn.at_ms),
         " ".join(turn.blobs),
+        turn.chain,
     )
 
 

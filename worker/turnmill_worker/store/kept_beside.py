@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final
+from typing import Any, Final
 
 from pydantic import TypeAdapter
 
 from turnmill.contract.codec import decode_json, encode_json
+from turnmill.contract.formats import is_newer, refuse_newer, stamp, unreadable
 from turnmill_worker.compaction.ledger.fact_merging import Fact
 from turnmill_worker.compaction.pool.pooled import PooledLine
 
@@ -25,19 +26,28 @@ def encoded(facts: Sequence[Fact], pool: Sequence[PooledLine]) -> bytes:
         {
             "facts": _FACTS.dump_python(tuple(facts), mode="json", exclude_defaults=True),
             "pool": _POOL.dump_python(tuple(pool), mode="json", exclude_defaults=True),
+            **stamp(),
         }
     )
 
 
 def decoded(body: bytes | None) -> tuple[tuple[Fact, ...], tuple[PooledLine, ...]]:
-    """Both; empty, to begin anew, when another version of turnmill wrote them."""
+    """Both; empty, to begin anew, when a version from before the pool or a damage left no other.
+
+    Raises:
+        NewerFormat: a newer version of turnmill wrote them, and this one cannot read them.
+    """
+    found: Any = {}
     try:
         found = decode_json(body) if body else {}
         if isinstance(found, list):  # as written before there was a pool
             found = {"facts": found}
+        refuse_newer(found, "stored facts")
         return (
             _FACTS.validate_python(found.get("facts", ())),
             _POOL.validate_python(found.get("pool", ())),
         )
     except (AttributeError, TypeError, ValueError):
+        if is_newer(found):
+            raise unreadable(found, "stored facts", "") from None
         return (), ()

@@ -144,6 +144,7 @@ class RedisLease:
         below: int = -1,
     ) -> bool:
         self._ended.set()
+        newest, newest_chain = seen.newest if seen else ("", "")
         reply = self._run(
             "release",
             self._keys,
@@ -151,6 +152,8 @@ class RedisLease:
             owner=self.owner,
             counted_seq=str(seen.counted_seq) if seen else "",
             revision=seen.revision if seen else "",
+            newest=newest,
+            newest_chain=newest_chain,
             again_ms=again_ms,
             put_off=put_off,
             spent="" if spent in (None, NOTHING) else json.dumps(asdict(spent)),

@@ -8,13 +8,15 @@ from itertools import groupby
 from operator import itemgetter
 from typing import Any, Final
 
+from turnmill.contract.formats import refuse_newer_body
 from turnmill.contract.keys import SHARDS, shard_keys
-from turnmill.contract.names import Namespace, Seq, SessionId, Version
+from turnmill.contract.names import Namespace, Seq, Version
 from turnmill.transport import redis_now_ms
 from turnmill_worker.ports.archive import Left
 from turnmill_worker.ports.records import ArchivedCompaction, ArchivedTurn, Batch, Blob
 from turnmill_worker.ports.values import Drain, Mark, SessionRef
 from turnmill_worker.store.blobs import blobs
+from turnmill_worker.store.listed_names import session_named
 from turnmill_worker.store.scripts import keys_of, queue, translated
 
 __all__ = [
@@ -44,9 +46,12 @@ class RedisOutgoing:
             for shard in range(SHARDS):
                 key = shard_keys(namespace, shard).unarchived
                 pipe.zrange(key, 0, most - 1, withscores=True)
-            found = [entry for reply in pipe.execute() for entry in reply]
-        found.sort(key=itemgetter(1))
-        return [SessionRef(namespace, SessionId(session.decode())) for session, _ in found]
+            replies = pipe.execute(raise_on_error=False)
+        # A list that cannot be read is the sweep's to tell of; what is no name, to drop.
+        lists = [reply for reply in replies if isinstance(reply, list)]
+        found = sorted((entry for reply in lists for entry in reply), key=itemgetter(1))
+        names = [session_named(member) for member, _ in found]
+        return [SessionRef(namespace, name) for name in names if name]
 
     def next_drains(
         self, refs: Sequence[SessionRef], *, turns: int, size: int
@@ -68,6 +73,7 @@ class RedisOutgoing:
                     pipe,
                     "drained",
                     keys_of(ref),
+                    sorted(drain.commits),
                     session=ref.session,
                     epoch=drain.epoch,
                     turns_through=drain.turns_through,
@@ -85,8 +91,9 @@ class RedisOutgoing:
         """When the session was forgotten, in µs, as long as the archive may have some of it."""
         with translated():
             members = self._redis.zrange(keys_of(ref).forgotten, 0, -1)
-        parts = (member.decode().partition(":") for member in members)
-        return [int(at_us) for at_us, _, session in parts if session == ref.session]
+        parts = (member.partition(b":") for member in members)
+        mine = ref.session.encode()
+        return [int(at) for at, _, session in parts if session == mine and at.isdigit()]
 
     def forgotten_done(self, ref: SessionRef, at_us: int, *, settled: bool) -> None:
         """The archive has none of it; unless ``settled``, look again after any late drains."""
@@ -114,6 +121,12 @@ class RedisOutgoing:
             steps=tuple(steps),
             turns_through=_last_id(turns),
             commits_through=_last_id(commits),
+            commits=frozenset(
+                value.decode()
+                for entry in (*turns, *commits)
+                for name, value in fields_of(entry).items()
+                if name in (b"by", b"commit_id")
+            ),
         )
 
     def _steps(self, ref: SessionRef, entries: Sequence[Any]) -> Iterator[Batch | Mark]:
@@ -140,6 +153,7 @@ def archived_turn(fields: Mapping[bytes, bytes]) -> ArchivedTurn:
     """A turn as the ``covered`` stream holds it; or the log, with ``seq`` added."""
     tokens = fields.get(b"tokens", b"")
     state = fields.get(b"state", b"kept").decode()
+    refuse_newer_body(fields.get(b"fields"), "stored turn")
     return ArchivedTurn(
         seq=Seq(int(fields[b"seq"])),
         messages=fields[b"messages"],
@@ -149,6 +163,8 @@ def archived_turn(fields: Mapping[bytes, bytes]) -> ArchivedTurn:
         tokens=int(tokens) if tokens else None,
         state=state,  # type: ignore[arg-type]  # the scripts write no others
         blobs=tuple(fields.get(b"blobs", b"").decode().split()),
+        chain=fields.get(b"chain", b"").decode(),
+        by=fields.get(b"by", b"").decode(),
     )
 
 
@@ -163,18 +179,22 @@ def _mark(fields: Mapping[bytes, bytes]) -> Mark:
         after_seq=int(fields[b"after"]),
         through_seq=int(fields[b"through"]),
         state=fields[b"state"].decode(),  # type: ignore[arg-type]  # the scripts write no others
+        by=fields.get(b"by", b"").decode(),
     )
 
 
 def archived_compaction(entry: tuple[bytes, Any]) -> ArchivedCompaction:
     """A commit as the ``commits`` stream holds it."""
     fields = fields_of(entry)
+    refuse_newer_body(fields[b"context"], "stored context")
+    refuse_newer_body(fields[b"record"], "record of a compaction")
     return ArchivedCompaction(
         version=Version(int(fields[b"version"])),
         at_ms=int(entry[0].partition(b"-")[0]),
         record=fields[b"record"],
         context=fields[b"context"],
         detail=fields[b"detail"],
+        commit_id=fields.get(b"commit_id", b"").decode(),
     )
 
 

@@ -35,10 +35,17 @@ def run(
     return run_script(client, script, script.call(keys, rest, **args))
 
 
-def queue(pipe: Any, name: str, keys: object, /, **args: str | bytes | int) -> None:
+def queue(
+    pipe: Any,
+    name: str,
+    keys: object,
+    rest: Sequence[str] = (),
+    /,
+    **args: str | bytes | int,
+) -> None:
     """Put the script into a pipeline, with its source: no reply says in time it is unknown."""
     script = load_script(lua.__name__, name)
-    pipe.execute_command("EVAL", script.source, *script.call(keys, **args))
+    pipe.execute_command("EVAL", script.source, *script.call(keys, rest, **args))
 
 
 def load_all() -> None:

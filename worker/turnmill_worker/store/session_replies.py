@@ -8,18 +8,18 @@ from typing import Any, NamedTuple
 
 from turnmill.contract.codec import decode_json
 from turnmill.contract.context import JsonMessage, StoredContext, Usage
-from turnmill.contract.log_entry import LogEntry
+from turnmill.contract.log_entry import LogEntry, decode_turns
 from turnmill.contract.names import Seq
 from turnmill.contract.policy import Policy
 from turnmill.contract.rules import Mark
-from turnmill.read_reply import decode_turns
+from turnmill.contract.stored_policy import stored_policy
 from turnmill_worker.compaction.ledger.budget import up_to
 from turnmill_worker.compaction.pool.pooled import pooled_up_to
 from turnmill_worker.compaction.snapshot import LoggedTurn, Snapshot
 from turnmill_worker.compaction.tally import Tally
 from turnmill_worker.ports.records import ArchivedTurn
 from turnmill_worker.ports.values import SessionRef, Uncounted, UncountedTurn
-from turnmill_worker.spending import NOTHING, Spent, Tried
+from turnmill_worker.spending import Spent, Tried
 from turnmill_worker.store.kept_beside import decoded
 
 __all__ = ["logged_again", "snapshot_in", "uncounted_in"]
@@ -41,13 +41,13 @@ def uncounted_in(reply: Sequence[Any]) -> Uncounted:
         tally=meta.tally,
         put_off=meta.put_off,
         summarized=fields[17] == b"1",
-        turns=tuple(UncountedTurn(e.seq, e.messages, e.bound) for e in _log(entries)),
+        turns=tuple(UncountedTurn(e.seq, e.messages, e.bound, e.chain) for e in _log(entries)),
     )
 
 
 def snapshot_in(ref: SessionRef, reply: Sequence[Any]) -> Snapshot:
     """What ``snapshot.lua`` found."""
-    fields, body, known, entries, flat = reply
+    fields, body, known, entries, flat, commit_id = reply
     meta = _Meta(fields)
     stored = StoredContext.parse(body)
     counts = {int(k): int(v) for k, v in zip(flat[::2], flat[1::2], strict=True)}
@@ -61,6 +61,7 @@ def snapshot_in(ref: SessionRef, reply: Sequence[Any]) -> Snapshot:
         session=ref.session,
         epoch=meta.epoch,
         revision=meta.revision,
+        commit_id=(commit_id or b"").decode(),
         policy=meta.policy,
         system_tokens=meta.usage.system,
         stored=stored.model_copy(
@@ -99,7 +100,8 @@ def logged_again(kept: Sequence[ArchivedTurn]) -> tuple[LoggedTurn, ...]:
 
 
 def _tried(deferrals: bytes | None, stale: bytes | None, spent: bytes | None) -> Tried:
-    known = Spent(**json.loads(spent)) if spent else NOTHING
+    told = json.loads(spent) if spent else {}
+    known = Spent(**{name: told[name] for name in Spent.__slots__ if name in told})
     return Tried(deferrals=int(deferrals or 0), stale=int(stale or 0), spent=known)
 
 
@@ -113,6 +115,7 @@ class _Entry(NamedTuple):
     iteration: int | None
     reflection: str
     mark: Mark
+    chain: str
 
 
 def _log(entries: Sequence[tuple[bytes, Sequence[bytes]]]) -> list[_Entry]:
@@ -128,6 +131,7 @@ def _log(entries: Sequence[tuple[bytes, Sequence[bytes]]]) -> list[_Entry]:
             entry.iteration,
             _reflection(entry.fields),
             entry.mark,
+            entry.chain,
         )
         for entry, messages in zip(raw, turns, strict=True)
     ]
@@ -152,6 +156,7 @@ def _logged(entry: _Entry, tokens: int, elided: Mapping[int, JsonMessage]) -> Lo
         entry.iteration,
         entry.reflection,
         entry.mark,
+        entry.chain,
     )
 
 
@@ -164,7 +169,7 @@ class _Meta:
         counted, _last, context_tokens, tail = (int(value or 0) for value in text[6:10])
         self.open_calls: tuple[str, ...] = tuple(json.loads(text[10] or "[]"))
         self.revision = revision or "0"
-        self.policy = Policy.from_json(policy) if policy else Policy()
+        self.policy = stored_policy(policy) if policy else Policy()
         self.counted_seq = Seq(counted)
         self.usage = Usage(system=int(system_tokens or 0), summary=context_tokens, tail=tail)
         shown, before, requests, history, compactions, put_off = (

@@ -3,22 +3,24 @@
 from __future__ import annotations
 
 import json
+import uuid
 from collections.abc import Sequence
 from contextlib import suppress
 from functools import partial
 from typing import Any
 
 from turnmill.contract.context import StoredContext, Usage
-from turnmill.contract.errors import InvalidPolicy
+from turnmill.contract.errors import CorruptContext, InvalidPolicy
 from turnmill.contract.job_outcomes import Compaction
 from turnmill.contract.keys import commits_channel
-from turnmill.contract.names import SessionId
 from turnmill.contract.policy import Policy
+from turnmill.contract.stored_policy import stored_policy
 from turnmill_worker.compaction.ledger.fact_merging import Fact
 from turnmill_worker.compaction.pool.pooled import PooledLine
 from turnmill_worker.compaction.snapshot import LoggedTurn, Snapshot
 from turnmill_worker.compaction.tally import images, interactions
 from turnmill_worker.ports.archive import Archive
+from turnmill_worker.ports.past import after_drain
 from turnmill_worker.ports.records import ArchivedTurn
 from turnmill_worker.ports.values import (
     Committed,
@@ -28,10 +30,10 @@ from turnmill_worker.ports.values import (
     Recorded,
     SessionRef,
     Uncounted,
-    after_drain,
 )
 from turnmill_worker.store.kept_beside import encoded
 from turnmill_worker.store.leases import RedisLease
+from turnmill_worker.store.listed_names import sessions_named
 from turnmill_worker.store.outgoing import left_entry
 from turnmill_worker.store.scripts import keys_of, run, translated
 from turnmill_worker.store.session_replies import logged_again, snapshot_in, uncounted_in
@@ -70,8 +72,11 @@ class RedisSessions:
 
     def overdue(self, ref: SessionRef, *, most: int) -> list[SessionRef]:
         """Sessions of the same shard that wait to be counted, the longest first."""
-        names = self._run("overdue", keys_of(ref), most=most)
-        return [SessionRef(ref.namespace, SessionId(name.decode())) for name in names]
+        keys = keys_of(ref)
+        members = self._run("overdue", keys, most=most)
+        with translated():
+            names = sessions_named(self._redis, keys.backlog, members)
+        return [SessionRef(ref.namespace, name) for name in names]
 
     def record_counts(self, ref: SessionRef, seen: Uncounted, counts: Counts) -> Recorded:
         """Store exact counts; nothing when policy, prompt or incarnation changed meanwhile."""
@@ -83,6 +88,8 @@ class RedisSessions:
             session=ref.session,
             epoch=seen.epoch,
             revision=seen.revision,
+            newest=str(seen.turns[-1].seq) if turns else "",
+            newest_chain=seen.turns[-1].chain if turns else "",
             basis=counts.basis,
             system_tokens=counts.system_tokens,
             open_calls=json.dumps(list(counts.open_calls)),
@@ -115,8 +122,7 @@ class RedisSessions:
             "recount",
             keys_of(ref),
             [number for turn in turns for number in (turn.seq, turn.tokens)],
-            epoch=seen.epoch,
-            revision=seen.revision,
+            **_planned_from(snapshot) | {"epoch": seen.epoch, "revision": seen.revision},
             version=str(snapshot.version),
             counted_seq=str(snapshot.counted_seq),
             basis=basis,
@@ -179,9 +185,9 @@ class RedisSessions:
             keys_of(ref),
             [n for turn in snapshot.turns if turn.seq in elided for n in (turn.seq, turn.tokens)],
             session=ref.session,
-            epoch=snapshot.epoch,
-            revision=snapshot.revision,
+            **_planned_from(snapshot),
             expected_version=str(snapshot.version),
+            commit_id=uuid.uuid4().hex,
             owner=owner,
             body=context.encode(),
             known=encoded(facts, pool),
@@ -195,7 +201,7 @@ class RedisSessions:
             soft_ratio=repr(snapshot.policy.soft_ratio),
             keep_records=KEEP_RECORDS,
             summarized=int(bool(record.model)),
-            record=record.model_dump_json(exclude_defaults=True),
+            record=record.encode(),
             detail=detail,
             quality="" if record.quality is None else repr(record.quality),
             channel=commits_channel(ref.namespace),
@@ -209,8 +215,8 @@ class RedisSessions:
     def failed(self, ref: SessionRef, error: str) -> Failed:
         """Count a compaction that failed; due again later, or parked after too many in a row."""
         policy = Policy()
-        with suppress(InvalidPolicy):  # that may be why it failed
-            policy = Policy.from_json(self._field(ref, "policy") or b"{}")
+        with suppress(InvalidPolicy, CorruptContext):  # that may be why it failed
+            policy = stored_policy(self._field(ref, "policy") or b"{}")
         times, parked = self._run(
             "failed",
             keys_of(ref),
@@ -226,3 +232,15 @@ class RedisSessions:
         with translated():
             value: bytes | None = self._redis.hget(keys_of(ref).meta, name)
         return value
+
+
+def _planned_from(snapshot: Snapshot) -> dict[str, str]:
+    """What must be as it was, for what is planned from the snapshot to be written."""
+    newest, chain = snapshot.newest
+    return {
+        "epoch": snapshot.epoch,
+        "revision": snapshot.revision,
+        "expected_commit": snapshot.commit_id,
+        "newest": newest,
+        "newest_chain": chain,
+    }

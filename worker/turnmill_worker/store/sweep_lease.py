@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 import uuid
-from typing import Any
+from typing import Any, NamedTuple
 
 from turnmill.contract.keys import SWEEP_LEASE
-from turnmill_worker.store.scripts import translated
+from turnmill_worker.store.scripts import run, translated
 
-__all__ = ["RedisSweepLease"]
+__all__ = ["RedisSweepLease", "SweepKeys"]
+
+
+class SweepKeys(NamedTuple):
+    """The key of the lease, as the script names it."""
+
+    sweep: str = SWEEP_LEASE
 
 
 class RedisSweepLease:
@@ -20,19 +26,22 @@ class RedisSweepLease:
 
     def take(self, *, hold_s: float) -> bool:
         """Take the lease, or extend this worker's own; whether this worker has it now."""
-        if self.keep(hold_s=hold_s):
-            return True
-        with translated():
-            taken = self._redis.set(SWEEP_LEASE, self._owner, nx=True, px=int(hold_s * 1000))
-        return bool(taken)
+        return self._hold(hold_s, is_new=True)
 
     def keep(self, *, hold_s: float) -> bool:
         """Hold it for longer; False when it is not this worker's."""
-        with translated():
-            if self._redis.get(SWEEP_LEASE) != self._owner:
-                return False
-            self._redis.pexpire(SWEEP_LEASE, int(hold_s * 1000))
-            return True
+        return self._hold(hold_s, is_new=False)
+
+    def _hold(self, hold_s: float, *, is_new: bool) -> bool:
+        held = run(
+            self._redis,
+            "hold_sweep",
+            SweepKeys(),
+            owner=self._owner,
+            hold_ms=int(hold_s * 1000),
+            is_new=int(is_new),
+        )
+        return bool(held)
 
     def give_up(self) -> None:
         """Let another worker take over at once, if it is this one's."""

@@ -1,24 +1,25 @@
-"""What the sweep reads and mends in Redis: every namespace's lists, by Redis' clock alone."""
+"""What the sweep reads and mends in Redis: every namespace's lists, by Redis' clock alone.
+
+Agents may write these lists. What is wrong in one namespace is noted, and no other has to wait.
+"""
 
 from __future__ import annotations
 
-import math
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from operator import itemgetter
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
-from turnmill.contract.keys import (
-    NAMESPACES,
-    RESTING,
-    SHARDS,
-    in_all_shards,
-    session_keys,
-)
-from turnmill.contract.names import Namespace, SessionId
+import redis
+
+from turnmill.contract.keys import NAMESPACES, RESTING, SHARDS, in_all_shards, session_keys
+from turnmill.contract.names import Namespace
+from turnmill.contract.registry import registry_keys
 from turnmill.transport import redis_now_ms
 from turnmill_worker.ports.sweep import Late
 from turnmill_worker.ports.values import SessionRef
+from turnmill_worker.store.listed_names import drop, session_named
 from turnmill_worker.store.scripts import queue, translated
+from turnmill_worker.store.sweep_registry import RedisRegistry
 
 __all__ = ["RedisSweepLists"]
 
@@ -29,45 +30,35 @@ TOGETHER: Final = 100
 """Namespaces looked at in one round trip."""
 
 
-class RedisSweepLists:
+class _Member(NamedTuple):
+    """A member of a list, as it stands there."""
+
+    namespace: Namespace
+    key: str
+    raw: bytes
+    score: float
+
+
+class RedisSweepLists(RedisRegistry):
     """The ``SweepLists`` port over a redis-py client that does not decode responses.
 
     Without an archive, turns that wait for one are no work.
     """
 
     def __init__(self, client: Any, *, archive: bool = True) -> None:
-        self._redis = client
+        super().__init__(client)
         self._lists = ("backlog", "due", "forgotten", *(("unarchived",) if archive else ()))
-
-    def namespaces(self) -> list[Namespace]:
-        """Those that clients registered, and that do not rest."""
-        with translated():
-            return [Namespace(name.decode()) for name in self._redis.smembers(NAMESPACES)]
-
-    def resting(self, cursor: int, *, share: float) -> tuple[int, list[Namespace]]:
-        """About this share of those at rest, after the cursor; 0 begins, and comes back last."""
-        with translated():
-            count = math.ceil(share * self._redis.scard(RESTING)) or 1
-            cursor, found = self._redis.sscan(RESTING, cursor, count=count)
-        return cursor, [Namespace(name.decode()) for name in found]
 
     def listed(self, names: Sequence[Namespace]) -> set[Namespace]:
         """Those of them that have something listed, for now or for later."""
-        replies: list[int] = []
+        found = set()
         for some in _together(names):
             with translated(), self._redis.pipeline(transaction=False) as pipe:
                 for name in some:
                     pipe.exists(*in_all_shards(name, *self._lists))
-                replies += pipe.execute()
-        return {name for name, count in zip(names, replies, strict=True) if count}
-
-    def rest(self, names: Collection[Namespace]) -> None:
-        """Visit these no longer with every sweep."""
-        self._move(names, NAMESPACES, RESTING)
-
-    def wake(self, names: Collection[Namespace]) -> None:
-        """Visit these with every sweep again."""
-        self._move(names, RESTING, NAMESPACES)
+                replies = self._good(some, pipe.execute(raise_on_error=False))
+                found |= {some[at] for at, count in replies if count}
+        return found
 
     def now_ms(self) -> int:
         """The time the lists go by."""
@@ -92,9 +83,7 @@ class RedisSweepLists:
         self, names: Sequence[Namespace], *, stale_ms: int, most: int
     ) -> list[SessionRef]:
         """Sessions to forget in the archive since ``stale_ms``."""
-        found = self._ranges(names, "forgotten", stale_ms, most)
-        members = [(ref.namespace, ref.session.partition(":")[2]) for ref, _ in found]
-        return [SessionRef(name, SessionId(session)) for name, session in members]
+        return [ref for ref, _ in self._ranges(names, "forgotten", stale_ms, most)]
 
     def drop_expired(self, namespace: Namespace) -> bool:
         """Unlist some sessions whose keys have expired, and the namespace when none is left."""
@@ -105,48 +94,82 @@ class RedisSweepLists:
                     for ref in found:
                         keys = session_keys(namespace, ref.session)
                         queue(pipe, "unlist", keys, session=ref.session)
-                    return any(pipe.execute())
+                    replies = pipe.execute(raise_on_error=False)
+                return any(done for _, done in self._good([namespace] * len(found), replies))
             if self._owes_nothing(namespace):
+                self._redis.delete(registry_keys(namespace).registered)
                 self._redis.srem(NAMESPACES, namespace)
                 self._redis.srem(RESTING, namespace)
-                if self._sample(namespace):  # pushed to between the two commands
+                if self._sample(namespace):  # pushed to between the commands
                     self._redis.sadd(NAMESPACES, namespace)
             return False
-
-    def _move(self, names: Collection[Namespace], source: str, target: str) -> None:
-        """Into the one set first: a worker that dies between the two forgets no namespace."""
-        if names:
-            with translated():
-                self._redis.sadd(target, *names)
-                self._redis.srem(source, *names)
 
     def _ranges(
         self, names: Sequence[Namespace], kind: str, through: int | str, most: int
     ) -> list[tuple[SessionRef, float]]:
         """What stands in the lists of a kind up to a score, with its score."""
-        found: list[tuple[SessionRef, float]] = []
+        members: list[_Member] = []
         for some in _together(names):
+            keys = [(name, key) for name in some for key in in_all_shards(name, kind)]
             with translated(), self._redis.pipeline(transaction=False) as pipe:
-                for name in some:
-                    for key in in_all_shards(name, kind):
-                        pipe.zrangebyscore(key, "-inf", through, start=0, num=most, withscores=True)
-                replies = pipe.execute()
-            for at, reply in enumerate(replies):
-                for member, score in reply:
-                    ref = SessionRef(some[at // SHARDS], SessionId(member.decode()))
-                    found.append((ref, score))
-        return found
+                for _, key in keys:
+                    pipe.zrangebyscore(key, "-inf", through, start=0, num=most, withscores=True)
+                replies = pipe.execute(raise_on_error=False)
+                for at, reply in self._good([name for name, _ in keys], replies):
+                    members += [_Member(*keys[at], raw, score) for raw, score in reply]
+        return self._sessions(members, behind=b":" if kind == "forgotten" else b"")
 
     def _sample(self, namespace: Namespace) -> list[SessionRef]:
+        keys = in_all_shards(namespace, "index")
         with self._redis.pipeline(transaction=False) as pipe:
-            for key in in_all_shards(namespace, "index"):
+            for key in keys:
                 pipe.zrandmember(key, EXPIRY_CHECKS)
-            replies = pipe.execute()
-        return [SessionRef(namespace, SessionId(n.decode())) for reply in replies for n in reply]
+            replies = pipe.execute(raise_on_error=False)
+        members = [
+            _Member(namespace, keys[at], raw, 0.0)
+            for at, reply in self._good([namespace] * SHARDS, replies)
+            for raw in reply
+        ]
+        return [ref for ref, _ in self._sessions(members)]
 
     def _owes_nothing(self, namespace: Namespace) -> bool:
         """Whether no session is still to be forgotten, in the archive or where batches are."""
         return not self._redis.exists(*in_all_shards(namespace, "forgotten"))
+
+    def _good(
+        self, names: Sequence[Namespace], replies: Sequence[Any]
+    ) -> Iterator[tuple[int, Any]]:
+        """The replies that are no errors, with their places; an error is its namespace's."""
+        for at, (name, reply) in enumerate(zip(names, replies, strict=True)):
+            if isinstance(reply, redis.ResponseError):
+                self._trouble(name, reply)
+            elif isinstance(reply, Exception):
+                raise reply
+            else:
+                yield at, reply
+
+    def _sessions(
+        self, members: Sequence[_Member], *, behind: bytes = b""
+    ) -> list[tuple[SessionRef, float]]:
+        """The sessions that members name, each namespace's in turn; other members are dropped.
+
+        A name stands behind the first ``behind``.
+        """
+        found: list[tuple[int, SessionRef, float]] = []
+        bad: dict[str, list[bytes]] = {}
+        places: dict[Namespace, int] = {}
+        for name, key, raw, score in members:
+            session = session_named(raw.partition(behind)[2] if behind else raw)
+            if session is None:
+                bad.setdefault(key, []).append(raw)
+                self._trouble(name, dropped=1)
+                continue
+            places[name] = places.get(name, 0) + 1
+            found.append((places[name], SessionRef(name, session), score))
+        with translated():
+            drop(self._redis, bad)
+        # Only so many can be hinted in one pass: a long list of one tenant must not be all of them.
+        return [(ref, score) for _, ref, score in sorted(found, key=itemgetter(0))]
 
 
 def _together(names: Sequence[Namespace]) -> Iterator[Sequence[Namespace]]:

@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from turnmill.contract.codec import encode_json
+from turnmill.contract.marks import DATA
+from turnmill.contract.token_counters import CountText
 from turnmill_worker.compaction.plan import SummaryRequest
 from turnmill_worker.compaction.snapshot import Snapshot
 from turnmill_worker.ports.values import Summary
@@ -16,10 +18,13 @@ from turnmill_worker.templates.template import Template, render
 __all__ = ["detail_of", "fill"]
 
 
-def fill(request: SummaryRequest, template: Template, snapshot: Snapshot) -> SummaryRequest:
+def fill(
+    request: SummaryRequest, template: Template, snapshot: Snapshot, count: CountText
+) -> SummaryRequest:
     """The request with the template's text and, apart from it, what people and tools wrote.
 
-    None of their words are in the text: it becomes a system message.
+    None of their words are in the text: it becomes a system message. Of the budget, what says that
+    the answer is data takes its part.
     """
     if not request.template:
         return request
@@ -32,6 +37,7 @@ def fill(request: SummaryRequest, template: Template, snapshot: Snapshot) -> Sum
     pointers = {name: f'(given below, marked "{called}")' for name, (called, _) in shown.items()}
     return replace(
         request,
+        budget_tokens=max(request.budget_tokens - count(DATA) - 1, 1),
         instructions=render(template, pointers).text,
         material=tuple(given for name, given in shown.items() if name not in names),
     )

@@ -33,6 +33,7 @@ from pydantic_ai.messages import (
     UserPromptPart,
 )
 
+from turnmill.contract.authors import FEEDBACK
 from turnmill.contract.context import JsonMessage
 
 __all__ = ["Chat", "from_chat", "key", "to_chat"]
@@ -99,11 +100,11 @@ def _request(request: ModelRequest, at: int) -> list[JsonMessage]:
         match part:
             case ToolReturnPart():
                 results.append(_result(part.tool_call_id, part.model_response_str()))
-                rest += [{"role": "user", "content": _content(part.files)}] if part.files else []
+                rest += [_fed_back(_content(part.files))] if part.files else []
             case RetryPromptPart() if part.tool_name is not None:
                 results.append(_result(part.tool_call_id, part.model_response()))
             case RetryPromptPart() | RetryFeedbackPart():
-                rest.append({"role": "user", "content": part.model_response()})
+                rest.append(_fed_back(part.model_response()))
             case UserPromptPart():
                 text = part.content
                 whole = text if isinstance(text, str) else _content(text)
@@ -113,6 +114,11 @@ def _request(request: ModelRequest, at: int) -> list[JsonMessage]:
             case _:
                 pass  # the system prompt, or what pydantic-ai notes for itself
     return results + rest  # results right behind their calls, whatever order the request has
+
+
+def _fed_back(content: str | list[JsonMessage]) -> JsonMessage:
+    """What a provider takes as a user's only, and what a tool or a check returned."""
+    return {"role": "user", "name": FEEDBACK, "content": content}
 
 
 def _result(call_id: str, content: str) -> JsonMessage:

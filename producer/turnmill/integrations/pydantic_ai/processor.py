@@ -16,7 +16,7 @@ from pydantic_ai.models import ModelRequestContext
 from pydantic_ai.tools import RunContext
 
 from turnmill._async.client import AsyncContextClient
-from turnmill.contract.context import Context
+from turnmill.context import Context
 from turnmill.contract.errors import UnknownSession
 from turnmill.contract.policy import Policy
 from turnmill.contract.turns import to_turn

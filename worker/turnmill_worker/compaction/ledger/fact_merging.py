@@ -28,12 +28,13 @@ class Fact(BaseModel):
         seq: the turn that first stated it.
         last_seq: the newest turn that mentions it.
         uses: how many messages mention it.
-        by: whose words, sorted: ``assistant``, ``call``, ``result``, ``system``, ``user``.
+        by: who states it, first the one whose words the label are: ``assistant``, ``call``,
+            ``result``, ``system``, ``user``.
         replaces: a newer value under the same label replaces this one.
         until: the turn that stated a newer value for the same label; 0 while it holds.
     """
 
-    model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)
+    model_config = ConfigDict(frozen=True, extra="ignore", hide_input_in_errors=True)
 
     kind: Kind
     text: str
@@ -142,7 +143,7 @@ class _OpenFact:
         if not new and by in self.by:
             return
         if by not in self.by:
-            self.by = tuple(sorted({*self.by, by}))
+            self.by = (*self.by, by)
         if new:
             self.last_seq = mention.seq
             self.uses += 1

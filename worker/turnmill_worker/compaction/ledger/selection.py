@@ -15,6 +15,7 @@ from itertools import accumulate, groupby
 from operator import attrgetter
 from typing import Final
 
+from turnmill.contract.marks import quoted_lines
 from turnmill.contract.token_counters import CountText
 from turnmill_worker.compaction.ledger.fact_merging import Fact, merged, placed
 from turnmill_worker.compaction.ledger.stated_values import Kind
@@ -93,10 +94,11 @@ class Unstated:
 
 def ledger_text(facts: Iterable[Fact]) -> str:
     """The facts as lines ``seq speaker: label value, …``; ``""`` without any."""
-    return "\n".join(
+    lines = (
         f"{seq} {speaker}: {'; '.join(_entries(own))}"
         for (seq, speaker), own in groupby(facts, key=lambda f: (f.seq, _speaker(f.by)))
     )
+    return quoted_lines("\n".join(lines))
 
 
 def _states(prose: str, value: str) -> bool:
@@ -183,11 +185,9 @@ def _standing(kind: Kind, by: tuple[str, ...]) -> float:
 # --- rendering --------------------------------------------------------------------------------
 
 
-@lru_cache(maxsize=64)
 def _speaker(by: tuple[str, ...]) -> str:
-    """Whose words a fact is attributed to; the user's count most."""
-    said = (s for s in ("user", "call", "result", "assistant", "system") if s in by)
-    return next(said, "earlier")
+    """Whose words the fact and its label are: another who repeats the value did not say those."""
+    return by[0] if by else "earlier"
 
 
 def _entries(facts: Iterable[Fact]) -> Iterator[str]:

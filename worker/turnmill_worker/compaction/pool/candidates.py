@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from itertools import groupby
 from typing import Final
 
+from turnmill.contract.marks import quoted_lines
 from turnmill.contract.token_counters import CountText
 from turnmill_worker.compaction.pool.costs import Costs, longest_beginning
 from turnmill_worker.compaction.pool.past import (
@@ -161,20 +162,33 @@ class Ranked:
         """The longest beginning of the order, ``without`` some, that is within the budget."""
         without = without | saying_nothing_else(self.units.units, self.past)
         order = [position for position in self.order if position not in without]
+        best = self._best(order, budget, count, self._rendered)
+        if quoted_lines(best) == best:
+            return best
+        # Few texts hold what reads as a mark: only those are quoted before they are counted.
+        return self._best(order, budget, count, lambda chosen: quoted_lines(self._rendered(chosen)))
+
+    def _best(
+        self,
+        order: Sequence[int],
+        budget: int,
+        count: CountText,
+        rendered: Callable[[Sequence[int]], str],
+    ) -> str:
         fits, best = longest_beginning(
             self.costs.added_up(self.units.units, order),
             budget,
-            lambda most: self._rendered(order[:most]),
+            lambda most: rendered(order[:most]),
             count,
         )
-        chosen = order[:fits]
+        chosen = list(order[:fits])
         left = budget - count(best)
         for position in order[fits + 1 : fits + 1 + _SMALLER_TRIED]:
             if self.costs.texts[position] > left + _NEARLY:
                 continue
             if any(newer.unit not in chosen for newer in self.past.get(position, ())):
                 continue
-            candidate = self._rendered([*chosen, position])
+            candidate = rendered([*chosen, position])
             if (tokens := count(candidate)) <= budget:
                 best, left = candidate, budget - tokens
                 chosen.append(position)

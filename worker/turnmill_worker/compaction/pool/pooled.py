@@ -24,7 +24,7 @@ class PooledGroup(BaseModel):
         roles: of each text; empty where all are said.
     """
 
-    model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)
+    model_config = ConfigDict(frozen=True, extra="ignore", hide_input_in_errors=True)
 
     texts: tuple[str, ...]
     label: str = ""
@@ -56,7 +56,7 @@ class PooledLine(BaseModel):
         groups: in order.
     """
 
-    model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)
+    model_config = ConfigDict(frozen=True, extra="ignore", hide_input_in_errors=True)
 
     seq: int | None
     source: Source

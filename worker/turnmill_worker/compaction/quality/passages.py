@@ -9,6 +9,7 @@ from itertools import chain, groupby
 from typing import Final, NamedTuple
 
 from turnmill.contract.context import JsonMessage
+from turnmill.contract.marks import DATA
 from turnmill.contract.names import Seq
 from turnmill_worker.reading.actions import Role
 from turnmill_worker.reading.earlier_summary import add_previous
@@ -34,7 +35,7 @@ _FRAME = re.compile(
     r"|\[Turns? [\d-]+ left out to fit: [^\]\n]{0,80}\]"
     r"|\[Rules the user laid down, word for word\]|\[End of rules\]"
     r"|\[The request that is still open, word for word\]|\[End of request\]"
-    r"|\[Facts kept word for word\]|\[End of facts\])$",
+    rf"|\[Facts kept word for word\]|\[End of facts\]|{re.escape(DATA)})$",
     re.MULTILINE,
 )
 

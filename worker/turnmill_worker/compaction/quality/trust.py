@@ -15,6 +15,7 @@ from itertools import chain, pairwise
 from typing import Final
 
 from turnmill.contract.context import JsonMessage
+from turnmill.contract.marks import DATA
 from turnmill.contract.policy import Policy
 from turnmill.contract.render import rule_line
 from turnmill.contract.rules import Rule
@@ -36,8 +37,8 @@ _CAP: Final = 0.5
 
 # What `contract.render` opens and closes a summary with; facts and receipts are not its words.
 _PROSE = re.compile(
-    r"^(?:\[Summary of the conversation so far\]|\[Iterations? [\d-]+, turns [^\]\n]{0,40}\]"
-    r"|Context summary \(managed\):)"
+    r"^(?:\[Summary of the conversation so far[^\]\n]{0,80}\]"
+    r"|\[Iterations? [\d-]+, turns [^\]\n]{0,40}\]|Context summary \(managed\):)"
 )
 _END: Final = "\n[End]"
 _PLACEHOLDER = re.compile(r"(?:\[[\w.-]{1,32}\]\s*)+")
@@ -187,7 +188,7 @@ def _prose(head: Iterable[JsonMessage]) -> Iterator[str]:
     for text in _texts(head):
         opening = _PROSE.match(text)
         if opening:
-            yield text[opening.end() :].partition(_END)[0]
+            yield text[opening.end() :].partition(_END)[0].replace(DATA, "", 1)
 
 
 def _texts(messages: Iterable[JsonMessage]) -> Iterator[str]:

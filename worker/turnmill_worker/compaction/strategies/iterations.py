@@ -12,6 +12,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from turnmill.contract.context import SummaryEvent
+from turnmill.contract.marks import DATA
 from turnmill.contract.render import event_text
 from turnmill.contract.token_counters import Counter
 from turnmill_worker.compaction.cut import Group, choose_cut, groups
@@ -105,6 +106,7 @@ def _covering(snapshot: Snapshot, old: Sequence[_Step], counter: Counter) -> Pla
     )
     frame = snapshot.stored.model_copy(update={"watermark": plan.cut, "events": ()})
     share = min(summary_budget(snapshot, counter.count), room_beside(plan, frame, counter))
+    share -= 0 if frame.summary else counter.count(DATA) + 1
     finished = list(_finished(snapshot, counter))
     left = share - sum(entry.tokens for entry in finished)
     # Shorter events rather than a fold, and room for those of the next compaction.

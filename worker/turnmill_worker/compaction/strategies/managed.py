@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
+from turnmill.contract.authors import author
 from turnmill.contract.context import JsonMessage, Receipt, StoredContext
 from turnmill.contract.memories_message import is_memories
 from turnmill.contract.names import Seq
@@ -126,7 +127,7 @@ def _receipts(snapshot: Snapshot, covered: Sequence[Group], first: int) -> tuple
 
 
 def _is_asking(message: JsonMessage) -> bool:
-    return message["role"] == "user" and not is_memories(message)
+    return author(message) == "user" and not is_memories(message)
 
 
 def _said(run: Sequence[LoggedTurn], wanted: Callable[[JsonMessage], bool]) -> str:

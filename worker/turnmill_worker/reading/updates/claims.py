@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
 from typing import Final, NamedTuple
 
 from turnmill.rules.wording.english import stem
@@ -63,8 +62,7 @@ class Place(NamedTuple):
     source: Source
 
 
-@dataclass(frozen=True, slots=True)
-class Claim:
+class Claim(NamedTuple):
     """A value stated in a unit.
 
     Attributes:
@@ -107,7 +105,7 @@ def claims_of(place: Place, text: str, before: str) -> Iterator[Claim]:
         if found.start not in numbers:
             claim = _claim(place, text, found, earlier, values, joined=is_joined)
             if claim and told:
-                claim = replace(claim, new=True)
+                claim = claim._replace(new=True)
             is_joined = claim is not None and claim.new and not claim.was
             if claim and (may_be_new or not claim.new):
                 yield _with_subject(claim, text, values, before, labels)
@@ -185,7 +183,7 @@ def _with_subject(
         said = words_of(before, len(before) - _FAR, len(before))
         subject = subject_of(said, len(before), len(before))
     subject.contrasts.update((label, number) for label, number, _ in labels)
-    return replace(claim, subject=subject, elliptic=elliptic)
+    return claim._replace(subject=subject, elliptic=elliptic)
 
 
 def _around(text: str, value: Value, values: Sequence[Value]) -> list[Token]:

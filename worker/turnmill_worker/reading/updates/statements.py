@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import replace
 from functools import lru_cache
 from operator import attrgetter
 from typing import Final, NamedTuple
@@ -44,9 +43,17 @@ def _placed(parts: Sequence[Units]) -> Iterator[_Part]:
         line += len(part.lines)
 
 
-@lru_cache(_KNOWN)
 def values_in(text: str, before: str, source: Source) -> tuple[Claim, ...]:
     """The values that a sentence states behind another, wherever it stands."""
+    found = _values_in(text, "", source)
+    # Only what leaves out what it is about is read by the sentence before it.
+    if before and any(claim.elliptic for claim in found):
+        return _values_in(text, before, source)
+    return found
+
+
+@lru_cache(_KNOWN)
+def _values_in(text: str, before: str, source: Source) -> tuple[Claim, ...]:
     return tuple(claims_of(Place(0, 0, source), text, before))
 
 
@@ -131,4 +138,4 @@ class _Part:
     def _placed(self, at: int, unit: Unit, claims: Iterable[Claim]) -> Iterator[Claim]:
         for claim in claims:
             place = Place(self._at + at, self._line + unit.line, claim.place.source)
-            yield replace(claim, place=place)
+            yield claim._replace(place=place)

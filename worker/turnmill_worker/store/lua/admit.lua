@@ -1,6 +1,7 @@
 -- Whether a model may be asked now: the breaker is closed, the endpoint wants no pause, and both budgets have room.
 -- KEYS: gate
 -- ARGV: place, model, requests_per_minute:number, tokens_per_minute:number, tokens:number, probe_ms:number, ttl_ms:number
+-- full: goes on
 -- returns: 1, the round the call belongs to; or 0, ms until it is worth asking again, and why not: open or limited
 local time = redis.call('TIME')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)

@@ -2,6 +2,7 @@
 -- KEYS: order, served, waiting, since
 -- ARGV: namespace, session, room:number, ageing_ms:number, ttl_ms:number
 -- ageing_ms: how much sooner a session without room comes than one with all of its room
+-- full: goes on
 -- returns: 1 when it did not wait before, else 0
 local own, began = waiting .. namespace, since .. namespace
 local time = redis.call('TIME')

@@ -1,6 +1,7 @@
 -- Take the right to compact a session, for a while; its due time moves to the end of that while.
 -- KEYS: meta, lease, due, parked, batch, abandoned
 -- ARGV: session, owner, lease_ms:number, forced:number
+-- full: goes on
 -- returns: 1 when taken, 0 when somebody has it, -1 when there is no such session, -2 when it waits for its model, -3 when it is parked; both only if it is not forced; then 1 when it awaits a batch, and 1 when forgotten sessions of its shard did
 local awaits, abandons = redis.call('EXISTS', batch), redis.call('EXISTS', abandoned)
 if redis.call('EXISTS', meta) == 0 then

@@ -1,10 +1,15 @@
 -- Write the context, if no commit and no change of policy or prompt came since it was loaded; turns it covers leave the log.
 -- KEYS: context, facts, meta, log, counts, covered, commits, compactions, lease, due, parked, unarchived
--- ARGV: session, epoch, revision, expected_version, owner, body, known, watermark:number, context_tokens:number, images:number, images_covered:number, interactions:number, messages:number, hard:number, soft_ratio:number, keep_records:number, summarized:number, record, detail, quality, channel, elided...
+-- ARGV: session, epoch, revision, expected_version, expected_commit, newest, newest_chain, commit_id, owner, body, known, watermark:number, context_tokens:number, images:number, images_covered:number, interactions:number, messages:number, hard:number, soft_ratio:number, keep_records:number, summarized:number, record, detail, quality, channel, elided...
+-- expected_commit, newest, newest_chain: the last commit, and the newest turn it was planned from and that turn's chain (without one, its turn_id and time): positions alone are given out again where Redis returned to an earlier state
+-- full: goes on
 -- returns: the new version or 0 when the session changed meanwhile, then 1 when it is over its soft limit still
 local seen = redis.call('HMGET', meta, 'epoch', 'version', 'tail_tokens', 'system_tokens', 'expires_at',
-  'settings')
-if seen[1] ~= epoch or (seen[2] or '0') ~= expected_version or (seen[6] or '0') ~= revision then
+  'settings', 'settings_id', 'commit_id')
+local found = newest ~= '' and redis.call('XRANGE', log, newest, newest)[1]
+local is_same = newest == '' or (found and (found[2][14] or found[2][6] .. ' ' .. found[2][10]) == newest_chain)
+if not is_same or seen[1] ~= epoch or (seen[2] or '0') ~= expected_version or (seen[8] or '') ~= expected_commit
+  or (seen[6] or '0') .. (seen[7] or '') ~= revision then
   return {0, 0}
 end
 local tail = tonumber(seen[3]) or 0
@@ -12,7 +17,7 @@ local tail = tonumber(seen[3]) or 0
 for _, entry in ipairs(redis.call('XRANGE', log, '-', watermark)) do
   local seq = string.match(entry[1], '^%d+')
   local tokens = redis.call('HGET', counts, seq) or '0'
-  redis.call('XADD', covered, '*', 'seq', seq, 'tokens', tokens, 'state', 'kept', unpack(entry[2]))
+  redis.call('XADD', covered, '*', 'seq', seq, 'tokens', tokens, 'state', 'kept', 'by', commit_id, unpack(entry[2]))
   tail = tail - tonumber(tokens)
   redis.call('HDEL', counts, seq)
 end
@@ -37,7 +42,7 @@ end
 local system = tonumber(seen[4]) or 0
 local soft = system + math.floor((hard - system) * soft_ratio)
 redis.call('HSET', meta, 'watermark', watermark, 'context_tokens', context_tokens, 'tail_tokens', tail,
-  'look_tokens', soft, 'summarized', summarized)
+  'look_tokens', soft, 'summarized', summarized, 'commit_id', commit_id)
 redis.call('HINCRBY', meta, 'compactions', 1)
 redis.call('HDEL', meta, 'put_off', 'model_failures', 'deferred', 'stale', 'spent', 'failures', 'error',
   'waits', 'waits_at', 'waits_why')
@@ -53,7 +58,7 @@ if quality ~= '' then
   redis.call('HSET', meta, 'quality', quality)
 end
 redis.call('XADD', compactions, 'MAXLEN', '~', keep_records, '*', 'record', record)
-redis.call('XADD', commits, '*', 'version', version, 'record', record, 'context', body, 'detail', detail)
+redis.call('XADD', commits, '*', 'version', version, 'record', record, 'context', body, 'detail', detail, 'commit_id', commit_id)
 for _, key in ipairs({context, facts, covered, commits, compactions}) do
   redis.call('PEXPIREAT', key, seen[5])
 end

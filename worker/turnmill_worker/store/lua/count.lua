@@ -1,12 +1,16 @@
 -- Store exact token counts; leave the backlog only if nothing newer arrived; join the due list when asked.
--- KEYS: meta, counts, backlog, due
--- ARGV: session, epoch, revision, basis, system_tokens:number, open_calls, bounds:number, images:number, interactions:number, messages:number, is_due:number, is_urgent:number, handover_ms:number, look_tokens, look_bound, bound_ratio, pairs...
+-- KEYS: meta, log, counts, backlog, due
+-- ARGV: session, epoch, revision, newest, newest_chain, basis, system_tokens:number, open_calls, bounds:number, images:number, interactions:number, messages:number, is_due:number, is_urgent:number, handover_ms:number, look_tokens, look_bound, bound_ratio, pairs...
+-- newest, newest_chain: the newest turn counted, as in commit.lua
 -- bounds: of the turns counted; handover_ms: how long a job that is to write its summary may take to begin, or 0
 -- look_tokens, look_bound: tokens, expected and at most, from which on a push asks for a count; bound_ratio: tokens expected for one of a bound
+-- full: goes on
 -- returns: counted_seq, 1 when the backlog still holds the session, 1 when it newly became due; or -1 when policy, prompt, incarnation or counted_seq changed meanwhile
 local seen = redis.call('HMGET', meta, 'epoch', 'settings', 'basis', 'counted_seq', 'last_seq',
-  'tail_tokens', 'expires_at')
-if seen[1] ~= epoch or (seen[2] or '0') ~= revision or (seen[3] or basis) ~= basis then
+  'tail_tokens', 'expires_at', 'settings_id')
+local found = newest ~= '' and redis.call('XRANGE', log, newest, newest)[1]
+local is_same = newest == '' or (found and (found[2][14] or found[2][6] .. ' ' .. found[2][10]) == newest_chain)
+if not is_same or seen[1] ~= epoch or (seen[2] or '0') .. (seen[8] or '') ~= revision or (seen[3] or basis) ~= basis then
   return {-1, 0, 0}
 end
 local counted = tonumber(seen[4]) or 0

@@ -1,15 +1,30 @@
 -- Trim what the archive has by now.
 -- KEYS: meta, covered, commits, unarchived
--- ARGV: session, epoch, turns_through, commits_through
+-- ARGV: session, epoch, turns_through, commits_through, stored...
+-- stored: the commits whose entries the archive has by now, as the entries name them: others are of a state that Redis returned to
 -- returns: 1 when there is more, 0 when there is not, -1 when the session was forgotten meanwhile
 if redis.call('HGET', meta, 'epoch') ~= epoch then
   return -1
+end
+local known = {}
+for _, commit in ipairs(stored) do
+  known[commit] = true
+end
+local function is_known(fields)
+  for at = 1, #fields, 2 do
+    if fields[at] == 'by' or fields[at] == 'commit_id' then
+      return known[fields[at + 1]]
+    end
+  end
+  return true
 end
 -- Entry by entry: XTRIM takes no exclusive end, and there are few hundred at most.
 for _, pair in ipairs({{covered, turns_through}, {commits, commits_through}}) do
   if pair[2] ~= '' then
     for _, entry in ipairs(redis.call('XRANGE', pair[1], '-', pair[2])) do
-      redis.call('XDEL', pair[1], entry[1])
+      if is_known(entry[2]) then
+        redis.call('XDEL', pair[1], entry[1])
+      end
     end
   end
 end

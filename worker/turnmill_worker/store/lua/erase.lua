@@ -1,15 +1,20 @@
 -- Erase turns: others stand in their places, wherever they are, and the context is one made without them.
 -- KEYS: context, facts, meta, log, counts, covered, commits, compactions, checkpoints, named, ids, batch, backlog, due, parked, unarchived
--- ARGV: session, epoch, revision, expected_version, through:number, watermark:number, body, known, context_tokens:number, tail_tokens:number, open_calls, basis, images:number, images_before:number, interactions:number, messages:number, record, channel, is_due:number, remade:number, restored:number, erased:number, contexts:number, words...
+-- ARGV: session, epoch, revision, expected_version, expected_commit, newest, newest_chain, commit_id, through:number, watermark:number, body, known, context_tokens:number, tail_tokens:number, open_calls, basis, images:number, images_before:number, interactions:number, messages:number, record, channel, is_due:number, remade:number, restored:number, erased:number, contexts:number, words...
+-- expected_commit, newest, newest_chain: as in commit.lua
 -- through: the newest turn that was looked at; later ones stay, not counted
 -- remade: the context is an earlier one, so that the one that was read goes from every place
--- words: eight for each turn of the log, five for each erased one, two for each context, one for each checkpoint that goes
+-- words: nine for each turn of the log, as in rollback.lua, five for each erased one, two for each context, one for each checkpoint that goes
+-- full: goes on
 -- returns: the new version, or 0 when the session changed meanwhile
-local seen = redis.call('HMGET', meta, 'epoch', 'settings', 'version', 'counted_seq', 'expires_at')
-if seen[1] ~= epoch or (seen[2] or '0') ~= revision or (seen[3] or '0') ~= expected_version then
+local seen = redis.call('HMGET', meta, 'epoch', 'settings', 'version', 'counted_seq', 'expires_at', 'settings_id', 'commit_id')
+local found = newest ~= '' and redis.call('XRANGE', log, newest, newest)[1]
+local is_same = newest == '' or (found and (found[2][14] or found[2][6] .. ' ' .. found[2][10]) == newest_chain)
+if not is_same or seen[1] ~= epoch or (seen[2] or '0') .. (seen[6] or '') ~= revision
+  or (seen[3] or '0') ~= expected_version or (seen[7] or '') ~= expected_commit then
   return 0
 end
-local turns_end = restored * 8
+local turns_end = restored * 9
 local erased_end = turns_end + erased * 5
 local contexts_end = erased_end + contexts * 2
 
@@ -78,7 +83,7 @@ for _, stream in ipairs({checkpoints, named}) do
   end)
 end
 
--- What newer versions keep beside the first six fields of a turn stays as it is.
+-- A turn keeps its chain, erased or not: the same turns before it. What newer versions keep beside stays as it is.
 local logged, later = {}, {}
 local pending, history = 0, 0
 for _, entry in ipairs(redis.call('XRANGE', log, '-', '+')) do
@@ -93,10 +98,11 @@ for _, entry in ipairs(redis.call('XRANGE', log, '-', '+')) do
 end
 local counted = tonumber(seen[4]) or 0
 redis.call('DEL', log, counts)
-for at = 1, turns_end, 8 do
+for at = 1, turns_end, 9 do
   local seq = words[at]
   local fields = {'messages', words[at + 2], 'bound', words[at + 3], 'turn_id', words[at + 4],
-    'fields', words[at + 5], 'at', words[at + 6], 'blobs', words[at + 7]}
+    'fields', words[at + 5], 'at', words[at + 6], 'blobs', words[at + 7],
+    unpack(words[at + 8] ~= '' and {'chain', words[at + 8]} or {})}
   for more = #fields + 1, #(logged[seq] or {}) do
     fields[more] = logged[seq][more]
   end
@@ -126,10 +132,12 @@ redis.call('HDEL', meta, 'look_bound', 'put_off', 'model_failures', 'deferred', 
 redis.call('ZREM', parked, session)
 redis.call('HSET', meta, 'watermark', watermark, 'context_tokens', context_tokens, 'tail_tokens', tail_tokens,
   'counted_seq', string.format('%.0f', through), 'pending', pending, 'open_calls', open_calls, 'basis', basis,
-  'images', images, 'images_before', images_before, 'interactions', interactions, 'messages', messages)
+  'images', images, 'images_before', images_before, 'interactions', interactions, 'messages', messages,
+  'commit_id', commit_id)
 redis.call('HINCRBY', meta, 'history_tokens', history)
 redis.call('XADD', compactions, '*', 'record', record)
-redis.call('XADD', commits, '*', 'version', version, 'record', record, 'context', body, 'detail', '')
+redis.call('XADD', commits, '*', 'version', version, 'record', record, 'context', body, 'detail', '',
+  'commit_id', commit_id)
 for _, key in ipairs({context, facts, log, counts, commits, compactions}) do
   redis.call('PEXPIREAT', key, seen[5])
 end

@@ -1,6 +1,7 @@
 -- Count a compaction that failed: the session is due again after a while, or parked after too many in a row.
 -- KEYS: meta, due, parked
 -- ARGV: session, error, park_after:number, first_ms:number, longest_ms:number
+-- full: goes on
 -- returns: failures in a row, 1 when it is parked
 if redis.call('EXISTS', meta) == 0 then
   redis.call('ZREM', due, session)

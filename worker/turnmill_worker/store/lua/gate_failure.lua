@@ -2,6 +2,7 @@
 -- KEYS: gate
 -- ARGV: round:number, estimated:number, kind, error, why, retry_after_ms:number, most_failures:number, most_refusals:number, open_ms:number, longest_open_ms:number, shut_ms:number, pause_ms:number, longest_pause_ms:number
 -- kind: failed, limited (429) or shut (key, model or quota); retry_after_ms is -1 when the endpoint did not say
+-- full: goes on
 -- returns: ms the breaker was opened for, else 0
 local seen = redis.call('HMGET', gate, 'round', 'open_until', 'blocked_until', 'pause_ms', 'openings', 'tokens_left')
 if not seen[1] then

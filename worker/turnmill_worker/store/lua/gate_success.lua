@@ -1,6 +1,7 @@
 -- An endpoint answered: its failures are cleared, and the tokens the call took are corrected.
 -- KEYS: gate
 -- ARGV: round:number, estimated:number, used:number
+-- full: goes on
 -- returns: 1 when that closed its breaker, else 0
 local seen = redis.call('HMGET', gate, 'round', 'open_until', 'tokens_left')
 if not seen[1] then

@@ -1,6 +1,7 @@
 -- Give up a lease: the session leaves the due list, or is due again after a while, or with more tokens.
--- KEYS: meta, lease, due
--- ARGV: session, owner, counted_seq, revision, again_ms:number, put_off:number, spent, stale:number, waits, why, below:number
+-- KEYS: meta, log, lease, due
+-- ARGV: session, owner, counted_seq, revision, newest, newest_chain, again_ms:number, put_off:number, spent, stale:number, waits, why, below:number
+-- newest, newest_chain: as in commit.lua
 -- spent: on models since the last commit, or nothing new; stale: 1 when a summary was written for nothing; waits: for its turn, model or batch, or nothing; why: its models wrote nothing, or nothing new; below: tokens up to which it may wait, or is put off
 -- returns: 1 when it is due at once: turns were counted or the revision changed since, or it has no room left to wait; else 0
 if redis.call('GET', lease) ~= owner then
@@ -9,7 +10,7 @@ end
 redis.call('DEL', lease)
 local time = redis.call('TIME')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
-local seen = redis.call('HMGET', meta, 'epoch', 'counted_seq', 'settings', 'system_tokens', 'context_tokens', 'tail_tokens', 'policy_at')
+local seen = redis.call('HMGET', meta, 'epoch', 'counted_seq', 'settings', 'system_tokens', 'context_tokens', 'tail_tokens', 'policy_at', 'settings_id')
 if not seen[1] then
   redis.call('ZREM', due, session)
   return 0
@@ -31,7 +32,7 @@ if why ~= '' then
   redis.call('HSET', meta, 'waits_why', why)
 end
 -- A new policy may be the remedy: under it the session neither waits nor counts what failed before.
-local is_remedied = (tonumber(seen[7]) or 0) > (tonumber(revision) or 0)
+local is_remedied = (tonumber(seen[7]) or 0) > (tonumber(string.match(revision, '^%d*')) or 0)
 if waits == 'model' and not is_remedied then
   redis.call('HINCRBY', meta, 'model_failures', 1)
   if is_small then
@@ -47,7 +48,9 @@ if again_ms >= 0 then
   return 0
 end
 -- A few turns that came meanwhile do not make good enough what was not.
-if (seen[3] or '0') ~= revision or ((seen[2] or '0') ~= counted_seq and not (put_off > 0 and is_small)) then
+local found = newest ~= '' and redis.call('XRANGE', log, newest, newest)[1]
+local is_same = newest == '' or (found and (found[2][14] or found[2][6] .. ' ' .. found[2][10]) == newest_chain)
+if not is_same or (seen[3] or '0') .. (seen[8] or '') ~= revision or ((seen[2] or '0') ~= counted_seq and not (put_off > 0 and is_small)) then
   redis.call('ZADD', due, now, session)
   return 1
 end

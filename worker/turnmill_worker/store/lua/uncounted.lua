@@ -9,5 +9,6 @@ if not fields[1] then
   redis.call('ZREM', backlog, session)
   return nil
 end
+fields[2] = (fields[2] or '0') .. (redis.call('HGET', meta, 'settings_id') or '')
 local from = (tonumber(fields[7]) or 0) + 1
 return {fields, redis.call('XRANGE', log, from, '+', 'COUNT', most)}

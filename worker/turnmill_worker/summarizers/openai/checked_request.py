@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import groupby, pairwise
 from typing import Final
 
 from turnmill.contract.memories_message import without_memories
@@ -13,6 +13,8 @@ from turnmill.contract.token_counters import Counter, CountText
 from turnmill_worker.compaction.ledger.budget import certain_values
 from turnmill_worker.compaction.plan import SummaryRequest
 from turnmill_worker.errors import SummarizerMisconfigured, UnusableSummary
+from turnmill_worker.reading.earlier_summary import add_previous
+from turnmill_worker.reading.units import Source, Units
 from turnmill_worker.summarizers.openai.answers import Answer
 from turnmill_worker.summarizers.openai.attempts import Asker, Question
 from turnmill_worker.summarizers.openai.checks.checker import Checker, seqs_in
@@ -97,8 +99,11 @@ class Work:
         user = [entry.text for entry in self.entries if entry.role == "user"]
         if self.request.latest_input:
             user.append(cleaned(self.request.latest_input, self.setup.redactor))
+        before, previous = _told_before(f"{self.previous}\n{self.earlier}")
+        user += [entry.text for entry in before if entry.role == "user"]
+        answered = [*_answered(before), *_answered(self.entries)]
         return Checker(
-            said=Said(user, f"{self.previous}\n{self.earlier}", _answered(self.entries)),
+            said=Said(user, previous, answered),
             spoken=Spoken([*spoken, self.previous]),
             last_seq=max([*(seq for seq, _ in self.records), *seqs_in(self.previous)], default=0),
             count=self.count,
@@ -190,6 +195,21 @@ class Work:
                 f"the conversation; at least {_LEAST_INPUT} are needed"
             )
         return room
+
+
+def _told_before(text: str) -> tuple[list[Entry], str]:
+    """What lines of ours tell that somebody said, and the lines that a model wrote."""
+    found = Units([], [])
+    add_previous(found, text)
+    told: list[Entry] = []
+    written: list[str] = []
+    for at, units in groupby(found.units, key=lambda unit: unit.line):
+        line, said = found.lines[at], " ".join(unit.text for unit in units)
+        if line.source is Source.EARLIER:
+            written.append(said)
+        else:
+            told.append(Entry(seq=line.seq or 0, role=line.source.value, text=said))
+    return told, "\n".join(written)
 
 
 def _answered(entries: Sequence[Entry]) -> list[str]:

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from functools import partial
 from typing import Any
 
+from turnmill.contract.authors import author
 from turnmill.contract.context import JsonMessage
 from turnmill.contract.names import Seq
 from turnmill_worker.summarizers.openai.prompts import Entry, neutral
@@ -46,7 +47,7 @@ def entry_of(seq: Seq, message: JsonMessage, redactor: Redactor | None) -> Entry
     name = message.get("name")
     return Entry(
         seq=seq,
-        role=str(message["role"]),
+        role=author(message),
         text=cleaned(text, redactor),
         name=cleaned(name, redactor) if isinstance(name, str) else "",
     )

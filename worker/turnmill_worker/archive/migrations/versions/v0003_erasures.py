@@ -6,7 +6,7 @@ import sqlalchemy as sa
 from alembic import op
 
 revision = "v0003"
-down_revision = "v0001"
+down_revision = "v0002"
 
 
 def upgrade() -> None:

@@ -16,9 +16,10 @@ from turnmill_worker.summarizers.openai.checks.section_parser import (
     GOAL,
     Parsed,
     lines_of,
+    parse,
 )
 
-__all__ = ["attributed", "clauses", "constraints", "demanded", "goals"]
+__all__ = ["attributed", "clauses", "constraints", "demanded", "demands", "goals"]
 
 _USER: Final = (
     r"(?:(?<!your )(?<!their )user|(?:be)?nutzer|anwender|utilisat(?:eur|rice)|usuari[oa]"
@@ -97,6 +98,13 @@ def goals(parsed: Parsed) -> list[str]:
     """The lines that are other wishes of the user by their heading."""
     lines = lines_of(parsed.bodies.get(GOAL, ""))
     return [line for line in lines if not _says_so(line)]
+
+
+def demands(summary: str) -> list[str]:
+    """All lines of a summary that say what the user demands, whatever form it has."""
+    parsed = parse(summary)
+    parsed = parsed if parsed.bodies else Parsed(bodies={"": summary})
+    return [*constraints(parsed), *goals(parsed), *attributed(parsed)]
 
 
 def clauses(line: str) -> list[str]:

@@ -31,7 +31,7 @@ from itertools import chain
 from typing import Final
 
 from turnmill_worker.grounding.terms import query_terms
-from turnmill_worker.summarizers.openai.checks.demand_lines import clauses, demanded
+from turnmill_worker.summarizers.openai.checks.demand_lines import clauses, demanded, demands
 
 __all__ = ["LEAST_GOAL_SUPPORT", "LEAST_SUPPORT", "Said"]
 
@@ -58,7 +58,7 @@ class Said:
     Args:
         user: the user's messages.
         answered: messages the user answered: by a "yes", one agrees to what stands there.
-        previous: the earlier summary.
+        previous: the earlier summary; only what it says that the user demands was ever checked.
     """
 
     def __init__(
@@ -66,7 +66,7 @@ class Said:
     ) -> None:
         self._passages: list[frozenset[str]] = []
         self._where: defaultdict[str, list[int]] = defaultdict(list)
-        self._add(chain(*map(_passages, user), _passages_by_line(previous)))
+        self._add(chain(*map(_passages, user), _passages_by_line(demands(previous))))
         self._own = len(self._passages)
         self._add(chain(*map(_passages, answered)))
 
@@ -127,8 +127,8 @@ def _passages(text: str) -> Iterable[frozenset[str]]:
         yield frozenset(passage)
 
 
-def _passages_by_line(text: str) -> Iterable[frozenset[str]]:
-    for line in text.split("\n"):
+def _passages_by_line(lines: Iterable[str]) -> Iterable[frozenset[str]]:
+    for line in lines:
         terms = frozenset(query_terms(line))
         if terms:
             yield terms

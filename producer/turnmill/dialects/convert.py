@@ -1,0 +1,96 @@
+"""From what an agent pushes to chat messages, and from chat messages to a dialect. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final, get_args
+
+from turnmill.contract.context import JsonMessage
+from turnmill.contract.errors import InvalidInput
+from turnmill.dialects import anthropic_in, responses_in
+from turnmill.dialects.native import Converted, Dialect, without_native
+
+__all__ = ["DIALECTS", "from_chat", "in_chat"]
+
+DIALECTS: Final[tuple[str, ...]] = get_args(Dialect)
+
+_CHAT_ONLY: Final = frozenset({"image", "document", "search_result", "container_upload"})
+"""Parts that only Anthropic takes."""
+
+
+def in_chat(messages: Sequence[object]) -> tuple[Dialect | None, Sequence[object]]:
+    """The messages of a turn in chat's shape, and the dialect they were in.
+
+    None where nothing tells: the three share what only says text.
+
+    Raises:
+        InvalidTurn: a part is of no known type; names it.
+    """
+    dialect = _seen(messages)
+    if dialect == "anthropic":
+        found: list[JsonMessage] = []
+        for at, message in enumerate(messages):
+            plain = message if isinstance(message, Mapping) else {}
+            found += anthropic_in.to_chat(plain, f"messages[{at}]")
+        return dialect, found
+    if dialect == "responses":
+        return dialect, responses_in.to_chat([m for m in messages if isinstance(m, Mapping)])
+    return None, messages
+
+
+def _seen(messages: Sequence[object]) -> Dialect | None:
+    for message in messages:
+        if not isinstance(message, Mapping):
+            return None
+        kind, content = message.get("type"), message.get("content")
+        if kind in responses_in.ITEMS or (kind == "message" and "role" in message):
+            return "responses"
+        for part in content if isinstance(content, list | tuple) else ():
+            name = part.get("type") if isinstance(part, Mapping) else None
+            if name in anthropic_in.BLOCKS:
+                return "anthropic"
+            if name in responses_in.PARTS:
+                return "responses"
+    return None
+
+
+def from_chat(messages: Sequence[JsonMessage], dialect: str) -> Converted:
+    """The conversation as a provider takes it, and what could not be said.
+
+    Raises:
+        InvalidInput: there is no such dialect.
+    """
+    if dialect == "anthropic":
+        from turnmill.dialects import anthropic_out  # noqa: PLC0415 - few sessions need it
+
+        return anthropic_out.from_chat(messages)
+    if dialect == "responses":
+        from turnmill.dialects import responses_out  # noqa: PLC0415 - few sessions need it
+
+        return responses_out.from_chat(messages)
+    if dialect != "chat":
+        raise InvalidInput(f"dialect: got {dialect!r}; allowed are {', '.join(DIALECTS)}")
+    left_out = {
+        f"parts of type {part['type']}": None
+        for message in messages
+        for part in _parts(message)
+        if part.get("type") in _CHAT_ONLY
+    }
+    return Converted([_chat(m) for m in without_native(messages)], "", tuple(left_out))
+
+
+def _parts(message: JsonMessage) -> list[dict[str, Any]]:
+    content = message.get("content")
+    return content if isinstance(content, list) else []
+
+
+def _chat(message: JsonMessage) -> JsonMessage:
+    if not any(part.get("type") in _CHAT_ONLY for part in _parts(message)):
+        return message
+    parts = [
+        {"type": "text", "text": f"[{part['type']}, which cannot be shown here]"}
+        if part.get("type") in _CHAT_ONLY
+        else part
+        for part in _parts(message)
+    ]
+    return {**message, "content": parts}

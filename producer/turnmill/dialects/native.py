@@ -1,0 +1,88 @@
+"""What a chat message carries of its provider's own shape, in the field ``native``."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Final, Literal, NamedTuple
+
+from turnmill.contract.context import JsonMessage
+from turnmill.contract.errors import InvalidTurn
+from turnmill.contract.part_types import unreadable
+
+__all__ = [
+    "CALL",
+    "NATIVE",
+    "NATIVE_FIELD",
+    "TEXT",
+    "Converted",
+    "Dialect",
+    "fields_of",
+    "native_of",
+    "refuse",
+    "with_native",
+    "without_native",
+]
+
+Dialect = Literal["chat", "anthropic", "responses"]
+"""OpenAI Chat Completions, Anthropic Messages, OpenAI Responses."""
+
+NATIVE: Final = "native"
+NATIVE_FIELD: Final = b'"native":'
+
+TEXT: Final = "text"
+"""In an order of blocks: the next text of the message."""
+
+CALL: Final = "call:"
+"""In an order of blocks, before its id: a call of the message."""
+
+
+class Converted(NamedTuple):
+    """A conversation in a dialect.
+
+    Attributes:
+        messages: as the provider takes them; items in Responses.
+        system: text for the provider's own field (``system``, ``instructions``); ``""`` in chat,
+            where it is among the messages.
+        left_out: what the dialect has no way to say, each kind once.
+    """
+
+    messages: list[JsonMessage]
+    system: str = ""
+    left_out: tuple[str, ...] = ()
+
+
+def with_native(message: JsonMessage, dialect: Dialect, **kept: Any) -> JsonMessage:
+    """A message, a part or a call with what its dialect says beside; the same for nothing."""
+    found = {name: value for name, value in kept.items() if value not in (None, False, [], {})}
+    return {**message, NATIVE: {"dialect": dialect, **found}} if found else message
+
+
+def fields_of(value: Mapping[str, Any], dialect: Dialect) -> Mapping[str, Any]:
+    """The fields that a message, a part or a call has in this dialect beside those of chat."""
+    found: Mapping[str, Any] = native_of(value, dialect).get("fields", {})
+    return found
+
+
+def native_of(message: Mapping[str, Any], dialect: Dialect) -> Mapping[str, Any]:
+    """What the message carries of this dialect; empty where it carries nothing, or another's."""
+    found = message.get(NATIVE)
+    is_own = isinstance(found, Mapping) and found.get("dialect") == dialect
+    return found if is_own and isinstance(found, Mapping) else {}
+
+
+def without_native(messages: Sequence[JsonMessage]) -> list[JsonMessage]:
+    """The messages without what other dialects say beside; the same where that is nothing."""
+    return [_plain(message) for message in messages]
+
+
+def _plain(message: JsonMessage) -> JsonMessage:
+    plain = {name: value for name, value in message.items() if name != NATIVE}
+    for field in ("content", "tool_calls"):
+        if isinstance(items := plain.get(field), list) and any(NATIVE in item for item in items):
+            plain[field] = [{k: v for k, v in item.items() if k != NATIVE} for item in items]
+    return plain
+
+
+def refuse(where: str, kind: object, known: Iterable[str]) -> InvalidTurn:
+    """The error for a part that nobody here can read. Names its type, which is no content."""
+    return InvalidTurn(f"{where}: {unreadable(kind, known)}")

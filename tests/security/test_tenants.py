@@ -1,0 +1,167 @@
+"""A hostile tenant reaches nothing but its own namespace; each line of the ACL is needed for it."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+import redis
+
+import turnmill.lua
+import turnmill_worker.store.lua
+from tests.deploy.processes import (
+    answers,
+    clean_environment,
+    free_port,
+    running,
+    wait_until,
+)
+from tests.security.roles import (
+    ACL,
+    PASSWORD,
+    add_user,
+    breaches,
+    commands_of,
+    is_refused,
+    line_of,
+    url_of,
+)
+from turnmill.embedded_redis import EmbeddedRedis
+
+CONNECTING = {"asking", "cluster|slots", "hello", "ping", "select"}
+AGENTS_PLAIN = {
+    *("blpop", "del", "eval", "evalsha", "exists", "get", "hget", "hgetall", "hmget", "hset"),
+    *("set", "xrange", "zrange"),
+}
+"""What clients send beside their scripts."""
+
+ROLES = ("agents", "workers", "operator")
+
+LOOSENED = {
+    "all-keys": ("~turnmill:{NAMESPACE/*", "~*"),
+    "keys-of-all-tenants": ("~turnmill:{NAMESPACE/*", "~turnmill:{*"),
+    "names-that-begin-alike": ("~turnmill:{NAMESPACE/*", "~turnmill:{NAMESPACE*"),
+    "keys-that-all-share": ("~turnmill:{NAMESPACE/*", "~turnmill:{NAMESPACE/* ~turnmill:resting"),
+    "the-list-of-namespaces": (
+        "~turnmill:{NAMESPACE/*",
+        "~turnmill:{NAMESPACE/* ~turnmill:namespaces",
+    ),
+    "all-channels": ("&turnmill:NAMESPACE:*", "&*"),
+    "channels-of-all-tenants": ("&turnmill:NAMESPACE:*", "&turnmill:*"),
+    "all-commands": ("-@all", "+@all"),
+    "commands-that-were-documented-once": ("-@all", "+@all -@dangerous"),
+    "scan": ("-@all", "-@all +scan"),
+    "randomkey": ("-@all", "-@all +randomkey"),
+    "script-flush": ("-@all", "-@all +script"),
+    "dangerous": ("-@all", "-@all +@dangerous"),
+    "admin": ("-@all", "-@all +@admin"),
+    "transactions": ("-@all", "-@all +multi"),
+}
+
+
+def _tenant(server: EmbeddedRedis, admin: redis.Redis, line: str) -> redis.Redis:
+    return redis.Redis.from_url(url_of(server.port, add_user(admin, line)))
+
+
+def test_a_tenant_can_do_nothing_outside_its_namespace(
+    guarded: EmbeddedRedis, admin: redis.Redis
+) -> None:
+    admin.set("turnmill:{desk/1}:s:s:context", "theirs")
+    # "shop" is a beginning of this name.
+    other = "shopping"
+    with _tenant(guarded, admin, line_of("agents")) as tenant:
+        assert [*breaches(tenant, "desk")] == []
+        assert [*breaches(tenant, other)] == []
+
+    assert admin.get("turnmill:{desk/1}:s:s:context") == b"theirs"
+
+
+@pytest.mark.parametrize("name", LOOSENED)
+def test_a_loosened_line_is_noticed(guarded: EmbeddedRedis, admin: redis.Redis, name: str) -> None:
+    strict, loose = (part.replace("NAMESPACE", "loose") for part in LOOSENED[name])
+    line = line_of("agents", "loose")
+    assert strict in line
+
+    with _tenant(guarded, admin, line.replace(strict, loose)) as tenant:
+        assert next(breaches(tenant, "loose2"), None)
+
+
+def test_an_agent_may_send_only_what_its_client_sends() -> None:
+    scripts = _called(Path(turnmill.lua.__file__).parent)
+
+    assert commands_of("agents") == scripts | CONNECTING | AGENTS_PLAIN
+
+
+@pytest.mark.parametrize("role", ROLES)
+def test_no_role_may_administer(guarded: EmbeddedRedis, role: str) -> None:
+    with redis.Redis.from_url(url_of(guarded.port, line_of(role).split()[1])) as client:
+        done = [words for words in ADMINISTERING if not is_refused(client, *words)]
+
+        assert done == []
+        assert is_refused(client, "SET", "elsewhere", "1")
+
+
+ADMINISTERING = (
+    ("FLUSHALL",),
+    ("SCRIPT", "FLUSH"),
+    ("CONFIG", "SET", "maxmemory", "1"),
+    ("ACL", "SETUSER", "default", "on"),
+    ("DEBUG", "SLEEP", "0"),
+    ("RANDOMKEY",),
+    ("KEYS", "*"),
+    ("SHUTDOWN",),
+)
+
+
+@pytest.mark.parametrize(
+    "words",
+    [("SET", "turnmill:x", "1"), ("DEL", "turnmill:x"), ("ZADD", "turnmill:x", "1", "m")],
+    ids=lambda words: words[0],
+)
+def test_the_operator_writes_nothing(guarded: EmbeddedRedis, words: tuple[str, ...]) -> None:
+    with redis.Redis.from_url(url_of(guarded.port, "operator")) as client:
+        script = f"return redis.call({', '.join(map(repr, words))})"
+
+        assert is_refused(client, *words)
+        assert is_refused(client, "EVAL", script, "0")
+
+
+def test_workers_may_send_what_every_script_calls() -> None:
+    called = _called(Path(turnmill_worker.store.lua.__file__).parent)
+
+    assert called <= commands_of("workers")
+    assert not commands_of("workers") & {"keys", "flushall", "flushdb", "config", "script", "acl"}
+
+
+def _called(folder: Path) -> set[str]:
+    calls = re.compile(r"redis\.p?call\('([A-Z]+)'")
+    texts = [file.read_text() for file in folder.glob("*.lua")]
+    return {name.lower() for text in texts for name in calls.findall(text)}
+
+
+def test_a_file_that_was_not_filled_in_is_refused(admin: redis.Redis) -> None:
+    for role in (*ROLES, "broker-agents", "broker-workers"):
+        _, name, *rules = (ACL / f"{role}.acl").read_text().split()
+        with pytest.raises(redis.ResponseError):
+            admin.execute_command("ACL", "SETUSER", f"{name}-unfilled", *rules)  # type: ignore[no-untyped-call]
+
+
+def test_a_server_starts_with_all_files_together(guarded: EmbeddedRedis, tmp_path: Path) -> None:
+    lines = [line_of(role) for role in ("default", *ROLES)]
+    users, port = tmp_path / "users.acl", free_port()
+    users.write_text("\n".join(lines) + "\n")
+    command = [guarded._binary, "--port", str(port), "--bind", "127.0.0.1", "--save", ""]
+    command += ["--aclfile", str(users)]
+    with running(command, environment=clean_environment(), folder=tmp_path) as program:
+        url = url_of(port, "operator")
+        wait_until(lambda: answers(url), within_s=10, otherwise=program.output)
+
+        with redis.Redis(port=port) as nobody, pytest.raises(redis.RedisError):
+            nobody.ping()
+
+
+def test_without_the_password_nobody_is_let_in(guarded: EmbeddedRedis) -> None:
+    wrong = url_of(guarded.port, "workers").replace(PASSWORD, "guess")
+    with redis.Redis.from_url(wrong) as client, pytest.raises(redis.AuthenticationError):
+        client.ping()

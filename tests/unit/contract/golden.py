@@ -1,0 +1,123 @@
+"""The golden files: one of each stored and sent thing, as this version writes it.
+
+``python -m tests.unit.contract.golden`` writes them anew. Who changes one changes what versions
+that run together must read. A new field raises the minor of contract/formats.py; what older ones
+would misread raises the major. Say either in CHANGELOG.md.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from turnmill import Policy, StoredContext, Turn
+from turnmill.commands.pushing import Pushing
+from turnmill.contract.context import Elision, PinnedTurn, Receipt, SummaryEvent
+from turnmill.contract.job_outcomes import Compaction, Outcome
+from turnmill.contract.jobs import FORCE
+from turnmill.contract.names import Namespace, Seq, SessionId, Version
+from turnmill.contract.open_requests import OpenRequest
+from turnmill.contract.rules import Kind, Rule
+from turnmill.contract.stored_policy import policy_body
+from turnmill.contract.turns import encode_turn
+from turnmill.requests import ask
+from turnmill_worker.compaction.ledger.fact_merging import Fact
+from turnmill_worker.compaction.pool.pooled import PooledGroup, PooledLine
+from turnmill_worker.reading.units import Source
+from turnmill_worker.store.kept_beside import encoded
+
+__all__ = ["FOLDER", "golden"]
+
+FOLDER = Path(__file__).with_name("golden_files")
+
+_MESSAGE = {"role": "user", "content": "Ship order 4711 to Ålesund — today."}
+
+_CONTEXT = StoredContext(
+    version=Version(3),
+    watermark=Seq(9),
+    summary="The user ships parcels.",
+    pins=(PinnedTurn(seq=Seq(2), messages=(_MESSAGE,)),),
+    elisions=(Elision(seq=Seq(11), index=1, message=_MESSAGE, tokens_before=900, tokens_after=30),),
+    receipts=(Receipt(by="window", first_seq=1, last_seq=4, turns=3, tokens=812),),
+    tokens=120,
+    strategy="rolling",
+    events=(SummaryEvent(iteration=1, last_iteration=2, first_seq=1, last_seq=4, text="Began."),),
+    managed=True,
+    ledger="1 user: order 4711",
+    rules=(Rule(seq=Seq(2), place=2, text="Never on Sundays.", kind=Kind.PROHIBITION),),
+    requests=(OpenRequest(seq=Seq(8), text="Ship it.", first=True, earlier=True),),
+    recall=True,
+)
+
+_RECORD = Compaction(
+    session=SessionId("s"),
+    version=Version(3),
+    strategy="rolling",
+    from_watermark=Seq(4),
+    watermark=Seq(9),
+    turns=5,
+    elided=1,
+    tokens_before=9120,
+    tokens_after=3075,
+    last_seq=Seq(12),
+    quality=0.75,
+    quality_parts={"facts": 0.5},
+    model="extractive",
+    prompt_tokens=10,
+    completion_tokens=2,
+    cost_usd=0.25,
+    failed=("RateLimited",),
+    rules_added=1,
+    rules_ended=2,
+)
+
+_FACT = Fact(
+    kind="id",
+    text="4711",
+    label="order …",
+    seq=1,
+    last_seq=2,
+    uses=3,
+    by=("user",),
+    replaces=True,
+    until=2,
+)
+_LINE = PooledLine(
+    seq=1,
+    source=Source.USER,
+    name="anna",
+    groups=(PooledGroup(texts=("a=1", "b=2"), label="box", body_at=(2, 2), standings=(0.5, 0.25)),),
+)
+
+
+def golden() -> Mapping[str, bytes]:
+    """Each file's name and bytes."""
+    turn = Turn.model_validate(
+        {"messages": [_MESSAGE], "pinned": True, "iteration": 4, "metadata": {"source": "test"}}
+    )
+    messages, fields = encode_turn(turn)
+    push = Pushing(namespace=Namespace("shop")).push("s", turn, new_id=lambda: "turn-1")
+    question = ask(FORCE, Namespace("shop"), "s", {"template": ""}, timeout_s=1)
+    outcome = Outcome(outcome="committed", session=SessionId("s"), turns=5, version=Version(3))
+    return {
+        "context.json": _CONTEXT.encode(),
+        "context-empty.json": StoredContext().encode(),
+        "record.json": _RECORD.encode(),
+        "facts.json": encoded([_FACT], [_LINE]),
+        "policy.json": policy_body(Policy()),
+        "turn-messages.json": messages,
+        "turn-fields.json": fields,
+        "push-arguments.txt": "\n".join(map(_shown, push.call.words)).encode(),
+        "question.json": question.body,
+        "outcome.json": outcome.model_dump_json(exclude_none=True).encode(),
+    }
+
+
+def _shown(word: str | bytes | int) -> str:
+    return word.decode() if isinstance(word, bytes) else str(word)
+
+
+if __name__ == "__main__":
+    FOLDER.mkdir(exist_ok=True)
+    for name, body in golden().items():
+        (FOLDER / name).write_bytes(body)

@@ -1,0 +1,31 @@
+"""What is stored and sent is byte for byte what it was: other versions read it."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.unit.contract.golden import FOLDER, golden
+from turnmill import StoredContext
+from turnmill.contract.job_outcomes import Compaction
+from turnmill.contract.stored_policy import policy_body, stored_policy
+from turnmill_worker.store.kept_beside import decoded, encoded
+
+HOW = "python -m tests.unit.contract.golden writes them anew: raise the format, tell CHANGELOG.md"
+
+
+@pytest.mark.parametrize("name", golden())
+def test_what_is_written_is_as_it_was(name: str) -> None:
+    assert golden()[name] == (FOLDER / name).read_bytes(), HOW
+
+
+def test_no_golden_file_is_left_over() -> None:
+    assert sorted(path.name for path in FOLDER.iterdir()) == sorted(golden()), HOW
+
+
+def test_what_was_written_is_read_whole() -> None:
+    stored = {path.name: path.read_bytes() for path in FOLDER.iterdir()}
+
+    assert StoredContext.parse(stored["context.json"]).encode() == stored["context.json"]
+    assert Compaction.parse(stored["record.json"]).encode() == stored["record.json"]
+    assert policy_body(stored_policy(stored["policy.json"])) == stored["policy.json"]
+    assert encoded(*decoded(stored["facts.json"])) == stored["facts.json"]

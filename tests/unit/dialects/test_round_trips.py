@@ -1,0 +1,98 @@
+"""What was pushed in a dialect comes back as it was, and every provider takes what comes back."""
+
+from __future__ import annotations
+
+import json
+from itertools import chain
+from typing import Any
+
+import pytest
+from anthropic.types import MessageParam
+from hypothesis import given
+from openai.types.responses import ResponseInputItemParam
+from pydantic import TypeAdapter
+
+from tests.dialects import anthropic_turns, responses_turns
+from turnmill.contract.errors import InvalidInput, InvalidTurn
+from turnmill.contract.turns import encode_turn, to_turn
+from turnmill.dialects.convert import DIALECTS, from_chat
+from turnmill.dialects.legality import violations
+from turnmill.dialects.turns import turn_in_chat
+
+Json = dict[str, Any]
+ANTHROPIC: TypeAdapter[Any] = TypeAdapter(list[MessageParam])
+RESPONSES: TypeAdapter[Any] = TypeAdapter(list[ResponseInputItemParam])
+
+
+def stored(turns: list[list[Json]]) -> list[Json]:
+    """The messages of the turns as Redis has them."""
+    bodies = [encode_turn(to_turn(turn_in_chat(turn)[1]))[0] for turn in turns]
+    return [message for body in bodies for message in json.loads(body)]
+
+
+@given(anthropic_turns())
+def test_anthropic_messages_come_back_as_they_were(turns: list[list[Json]]) -> None:
+    whole = list(chain.from_iterable(turns))
+
+    found = from_chat(stored(turns), "anthropic")
+
+    assert found == (whole, "", ())
+    assert violations(whole, "anthropic") == []
+
+
+@given(responses_turns())
+def test_responses_items_come_back_as_they_were(turns: list[list[Json]]) -> None:
+    whole = list(chain.from_iterable(turns))
+
+    found = from_chat(stored(turns), "responses")
+
+    assert found == (whole, "", ())
+    assert violations(whole, "responses") == []
+
+
+@given(anthropic_turns() | responses_turns())
+def test_every_dialect_says_what_another_said_as_its_provider_takes_it(
+    turns: list[list[Json]],
+) -> None:
+    messages = stored(turns)
+
+    for dialect in DIALECTS:
+        assert violations(from_chat(messages, dialect).messages, dialect) == []
+    ANTHROPIC.validate_python(from_chat(messages, "anthropic").messages)
+    RESPONSES.validate_python(from_chat(messages, "responses").messages)
+    assert "native" not in json.dumps(from_chat(messages, "chat").messages)
+
+
+def test_what_a_dialect_cannot_say_is_told() -> None:
+    asked = {"role": "user", "content": [{"type": "search_result", "source": "s", "content": []}]}
+
+    found = from_chat(stored([[asked]]), "responses")
+
+    assert found.left_out == ("parts of type search_result",)
+    with pytest.raises(InvalidInput, match="allowed are chat, anthropic, responses"):
+        from_chat([], "gemini")
+
+
+@pytest.mark.parametrize(
+    ("turn", "said"),
+    [
+        ([{"role": "user", "content": [{"type": "video"}]}], "a part of type video cannot be read"),
+        (
+            [{"role": "assistant", "content": [{"type": "thinking"}, {"type": "dream"}]}],
+            r"content\[1\]: a part of type dream",
+        ),
+        ([{"type": "reasoning"}, {"type": "dream"}], r"items\[1\]: a part of type dream"),
+        (
+            [{"role": "user", "content": [{"type": "tool_result"}]}],
+            "needs the id of its call",
+        ),
+        (
+            [{"role": "assistant", "content": [{"type": "tool_use", "id": "t", "name": "f"}]}],
+            "input: a tool_use block needs a Mapping",
+        ),
+        ([{"type": "function_call", "call_id": "c", "name": "f"}], "arguments: a function_call"),
+    ],
+)
+def test_a_part_that_nobody_can_read_is_refused_by_its_name(turn: list[Json], said: str) -> None:
+    with pytest.raises(InvalidTurn, match=said):
+        to_turn(turn_in_chat(turn)[1])

