@@ -9,18 +9,20 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import MISSING, dataclass, fields, is_dataclass
 from functools import wraps
 from typing import Annotated, Any, get_type_hints
 
 import redis
 import typer
-from redis.connection import parse_url
 
 from turnmill._sync.client import ContextClient
+from turnmill.contract.errors import InvalidInput
 from turnmill.contract.names import Namespace, namespace
-from turnmill.transport import connection_options, translate
+from turnmill.store_url import celery_broker, store_url
+from turnmill.topology.connect import store_client
+from turnmill.transport import translate
 from turnmill.wake import SilentWaker
 from turnmill_cli.redis_view import RedisView
 
@@ -94,7 +96,15 @@ class Connection:
 
     @property
     def broker(self) -> str:
-        """The broker's URL."""
+        """The broker's URL.
+
+        Raises:
+            typer.BadParameter: none is given, and the state store cannot be one.
+        """
+        try:
+            celery_broker(self.broker_url or self.redis_url)
+        except InvalidInput as error:
+            raise typer.BadParameter(str(error), param_hint="--broker-url") from None
         return self.broker_url or self.redis_url
 
     def client(self, *, hints: bool = False) -> ContextClient:
@@ -112,7 +122,7 @@ class Connection:
         """A view of the namespace's keys; what Redis raises is translated to turnmill's errors."""
         name = self.check()
         try:
-            with redis.Redis.from_url(self.redis_url, **connection_options(TIMEOUT_S)) as client:
+            with closing(store_client(self.redis_url, TIMEOUT_S)) as client:
                 yield RedisView(client, name)
         except redis.RedisError as error:
             raise translate(error) from error
@@ -125,11 +135,9 @@ class Connection:
             typer.BadParameter: this is not a URL of a Redis; the message does not repeat it.
         """
         try:
-            parse_url(self.redis_url)  # type: ignore[no-untyped-call]
-        except ValueError:
-            raise typer.BadParameter(
-                "must be redis://host:port/db, rediss://… or unix://…", param_hint="--redis-url"
-            ) from None
+            store_url(self.redis_url)
+        except InvalidInput as error:
+            raise typer.BadParameter(str(error), param_hint="--redis-url") from None
         return namespace(self.namespace)
 
 

@@ -27,6 +27,7 @@ from turnmill.contract.names import Namespace, SessionId, session_id
 from turnmill.contract.policy import OFFLINE
 from turnmill.contract.registry import QUARANTINED, QUARANTINED_COUNT, TROUBLED
 from turnmill.contract.turns import DEFAULT_MAX_TURN_BYTES
+from turnmill.topology.cluster import ClusterClient
 from turnmill.transport import redis_now_ms
 
 __all__ = ["CommitListener", "Positions", "RedisView", "StoredSession", "Waiting"]
@@ -67,6 +68,12 @@ class RedisView:
         self.namespace = namespace
         self._shards: list[ShardKeys] = [shard_keys(namespace, shard) for shard in range(SHARDS)]
 
+    def servers(self) -> list[tuple[str, dict[str, Any]]]:
+        """What INFO says of each server that holds sessions, by its address in a Cluster."""
+        if isinstance(self.client, ClusterClient):
+            return [(where, server.info()) for where, server in self.client.servers()]
+        return [("", self.client.info())]
+
     def sizes(self, *lists: str) -> list[int]:
         """How many sessions are in each of these lists, such as ``index`` or ``due``."""
         with self.client.pipeline(transaction=False) as pipe:
@@ -103,10 +110,9 @@ class RedisView:
         for start in range(0, len(sessions), CHUNK):
             chunk = sessions[start : start + CHUNK]
             calls = [commands.info(name) for name in chunk]
-            self.client.script_load(calls[0].script.source)
             with self.client.pipeline(transaction=False) as pipe:
                 for call in calls:
-                    pipe.execute_command("EVALSHA", call.script.sha, *call.words)
+                    pipe.execute_command("EVAL", call.script.source, *call.words)
                 replies = pipe.execute(raise_on_error=False)
             for name, reply in zip(chunk, replies, strict=True):
                 if isinstance(reply, redis.RedisError):
@@ -167,14 +173,19 @@ class RedisView:
         return total, json.loads(newest[0]) if newest else None
 
     def stored(self, session: str) -> StoredSession:
-        """What is stored of a session, in one transaction."""
+        """What is stored of a session, in one view that no commit came into."""
         keys = session_keys(self.namespace, SessionId(session))
-        with self.client.pipeline(transaction=True) as pipe:
-            pipe.xrange(keys.log)
-            pipe.xrange(keys.covered)
-            pipe.hget(keys.meta, "watermark")
-            pipe.xrange(keys.compactions)
-            log, covered, watermark, compactions = pipe.execute()
+        position = ("epoch", "version", "watermark")
+        before, after = [None], [b""]
+        while before != after:
+            with self.client.pipeline(transaction=False) as pipe:
+                pipe.hmget(keys.meta, *position)
+                pipe.xrange(keys.log)
+                pipe.xrange(keys.covered)
+                pipe.xrange(keys.compactions)
+                pipe.hmget(keys.meta, *position)
+                before, log, covered, compactions, after = pipe.execute()
+        watermark = after[2]
         records = [json.loads(fields[b"record"]) for _, fields in compactions]
         return StoredSession(log, covered, int(watermark or 0), records)
 

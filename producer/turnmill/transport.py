@@ -26,6 +26,7 @@ __all__ = [
     "attempt_s",
     "backoff",
     "connection_options",
+    "exchange",
     "is_full",
     "new_id",
     "packed",
@@ -132,6 +133,30 @@ class Connections(redis.ConnectionPool):
             connection.connect()
 
 
+def exchange(pool: Any, words: list[bytes], replies: int) -> list[Any]:
+    """The replies to what is sent over one connection; an error of Redis is in its reply's place.
+
+    Raises:
+        redis.RedisError: there is no reply.
+    """
+    connection = pool.get_connection()
+    broken = True
+    try:
+        connection.send_packed_command(words, check_health=False)
+        found = [_reply(connection) for _ in range(replies)]
+        broken = False
+        return found
+    finally:
+        pool.release(connection, broken=broken)
+
+
+def _reply(connection: Any) -> Any:
+    try:
+        return connection.read_response()
+    except redis.ResponseError as error:
+        return error
+
+
 def packed(commands: Sequence[Sequence[str | bytes | int]]) -> bytes:
     """The commands as one trip sends them; in C, unlike redis-py's own in an event loop."""
     return b"".join(map(hiredis.pack_command, map(tuple, commands)))  # type: ignore[arg-type]  # its stub knows tuples of one word
@@ -224,6 +249,15 @@ _NOT_PERMITTED = (
     "The user executing the script",  # Redis 6.2
     "ACL failure in script",  # since Redis 7
 )
+_UNREADY = ("READONLY", "MISCONF", "BUSY", "LOADING", "UNBLOCKED", "MASTERDOWN")
+_PASSING = (
+    redis.ConnectionError,
+    redis.TimeoutError,
+    redis.exceptions.AskError,  # and MOVED: of a slot that moves for longer than anybody waits
+    redis.exceptions.TryAgainError,
+    redis.exceptions.ClusterDownError,
+    redis.exceptions.RedisClusterException,  # of a client the caller gave
+)
 
 
 def translate(error: redis.RedisError) -> TurnmillError:
@@ -231,8 +265,8 @@ def translate(error: redis.RedisError) -> TurnmillError:
     if is_full(error):
         return store_full()
     kind = type(error).__name__
-    unready = any(word in str(error) for word in ("READONLY", "MISCONF", "BUSY", "LOADING"))
-    if unready or isinstance(error, redis.ConnectionError | redis.TimeoutError):
+    unready = any(word in str(error) for word in _UNREADY)
+    if unready or isinstance(error, _PASSING):
         return StoreUnavailable(f"Redis cannot be reached or answered too late ({kind})")
     if any(words in str(error) for words in _NOT_PERMITTED):
         return NotPermitted("Redis does not permit this to the user of this URL (ACL)")

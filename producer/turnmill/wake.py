@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Protocol
 from turnmill.contract import jobs
 from turnmill.contract.errors import InvalidInput
 from turnmill.contract.names import Namespace, SessionId
+from turnmill.store_url import celery_broker
 
 if TYPE_CHECKING:
     from celery import Celery
@@ -111,20 +112,20 @@ def _celery() -> type[Celery]:
 
 def hint_app(broker_url: str, *, timeout_s: float) -> Celery:
     """A Celery app that only publishes, and gives up on a broker within ``timeout_s``."""
-    app = _celery()("turnmill.hints", broker=broker_url, set_as_current=False)
+    app = _celery()("turnmill.hints", set_as_current=False)
     from kombu import Exchange, Queue  # noqa: PLC0415 - Celery has imported it
 
     app.conf.update(
+        **celery_broker(broker_url).settings(
+            socket_timeout=timeout_s,
+            socket_connect_timeout=timeout_s,
+            retry_on_timeout=False,
+            max_retries=0,
+        ),
         broker_pool_limit=1,
         broker_connection_timeout=timeout_s,
         broker_connection_retry=False,
         broker_connection_max_retries=0,
-        broker_transport_options={
-            "socket_timeout": timeout_s,
-            "socket_connect_timeout": timeout_s,
-            "retry_on_timeout": False,
-            "max_retries": 0,
-        },
         task_ignore_result=True,
         task_serializer="json",
         # Queues are the workers' to declare: who only publishes needs no right to do more.
@@ -149,6 +150,7 @@ class CeleryWaker:
         cool_down_s: float = 1.0,
         max_waiting: int = 10_000,
     ) -> None:
+        celery_broker(broker_url)  # its error is the caller's, not the thread's
         self._broker_url = broker_url
         self._timeout_s = timeout_s
         self._cool_down_s = cool_down_s

@@ -14,6 +14,7 @@ from turnmill import transport
 from turnmill._async import waiting
 from turnmill._async.waiting import Trips
 from turnmill.embedded_redis import EmbeddedRedis
+from turnmill.store_url import store_url
 from turnmill.transport import Connections
 
 
@@ -115,7 +116,7 @@ def test_tasks_wait_for_connections_and_each_gets_its_own_replies(
         return together == [(await trips.trip([("ECHO", word)]))[0] for word in words] == words
 
     async def all_of_them() -> list[bool]:
-        trips = Trips(redis_server.url, 30.0)
+        trips = Trips(store_url(redis_server.url), 30.0)
         done = await asyncio.gather(*(own_replies(trips, caller) for caller in range(32)))
         await trips.close()
         return done
@@ -125,7 +126,7 @@ def test_tasks_wait_for_connections_and_each_gets_its_own_replies(
 
 def test_a_cancelled_call_leaves_its_reply_to_nobody(redis_server: EmbeddedRedis) -> None:
     async def cancelled() -> list[Any]:
-        trips = Trips(redis_server.url, 5.0)
+        trips = Trips(store_url(redis_server.url), 5.0)
         await trips.trip([("PING",)])
         waits = asyncio.create_task(trips.trip([("ECHO", "late"), ("BLPOP", "nothing", 1)]))
         await asyncio.sleep(0.05)
@@ -140,7 +141,7 @@ def test_a_cancelled_call_leaves_its_reply_to_nobody(redis_server: EmbeddedRedis
 
 def test_a_reply_that_does_not_come_ends_the_trip_in_time(redis_server: EmbeddedRedis) -> None:
     async def in_vain() -> list[Any]:
-        trips = Trips(redis_server.url, 1.0)
+        trips = Trips(store_url(redis_server.url), 1.0)
         with pytest.raises(redis.TimeoutError, match="no reply in time"):
             await asyncio.wait_for(trips.trip([("BLPOP", "nothing", 0)]), 5.0)
         found = await trips.trip([("ECHO", "next")])
@@ -156,7 +157,7 @@ def test_a_task_that_waits_too_long_for_a_connection_is_told(
     monkeypatch.setattr(waiting, "MAX_CONNECTIONS", 1)
 
     async def too_long() -> None:
-        trips = Trips(redis_server.url, 0.05)
+        trips = Trips(store_url(redis_server.url), 0.05)
         pool = trips._pool
         taken = await pool.get_connection()
         with pytest.raises(redis.ConnectionError, match="No connection available"):

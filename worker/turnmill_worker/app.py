@@ -41,8 +41,11 @@ class Threads(bootsteps.StartStopStep):
 
 def make_app() -> Celery:
     """The app with turnmill's tasks, queues and the settings they rely on."""
-    made = Celery("turnmill", broker=wiring.settings().broker, set_as_current=True)
+    made = Celery("turnmill", set_as_current=True)
     made.conf.update(
+        **wiring.settings().broker.settings(
+            socket_connect_timeout=2, socket_timeout=30, retry_on_timeout=False, max_retries=0
+        ),
         # JSON only: a pickle from a broker is code.
         task_serializer="json",
         accept_content=["json"],
@@ -59,12 +62,6 @@ def make_app() -> Celery:
         broker_connection_retry_on_startup=True,
         broker_connection_max_retries=None,  # for ever: an outage must not end the workers
         broker_channel_error_retry=True,  # nor must a Redis at maxmemory, which refuses commands
-        broker_transport_options={
-            "socket_connect_timeout": 2,
-            "socket_timeout": 30,
-            "retry_on_timeout": False,
-            "max_retries": 0,
-        },
         worker_prefetch_multiplier=8,
         worker_soft_shutdown_timeout=5,
         worker_consumer=partial(CarefulConsumer, put_aside=wiring.quarantine().put_aside),

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Literal
+from typing import Literal, Self
 
-from pydantic import Field, SecretStr, ValidationError
+from pydantic import Field, SecretStr, ValidationError, field_validator, model_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
+from turnmill.store_url import Broker, celery_broker, store_url
 from turnmill_worker.errors import InvalidSettings
 
 __all__ = ["Settings", "load_settings"]
@@ -17,8 +18,10 @@ class Settings(BaseSettings):
     """Read from variables named ``TURNMILL_<FIELD>``.
 
     Attributes:
-        redis_url: URL of the state store.
-        broker_url: URL of the Celery broker; the state store when empty.
+        redis_url: URL of the state store: ``redis://host:port/db``,
+            ``redis+sentinel://host:port,host:port/master`` or
+            ``redis+cluster://host:port,host:port``; with TLS ``rediss://`` and so on.
+        broker_url: URL of the Celery broker; the state store when empty, if that is no Cluster.
         sweep_interval_s: seconds between two sweeps, over all workers together.
         stale_after_s: seconds a session may wait before it is hinted again.
         lease_s: seconds for which the session of a worker that died stays untouched.
@@ -76,10 +79,21 @@ class Settings(BaseSettings):
     redactor: str = ""
     log_json: bool = False
 
+    @field_validator("redis_url")
+    @classmethod
+    def _is_a_store(cls, url: str) -> str:
+        store_url(url)
+        return url
+
+    @model_validator(mode="after")
+    def _has_a_broker(self) -> Self:
+        _ = self.broker
+        return self
+
     @property
-    def broker(self) -> str:
-        """The broker's URL."""
-        return self.broker_url or self.redis_url
+    def broker(self) -> Broker:
+        """The broker as Celery is told of it."""
+        return celery_broker(self.broker_url or self.redis_url)
 
     @property
     def archive(self) -> str:
@@ -99,7 +113,8 @@ def load_settings() -> Settings:
         return Settings()
     except ValidationError as error:
         found = (
-            f"TURNMILL_{problem['loc'][0]}".upper() + f": {problem['msg']}"
+            f"TURNMILL_{problem['loc'][0] if problem['loc'] else 'BROKER_URL'}".upper()
+            + f": {problem['msg']}"
             for problem in error.errors()
         )
         raise InvalidSettings("; ".join(found)) from None

@@ -15,7 +15,7 @@ from redis.backoff import NoBackoff
 from redis.retry import Retry
 
 from turnmill.contract.policy import OFFLINE
-from turnmill.transport import Connections, connection_options
+from turnmill.topology.connect import store_client
 from turnmill_worker.archive.lazy import LazyArchive
 from turnmill_worker.background.at_home import AtHome, Job
 from turnmill_worker.background.celery_hints import CeleryHints
@@ -88,15 +88,13 @@ def connect() -> redis.Redis:
     return _connect(TIMEOUT_S)
 
 
-def _connect(timeout_s: float, **options: Any) -> redis.Redis:
-    pool = Connections.from_url(
+def _connect(timeout_s: float) -> redis.Redis:
+    return store_client(
         settings().redis_url,
+        timeout_s,
         max_connections=MAX_CONNECTIONS,
-        wait_s=timeout_s,
-        **connection_options(timeout_s),
-        **{"retry": Retry(NoBackoff(), 1), **options},
+        retry=Retry(NoBackoff(), 1),
     )
-    return redis.Redis.from_pool(pool)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -156,7 +154,7 @@ def _parts(app: Celery, _pid: int) -> Parts:
 
 def _gates() -> RedisGates:
     return RedisGates(
-        _connect(GATE_TIMEOUT_S, retry=Retry(NoBackoff(), 1)),
+        _connect(GATE_TIMEOUT_S),
         requests_per_minute=settings().model_requests_per_minute,
         tokens_per_minute=settings().model_tokens_per_minute,
     )

@@ -19,8 +19,9 @@ TIMEOUT_S = 2.0
 
 def check_broker(connection: Connection) -> Iterator[Check]:
     """Whether the broker answers, which workers do, and whether every queue is consumed."""
+    url = connection.broker
     try:
-        with closing(BrokerView(connection.broker, timeout_s=TIMEOUT_S)) as broker:
+        with closing(BrokerView(url, timeout_s=TIMEOUT_S)) as broker:
             waiting = broker.waiting()
             yield Check("broker", "ok", f"{count(sum(waiting.values()), 'task')} waiting")
             consumers = broker.consumers()

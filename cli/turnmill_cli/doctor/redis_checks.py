@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from importlib import resources
 from typing import Any
 
@@ -28,11 +29,9 @@ def check_redis(connection: Connection, *, is_archive_off: bool) -> Iterator[Che
     """How Redis is configured, whether it runs the scripts, and what its keys say."""
     try:
         with connection.redis() as view:
-            info: dict[str, Any] = view.client.info()
-            yield _version(info)
-            yield _eviction(info)
-            yield _persistence(info)
-            yield _memory(info)
+            for where, info in view.servers():
+                for check in (_version, _eviction, _persistence, _memory):
+                    yield _of(where, check(info))
             yield _scripts(view)
             yield _backlog(view)
             yield _parked(view)
@@ -44,6 +43,11 @@ def check_redis(connection: Connection, *, is_archive_off: bool) -> Iterator[Che
     except TurnmillError as error:
         advice = "start it (`turnmill up`), or correct --redis-url / TURNMILL_REDIS_URL"
         yield Check("redis", "problem", str(error), advice)
+
+
+def _of(where: str, check: Check) -> Check:
+    """The check, with the node of a Cluster it is about."""
+    return replace(check, found=f"{where}: {check.found}") if where else check
 
 
 def _version(info: dict[str, Any]) -> Check:

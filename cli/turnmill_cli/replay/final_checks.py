@@ -8,15 +8,14 @@ import json
 import time
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from typing import Any
-
-import redis
 
 from turnmill import ContextClient, Policy, SilentWaker
 from turnmill.contract.context import JsonMessage
 from turnmill.contract.names import Namespace
+from turnmill.topology.connect import store_client
 from turnmill_cli.redis_view import RedisView
 from turnmill_cli.replay.concurrent_agents import AgentSession
 from turnmill_cli.replay.promises import TokenCache, check_store, check_trajectory, fingerprint
@@ -24,6 +23,7 @@ from turnmill_cli.replay.promises import TokenCache, check_store, check_trajecto
 __all__ = ["Store", "check_session", "connect", "wait_for_workers"]
 
 _LOOK_EVERY_S = 0.05
+TIMEOUT_S = 5.0
 EXPORT_WITHIN_S = 60.0
 """Longest wait for one session's trajectory: workers may still be busy with the others."""
 
@@ -46,7 +46,7 @@ def connect(url: str, namespace: str, *, broker_url: str, has_workers: bool) -> 
     """Connections for looking at a namespace, closed after the block."""
     broker = (broker_url or url) if has_workers else SilentWaker()
     with (
-        redis.Redis.from_url(url) as plain,
+        closing(store_client(url, TIMEOUT_S)) as plain,
         ContextClient(url, namespace=namespace, broker=broker) as client,
     ):
         yield Store(RedisView(plain, Namespace(namespace)), client, has_workers)

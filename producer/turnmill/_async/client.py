@@ -47,8 +47,8 @@ class AsyncContextClient(AsyncErasing):
     """Pushes turns and reads contexts; one per event loop, shared by its tasks.
 
     Args:
-        redis: URL of the state store, or a redis.asyncio client (Sentinel, Cluster) that does not
-            decode responses.
+        redis: URL of the state store (``redis+sentinel://`` and ``redis+cluster://`` too), or a
+            redis.asyncio client that does not decode responses.
         namespace: separates tenants; sessions of two namespaces never meet.
         broker: URL of the Celery broker the workers listen to, or a ``Waker``. By default the
             state store's URL; with a redis-py client, none: the sweep finds new turns in seconds.

@@ -9,7 +9,8 @@ from typing import Any
 from redis import RedisError
 from redis.exceptions import NoScriptError
 
-from turnmill._async.waiting import Redis, Trips
+from turnmill._async.topology import trips_to
+from turnmill._async.waiting import Redis
 from turnmill.commands import Call, Command
 from turnmill.contract.errors import StoreFull
 from turnmill.requests import look_s
@@ -19,13 +20,13 @@ __all__ = ["AsyncConnection"]
 
 
 class AsyncConnection:
-    """Connections to one Redis: made here for a URL, or the caller's client.
+    """Connections to the state store: made here for a URL, or the caller's client.
 
     Every method raises ``TurnmillError`` for whatever redis-py raised.
     """
 
     def __init__(self, redis: str | Redis, timeout_s: float) -> None:
-        self._own = Trips(redis, timeout_s) if isinstance(redis, str) else None
+        self._own = trips_to(redis, timeout_s) if isinstance(redis, str) else None
         self._given: Any = redis
         self._name = server_name(redis)
         self._registered_s: float | None = None

@@ -12,6 +12,7 @@ from redis.asyncio import ConnectionPool, Redis
 from redis.asyncio.retry import Retry
 
 from turnmill.commands import Command
+from turnmill.store_url import StoreUrl
 from turnmill.transport import (
     ATTEMPTS,
     LOOK_AFTER_S,
@@ -22,7 +23,7 @@ from turnmill.transport import (
     packed,
 )
 
-__all__ = ["Redis", "Trips", "in_thread"]
+__all__ = ["Connections", "Redis", "Trips", "exchange", "in_thread", "pool"]
 
 in_thread = asyncio.to_thread
 
@@ -74,20 +75,57 @@ class Connections(ConnectionPool):
             self._places.release()
 
 
+def pool(
+    url: str, timeout_s: float, connection_class: type[Any] | None = None, **options: Any
+) -> Connections:
+    """Connections to a server; a trip has one timer, its sockets have none."""
+    made: Connections = Connections.from_url(
+        url,
+        max_connections=MAX_CONNECTIONS,
+        wait_s=attempt_s(timeout_s),
+        **(connection_options(timeout_s) | {"socket_timeout": None} | options),
+    )
+    if connection_class is not None:
+        made.connection_class = connection_class  # a URL with TLS would choose another
+    return made
+
+
+async def exchange(
+    connections: Connections, words: bytes, replies: int, wait_s: float
+) -> list[Any]:
+    """The replies to what is sent over one connection; an error of Redis is in its reply's place.
+
+    Raises:
+        redis.RedisError: there is no reply.
+    """
+    connection = await connections.get_connection()
+    broken = True
+    try:
+        async with asyncio.timeout(wait_s) as timer:
+            await connection.send_packed_command(words, check_health=False)
+            found = [await _reply(connection)]
+            for _ in range(replies - 1):
+                timer.reschedule(asyncio.get_running_loop().time() + wait_s)
+                found.append(await _reply(connection))
+        broken = False
+    except TimeoutError:
+        raise redis.TimeoutError("no reply in time") from None
+    finally:
+        await connections.release(connection, broken=broken)
+    return found
+
+
 class Trips:
-    """Round trips to one Redis by URL, each of which ends within ``timeout_s``.
+    """Round trips to one Redis, or to Sentinels' master, each of which ends within ``timeout_s``.
 
     redis-py's client costs more than the trip: a task for what is sent, a timer for each reply, and
     commands put together in Python. Here a trip has one timer.
     """
 
-    def __init__(self, url: str, timeout_s: float) -> None:
+    def __init__(self, store: StoreUrl, timeout_s: float, **connections: Any) -> None:
         self.attempt_s = attempt_s(timeout_s)
         self._retry = Retry(backoff(timeout_s), ATTEMPTS - 1)
-        options = connection_options(timeout_s) | {"socket_timeout": None}
-        self._pool: Connections = Connections.from_url(
-            url, max_connections=MAX_CONNECTIONS, wait_s=self.attempt_s, **options
-        )
+        self._pool = pool(store.server(), timeout_s, **connections)
 
     async def trip(self, commands: Sequence[Command]) -> list[Any]:
         """The replies to commands sent together; an error of Redis is in its reply's place.
@@ -97,25 +135,8 @@ class Trips:
         """
         words = packed(commands)
         return await self._retry.call_with_retry(
-            lambda: self._attempt(words, len(commands)), _go_on
+            lambda: exchange(self._pool, words, len(commands), self.attempt_s), _go_on
         )
-
-    async def _attempt(self, words: bytes, replies: int) -> list[Any]:
-        connection = await self._pool.get_connection()
-        broken = True
-        try:
-            async with asyncio.timeout(self.attempt_s) as timer:
-                await connection.send_packed_command(words, check_health=False)
-                found = [await _reply(connection)]
-                for _ in range(replies - 1):
-                    timer.reschedule(asyncio.get_running_loop().time() + self.attempt_s)
-                    found.append(await _reply(connection))
-            broken = False
-        except TimeoutError:
-            raise redis.TimeoutError("no reply in time") from None
-        finally:
-            await self._pool.release(connection, broken=broken)
-        return found
 
     async def close(self) -> None:
         """Close the connections."""

@@ -48,8 +48,8 @@ class ContextClient(Erasing):
     """Pushes turns and reads contexts; safe to share between threads.
 
     Args:
-        redis: URL of the state store, or a redis client (Sentinel, Cluster) that does not
-            decode responses.
+        redis: URL of the state store (``redis+sentinel://`` and ``redis+cluster://`` too), or a
+            redis client that does not decode responses.
         namespace: separates tenants; sessions of two namespaces never meet.
         broker: URL of the Celery broker the workers listen to, or a ``Waker``. By default the
             state store's URL; with a redis-py client, none: the sweep finds new turns in seconds.

@@ -25,10 +25,11 @@ from importlib import resources
 from turnmill.contract.errors import ScriptContract
 from turnmill.contract.keys import KEY_GROUPS
 
-__all__ = ["Script", "load_script"]
+__all__ = ["Script", "load_script", "source_of"]
 
 _HEADER = re.compile(r"^-- (KEYS|ARGV|full|returns): *(.*)$", re.MULTILINE)
 _NAME = re.compile(r"[a-z_][a-z0-9_]*\Z")
+_sources: dict[str, str] = {}
 
 _GO_ON = "redis.pcall('HDEL', KEYS[1], '')"
 """Lets a script write at ``maxmemory``: Redis refuses only its first write, and none that removes.
@@ -106,14 +107,21 @@ def load_script(package: str, name: str) -> Script:
     if header.get("full") == "goes on":
         lines.append(_GO_ON)
     source = "; ".join(lines) + "\n" + text
+    sha = hashlib.sha1(source.encode(), usedforsecurity=False).hexdigest()
+    _sources[sha] = source
     return Script(
         name=name,
         keys=tuple(keys),
         args=tuple(arg.partition(":")[0] for arg in args),
         rest=rest,
         source=source,
-        sha=hashlib.sha1(source.encode(), usedforsecurity=False).hexdigest(),
+        sha=sha,
     )
+
+
+def source_of(sha: str) -> str | None:
+    """The source of a script that was loaded here."""
+    return _sources.get(sha)
 
 
 def _names(line: str) -> list[str]:

@@ -10,7 +10,7 @@ from types import SimpleNamespace
 import pytest
 
 from turnmill import ScriptContract, lua
-from turnmill.contract.keys import KEY_GROUPS, EndpointKeys, SessionKeys, WaitingKeys
+from turnmill.contract.keys import KEY_GROUPS, AskKeys, EndpointKeys, SessionKeys, WaitingKeys
 from turnmill.contract.registry import RegistryKeys
 from turnmill.contract.scripts import Script, load_script
 from turnmill_worker.store import lua as worker_lua
@@ -115,6 +115,6 @@ def test_every_script_names_keys_that_exist(folder: str, name: str) -> None:
     named = set(load_script(folder, name).keys)
 
     # Of one kind: a script's keys lie in one slot.
-    of = (SessionKeys, EndpointKeys, WaitingKeys, RegistryKeys)
+    of = (SessionKeys, EndpointKeys, WaitingKeys, AskKeys, RegistryKeys)
     kinds = [{each.name for each in fields(kind)} for kind in of]
     assert any(named <= kind for kind in [*kinds, {*SweepKeys._fields}])

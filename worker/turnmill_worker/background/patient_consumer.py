@@ -5,14 +5,14 @@ from __future__ import annotations
 import time
 from typing import Any, Final
 
-from celery.worker.consumer import Consumer
+from turnmill_worker.background.reconnecting import ReconnectingConsumer
 
 __all__ = ["PatientConsumer"]
 
 PAUSE_S: Final = 1.0
 
 
-class PatientConsumer(Consumer):
+class PatientConsumer(ReconnectingConsumer):
     """Tries again each second while the broker refuses commands, with one connection."""
 
     channel_errors: tuple[type[BaseException], ...]

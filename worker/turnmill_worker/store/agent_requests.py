@@ -7,7 +7,7 @@ from typing import Any
 from turnmill.contract.keys import ask_keys
 from turnmill.transport import redis_now_ms
 from turnmill_worker.ports.values import SessionRef
-from turnmill_worker.store.scripts import translated
+from turnmill_worker.store.scripts import run, translated
 
 __all__ = ["RedisQuestions"]
 
@@ -28,11 +28,8 @@ class RedisQuestions:
 
     def answer(self, ref: SessionRef, ask: str, body: bytes) -> None:
         """Store the answer for a minute."""
-        key = ask_keys(ref.namespace, ask).answer
-        with translated(), self._redis.pipeline(transaction=True) as pipe:
-            pipe.rpush(key, body)
-            pipe.pexpire(key, ANSWER_MS)
-            pipe.execute()
+        keys = ask_keys(ref.namespace, ask)
+        run(self._redis, "answer", keys, body=body, lifetime_ms=ANSWER_MS)
 
     def now_ms(self) -> int:
         """The time by the clock that turns have theirs from."""
