@@ -115,6 +115,7 @@ def test_what_a_drain_has_read_before_stays_erased(archive: SqlArchive, ref: Ses
     assert not [memory for _, memory in archive.memories(SHOP) if SAID in memory.text]
     [listed] = archive.sessions(SHOP)
     assert listed.turns == 59
+    assert archive.branches(ref) == []
 
 
 def test_only_the_erased_turn_loses_its_words(archive: SqlArchive, ref: SessionRef) -> None:

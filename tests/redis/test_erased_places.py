@@ -12,6 +12,7 @@ from tests.redis.erasing_scene import POLICY, WORDS, Scene, scenes
 from turnmill import ContextClient
 from turnmill.contract import jobs
 from turnmill.contract.codec import decode_json
+from turnmill.contract.names import Seq
 from turnmill_worker.ports.batches import AwaitedSummary
 
 
@@ -56,12 +57,13 @@ def test_an_erased_turn_keeps_its_place_and_its_id(scene: Callable[[], Scene]) -
     _check_erased(now, seq)
 
 
-def _check_erased(now: Scene, seq: int) -> None:
+def _check_erased(now: Scene, seq: int, role: str = "user") -> None:
     past = now.outside.states.past(now.ref)
     assert past is not None
     [turn] = [turn for turn in past.log if turn.seq == seq]
     [message] = decode_json(turn.messages)
-    assert message["role"] == "user"
+    assert message.keys() == {"role", "content"}
+    assert message["role"] == role
     assert message["content"].startswith("[erased ")
     assert WORDS not in now.everything()
 
@@ -86,3 +88,38 @@ def test_a_checkpoint_made_between_the_steps_of_an_erasure_does_not_keep_the_wor
         now.do(jobs.ARCHIVE)
         assert WORDS not in now.everything(), steps
         steps += 1
+
+
+def test_a_turn_keeps_its_chain_in_the_log_and_in_the_archive(scene: Callable[[], Scene]) -> None:
+    now = scene()
+    now.do(jobs.ARCHIVE)
+    before = _chains(now)
+    assert len(set(before.values())) == now.pushed
+
+    now.erase(21, now.pushed).finish()
+
+    assert _chains(now) == before
+    now.compact()
+    now.do(jobs.ARCHIVE)
+    assert _chains(now) == before
+    assert now.archive.branches(now.ref) == []
+
+
+def _chains(now: Scene) -> dict[Seq, str]:
+    past = now.outside.states.past(now.ref)
+    assert past is not None
+    stored = {turn.seq: turn.chain for turn in now.archive.turns(now.ref)}
+    logged = {turn.seq: turn.chain for turn in past.log}
+    assert all(stored[seq] == logged[seq] for seq in stored.keys() & logged.keys())
+    return stored | logged
+
+
+def test_blocks_of_a_provider_go_with_the_turn(scene: Callable[[], Scene]) -> None:
+    now = scene()
+    blocks = {"dialect": "anthropic", "order": [{"type": "thinking", "thinking": WORDS}]}
+    said = {"role": "assistant", "content": "Yes.", "native": blocks}
+    seq = now.client.push("s", said).seq
+
+    now.erase(matching="ember falcon").finish()
+
+    _check_erased(now, seq, role="assistant")

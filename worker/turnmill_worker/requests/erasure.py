@@ -12,6 +12,7 @@ from __future__ import annotations
 import hashlib
 import secrets
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -72,7 +73,7 @@ class Erasing:
             found = _erasable(
                 lives,
                 sought,
-                partial(erasable, sought=sought, pushed=pushed, at_ms=at_ms, renamed=renamed),
+                partial(erasable, pushed=pushed, at_ms=at_ms, renamed=renamed),
             )
             told = _told(ref, sought, at_ms, found, self._from_archive(ref, found, sought))
             if sought.dry_run or not any(each.is_any for each in found):
@@ -125,9 +126,12 @@ def _erasable(
     lives: Sequence[Life], sought: Sought, one: Callable[..., Erasable]
 ) -> list[Erasable]:
     """Of each life, in order; what was lost of one depends on what is left of it."""
-    kept = {life.epoch: one(life) for life in lives if life.epoch == life.origin}
-    found = [kept.get(life.epoch) or one(life, kept=kept.get(life.origin)) for life in lives]
-    if missing := sorted(sought.turns.difference(*(each.tombs for each in found))):
+    kept = {life.epoch: one(life, sought) for life in lives if life.epoch == life.origin}
+    # A seq is of the session's own turn, if it has one there.
+    named = sought.turns.difference(*(each.tombs for each in kept.values()))
+    lost = replace(sought, turns=named)
+    found = [kept.get(life.epoch) or one(life, lost, kept=kept.get(life.origin)) for life in lives]
+    if missing := sorted(named.difference(*(each.tombs for each in found))):
         raise InvalidInput(f"turns: the session has no turn {missing[0]}")
     return found
 
