@@ -29,6 +29,7 @@ from turnmill_worker.pipeline.archive import Archiving
 from turnmill_worker.pipeline.batch import Batches
 from turnmill_worker.pipeline.compact import Pipeline
 from turnmill_worker.requests.dispatch import Answering
+from turnmill_worker.requests.erasure import Erasing
 from turnmill_worker.requests.export import Exporting
 from turnmill_worker.requests.rollback import Rollback
 from turnmill_worker.settings import Settings, load_settings
@@ -144,6 +145,7 @@ def _parts(app: Celery, _pid: int) -> Parts:
             pipeline=pipeline,
             rollback=Rollback(states, archive, counter_for),
             exporting=Exporting(states, outgoing, archive),
+            erasing=Erasing(states, archive, counter_for, hints),
             archive=archive,
             memories=GroundingService(archive, _hybrid()) if archive else None,
         ),

@@ -7,6 +7,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Self, overload
 
 from turnmill._async.connection import AsyncConnection
+from turnmill._async.erasing import AsyncErasing
 from turnmill._async.session import AsyncContextManager
 from turnmill._async.waiting import Redis, in_thread
 from turnmill.commands import DEFAULT_NAME, Call, Command, Commands, PushCall
@@ -42,7 +43,7 @@ if TYPE_CHECKING:
 __all__ = ["AsyncContextClient"]
 
 
-class AsyncContextClient:
+class AsyncContextClient(AsyncErasing):
     """Pushes turns and reads contexts; one per event loop, shared by its tasks.
 
     Args:
@@ -327,9 +328,8 @@ class AsyncContextClient:
         if not wait:
             await self._put(ask(jobs.FORCE, self._namespace, session, body, timeout_s=timeout_s))
             return None
-        return SummarizationResult.model_validate(
-            await self._ask(jobs.FORCE, session, body, timeout_s)
-        )
+        answer = await self._ask(jobs.FORCE, session, body, timeout_s)
+        return SummarizationResult.model_validate(answer)
 
     async def trajectory(self, session: str, *, timeout_s: float = 30.0) -> Trajectory:
         """The whole session from its first turn on, complete whatever was compacted.

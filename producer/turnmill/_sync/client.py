@@ -8,6 +8,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Self, overload
 
 from turnmill._sync.connection import Connection
+from turnmill._sync.erasing import Erasing
 from turnmill._sync.session import ContextManager
 from turnmill._sync.waiting import Redis, in_thread
 from turnmill.commands import DEFAULT_NAME, Call, Command, Commands, PushCall
@@ -43,7 +44,7 @@ if TYPE_CHECKING:
 __all__ = ["ContextClient"]
 
 
-class ContextClient:
+class ContextClient(Erasing):
     """Pushes turns and reads contexts; safe to share between threads.
 
     Args:
@@ -328,7 +329,8 @@ class ContextClient:
         if not wait:
             self._put(ask(jobs.FORCE, self._namespace, session, body, timeout_s=timeout_s))
             return None
-        return SummarizationResult.model_validate(self._ask(jobs.FORCE, session, body, timeout_s))
+        answer = self._ask(jobs.FORCE, session, body, timeout_s)
+        return SummarizationResult.model_validate(answer)
 
     def trajectory(self, session: str, *, timeout_s: float = 30.0) -> Trajectory:
         """The whole session from its first turn on, complete whatever was compacted.
