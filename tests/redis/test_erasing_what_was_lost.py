@@ -9,8 +9,9 @@ from pathlib import Path
 import pytest
 
 from tests.going_back import Restored
+from tests.redis.conftest import Site
 from tests.redis.erasing_scene import SAID, WORDS, asking
-from tests.redis.test_going_back import SMALL, Site
+from turnmill import Policy
 from turnmill.contract.erasure import Erased
 from turnmill_worker.archive import SqlArchive
 from turnmill_worker.ports.records import LostBranch
@@ -24,7 +25,7 @@ def site(tmp_path: Path) -> Iterator[Site]:
     opened = SqlArchive.open(f"sqlite:///{tmp_path}/archive.db")
     with closing(opened), Restored(tmp_path) as store:
         made = Site(store, opened)
-        made.agent.open("s", SMALL)
+        made.agent.open("s", Policy(max_tokens=512))
         yield made
 
 

@@ -116,7 +116,7 @@ def _parts(app: Celery, _pid: int) -> Parts:
     client = connect()
     hints = CeleryHints(app)
     archive = LazyArchive(settings().archive) if settings().archive else None
-    outgoing = RedisOutgoing(client)
+    outgoing = RedisOutgoing(client, replicas=settings().archive_replicas)
     states = RedisStates(client)
     summarizers = Registry(settings(), _gates())
     batches = Batches(

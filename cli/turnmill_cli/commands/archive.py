@@ -97,7 +97,7 @@ def archive_lost(
     archive: ArchiveDatabase,
     session: SessionName,
     branch: Annotated[
-        int, typer.Option(metavar="N", min=1, help="Print this branch.", show_default=False)
+        int, typer.Option(metavar="N", min=0, help="Print this branch.", show_default=False)
     ] = 0,
     namespace: NamespaceName = "default",
 ) -> None:

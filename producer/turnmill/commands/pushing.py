@@ -184,7 +184,7 @@ class Pushing(Base):
 
 def _digest(messages: bytes, fields: bytes) -> bytes:
     """Of a turn's content; it needs to be quick, and the same for the same turn pushed again."""
-    return hashlib.blake2b(messages + b"\0" + fields, digest_size=20).hexdigest().encode()
+    return hashlib.sha256(messages + b"\0" + fields).hexdigest().encode()
 
 
 def _bytes_of(images: Iterable[StoredImage]) -> int:

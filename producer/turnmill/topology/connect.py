@@ -7,8 +7,6 @@ from typing import Any
 import redis
 
 from turnmill.store_url import StoreUrl, store_url
-from turnmill.topology.cluster import ClusterClient
-from turnmill.topology.sentinel import Sentinels, master_connection
 from turnmill.transport import MAX_CONNECTIONS, Connections, connection_options
 
 __all__ = ["pool_of", "store_client"]
@@ -24,6 +22,8 @@ def store_client(
     """
     store = store_url(url)
     if store.kind == "cluster":
+        from turnmill.topology.cluster import ClusterClient  # noqa: PLC0415 - few have one
+
         return ClusterClient(store, timeout_s, max_connections=max_connections)
     pool = pool_of(store, timeout_s, max_connections=max_connections, wait_s=timeout_s, **options)
     return redis.Redis.from_pool(pool)
@@ -33,6 +33,8 @@ def pool_of(store: StoreUrl, timeout_s: float, **options: Any) -> Any:
     """Connections to one Redis, or to the master that Sentinels know."""
     options = connection_options(timeout_s) | options
     if store.kind == "sentinel":
+        from turnmill.topology.sentinel import Sentinels, master_connection  # noqa: PLC0415
+
         options["connection_class"] = master_connection(store)
         options["find"] = Sentinels(store, timeout_s).master
     return Connections.from_url(store.server(), **options)
