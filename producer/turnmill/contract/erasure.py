@@ -25,7 +25,8 @@ class Erased(BaseModel):
         at_ms: when, by Redis' clock.
         by: who asked for it.
         turns: the turns whose words are gone; they keep their places in the conversation.
-        earlier: how many turns of earlier incarnations of the session were erased besides.
+        earlier: how many turns were erased besides, of earlier incarnations of the session, and of
+            what Redis lost when it went back.
         repeated_in: turns that have five words in a row of them, and were not erased.
         contexts: committed contexts made of them, which are empty now.
         checkpoints: those that are gone.
