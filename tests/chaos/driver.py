@@ -9,6 +9,7 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Final
 
 from tests.chaos.faults import Gremlin, of_processes
 from tests.chaos.going_back import going_back
@@ -19,15 +20,14 @@ from tests.chaos.world import SETTLES_WITHIN_S, World
 
 __all__ = ["PENDING", "RunPlan", "all_gremlins", "run"]
 
-PENDING: dict[str, str] = {
-    "promote without tail": "seqs are issued again, and the archive keeps the other branch",
-    "fail over by sentinel": "as above",
-    "cut the journal": "as above",
-    "restore the backup": "as above",
-    "poison the broker": "a broken message ends workers",
-    "write junk": "a hostile tenant ends the sweep",
-}
-"""Faults left out of runs by chance until what they show is mended, with the reason."""
+PENDING: Final = frozenset(
+    {"promote without tail", "fail over by sentinel", "cut the journal", "restore the backup"}
+)
+"""Faults left out of runs by chance: scenarios show them, and ``--only`` has them.
+
+What the archive had beyond the state that Redis returned to is set aside when the session is next
+archived, listed or rolled back; until then the checker finds it beside the log.
+"""
 
 
 LIGHT_SETTLES_S = 600.0

@@ -22,9 +22,6 @@ from turnmill.contract.keys import SWEEP_LEASE
 pytestmark = [pytest.mark.worker, pytest.mark.slow]
 
 CHANCE = random.Random(0)
-FAILOVER = "Redis goes back: seqs are issued again, and the archive keeps the branch that was lost"
-HOSTILE = "a poison message ends workers, and a hostile tenant the sweep"
-FULL = "a lease needs memory, so a full Redis stays full"
 
 
 @pytest.fixture(scope="module")
@@ -51,7 +48,6 @@ def scene(world: World, request: pytest.FixtureRequest) -> Iterator[Scene]:
     made.close()
 
 
-@pytest.mark.xfail(strict=True, reason=FAILOVER)
 @pytest.mark.parametrize("back", BACK, ids=lambda back: back.__name__)
 def test_turns_after_redis_went_back_are_kept_and_lost_ones_are_kept_aside(
     back: Callable[..., None], scene: Scene
@@ -71,7 +67,6 @@ def test_turns_after_redis_went_back_are_kept_and_lost_ones_are_kept_aside(
     assert archived <= _archived(scene)
 
 
-@pytest.mark.xfail(strict=True, reason=FAILOVER)
 def test_a_commit_planned_before_redis_went_back_is_refused_after_it(
     world: World, patient: Scene
 ) -> None:
@@ -103,7 +98,6 @@ def test_a_failover_by_sentinel_loses_nothing_that_was_replicated(scene: Scene) 
     scene.assert_kept()
 
 
-@pytest.mark.xfail(strict=True, reason=HOSTILE)
 def test_poison_in_the_broker_ends_no_worker(scene: Scene) -> None:
     fleet = scene.world.fleet
     for _ in range(2):
@@ -134,7 +128,6 @@ def test_a_slow_network_lets_no_dead_worker_keep_others_from_sweeping(scene: Sce
     assert longest_ms < 2_000, "so long would nobody sweep if its owner died now"
 
 
-@pytest.mark.xfail(strict=True, reason=HOSTILE)
 def test_junk_of_one_tenant_stops_the_sweep_for_no_other(scene: Scene) -> None:
     write_junk(scene.world, CHANCE)
     scene.without_hints()
@@ -148,7 +141,6 @@ def test_junk_of_one_tenant_stops_the_sweep_for_no_other(scene: Scene) -> None:
                 client.delete(key)
 
 
-@pytest.mark.xfail(strict=True, reason=FULL)
 def test_a_full_redis_is_emptied_by_compactions(scene: Scene) -> None:
     store = scene.world.store
     with scene.held("claim") as claim:
