@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Protocol
 from turnmill.contract import jobs
 from turnmill.contract.errors import InvalidInput
 from turnmill.contract.names import Namespace, SessionId
+from turnmill.credentials import with_broker_tls
 
 if TYPE_CHECKING:
     from celery import Celery
@@ -111,8 +112,10 @@ def _celery() -> type[Celery]:
 
 def hint_app(broker_url: str, *, timeout_s: float) -> Celery:
     """A Celery app that only publishes, and gives up on a broker within ``timeout_s``."""
-    app = _celery()("turnmill.hints", broker=broker_url, set_as_current=False)
+    url, tls = with_broker_tls(broker_url)
+    app = _celery()("turnmill.hints", broker=url, set_as_current=False)
     app.conf.update(
+        broker_use_ssl=tls,
         broker_pool_limit=1,
         broker_connection_timeout=timeout_s,
         broker_connection_retry=False,

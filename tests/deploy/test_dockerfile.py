@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 import subprocess
 import sys
@@ -28,11 +29,17 @@ def stages() -> list[list[Instruction]]:
     lines = [line for line in DOCKERFILE.read_text().splitlines() if not line.startswith("#")]
     joined = "\n".join(lines).replace("\\\n", " ").splitlines()
     parsed: list[list[Instruction]] = []
+    arguments: dict[str, str] = {}
     for line in filter(None, joined):
         name, _, value = line.partition(" ")
         if name == "FROM":
             parsed.append([])
-        parsed[-1].append(Instruction(name, value.strip()))
+            value = re.sub(r"\$\{(\w+)\}", lambda given: arguments[given[1]], value)
+        if parsed:
+            parsed[-1].append(Instruction(name, value.strip()))
+        else:  # an argument's default
+            argument, _, default = value.partition("=")
+            arguments[argument] = default
     return parsed
 
 

@@ -10,6 +10,7 @@ from celery import Celery, signals
 from kombu import Exchange, Queue
 
 from turnmill.contract import jobs
+from turnmill.credentials import with_broker_tls
 from turnmill_worker import logs, tasks, wiring
 from turnmill_worker.background.summarizer_presence import Announcement
 from turnmill_worker.background.sweep import SweepThread
@@ -21,8 +22,10 @@ __all__ = ["app"]
 
 def make_app() -> Celery:
     """The app with turnmill's tasks, queues and the settings they rely on."""
-    made = Celery("turnmill", broker=wiring.settings().broker, set_as_current=True)
+    broker, tls = with_broker_tls(wiring.settings().broker)
+    made = Celery("turnmill", broker=broker, set_as_current=True)
     made.conf.update(
+        broker_use_ssl=tls,
         # JSON only: a pickle from a broker is code.
         task_serializer="json",
         accept_content=["json"],

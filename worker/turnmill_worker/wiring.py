@@ -15,6 +15,7 @@ from redis.backoff import NoBackoff
 from redis.retry import Retry
 
 from turnmill.contract.policy import OFFLINE
+from turnmill.credentials import read_secret
 from turnmill.transport import Connections, connection_options
 from turnmill_worker.archive.lazy import LazyArchive
 from turnmill_worker.background.celery_hints import CeleryHints
@@ -85,7 +86,7 @@ def connect() -> redis.Redis:
 
 def _connect(timeout_s: float, **options: Any) -> redis.Redis:
     pool = Connections.from_url(
-        settings().redis_url,
+        settings().store,
         max_connections=MAX_CONNECTIONS,
         wait_s=timeout_s,
         **connection_options(timeout_s),
@@ -165,10 +166,16 @@ def _hybrid() -> HybridSearch | None:
         embedder = OpenAiEmbedder(
             base_url=settings().embeddings_url,
             model=settings().embeddings_model,
-            api_key=settings().embeddings_key or SecretStr("none"),
+            api_key=_embeddings_key(),
             redactor=_redacted if settings().redactor else None,
         )
     return HybridSearch(embedder)
+
+
+def _embeddings_key() -> SecretStr:
+    key, file = settings().embeddings_key, settings().embeddings_key_file
+    read = SecretStr(read_secret(file)) if file and not key else key
+    return read or SecretStr("none")
 
 
 def _redacted(text: str) -> str:
