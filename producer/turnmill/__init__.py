@@ -26,6 +26,7 @@ from turnmill.contract.errors import (
     ScriptContract,
     SessionBusy,
     StoreFull,
+    StoreRefused,
     StoreUnavailable,
     SystemPromptTooLarge,
     Transient,
@@ -91,9 +92,9 @@ __all__ = [  # noqa: RUF022 - grouped, as a reader looks for them
     # errors
     "ArchiveUnavailable", "CorruptContext", "InvalidInput", "InvalidName", "InvalidPolicy",
     "InvalidTemplate", "InvalidTurn", "NoCheckpoint", "NotAnswered", "ScriptContract",
-    "SessionBusy", "StoreFull", "StoreUnavailable", "SystemPromptTooLarge", "Transient",
-    "TurnTooLarge", "TurnmillError", "UnknownEncoding", "UnknownPolicy", "UnknownSession",
-    "UnknownTemplate",
+    "SessionBusy", "StoreFull", "StoreRefused", "StoreUnavailable", "SystemPromptTooLarge",
+    "Transient", "TurnTooLarge", "TurnmillError", "UnknownEncoding", "UnknownPolicy",
+    "UnknownSession", "UnknownTemplate",
 ]
 
 _HOMES = {

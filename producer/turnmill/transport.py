@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import os
+import ssl
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from queue import Empty, SimpleQueue
 from typing import Any
 
@@ -13,7 +14,7 @@ import hiredis
 import redis
 from redis.backoff import ExponentialBackoff
 
-from turnmill.contract.errors import StoreFull, StoreUnavailable, TurnmillError
+from turnmill.contract.errors import StoreFull, StoreRefused, StoreUnavailable, TurnmillError
 from turnmill.contract.scripts import Script
 
 __all__ = [
@@ -184,8 +185,41 @@ def translate(error: redis.RedisError) -> TurnmillError:
     # Inside a script Redis 6.2 reports these as plain script errors: only the text tells.
     if isinstance(error, redis.OutOfMemoryError) or "OOM command not allowed" in str(error):
         return StoreFull("Redis is at maxmemory and refuses writes: raise maxmemory, or free some")
+    causes = list(_causes(error))
+    if refusal := _refusal(causes):
+        return StoreRefused(refusal)
     kind = type(error).__name__
     unready = any(word in str(error) for word in ("READONLY", "MISCONF", "BUSY", "LOADING"))
     if unready or isinstance(error, redis.ConnectionError | redis.TimeoutError):
-        return StoreUnavailable(f"Redis cannot be reached or answered too late ({kind})")
+        return StoreUnavailable(
+            f"Redis cannot be reached or answered too late ({kind}){_closed(causes)}"
+        )
     return TurnmillError(f"Redis refused the call ({kind}); `turnmill doctor` may say why")
+
+
+def _causes(error: BaseException | None) -> Iterator[BaseException]:
+    while error is not None:
+        yield error
+        error = error.__cause__ or error.__context__
+
+
+def _refusal(causes: Sequence[BaseException]) -> str:
+    """Why no connection comes about until a setting changes, or ``""``."""
+    for cause in causes:
+        if isinstance(cause, redis.AuthenticationError):
+            return "Redis refuses this client: its user or password is missing or wrong"
+        if isinstance(cause, ssl.SSLCertVerificationError):
+            return f"the certificate of Redis cannot be trusted: {cause.verify_message}"
+        # An alert of the other side, such as TLSV13_ALERT_CERTIFICATE_REQUIRED, or no TLS at all.
+        if isinstance(cause, ssl.SSLError) and cause.reason and "EOF" not in cause.reason:
+            return f"Redis and this client cannot agree on TLS: {cause.reason}"
+        if isinstance(cause, FileNotFoundError | PermissionError):
+            return f"a certificate's file, or Redis' socket, cannot be opened: {cause.strerror}"
+    return ""
+
+
+def _closed(causes: Sequence[BaseException]) -> str:
+    # A server closes so fast that its alert is lost; a server that was ended looks the same.
+    if any(isinstance(cause, ConnectionResetError | ssl.SSLEOFError) for cause in causes):
+        return ": it closed the connection; it may ask for TLS, or for another client certificate"
+    return ""

@@ -37,9 +37,9 @@ PUBLIC = set(
     CommittedContext Compaction StoredContext Trajectory TrajectoryTurn
     CeleryWaker HintCounts SilentWaker Waker
     ArchiveUnavailable CorruptContext InvalidInput InvalidName InvalidPolicy InvalidTemplate
-    InvalidTurn NoCheckpoint NotAnswered ScriptContract SessionBusy StoreFull StoreUnavailable
-    SystemPromptTooLarge Transient TurnTooLarge TurnmillError UnknownEncoding UnknownPolicy
-    UnknownSession UnknownTemplate
+    InvalidTurn NoCheckpoint NotAnswered ScriptContract SessionBusy StoreFull StoreRefused
+    StoreUnavailable SystemPromptTooLarge Transient TurnTooLarge TurnmillError UnknownEncoding
+    UnknownPolicy UnknownSession UnknownTemplate
     """.split()  # noqa: SIM905 - grouped as in the package
 )
 
