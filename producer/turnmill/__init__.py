@@ -28,6 +28,7 @@ from turnmill.contract.errors import (
     ScriptContract,
     SessionBusy,
     StoreFull,
+    StoreRefused,
     StoreUnavailable,
     SystemPromptTooLarge,
     Transient,
@@ -93,7 +94,8 @@ __all__ = [  # noqa: RUF022 - grouped, as a reader looks for them
     # errors
     "ArchiveUnavailable", "CorruptContext", "InvalidInput", "InvalidName", "InvalidPolicy",
     "InvalidTemplate", "InvalidTurn", "NewerFormat", "NoCheckpoint", "NotAnswered", "NotPermitted",
-    "ScriptContract", "SessionBusy", "StoreFull", "StoreUnavailable", "SystemPromptTooLarge",
+    "ScriptContract", "SessionBusy", "StoreFull", "StoreRefused", "StoreUnavailable",
+    "SystemPromptTooLarge",
     "Transient", "TurnTooLarge", "TurnmillError", "UnknownEncoding", "UnknownPolicy",
     "UnknownSession", "UnknownTemplate",
 ]

@@ -13,6 +13,7 @@ from typing import Any
 from turnmill.context import Context
 from turnmill.contract.codec import encode_json
 from turnmill.contract.context import JsonMessage, StoredContext, Usage
+from turnmill.contract.corrupt import as_corrupt
 from turnmill.contract.estimate import bound_turn
 from turnmill.contract.images.token_cost import DEFAULT_FORMULA, FORMULAS, ImageFormula
 from turnmill.contract.legality import CallTracker
@@ -56,6 +57,7 @@ META_FIELDS = (
 )
 
 
+@as_corrupt()
 def read_context(session: SessionId, reply: Sequence[Any]) -> Context:
     """The context in the reply to a read of a known session, projected when it is too large.
 
@@ -133,9 +135,7 @@ class View:
             counted_seq=Seq(to_int(fields[4])),
             system=(fields[5] or b"").decode(),
             usage=Usage(
-                system=to_int(fields[6]),
-                summary=to_int(fields[7]),
-                tail=to_int(fields[8]),
+                system=to_int(fields[6]), summary=to_int(fields[7]), tail=to_int(fields[8])
             ),
             hard=to_int(fields[9]) or DEFAULT_POLICY.hard_limit,
             policy_json=fields[10] or b"",

@@ -1,4 +1,4 @@
-"""Redis as clients and workers reach it: connections, scripts, its clock, and its errors."""
+"""Redis as clients and workers reach it: connections, scripts, and its clock."""
 
 from __future__ import annotations
 
@@ -6,17 +6,15 @@ import os
 import sys
 import time
 from collections.abc import Sequence
-from contextlib import suppress
 from queue import Empty, SimpleQueue
 from typing import Any
-from urllib.parse import urlsplit
 
 import hiredis
 import redis
 from redis.backoff import ExponentialBackoff
 
-from turnmill.contract.errors import NotPermitted, StoreFull, StoreUnavailable, TurnmillError
 from turnmill.contract.scripts import Script
+from turnmill.redis_errors import translate
 
 __all__ = [
     "ATTEMPTS",
@@ -27,15 +25,11 @@ __all__ = [
     "backoff",
     "connection_options",
     "exchange",
-    "is_full",
     "new_id",
     "packed",
     "redis_now_ms",
     "run_script",
-    "server_name",
-    "store_full",
     "to_ms",
-    "translate",
 ]
 
 ATTEMPTS = 4
@@ -207,67 +201,3 @@ def run_script(client: Any, script: Script, words: Sequence[str | bytes | int]) 
             return client.execute_command("EVAL", script.source, *words)
     except redis.RedisError as error:
         raise translate(error) from error
-
-
-def server_name(client: Any) -> str:
-    """What errors call the server of a URL or of a client: never with a password."""
-    if isinstance(client, str):
-        parts = urlsplit(client)
-        return f"Redis at {parts.hostname or parts.path}" + (f":{parts.port}" if parts.port else "")
-    with suppress(AttributeError, KeyError):
-        options = client.connection_pool.connection_kwargs
-        return f"Redis at {options['host']}:{options['port']}"
-    return "Redis"
-
-
-def is_full(reply: object) -> bool:
-    """Whether Redis refused a command because it is at ``maxmemory``."""
-    # Inside a script Redis 6.2 reports it as a plain script error: only the text tells.
-    return isinstance(reply, redis.OutOfMemoryError) or (
-        isinstance(reply, redis.RedisError) and "OOM command not allowed" in str(reply)
-    )
-
-
-def store_full(where: str = "Redis", info: object = None) -> StoreFull:
-    """The error of a Redis at ``maxmemory``, with the reply to INFO memory where there is one."""
-    if isinstance(info, bytes):
-        pairs = (line.partition(":") for line in info.decode().splitlines())
-        info = {name: value for name, _, value in pairs}
-    told = "is at maxmemory"
-    if isinstance(info, dict) and {"used_memory", "maxmemory"} <= info.keys():
-        used, most = int(info["used_memory"]), int(info["maxmemory"])
-        told = f"uses {used:,} bytes of maxmemory {most:,} bytes"
-    return StoreFull(
-        f"{where} {told} and refuses writes: workers free it by compacting and archiving sessions; "
-        f"if it stays full, raise maxmemory, shorten ttl_s in the policies, or forget sessions"
-    )
-
-
-_NOT_PERMITTED = (
-    "NOPERM",
-    "no permissions to",
-    "The user executing the script",  # Redis 6.2
-    "ACL failure in script",  # since Redis 7
-)
-_UNREADY = ("READONLY", "MISCONF", "BUSY", "LOADING", "UNBLOCKED", "MASTERDOWN")
-_PASSING = (
-    redis.ConnectionError,
-    redis.TimeoutError,
-    redis.exceptions.AskError,  # and MOVED: of a slot that moves for longer than anybody waits
-    redis.exceptions.TryAgainError,
-    redis.exceptions.ClusterDownError,
-    redis.exceptions.RedisClusterException,  # of a client the caller gave
-)
-
-
-def translate(error: redis.RedisError) -> TurnmillError:
-    """The typed error for what redis-py raised."""
-    if is_full(error):
-        return store_full()
-    kind = type(error).__name__
-    unready = any(word in str(error) for word in _UNREADY)
-    if unready or isinstance(error, _PASSING):
-        return StoreUnavailable(f"Redis cannot be reached or answered too late ({kind})")
-    if any(words in str(error) for words in _NOT_PERMITTED):
-        return NotPermitted("Redis does not permit this to the user of this URL (ACL)")
-    return TurnmillError(f"Redis refused the call ({kind}); `turnmill doctor` may say why")

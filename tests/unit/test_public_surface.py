@@ -38,8 +38,8 @@ PUBLIC = set(
     CeleryWaker HintCounts SilentWaker Waker
     ArchiveUnavailable CorruptContext InvalidInput InvalidName InvalidPolicy InvalidTemplate
     InvalidTurn NewerFormat NoCheckpoint NotAnswered NotPermitted ScriptContract SessionBusy
-    StoreFull StoreUnavailable SystemPromptTooLarge Transient TurnTooLarge TurnmillError
-    UnknownEncoding UnknownPolicy UnknownSession UnknownTemplate
+    StoreFull StoreRefused StoreUnavailable SystemPromptTooLarge Transient TurnTooLarge
+    TurnmillError UnknownEncoding UnknownPolicy UnknownSession UnknownTemplate
     """.split()  # noqa: SIM905 - grouped as in the package
 )
 

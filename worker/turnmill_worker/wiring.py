@@ -15,6 +15,7 @@ from redis.backoff import NoBackoff
 from redis.retry import Retry
 
 from turnmill.contract.policy import OFFLINE
+from turnmill.credentials import read_secret
 from turnmill.topology.connect import store_client
 from turnmill_worker.archive.lazy import LazyArchive
 from turnmill_worker.background.at_home import AtHome, Job
@@ -89,7 +90,7 @@ def connect() -> redis.Redis:
 
 def _connect(timeout_s: float) -> redis.Redis:
     return store_client(
-        settings().redis_url,
+        settings().store,
         timeout_s,
         max_connections=MAX_CONNECTIONS,
         retry=Retry(NoBackoff(), 1),
@@ -167,10 +168,16 @@ def _hybrid() -> HybridSearch | None:
         embedder = OpenAiEmbedder(
             base_url=settings().embeddings_url,
             model=settings().embeddings_model,
-            api_key=settings().embeddings_key or SecretStr("none"),
+            api_key=_embeddings_key(),
             redactor=_redacted if settings().redactor else None,
         )
     return HybridSearch(embedder)
+
+
+def _embeddings_key() -> SecretStr:
+    key, file = settings().embeddings_key, settings().embeddings_key_file
+    read = SecretStr(read_secret(file)) if file and not key else key
+    return read or SecretStr("none")
 
 
 def _redacted(text: str) -> str:

@@ -13,8 +13,8 @@ from turnmill._async.topology import trips_to
 from turnmill._async.waiting import Redis
 from turnmill.commands import Call, Command
 from turnmill.contract.errors import StoreFull
+from turnmill.redis_errors import is_full, server_name, store_full, translate
 from turnmill.requests import look_s
-from turnmill.transport import is_full, server_name, store_full, translate
 
 __all__ = ["AsyncConnection"]
 

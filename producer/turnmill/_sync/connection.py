@@ -14,8 +14,8 @@ from turnmill._sync.topology import trips_to
 from turnmill._sync.waiting import Redis
 from turnmill.commands import Call, Command
 from turnmill.contract.errors import StoreFull
+from turnmill.redis_errors import is_full, server_name, store_full, translate
 from turnmill.requests import look_s
-from turnmill.transport import is_full, server_name, store_full, translate
 
 __all__ = ["Connection"]
 

@@ -21,6 +21,7 @@
     ├── ScriptContract (TypeError)    a Lua script called against its header
     └── Transient                     the same call may succeed later
         ├── StoreUnavailable          Redis cannot be reached, or answered too late
+        │   └── StoreRefused          it asks for another password or certificate, or has a bad one
         ├── StoreFull                 Redis is at maxmemory and refuses writes
         ├── ArchiveUnavailable        the archive's database is locked or cannot be reached
         ├── SessionBusy               another worker is compacting the session
@@ -49,6 +50,7 @@ __all__ = [
     "ScriptContract",
     "SessionBusy",
     "StoreFull",
+    "StoreRefused",
     "StoreUnavailable",
     "SystemPromptTooLarge",
     "Transient",
@@ -141,6 +143,10 @@ class Transient(TurnmillError):
 
 class StoreUnavailable(Transient):
     """Redis cannot be reached, or did not answer in time."""
+
+
+class StoreRefused(StoreUnavailable):
+    """Redis refuses this client, or its certificate cannot be trusted: a setting has to change."""
 
 
 class StoreFull(Transient):
