@@ -7,7 +7,7 @@ PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c const
 PYTHON ?= $(shell for p in python3 python3.11 python3.12 python3.13 python; do \
 	$$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$p && break; done)
 
-.PHONY: help setup hooks demo test test-fast check lint types contracts generated format sync docs sizes lock audit fuzz bench bench-peers bench-steps boards clean
+.PHONY: help setup hooks demo test test-fast check lint types contracts generated format sync docs sizes lock audit fuzz chaos chaos-bugs bench bench-peers bench-steps boards clean
 
 help:  ## List the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | sort
@@ -87,6 +87,15 @@ fuzz: setup  ## Feed the parsers of what others write with bytes that atheris ma
 
 sizes: setup  ## Lower the lengths in tests/house/sizes.toml to what files and functions have now
 	$(BIN)/python -m tests.house.test_sizes
+
+# Longer, and again: make chaos CHAOS="--seconds 3600 --seed 7"; all options: --help
+CHAOS ?=
+
+chaos: setup  ## Break everything for five minutes while agents work, then check every promise
+	$(BIN)/python -m tests.chaos $(CHAOS)
+
+chaos-bugs: setup  ## Prove that chaos can fail: plant six bugs, and find each in a minute
+	$(BIN)/python -m tests.chaos.bugs
 
 bench: setup  ## Run the benchmarks (ratios within one run; see docs/benchmarks.md)
 	$(BIN)/python -m benchmarks

@@ -40,17 +40,28 @@ def _port() -> int:
 
 
 class Node:
-    """One server process."""
+    """One server process; with the path of a certificate and its key, it speaks TLS alone."""
 
-    def __init__(self, folder: Path, *options: str, password: str = "") -> None:
+    def __init__(
+        self, folder: Path, *options: str, password: str = "", tls: tuple[Path, Path] | None = None
+    ) -> None:
         self.port = _port()
         self.folder = folder / str(self.port)
         self.folder.mkdir(parents=True)
         self._options = options
+        self._listening = ["--port", str(self.port)]
+        secured: dict[str, Any] = {}
+        if tls is not None:
+            cert, key = map(str, tls)
+            self._listening = ["--port", "0", "--tls-port", str(self.port)]
+            self._listening += ["--tls-cert-file", cert, "--tls-key-file", key]
+            self._listening += ["--tls-ca-cert-file", cert, "--tls-auth-clients", "no"]
+            self._listening += ["--tls-replication", "yes"]
+            secured = {"ssl": True, "ssl_ca_certs": cert}
         self._password = password
         self._process: subprocess.Popen[bytes] | None = None
         self.client: Any = redis.Redis(
-            port=self.port, password=password or None, socket_timeout=10, decode_responses=False
+            port=self.port, password=password or None, socket_timeout=10, **secured
         )
 
     @property
@@ -62,7 +73,7 @@ class Node:
         """Start it, and wait until it answers."""
         log = (self.folder / "server.log").open("ab")
         self._process = subprocess.Popen(
-            [server_binary(), *self._options, "--port", str(self.port), "--bind", "127.0.0.1"],
+            [server_binary(), *self._options, *self._listening, "--bind", "127.0.0.1"],
             cwd=self.folder,
             stdin=subprocess.DEVNULL,
             stdout=log,
@@ -95,9 +106,10 @@ class Node:
 class Cluster:
     """Three masters without replicas."""
 
-    def __init__(self, folder: Path) -> None:
-        options = ("--cluster-enabled", "yes", "--cluster-node-timeout", "2000", "--save", "")
-        self.nodes = [Node(folder, *options) for _ in range(3)]
+    def __init__(self, folder: Path, tls: tuple[Path, Path] | None = None) -> None:
+        options = ["--cluster-enabled", "yes", "--cluster-node-timeout", "2000", "--save", ""]
+        options += ["--tls-cluster", "yes"] if tls else []
+        self.nodes = [Node(folder, *options, tls=tls) for _ in range(3)]
 
     @property
     def url(self) -> str:

@@ -60,7 +60,7 @@ def test_resharding_under_load_loses_nothing_and_repeats_nothing(
             found = record_of(server, namespace, agent.session)
             assert found.seqs == list(range(1, TURNS + 1)), agent.session
             assert found.texts == [turn["content"] for turn in agent.turns]
-            assert found.compactions > 2
+            assert found.compactions > 1
             assert agent.reads >= TURNS - len(agent.errors)
         assert not server.exists(*in_all_shards(name, "backlog", "due"))
         assert moved > len(keys)

@@ -15,7 +15,7 @@ from turnmill.contract.legality import NO_RESULT, UNKNOWN_CALL, repair
 
 __all__ = ["is_shown", "is_stub"]
 
-_NOTE = re.compile(r"\[… \d+ characters removed …\]")
+_NOTE = re.compile(r"\[… \d+ (?:characters removed …|lines? left out)\]")
 _REMOVED_PART = re.compile(r"\[\w+ removed\]|\[Image (from Step \d+ )?removed to save context\]")
 _SAME = ("role", "name", "tool_call_id")
 

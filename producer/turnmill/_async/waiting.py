@@ -75,7 +75,9 @@ class Connections(ConnectionPool):
             self._places.release()
 
 
-def pool(url: str, timeout_s: float, **options: Any) -> Connections:
+def pool(
+    url: str, timeout_s: float, connection_class: type[Any] | None = None, **options: Any
+) -> Connections:
     """Connections to a server; a trip has one timer, its sockets have none."""
     made: Connections = Connections.from_url(
         url,
@@ -83,6 +85,8 @@ def pool(url: str, timeout_s: float, **options: Any) -> Connections:
         wait_s=attempt_s(timeout_s),
         **(connection_options(timeout_s) | {"socket_timeout": None} | options),
     )
+    if connection_class is not None:
+        made.connection_class = connection_class  # a URL with TLS would choose another
     return made
 
 

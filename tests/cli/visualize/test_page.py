@@ -11,8 +11,8 @@ import pytest
 from tests.cli.visualize.browser import dom, requires_chromium
 from tests.cli.visualize.sessions import commit, drawn, turn
 from tests.image_parts import data_url, png, showing
-from turnmill.contract.context import Elision, PinnedTurn, Receipt, SummaryEvent
-from turnmill.contract.marks import DATA
+from turnmill.contract.context import Elision, PinnedTurn, Receipt, StoredContext, SummaryEvent
+from turnmill.contract.render import render_head
 from turnmill.contract.trajectory import Trajectory
 from turnmill_cli.visualize import page
 
@@ -98,10 +98,9 @@ def test_each_turn_says_what_became_of_it() -> None:
 
 def test_the_context_says_where_each_message_comes_from() -> None:
     session = compacted()
-    summary = f"[Summary of the conversation so far]\n{DATA}\nsummary 1\n[End]"
     read = (
         {"role": "system", "content": "Be brief."},
-        {"role": "user", "content": summary},
+        *render_head(StoredContext(summary="summary 1")),
         {"role": "user", "content": "message 4"},
         {"role": "user", "name": "memories", "content": "Anna likes tea"},
     )

@@ -1,0 +1,130 @@
+"""A run by chance: agents work, two gremlins break things, and afterwards everything is checked."""
+
+from __future__ import annotations
+
+import random
+import threading
+import time
+from collections import Counter, defaultdict
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from tests.chaos.faults import Gremlin, of_processes
+from tests.chaos.going_back import going_back
+from tests.chaos.hostility import hostile
+from tests.chaos.outages import of_servers
+from tests.chaos.report import Report
+from tests.chaos.world import SETTLES_WITHIN_S, World
+
+__all__ = ["PENDING", "RunPlan", "all_gremlins", "run"]
+
+PENDING: dict[str, str] = {
+    "promote without tail": "seqs are issued again, and the archive keeps the other branch",
+    "fail over by sentinel": "as above",
+    "cut the journal": "as above",
+    "restore the backup": "as above",
+    "poison the broker": "a broken message ends workers",
+    "write junk": "a hostile tenant ends the sweep",
+}
+"""Faults left out of runs by chance until what they show is mended, with the reason."""
+
+
+LIGHT_SETTLES_S = 600.0
+"""Where agents push more than workers can compact, these have much to do afterwards."""
+
+
+@dataclass(frozen=True, slots=True)
+class RunPlan:
+    """What a run consists of; the same seed makes the same choices.
+
+    Attributes:
+        light: as many pushes as possible: small turns, many at once, straight to Redis.
+    """
+
+    seconds: float
+    seed: int = 0
+    fsync: str = "everysec"
+    workers: int = 2
+    light: bool = False
+    only: Sequence[str] = ()
+    archive_url: str = ""
+
+
+def all_gremlins(plan: RunPlan) -> list[Gremlin]:
+    """Those of the plan, by name, or all that are not pending."""
+    sqlite = not plan.archive_url
+    known = [*of_processes(), *of_servers(sqlite=sqlite), *going_back(), *hostile()]
+    if plan.only:
+        return [each for each in known if each.name in plan.only]
+    return [each for each in known if each.name not in PENDING]
+
+
+def run(plan: RunPlan, folder: Path, *, say: Callable[[str], object] = lambda _: None) -> Report:
+    """Everything from the start of the servers to the report."""
+    with World(folder, fsync=plan.fsync, archive_url=plan.archive_url) as world:
+        for _ in range(plan.workers):
+            world.fleet.add()
+        _start_agents(world, plan)
+        world.fleet.wait()
+        chaos = _Chaos(world, plan)
+        chaos.rage(plan.seconds)
+        report = world.finish(within_s=LIGHT_SETTLES_S if plan.light else SETTLES_WITHIN_S)
+        say(", ".join(f"{name} {n}×" for name, n in sorted(chaos.done.items())))
+        return report
+
+
+def _start_agents(world: World, plan: RunPlan) -> None:
+    if plan.light:
+        for at in range(4):
+            sessions = {f"l{at}-{n}": "small" for n in range(24)}
+            options = {"batch": 20, "read_share": 0.02, "pause_s": 0.2, "seed": plan.seed}
+            world.agent(f"l{at}", sessions, kind="async", url=world.store.url, **options)
+    styles = ("chat", "tools", "images", "small", "small", "small")
+    for name, kind in (("s", "sync"), ("a", "async")):
+        sessions = {f"{name}{at}": style for at, style in enumerate(styles)}
+        world.agent(name, sessions, kind=kind, seed=plan.seed)
+    # Two writers in one session.
+    world.agent("t", {"s3": "small", "a0": "chat"}, kind="async", seed=plan.seed)
+
+
+class _Chaos:
+    """Two gremlins at a time."""
+
+    def __init__(self, world: World, plan: RunPlan) -> None:
+        self.done: Counter[str] = Counter()
+        self._world = world
+        self._plan = plan
+        self._gremlins = all_gremlins(plan)
+        self._busy: dict[str, threading.Lock] = defaultdict(threading.Lock)
+        self._errors: list[BaseException] = []
+
+    def rage(self, seconds: float) -> None:
+        """Break things for so long; all of it is mended in the end.
+
+        Raises:
+            Exception: what a fault itself raised: then the run says nothing.
+        """
+        end_s = time.monotonic() + seconds
+        threads = [threading.Thread(target=self._break, args=(at, end_s)) for at in range(2)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        if self._errors:
+            raise self._errors[0]
+
+    def _break(self, number: int, end_s: float) -> None:
+        rng = random.Random(f"{self._plan.seed} {number}")
+        try:
+            while time.monotonic() < end_s:
+                time.sleep(rng.uniform(0.1, 0.8))
+                gremlin = rng.choice(self._gremlins)
+                if self._busy[gremlin.target].acquire(blocking=False):
+                    try:
+                        gremlin.run(self._world, rng)
+                    finally:
+                        self._busy[gremlin.target].release()
+                    self.done[gremlin.name] += 1
+        except BaseException as error:  # noqa: BLE001 - raised again by the one who waits
+            self._errors.append(error)

@@ -1,0 +1,161 @@
+"""What is stored in the end: all places where a turn can be, and all that should be gone by now."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import redis
+from sqlalchemy import create_engine, inspect, text
+
+from turnmill.contract.context import JsonMessage
+from turnmill.contract.keys import in_all_shards, session_keys
+from turnmill.contract.names import Namespace, SessionId
+from turnmill.transport import redis_now_ms
+
+__all__ = ["FinalState", "Place", "SessionState", "collect", "left_behind", "read_archive"]
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A stored turn: where it is, and as what."""
+
+    where: str
+    seq: int
+    turn: str
+    messages: tuple[JsonMessage, ...]
+    state: str = "kept"
+    epoch: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class SessionState:
+    """What is stored of a session; ``watermark`` and ``last_seq`` as Redis has them."""
+
+    places: tuple[Place, ...]
+    watermark: int
+    last_seq: int
+    epoch: str
+    version: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class FinalState:
+    """All sessions, and what was left behind once they had settled, by what it is."""
+
+    sessions: Mapping[str, SessionState]
+    left: Mapping[str, int]
+
+
+def collect(url: str, namespace: str, sessions: Iterable[str], archive_url: str) -> FinalState:
+    """The final state of these sessions of a namespace."""
+    archived = read_archive(archive_url, namespace)
+    with redis.Redis.from_url(url) as client:
+        found = {
+            name: _session(client, Namespace(namespace), name, archived.get(name, []))
+            for name in sessions
+        }
+        return FinalState(found, left_behind(client, namespace))
+
+
+def _session(client: Any, namespace: Namespace, name: str, archived: list[Place]) -> SessionState:
+    keys = session_keys(namespace, SessionId(name))
+    with client.pipeline(transaction=True) as pipe:
+        pipe.xrange(keys.log)
+        pipe.xrange(keys.covered)
+        pipe.hmget(keys.meta, "watermark", "last_seq", "epoch", "version")
+        log, covered, (watermark, last_seq, epoch, version) = pipe.execute()
+    places = [_place("log", int(entry.partition(b"-")[0]), fields) for entry, fields in log]
+    places += [
+        _place("covered", int(fields[b"seq"]), fields) for _, fields in covered if b"seq" in fields
+    ]
+    return SessionState(
+        places=(*places, *archived),
+        watermark=int(watermark or 0),
+        last_seq=int(last_seq or 0),
+        epoch=(epoch or b"").decode(),
+        version=int(version or 0),
+    )
+
+
+def _place(where: str, seq: int, fields: Mapping[bytes, bytes]) -> Place:
+    state = fields.get(b"state", b"kept").decode()
+    messages = tuple(json.loads(fields[b"messages"]))
+    return Place(where, seq, fields[b"turn_id"].decode(), messages, state)
+
+
+def read_archive(url: str, namespace: str) -> dict[str, list[Place]]:
+    """The archived turns by session, as any SQL client sees them."""
+    found: dict[str, list[Place]] = {}
+    if not url:
+        return found
+    engine = create_engine(url.replace("postgresql://", "postgresql+psycopg://"))
+    wanted = text(
+        "SELECT session, seq, turn_id, messages, state, epoch FROM turns WHERE namespace = :mine"
+        " ORDER BY session, epoch, seq"
+    )
+    try:
+        with engine.connect() as connection:
+            has_table = inspect(connection).has_table("turns")  # nothing was archived before
+            rows = connection.execute(wanted, {"mine": namespace}) if has_table else ()
+            for row in rows:
+                turn, messages = bytes(row.turn_id).decode(), tuple(json.loads(bytes(row.messages)))
+                place = Place("archive", row.seq, turn, messages, row.state, str(row.epoch))
+                found.setdefault(row.session, []).append(place)
+    finally:
+        engine.dispose()
+    return found
+
+
+_LISTS = ("backlog", "due", "unarchived", "forgotten")
+_OWN = ("lease", "batch")
+_ASKED = (":ask:", ":answer:")
+
+
+def left_behind(client: Any, namespace: str) -> dict[str, int]:
+    """What should be gone by now: work that waits, leases, questions, images nobody holds.
+
+    Work that is put off does not wait: turns that make nothing due, and a session whose model
+    failed, have a time to come.
+    """
+    now_ms = redis_now_ms(client)
+    with client.pipeline(transaction=False) as pipe:
+        for name in _LISTS:
+            for key in in_all_shards(Namespace(namespace), name):
+                pipe.zrange(key, 0, -1, withscores=True)
+        replies = pipe.execute()
+    shards = len(replies) // len(_LISTS)
+    found = dict.fromkeys(_LISTS, 0)
+    for at, reply in enumerate(replies):
+        name = _LISTS[at // shards]
+        found[name] += sum(
+            not _is_put_off(client, Namespace(namespace), name, member, score - now_ms)
+            for member, score in reply
+        )
+    names = [key.decode() for key in client.scan_iter(f"turnmill:{{{namespace}/*", count=1000)]
+    found |= {kind: sum(name.endswith(f":{kind}") for name in names) for kind in _OWN}
+    asked = [name for name in names if any(kind in name for kind in _ASKED)]
+    found["question"] = sum(client.ttl(name) == -1 for name in asked)  # none may stay for ever
+    found["blob"] = sum(_is_orphan(client, name) for name in names if _is_blob(name))
+    return {name: count for name, count in found.items() if count}
+
+
+def _is_put_off(client: Any, namespace: Namespace, name: str, member: bytes, in_ms: float) -> bool:
+    """Whether it waits for a time to come, and not for a worker."""
+    if in_ms <= 0 or name not in ("backlog", "due"):
+        return False
+    meta = session_keys(namespace, SessionId(member.decode())).meta
+    return name == "backlog" or client.hget(meta, "waits") == b"model"
+
+
+def _is_blob(name: str) -> bool:
+    return ":blob:" in name and not name.endswith(":held")
+
+
+def _is_orphan(client: Any, name: str) -> bool:
+    """Whether no session that exists says that it holds the image."""
+    tag = name.partition("}")[0] + "}"
+    holders = [field.decode() for field in client.hkeys(f"{name}:held") if field.startswith(b"s:")]
+    return not any(client.exists(f"{tag}:{holder}:meta") for holder in holders)

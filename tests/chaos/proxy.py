@@ -1,0 +1,198 @@
+"""A TCP proxy that knows Redis' protocol: it breaks a connection between any two commands.
+
+What a process does is a sequence of commands, and its scripts have names. So a trap at the n-th
+command of a name is a fault between two steps, and no line of the product knows of faults.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import struct
+import threading
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import Literal, Self
+
+import psutil
+
+from tests.chaos.resp import commands, session_of
+
+__all__ = ["Action", "Proxy", "Trap"]
+
+Action = Literal["cut before", "cut after", "cut mid-reply", "stall", "freeze", "call"]
+
+
+@dataclass(eq=False)
+class Trap:
+    """A fault at the n-th command of a name from now on; springs once.
+
+    Attributes:
+        command: the name of a script, or of a command of Redis.
+        action: ``cut before`` Redis sees it, ``cut after`` it was carried out and before its reply
+            comes back, or in the middle of the reply; ``stall`` it for ``seconds``; ``freeze``
+            the process that sent it, until ``released``; ``call`` something first, then go on.
+        session: whose keys the command named, once it has sprung.
+    """
+
+    command: str
+    action: Action
+    nth: int = 1
+    seconds: float = 0.0
+    session: str = ""
+    call: Callable[[], object] | None = None
+    sprung: threading.Event = field(default_factory=threading.Event)
+    released: threading.Event = field(default_factory=threading.Event)
+
+
+class Proxy:
+    """Forwards connections to a port of this machine while it is entered; safe from any thread."""
+
+    def __init__(self, port: int) -> None:
+        self.delay_s = 0.0
+        self._target = port
+        self._traps: list[Trap] = []
+        self._pairs: set[_Pair] = set()
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        started = asyncio.run_coroutine_threadsafe(
+            asyncio.start_server(self._accept, "127.0.0.1", 0), self._loop
+        )
+        self._server = started.result(timeout=10)
+        self.port: int = self._server.sockets[0].getsockname()[1]
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        async def close() -> None:
+            self._server.close()
+            self._cut_all()
+            left = asyncio.all_tasks() - {asyncio.current_task()}
+            for task in left:
+                task.cancel()
+            await asyncio.gather(*left, return_exceptions=True)
+
+        asyncio.run_coroutine_threadsafe(close(), self._loop).result(timeout=10)
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join(timeout=10)
+        self._loop.close()
+
+    @property
+    def url(self) -> str:
+        """Where it listens, as a Redis."""
+        return f"redis://127.0.0.1:{self.port}/0"
+
+    def set(self, trap: Trap) -> Trap:
+        """Wait for the trap's command."""
+        self._loop.call_soon_threadsafe(self._traps.append, trap)
+        return trap
+
+    def lead_to(self, port: int) -> None:
+        """Forward to another port from now on; connections are cut."""
+        self._target = port
+        self.cut_all()
+
+    def cut_all(self) -> None:
+        """Reset every connection."""
+        self._loop.call_soon_threadsafe(self._cut_all)
+
+    def _cut_all(self) -> None:
+        for pair in list(self._pairs):
+            pair.cut()
+
+    async def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        try:
+            up_reader, up_writer = await asyncio.open_connection("127.0.0.1", self._target)
+        except OSError:
+            writer.transport.abort()
+            return
+        pair = _Pair(writer, up_writer)
+        self._pairs.add(pair)
+        with suppress(OSError, asyncio.IncompleteReadError):
+            await asyncio.gather(self._commands(pair, reader), self._replies(pair, up_reader))
+        pair.cut()
+        self._pairs.discard(pair)
+
+    async def _commands(self, pair: _Pair, reader: asyncio.StreamReader) -> None:
+        buffer = b""
+        while data := await reader.read(65536):
+            buffer += data
+            at = 0
+            for end, name in commands(buffer):
+                if trap := self._sprung(name):
+                    trap.session = session_of(buffer[at:end])
+                    await self._spring(trap, pair)
+                pair.server.write(buffer[at:end])
+                at = end
+            buffer = buffer[at:]
+            await pair.server.drain()
+        raise ConnectionResetError
+
+    async def _replies(self, pair: _Pair, reader: asyncio.StreamReader) -> None:
+        while data := await reader.read(65536):
+            if self.delay_s:
+                await asyncio.sleep(self.delay_s)
+            if pair.ends == "cut after":
+                break
+            half = pair.ends == "cut mid-reply"
+            pair.client.write(data[: len(data) // 2] if half else data)
+            if half:
+                await asyncio.sleep(0.01)
+                break
+        raise ConnectionResetError
+
+    def _sprung(self, name: str) -> Trap | None:
+        for trap in self._traps:
+            if trap.command == name:
+                trap.nth -= 1
+                if trap.nth == 0:
+                    self._traps.remove(trap)
+                    return trap
+        return None
+
+    async def _spring(self, trap: Trap, pair: _Pair) -> None:
+        if trap.action != "freeze":
+            trap.sprung.set()
+        if trap.call is not None:
+            await asyncio.to_thread(trap.call)
+        if trap.action == "stall":
+            await asyncio.sleep(trap.seconds)
+        elif trap.action == "freeze":
+            await asyncio.to_thread(_freeze, pair.client.get_extra_info("peername")[1], trap)
+        elif trap.action == "cut before":
+            raise ConnectionResetError
+        elif trap.action != "call":
+            pair.ends = trap.action
+
+
+def _freeze(port: int, trap: Trap) -> None:
+    """SIGSTOP who has this port, so that it neither gives up nor tries again meanwhile."""
+    connections = psutil.net_connections(kind="tcp4")
+    pids = [each.pid for each in connections if each.laddr and each.laddr.port == port]
+    frozen = psutil.Process(next(pid for pid in pids if pid is not None))
+    frozen.suspend()
+    trap.sprung.set()
+    trap.released.wait(30)
+    with suppress(psutil.NoSuchProcess):
+        frozen.resume()
+
+
+@dataclass(eq=False)
+class _Pair:
+    """A client's connection, and ours to the server."""
+
+    client: asyncio.StreamWriter
+    server: asyncio.StreamWriter
+    ends: str = ""
+
+    def cut(self) -> None:
+        """Reset both."""
+        for writer in (self.client, self.server):
+            plain: socket.socket | None = writer.get_extra_info("socket")
+            with suppress(OSError):
+                if plain is not None:  # lingering for 0 s sends a reset
+                    plain.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+            writer.transport.abort()

@@ -1,0 +1,205 @@
+"""What turnmill stands on fails in a known way, at a known moment."""
+
+from __future__ import annotations
+
+import random
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.archive.postgres import Postgres, postgres_bin
+from tests.chaos.final import read_archive
+from tests.chaos.going_back import BACK, fail_over_by_sentinel, promote_without_tail
+from tests.chaos.hostility import poison_the_broker, write_junk
+from tests.chaos.scene import FILLS, Scene
+from tests.chaos.world import World
+from tests.processes import wait_until
+from turnmill import ContextClient, SilentWaker
+
+pytestmark = [pytest.mark.worker, pytest.mark.slow]
+
+CHANCE = random.Random(0)
+FAILOVER = "Redis goes back: seqs are issued again, and the archive keeps the branch that was lost"
+HOSTILE = "a poison message ends workers, and a hostile tenant the sweep"
+FULL = "a lease needs memory, so a full Redis stays full"
+
+
+@pytest.fixture(scope="module")
+def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
+    with World(tmp_path_factory.mktemp("outages") / "world") as made:
+        made.fleet.add()
+        made.fleet.add()
+        made.fleet.wait()
+        yield made
+
+
+@pytest.fixture
+def patient(world: World) -> Iterator[Scene]:
+    """A session whose summaries a model writes."""
+    made = Scene(world, "patient")
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def scene(world: World, request: pytest.FixtureRequest) -> Iterator[Scene]:
+    made = Scene(world, f"s{abs(hash(request.node.name))}", style="tools")
+    yield made
+    made.close()
+
+
+@pytest.mark.xfail(strict=True, reason=FAILOVER)
+@pytest.mark.parametrize("back", BACK, ids=lambda back: back.__name__)
+def test_turns_after_redis_went_back_are_kept_and_lost_ones_are_kept_aside(
+    back: Callable[..., None], scene: Scene
+) -> None:
+    _grow(scene)
+    archived: set[str] = set()
+
+    def meanwhile() -> None:
+        _grow(scene)
+        archived.update(_archived(scene))
+
+    back(scene.world, CHANCE, meanwhile=meanwhile)
+    scene.world.fleet.wait()
+    _grow(scene)
+
+    scene.assert_kept()
+    assert archived <= _archived(scene)
+
+
+@pytest.mark.xfail(strict=True, reason=FAILOVER)
+def test_a_commit_planned_before_redis_went_back_is_refused_after_it(
+    world: World, patient: Scene
+) -> None:
+    patient.push(10)
+    asked = len(world.endpoint.requests)
+
+    def meanwhile() -> None:
+        world.endpoint.latency_s = 1.5
+        patient.fill()
+        wait_until(lambda: len(world.endpoint.requests) > asked, what="the model asked")
+
+    promote_without_tail(world, CHANCE, meanwhile=meanwhile)
+    world.endpoint.latency_s = 0.05
+    patient.push(FILLS)
+    time.sleep(2.0)
+    patient.committed()
+    patient.archived()
+
+    told = " ".join(request.prompt for request in world.endpoint.requests)
+    left = read_archive(world.archive_url, world.namespace)["patient"]
+    assert [place.seq for place in left if place.turn not in told] == []
+    patient.assert_kept()
+
+
+def test_a_failover_by_sentinel_loses_nothing_that_was_replicated(scene: Scene) -> None:
+    _grow(scene)
+    fail_over_by_sentinel(scene.world, CHANCE, may_lose_s=0.0)
+    _grow(scene)
+
+    scene.assert_kept()
+
+
+@pytest.mark.xfail(strict=True, reason=HOSTILE)
+def test_poison_in_the_broker_ends_no_worker(scene: Scene) -> None:
+    fleet = scene.world.fleet
+    for _ in range(2):
+        poison_the_broker(scene.world, CHANCE)
+    try:
+        time.sleep(2.0)
+        assert all(worker.alive for worker in fleet.workers)
+        _grow(scene)
+        scene.assert_kept()
+    finally:
+        with scene.world.broker.admin() as client:
+            client.flushall()
+        fleet.replace()
+        fleet.wait()
+
+
+@pytest.mark.xfail(strict=True, reason=HOSTILE)
+def test_junk_of_one_tenant_stops_the_sweep_for_no_other(scene: Scene) -> None:
+    write_junk(scene.world, CHANCE)
+    try:
+        with ContextClient(
+            scene.world.front.url, namespace=scene.world.namespace, broker=SilentWaker()
+        ) as silent:
+            scene.client, before = silent, scene.client
+            before.close()
+            scene.fill()
+            scene.committed(within_s=10)
+            scene.assert_kept()
+    finally:
+        with scene.world.store.admin() as client:
+            for key in client.scan_iter("turnmill:{evil-*"):
+                client.delete(key)
+
+
+@pytest.mark.xfail(strict=True, reason=FULL)
+def test_a_full_redis_is_emptied_by_compactions(scene: Scene) -> None:
+    store = scene.world.store
+    with scene.held("claim") as claim:
+        scene.fill()
+        scene.reach(claim)
+        store.limit_memory(0)
+    try:
+        scene.committed(within_s=10)
+    finally:
+        store.limit_memory(None)
+    scene.assert_kept()
+
+
+def test_a_full_disk_costs_no_turn(scene: Scene) -> None:
+    scene.world.store.limit_disk(20_000)
+    with pytest.raises(Exception, match="Redis"):  # noqa: PT012 - one of them is the first
+        for _ in range(20):
+            scene.push(20)
+            time.sleep(0.1)
+    scene.world.store.limit_disk(None)
+    wait_until(lambda: _writable(scene), what="writes again")
+    _grow(scene)
+
+    scene.assert_kept()
+
+
+def test_while_postgresql_is_down_turns_wait(tmp_path: Path) -> None:
+    binaries = postgres_bin()
+    if binaries is None:
+        pytest.skip("PostgreSQL is not installed: apt-get install postgresql")
+    folder = Path(tempfile.mkdtemp(prefix="turnmill-postgres-"))
+    with Postgres(folder, binaries) as server:
+        url = server.create("chaos")
+        with World(tmp_path / "world", archive_url=url) as world:
+            world.fleet.add()
+            world.fleet.wait()
+            scene = Scene(world, "s")
+            _grow(scene)
+            server.stop()
+            scene.fill()
+            scene.committed(2)
+            server.start()
+            scene.archived()
+            scene.assert_kept()
+            scene.close()
+
+
+def _grow(scene: Scene) -> None:
+    """Push so much that turns are compacted and archived."""
+    version = scene.info.version
+    scene.fill()
+    scene.committed(version + 1)
+    scene.archived()
+
+
+def _archived(scene: Scene) -> set[str]:
+    found = read_archive(scene.world.archive_url, scene.world.namespace)
+    return {place.turn for place in found.get(scene.session, [])}
+
+
+def _writable(scene: Scene) -> bool:
+    with scene.world.store.admin() as client:
+        return bool(client.info("persistence")["aof_last_write_status"] == "ok")

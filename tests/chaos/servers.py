@@ -1,0 +1,162 @@
+"""Redis servers that can be broken in every way their operators know, and repaired again."""
+
+from __future__ import annotations
+
+import shutil
+import signal
+import subprocess
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Self
+
+import psutil
+import redis
+
+from turnmill.embedded_redis import EmbeddedRedis, find_redis_server, free_port
+
+__all__ = ["IGNORING_FULL_DISKS", "Sentinel", "Server"]
+
+IGNORING_FULL_DISKS = ("sh", "-c", 'trap "" XFSZ; exec "$@"', "sh")
+"""A launcher: a write over the limit of a file fails, as on a full disk, and kills nobody."""
+
+
+class Server(EmbeddedRedis):
+    """A redis-server with settings of one's own."""
+
+    def __init__(self, folder: Path, *, fsync: str = "everysec", **settings: str) -> None:
+        super().__init__(folder, port=free_port(), launcher=IGNORING_FULL_DISKS)
+        self._settings: Mapping[str, str] = {"appendfsync": fsync, **settings}
+
+    def _options(self) -> list[str]:
+        changed = [word for name, value in self._settings.items() for word in (f"--{name}", value)]
+        return [*super()._options(), *changed]
+
+    @property
+    def journal(self) -> Path:
+        """The append-only file: one, or the newest of Redis 7's folder."""
+        parts = sorted(self.directory.glob("appendonlydir/*.incr.aof"))
+        return parts[-1] if parts else self.directory / "appendonly.aof"
+
+    @contextmanager
+    def admin(self) -> Iterator[Any]:
+        """A connection for whoever operates it."""
+        with redis.Redis(port=self.port, socket_timeout=5) as client:
+            yield client
+
+    def crash(self, *, cut_to: int | None = None) -> float:
+        """SIGKILL it and start it again; returns when it was gone.
+
+        ``cut_to``: with so many bytes of its journal.
+        """
+        self.kill()
+        gone_s = time.monotonic()
+        if cut_to is not None:
+            with self.journal.open("ab") as file:
+                file.truncate(cut_to)
+        self.start()
+        return gone_s
+
+    def pause(self, seconds: float) -> None:
+        """SIGSTOP it for a while."""
+        assert self.pid is not None
+        process = psutil.Process(self.pid)
+        process.suspend()
+        time.sleep(seconds)
+        process.resume()
+
+    def limit_disk(self, more_bytes: int | None) -> None:
+        """Let its journal grow by so many bytes at most; None ends that."""
+        assert self.pid is not None
+        most = psutil.RLIM_INFINITY
+        if more_bytes is not None:
+            most = self.journal.stat().st_size + more_bytes
+        psutil.Process(self.pid).rlimit(psutil.RLIMIT_FSIZE, (most, psutil.RLIM_INFINITY))
+
+    def limit_memory(self, more_bytes: int | None) -> None:
+        """Let it use so many bytes more at most; None ends that."""
+        with self.admin() as client:
+            used = int(client.info("memory")["used_memory"])
+            client.config_set("maxmemory", 0 if more_bytes is None else used + more_bytes)
+
+    def back_up(self, to: Path) -> None:
+        """Copy its data as docs/operations.md says."""
+        with self.admin() as client:
+            client.config_set("auto-aof-rewrite-percentage", 0)
+            while client.info("persistence")["aof_rewrite_in_progress"]:
+                time.sleep(0.01)
+            folder = self.directory / "appendonlydir"
+            if folder.exists():
+                shutil.copytree(folder, to / folder.name)
+            else:
+                to.mkdir(parents=True)
+                shutil.copy(self.journal, to)
+            client.config_set("auto-aof-rewrite-percentage", 100)
+
+    def restore(self, backup: Path) -> float:
+        """End it, and start it with the data of a backup; returns when it was gone."""
+        self.kill()
+        gone_s = time.monotonic()
+        shutil.rmtree(self.directory)
+        shutil.copytree(backup, self.directory)
+        self.start()
+        return gone_s
+
+    def follow(self, master: EmbeddedRedis) -> None:
+        """Become the master's replica, and wait until its data is here."""
+        with self.admin() as client:
+            client.replicaof("127.0.0.1", master.port)
+            while client.info("replication")["master_link_status"] != "up":
+                time.sleep(0.02)
+
+    def lead(self) -> None:
+        """Be nobody's replica any more, with the data that is here."""
+        with self.admin() as client:
+            client.replicaof("NO", "ONE")
+
+
+class Sentinel:
+    """One Sentinel that watches a master, and tells of each failover."""
+
+    NAME = "chaos"
+
+    def __init__(self, folder: Path, master: EmbeddedRedis) -> None:
+        self.port = free_port()
+        self._settings = folder / "sentinel.conf"
+        self._settings.write_text(
+            f"port {self.port}\nbind 127.0.0.1\ndir {folder}\nlogfile {folder}/sentinel.log\n"
+            f"sentinel monitor {self.NAME} 127.0.0.1 {master.port} 1\n"
+            f"sentinel down-after-milliseconds {self.NAME} 500\n"
+            f"sentinel failover-timeout {self.NAME} 3000\n"
+        )
+
+    def __enter__(self) -> Self:
+        self._process = subprocess.Popen(
+            [find_redis_server(), str(self._settings), "--sentinel"],
+            stdin=subprocess.DEVNULL,
+            start_new_session=True,
+        )
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._process.send_signal(signal.SIGTERM)
+        self._process.wait(timeout=10)
+
+    def master(self) -> int | None:
+        """The port of whom it takes for the master; None while it does not say."""
+        try:
+            with redis.Redis(port=self.port, socket_timeout=1) as client:
+                found: Any = client.sentinel_get_master_addr_by_name(self.NAME)
+        except redis.RedisError:
+            return None
+        return int(found[1]) if found else None
+
+    def knows_replicas(self) -> bool:
+        """Whether it has found whom it could promote."""
+        try:
+            with redis.Redis(port=self.port, socket_timeout=1) as client:
+                found: Any = client.execute_command("SENTINEL", "slaves", self.NAME)
+        except redis.RedisError:
+            return False
+        return bool(found)

@@ -1,0 +1,20 @@
+"""A short run by chance: whatever breaks, nothing promised does. `make chaos` runs for longer."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.chaos.driver import RunPlan, run
+
+pytestmark = [pytest.mark.worker, pytest.mark.slow]
+
+
+def test_no_promise_breaks_while_everything_else_does(tmp_path: Path) -> None:
+    report = run(RunPlan(seconds=15, seed=11, fsync="always"), tmp_path / "run")
+
+    assert not report.violations, str(report)
+    assert report.pushes > 100
+    assert report.reads > 10
+    assert report.commits > 0

@@ -1,0 +1,183 @@
+"""Everything a run needs: Redis, a broker, workers, a model, agents, and the check in the end."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import time
+from collections.abc import Mapping
+from contextlib import ExitStack, suppress
+from dataclasses import replace
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+import redis
+
+from tests.chaos.agents import AgentPlan, spawn
+from tests.chaos.checker import Loss
+from tests.chaos.final import collect, left_behind
+from tests.chaos.history import load
+from tests.chaos.proxy import Proxy
+from tests.chaos.report import POLICIES, SYSTEM_PROMPT, Report, reported
+from tests.chaos.servers import Server
+from tests.chaos.workers import LEASE_S, Fleet
+from turnmill import ContextClient, SilentWaker
+from turnmill.testing import FakeEndpoint
+
+__all__ = ["SETTLES_WITHIN_S", "World"]
+
+SETTLES_WITHIN_S = 10.0
+
+
+class World:
+    """A namespace with all that serves it, in a folder of its own, while it is entered."""
+
+    def __init__(
+        self,
+        folder: Path,
+        *,
+        fsync: str = "everysec",
+        archive_url: str = "",
+        namespace: str = "chaos",
+    ) -> None:
+        self.folder = folder
+        self.namespace = namespace
+        self.fsync = fsync
+        self.archive_url = archive_url or f"sqlite:///{folder}/archive.db"
+        self.store = Server(folder / "store", fsync=fsync)
+        self.broker = Server(folder / "broker", appendonly="no")
+        self.endpoint = FakeEndpoint(latency_s=0.05)
+        self.losses: list[Loss] = []
+        self.sessions: dict[str, str] = {}
+        self._agents: dict[str, tuple[AgentPlan, subprocess.Popen[bytes]]] = {}
+        self._lives = 0
+        self._stack = ExitStack()
+
+    def __enter__(self) -> Self:
+        self.began_s = time.monotonic()
+        (self.folder / "history").mkdir(parents=True)
+        self._stack.callback(lambda: self.store.stop())  # noqa: PLW0108 - it may be another by then
+        self.store.start()
+        self._stack.enter_context(self.broker)
+        self._stack.enter_context(self.endpoint)
+        self.front = self._stack.enter_context(Proxy(self.store.port))
+        self.back = self._stack.enter_context(Proxy(self.store.port))
+        self.fleet = Fleet(self.folder, self.back.url, self._worker_env())
+        self._stack.callback(self.fleet.stop)
+        self._stack.callback(self.stop_agents)
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._stack.close()
+
+    def _worker_env(self) -> dict[str, str]:
+        return {
+            "TURNMILL_BROKER_URL": self.broker.url,
+            "TURNMILL_ARCHIVE_URL": self.archive_url,
+            "TURNMILL_LEASE_S": str(int(LEASE_S)),
+            "TURNMILL_MODEL_URL": self.endpoint.base_url,
+            "TURNMILL_MODEL_KEY": "sk-for-tests",
+        }
+
+    def take_over(self, server: Server) -> float:
+        """Lead everybody to another store from now on; returns when the one before was gone."""
+        self.store.kill()
+        gone_s = time.monotonic()
+        self.store = server
+        self.front.lead_to(server.port)
+        self.back.lead_to(server.port)
+        return gone_s
+
+    # agents
+
+    def open(self, sessions: Mapping[str, str]) -> None:
+        """Open sessions, each for a style of turns."""
+        with self.client() as client:
+            for name, style in sessions.items():
+                client.open(name, POLICIES[style], SYSTEM_PROMPT)
+        self.sessions |= sessions
+
+    def client(self) -> ContextClient:
+        """A client that no fault meets, and that sends no hints."""
+        return ContextClient(self.store.url, namespace=self.namespace, broker=SilentWaker())
+
+    def agent(self, name: str, sessions: Mapping[str, str], **options: object) -> None:
+        """Open the sessions and start an agent with them."""
+        self.open(sessions)
+        plan = AgentPlan(
+            name=name,
+            url=self.front.url,
+            broker=self.broker.url,
+            namespace=self.namespace,
+            sessions=dict(sessions),
+            folder=str(self.folder / "history"),
+        )
+        self._begin(name, replace(plan, **options))  # type: ignore[arg-type]
+
+    def _begin(self, name: str, plan: AgentPlan) -> None:
+        self._lives += 1
+        self._agents[name] = plan, spawn(replace(plan, name=f"{name}.{self._lives}"))
+
+    @property
+    def agents(self) -> list[str]:
+        """Their names."""
+        return list(self._agents)
+
+    def end_agent(self, name: str, how: signal.Signals) -> None:
+        """Signal one of them, and start its successor, who knows nothing of it."""
+        plan, process = self._agents[name]
+        process.send_signal(how)
+        process.wait(timeout=30)
+        self._begin(name, plan)
+
+    def agent_pid(self, name: str) -> int:
+        """The process of one of them."""
+        return self._agents[name][1].pid
+
+    def stop_agents(self, *, within_s: float = 15.0) -> None:
+        """Let all of them finish the call they are in."""
+        for _, process in self._agents.values():
+            process.send_signal(signal.SIGTERM)
+        for _, process in self._agents.values():
+            with suppress(subprocess.TimeoutExpired):
+                process.wait(timeout=within_s)
+            process.kill()
+            process.wait()
+        self._agents.clear()
+
+    def wait_for_agents(self, *, within_s: float = 60.0) -> None:
+        """Wait until each has done what it was asked to."""
+        end_s = time.monotonic() + within_s
+        for _, process in self._agents.values():
+            process.wait(timeout=max(end_s - time.monotonic(), 0.1))
+        self._agents.clear()
+
+    # the end
+
+    def settle(self, *, within_s: float) -> float:
+        """Wait until nothing waits any more; returns how long that took, at most this long."""
+        began = time.monotonic()
+        with redis.Redis.from_url(self.store.url) as client:
+            while time.monotonic() - began < within_s:
+                if not left_behind(client, self.namespace):
+                    break
+                time.sleep(0.1)
+        return time.monotonic() - began
+
+    def finish(self, *sessions: str, within_s: float = SETTLES_WITHIN_S) -> Report:
+        """Stop the agents, let the workers settle, and check these sessions, or all."""
+        self.stop_agents()
+        self.fleet.wait()
+        settled_s = self.settle(within_s=within_s)
+        names = sessions or tuple(self.sessions)
+        styles = {name: self.sessions[name] for name in names}
+        final = collect(self.store.url, self.namespace, names, self.archive_url)
+        history = load(self.folder / "history")
+        seconds = time.monotonic() - self.began_s
+        return reported(history, final, styles, self.losses, seconds=seconds, settled_s=settled_s)
