@@ -21,7 +21,8 @@ from redis.connection import parse_url
 
 from turnmill._sync.client import ContextClient
 from turnmill.contract.names import Namespace, namespace
-from turnmill.credentials import with_password
+from turnmill.credentials import load_cipher, with_password
+from turnmill.sealed_client import client_of
 from turnmill.transport import connection_options, translate
 from turnmill.wake import SilentWaker
 from turnmill_cli.redis_view import RedisView
@@ -29,6 +30,7 @@ from turnmill_cli.redis_view import RedisView
 __all__ = [
     "BrokerPasswordFile",
     "BrokerUrl",
+    "CipherPath",
     "CommandApp",
     "Connection",
     "JsonFlag",
@@ -76,6 +78,17 @@ BrokerPasswordFile = Annotated[
         rich_help_panel=PANEL,
     ),
 ]
+CipherPath = Annotated[
+    str,
+    typer.Option(
+        "--cipher",
+        metavar="MODULE:NAME",
+        envvar="TURNMILL_CIPHER",
+        help="What encrypts stored content, as it is set for the workers.",
+        show_default=False,
+        rich_help_panel=PANEL,
+    ),
+]
 NamespaceName = Annotated[
     str,
     typer.Option(
@@ -119,6 +132,7 @@ class Connection:
     namespace: NamespaceName = "default"
     redis_password_file: RedisPasswordFile = None
     broker_password_file: BrokerPasswordFile = None
+    cipher: CipherPath = ""
 
     @property
     def store(self) -> str:
@@ -140,6 +154,7 @@ class Connection:
             namespace=self.namespace,
             broker=self.broker if hints else SilentWaker(),
             timeout_s=TIMEOUT_S,
+            cipher=load_cipher(self.cipher),
         )
 
     @contextmanager
@@ -147,7 +162,8 @@ class Connection:
         """A view of the namespace's keys; what Redis raises is translated to turnmill's errors."""
         name = self.check()
         try:
-            with redis.Redis.from_url(self.store, **connection_options(TIMEOUT_S)) as client:
+            pool = redis.ConnectionPool.from_url(self.store, **connection_options(TIMEOUT_S))
+            with client_of(pool, load_cipher(self.cipher)) as client:
                 yield RedisView(client, name)
         except redis.RedisError as error:
             raise translate(error) from error

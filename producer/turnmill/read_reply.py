@@ -21,6 +21,7 @@ from turnmill.contract.log_entry import LogEntry
 from turnmill.contract.names import Seq, SessionId
 from turnmill.contract.policy import Policy
 from turnmill.contract.render import render, render_head, system_message
+from turnmill.contract.sealing import check_plain
 from turnmill.contract.tail import TailTurn
 from turnmill.projection import project
 
@@ -122,7 +123,7 @@ class View:
         return cls(
             last_seq=Seq(to_int(fields[3])),
             counted_seq=Seq(to_int(fields[4])),
-            system=(fields[5] or b"").decode(),
+            system=_system(fields[5]),
             usage=Usage(
                 system=to_int(fields[6]), summary=to_int(fields[7]), tail=to_int(fields[8])
             ),
@@ -161,6 +162,14 @@ class View:
 def _parse_policy(text: bytes) -> Policy:
     """Cached: many sessions share one policy, and every read needs its session's."""
     return Policy.from_json(text)
+
+
+def _system(value: bytes | None) -> str:
+    try:
+        return (value or b"").decode()
+    except UnicodeDecodeError:
+        check_plain(value)
+        raise
 
 
 def to_int(value: bytes | None) -> int:
@@ -248,6 +257,7 @@ def decode_turns(bodies: Sequence[bytes]) -> list[list[JsonMessage]]:
     try:
         turns: list[list[JsonMessage]] = decode_json(b"[%b]" % b",".join(bodies))
     except ValueError:
+        check_plain(*bodies)
         # Not chained: the decoder's error holds the text.
         size = sum(map(len, bodies))
         raise CorruptContext(f"stored turns: {size} bytes, some of them not JSON") from None

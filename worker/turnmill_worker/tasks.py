@@ -13,6 +13,7 @@ from celery import Celery
 from turnmill.contract import jobs
 from turnmill.contract.errors import (
     ArchiveUnavailable,
+    CannotDecrypt,
     StoreFull,
     StoreUnavailable,
     Transient,
@@ -29,7 +30,7 @@ __all__ = ["register"]
 
 log = structlog.get_logger()
 
-_OUTAGES = (ArchiveUnavailable, StoreFull, StoreUnavailable)
+_OUTAGES = (ArchiveUnavailable, CannotDecrypt, StoreFull, StoreUnavailable)
 
 Stage = Callable[[Parts, SessionRef], Outcome]
 

@@ -15,7 +15,9 @@ from redis.backoff import NoBackoff
 from redis.retry import Retry
 
 from turnmill.contract.policy import OFFLINE
-from turnmill.credentials import read_secret
+from turnmill.contract.sealing import Cipher
+from turnmill.credentials import load_cipher, read_secret
+from turnmill.sealed_client import client_of
 from turnmill.transport import Connections, connection_options
 from turnmill_worker.archive.lazy import LazyArchive
 from turnmill_worker.background.celery_hints import CeleryHints
@@ -79,6 +81,11 @@ def settings() -> Settings:
     return load_settings()
 
 
+@lru_cache(maxsize=1)
+def _cipher() -> Cipher | None:
+    return load_cipher(settings().cipher)
+
+
 def connect() -> redis.Redis:
     """A client of the state store, for one process."""
     return _connect(TIMEOUT_S)
@@ -92,7 +99,7 @@ def _connect(timeout_s: float, **options: Any) -> redis.Redis:
         **connection_options(timeout_s),
         **{"retry": Retry(NoBackoff(), 1), **options},
     )
-    return redis.Redis.from_pool(pool)
+    return client_of(pool, _cipher())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -113,7 +120,7 @@ def parts(app: Celery) -> Parts:
 def _parts(app: Celery, _pid: int) -> Parts:
     client = connect()
     hints = CeleryHints(app)
-    archive = LazyArchive(settings().archive) if settings().archive else None
+    archive = LazyArchive(settings().archive, _cipher()) if settings().archive else None
     outgoing = RedisOutgoing(client)
     states = RedisStates(client)
     summarizers = Registry(settings(), _gates())

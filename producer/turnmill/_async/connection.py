@@ -11,6 +11,7 @@ from redis.exceptions import NoScriptError
 
 from turnmill._async.waiting import Redis, Trips
 from turnmill.commands import Call, Command
+from turnmill.contract.sealing import Cipher, opened, place_of, sealed
 from turnmill.requests import look_s
 from turnmill.transport import translate
 
@@ -23,7 +24,8 @@ class AsyncConnection:
     Every method raises ``TurnmillError`` for whatever redis-py raised.
     """
 
-    def __init__(self, redis: str | Redis, timeout_s: float) -> None:
+    def __init__(self, redis: str | Redis, timeout_s: float, cipher: Cipher | None = None) -> None:
+        self._cipher = cipher
         self._own = Trips(redis, timeout_s) if isinstance(redis, str) else None
         self._given: Any = redis
         self._registered_s: float | None = None
@@ -77,6 +79,18 @@ class AsyncConnection:
 
     async def _trip(self, commands: Sequence[Command]) -> list[Any]:
         """The replies as Redis sent them; its errors are in their places."""
+        if self._cipher is not None:
+            return await self._sealed_trip(self._cipher, commands)
+        return await self._plain_trip(commands)
+
+    async def _sealed_trip(self, cipher: Cipher, commands: Sequence[Command]) -> list[Any]:
+        replies = await self._plain_trip([sealed(cipher, command) for command in commands])
+        return [
+            opened(cipher, reply, place_of(command))
+            for command, reply in zip(commands, replies, strict=True)
+        ]
+
+    async def _plain_trip(self, commands: Sequence[Command]) -> list[Any]:
         try:
             if self._own is not None:
                 return await self._own.trip(commands)

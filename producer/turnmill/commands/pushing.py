@@ -17,6 +17,7 @@ from turnmill.contract.estimate import bound_turn
 from turnmill.contract.images.stored import StoredImage, take_images
 from turnmill.contract.names import Seq, SessionId
 from turnmill.contract.scripts import load_script
+from turnmill.contract.sealing import Secret
 from turnmill.contract.turns import TurnLike, encode_turn, to_turn
 from turnmill.read_reply import DEFAULT_POLICY
 
@@ -74,8 +75,8 @@ class Pushing(Base):
             [word for p in images for word in (p.ref.sha256, p.ref.media_type)],
             session=name,
             turn_id=chosen,
-            messages=messages,
-            fields=fields,
+            messages=Secret(messages),
+            fields=Secret(fields),
             bound=bound_turn(messages),
             ttl_ms=DEFAULT_POLICY.ttl_s * 1000,
             window=DEDUPE_WINDOW,
@@ -122,7 +123,7 @@ class Pushing(Base):
         Plain commands: a script would copy every image into Lua and back, while others wait.
         """
         found = {p.key: p.data for push in pushes for p in push.images if p.key in keys}
-        return [("SET", key, data, "NX", "PX", PUT_MS) for key, data in found.items()]
+        return [("SET", key, Secret(data), "NX", "PX", PUT_MS) for key, data in found.items()]
 
     @staticmethod
     def calls(pushes: Sequence[PushCall]) -> list[Command]:

@@ -12,6 +12,7 @@ from turnmill.contract.errors import CorruptContext
 from turnmill.contract.names import Seq, SessionId, Version
 from turnmill.contract.open_requests import OpenRequest
 from turnmill.contract.rules import Rule
+from turnmill.contract.sealing import check_plain
 from turnmill.contract.turns import explain
 
 __all__ = [
@@ -153,6 +154,7 @@ class StoredContext(BaseModel):
             raise CorruptContext(f"stored context: {explain(error)}") from None
         except ValueError:
             # Not chained: the decoder's error holds the text.
+            check_plain(body)
             raise CorruptContext(f"stored context: {len(body)} bytes, not JSON") from None
 
     def encode(self) -> bytes:

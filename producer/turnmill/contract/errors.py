@@ -16,6 +16,7 @@
     ├── UnknownPolicy (LookupError)   the namespace has no policy of this name
     ├── NoCheckpoint (LookupError)    nothing to roll back to
     ├── CorruptContext                a stored value this version cannot read
+    ├── CannotDecrypt                 stored content is encrypted: no cipher, or a wrong key
     ├── ScriptContract (TypeError)    a Lua script called against its header
     └── Transient                     the same call may succeed later
         ├── StoreUnavailable          Redis cannot be reached, or answered too late
@@ -33,6 +34,7 @@ from __future__ import annotations
 
 __all__ = [
     "ArchiveUnavailable",
+    "CannotDecrypt",
     "CorruptContext",
     "InvalidInput",
     "InvalidName",
@@ -111,6 +113,10 @@ class NoCheckpoint(TurnmillError, LookupError):
 
 class CorruptContext(TurnmillError):
     """A stored value is not what this version of turnmill writes."""
+
+
+class CannotDecrypt(TurnmillError):
+    """Stored content is encrypted, and there is no cipher here or it lacks the key."""
 
 
 class ScriptContract(TurnmillError, TypeError):

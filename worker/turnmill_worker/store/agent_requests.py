@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from turnmill.contract.keys import ask_keys
+from turnmill.contract.sealing import Secret
 from turnmill.transport import redis_now_ms
 from turnmill_worker.ports.values import SessionRef
 from turnmill_worker.store.scripts import translated
@@ -30,7 +31,7 @@ class RedisQuestions:
         """Store the answer for a minute."""
         key = ask_keys(ref.namespace, ask).answer
         with translated(), self._redis.pipeline(transaction=True) as pipe:
-            pipe.rpush(key, body)
+            pipe.rpush(key, Secret(body))
             pipe.pexpire(key, ANSWER_MS)
             pipe.execute()
 

@@ -11,6 +11,7 @@ from turnmill.contract.estimate import bound_turn
 from turnmill.contract.keys import commits_channel
 from turnmill.contract.names import Seq, Version
 from turnmill.contract.policy import Policy
+from turnmill.contract.sealing import Secret
 from turnmill_worker.ports.records import ArchivedTurn, Blob
 from turnmill_worker.ports.values import CountedTurn, Past, PastState, Restored, SessionRef
 from turnmill_worker.store.blobs import hold
@@ -76,7 +77,7 @@ class RedisStates:
             expected_version=str(past.version),
             seq=state.seq,
             watermark=state.stored.watermark,
-            body=state.stored.encode(),
+            body=Secret(state.stored.encode()),
             context_tokens=state.stored.tokens,
             tail_tokens=sum(each.tokens for each in counted),
             open_calls=json.dumps(list(state.open_calls)),
@@ -99,10 +100,10 @@ def _words(turn: ArchivedTurn, counted: CountedTurn) -> Sequence[str | bytes | i
     return (
         turn.seq,
         counted.tokens,
-        turn.messages,
+        Secret(turn.messages),
         bound,
         turn.turn_id,
-        turn.fields,
+        Secret(turn.fields),
         str(turn.at_ms),
         " ".join(turn.blobs),
     )

@@ -14,6 +14,7 @@ from turnmill.contract.job_outcomes import Compaction
 from turnmill.contract.keys import commits_channel
 from turnmill.contract.names import SessionId
 from turnmill.contract.policy import Policy
+from turnmill.contract.sealing import Secret
 from turnmill_worker.compaction.ledger.fact_merging import Fact
 from turnmill_worker.compaction.pool.pooled import PooledLine
 from turnmill_worker.compaction.snapshot import LoggedTurn, Snapshot
@@ -183,8 +184,8 @@ class RedisSessions:
             revision=snapshot.revision,
             expected_version=str(snapshot.version),
             owner=owner,
-            body=context.encode(),
-            known=encoded(facts, pool),
+            body=Secret(context.encode()),
+            known=Secret(encoded(facts, pool)),
             watermark=context.watermark,
             context_tokens=context.tokens,
             images=snapshot.before.tally.images - sum(images(turn.shown) for turn in kept),
@@ -196,7 +197,7 @@ class RedisSessions:
             keep_records=KEEP_RECORDS,
             summarized=int(bool(record.model)),
             record=record.model_dump_json(exclude_defaults=True),
-            detail=detail,
+            detail=Secret(detail),
             quality="" if record.quality is None else repr(record.quality),
             channel=commits_channel(ref.namespace),
         )
