@@ -21,7 +21,7 @@ from turnmill.contract.log_entry import LogEntry
 from turnmill.contract.names import Seq, SessionId
 from turnmill.contract.policy import Policy
 from turnmill.contract.render import render, render_head, system_message
-from turnmill.contract.sealing import check_plain
+from turnmill.contract.sealing import check_plain, text_of
 from turnmill.contract.tail import TailTurn
 from turnmill.projection import project
 
@@ -123,7 +123,7 @@ class View:
         return cls(
             last_seq=Seq(to_int(fields[3])),
             counted_seq=Seq(to_int(fields[4])),
-            system=_system(fields[5]),
+            system=text_of(fields[5]),
             usage=Usage(
                 system=to_int(fields[6]), summary=to_int(fields[7]), tail=to_int(fields[8])
             ),
@@ -162,14 +162,6 @@ class View:
 def _parse_policy(text: bytes) -> Policy:
     """Cached: many sessions share one policy, and every read needs its session's."""
     return Policy.from_json(text)
-
-
-def _system(value: bytes | None) -> str:
-    try:
-        return (value or b"").decode()
-    except UnicodeDecodeError:
-        check_plain(value)
-        raise
 
 
 def to_int(value: bytes | None) -> int:
@@ -229,9 +221,8 @@ def _thumbnail(log: Sequence[LogEntry], view: View) -> Seq | None:
 
     A projection keeps it as a compaction does (``first_image_turn``).
     """
-    if view.policy.max_history_images is None or not view.policy.keep_first_image:
-        return None
-    if view.images_before:
+    is_kept = view.policy.max_history_images is not None and view.policy.keep_first_image
+    if not is_kept or view.images_before:
         return None
     return next((entry.seq for entry in log if b'"type":"image_url"' in entry.messages), None)
 
@@ -258,8 +249,7 @@ def decode_turns(bodies: Sequence[bytes]) -> list[list[JsonMessage]]:
         turns: list[list[JsonMessage]] = decode_json(b"[%b]" % b",".join(bodies))
     except ValueError:
         check_plain(*bodies)
-        # Not chained: the decoder's error holds the text.
-        size = sum(map(len, bodies))
+        size = sum(map(len, bodies))  # not chained: the decoder's error holds the text
         raise CorruptContext(f"stored turns: {size} bytes, some of them not JSON") from None
     if not all(isinstance(turn, list) for turn in turns):
         raise CorruptContext("stored turns: one is not a list of messages")

@@ -248,9 +248,8 @@ class AsyncContextClient:
         They can be read and pushed to as before; nothing compacts them until they are retried, or
         their policy or system prompt changes.
         """
-        names = self._commands.parked_names(
-            await self._redis.pipeline(self._commands.list_parked())
-        )
+        listed = await self._redis.pipeline(self._commands.list_parked())
+        names = self._commands.parked_names(listed)
         replies = await self._redis.pipeline(self._commands.look_at_parked(names)) if names else []
         return self._commands.parked(names, replies)
 
@@ -260,9 +259,8 @@ class AsyncContextClient:
         Raises:
             UnknownSession: never opened nor pushed to, forgotten, or expired.
         """
-        was_parked = self._commands.retried(
-            session, await self._list(self._commands.retry(session))
-        )
+        reply = await self._list(self._commands.retry(session))
+        was_parked = self._commands.retried(session, reply)
         if was_parked:
             self._waker.wake(self._commands.namespace, SessionId(session), task=jobs.COMPACT)
         return was_parked
@@ -405,10 +403,7 @@ class AsyncContextClient:
         return self._commands.policies(await self._redis.plain(self._commands.list_policies()))
 
     async def manager(
-        self,
-        session: str,
-        policy: Policy | str | None = None,
-        system_prompt: str | None = None,
+        self, session: str, policy: Policy | str | None = None, system_prompt: str | None = None
     ) -> AsyncContextManager:
         """The handle of one session; opens it when a policy or a system prompt is given."""
         if policy is not None or system_prompt is not None:

@@ -16,7 +16,17 @@ from typing import Any, Final
 
 from turnmill.contract.errors import CannotDecrypt
 
-__all__ = ["MARK", "Cipher", "Secret", "check_plain", "opened", "place_of", "seal", "sealed"]
+__all__ = [
+    "MARK",
+    "Cipher",
+    "Secret",
+    "check_plain",
+    "opened",
+    "place_of",
+    "seal",
+    "sealed",
+    "text_of",
+]
 
 MARK: Final = b"\xf5\x01sealed1:"
 """Begins with a byte that no UTF-8 has, and so no text of a conversation."""
@@ -89,6 +99,20 @@ def check_plain(*values: bytes | None) -> None:
     for value in values:
         if value is not None and value.startswith(MARK):
             _opened(None, value, "")
+
+
+def text_of(value: bytes | None) -> str:
+    """The text, ``""`` for none.
+
+    Raises:
+        CannotDecrypt: it is sealed.
+        UnicodeDecodeError: it is no text.
+    """
+    try:
+        return (value or b"").decode()
+    except UnicodeDecodeError:
+        check_plain(value)
+        raise
 
 
 def place_of(command: Sequence[str | bytes | int]) -> str:
