@@ -21,7 +21,7 @@ import typer
 from turnmill._sync.client import ContextClient
 from turnmill.contract.errors import InvalidInput
 from turnmill.contract.names import Namespace, namespace
-from turnmill.credentials import with_password
+from turnmill.credentials import load_cipher, with_password
 from turnmill.redis_errors import translate
 from turnmill.store_url import celery_broker, store_url
 from turnmill.topology.connect import store_client
@@ -31,6 +31,7 @@ from turnmill_cli.redis_view import RedisView
 __all__ = [
     "BrokerPasswordFile",
     "BrokerUrl",
+    "CipherPath",
     "CommandApp",
     "Connection",
     "JsonFlag",
@@ -78,6 +79,17 @@ BrokerPasswordFile = Annotated[
         rich_help_panel=PANEL,
     ),
 ]
+CipherPath = Annotated[
+    str,
+    typer.Option(
+        "--cipher",
+        metavar="MODULE:NAME",
+        envvar="TURNMILL_CIPHER",
+        help="What encrypts stored content, as it is set for the workers.",
+        show_default=False,
+        rich_help_panel=PANEL,
+    ),
+]
 NamespaceName = Annotated[
     str,
     typer.Option(
@@ -121,6 +133,7 @@ class Connection:
     namespace: NamespaceName = "default"
     redis_password_file: RedisPasswordFile = None
     broker_password_file: BrokerPasswordFile = None
+    cipher: CipherPath = ""
 
     @property
     def store(self) -> str:
@@ -150,6 +163,7 @@ class Connection:
             namespace=self.namespace,
             broker=self.broker if hints else SilentWaker(),
             timeout_s=TIMEOUT_S,
+            cipher=load_cipher(self.cipher),
         )
 
     @contextmanager
@@ -157,7 +171,8 @@ class Connection:
         """A view of the namespace's keys; what Redis raises is translated to turnmill's errors."""
         name = self.check()
         try:
-            with closing(store_client(self.store, TIMEOUT_S)) as client:
+            made = store_client(self.store, TIMEOUT_S, cipher=load_cipher(self.cipher))
+            with closing(made) as client:
                 yield RedisView(client, name)
         except redis.RedisError as error:
             raise translate(error) from error

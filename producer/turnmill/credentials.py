@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import ssl
+from importlib.metadata import EntryPoint
 from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qsl, quote, urlencode
 
 from turnmill.contract.errors import InvalidInput
+from turnmill.contract.sealing import Cipher
 
-__all__ = ["read_secret", "with_broker_tls", "with_password"]
+__all__ = ["load_cipher", "read_secret", "with_broker_tls", "with_password"]
 
 
 def read_secret(file: Path) -> str:
@@ -22,6 +24,23 @@ def read_secret(file: Path) -> str:
         return file.expanduser().read_text(encoding="utf-8").strip()
     except (OSError, ValueError) as error:
         raise InvalidInput(f"{file} cannot be read: {type(error).__name__}") from None
+
+
+def load_cipher(path: str) -> Cipher | None:
+    """The cipher at ``module:attribute``; None for ``""``.
+
+    Raises:
+        InvalidInput: there is none; content must not be stored in the clear by a typing error.
+    """
+    if not path:
+        return None
+    try:
+        found = EntryPoint("cipher", path, "").load()
+    except Exception as error:  # noqa: BLE001 - somebody else's module
+        raise InvalidInput(f"cipher {path!r}: {type(error).__name__} on loading it") from None
+    if not isinstance(found, Cipher):
+        raise InvalidInput(f"cipher {path!r}: a {type(found).__name__}, not a turnmill.Cipher")
+    return found
 
 
 def with_password(url: str, file: Path | None) -> str:

@@ -21,6 +21,7 @@ from turnmill.contract.log_entry import LogEntry, decode_turns
 from turnmill.contract.names import Seq, SessionId
 from turnmill.contract.policy import Policy
 from turnmill.contract.render import render, render_head, system_message
+from turnmill.contract.sealing import text_of
 from turnmill.contract.stored_policy import stored_policy
 from turnmill.contract.tail import TailTurn
 from turnmill.projection import Projected, project
@@ -133,7 +134,7 @@ class View:
         return cls(
             last_seq=Seq(to_int(fields[3])),
             counted_seq=Seq(to_int(fields[4])),
-            system=(fields[5] or b"").decode(),
+            system=text_of(fields[5]),
             usage=Usage(
                 system=to_int(fields[6]), summary=to_int(fields[7]), tail=to_int(fields[8])
             ),
@@ -235,9 +236,8 @@ def _thumbnail(log: Sequence[LogEntry], view: View) -> Seq | None:
 
     A projection keeps it as a compaction does (``first_image_turn``).
     """
-    if view.policy.max_history_images is None or not view.policy.keep_first_image:
-        return None
-    if view.images_before:
+    is_kept = view.policy.max_history_images is not None and view.policy.keep_first_image
+    if not is_kept or view.images_before:
         return None
     return next((entry.seq for entry in log if b'"type":"image_url"' in entry.messages), None)
 

@@ -25,7 +25,7 @@ def server_name(client: Any) -> str:
     """What errors call the server of a URL or of a client: never with a password."""
     if isinstance(client, str):
         parts = urlsplit(client)
-        return f"Redis at {parts.hostname or parts.path}" + (f":{parts.port}" if parts.port else "")
+        return f"Redis at {parts.netloc.rpartition('@')[2] or parts.path}"
     with suppress(AttributeError, KeyError):
         options = client.connection_pool.connection_kwargs
         return f"Redis at {options['host']}:{options['port']}"

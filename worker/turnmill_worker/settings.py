@@ -60,6 +60,8 @@ class Settings(BaseSettings):
         batch_deadline_s: seconds after which a batch is given up, and the summary asked for live.
         redactor: takes secrets out of all text before it leaves: ``built-in``, or the name of a
             ``turnmill.redactors`` entry point; none when empty.
+        cipher: what encrypts content before it is stored, as ``module:attribute``; agents and
+            commands need the same; nothing is encrypted when empty.
         log_json: writes every log line as JSON instead of as text for people.
     """
 
@@ -93,6 +95,7 @@ class Settings(BaseSettings):
     batch_longest_pause_s: float = Field(default=600.0, gt=0)
     batch_deadline_s: float = Field(default=86_400.0, gt=0, le=86_400)
     redactor: str = ""
+    cipher: str = ""
     log_json: bool = False
 
     @field_validator("*", mode="before")

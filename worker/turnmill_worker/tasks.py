@@ -13,6 +13,7 @@ from celery import Celery
 from turnmill.contract import jobs
 from turnmill.contract.errors import (
     ArchiveUnavailable,
+    CannotDecrypt,
     NewerFormat,
     StoreFull,
     StoreUnavailable,
@@ -30,7 +31,7 @@ __all__ = ["at_home", "register"]
 
 log = structlog.get_logger()
 
-_OUTAGES = (ArchiveUnavailable, StoreFull, StoreUnavailable)
+_OUTAGES = (ArchiveUnavailable, CannotDecrypt, StoreFull, StoreUnavailable)
 
 NEWER_AGAIN_S = 5.0
 """When a session that a newer version must count is hinted again: not at once to this worker."""

@@ -15,7 +15,8 @@ from redis.backoff import NoBackoff
 from redis.retry import Retry
 
 from turnmill.contract.policy import OFFLINE
-from turnmill.credentials import read_secret
+from turnmill.contract.sealing import Cipher
+from turnmill.credentials import load_cipher, read_secret
 from turnmill.topology.connect import store_client
 from turnmill_worker.archive.lazy import LazyArchive
 from turnmill_worker.background.at_home import AtHome, Job
@@ -83,6 +84,11 @@ def settings() -> Settings:
     return load_settings()
 
 
+@lru_cache(maxsize=1)
+def _cipher() -> Cipher | None:
+    return load_cipher(settings().cipher)
+
+
 def connect() -> redis.Redis:
     """A client of the state store, for one process."""
     return _connect(TIMEOUT_S)
@@ -93,6 +99,7 @@ def _connect(timeout_s: float) -> redis.Redis:
         settings().store,
         timeout_s,
         max_connections=MAX_CONNECTIONS,
+        cipher=_cipher(),
         retry=Retry(NoBackoff(), 1),
     )
 
@@ -115,7 +122,7 @@ def parts(app: Celery) -> Parts:
 def _parts(app: Celery, _pid: int) -> Parts:
     client = connect()
     hints = CeleryHints(app)
-    archive = LazyArchive(settings().archive) if settings().archive else None
+    archive = LazyArchive(settings().archive, _cipher()) if settings().archive else None
     outgoing = RedisOutgoing(client)
     states = RedisStates(client)
     summarizers = Registry(settings(), _gates())

@@ -28,6 +28,7 @@ from turnmill.contract.results import (
     SummarizationResult,
 )
 from turnmill.contract.rules import Rule
+from turnmill.contract.sealing import Cipher
 from turnmill.contract.turns import DEFAULT_MAX_TURN_BYTES, TurnLike
 from turnmill.exact_tokens import exact_tokens
 from turnmill.given_seqs import GivenSeqs
@@ -55,6 +56,7 @@ class AsyncContextClient:
         max_turn_bytes: largest turn accepted, in bytes of JSON, its images apart.
         max_image_bytes: largest images of one turn accepted, in bytes together.
         image_cache_bytes: memory for images shown before, so that a read need not fetch them.
+        cipher: what encrypts content before it is stored; the workers need the same.
 
     Every method raises ``StoreUnavailable`` within ``timeout_s`` while Redis is down, and works
     again when it is back. Pushes are retried safely: a turn has an id.
@@ -70,13 +72,14 @@ class AsyncContextClient:
         max_turn_bytes: int = DEFAULT_MAX_TURN_BYTES,
         max_image_bytes: int = DEFAULT_MAX_IMAGE_BYTES,
         image_cache_bytes: int = DEFAULT_CACHE_BYTES,
+        cipher: Cipher | None = None,
     ) -> None:
         self._commands = Commands.of(namespace, max_turn_bytes, max_image_bytes)
         self._namespace = self._commands.namespace
         self._images = ImageCache(image_cache_bytes)
         self._given = GivenSeqs()
         self._waker = waker_for(redis, broker)
-        self._redis = AsyncConnection(redis, timeout_s)
+        self._redis = AsyncConnection(redis, timeout_s, cipher)
 
     @property
     def namespace(self) -> str:

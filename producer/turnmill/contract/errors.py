@@ -17,6 +17,7 @@
     ├── NoCheckpoint (LookupError)    nothing to roll back to
     ├── CorruptContext                a stored value that no version of turnmill wrote
     ├── NewerFormat                   a newer turnmill wrote it; says what to upgrade
+    ├── CannotDecrypt                 stored content is encrypted: no cipher, or a wrong key
     ├── NotPermitted                  Redis does not let this user do it
     ├── ScriptContract (TypeError)    a Lua script called against its header
     └── Transient                     the same call may succeed later
@@ -37,6 +38,7 @@ from typing import ClassVar
 
 __all__ = [
     "ArchiveUnavailable",
+    "CannotDecrypt",
     "CorruptContext",
     "InvalidInput",
     "InvalidName",
@@ -131,6 +133,10 @@ class NewerFormat(TurnmillError):
     """
 
     component: ClassVar[str] = "client"
+
+
+class CannotDecrypt(TurnmillError):
+    """Stored content is encrypted, and there is no cipher here or it lacks the key."""
 
 
 class ScriptContract(TurnmillError, TypeError):

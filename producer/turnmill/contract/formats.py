@@ -15,6 +15,7 @@ from typing import Any, Final
 
 from turnmill.contract.codec import decode_json
 from turnmill.contract.errors import CorruptContext, NewerFormat, TurnmillError
+from turnmill.contract.sealing import check_plain
 
 __all__ = [
     "FIRST",
@@ -57,6 +58,7 @@ def readable(body: bytes, what: str) -> Any:
     try:
         fields = decode_json(body)
     except ValueError:
+        check_plain(body)
         # Not chained: the decoder's error holds the text.
         raise CorruptContext(f"{what}: {len(body)} bytes, not JSON") from None
     refuse_newer(fields, what)

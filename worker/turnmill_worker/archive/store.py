@@ -10,6 +10,7 @@ from typing import Self
 from sqlalchemy import Connection, Engine
 
 from turnmill.contract.names import Namespace, SessionId
+from turnmill.contract.sealing import Cipher
 from turnmill.contract.trajectory import TurnState
 from turnmill_worker.archive import branches, memory_writes, writes
 from turnmill_worker.archive import forget as forgetting
@@ -19,6 +20,7 @@ from turnmill_worker.archive.engine import WRITES, make_engine
 from turnmill_worker.archive.error_translation import typed
 from turnmill_worker.archive.migrate import migrate
 from turnmill_worker.archive.rows import epoch_number
+from turnmill_worker.archive.sealed_rows import with_cipher
 from turnmill_worker.ports.records import (
     ArchivedCompaction,
     ArchivedTurn,
@@ -42,12 +44,12 @@ class SqlArchive:
     neither quotes what is stored. With ``epoch=None`` reads are of a session's newest incarnation.
     """
 
-    def __init__(self, engine: Engine) -> None:
-        self._engine = engine
+    def __init__(self, engine: Engine, cipher: Cipher | None = None) -> None:
+        self._engine = engine = engine.execution_options(**with_cipher(cipher))
         self._writing = engine.execution_options(**WRITES)
 
     @classmethod
-    def open(cls, url: str) -> Self:
+    def open(cls, url: str, cipher: Cipher | None = None) -> Self:
         """The archive at the URL, made or migrated when needed.
 
         Raises:
@@ -60,7 +62,7 @@ class SqlArchive:
         except BaseException:
             engine.dispose()
             raise
-        return cls(engine)
+        return cls(engine, cipher)
 
     def close(self) -> None:
         """Close every connection."""

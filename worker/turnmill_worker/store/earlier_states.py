@@ -12,6 +12,7 @@ from turnmill.contract.estimate import bound_turn
 from turnmill.contract.keys import commits_channel
 from turnmill.contract.names import Seq, Version
 from turnmill.contract.policy import Policy
+from turnmill.contract.sealing import Secret
 from turnmill.contract.stored_policy import stored_policy
 from turnmill_worker.ports.past import Past, PastState, Restored
 from turnmill_worker.ports.records import ArchivedTurn, Blob
@@ -85,7 +86,7 @@ class RedisStates:
             commit_id=uuid.uuid4().hex,
             seq=state.seq,
             watermark=state.stored.watermark,
-            body=state.stored.encode(),
+            body=Secret(state.stored.encode()),
             context_tokens=state.stored.tokens,
             tail_tokens=sum(each.tokens for each in counted),
             open_calls=json.dumps(list(state.open_calls)),
@@ -108,10 +109,10 @@ def _words(turn: ArchivedTurn, counted: CountedTurn) -> Sequence[str | bytes | i
     return (
         turn.seq,
         counted.tokens,
-        turn.messages,
+        Secret(turn.messages),
         bound,
         turn.turn_id,
-        turn.fields,
+        Secret(turn.fields),
         str(turn.at_ms),
         " ".join(turn.blobs),
         turn.chain,
