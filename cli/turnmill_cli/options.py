@@ -22,9 +22,9 @@ from turnmill._sync.client import ContextClient
 from turnmill.contract.errors import InvalidInput
 from turnmill.contract.names import Namespace, namespace
 from turnmill.credentials import load_cipher, with_password
-from turnmill.redis_errors import translate
 from turnmill.store_url import celery_broker, store_url
 from turnmill.topology.connect import store_client
+from turnmill.transport import translate
 from turnmill.wake import SilentWaker
 from turnmill_cli.redis_view import RedisView
 

@@ -13,8 +13,8 @@ from typing import Any
 from turnmill.context import Context
 from turnmill.contract.codec import encode_json
 from turnmill.contract.context import JsonMessage, StoredContext, Usage
-from turnmill.contract.corrupt import as_corrupt
 from turnmill.contract.estimate import bound_turn
+from turnmill.contract.formats import as_corrupt
 from turnmill.contract.images.token_cost import DEFAULT_FORMULA, FORMULAS, ImageFormula
 from turnmill.contract.legality import CallTracker
 from turnmill.contract.log_entry import LogEntry, decode_turns

@@ -4,9 +4,6 @@ from __future__ import annotations
 
 import ssl
 from collections.abc import Iterator, Sequence
-from contextlib import suppress
-from typing import Any
-from urllib.parse import urlsplit
 
 import redis
 
@@ -18,26 +15,7 @@ from turnmill.contract.errors import (
     TurnmillError,
 )
 
-__all__ = ["is_full", "server_name", "store_full", "translate"]
-
-
-def server_name(client: Any) -> str:
-    """What errors call the server of a URL or of a client: never with a password."""
-    if isinstance(client, str):
-        parts = urlsplit(client)
-        return f"Redis at {parts.netloc.rpartition('@')[2] or parts.path}"
-    with suppress(AttributeError, KeyError):
-        options = client.connection_pool.connection_kwargs
-        return f"Redis at {options['host']}:{options['port']}"
-    return "Redis"
-
-
-def is_full(reply: object) -> bool:
-    """Whether Redis refused a command because it is at ``maxmemory``."""
-    # Inside a script Redis 6.2 reports it as a plain script error: only the text tells.
-    return isinstance(reply, redis.OutOfMemoryError) or (
-        isinstance(reply, redis.RedisError) and "OOM command not allowed" in str(reply)
-    )
+__all__ = ["store_full", "typed"]
 
 
 def store_full(where: str = "Redis", info: object = None) -> StoreFull:
@@ -72,9 +50,9 @@ _PASSING = (
 )
 
 
-def translate(error: redis.RedisError) -> TurnmillError:
+def typed(error: redis.RedisError, *, is_full: bool) -> TurnmillError:
     """The typed error for what redis-py raised."""
-    if is_full(error):
+    if is_full:
         return store_full()
     causes = list(_causes(error))
     if refusal := _refusal(causes):

@@ -25,7 +25,6 @@ from redis.connection import parse_url
 from redis.retry import Retry
 
 from turnmill.contract.errors import InvalidInput
-from turnmill.credentials import with_broker_tls
 
 __all__ = ["Address", "Broker", "StoreUrl", "celery_broker", "store_url"]
 
@@ -147,7 +146,7 @@ def celery_broker(url: str) -> Broker:
         InvalidInput: it is a Redis Cluster, or the URL is no valid one of Sentinels.
     """
     if not _SPREAD.match(url.partition("://")[0]):
-        plain, tls = with_broker_tls(url)
+        plain, tls = _broker_tls(url)
         return Broker(plain, {}, tls)
     found = store_url(url)
     if found.kind == "cluster":
@@ -159,7 +158,15 @@ def celery_broker(url: str) -> Broker:
     # Kombu reads the login and the database of each URL, and none of redis-py's options.
     plain = ";".join(_joined("sentinel", found.login, each, found.db, {}) for each in found.nodes)
     options = {"master_name": found.master, "sentinel_kwargs": found.sentinel_options}
-    return Broker(plain, options, with_broker_tls(found.server())[1])
+    return Broker(plain, options, _broker_tls(found.server())[1])
+
+
+def _broker_tls(url: str) -> tuple[str, dict[str, Any] | None]:
+    if not url.startswith(("rediss", "amqps")) and "ssl_" not in url:
+        return url, None
+    from turnmill.credentials import with_broker_tls  # noqa: PLC0415 - few ask for TLS
+
+    return with_broker_tls(url)
 
 
 def _single(url: str, *, is_known: bool) -> StoreUrl:

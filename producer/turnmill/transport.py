@@ -6,15 +6,17 @@ import os
 import sys
 import time
 from collections.abc import Sequence
+from contextlib import suppress
 from queue import Empty, SimpleQueue
 from typing import Any
+from urllib.parse import urlsplit
 
 import hiredis
 import redis
 from redis.backoff import ExponentialBackoff
 
+from turnmill.contract.errors import TurnmillError
 from turnmill.contract.scripts import Script
-from turnmill.redis_errors import translate
 
 __all__ = [
     "ATTEMPTS",
@@ -25,11 +27,14 @@ __all__ = [
     "backoff",
     "connection_options",
     "exchange",
+    "is_full",
     "new_id",
     "packed",
     "redis_now_ms",
     "run_script",
+    "server_name",
     "to_ms",
+    "translate",
 ]
 
 ATTEMPTS = 4
@@ -201,3 +206,29 @@ def run_script(client: Any, script: Script, words: Sequence[str | bytes | int]) 
             return client.execute_command("EVAL", script.source, *words)
     except redis.RedisError as error:
         raise translate(error) from error
+
+
+def server_name(client: Any) -> str:
+    """What errors call the server of a URL or of a client: never with a password."""
+    if isinstance(client, str):
+        parts = urlsplit(client)
+        return f"Redis at {parts.netloc.rpartition('@')[2] or parts.path}"
+    with suppress(AttributeError, KeyError):
+        options = client.connection_pool.connection_kwargs
+        return f"Redis at {options['host']}:{options['port']}"
+    return "Redis"
+
+
+def is_full(reply: object) -> bool:
+    """Whether Redis refused a command because it is at ``maxmemory``."""
+    # Inside a script Redis 6.2 reports it as a plain script error: only the text tells.
+    return isinstance(reply, redis.OutOfMemoryError) or (
+        isinstance(reply, redis.RedisError) and "OOM command not allowed" in str(reply)
+    )
+
+
+def translate(error: redis.RedisError) -> TurnmillError:
+    """The typed error for what redis-py raised."""
+    from turnmill.redis_errors import typed  # noqa: PLC0415 - few calls fail
+
+    return typed(error, is_full=is_full(error))

@@ -6,7 +6,7 @@ import pytest
 import redis
 
 from turnmill.contract.errors import NotPermitted, StoreFull, StoreRefused, StoreUnavailable
-from turnmill.redis_errors import server_name, translate
+from turnmill.transport import server_name, translate
 
 
 @pytest.mark.parametrize(

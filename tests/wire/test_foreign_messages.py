@@ -112,7 +112,7 @@ def test_a_pickle_is_refused_unopened(
     anybody.send_task(
         "turnmill.estimate", args=[_Bomb(crater), "s"], serializer="pickle", queue="estimate"
     )
-    wait_until(lambda: "ContentDisallowed" in worker.output(), what="the pickle refused")
+    wait_until(lambda: "not in JSON" in worker.output(), what="the pickle refused")
     silent.push("s", {"role": "user", "content": "Next, please."})
     anybody.send_task("turnmill.estimate", args=[silent.namespace, "s"], queue="estimate")
 
@@ -122,7 +122,7 @@ def test_a_pickle_is_refused_unopened(
 
 @pytest.mark.parametrize(
     "args",
-    [["no such thing!", "s"], ["ns", "{tag}"], ["ns", 7], ["ns", None], ["ns"], ["ns", "s", "x"]],
+    [["no such thing!", "s"], ["ns", "{tag}"], ["ns", 7], ["ns", None], ["ns"]],
     ids=str,
 )
 def test_impossible_names_fail_their_own_job_only(

@@ -120,9 +120,8 @@ class AsyncContextClient:
 
     async def _follow_default(self, session: str) -> None:
         """Have a session without a policy follow the namespace's default, if it has one."""
-        body, (policy, _) = await self._redis.pipeline(
-            [self._commands.policy_named(DEFAULT_NAME), self._commands.policy_followed(session)]
-        )
+        looks = [self._commands.policy_named(DEFAULT_NAME), self._commands.policy_followed(session)]
+        body, (policy, _) = await self._redis.pipeline(looks)
         if body is not None and policy is None:
             await self._open_by_name(session, DEFAULT_NAME, None)
 
@@ -330,9 +329,8 @@ class AsyncContextClient:
         if not wait:
             await self._put(ask(jobs.FORCE, self._namespace, session, body, timeout_s=timeout_s))
             return None
-        return SummarizationResult.model_validate(
-            await self._ask(jobs.FORCE, session, body, timeout_s)
-        )
+        answer = await self._ask(jobs.FORCE, session, body, timeout_s)
+        return SummarizationResult.model_validate(answer)
 
     async def trajectory(self, session: str, *, timeout_s: float = 30.0) -> Trajectory:
         """The whole session from its first turn on, complete whatever was compacted.
@@ -382,9 +380,8 @@ class AsyncContextClient:
         """
         await self._redis.plain(self._commands.put_policy(name, policy))
         sessions = await self.sessions()
-        followed = await self._redis.pipeline(
-            [self._commands.policy_followed(each) for each in sessions]
-        )
+        looks = [self._commands.policy_followed(each) for each in sessions]
+        followed = await self._redis.pipeline(looks)
         ours = [s for s, (_, of) in zip(sessions, followed, strict=True) if of == name.encode()]
         refused = 0
         for session in ours:

@@ -121,9 +121,8 @@ class ContextClient:
 
     def _follow_default(self, session: str) -> None:
         """Have a session without a policy follow the namespace's default, if it has one."""
-        body, (policy, _) = self._redis.pipeline(
-            [self._commands.policy_named(DEFAULT_NAME), self._commands.policy_followed(session)]
-        )
+        looks = [self._commands.policy_named(DEFAULT_NAME), self._commands.policy_followed(session)]
+        body, (policy, _) = self._redis.pipeline(looks)
         if body is not None and policy is None:
             self._open_by_name(session, DEFAULT_NAME, None)
 
@@ -331,7 +330,8 @@ class ContextClient:
         if not wait:
             self._put(ask(jobs.FORCE, self._namespace, session, body, timeout_s=timeout_s))
             return None
-        return SummarizationResult.model_validate(self._ask(jobs.FORCE, session, body, timeout_s))
+        answer = self._ask(jobs.FORCE, session, body, timeout_s)
+        return SummarizationResult.model_validate(answer)
 
     def trajectory(self, session: str, *, timeout_s: float = 30.0) -> Trajectory:
         """The whole session from its first turn on, complete whatever was compacted.
@@ -381,7 +381,8 @@ class ContextClient:
         """
         self._redis.plain(self._commands.put_policy(name, policy))
         sessions = self.sessions()
-        followed = self._redis.pipeline([self._commands.policy_followed(each) for each in sessions])
+        looks = [self._commands.policy_followed(each) for each in sessions]
+        followed = self._redis.pipeline(looks)
         ours = [s for s, (_, of) in zip(sessions, followed, strict=True) if of == name.encode()]
         refused = 0
         for session in ours:

@@ -15,8 +15,8 @@ from turnmill._sync.waiting import Redis
 from turnmill.commands import Call, Command
 from turnmill.contract.errors import StoreFull
 from turnmill.contract.sealing import Cipher, opened, place_of, sealed
-from turnmill.redis_errors import is_full, server_name, store_full, translate
 from turnmill.requests import look_s
+from turnmill.transport import is_full, server_name, translate
 
 __all__ = ["Connection"]
 
@@ -83,6 +83,8 @@ class Connection:
         """The replies as Redis sent them; its errors are in their places."""
         replies = self._sealed(commands)
         if any(map(is_full, replies)):
+            from turnmill.redis_errors import store_full  # noqa: PLC0415 - few are
+
             [info] = self._sent([("INFO", "memory")])
             told = store_full(self._name, info)
             return [told if is_full(each) else each for each in replies]

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from turnmill._sync.waiting import Trips
 from turnmill.store_url import store_url
-from turnmill.topology.cluster import ClusterTrips
+
+if TYPE_CHECKING:
+    from turnmill.topology.cluster import ClusterTrips
 
 __all__ = ["trips_to"]
 
@@ -16,4 +20,8 @@ def trips_to(url: str, timeout_s: float) -> Trips | ClusterTrips:
         InvalidInput: this is no URL of a state store.
     """
     store = store_url(url)
-    return (ClusterTrips if store.kind == "cluster" else Trips)(store, timeout_s)
+    if store.kind == "cluster":
+        from turnmill.topology.cluster import ClusterTrips  # noqa: PLC0415 - few have one
+
+        return ClusterTrips(store, timeout_s)
+    return Trips(store, timeout_s)

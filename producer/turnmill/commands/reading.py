@@ -13,11 +13,11 @@ from turnmill.contract.context import (
     EMPTY,
     StoredContext,
 )
-from turnmill.contract.corrupt import as_corrupt
 from turnmill.contract.errors import (
     CorruptContext,
     NewerFormat,
 )
+from turnmill.contract.formats import as_corrupt
 from turnmill.contract.images.references import refs_of
 from turnmill.contract.images.token_cost import ImageRef
 from turnmill.contract.info import ContextInfo, Wait, Waits

@@ -51,8 +51,8 @@ nothing now and have had more than their share.
 
 A session's lifetime is its policy's ``ttl_s`` after the last push; the permanent lists lose an
 entry when its work is done, the session is forgotten, or the sweep finds it expired. Outside the
-tags: ``turnmill:namespaces`` (set, permanent: which namespaces every sweep visits; the module
-``registry`` says how they get there), ``turnmill:resting`` (set, permanent: those where nothing was
+tags: ``turnmill:namespaces`` (set, permanent: which namespaces every sweep visits; see the module
+registry), ``turnmill:resting`` (set, permanent: those where nothing was
 listed for a minute, visited rarely) and ``turnmill:sweep`` (string, PX: who sweeps).
 """
 

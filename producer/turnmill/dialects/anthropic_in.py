@@ -14,25 +14,12 @@ from turnmill.contract.codec import encode_json
 from turnmill.contract.context import JsonMessage
 from turnmill.contract.errors import InvalidTurn
 from turnmill.dialects.native import CALL, TEXT, refuse, with_native
+from turnmill.dialects.types import ANTHROPIC_OPAQUE, ANTHROPIC_SHOWN
 
-__all__ = ["BLOCKS", "OPAQUE", "to_chat"]
+__all__ = ["to_chat"]
 
-OPAQUE: Final = frozenset(
-    {
-        *("thinking", "redacted_thinking", "server_tool_use", "mcp_tool_use", "mcp_tool_result"),
-        *("web_search_tool_result", "web_fetch_tool_result", "code_execution_tool_result"),
-        *("bash_code_execution_tool_result", "text_editor_code_execution_tool_result"),
-        *("tool_search_tool_result", "container_upload", "compaction"),
-    }
-)
-"""Blocks of an assistant that are carried along as they are."""
-
-_SHOWN: Final = frozenset({"image", "document", "search_result", "container_upload"})
-BLOCKS: Final = OPAQUE | _SHOWN | {"tool_use", "tool_result"}
-"""Blocks that no other dialect has."""
-
-_SAID: Final = OPAQUE | {"text", "tool_use"}
-_ASKED: Final = _SHOWN | {"text", "tool_result", "image_url", "file"}
+_SAID: Final = ANTHROPIC_OPAQUE | {"text", "tool_use"}
+_ASKED: Final = ANTHROPIC_SHOWN | {"text", "tool_result", "image_url", "file"}
 _RESULT_FIELDS: Final = frozenset({"type", "tool_use_id", "content"})
 _CALL_FIELDS: Final = frozenset({"type", "id", "name", "input"})
 
@@ -70,7 +57,7 @@ def _said(blocks: Sequence[Mapping[str, Any]], where: str) -> JsonMessage:
             case "tool_use":
                 calls.append(_call(block, f"{where}.content[{at}]"))
                 order.append(f"{CALL}{block['id']}")
-            case kind if kind in OPAQUE:
+            case kind if kind in ANTHROPIC_OPAQUE:
                 order.append(dict(block))
             case kind:
                 raise refuse(f"{where}.content[{at}]", kind, _SAID)
@@ -126,7 +113,7 @@ def _part(block: Mapping[str, Any], where: str) -> JsonMessage:
     if kind == "text":
         others = {name: value for name, value in block.items() if name not in {"type", "text"}}
         return with_native({"type": kind, "text": block.get("text")}, "anthropic", fields=others)
-    if kind not in {"image_url", "file", *_SHOWN}:
+    if kind not in {"image_url", "file", *ANTHROPIC_SHOWN}:
         raise refuse(where, kind, _ASKED)
     match kind, block.get("source"):
         case "image", {"type": "base64", "media_type": str(media), "data": str(data)}:

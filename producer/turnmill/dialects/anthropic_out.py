@@ -8,8 +8,8 @@ from typing import Any, Final
 
 from turnmill.contract.codec import decode_json
 from turnmill.contract.context import JsonMessage
-from turnmill.dialects.anthropic_in import BLOCKS
 from turnmill.dialects.native import CALL, NATIVE, TEXT, Converted, fields_of, native_of
+from turnmill.dialects.types import ANTHROPIC_BLOCKS
 
 __all__ = ["from_chat"]
 
@@ -129,7 +129,7 @@ class _Writer:
                 block = {"type": "document", "source": _source(part["file"]["file_data"]), **others}
             case "refusal":
                 block = {"type": "text", "text": part.get("refusal") or _EMPTY}
-            case kind if kind in BLOCKS:
+            case kind if kind in ANTHROPIC_BLOCKS:
                 block = part
             case kind:
                 self._note(f"parts of type {kind}")

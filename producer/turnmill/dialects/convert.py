@@ -7,8 +7,8 @@ from typing import Any, Final, get_args
 
 from turnmill.contract.context import JsonMessage
 from turnmill.contract.errors import InvalidInput
-from turnmill.dialects import anthropic_in, responses_in
 from turnmill.dialects.native import Converted, Dialect, without_native
+from turnmill.dialects.types import ANTHROPIC_BLOCKS, RESPONSES_ITEMS, RESPONSES_PARTS
 
 __all__ = ["DIALECTS", "from_chat", "in_chat"]
 
@@ -28,12 +28,16 @@ def in_chat(messages: Sequence[object]) -> tuple[Dialect | None, Sequence[object
     """
     dialect = _seen(messages)
     if dialect == "anthropic":
+        from turnmill.dialects import anthropic_in  # noqa: PLC0415 - few sessions need it
+
         found: list[JsonMessage] = []
         for at, message in enumerate(messages):
             plain = message if isinstance(message, Mapping) else {}
             found += anthropic_in.to_chat(plain, f"messages[{at}]")
         return dialect, found
     if dialect == "responses":
+        from turnmill.dialects import responses_in  # noqa: PLC0415 - few sessions need it
+
         return dialect, responses_in.to_chat([m for m in messages if isinstance(m, Mapping)])
     return None, messages
 
@@ -43,13 +47,13 @@ def _seen(messages: Sequence[object]) -> Dialect | None:
         if not isinstance(message, Mapping):
             return None
         kind, content = message.get("type"), message.get("content")
-        if kind in responses_in.ITEMS or (kind == "message" and "role" in message):
+        if kind in RESPONSES_ITEMS or (kind == "message" and "role" in message):
             return "responses"
         for part in content if isinstance(content, list | tuple) else ():
             name = part.get("type") if isinstance(part, Mapping) else None
-            if name in anthropic_in.BLOCKS:
+            if name in ANTHROPIC_BLOCKS:
                 return "anthropic"
-            if name in responses_in.PARTS:
+            if name in RESPONSES_PARTS:
                 return "responses"
     return None
 

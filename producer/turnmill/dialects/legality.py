@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from turnmill.contract.context import JsonMessage
 from turnmill.contract.legality import violations as of_chat
-from turnmill.dialects.responses_in import CALLS
+from turnmill.dialects.types import RESPONSES_CALLS
 
 __all__ = ["violations"]
 
@@ -58,8 +58,8 @@ def _of_responses(items: Sequence[JsonMessage]) -> Iterator[str]:
     waiting: dict[str, str] = {}
     for at, item in enumerate(items):
         kind, call_id = item.get("type", "message"), str(item.get("call_id", item.get("id")))
-        if kind in CALLS:
-            waiting[call_id] = CALLS[kind]
+        if kind in RESPONSES_CALLS:
+            waiting[call_id] = RESPONSES_CALLS[kind]
         elif kind in _OUTPUTS and waiting.pop(call_id, "") != kind:
             yield f"items[{at}]: an output without its call"
         if kind == "reasoning" and not _follows_reasoning(items[at + 1 : at + 2]):
@@ -68,7 +68,7 @@ def _of_responses(items: Sequence[JsonMessage]) -> Iterator[str]:
         yield f"{len(waiting)} calls have no output"
 
 
-_OUTPUTS: Final = frozenset(CALLS.values())
+_OUTPUTS: Final = frozenset(RESPONSES_CALLS.values())
 
 
 def _follows_reasoning(items: Sequence[JsonMessage]) -> bool:

@@ -13,39 +13,18 @@ from turnmill.contract.codec import encode_json
 from turnmill.contract.context import JsonMessage
 from turnmill.contract.errors import InvalidTurn
 from turnmill.dialects.native import CALL, TEXT, refuse, with_native
-
-__all__ = ["CALLS", "ITEMS", "PARTS", "to_chat"]
-
-_OPAQUE: Final = frozenset(
-    {
-        *("reasoning", "compaction", "compaction_summary", "item_reference", "web_search_call"),
-        *("file_search_call", "code_interpreter_call", "image_generation_call", "mcp_call"),
-        *("mcp_list_tools", "mcp_approval_request", "mcp_approval_response", "tool_search_call"),
-        *("tool_search_output", "additional_tools", "configuration_update", "compaction_trigger"),
-        *("program", "program_output"),
-    }
+from turnmill.dialects.types import (
+    RESPONSES_CALLS,
+    RESPONSES_ITEMS,
+    RESPONSES_OPAQUE,
+    RESPONSES_PARTS,
+    RESPONSES_RESULTS,
 )
-"""Items that need no other item: they are carried along as they are."""
 
-CALLS: Final = {
-    "function_call": "function_call_output",
-    "custom_tool_call": "custom_tool_call_output",
-    "computer_call": "computer_call_output",
-    "local_shell_call": "local_shell_call_output",
-    "shell_call": "shell_call_output",
-    "apply_patch_call": "apply_patch_call_output",
-}
-"""Calls that an agent answers, and the type of the item that does."""
+__all__ = ["to_chat"]
 
-_RESULTS: Final = frozenset(CALLS.values())
-ITEMS: Final = _OPAQUE | _RESULTS | CALLS.keys()
-"""Types of items that no other dialect has."""
-
-PARTS: Final = frozenset({"input_text", "output_text", "input_image", "input_file"})
-"""Types of parts that no other dialect has."""
-
-_KNOWN_ITEMS: Final = ITEMS | {"message"}
-_KNOWN_PARTS: Final = PARTS | {"refusal", "input_audio"}
+_KNOWN_ITEMS: Final = RESPONSES_ITEMS | {"message"}
+_KNOWN_PARTS: Final = RESPONSES_PARTS | {"refusal", "input_audio"}
 _MESSAGE_FIELDS: Final = frozenset({"role", "content"})
 _CALL_FIELDS: Final = frozenset({"type", "call_id", "name", "arguments"})
 _BESIDE: Final = frozenset({"id", "status"})
@@ -64,9 +43,9 @@ def to_chat(items: Sequence[Mapping[str, Any]]) -> list[JsonMessage]:
         where, kind = f"items[{at}]", item.get("type", "message")
         if kind == "message" and item.get("role") == "assistant":
             output.say(item, where)
-        elif kind in CALLS:
+        elif kind in RESPONSES_CALLS:
             output.call(item, where)
-        elif kind in _OPAQUE:
+        elif kind in RESPONSES_OPAQUE:
             output.order.append(dict(item))
         else:
             made += output.taken()
@@ -76,7 +55,7 @@ def to_chat(items: Sequence[Mapping[str, Any]]) -> list[JsonMessage]:
 
 
 def _input(item: Mapping[str, Any], kind: object, where: str) -> JsonMessage:
-    if kind in _RESULTS:
+    if kind in RESPONSES_RESULTS:
         return _result(item, where)
     if kind != "message" or "role" not in item:
         raise refuse(where, kind, _KNOWN_ITEMS)

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
+from types import ModuleType
 from typing import Any
 
 import redis
 
 from turnmill.contract.sealing import Cipher
 from turnmill.store_url import StoreUrl, store_url
-from turnmill.topology.cluster import ClusterClient
-from turnmill.topology.sealed import SealedClient, SealedCluster
-from turnmill.topology.sentinel import Sentinels, master_connection
 from turnmill.transport import MAX_CONNECTIONS, Connections, connection_options
 
 __all__ = ["pool_of", "store_client"]
@@ -31,11 +29,13 @@ def store_client(
     """
     store = store_url(url)
     if store.kind == "cluster":
-        made: Any = ClusterClient if cipher is None else SealedCluster
+        from turnmill.topology.cluster import ClusterClient  # noqa: PLC0415 - few have one
+
+        made: Any = ClusterClient if cipher is None else _sealed().SealedCluster
         made = made(store, timeout_s, max_connections=max_connections)
     else:
         limits = {"max_connections": max_connections, "wait_s": timeout_s}
-        kind = redis.Redis if cipher is None else SealedClient
+        kind = redis.Redis if cipher is None else _sealed().SealedClient
         made = kind.from_pool(pool_of(store, timeout_s, **limits, **options))
     if cipher is not None:
         made.cipher = cipher
@@ -43,10 +43,18 @@ def store_client(
     return client
 
 
+def _sealed() -> ModuleType:
+    from turnmill.topology import sealed  # noqa: PLC0415 - few have a cipher
+
+    return sealed
+
+
 def pool_of(store: StoreUrl, timeout_s: float, **options: Any) -> Any:
     """Connections to one Redis, or to the master that Sentinels know."""
     options = connection_options(timeout_s) | options
     if store.kind == "sentinel":
+        from turnmill.topology.sentinel import Sentinels, master_connection  # noqa: PLC0415
+
         options["connection_class"] = master_connection(store)
         options["find"] = Sentinels(store, timeout_s).master
     return Connections.from_url(store.server(), **options)

@@ -12,15 +12,13 @@ from sqlalchemy import Connection, Engine
 from turnmill.contract.names import Namespace, SessionId
 from turnmill.contract.sealing import Cipher
 from turnmill.contract.trajectory import TurnState
-from turnmill_worker.archive import branches, memory_writes, writes
+from turnmill_worker.archive import branches, memory_writes, reads, writes
 from turnmill_worker.archive import forget as forgetting
-from turnmill_worker.archive import reads as queries
 from turnmill_worker.archive.archived_values import ArchivedSession, ManagedView
 from turnmill_worker.archive.engine import WRITES, make_engine
 from turnmill_worker.archive.error_translation import typed
 from turnmill_worker.archive.migrate import migrate
 from turnmill_worker.archive.rows import epoch_number
-from turnmill_worker.archive.sealed_rows import with_cipher
 from turnmill_worker.ports.records import (
     ArchivedCompaction,
     ArchivedTurn,
@@ -44,8 +42,8 @@ class SqlArchive:
     neither quotes what is stored. With ``epoch=None`` reads are of a session's newest incarnation.
     """
 
-    def __init__(self, engine: Engine, cipher: Cipher | None = None) -> None:
-        self._engine = engine = engine.execution_options(**with_cipher(cipher))
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
         self._writing = engine.execution_options(**WRITES)
 
     @classmethod
@@ -56,13 +54,13 @@ class SqlArchive:
             InvalidArchiveUrl: neither ``sqlite:///<file>`` nor ``postgresql://…``.
             ArchiveTooNew: a newer turnmill has written it.
         """
-        engine = make_engine(url)
+        engine = make_engine(url, cipher)
         try:
             migrate(engine)
         except BaseException:
             engine.dispose()
             raise
-        return cls(engine, cipher)
+        return cls(engine)
 
     def close(self) -> None:
         """Close every connection."""
@@ -108,7 +106,7 @@ class SqlArchive:
     def tip(self, ref: SessionRef) -> Tip | None:
         """The newest turn and commit of the newest incarnation; None when there is none."""
         with self._read() as connection:
-            number = queries.newest_epoch(connection, ref)
+            number = reads.newest_epoch(connection, ref)
             return None if number is None else branches.read_tip(connection, ref, number)
 
     def tips(self, namespace: Namespace) -> dict[SessionId, Tip]:
@@ -151,13 +149,13 @@ class SqlArchive:
             number = self._epoch(connection, ref, epoch)
             if number is None:
                 return []
-            return queries.read_turns(connection, ref, number, first_seq, last_seq)
+            return reads.read_turns(connection, ref, number, first_seq, last_seq)
 
     def compactions(self, ref: SessionRef, *, epoch: str | None = None) -> list[ArchivedCompaction]:
         """The session's compactions by version."""
         with self._read() as connection:
             number = self._epoch(connection, ref, epoch)
-            return [] if number is None else queries.read_compactions(connection, ref, number)
+            return [] if number is None else reads.read_compactions(connection, ref, number)
 
     def context(
         self, ref: SessionRef, *, version: int, epoch: str | None = None
@@ -167,23 +165,23 @@ class SqlArchive:
             number = self._epoch(connection, ref, epoch)
             if number is None:
                 return None
-            return next(iter(queries.read_compactions(connection, ref, number, version)), None)
+            return next(iter(reads.read_compactions(connection, ref, number, version)), None)
 
     def views(self, ref: SessionRef, *, epoch: str | None = None) -> list[ManagedView]:
         """How the session's managed contexts were made, by version."""
         with self._read() as connection:
             number = self._epoch(connection, ref, epoch)
-            return [] if number is None else queries.read_views(connection, ref, number)
+            return [] if number is None else reads.read_views(connection, ref, number)
 
     def blobs(self, namespace: Namespace, hashes: Sequence[str]) -> dict[str, Blob]:
         """The images among these that the archive has, by hash."""
         with self._read() as connection:
-            return queries.read_blobs(connection, namespace, hashes)
+            return reads.read_blobs(connection, namespace, hashes)
 
     def sessions(self, namespace: Namespace, *, most: int = 1000) -> list[ArchivedSession]:
         """Sessions with something in the archive, the one last written to first."""
         with self._read() as connection:
-            return queries.read_sessions(connection, namespace, most)
+            return reads.read_sessions(connection, namespace, most)
 
     def remember(self, namespace: Namespace, memory: Memory) -> bool:
         """Keep a memory an agent pushed; False when its id is there already."""
@@ -199,12 +197,12 @@ class SqlArchive:
         replaces the earlier one. When ``memory_generation`` changes, the reader begins again.
         """
         with self._read() as connection:
-            return queries.read_memories(connection, namespace, after, most)
+            return reads.read_memories(connection, namespace, after, most)
 
     def memory_generation(self, namespace: Namespace) -> int:
         """Raised whenever memories of the namespace were deleted."""
         with self._read() as connection:
-            return queries.read_generation(connection, namespace)
+            return reads.read_generation(connection, namespace)
 
     def forget(self, ref: SessionRef) -> Removed:
         """Delete the session in every incarnation, its memories, and images only it shows."""
@@ -249,4 +247,4 @@ class SqlArchive:
 
     @staticmethod
     def _epoch(connection: Connection, ref: SessionRef, epoch: str | None) -> int | None:
-        return queries.newest_epoch(connection, ref) if epoch is None else epoch_number(epoch)
+        return reads.newest_epoch(connection, ref) if epoch is None else epoch_number(epoch)

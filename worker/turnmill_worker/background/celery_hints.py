@@ -8,7 +8,7 @@ from celery import Celery
 from kombu.exceptions import OperationalError
 
 from turnmill.contract import jobs
-from turnmill.redis_errors import is_full
+from turnmill.transport import is_full
 from turnmill_worker.ports.values import SessionRef
 
 __all__ = ["CeleryHints"]

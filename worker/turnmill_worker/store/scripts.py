@@ -11,8 +11,7 @@ import redis
 
 from turnmill.contract.keys import SessionKeys, session_keys
 from turnmill.contract.scripts import load_script
-from turnmill.redis_errors import translate
-from turnmill.transport import run_script
+from turnmill.transport import run_script, translate
 from turnmill_worker.ports.values import SessionRef
 from turnmill_worker.store import lua
 
