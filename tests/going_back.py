@@ -55,10 +55,11 @@ class Promoted(GoingBack):
 
     def __init__(self, folder: Path) -> None:
         super().__init__(folder)
-        self._replica = EmbeddedRedis(folder / "replica", binary=self.binary)
+        self._replica = self.server
 
     def note(self) -> None:
-        self._replica.start()
+        folder = self.folder / f"replica of {self.server.port}"
+        self._replica = EmbeddedRedis(folder, binary=self.binary).start()
         with redis.Redis.from_url(self._replica.url) as replica:
             replica.execute_command("REPLICAOF", "127.0.0.1", self.server.port)
             with redis.Redis.from_url(self.url) as primary:
@@ -106,6 +107,7 @@ class Restored(GoingBack):
     """An operator puts back a copy of its folder."""
 
     def note(self) -> None:
+        shutil.rmtree(self.folder / "backup", ignore_errors=True)
         shutil.copytree(self.server.directory, self.folder / "backup")
 
     def go_back(self) -> None:

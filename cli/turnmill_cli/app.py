@@ -33,6 +33,7 @@ COMMANDS: Mapping[str, Mapping[str, str]] = {
         "info": "commands.info:info",
         "parked": "commands.parked:parked",
         "retry": "commands.parked:retry",
+        "erase": "commands.erase:erase",
         "forget": "forget.command:forget",
     },
     "Compact, and go back": {

@@ -15,7 +15,7 @@ from tests.chaos.proxy import Action, Trap
 from tests.chaos.turns import message_of, turn_id
 from tests.chaos.world import World
 from tests.processes import wait_until
-from turnmill import Context, ContextClient, ContextInfo, Turn
+from turnmill import Context, ContextClient, ContextInfo, SilentWaker, Turn
 from turnmill.contract import jobs
 from turnmill.contract.keys import SessionKeys, session_keys
 from turnmill.contract.names import Namespace, SessionId
@@ -45,6 +45,13 @@ class Scene:
         """Let go of the connections."""
         self.client.close()
         self._recorder.close()
+
+    def without_hints(self) -> None:
+        """Leave it to the sweep to find what is pushed."""
+        self.client.close()
+        self.client = ContextClient(
+            self.world.front.url, namespace=self.world.namespace, broker=SilentWaker()
+        )
 
     # the agent
 

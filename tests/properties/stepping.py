@@ -15,6 +15,7 @@ from typing import Any, Self, cast
 from turnmill.contract import jobs
 from turnmill.contract.errors import NoCheckpoint, Transient, TurnmillError, UnknownSession
 from turnmill.contract.job_outcomes import Outcome
+from turnmill.contract.policy import Policy
 from turnmill_worker.pipeline.archive import Archiving
 from turnmill_worker.pipeline.batch import Batches
 from turnmill_worker.pipeline.compact import Pipeline
@@ -24,6 +25,7 @@ from turnmill_worker.ports.hints_and_waiting import Hints, Waiting
 from turnmill_worker.ports.models import Summarizer
 from turnmill_worker.ports.sessions import Sessions, States
 from turnmill_worker.ports.values import SessionRef
+from turnmill_worker.requests.erasure import Erasing
 from turnmill_worker.requests.export import Exporting
 from turnmill_worker.requests.rollback import Rollback
 from turnmill_worker.templates.loader import TemplateLoader
@@ -117,11 +119,11 @@ class SteppedJob:
     """One job, let through its steps one by one.
 
     Args:
-        asked: what an agent asked for: what to roll back to, or a template's name.
+        asked: what an agent asked for: what to roll back to or to erase, or a template's name.
     """
 
     def __init__(
-        self, task: str, ref: SessionRef, *, outside: Outside, asked: str | int | None = None
+        self, task: str, ref: SessionRef, *, outside: Outside, asked: object = None
     ) -> None:
         self.task = task
         self.ref = ref
@@ -196,11 +198,7 @@ def _stages(
         sessions=cast("Sessions", _SteppedSessions(outside.sessions, wait)),
         hints=hints,
         counters=counter_for,
-        summarizers=lambda policy: (
-            [outside.summarizer]
-            if policy.summarizer == "extractive"
-            else [outside.model, outside.summarizer]
-        ),
+        summarizers=lambda policy: _summarizers(outside, policy),
         waiting=cast("Waiting", _Stepped(outside.waiting, wait)),
         batches=Batches(
             cast("BatchNotes", _Stepped(outside.notes, wait)),
@@ -208,7 +206,6 @@ def _stages(
         ),
     )
     archiving = Archiving(outgoing, archive, hints)
-    rollback = Rollback(states, archive, counter_for)
 
     def forget(ref: SessionRef) -> Outcome:
         outcome = archiving.forget(ref)
@@ -222,6 +219,12 @@ def _stages(
         jobs.ARCHIVE: archiving.archive,
         jobs.FORGET: forget,
         jobs.FORCE: lambda ref: pipeline.force(ref, template=str(asked or "")),
-        jobs.ROLLBACK: lambda ref: rollback.rollback(ref, asked),
+        jobs.ROLLBACK: lambda ref: Rollback(states, archive, counter_for).rollback(ref, asked),
+        jobs.ERASE: lambda ref: Erasing(states, archive, counter_for, hints).erase(ref, asked),
         jobs.EXPORT: Exporting(states, outgoing, archive).trajectory,
     }
+
+
+def _summarizers(outside: Outside, policy: Policy) -> list[Summarizer]:
+    own = [outside.summarizer]
+    return own if policy.summarizer == "extractive" else [outside.model, *own]

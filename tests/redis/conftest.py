@@ -5,19 +5,27 @@ from __future__ import annotations
 import asyncio
 import inspect
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import pytest
 import redis
 
+from tests.going_back import WAYS, GoingBack
 from tests.properties.stepping import SentHints
-from turnmill import AsyncContextClient, ContextClient, SilentWaker
+from turnmill import AsyncContextClient, ContextClient, Policy, SilentWaker
 from turnmill.contract.keys import SessionKeys, session_keys
 from turnmill.contract.names import Namespace, SessionId
 from turnmill.embedded_redis import EmbeddedRedis
+from turnmill_worker.archive import SqlArchive
+from turnmill_worker.pipeline.archive import Archiving
 from turnmill_worker.pipeline.compact import Pipeline
 from turnmill_worker.ports.values import SessionRef
+from turnmill_worker.requests.export import Exporting
+from turnmill_worker.requests.rollback import Rollback
+from turnmill_worker.store.earlier_states import RedisStates
+from turnmill_worker.store.outgoing import RedisOutgoing
 from turnmill_worker.store.sessions import RedisSessions
 from turnmill_worker.summarizers.extractive.summarizer import ExtractiveSummarizer
 from turnmill_worker.templates.loader import TemplateLoader
@@ -107,3 +115,77 @@ class Worker:
 def worker(redis_client: redis.Redis, namespace: str) -> Worker:
     """A worker for the test's namespace."""
     return Worker(redis_client, namespace)
+
+
+SHOP = "shop"
+
+
+class Site:
+    """An agent and a worker, whose Redis may go back; the archive does not."""
+
+    def __init__(self, store: GoingBack, archive: SqlArchive) -> None:
+        self.store = store
+        self.archive = archive
+
+        self.redis = redis.Redis.from_url(self.store.url)
+        self.reached = redis.Redis.from_url(self.store.url)
+        self.agent = ContextClient(self.reached, namespace=SHOP, broker=SilentWaker())
+        self.worker = Worker(self.redis, SHOP)
+        outgoing = RedisOutgoing(self.redis)
+        self.archiving = Archiving(outgoing, self.archive, self.worker.hints)
+        self.exporting = Exporting(RedisStates(self.redis), outgoing, self.archive)
+
+    def go_back(self) -> None:
+        """Have Redis return to the state that was noted; everybody reconnects to where it is."""
+        self.store.go_back()
+        port = int(self.store.url.split(":")[2].split("/")[0])
+        for client in (self.redis, self.reached):
+            client.connection_pool.connection_kwargs["port"] = port
+            client.connection_pool.reset()
+
+    def say(self, words: str, turns: int = 12) -> list[str]:
+        """Push turns that begin with these words; returns their texts."""
+        said = [f"{words} {at}" + " word" * 60 for at in range(turns)]
+        for text in said:
+            self.agent.push("s", {"role": "user", "content": text})
+        return said
+
+    def compact(self) -> None:
+        """Commit once."""
+        assert self.worker.work("s") == "committed"
+
+    def store_away(self) -> None:
+        """Archive all that waits."""
+        self.archiving.archive(self.worker.ref("s"))
+
+    def told(self) -> list[str]:
+        """The texts of the conversation, as they are exported."""
+        found = self.exporting.trajectory(self.worker.ref("s"))
+        assert [turn.seq for turn in found.turns] == sorted({turn.seq for turn in found.turns})
+        kept = [turn for turn in found.turns if turn.state == "kept"]
+        return [str(turn.messages[0]["content"]) for turn in kept]
+
+    def lost(self) -> list[tuple[int, int, int]]:
+        """Turns, first and last seq of each branch that Redis lost."""
+        found = self.exporting.trajectory(self.worker.ref("s")).lost
+        return [(each.turns, each.first_seq, each.last_seq) for each in found]
+
+    def remembered(self) -> list[str]:
+        """The texts of the turns that the archive remembers."""
+        found = self.archive.memories(Namespace(SHOP))
+        return [memory.text for _, memory in found if memory.kind == "turn"]
+
+    def rollback(self, to: str | int | None = None) -> None:
+        """Go back to a checkpoint, as a worker does."""
+        Rollback(RedisStates(self.redis), self.archive, counter_for).rollback(
+            self.worker.ref("s"), to
+        )
+
+
+@pytest.fixture(params=WAYS)
+def site(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Site]:
+    opened = SqlArchive.open(f"sqlite:///{tmp_path}/archive.db")
+    with closing(opened), request.param(tmp_path) as store:
+        made = Site(store, opened)
+        made.agent.open("s", Policy(max_tokens=512))
+        yield made

@@ -1,95 +1,14 @@
-"""Redis returns to an earlier state: what it lost is said and kept, never silently replaced."""
+"""Redis returns to an earlier state: what was planned before is stale, and agents hear of it."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import closing
-from pathlib import Path
-
 import pytest
-import redis
 
-from tests.going_back import WAYS, GoingBack
-from tests.redis.conftest import Worker
+from tests.redis.conftest import Site
 from tests.redis.test_counting_and_committing import commit_from
-from turnmill import ContextClient, Policy, SilentWaker
-from turnmill_worker.archive import SqlArchive
-from turnmill_worker.pipeline.archive import Archiving
-from turnmill_worker.requests.export import Exporting
-from turnmill_worker.store.earlier_states import RedisStates
-from turnmill_worker.store.outgoing import RedisOutgoing
-
-SMALL = Policy(max_tokens=512)
-SPACE = "shop"
-
-
-class Site:
-    """An agent and a worker, whose Redis may go back; the archive does not."""
-
-    def __init__(self, store: GoingBack, archive: SqlArchive) -> None:
-        self.store = store
-        self.archive = archive
-        self.connect()
-
-    def connect(self) -> None:
-        """Reach Redis where it is now."""
-        self.redis = redis.Redis.from_url(self.store.url)
-        self.agent = ContextClient(self.store.url, namespace=SPACE, broker=SilentWaker())
-        self.worker = Worker(self.redis, SPACE)
-        outgoing = RedisOutgoing(self.redis)
-        self.archiving = Archiving(outgoing, self.archive, self.worker.hints)
-        self.exporting = Exporting(RedisStates(self.redis), outgoing, self.archive)
-
-    def go_back(self) -> None:
-        """Have Redis return to the state that was noted."""
-        self.store.go_back()
-        self.connect()
-
-    def say(self, words: str, turns: int = 12) -> list[str]:
-        """Push turns that begin with these words; returns their texts."""
-        said = [f"{words} {at} " + "word " * 60 for at in range(turns)]
-        for text in said:
-            self.agent.push("s", {"role": "user", "content": text})
-        return said
-
-    def compact(self) -> None:
-        """Commit once."""
-        assert self.worker.work("s") == "committed"
-
-    def store_away(self) -> None:
-        """Archive all that waits."""
-        self.archiving.archive(self.worker.ref("s"))
-
-    def told(self) -> list[str]:
-        """The texts of the whole session, as they are exported."""
-        found = self.exporting.trajectory(self.worker.ref("s"))
-        assert [turn.seq for turn in found.turns] == sorted({turn.seq for turn in found.turns})
-        return [str(turn.messages[0]["content"]) for turn in found.turns]
-
-
-@pytest.fixture(params=WAYS)
-def site(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Site]:
-    opened = SqlArchive.open(f"sqlite:///{tmp_path}/archive.db")
-    with closing(opened), request.param(tmp_path) as store:
-        made = Site(store, opened)
-        made.agent.open("s", SMALL)
-        yield made
-
-
-def test_no_turn_pushed_after_redis_went_back_is_missing(site: Site) -> None:
-    first = site.say("first")
-    site.compact()
-    site.store.note()
-    site.say("lost")
-    site.compact()
-    site.store_away()
-
-    site.go_back()
-    new = site.say("new")
-    site.compact()
-    site.store_away()
-
-    assert site.told() == first + new
+from turnmill import Policy, Turn
+from turnmill_worker.ports.values import CountedTurn, Counts
+from turnmill_worker.store.sessions import RedisSessions
 
 
 def test_a_commit_planned_before_redis_went_back_is_stale(site: Site) -> None:
@@ -105,3 +24,77 @@ def test_a_commit_planned_before_redis_went_back_is_stale(site: Site) -> None:
     committed = site.worker.sessions.commit(*args, **options)
 
     assert committed.version == 0
+
+
+def test_a_commit_is_kept_when_the_same_turns_were_pushed_again(site: Site) -> None:
+    site.say("first")
+    site.store.note()
+    said = [{"role": "user", "content": f"{at} " + "word " * 60} for at in range(8)]
+    turns = [Turn(messages=[each], turn_id=f"again-{at}") for at, each in enumerate(said)]
+    for turn in turns:
+        site.agent.push("s", turn)
+    site.worker.pipeline.estimate(site.worker.ref("s"))
+    args, options = commit_from(site.worker, site.worker.sessions.snapshot(site.worker.ref("s")))
+
+    site.go_back()
+    for turn in turns:
+        site.agent.push("s", turn)
+    site.worker.pipeline.estimate(site.worker.ref("s"))
+    committed = RedisSessions(site.redis).commit(*args, **options)
+
+    assert committed.version == 1
+
+
+def test_counts_of_lost_turns_are_not_given_to_others(site: Site) -> None:
+    site.say("first", turns=2)
+    site.worker.pipeline.estimate(site.worker.ref("s"))
+    site.store.note()
+    site.say("lost", turns=3)
+    seen = site.worker.sessions.uncounted(site.worker.ref("s"), most=10)
+    assert seen is not None
+
+    site.go_back()
+    for _ in range(3):
+        site.agent.push("s", {"role": "user", "content": "short"})
+    counts = Counts(
+        basis=seen.basis,
+        system_tokens=0,
+        open_calls=(),
+        turns=[CountedTurn(turn.seq, 70) for turn in seen.turns],
+        due=False,
+    )
+    recorded = site.worker.sessions.record_counts(site.worker.ref("s"), seen, counts)
+
+    assert recorded.stale
+
+
+def test_a_policy_that_redis_lost_is_not_taken_for_the_one_that_followed(site: Site) -> None:
+    site.say("first")
+    site.store.note()
+    site.agent.open("s", Policy(max_tokens=600))
+    site.worker.pipeline.estimate(site.worker.ref("s"))
+    args, options = commit_from(site.worker, site.worker.sessions.snapshot(site.worker.ref("s")))
+
+    site.go_back()
+    site.agent.open("s", Policy(max_tokens=540))
+    site.worker.pipeline.estimate(site.worker.ref("s"))
+    committed = site.worker.sessions.commit(*args, **options)
+
+    assert committed.version == 0
+
+
+def test_an_agent_is_told_once_which_of_its_turns_are_gone(
+    site: Site, caplog: pytest.LogCaptureFixture
+) -> None:
+    agent = site.agent
+    site.say("first", turns=3)
+    site.store.note()
+    site.say("lost", turns=2)
+
+    site.go_back()
+    for _ in range(3):
+        agent.push("s", {"role": "user", "content": "new"})
+
+    said = [record.getMessage() for record in caplog.records if record.name == "turnmill"]
+    gone = "turns 4 to 5 of session 's' that were acknowledged are gone"
+    assert said == [f"Redis returned to an earlier state: {gone}"]

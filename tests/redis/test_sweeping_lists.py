@@ -81,3 +81,50 @@ def test_long_passes_are_followed_by_long_pauses_in_which_nobody_else_sweeps(
             thread.stop()
 
         assert not server.exists(SWEEP_LEASE)
+
+
+def test_what_redis_wrote_under_a_clock_an_hour_ahead_is_swept(
+    client: ContextClient, worker: Worker, redis_client: redis.Redis
+) -> None:
+    hour_ms = 3_600_000
+    client.open("due", SMALL)
+    client.push_many([("due", LONG)] * 12)
+    worker.pipeline.estimate(worker.ref("due"))
+    redis_client.zincrby(worker.keys("due").due, hour_ms, "due")
+    redis_client.set(worker.keys("due").lease, "gone", px=hour_ms)
+    client.push("uncounted", LONG)
+    redis_client.zincrby(worker.keys("uncounted").backlog, hour_ms, "uncounted")
+    worker.hints.sent.clear()
+    sweeper = Sweeper(RedisSweepLists(redis_client), worker.hints, stale_after_s=0)
+
+    for _ in range(EXPIRY_EVERY + 1):
+        sweeper.run()
+        time.sleep(0.002)  # what is due in this very millisecond is left to the next pass
+
+    assert (jobs.ESTIMATE, worker.ref("uncounted")) in worker.hints.sent
+    assert (jobs.COMPACT, worker.ref("due")) in worker.hints.sent
+    assert worker.pipeline.summarize(worker.ref("due")).outcome == "committed"
+
+
+def test_a_sweep_lease_of_a_clock_an_hour_ahead_keeps_nobody_from_sweeping(
+    own_server: EmbeddedRedis,
+) -> None:
+    with redis.Redis.from_url(own_server.url) as server:
+        server.set(SWEEP_LEASE, "gone", px=3_600_000)
+
+        assert RedisSweepLease(server).take(hold_s=3)
+
+
+def test_a_batch_is_looked_at_as_rarely_as_its_worker_said(
+    client: ContextClient, worker: Worker, redis_client: redis.Redis
+) -> None:
+    client.open("s", SMALL)
+    client.push_many([("s", LONG)] * 12)
+    worker.pipeline.estimate(worker.ref("s"))
+    redis_client.zincrby(worker.keys("s").due, 3_600_000, "s")
+    redis_client.set(worker.keys("s").batch, "{}")
+    before = redis_client.zscore(worker.keys("s").due, "s")
+
+    RedisSweepLists(redis_client).drop_expired(worker.ref("s").namespace)
+
+    assert redis_client.zscore(worker.keys("s").due, "s") == before

@@ -153,6 +153,26 @@ def test_keys_are_rotated_while_agents_and_workers_run(
         assert WORDS[2] in str(client.read("new").messages)
 
 
+def test_what_is_erased_is_gone_and_the_rest_can_still_be_decrypted(
+    cipher: Cipher, server: EmbeddedRedis, worker: Start, tmp_path: Path
+) -> None:
+    with worker(), ContextClient(server.url, cipher=cipher) as client:
+        talk(client)
+        client.manager("s").remember(f"The {WORDS[4]} is mine.")
+        wait_until(lambda: settled(client), within_s=60)
+        done = client.erase("s", turns=[1, 42])
+        wait_until(lambda: settled(client), within_s=60)
+        whole = {int(turn.seq): str(turn.messages) for turn in client.trajectory("s").turns}
+        assert client.read("s")
+
+    assert done.turns == (1, 42)
+    assert WORDS[1] not in whole[1]
+    assert WORDS[2] not in whole[42]
+    assert all(WORDS[2] in whole[seq] for seq in range(3, 42))
+    stored = files(tmp_path)
+    assert not [word for word in WORDS if word.encode() in stored]
+
+
 def test_who_lacks_the_cipher_is_told_and_loses_nothing(
     cipher: Cipher, server: EmbeddedRedis, worker: Start
 ) -> None:

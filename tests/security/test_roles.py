@@ -121,6 +121,8 @@ async def _everything(client: Any, session: str) -> None:
     await call("trajectory", session, timeout_s=30)
     await call("remember", "The kayak of Zebedee is vermilion.", timeout_s=30)
     await call("ground", "Which colour has the kayak?", timeout_s=30)
+    await call("erase", session, matching="vermilion", timeout_s=30)
+    await call("erase", session, turns=[2], timeout_s=30)
     await call("retry", session)
     await call("parked")
     await call("clear", session)

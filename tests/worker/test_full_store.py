@@ -81,7 +81,11 @@ def test_workers_free_a_full_server_without_help(
     archive = {"TURNMILL_ARCHIVE_URL": f"sqlite:///{tmp_path}/archive.db"}
 
     with WorkerProcess(server.url, tmp_path, env=archive) as worker:
-        wait_until(lambda: plain.info("memory")["used_memory"] < limit - ROOM / 4, what="freed")
+        wait_until(
+            lambda: plain.info("memory")["used_memory"] < limit - ROOM / 4,
+            within_s=90,
+            what="freed",
+        )
         with ContextClient(server.url) as client:
             for at in range(4):
                 client.push(f"s{at}", {"role": "user", "content": "And now?"})

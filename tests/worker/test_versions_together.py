@@ -102,7 +102,7 @@ def test_a_newer_major_is_left_alone_and_other_sessions_go_on(
 
     assert "this worker is older" in older.output()
     assert "upgrade the workers" in older.output()
-    assert older.output().count("event='newer format'") < 10  # or it would do nothing else
+    assert older.output().count("event='newer format'") < 60  # or it would do nothing else
     assert silent.parked() == []
     assert stored(server, silent, "new").covered == before
     with pytest.raises(NewerFormat, match="this client is older"):
@@ -110,7 +110,11 @@ def test_a_newer_major_is_left_alone_and_other_sessions_go_on(
 
     # A newer worker goes on as if nothing had been.
     new_worker("newer-again", env=made.env)
-    wait_until(lambda: len(stored(server, silent, "new").covered) > len(before), what="served")
+    wait_until(
+        lambda: len(stored(server, silent, "new").covered) > len(before),
+        within_s=60,
+        what="served by the newer version",
+    )
     stored(server, silent, "new").assert_conserved([*chat(80), *chat(80, topic="box")])
     assert made.client(store.url, silent.namespace, "new")
 

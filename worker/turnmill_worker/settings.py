@@ -40,6 +40,7 @@ class Settings(BaseSettings):
             ``postgresql://user@host/name``; when empty, a SQLite file in the data folder; with
             ``none`` covered turns stay in Redis.
         archive_password_file: a file that holds its password, read when the URL has none.
+        archive_replicas: replicas of the state store that must have a turn before it is archived.
         template_dirs: folders with managed templates, separated as PATH is, searched in order.
         embeddings_url: an OpenAI-compatible endpoint that helps to find memories; none when empty.
         embeddings_model: the model to ask for embeddings.
@@ -77,6 +78,7 @@ class Settings(BaseSettings):
     data_dir: Path = Path("~/.local/share/turnmill")
     archive_url: str = ""
     archive_password_file: Path | None = None
+    archive_replicas: int = Field(default=0, ge=0)
     template_dirs: str = ""
     embeddings_url: str = ""
     embeddings_model: str = "text-embedding-3-small"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from itertools import chain
@@ -33,8 +34,13 @@ log = structlog.get_logger()
 
 _OUTAGES = (ArchiveUnavailable, CannotDecrypt, StoreFull, StoreUnavailable)
 
-NEWER_AGAIN_S = 5.0
-"""When a session that a newer version must count is hinted again: not at once to this worker."""
+NEWER_AGAIN_S = 1.0
+"""When a session of a newer version is counted, or its hint handed on, again: seldom, in case all
+workers are older."""
+
+MOST_HANDED_ON = 10_000
+_handed_on: dict[SessionRef, float] = {}
+"""Until when no hint of a session is handed on again."""
 
 Stage = Callable[[Parts, SessionRef], Outcome]
 
@@ -151,9 +157,7 @@ def _guarded(name: str, stage: Stage, parts: Parts, ref: SessionRef) -> Outcome:
     except NewerFormat as error:
         # The session is left as it is, for a worker that can read it: upgrade this one.
         log.warning("newer format", why=str(error))
-        if name == jobs.ESTIMATE:
-            with suppress(TurnmillError):
-                parts.pipeline.postpone(ref, NEWER_AGAIN_S)
+        _hand_on(name, parts, ref)
         raise
     except Transient as error:
         log.warning("failed", error=type(error).__name__)
@@ -174,6 +178,19 @@ def _guarded(name: str, stage: Stage, parts: Parts, ref: SessionRef) -> Outcome:
     told = outcome.model_dump(mode="json", exclude_none=True, exclude={"outcome"})
     log.info(outcome.outcome, **told)
     return outcome
+
+
+def _hand_on(name: str, parts: Parts, ref: SessionRef) -> None:
+    """Let a newer worker have what this one cannot read: it is next, for this one is busy."""
+    if name == jobs.ESTIMATE:
+        with suppress(TurnmillError):
+            parts.pipeline.postpone(ref, NEWER_AGAIN_S)
+    now = time.monotonic()
+    if name in (jobs.ESTIMATE, jobs.COMPACT, jobs.SUMMARIZE) and _handed_on.get(ref, 0.0) < now:
+        if len(_handed_on) > MOST_HANDED_ON:
+            _handed_on.clear()
+        _handed_on[ref] = now + NEWER_AGAIN_S
+        parts.pipeline.hand_on(name, ref)
 
 
 def _postpone(name: str, parts: Parts, ref: SessionRef) -> None:

@@ -31,6 +31,7 @@ from turnmill_worker.pipeline.archive import Archiving
 from turnmill_worker.pipeline.batch import Batches
 from turnmill_worker.pipeline.compact import Pipeline
 from turnmill_worker.requests.dispatch import Answering
+from turnmill_worker.requests.erasure import Erasing
 from turnmill_worker.requests.export import Exporting
 from turnmill_worker.requests.rollback import Rollback
 from turnmill_worker.settings import Settings, load_settings
@@ -123,7 +124,7 @@ def _parts(app: Celery, _pid: int) -> Parts:
     client = connect()
     hints = CeleryHints(app)
     archive = LazyArchive(settings().archive, _cipher()) if settings().archive else None
-    outgoing = RedisOutgoing(client)
+    outgoing = RedisOutgoing(client, replicas=settings().archive_replicas)
     states = RedisStates(client)
     summarizers = Registry(settings(), _gates())
     batches = Batches(
@@ -152,6 +153,7 @@ def _parts(app: Celery, _pid: int) -> Parts:
             pipeline=pipeline,
             rollback=Rollback(states, archive, counter_for),
             exporting=Exporting(states, outgoing, archive),
+            erasing=Erasing(states, archive, counter_for, hints),
             archive=archive,
             memories=GroundingService(archive, _hybrid()) if archive else None,
         ),

@@ -10,11 +10,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from turnmill.contract.names import Namespace, SessionId
+from turnmill.contract.names import Namespace, SessionId, session_id
 from turnmill.contract.names import namespace as checked
 from turnmill.contract.trajectory import LostTurns, Trajectory
 from turnmill.markdown_transcript import markdown
 from turnmill_cli.archive_database import ArchiveDatabase
+from turnmill_cli.commands.erase import spans
 from turnmill_cli.options import CommandApp, JsonFlag, Limit, NamespaceName, SessionName, Yes
 from turnmill_cli.output import (
     CommandFailed,
@@ -96,7 +97,7 @@ def archive_lost(
     archive: ArchiveDatabase,
     session: SessionName,
     branch: Annotated[
-        int, typer.Option(metavar="N", min=1, help="Print this branch.", show_default=False)
+        int, typer.Option(metavar="N", min=0, help="Print this branch.", show_default=False)
     ] = 0,
     namespace: NamespaceName = "default",
 ) -> None:
@@ -160,6 +161,30 @@ def archive_prune(
         return
     verb = "would remove" if dry_run else "removed"
     print_line(f"{verb} {_sessions(old)} of {namespace}: {_rows(counts)}")
+
+
+@archive_app.command("erasures")
+def archive_erasures(
+    archive: ArchiveDatabase,
+    session: Annotated[
+        str | None, typer.Argument(metavar="SESSION", help="Only of this session.")
+    ] = None,
+    as_json: JsonFlag = False,
+    namespace: NamespaceName = "default",
+) -> None:
+    """List what was erased, when and by whom, oldest first; never what was said."""
+    with archive.open() as opened:
+        found = opened.erasures(checked(namespace), session_id(session) if session else None)
+    if as_json:
+        print_json([asdict(each) for each in found])
+    elif not found:
+        print_line("nothing was erased")
+    else:
+        table = plain_table("when", "by", "session", "chosen by", "turns")
+        for each in found:
+            who, whose = clean(each.by), clean(each.session)
+            table.add_row(when(each.at_ms), who, whose, each.how, spans(each.turns))
+        print_table(table)
 
 
 def _sessions(found: list[ArchivedSession]) -> str:

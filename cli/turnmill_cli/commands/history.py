@@ -14,6 +14,8 @@ from turnmill_cli.output import count, print_json, print_line, when
 
 __all__ = ["history", "receipt_line"]
 
+_NO_COMPACTION = ("rollback", "erase")
+
 
 class _Recorded(NamedTuple):
     """A commit as Redis remembers it: without the context, and so without receipts."""
@@ -117,6 +119,8 @@ def _covered(record: Compaction) -> str:
         parts.append(f"{count(record.elided, 'message')} shortened")
     if record.strategy == "rollback":
         parts.append(f"back to turn {record.last_seq:,}")
+    if record.strategy == "erase":
+        parts.append("words were erased: `turnmill archive erasures` says of which turns")
     if record.model:
         parts.append(f"by {record.model}")
     return ", ".join(parts) or "nothing covered"
@@ -131,8 +135,8 @@ def _billed(record: Compaction) -> str:
 
 
 def _unpriced(record: Compaction) -> bool:
-    # A rollback has no price because nobody was asked.
-    return record.cost_usd is None and record.strategy != "rollback"
+    # These have no price because nobody was asked.
+    return record.cost_usd is None and record.strategy not in _NO_COMPACTION
 
 
 def receipt_line(receipt: Receipt) -> str:
@@ -145,8 +149,8 @@ def receipt_line(receipt: Receipt) -> str:
 
 
 def _sum(steps: Sequence[Step]) -> str:
-    records = [each.record for each, _ in steps if each.record.strategy != "rollback"]
-    back = len(steps) - len(records)
+    records = [each.record for each, _ in steps if each.record.strategy not in _NO_COMPACTION]
+    back = sum(each.record.strategy == "rollback" for each, _ in steps)
     saved = sum(r.tokens_before - r.tokens_after for r in records if r.tokens_before)
     costs = [r.cost_usd for r in records if r.cost_usd is not None]
     # A managed view may say more than the turns it was made of took.

@@ -8,6 +8,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Self, overload
 
 from turnmill._sync.connection import Connection
+from turnmill._sync.erasing import Erasing
 from turnmill._sync.session import ContextManager
 from turnmill._sync.waiting import Redis, in_thread
 from turnmill.commands import DEFAULT_NAME, Call, Command, Commands, PushCall
@@ -31,7 +32,6 @@ from turnmill.contract.results import (
 from turnmill.contract.rules import Rule
 from turnmill.contract.sealing import Cipher
 from turnmill.contract.turns import DEFAULT_MAX_TURN_BYTES, TurnLike
-from turnmill.exact_tokens import exact_tokens
 from turnmill.given_seqs import GivenSeqs
 from turnmill.image_cache import DEFAULT_CACHE_BYTES, ImageCache
 from turnmill.requests import Ask, ask
@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 __all__ = ["ContextClient"]
 
 
-class ContextClient:
+class ContextClient(Erasing):
     """Pushes turns and reads contexts; safe to share between threads.
 
     Args:
@@ -121,8 +121,8 @@ class ContextClient:
 
     def _follow_default(self, session: str) -> None:
         """Have a session without a policy follow the namespace's default, if it has one."""
-        looks = [self._commands.policy_named(DEFAULT_NAME), self._commands.policy_followed(session)]
-        body, (policy, _) = self._redis.pipeline(looks)
+        named, followed = self._commands.policy_named, self._commands.policy_followed
+        body, (policy, _) = self._redis.pipeline([named(DEFAULT_NAME), followed(session)])
         if body is not None and policy is None:
             self._open_by_name(session, DEFAULT_NAME, None)
 
@@ -134,6 +134,8 @@ class ContextClient:
         reply = self._redis.run(call)
         if self._commands.is_refused(reply) and system_prompt:
             # An upper bound puts it in doubt: count it, if a vocabulary is installed here.
+            from turnmill.exact_tokens import exact_tokens  # noqa: PLC0415 - few are long
+
             tokens = in_thread(exact_tokens, system_prompt, policy)
             reply = self._redis.run(self._commands.open_finally(call, tokens))
         if self._commands.opened(reply):
@@ -261,8 +263,7 @@ class ContextClient:
             UnknownSession: never opened nor pushed to, forgotten, or expired.
         """
         reply = self._list(self._commands.retry(session))
-        was_parked = self._commands.retried(session, reply)
-        if was_parked:
+        if was_parked := self._commands.retried(session, reply):
             self._waker.wake(self._commands.namespace, SessionId(session), task=jobs.COMPACT)
         return was_parked
 
@@ -412,8 +413,8 @@ class ContextClient:
     def sessions(self) -> list[SessionId]:
         """All sessions of the namespace, the most recently pushed first."""
         keys = self._commands.index_keys()
-        commands: list[Command] = [("ZRANGE", key, 0, -1, "WITHSCORES") for key in keys]
-        return self._commands.sessions(self._redis.pipeline(commands))
+        found = self._redis.pipeline([("ZRANGE", k, 0, -1, "WITHSCORES") for k in keys])
+        return self._commands.sessions(found)
 
     def close(self) -> None:
         """Publish waiting hints, briefly, and close the connections made here."""
@@ -438,8 +439,7 @@ class ContextClient:
         asked = ask(task, self._namespace, session, body, timeout_s=timeout_s, look_s=wait_s)
         self._put(asked)
         while not asked.is_over():
-            reply = self._redis.plain(asked.look)
-            if reply is not None:
+            if (reply := self._redis.plain(asked.look)) is not None:
                 return asked.answer(reply)
         raise asked.not_answered(withdrawn=bool(self._redis.plain(asked.withdraw)))
 

@@ -49,6 +49,8 @@ _LETTERS: Final = b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
 _DIGITS: Final = b"0123456789"
 _HIGH: Final = bytes(range(128, 256))
 _LETTER_TOKENS: Final = 0.3
+_RARE_LETTERS: Final = b"jqxzkvwyJQXZKVWY"
+_RARER: Final = 0.5  # words made of these alone have a token for each letter or two
 _DIGIT_TOKENS: Final = 0.34
 _PAIR_UNIT: Final = 80  # costs of pairs are in 1/80 token
 _LEAD_UNIT: Final = 30  # costs of first bytes are in 1/30 token
@@ -148,9 +150,10 @@ def bound_tokens(data: bytes) -> int:
 def _floor(data: bytes) -> float:
     """Return what text made of whole words costs at least, whatever its letters are."""
     letters = len(data) - len(data.translate(None, _LETTERS))
+    rare = len(data) - len(data.translate(None, _RARE_LETTERS))
     digits = len(data) - len(data.translate(None, _DIGITS))
     others = len(data.translate(None, _LETTERS + _DIGITS + _HIGH))
-    return others + digits * _DIGIT_TOKENS + letters * _LETTER_TOKENS
+    return others + digits * _DIGIT_TOKENS + letters * _LETTER_TOKENS + rare * _RARER
 
 
 def bound_turn(body: bytes, formula: ImageFormula = FORMULAS[DEFAULT_FORMULA]) -> int:

@@ -8,6 +8,7 @@ __all__ = [
     "ARCHIVE",
     "ASKS",
     "COMPACT",
+    "ERASE",
     "ESTIMATE",
     "EXPORT",
     "FORCE",
@@ -33,7 +34,8 @@ ROLLBACK: Final = "turnmill.rollback"
 EXPORT: Final = "turnmill.export"
 GROUND: Final = "turnmill.ground"
 REMEMBER: Final = "turnmill.remember"
-ASKS: Final = (FORCE, ROLLBACK, EXPORT, GROUND, REMEMBER)
+ERASE: Final = "turnmill.erase"
+ASKS: Final = (FORCE, ROLLBACK, EXPORT, GROUND, REMEMBER, ERASE)
 """Jobs an agent waits for: they carry the id of what was asked."""
 
 QUEUE_OF: Final = {
@@ -48,5 +50,6 @@ QUEUE_OF: Final = {
     EXPORT: "archive",
     GROUND: "archive",
     REMEMBER: "archive",
+    ERASE: "archive",
 }
 QUEUES: Final = ("estimate", "compact", "summarize", "archive")

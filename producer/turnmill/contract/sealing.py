@@ -69,7 +69,7 @@ class Digest(bytes):
     @classmethod
     def of(cls, *contents: bytes) -> Digest:
         """The digest; quick, and the same for the same."""
-        return cls(hashlib.blake2b(b"\0".join(contents), digest_size=20).hexdigest().encode())
+        return cls(hashlib.sha256(b"\0".join(contents)).hexdigest().encode())
 
 
 def seal(cipher: Cipher, data: bytes, place: str) -> bytes:

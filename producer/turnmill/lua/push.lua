@@ -25,7 +25,10 @@ local seen = redis.call('HMGET', meta, 'epoch', 'ttl_ms', 'expires_at', 'checkpo
   'system_tokens', 'context_tokens', 'tail_tokens', 'look_tokens', 'look_bound', 'bound_ratio', 'postponed_until', 'chain')
 local epoch = seen[1] or (time[1] .. string.format('%06d', time[2]))
 local chain = redis.sha1hex((seen[14] or epoch) .. ' ' .. turn_id .. ' ' .. digest)
-redis.call('HSET', meta, 'epoch', epoch, 'chain', chain)
+redis.call('HSET', meta, 'chain', chain)
+if not seen[1] then
+  redis.call('HSET', meta, 'epoch', epoch)
+end
 
 if dialect ~= '' then
   redis.call('HSETNX', meta, 'dialect', dialect)

@@ -1,8 +1,8 @@
 """The golden files: one of each stored and sent thing, as this version writes it.
 
-``python -m tests.unit.contract.golden`` writes them anew. Who changes one changes what versions
-that run together must read. A new field raises the minor of contract/formats.py; what older ones
-would misread raises the major. Say either in CHANGELOG.md.
+``python -m tests.unit.contract.golden`` writes them anew. Whoever changes one changes what other
+versions must read. A new field raises the minor of contract/formats.py; what older versions would
+misread raises the major. Say either in CHANGELOG.md.
 """
 
 from __future__ import annotations

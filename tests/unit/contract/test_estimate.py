@@ -171,3 +171,10 @@ def test_every_real_session_stays_under_its_bound_and_near_it(name: str) -> None
         bounds, exacts = bounds + bound, exacts + exact
 
     assert bounds <= 2.5 * exacts
+
+
+@pytest.mark.parametrize("word", ["Nfuee", "Fhuee", "xwzqkzqkzqkz", "xkzqkzqkzqkq", "jqxzvkwq"])
+def test_the_worst_text_that_was_found_costs_at_most_two_and_a_half_bounds(word: str) -> None:
+    text = word * (20_000 // len(word))
+
+    assert counter_for("o200k_base").count(text) <= 2.5 * bound_tokens(text.encode())

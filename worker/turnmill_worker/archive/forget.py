@@ -21,6 +21,7 @@ from turnmill_worker.archive.schema import (
     blob_refs,
     blobs,
     compactions,
+    erasures,
     managed_views,
     memories,
     sessions,
@@ -29,7 +30,7 @@ from turnmill_worker.archive.schema import (
 from turnmill_worker.ports.records import Removed
 from turnmill_worker.ports.values import SessionRef
 
-__all__ = ["count", "older", "plus", "remove"]
+__all__ = ["count", "older", "plus", "release", "remove"]
 
 
 def remove(
@@ -59,8 +60,12 @@ def remove(
         compactions=gone(compactions),
         views=gone(managed_views),
         memories=gone(memories),
-        blobs=_release(connection, ref.namespace, shown),
+        blobs=release(connection, ref.namespace, shown),
     )
+    records = of(erasures, ref)
+    if through_epoch is not None:  # an epoch is the microsecond in which a session began
+        records &= erasures.c.at_ms <= through_epoch // 1000
+    connection.execute(delete(erasures).where(records))
     if removed.memories:
         memories_were_deleted(connection, ref.namespace)
     return removed
@@ -118,7 +123,7 @@ def _is_older(connection: Connection, ref: SessionRef, older_than_ms: int) -> bo
     return newest is not None and newest < older_than_ms
 
 
-def _release(connection: Connection, namespace: Namespace, hashes: set[str]) -> int:
+def release(connection: Connection, namespace: Namespace, hashes: set[str]) -> int:
     """Delete the images nothing refers to any more."""
     still_shown = exists().where(
         blob_refs.c.namespace == blobs.c.namespace, blob_refs.c.sha256 == blobs.c.sha256

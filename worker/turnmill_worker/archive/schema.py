@@ -31,6 +31,7 @@ __all__ = [
     "blob_refs",
     "blobs",
     "compactions",
+    "erasures",
     "managed_views",
     "memories",
     "namespaces",
@@ -189,3 +190,17 @@ memories = _table(
     key=("namespace", "id"),
 )
 """``origin`` is the seq a memory was made of, or a summary's version; None for a pushed one."""
+
+erasures = _table(
+    "erasures",
+    Column("id", Text, nullable=False),
+    Column("session", Text, nullable=False),
+    _number("at_ms"),
+    Column("by", Label, nullable=False),
+    Column("how", Text, nullable=False),
+    Column("turns", LargeBinary, nullable=False),
+    *(_number(name) for name in ("contexts", "checkpoints", "memories", "images")),
+    Index("ix_erasures_session", "namespace", "session", "at_ms"),
+    key=("namespace", "id"),
+)
+"""That words were erased, when, by whom and of which turns; never which words."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import sqlite3
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Self
 
@@ -12,13 +11,15 @@ from sqlalchemy import Connection, Engine
 from turnmill.contract.names import Namespace, SessionId
 from turnmill.contract.sealing import Cipher
 from turnmill.contract.trajectory import TurnState
-from turnmill_worker.archive import branches, memory_writes, reads, writes
+from turnmill_worker.archive import branches, memory_writes, reads, scrub, writes
+from turnmill_worker.archive import erase as erasing
 from turnmill_worker.archive import forget as forgetting
 from turnmill_worker.archive.archived_values import ArchivedSession, ManagedView
 from turnmill_worker.archive.engine import WRITES, make_engine
 from turnmill_worker.archive.error_translation import typed
 from turnmill_worker.archive.migrate import migrate
 from turnmill_worker.archive.rows import epoch_number
+from turnmill_worker.ports.erasure import Emptied, Erasure, Gone
 from turnmill_worker.ports.records import (
     ArchivedCompaction,
     ArchivedTurn,
@@ -236,14 +237,51 @@ class SqlArchive:
         self._scrub()
         return removed
 
+    def epochs(self, ref: SessionRef) -> dict[str, str]:
+        """The session's incarnations, oldest first, each after what Redis lost of it.
+
+        By epoch; for what was lost, the epoch it was taken from.
+        """
+        with self._read() as connection:
+            return erasing.epochs(connection, ref)
+
+    def pushed_memories(self, namespace: Namespace) -> list[tuple[str, str]]:
+        """Ids and texts of the memories that agents pushed to the namespace."""
+        with self._read() as connection:
+            return erasing.pushed(connection, namespace)
+
+    def erase(
+        self, ref: SessionRef, epoch: str, emptied: Emptied, *, dry_run: bool = False
+    ) -> Gone:
+        """Erase turns of one incarnation, and what was made of them; ``dry_run`` only counts.
+
+        What a drain has read of Redis already is stored by it no more.
+        """
+        number = epoch_number(epoch)
+        with self._write() as connection:
+            gone = erasing.erase(connection, ref, number, emptied)
+            if dry_run:
+                connection.rollback()
+        return gone
+
+    def note_erasure(self, namespace: Namespace, erasure: Erasure) -> None:
+        """Keep the record of an erasure; once more replaces it."""
+        with self._write() as connection:
+            erasing.note(connection, namespace, erasure)
+
+    def erasures(self, namespace: Namespace, session: SessionId | None = None) -> list[Erasure]:
+        """The records of erasures, oldest first, of one session or all."""
+        with self._read() as connection:
+            return erasing.recorded(connection, namespace, session)
+
+    def rewrite(self) -> bool:
+        """Write the database's files anew, without old bytes; False if it could not be done now."""
+        return scrub.rewrite(self._engine)
+
     def _scrub(self) -> None:
-        """Empty SQLite's write-ahead log, which still holds the old pages."""
-        if self._engine.dialect.name != "sqlite":
-            return
-        raw = self._engine.raw_connection()
-        # Best effort: a reader at this moment keeps the log, and a later write reuses it.
-        with contextlib.suppress(sqlite3.Error), contextlib.closing(raw):
-            raw.cursor().execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+        """Empty SQLite's write-ahead log; a reader may keep it, and a later write reuses it."""
+        if self._engine.dialect.name == "sqlite":
+            scrub.empty_log(self._engine)
 
     @staticmethod
     def _epoch(connection: Connection, ref: SessionRef, epoch: str | None) -> int | None:

@@ -128,38 +128,51 @@ def mark(connection: Connection, ref: SessionRef, epoch: int, step: Mark) -> int
 
 def _insert_turns(connection: Connection, kept: Sequence[Kept]) -> list[list[ArchivedTurn]]:
     """Those that are new, of each."""
-    rows, refs = [], []
-    for ref, epoch, batch in kept:
-        mine = session_row(ref, epoch)
-        rows += [mine | turn_row(turn) for turn in batch.turns]
-        refs += [
-            mine | {"seq": turn.seq, "place": place, "sha256": sha256}
-            for turn in batch.turns
-            for place, sha256 in enumerate(turn.blobs)
-        ]
-    new = insert_new(connection, turns, ("session", "epoch", "seq"), rows)
-    insert_absent(connection, blob_refs, refs)
-    return [
-        [turn for turn in batch.turns if (ref.session, epoch, turn.seq) in new]
+    rows = [
+        session_row(ref, epoch) | turn_row(turn)
         for ref, epoch, batch in kept
+        for turn in batch.turns
     ]
+    new = insert_new(connection, turns, ("session", "epoch", "seq"), rows)
+    # A turn that came back to the log before it was archived leaves it twice: the first counts.
+    added = [
+        [turn for turn in reversed(once.values()) if (ref.session, epoch, turn.seq) in new]
+        for ref, epoch, batch in kept
+        for once in ({turn.seq: turn for turn in reversed(batch.turns)},)
+    ]
+    # Of those that were there nothing is added: what an erasure took from them must not come back.
+    refs = [
+        session_row(ref, epoch) | {"seq": turn.seq, "place": place, "sha256": sha256}
+        for (ref, epoch, _), own in zip(kept, added, strict=True)
+        for turn in own
+        for place, sha256 in enumerate(turn.blobs)
+    ]
+    insert_absent(connection, blob_refs, refs)
+    return added
 
 
 def _insert_compactions(
     connection: Connection, kept: Sequence[Kept]
 ) -> list[list[ArchivedCompaction]]:
     """Those that are new, of each."""
-    rows, views = [], []
-    for ref, epoch, batch in kept:
-        mine = session_row(ref, epoch)
-        rows += [mine | compaction_row(each) for each in batch.compactions]
-        views += [mine | row for row in map(view_row, batch.compactions) if row is not None]
+    rows = [
+        session_row(ref, epoch) | compaction_row(each)
+        for ref, epoch, batch in kept
+        for each in batch.compactions
+    ]
     new = insert_new(connection, compactions, ("session", "epoch", "version"), rows)
-    insert_absent(connection, managed_views, views)
-    return [
+    added = [
         [each for each in batch.compactions if (ref.session, epoch, each.version) in new]
         for ref, epoch, batch in kept
     ]
+    views = [
+        session_row(ref, epoch) | row
+        for (ref, epoch, _), own in zip(kept, added, strict=True)
+        for row in map(view_row, own)
+        if row is not None
+    ]
+    insert_absent(connection, managed_views, views)
+    return added
 
 
 def _insert_blobs(connection: Connection, namespace: Namespace, kept: Sequence[Kept]) -> None:

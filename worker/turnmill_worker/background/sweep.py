@@ -43,7 +43,7 @@ ELSEWHERE_EVERY = 10 * ARCHIVE_EVERY
 """The same, by a worker that has no archive itself; others may have one."""
 
 REST = 3
-"""The pause after a pass is at least this many times as long: a quarter of a core is enough."""
+"""The pause after a pass is at least this many times its work: a quarter of a core is enough."""
 
 
 class SweepHints(Protocol):
@@ -174,9 +174,10 @@ class SweepThread:
             try:
                 # The same worker sweeps as long as it lives: it remembers what it has hinted.
                 if self._lease.take(hold_s=3 * self._pause_s):
-                    began = time.monotonic()
+                    # Its own work: with a slow Redis a dead worker would hold the lease for long.
+                    began = time.thread_time()
                     self._sweeper.run()
-                    self._rest(time.monotonic() - began)
+                    self._rest(time.thread_time() - began)
                 else:
                     self._pause_s = self._interval_s
             except Exception as error:  # noqa: BLE001 - Redis or the broker is down; try again

@@ -95,6 +95,10 @@ class Pipeline:
         """Keep the sweep from hinting a session at once if its job fails for a lasting reason."""
         self._ports.sessions.defer(ref, after_s=after_s)
 
+    def hand_on(self, task: str, ref: SessionRef) -> None:
+        """Hint the session again, for another worker."""
+        self._ports.hints.send(task, ref)
+
     def failed(self, ref: SessionRef, error: str) -> Failed:
         """Count a compaction that failed, by the kind of its error."""
         return self._ports.sessions.failed(ref, error)

@@ -7,6 +7,7 @@ from typing import Literal, Protocol
 
 from turnmill.contract.names import Namespace, SessionId
 from turnmill.contract.results import GroundedContext
+from turnmill_worker.ports.erasure import Emptied, Erasure, Gone
 from turnmill_worker.ports.records import (
     ArchivedCompaction,
     ArchivedTurn,
@@ -112,6 +113,26 @@ class Archive(Protocol):
 
     def remember(self, namespace: Namespace, memory: Memory) -> bool:
         """Keep a memory an agent pushed; False when it was there."""
+
+    def epochs(self, ref: SessionRef) -> Mapping[str, str]:
+        """The session's incarnations, oldest first, each after what Redis lost of it.
+
+        By epoch; for what was lost, the epoch it was taken from.
+        """
+
+    def pushed_memories(self, namespace: Namespace) -> list[tuple[str, str]]:
+        """Ids and texts of the memories that agents pushed to the namespace."""
+
+    def erase(
+        self, ref: SessionRef, epoch: str, emptied: Emptied, *, dry_run: bool = False
+    ) -> Gone:
+        """Erase turns of one incarnation, and what was made of them; ``dry_run`` only counts."""
+
+    def note_erasure(self, namespace: Namespace, erasure: Erasure) -> None:
+        """Keep the record of an erasure; once more replaces it."""
+
+    def rewrite(self) -> bool:
+        """Write the database's files anew, without old bytes; False if it could not be done now."""
 
 
 class Memories(Protocol):

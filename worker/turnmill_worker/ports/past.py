@@ -20,10 +20,9 @@ class PastState:
     """A state a rollback can restore.
 
     Attributes:
-        id: the checkpoint's, or ``version <n>``.
+        id, message: the checkpoint's, or ``version <n>`` and ``""``.
         entry: of its stream in Redis, or ``""``.
-        seq: its newest turn.
-        stored: its context.
+        seq, stored: its newest turn, and its context.
     """
 
     id: str
@@ -31,6 +30,7 @@ class PastState:
     seq: Seq
     stored: StoredContext
     at_ms: int = 0
+    message: str = ""
 
 
 def after_drain(

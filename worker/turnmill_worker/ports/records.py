@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Final, Literal
 
+from turnmill.contract.codec import decode_json
 from turnmill.contract.names import Seq, SessionId, Version
 from turnmill.contract.trajectory import TurnState
 
 __all__ = [
+    "ERASED_AT",
     "ArchivedCompaction",
     "ArchivedTurn",
     "Batch",
@@ -18,6 +20,9 @@ __all__ = [
     "Removed",
     "Tip",
 ]
+
+ERASED_AT: Final = "erased_at_ms"
+"""The field that an erased turn has beside its messages."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,10 +54,24 @@ class ArchivedTurn:
         """Whether both are one turn of one history, whatever became of it since."""
         if self.chain and other.chain:
             return self.chain == other.chain
+        if self.erased_at_ms or other.erased_at_ms:
+            return self.at_ms == other.at_ms
         mine, others = (
             (each.turn_id, each.at_ms, each.messages, each.fields) for each in (self, other)
         )
         return mine == others
+
+    @property
+    def erased_at_ms(self) -> int | None:
+        """When the turn was erased; None if it was not."""
+        if ERASED_AT.encode() not in self.fields:
+            return None
+        try:
+            found = decode_json(self.fields)
+        except (RecursionError, ValueError):
+            return None
+        at_ms = found.get(ERASED_AT) if isinstance(found, dict) else None
+        return at_ms if isinstance(at_ms, int) else None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,7 +96,9 @@ class ArchivedCompaction:
         """Whether both are one commit."""
         if self.commit_id and other.commit_id:
             return self.commit_id == other.commit_id
-        return (self.record, self.context) == (other.record, other.context)
+        # One whose context was emptied by an erasure still has its time.
+        same = self.context == other.context or self.at_ms == other.at_ms
+        return same and self.record == other.record
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

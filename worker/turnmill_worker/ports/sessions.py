@@ -12,6 +12,7 @@ from turnmill.contract.job_outcomes import Compaction
 from turnmill_worker.compaction.ledger.fact_merging import Fact
 from turnmill_worker.compaction.pool.pooled import PooledLine
 from turnmill_worker.compaction.snapshot import LoggedTurn, Snapshot
+from turnmill_worker.ports.erasure import Cleansed
 from turnmill_worker.ports.past import Past, Restored
 from turnmill_worker.ports.records import Blob
 from turnmill_worker.ports.values import (
@@ -172,3 +173,9 @@ class States(Protocol):
 
     def restore(self, ref: SessionRef, past: Past, state: Restored) -> tuple[int, int]:
         """Restore it, if nothing was committed meanwhile; the new version or 0, and turns lost."""
+
+    def erase(self, ref: SessionRef, past: Past, left: Cleansed) -> int:
+        """Write it, if nothing was committed meanwhile; the new version or 0."""
+
+    def now_ms(self) -> int:
+        """The time by the clock that turns have theirs from."""

@@ -12,6 +12,9 @@ from turnmill_worker.reading.lexicon import GUARDS, RETRACTIONS
 UNIT_CHARS: Final = 400
 """A unit longer than this is cut, so that one run of text cannot fill or miss the budget whole."""
 
+MOST_UNITS: Final = 5_000
+"""Units of one text: what reads them compares each with some others."""
+
 # Controls, line separators, bidirectional overrides and zero-width marks: a summary line must end
 # where we end it and read the way it is stored. Lone surrogates cannot be encoded at all.
 _UNPRINTABLE = re.compile(
@@ -52,8 +55,28 @@ def one_line(text: str) -> str:
 
 
 def sentences(text: str) -> tuple[str, ...]:
-    """The sentences and lines of `text`, each one line, none longer than `UNIT_CHARS`."""
-    return _remembered(text) if len(text) <= _SHORT else tuple(_sentences(text))
+    """The sentences and lines of `text`, each one line, none longer than `UNIT_CHARS`.
+
+    Of a text with more than `MOST_UNITS`, short ones that follow each other are one: all is read,
+    and the time that takes is bounded.
+    """
+    if len(text) <= _SHORT:
+        return _remembered(text)
+    found = tuple(_sentences(text))
+    return found if len(found) <= MOST_UNITS else tuple(_together(found))
+
+
+def _together(pieces: Sequence[str]) -> Iterator[str]:
+    least = min(sum(map(len, pieces)) // MOST_UNITS + 1, UNIT_CHARS)
+    held: list[str] = []
+    chars = 0
+    for piece in pieces:
+        if held and (chars >= least or chars + len(piece) >= UNIT_CHARS):
+            yield " ".join(held)
+            held, chars = [], 0
+        held.append(piece)
+        chars += len(piece) + 1
+    yield " ".join(held)
 
 
 def _sentences(text: str) -> Iterator[str]:

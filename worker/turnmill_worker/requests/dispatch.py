@@ -15,6 +15,7 @@ from turnmill_worker.pipeline.compact import Pipeline
 from turnmill_worker.ports.archive import Archive, Memories
 from turnmill_worker.ports.records import Memory
 from turnmill_worker.ports.values import SessionRef
+from turnmill_worker.requests.erasure import Erasing
 from turnmill_worker.requests.export import Exporting
 from turnmill_worker.requests.rollback import Rollback
 
@@ -44,6 +45,7 @@ class Answering:
         pipeline: Pipeline,
         rollback: Rollback,
         exporting: Exporting,
+        erasing: Erasing,
         archive: Archive | None,
         memories: Memories | None,
     ) -> None:
@@ -51,6 +53,7 @@ class Answering:
         self._pipeline = pipeline
         self._rollback = rollback
         self._exporting = exporting
+        self._erasing = erasing
         self._archive = archive
         self._memories = memories
         self._kinds: Mapping[str, Callable[[SessionRef, Any], Any]] = {
@@ -59,6 +62,7 @@ class Answering:
             jobs.EXPORT: self._export,
             jobs.GROUND: self._ground,
             jobs.REMEMBER: self._remember,
+            jobs.ERASE: self._erase,
         }
 
     def answer(self, task: str, ref: SessionRef, ask: str) -> Outcome:
@@ -90,6 +94,9 @@ class Answering:
         found = self._exporting.trajectory(ref)
         # Clients of before know no such field, and refuse what they do not know.
         return found.model_dump(mode="json", exclude=None if found.lost else {"lost"})
+
+    def _erase(self, ref: SessionRef, body: Any) -> Any:
+        return self._erasing.erase(ref, body).model_dump(mode="json")
 
     def _ground(self, ref: SessionRef, body: Any) -> Any:
         if self._memories is None:

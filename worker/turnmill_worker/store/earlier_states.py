@@ -14,17 +14,22 @@ from turnmill.contract.names import Seq, Version
 from turnmill.contract.policy import Policy
 from turnmill.contract.sealing import Secret
 from turnmill.contract.stored_policy import stored_policy
+from turnmill.transport import redis_now_ms
+from turnmill_worker.compaction.ledger.budget import up_to
+from turnmill_worker.compaction.pool.pooled import pooled_up_to
+from turnmill_worker.ports.erasure import Cleansed
 from turnmill_worker.ports.past import Past, PastState, Restored
 from turnmill_worker.ports.records import ArchivedTurn, Blob
 from turnmill_worker.ports.values import CountedTurn, SessionRef
-from turnmill_worker.store.blobs import hold
+from turnmill_worker.store.blobs import hold, release
+from turnmill_worker.store.kept_beside import decoded, encoded
 from turnmill_worker.store.outgoing import (
     archived_compaction,
     archived_turn,
     fields_of,
     left_entry,
 )
-from turnmill_worker.store.scripts import keys_of, run
+from turnmill_worker.store.scripts import keys_of, run, translated
 
 __all__ = ["RedisStates"]
 
@@ -69,39 +74,96 @@ class RedisStates:
 
     def restore(self, ref: SessionRef, past: Past, state: Restored) -> tuple[int, int]:
         """Restore it, if nothing was committed meanwhile; the new version or 0, and turns lost."""
-        counted = [numbers for _, numbers in state.turns]
-        newest = past.log[-1] if past.log else None
         version, lost = run(
             self._redis,
             "rollback",
             keys_of(ref),
-            [word for turn, numbers in state.turns for word in _words(turn, numbers)],
-            session=ref.session,
-            epoch=past.epoch,
-            revision=past.revision,
-            expected_version=str(past.version),
-            expected_commit=past.commit_id,
-            newest=str(newest.seq) if newest else "",
-            newest_chain=(newest.chain or f"{newest.turn_id} {newest.at_ms}") if newest else "",
-            commit_id=uuid.uuid4().hex,
+            _turn_words(state),
             seq=state.seq,
-            watermark=state.stored.watermark,
-            body=Secret(state.stored.encode()),
-            context_tokens=state.stored.tokens,
-            tail_tokens=sum(each.tokens for each in counted),
-            open_calls=json.dumps(list(state.open_calls)),
-            basis=state.basis,
-            images=sum(each.images for each in counted),
-            images_before=state.images_before,
-            interactions=sum(each.interactions for each in counted),
-            messages=sum(each.messages for each in counted),
             quality="" if state.quality is None else repr(state.quality),
-            record=state.record.encode(),
-            channel=commits_channel(ref.namespace),
             used=state.used,
-            is_due=int(state.due),
+            **_common(ref, past, state),
         )
         return int(version), int(lost)
+
+    def erase(self, ref: SessionRef, past: Past, left: Cleansed) -> int:
+        """Write it, if nothing was committed meanwhile; the new version or 0."""
+        state = left.state
+        version = run(
+            self._redis,
+            "erase",
+            keys_of(ref),
+            [
+                *_turn_words(state),
+                *(word for turn in left.turns.values() for word in _instead(turn)),
+                *(word for each in left.contexts for word in (each.version, Secret(each.context))),
+                *left.checkpoints,
+            ],
+            through=state.seq,
+            known=Secret(self._known(ref, state.stored.watermark, remade=left.remade)),
+            remade=int(left.remade),
+            restored=len(state.turns),
+            erased=len(left.turns),
+            contexts=len(left.contexts),
+            **_common(ref, past, state),
+        )
+        if version:
+            release(self._redis, ref)
+        return int(version)
+
+    def now_ms(self) -> int:
+        """The time by Redis' clock."""
+        with translated():
+            return redis_now_ms(self._redis)
+
+    def _known(self, ref: SessionRef, watermark: int, *, remade: bool) -> bytes:
+        """Facts and pool as they were at the watermark; only a commit changes them."""
+        with translated():
+            body: bytes | None = self._redis.get(keys_of(ref).facts)
+        if not remade:
+            return body or b""
+        facts, pool = decoded(body)
+        # A line of no known turn came from a summary.
+        known = [line for line in pooled_up_to(pool, watermark) if line.seq is not None]
+        return encoded(up_to(facts, watermark), known)
+
+
+def _common(ref: SessionRef, past: Past, state: Restored) -> dict[str, str | bytes | int]:
+    """What both scripts that write a state back are told."""
+    counted = [numbers for _, numbers in state.turns]
+    newest = past.log[-1] if past.log else None
+    return {
+        "session": ref.session,
+        "epoch": past.epoch,
+        "revision": past.revision,
+        "expected_version": str(past.version),
+        "expected_commit": past.commit_id,
+        "newest": str(newest.seq) if newest else "",
+        "newest_chain": (newest.chain or f"{newest.turn_id} {newest.at_ms}") if newest else "",
+        "commit_id": uuid.uuid4().hex,
+        "watermark": state.stored.watermark,
+        "body": Secret(state.stored.encode()),
+        "context_tokens": state.stored.tokens,
+        "tail_tokens": sum(each.tokens for each in counted),
+        "open_calls": json.dumps(list(state.open_calls)),
+        "basis": state.basis,
+        "images": sum(each.images for each in counted),
+        "images_before": state.images_before,
+        "interactions": sum(each.interactions for each in counted),
+        "messages": sum(each.messages for each in counted),
+        "record": state.record.encode(),
+        "channel": commits_channel(ref.namespace),
+        "is_due": int(state.due),
+    }
+
+
+def _turn_words(state: Restored) -> list[str | bytes | int]:
+    return [word for turn, numbers in state.turns for word in _words(turn, numbers)]
+
+
+def _instead(turn: ArchivedTurn) -> Sequence[str | bytes | int]:
+    bound = bound_turn(turn.messages)
+    return turn.seq, Secret(turn.messages), bound, Secret(turn.fields), turn.turn_id
 
 
 def _words(turn: ArchivedTurn, counted: CountedTurn) -> Sequence[str | bytes | int]:
@@ -136,6 +198,7 @@ def _checkpoints(entries: Sequence[Any]) -> tuple[PastState, ...]:
                 seq=Seq(int(fields[b"seq"])),
                 stored=StoredContext.parse(fields[b"context"] or None),
                 at_ms=int(entry[0].partition(b"-")[0]),
+                message=fields[b"message"].decode("utf-8", "replace"),
             )
         )
     return tuple(sorted(found, key=lambda state: (state.at_ms, state.seq)))

@@ -23,6 +23,7 @@ from turnmill.contract.names import SessionId
 from turnmill_worker.compaction.snapshot import Snapshot
 from turnmill_worker.ports.sessions import BatchLeft, Refusal
 from turnmill_worker.spending import NOTHING, Spent
+from turnmill_worker.store.scripts import AHEAD_MS
 
 __all__ = ["RedisLease"]
 
@@ -81,6 +82,7 @@ class RedisLease:
             session=self._session,
             owner=self.owner,
             lease_ms=self._lease_ms,
+            ahead_ms=AHEAD_MS,
             forced=int(self._forced),
         )
         left: list[tuple[BatchLeft, int]] = [("own", awaits), ("orphaned", abandons)]

@@ -8,6 +8,7 @@ from itertools import groupby
 from operator import itemgetter
 from typing import Any, Final
 
+from turnmill.contract.errors import StoreUnavailable
 from turnmill.contract.formats import refuse_newer_body
 from turnmill.contract.keys import SHARDS, shard_keys
 from turnmill.contract.names import Namespace, Seq, Version
@@ -30,14 +31,24 @@ __all__ = [
 LATE_DRAIN_MS = 60_000
 """Longer than a drain takes: one begun before a session was forgotten is over by then."""
 
+WAIT_MS = 2_000
+"""How long replicas may take to catch up; then the job is tried again later."""
+
 _LEFT: Final[dict[int, Left]] = {1: "more", 0: "done", -1: "forgotten"}
 
 
 class RedisOutgoing:
-    """The ``Outgoing`` port over a redis-py client that does not decode responses."""
+    """The ``Outgoing`` port over a redis-py client that does not decode responses.
 
-    def __init__(self, client: Any, *, late_drain_ms: int = LATE_DRAIN_MS) -> None:
+    What it reads is on so many ``replicas`` already, so that the archive is never ahead of what a
+    promoted one has.
+    """
+
+    def __init__(
+        self, client: Any, *, late_drain_ms: int = LATE_DRAIN_MS, replicas: int = 0
+    ) -> None:
         self._redis = client
+        self._replicas = replicas
         self._late_drain_ms = late_drain_ms
 
     def waiting(self, namespace: Namespace, *, most: int) -> list[SessionRef]:
@@ -56,12 +67,23 @@ class RedisOutgoing:
     def next_drains(
         self, refs: Sequence[SessionRef], *, turns: int, size: int
     ) -> dict[SessionRef, Drain]:
-        """The oldest entries of each that has any."""
+        """The oldest entries of each that has any.
+
+        Raises:
+            StoreUnavailable: too few replicas have them by now.
+        """
         with translated(), self._redis.pipeline(transaction=False) as pipe:
             for ref in refs:
                 keys = keys_of(ref)
                 queue(pipe, "undrained", keys, session=ref.session, most=turns, size=size)
+            if self._replicas:
+                # On the same connection: it waits for all that was written before it was read.
+                pipe.execute_command("WAIT", self._replicas, WAIT_MS)
             replies = pipe.execute()
+        if self._replicas and (reached := replies.pop()) < self._replicas:
+            raise StoreUnavailable(
+                f"{reached} of {self._replicas} replicas have what is to be archived"
+            )
         found = zip(refs, replies, strict=True)
         return {ref: self._drain(ref, *reply) for ref, reply in found if reply is not None}
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from importlib import resources
-from typing import Any
+from typing import Any, Final
 
 import redis
 
@@ -15,7 +15,10 @@ from turnmill.transport import run_script, translate
 from turnmill_worker.ports.values import SessionRef
 from turnmill_worker.store import lua
 
-__all__ = ["keys_of", "load_all", "queue", "run", "translated"]
+__all__ = ["AHEAD_MS", "keys_of", "load_all", "queue", "run", "translated"]
+
+AHEAD_MS: Final = 900_000
+"""A time of Redis further ahead than this was written under another clock."""
 
 
 def run(

@@ -6,7 +6,7 @@ import uuid
 from typing import Any, NamedTuple
 
 from turnmill.contract.keys import SWEEP_LEASE
-from turnmill_worker.store.scripts import run, translated
+from turnmill_worker.store.scripts import AHEAD_MS, run, translated
 
 __all__ = ["RedisSweepLease", "SweepKeys"]
 
@@ -39,6 +39,7 @@ class RedisSweepLease:
             SweepKeys(),
             owner=self._owner,
             hold_ms=int(hold_s * 1000),
+            ahead_ms=AHEAD_MS,
             is_new=int(is_new),
         )
         return bool(held)

@@ -18,7 +18,7 @@ from turnmill.transport import redis_now_ms
 from turnmill_worker.ports.sweep import Late
 from turnmill_worker.ports.values import SessionRef
 from turnmill_worker.store.listed_names import drop, session_named
-from turnmill_worker.store.scripts import queue, translated
+from turnmill_worker.store.scripts import AHEAD_MS, queue, translated
 from turnmill_worker.store.sweep_registry import RedisRegistry
 
 __all__ = ["RedisSweepLists"]
@@ -93,7 +93,7 @@ class RedisSweepLists(RedisRegistry):
                 with self._redis.pipeline(transaction=False) as pipe:
                     for ref in found:
                         keys = session_keys(namespace, ref.session)
-                        queue(pipe, "unlist", keys, session=ref.session)
+                        queue(pipe, "unlist", keys, session=ref.session, ahead_ms=AHEAD_MS)
                     replies = pipe.execute(raise_on_error=False)
                 return any(done for _, done in self._good([namespace] * len(found), replies))
             if self._owes_nothing(namespace):

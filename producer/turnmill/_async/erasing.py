@@ -1,0 +1,59 @@
+"""Erasing what was said: the part of a client that asks workers for it."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import TYPE_CHECKING, Any
+
+from turnmill.contract import jobs
+
+if TYPE_CHECKING:
+    from turnmill.contract.erasure import Erased
+
+__all__ = ["AsyncErasing"]
+
+
+class AsyncErasing:
+    """What a client erases."""
+
+    async def _ask(self, task: str, session: str, body: dict[str, object], timeout_s: float) -> Any:
+        """What a worker answers."""
+        raise NotImplementedError
+
+    async def erase(
+        self,
+        session: str,
+        *,
+        turns: Collection[int] = (),
+        matching: str | None = None,
+        subject: str | None = None,
+        repeats: bool = False,
+        by: str = "",
+        dry_run: bool = False,
+        timeout_s: float = 60.0,
+    ) -> Erased:
+        """Erase turns from Redis and the archive, with all that was made of them. This is final.
+
+        Turns are chosen by their seqs, by a text in them, or by a name in them as whole words. They
+        keep their places, with neutral messages in them. The context is made anew of what remains.
+
+        Args:
+            session: also one that only the archive has.
+            turns: seqs.
+            matching: a text; case and white space do not matter.
+            subject: a name, an address or an id.
+            repeats: erase turns, too, that repeat five words in a row of those.
+            by: who erases; the record of the erasure says it.
+            dry_run: change nothing, and say what would go.
+            timeout_s: longest wait for a worker.
+
+        Raises:
+            InvalidInput: nothing, or more than one thing, to choose turns by; or no such turn.
+            UnknownSession: neither in Redis nor in the archive.
+            SessionBusy: compactions came between at every attempt.
+            NotAnswered: no worker was done in time; says whether one is at it.
+        """
+        from turnmill.contract.erasure import Erased, erasing  # noqa: PLC0415 - few erase
+
+        body = erasing(turns, matching, subject, repeats=repeats, by=by, dry_run=dry_run)
+        return Erased.model_validate(await self._ask(jobs.ERASE, session, body, timeout_s))
