@@ -94,7 +94,7 @@ def _is_any(done: Erased) -> bool:
 def _what(done: Erased) -> str:
     parts = [f"{count(len(done.turns), 'turn')} ({spans(done.turns)})"] if done.turns else []
     if done.earlier:
-        parts.append(f"{count(done.earlier, 'turn')} of earlier incarnations")
+        parts.append(f"{count(done.earlier, 'turn')} of earlier incarnations or lost branches")
     for number, name in ((done.contexts, "context"), (done.checkpoints, "checkpoint")):
         if number:
             parts.append(count(number, name))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 from pydantic import BaseModel, ConfigDict
 
@@ -25,7 +25,8 @@ class Erased(BaseModel):
         at_ms: when, by Redis' clock.
         by: who asked for it.
         turns: the turns whose words are gone; they keep their places in the conversation.
-        earlier: how many turns of earlier incarnations of the session were erased besides.
+        earlier: how many turns were erased besides, of earlier incarnations of the session, and of
+            what Redis lost when it went back.
         repeated_in: turns that have five words in a row of them, and were not erased.
         contexts: committed contexts made of them, which are empty now.
         checkpoints: those that are gone.
@@ -37,7 +38,9 @@ class Erased(BaseModel):
             None where there is no archive.
     """
 
-    model_config = ConfigDict(frozen=True, extra="ignore", hide_input_in_errors=True)
+    model_config: ClassVar[ConfigDict] = ConfigDict(
+        frozen=True, extra="ignore", hide_input_in_errors=True
+    )
 
     session: SessionId
     dry_run: bool

@@ -32,7 +32,7 @@ class ClusterTrips:
     def __init__(
         self, store: StoreUrl, timeout_s: float, *, max_connections: int = MAX_CONNECTIONS
     ) -> None:
-        self.attempt_s = attempt_s(timeout_s)
+        self.attempt_s: float = attempt_s(timeout_s)
         self._store = store
         self._routing = Routing(store.nodes, timeout_s)
         self._options = connection_options(timeout_s) | {
@@ -101,7 +101,7 @@ class ClusterClient(redis.Redis):
     """
 
     def __init__(self, store: StoreUrl, timeout_s: float, *, max_connections: int) -> None:
-        self.trips = ClusterTrips(store, timeout_s, max_connections=max_connections)
+        self.trips: ClusterTrips = ClusterTrips(store, timeout_s, max_connections=max_connections)
         # For pub/sub, whose messages reach every node: whichever is there when it connects.
         pool = Connections.from_url(
             store.server(),

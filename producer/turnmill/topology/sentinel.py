@@ -17,11 +17,14 @@ class Sentinels:
     """Some Sentinels, the one that answered last first; shared by the connections of a pool."""
 
     def __init__(self, store: StoreUrl, timeout_s: float) -> None:
-        self.name = store.master
-        self.urls = [store.sentinel(node) for node in store.nodes]
+        self.name: str = store.master
+        self.urls: list[str] = [store.sentinel(node) for node in store.nodes]
         # One that does not answer must leave time for the others, and for the master.
         each_s = attempt_s(timeout_s) / (len(self.urls) + 1)
-        self.options = {"socket_timeout": each_s, "socket_connect_timeout": each_s}
+        self.options: dict[str, float] = {
+            "socket_timeout": each_s,
+            "socket_connect_timeout": each_s,
+        }
 
     @property
     def question(self) -> tuple[str, ...]:
@@ -83,6 +86,9 @@ def not_master() -> redis.ConnectionError:
 
 class _ToMaster:
     """Mixed into a redis-py connection: each time it connects, it asks where to."""
+
+    host: str
+    port: int
 
     def __init__(self, *, find: Callable[[], Address], **options: Any) -> None:
         super().__init__(**options)

@@ -2,24 +2,18 @@
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Self
+from collections.abc import Mapping, Sequence
 
-from sqlalchemy import Connection, Engine
+from sqlalchemy import Connection
 
 from turnmill.contract.names import Namespace, SessionId
-from turnmill.contract.sealing import Cipher
 from turnmill.contract.trajectory import TurnState
-from turnmill_worker.archive import branches, memory_writes, reads, scrub, writes
-from turnmill_worker.archive import erase as erasing
+from turnmill_worker.archive import branches, memory_writes, writes
 from turnmill_worker.archive import forget as forgetting
+from turnmill_worker.archive import reads as queries
 from turnmill_worker.archive.archived_values import ArchivedSession, ManagedView
-from turnmill_worker.archive.engine import WRITES, make_engine
-from turnmill_worker.archive.error_translation import typed
-from turnmill_worker.archive.migrate import migrate
+from turnmill_worker.archive.erasures import Erasures
 from turnmill_worker.archive.rows import epoch_number
-from turnmill_worker.ports.erasure import Emptied, Erasure, Gone
 from turnmill_worker.ports.records import (
     ArchivedCompaction,
     ArchivedTurn,
@@ -35,47 +29,13 @@ from turnmill_worker.ports.values import Drain, Mark, SessionRef
 __all__ = ["SqlArchive"]
 
 
-class SqlArchive:
+class SqlArchive(Erasures):
     """The archive in SQLite or PostgreSQL; any number of processes and threads may share it.
 
     Connections do not survive a fork: open it in the process that uses it. Every method raises
     ``ArchiveUnavailable`` when the same call may succeed later, and ``ArchiveFailed`` when not;
     neither quotes what is stored. With ``epoch=None`` reads are of a session's newest incarnation.
     """
-
-    def __init__(self, engine: Engine) -> None:
-        self._engine = engine
-        self._writing = engine.execution_options(**WRITES)
-
-    @classmethod
-    def open(cls, url: str, cipher: Cipher | None = None) -> Self:
-        """The archive at the URL, made or migrated when needed.
-
-        Raises:
-            InvalidArchiveUrl: neither ``sqlite:///<file>`` nor ``postgresql://…``.
-            ArchiveTooNew: a newer turnmill has written it.
-        """
-        engine = make_engine(url, cipher)
-        try:
-            migrate(engine)
-        except BaseException:
-            engine.dispose()
-            raise
-        return cls(engine)
-
-    def close(self) -> None:
-        """Close every connection."""
-        self._engine.dispose()
-
-    @contextlib.contextmanager
-    def _read(self) -> Iterator[Connection]:
-        with typed(), self._engine.connect() as connection:
-            yield connection
-
-    @contextlib.contextmanager
-    def _write(self) -> Iterator[Connection]:
-        with typed(), self._writing.begin() as connection:
-            yield connection
 
     def drain(self, drains: Mapping[SessionRef, Drain]) -> None:
         """Store what sessions of one namespace left, and set aside what their marks say.
@@ -107,7 +67,7 @@ class SqlArchive:
     def tip(self, ref: SessionRef) -> Tip | None:
         """The newest turn and commit of the newest incarnation; None when there is none."""
         with self._read() as connection:
-            number = reads.newest_epoch(connection, ref)
+            number = queries.newest_epoch(connection, ref)
             return None if number is None else branches.read_tip(connection, ref, number)
 
     def tips(self, namespace: Namespace) -> dict[SessionId, Tip]:
@@ -150,13 +110,13 @@ class SqlArchive:
             number = self._epoch(connection, ref, epoch)
             if number is None:
                 return []
-            return reads.read_turns(connection, ref, number, first_seq, last_seq)
+            return queries.read_turns(connection, ref, number, first_seq, last_seq)
 
     def compactions(self, ref: SessionRef, *, epoch: str | None = None) -> list[ArchivedCompaction]:
         """The session's compactions by version."""
         with self._read() as connection:
             number = self._epoch(connection, ref, epoch)
-            return [] if number is None else reads.read_compactions(connection, ref, number)
+            return [] if number is None else queries.read_compactions(connection, ref, number)
 
     def context(
         self, ref: SessionRef, *, version: int, epoch: str | None = None
@@ -166,23 +126,23 @@ class SqlArchive:
             number = self._epoch(connection, ref, epoch)
             if number is None:
                 return None
-            return next(iter(reads.read_compactions(connection, ref, number, version)), None)
+            return next(iter(queries.read_compactions(connection, ref, number, version)), None)
 
     def views(self, ref: SessionRef, *, epoch: str | None = None) -> list[ManagedView]:
         """How the session's managed contexts were made, by version."""
         with self._read() as connection:
             number = self._epoch(connection, ref, epoch)
-            return [] if number is None else reads.read_views(connection, ref, number)
+            return [] if number is None else queries.read_views(connection, ref, number)
 
     def blobs(self, namespace: Namespace, hashes: Sequence[str]) -> dict[str, Blob]:
         """The images among these that the archive has, by hash."""
         with self._read() as connection:
-            return reads.read_blobs(connection, namespace, hashes)
+            return queries.read_blobs(connection, namespace, hashes)
 
     def sessions(self, namespace: Namespace, *, most: int = 1000) -> list[ArchivedSession]:
         """Sessions with something in the archive, the one last written to first."""
         with self._read() as connection:
-            return reads.read_sessions(connection, namespace, most)
+            return queries.read_sessions(connection, namespace, most)
 
     def remember(self, namespace: Namespace, memory: Memory) -> bool:
         """Keep a memory an agent pushed; False when its id is there already."""
@@ -198,12 +158,12 @@ class SqlArchive:
         replaces the earlier one. When ``memory_generation`` changes, the reader begins again.
         """
         with self._read() as connection:
-            return reads.read_memories(connection, namespace, after, most)
+            return queries.read_memories(connection, namespace, after, most)
 
     def memory_generation(self, namespace: Namespace) -> int:
         """Raised whenever memories of the namespace were deleted."""
         with self._read() as connection:
-            return reads.read_generation(connection, namespace)
+            return queries.read_generation(connection, namespace)
 
     def forget(self, ref: SessionRef) -> Removed:
         """Delete the session in every incarnation, its memories, and images only it shows."""
@@ -237,52 +197,6 @@ class SqlArchive:
         self._scrub()
         return removed
 
-    def epochs(self, ref: SessionRef) -> dict[str, str]:
-        """The session's incarnations, oldest first, each after what Redis lost of it.
-
-        By epoch; for what was lost, the epoch it was taken from.
-        """
-        with self._read() as connection:
-            return erasing.epochs(connection, ref)
-
-    def pushed_memories(self, namespace: Namespace) -> list[tuple[str, str]]:
-        """Ids and texts of the memories that agents pushed to the namespace."""
-        with self._read() as connection:
-            return erasing.pushed(connection, namespace)
-
-    def erase(
-        self, ref: SessionRef, epoch: str, emptied: Emptied, *, dry_run: bool = False
-    ) -> Gone:
-        """Erase turns of one incarnation, and what was made of them; ``dry_run`` only counts.
-
-        What a drain has read of Redis already is stored by it no more.
-        """
-        number = epoch_number(epoch)
-        with self._write() as connection:
-            gone = erasing.erase(connection, ref, number, emptied)
-            if dry_run:
-                connection.rollback()
-        return gone
-
-    def note_erasure(self, namespace: Namespace, erasure: Erasure) -> None:
-        """Keep the record of an erasure; once more replaces it."""
-        with self._write() as connection:
-            erasing.note(connection, namespace, erasure)
-
-    def erasures(self, namespace: Namespace, session: SessionId | None = None) -> list[Erasure]:
-        """The records of erasures, oldest first, of one session or all."""
-        with self._read() as connection:
-            return erasing.recorded(connection, namespace, session)
-
-    def rewrite(self) -> bool:
-        """Write the database's files anew, without old bytes; False if it could not be done now."""
-        return scrub.rewrite(self._engine)
-
-    def _scrub(self) -> None:
-        """Empty SQLite's write-ahead log; a reader may keep it, and a later write reuses it."""
-        if self._engine.dialect.name == "sqlite":
-            scrub.empty_log(self._engine)
-
     @staticmethod
     def _epoch(connection: Connection, ref: SessionRef, epoch: str | None) -> int | None:
-        return reads.newest_epoch(connection, ref) if epoch is None else epoch_number(epoch)
+        return queries.newest_epoch(connection, ref) if epoch is None else epoch_number(epoch)

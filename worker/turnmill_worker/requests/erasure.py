@@ -1,10 +1,10 @@
 """Erasing turns: from Redis and the archive, with all that was made of them, which is made anew.
 
-The archive comes first, Redis second, and only if the session is still at the version that was
+The archive comes first, Redis second, and only if the session is still at the commit that was
 looked at: whatever read the words before is refused when it wants to write (every commit compares
-the version), and whatever reads now finds none. A drain that has read them finds rows in their
-place. If a worker dies midway, asking again does the rest. The record is there before Redis is
-changed: no erasure goes unrecorded.
+version and id of the last), and whatever reads now finds none. A drain that has read them finds the
+same turns, by their chains, in their place. If a worker dies midway, asking again does the rest.
+The record is there before Redis is changed: no erasure goes unrecorded.
 """
 
 from __future__ import annotations
