@@ -7,7 +7,7 @@ PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c const
 PYTHON ?= $(shell for p in python3 python3.11 python3.12 python3.13 python; do \
 	$$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$p && break; done)
 
-.PHONY: help setup hooks demo test test-fast check lint types contracts generated format sync docs sizes chaos chaos-bugs bench bench-peers bench-steps boards clean
+.PHONY: help setup hooks demo test test-fast check lint types contracts generated format sync docs sizes lock audit fuzz chaos chaos-bugs bench bench-peers bench-steps boards clean
 
 help:  ## List the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | sort
@@ -65,6 +65,25 @@ format: setup  ## Rewrite the code the way check wants it
 
 docs: setup  ## Write docs/settings.md from the workers' settings
 	$(BIN)/python tools/settings_page.py
+
+LOCKED := uv pip compile --quiet --upgrade --python-version 3.12 --python-platform linux --generate-hashes \
+	--no-header --no-annotate --no-emit-index-url --constraint constraints.txt
+
+lock: setup  ## Write the hashes of what the image installs, from constraints.txt
+	$(BIN)/$(LOCKED) --extra worker --extra flower --extra postgres pyproject.toml \
+		--output-file deploy/requirements.lock
+	echo hatchling | $(BIN)/$(LOCKED) - --output-file deploy/build.lock
+
+audit: setup  ## Look for known vulnerabilities in what the image installs; fails without PyPI's data
+	$(BIN)/pip-audit --strict --disable-pip --require-hashes --progress-spinner off \
+		--requirement deploy/requirements.lock --requirement deploy/build.lock
+
+# Each parser for so many seconds; TARGETS=images is one of them alone.
+FUZZ_SECONDS ?= 30
+
+fuzz: setup  ## Feed the parsers of what others write with bytes that atheris makes up
+	$(PIP) atheris
+	$(BIN)/python -m tests.fuzz $(FUZZ_SECONDS) $(TARGETS)
 
 sizes: setup  ## Lower the lengths in tests/house/sizes.toml to what files and functions have now
 	$(BIN)/python -m tests.house.test_sizes

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import itertools
 from collections.abc import Callable
+from typing import Any
 
 import redis
 
@@ -38,7 +39,7 @@ def _rows(server: EmbeddedRedis, plain: redis.Redis, size: int) -> list[str]:
     fresh = itertools.count()
     many = iter([showing(png(seed + 1, size=size)) for seed in range(ROUNDS)])
 
-    def connect(**options: int) -> ContextClient:
+    def connect(**options: Any) -> ContextClient:
         return ContextClient(server.url, namespace=NAMESPACE, broker=SilentWaker(), **options)
 
     with connect() as client, connect(image_cache_bytes=1) as cold:

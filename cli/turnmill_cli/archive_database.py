@@ -47,6 +47,17 @@ class ArchiveDatabase:
             rich_help_panel="Archive",
         ),
     ] = None
+    archive_password_file: Annotated[
+        Path | None,
+        typer.Option(
+            "--archive-password-file",
+            metavar="FILE",
+            envvar="TURNMILL_ARCHIVE_PASSWORD_FILE",
+            help="A file with the password of that database.",
+            show_default=False,
+            rich_help_panel="Archive",
+        ),
+    ] = None
 
     @property
     def url(self) -> str:
@@ -61,7 +72,11 @@ class ArchiveDatabase:
         here = UP_DATA_DIR if (UP_DATA_DIR / "archive.db").exists() else usual
         # Not validated: a setting of the workers that is wrong here must not stop this command.
         folder = self.data_dir or here
-        return Settings.model_construct(archive_url=self.archive_url, data_dir=folder).archive
+        return Settings.model_construct(
+            archive_url=self.archive_url,
+            archive_password_file=self.archive_password_file,
+            data_dir=folder,
+        ).archive
 
     @property
     def file(self) -> Path | None:

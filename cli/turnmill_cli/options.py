@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from dataclasses import MISSING, dataclass, fields, is_dataclass
 from functools import wraps
+from pathlib import Path
 from typing import Annotated, Any, get_type_hints
 
 import redis
@@ -20,6 +21,7 @@ import typer
 from turnmill._sync.client import ContextClient
 from turnmill.contract.errors import InvalidInput
 from turnmill.contract.names import Namespace, namespace
+from turnmill.credentials import load_cipher, with_password
 from turnmill.store_url import celery_broker, store_url
 from turnmill.topology.connect import store_client
 from turnmill.transport import translate
@@ -27,12 +29,15 @@ from turnmill.wake import SilentWaker
 from turnmill_cli.redis_view import RedisView
 
 __all__ = [
+    "BrokerPasswordFile",
     "BrokerUrl",
+    "CipherPath",
     "CommandApp",
     "Connection",
     "JsonFlag",
     "Limit",
     "NamespaceName",
+    "RedisPasswordFile",
     "SessionName",
     "Timeout",
     "Yes",
@@ -48,6 +53,39 @@ BrokerUrl = Annotated[
         metavar="URL",
         envvar="TURNMILL_BROKER_URL",
         help="The Celery broker, if it is not the Redis of the sessions.",
+        show_default=False,
+        rich_help_panel=PANEL,
+    ),
+]
+RedisPasswordFile = Annotated[
+    Path | None,
+    typer.Option(
+        "--redis-password-file",
+        metavar="FILE",
+        envvar="TURNMILL_REDIS_PASSWORD_FILE",
+        help="A file with the password of that Redis.",
+        show_default=False,
+        rich_help_panel=PANEL,
+    ),
+]
+BrokerPasswordFile = Annotated[
+    Path | None,
+    typer.Option(
+        "--broker-password-file",
+        metavar="FILE",
+        envvar="TURNMILL_BROKER_PASSWORD_FILE",
+        help="A file with the broker's password.",
+        show_default=False,
+        rich_help_panel=PANEL,
+    ),
+]
+CipherPath = Annotated[
+    str,
+    typer.Option(
+        "--cipher",
+        metavar="MODULE:NAME",
+        envvar="TURNMILL_CIPHER",
+        help="What encrypts stored content, as it is set for the workers.",
         show_default=False,
         rich_help_panel=PANEL,
     ),
@@ -93,28 +131,39 @@ class Connection:
     ] = "redis://localhost:6379/0"
     broker_url: BrokerUrl = ""
     namespace: NamespaceName = "default"
+    redis_password_file: RedisPasswordFile = None
+    broker_password_file: BrokerPasswordFile = None
+    cipher: CipherPath = ""
+
+    @property
+    def store(self) -> str:
+        """The URL of the Redis of the sessions, with its password."""
+        return with_password(self.redis_url, self.redis_password_file)
 
     @property
     def broker(self) -> str:
-        """The broker's URL.
+        """The broker's URL, with its password.
 
         Raises:
             typer.BadParameter: none is given, and the state store cannot be one.
         """
+        own = self.broker_url and with_password(self.broker_url, self.broker_password_file)
+        url = own or self.store
         try:
-            celery_broker(self.broker_url or self.redis_url)
+            celery_broker(url)
         except InvalidInput as error:
             raise typer.BadParameter(str(error), param_hint="--broker-url") from None
-        return self.broker_url or self.redis_url
+        return url
 
     def client(self, *, hints: bool = False) -> ContextClient:
         """A client of these sessions; one that only looks publishes no hints."""
         self.check()
         return ContextClient(
-            self.redis_url,
+            self.store,
             namespace=self.namespace,
             broker=self.broker if hints else SilentWaker(),
             timeout_s=TIMEOUT_S,
+            cipher=load_cipher(self.cipher),
         )
 
     @contextmanager
@@ -122,7 +171,8 @@ class Connection:
         """A view of the namespace's keys; what Redis raises is translated to turnmill's errors."""
         name = self.check()
         try:
-            with closing(store_client(self.redis_url, TIMEOUT_S)) as client:
+            made = store_client(self.store, TIMEOUT_S, cipher=load_cipher(self.cipher))
+            with closing(made) as client:
                 yield RedisView(client, name)
         except redis.RedisError as error:
             raise translate(error) from error

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 
 from turnmill.contract.errors import (
     ArchiveUnavailable,
+    CannotDecrypt,
     CorruptContext,
     InvalidInput,
     InvalidName,
@@ -28,6 +29,7 @@ from turnmill.contract.errors import (
     ScriptContract,
     SessionBusy,
     StoreFull,
+    StoreRefused,
     StoreUnavailable,
     SystemPromptTooLarge,
     Transient,
@@ -69,6 +71,7 @@ if TYPE_CHECKING:
         TurnResult,
     )
     from turnmill.contract.rules import Rule
+    from turnmill.contract.sealing import Cipher
     from turnmill.contract.trajectory import CommittedContext, Trajectory, TrajectoryTurn
     from turnmill.contract.turns import Message, Turn
     from turnmill.wake import CeleryWaker, HintCounts, SilentWaker, Waker
@@ -88,14 +91,16 @@ __all__ = [  # noqa: RUF022 - grouped, as a reader looks for them
     "SummarizationResult", "TurnResult",
     # a session from its first turn on
     "CommittedContext", "Compaction", "StoredContext", "Trajectory", "TrajectoryTurn",
+    # content that is stored encrypted
+    "Cipher",
     # hints
     "CeleryWaker", "HintCounts", "SilentWaker", "Waker",
     # errors
-    "ArchiveUnavailable", "CorruptContext", "InvalidInput", "InvalidName", "InvalidPolicy",
-    "InvalidTemplate", "InvalidTurn", "NewerFormat", "NoCheckpoint", "NotAnswered", "NotPermitted",
-    "ScriptContract", "SessionBusy", "StoreFull", "StoreUnavailable", "SystemPromptTooLarge",
-    "Transient", "TurnTooLarge", "TurnmillError", "UnknownEncoding", "UnknownPolicy",
-    "UnknownSession", "UnknownTemplate",
+    "ArchiveUnavailable", "CannotDecrypt", "CorruptContext", "InvalidInput", "InvalidName",
+    "InvalidPolicy", "InvalidTemplate", "InvalidTurn", "NewerFormat", "NoCheckpoint",
+    "NotAnswered", "NotPermitted", "ScriptContract", "SessionBusy", "StoreFull", "StoreRefused",
+    "StoreUnavailable", "SystemPromptTooLarge", "Transient", "TurnTooLarge", "TurnmillError",
+    "UnknownEncoding", "UnknownPolicy", "UnknownSession", "UnknownTemplate",
 ]
 
 _HOMES = {
@@ -118,6 +123,7 @@ _HOMES = {
         "RollbackResult", "SummarizationResult", "TurnResult",
     ),
     "contract.rules": ("Rule",),
+    "contract.sealing": ("Cipher",),
     "contract.trajectory": ("CommittedContext", "Trajectory", "TrajectoryTurn"),
     "contract.turns": ("Message", "Turn"),
     "wake": ("CeleryWaker", "HintCounts", "SilentWaker", "Waker"),

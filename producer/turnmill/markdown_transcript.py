@@ -55,8 +55,9 @@ def _turn(turn: TrajectoryTurn) -> Iterator[str]:
 
 
 def _message(message: JsonMessage) -> Iterator[str]:
-    name = f" ({message['name']})" if message.get("name") else ""
-    answers = f" to {message['tool_call_id']}" if message.get("tool_call_id") else ""
+    name = f" ({_line(message['name'])})" if message.get("name") else ""
+    called = message.get("tool_call_id")
+    answers = f" to {_line(called)}" if called else ""
     yield f"**{message['role']}**{name}{answers}:"
     yield ""
     for text in _texts(message):
@@ -76,15 +77,23 @@ def _texts(message: JsonMessage) -> Iterator[str]:
     for call in message.get("tool_calls") or ():
         function = call.get("function") or call.get("custom") or {}
         arguments = function.get("arguments", function.get("input", ""))
-        yield f"calls `{function.get('name', call.get('type'))}` as {call.get('id')}:"
+        called = function.get("name", call.get("type"))
+        yield f"calls `{_line(called)}` as {_line(call.get('id'))}:"
         yield _fenced(arguments if isinstance(arguments, str) else json.dumps(arguments))
 
 
 def _kind(part: JsonMessage) -> str:
     url = (part.get("image_url") or {}).get("url") if part.get("type") == "image_url" else None
     if not isinstance(url, str):
-        return str(part.get("type"))
-    return f"image, {len(url):,} characters inline" if url.startswith("data:") else f"image {url}"
+        return _line(part.get("type"))
+    if url.startswith("data:"):
+        return f"image, {len(url):,} characters inline"
+    return f"image {_line(url)}"
+
+
+def _line(value: object) -> str:
+    # Whatever a name or an id holds, it begins no line: it could look like a turn of its own.
+    return " ".join(str(value).split())
 
 
 def _quoted(text: str) -> str:

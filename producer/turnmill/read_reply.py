@@ -14,12 +14,14 @@ from turnmill.context import Context
 from turnmill.contract.codec import encode_json
 from turnmill.contract.context import JsonMessage, StoredContext, Usage
 from turnmill.contract.estimate import bound_turn
+from turnmill.contract.formats import as_corrupt
 from turnmill.contract.images.token_cost import DEFAULT_FORMULA, FORMULAS, ImageFormula
 from turnmill.contract.legality import CallTracker
 from turnmill.contract.log_entry import LogEntry, decode_turns
 from turnmill.contract.names import Seq, SessionId
 from turnmill.contract.policy import Policy
 from turnmill.contract.render import render, render_head, system_message
+from turnmill.contract.sealing import text_of
 from turnmill.contract.stored_policy import stored_policy
 from turnmill.contract.tail import TailTurn
 from turnmill.projection import Projected, project
@@ -56,6 +58,7 @@ META_FIELDS = (
 )
 
 
+@as_corrupt()
 def read_context(session: SessionId, reply: Sequence[Any]) -> Context:
     """The context in the reply to a read of a known session, projected when it is too large.
 
@@ -131,11 +134,9 @@ class View:
         return cls(
             last_seq=Seq(to_int(fields[3])),
             counted_seq=Seq(to_int(fields[4])),
-            system=(fields[5] or b"").decode(),
+            system=text_of(fields[5]),
             usage=Usage(
-                system=to_int(fields[6]),
-                summary=to_int(fields[7]),
-                tail=to_int(fields[8]),
+                system=to_int(fields[6]), summary=to_int(fields[7]), tail=to_int(fields[8])
             ),
             hard=to_int(fields[9]) or DEFAULT_POLICY.hard_limit,
             policy_json=fields[10] or b"",
@@ -235,9 +236,8 @@ def _thumbnail(log: Sequence[LogEntry], view: View) -> Seq | None:
 
     A projection keeps it as a compaction does (``first_image_turn``).
     """
-    if view.policy.max_history_images is None or not view.policy.keep_first_image:
-        return None
-    if view.images_before:
+    is_kept = view.policy.max_history_images is not None and view.policy.keep_first_image
+    if not is_kept or view.images_before:
         return None
     return next((entry.seq for entry in log if b'"type":"image_url"' in entry.messages), None)
 

@@ -21,6 +21,7 @@ from turnmill.contract.formats import refuse_newer, stamp
 from turnmill.contract.jobs import GROUND, QUEUE_OF, REMEMBER
 from turnmill.contract.keys import AskKeys, ask_keys
 from turnmill.contract.names import Namespace, SessionId, session_id
+from turnmill.contract.sealing import Secret
 
 __all__ = ["LONGEST_S", "LOOK_S", "Ask", "ask", "look_s"]
 
@@ -61,7 +62,7 @@ class Ask:
     @property
     def put(self) -> Command:
         """Stores the question."""
-        return ("SET", self.keys.ask, self.body, "PX", int(self.timeout_s * 1000) + 1000)
+        return ("SET", self.keys.ask, Secret(self.body), "PX", int(self.timeout_s * 1000) + 1000)
 
     @property
     def look(self) -> Command:

@@ -80,16 +80,12 @@ class StoreUrl:
             options.pop(name, None)
         # redis-py would try a Sentinel that is down again and again before it asks the next.
         options["retry"] = Retry(NoBackoff(), 0)
-        return options | ({"ssl": True} if self.scheme == "rediss" else {})
+        return options | ({"ssl": True} if self.uses_tls else {})
 
     @property
-    def tls_options(self) -> dict[str, Any] | None:
-        """The options about TLS; None without it."""
-        if self.scheme != "rediss":
-            return None
-        found = parse_url(self.server(("localhost", 1)))  # type: ignore[no-untyped-call]
-        given = {name: value for name, value in found.items() if name.startswith("ssl_")}
-        return {"ssl_cert_reqs": "required", **given}
+    def uses_tls(self) -> bool:
+        """Whether servers and Sentinels are reached with TLS."""
+        return self.scheme == "rediss"
 
 
 def store_url(url: str) -> StoreUrl:
@@ -150,7 +146,8 @@ def celery_broker(url: str) -> Broker:
         InvalidInput: it is a Redis Cluster, or the URL is no valid one of Sentinels.
     """
     if not _SPREAD.match(url.partition("://")[0]):
-        return Broker(url, {})
+        plain, tls = _broker_tls(url)
+        return Broker(plain, {}, tls)
     found = store_url(url)
     if found.kind == "cluster":
         raise InvalidInput(
@@ -161,7 +158,15 @@ def celery_broker(url: str) -> Broker:
     # Kombu reads the login and the database of each URL, and none of redis-py's options.
     plain = ";".join(_joined("sentinel", found.login, each, found.db, {}) for each in found.nodes)
     options = {"master_name": found.master, "sentinel_kwargs": found.sentinel_options}
-    return Broker(plain, options, found.tls_options)
+    return Broker(plain, options, _broker_tls(found.server())[1])
+
+
+def _broker_tls(url: str) -> tuple[str, dict[str, Any] | None]:
+    if not url.startswith(("rediss", "amqps")) and "ssl_" not in url:
+        return url, None
+    from turnmill.credentials import with_broker_tls  # noqa: PLC0415 - few ask for TLS
+
+    return with_broker_tls(url)
 
 
 def _single(url: str, *, is_known: bool) -> StoreUrl:

@@ -1,4 +1,4 @@
-"""Redis as clients and workers reach it: connections, scripts, its clock, and its errors."""
+"""Redis as clients and workers reach it: connections, scripts, and its clock."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ import hiredis
 import redis
 from redis.backoff import ExponentialBackoff
 
-from turnmill.contract.errors import NotPermitted, StoreFull, StoreUnavailable, TurnmillError
+from turnmill.contract.errors import TurnmillError
 from turnmill.contract.scripts import Script
 
 __all__ = [
@@ -33,7 +33,6 @@ __all__ = [
     "redis_now_ms",
     "run_script",
     "server_name",
-    "store_full",
     "to_ms",
     "translate",
 ]
@@ -213,7 +212,7 @@ def server_name(client: Any) -> str:
     """What errors call the server of a URL or of a client: never with a password."""
     if isinstance(client, str):
         parts = urlsplit(client)
-        return f"Redis at {parts.hostname or parts.path}" + (f":{parts.port}" if parts.port else "")
+        return f"Redis at {parts.netloc.rpartition('@')[2] or parts.path}"
     with suppress(AttributeError, KeyError):
         options = client.connection_pool.connection_kwargs
         return f"Redis at {options['host']}:{options['port']}"
@@ -228,46 +227,8 @@ def is_full(reply: object) -> bool:
     )
 
 
-def store_full(where: str = "Redis", info: object = None) -> StoreFull:
-    """The error of a Redis at ``maxmemory``, with the reply to INFO memory where there is one."""
-    if isinstance(info, bytes):
-        pairs = (line.partition(":") for line in info.decode().splitlines())
-        info = {name: value for name, _, value in pairs}
-    told = "is at maxmemory"
-    if isinstance(info, dict) and {"used_memory", "maxmemory"} <= info.keys():
-        used, most = int(info["used_memory"]), int(info["maxmemory"])
-        told = f"uses {used:,} bytes of maxmemory {most:,} bytes"
-    return StoreFull(
-        f"{where} {told} and refuses writes: workers free it by compacting and archiving sessions; "
-        f"if it stays full, raise maxmemory, shorten ttl_s in the policies, or forget sessions"
-    )
-
-
-_NOT_PERMITTED = (
-    "NOPERM",
-    "no permissions to",
-    "The user executing the script",  # Redis 6.2
-    "ACL failure in script",  # since Redis 7
-)
-_UNREADY = ("READONLY", "MISCONF", "BUSY", "LOADING", "UNBLOCKED", "MASTERDOWN")
-_PASSING = (
-    redis.ConnectionError,
-    redis.TimeoutError,
-    redis.exceptions.AskError,  # and MOVED: of a slot that moves for longer than anybody waits
-    redis.exceptions.TryAgainError,
-    redis.exceptions.ClusterDownError,
-    redis.exceptions.RedisClusterException,  # of a client the caller gave
-)
-
-
 def translate(error: redis.RedisError) -> TurnmillError:
     """The typed error for what redis-py raised."""
-    if is_full(error):
-        return store_full()
-    kind = type(error).__name__
-    unready = any(word in str(error) for word in _UNREADY)
-    if unready or isinstance(error, _PASSING):
-        return StoreUnavailable(f"Redis cannot be reached or answered too late ({kind})")
-    if any(words in str(error) for words in _NOT_PERMITTED):
-        return NotPermitted("Redis does not permit this to the user of this URL (ACL)")
-    return TurnmillError(f"Redis refused the call ({kind}); `turnmill doctor` may say why")
+    from turnmill.redis_errors import typed  # noqa: PLC0415 - few calls fail
+
+    return typed(error, is_full=is_full(error))

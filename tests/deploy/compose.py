@@ -13,6 +13,7 @@ from pydantic import BaseModel, Field
 __all__ = [
     "PATH",
     "REPOSITORY",
+    "SECRETS",
     "Compose",
     "MissingVariableError",
     "Service",
@@ -22,6 +23,8 @@ __all__ = [
 
 REPOSITORY: Final = Path(__file__).parents[2]
 PATH: Final = REPOSITORY / "docker-compose.yml"
+SECRETS: Final = "/run/secrets"
+"""Where Compose mounts them."""
 _NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 
@@ -51,21 +54,36 @@ class EnvFile(BaseModel):
 class Service(BaseModel):
     command: tuple[str, ...]
     env_file: tuple[EnvFile, ...] = ()
-    environment: dict[str, str | None]
+    environment: dict[str, str | None] = Field(default_factory=dict)
     healthcheck: Healthcheck
     image: str
-    build: dict[str, str] | None = None
+    build: dict[str, str | dict[str, str]] | None = None
     container_name: str | None = None
     hostname: str | None = None
     ports: tuple[str, ...] = ()
     restart: str
     stop_grace_period: str
     volumes: tuple[str, ...] = ()
+    secrets: tuple[str, ...] = ()
+    networks: tuple[str, ...]
+    mem_limit: str
+    pids_limit: int
+    cpus: float
+    read_only: bool
+    user: str | None = None
+    cap_drop: tuple[str, ...]
+    security_opt: tuple[str, ...]
+    tmpfs: tuple[str, ...]
 
     def variables(self, host: Mapping[str, str]) -> dict[str, str]:
         """The container's environment: a name without a value is the host's, or absent."""
         resolved = {k: host.get(k) if v is None else v for k, v in self.environment.items()}
         return {name: value for name, value in resolved.items() if value is not None}
+
+    def with_secrets_in(self, folder: Path) -> Service:
+        """The service with its secrets in a folder that is here."""
+        text = self.model_dump_json().replace(SECRETS, str(folder))
+        return Service.model_validate_json(text)
 
     def option(self, name: str) -> str:
         """The value of `--name=value` in the command."""
@@ -75,7 +93,9 @@ class Service(BaseModel):
 
 class Compose(BaseModel):
     services: dict[str, Service]
-    volumes: dict[str, object] = Field(default_factory=dict)
+    volumes: dict[str, object]
+    secrets: dict[str, dict[str, str]]
+    networks: dict[str, dict[str, object] | None]
 
     def workers(self) -> dict[str, Service]:
         return {name: s for name, s in self.services.items() if "worker" in s.command}

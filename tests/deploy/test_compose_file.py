@@ -6,11 +6,10 @@ import sys
 
 import pytest
 
-from tests.deploy.compose import PATH, REPOSITORY, MissingVariableError, interpolate, load
+from tests.deploy.compose import PATH, REPOSITORY, interpolate, load
 from turnmill.contract.jobs import QUEUES
 
 YAMLLINT = "{extends: default, rules: {document-start: disable, line-length: {max: 120}}}"
-GIVEN = {"FLOWER_BASIC_AUTH": "me:secret"}
 
 
 def test_the_file_is_valid_by_the_compose_specification() -> None:
@@ -29,16 +28,8 @@ def test_the_file_is_clean_yaml() -> None:
     assert checked.returncode == 0, checked.stdout.decode()
 
 
-def test_compose_refuses_to_start_without_a_password_for_flower() -> None:
-    assert "${FLOWER_BASIC_AUTH:?" in PATH.read_text()
-    with pytest.raises(MissingVariableError, match="FLOWER_BASIC_AUTH: set FLOWER_BASIC_AUTH"):
-        load({})
-    with pytest.raises(MissingVariableError):
-        load({"FLOWER_BASIC_AUTH": ""})
-
-
 def test_every_queue_has_exactly_one_service_of_its_name() -> None:
-    workers = load(GIVEN).workers()
+    workers = load({}).workers()
 
     assert {name: service.option("queues") for name, service in workers.items()} == {
         queue: queue for queue in QUEUES
@@ -46,7 +37,7 @@ def test_every_queue_has_exactly_one_service_of_its_name() -> None:
 
 
 def test_a_worker_can_be_scaled() -> None:
-    for name, service in load(GIVEN).workers().items():
+    for name, service in load({}).workers().items():
         assert service.container_name is None, name
         assert service.hostname is None, name
         assert service.ports == (), name
@@ -54,24 +45,24 @@ def test_a_worker_can_be_scaled() -> None:
 
 
 def test_a_health_check_asks_the_worker_it_runs_beside() -> None:
-    for name, service in load(GIVEN).workers().items():
+    for name, service in load({}).workers().items():
         assert f"--destination={name}@$(hostname) " in service.healthcheck.argv()[-1]
 
 
 def test_workers_send_the_events_that_flower_shows() -> None:
-    for name, service in load(GIVEN).workers().items():
+    for name, service in load({}).workers().items():
         assert "--task-events" in service.command, name
 
 
 def test_only_flower_is_published_and_only_on_loopback() -> None:
-    published = {name: service.ports for name, service in load(GIVEN).services.items()}
+    published = {name: service.ports for name, service in load({}).services.items()}
 
     assert published.pop("flower") == ("127.0.0.1:5555:5555",)
     assert not any(published.values())
 
 
 def test_one_service_builds_the_image_that_the_others_use() -> None:
-    services = load(GIVEN).services
+    services = load({}).services
     builders = [name for name, service in services.items() if service.build]
 
     assert builders == ["estimate"]
@@ -79,13 +70,13 @@ def test_one_service_builds_the_image_that_the_others_use() -> None:
 
 
 def test_every_service_comes_back_after_a_crash_and_gets_time_to_stop() -> None:
-    for name, service in load(GIVEN).services.items():
+    for name, service in load({}).services.items():
         assert service.restart == "unless-stopped", name
         assert service.stop_grace_period, name
 
 
 def test_the_broker_is_the_state_store_unless_named() -> None:
-    estimate = load(GIVEN).services["estimate"]
+    estimate = load({}).services["estimate"]
 
     assert "TURNMILL_BROKER_URL" not in estimate.variables({})
     assert estimate.variables({"TURNMILL_BROKER_URL": "amqp://x"})["TURNMILL_BROKER_URL"] == (
@@ -95,9 +86,9 @@ def test_the_broker_is_the_state_store_unless_named() -> None:
 
 def test_a_model_is_set_up_in_the_file_that_every_worker_reads() -> None:
     # `environment` comes before `env_file`, and a name without a value there is absent for good.
-    model = re.compile(r"TURNMILL_(?:MODEL|BATCH|REDACTOR|EMBEDDINGS)")
+    model = re.compile(r"TURNMILL_(?:MODEL|BATCH|REDACTOR|EMBEDDINGS)(?!\w*_KEY_FILE)")
 
-    for name, service in load(GIVEN).workers().items():
+    for name, service in load({}).workers().items():
         assert [(each.path, each.required) for each in service.env_file] == [("worker.env", False)]
         assert not [variable for variable in service.environment if model.match(variable)], name
 
@@ -105,7 +96,7 @@ def test_a_model_is_set_up_in_the_file_that_every_worker_reads() -> None:
 def test_what_the_compose_file_passes_on_is_listed_at_its_top() -> None:
     top = PATH.read_text().partition("name: turnmill")[0]
 
-    for name, service in load(GIVEN).services.items():
+    for name, service in load({}).services.items():
         passed = {variable for variable, value in service.environment.items() if value is None}
         assert not [variable for variable in passed if f"#   {variable} " not in top], name
 
@@ -113,7 +104,7 @@ def test_what_the_compose_file_passes_on_is_listed_at_its_top() -> None:
 def test_every_worker_shares_the_volume_that_the_image_keeps_the_archive_in() -> None:
     dockerfile = (REPOSITORY / "deploy" / "Dockerfile").read_text()
     [data_dir] = re.findall(r"TURNMILL_DATA_DIR=(\S+)", dockerfile)
-    compose = load(GIVEN)
+    compose = load({})
 
     assert f'VOLUME ["{data_dir}"]' in dockerfile
     assert "archive" in compose.volumes
@@ -125,23 +116,13 @@ def test_every_worker_shares_the_volume_that_the_image_keeps_the_archive_in() ->
 def test_an_archive_elsewhere_and_templates_reach_every_worker() -> None:
     postgres = {"TURNMILL_ARCHIVE_URL": "postgresql://me@db/archive"}
 
-    for name, service in load(GIVEN).workers().items():
+    for name, service in load({}).workers().items():
         folder = service.variables({})["TURNMILL_TEMPLATE_DIRS"]
         assert f"./templates:{folder}:ro" in service.volumes, name
         assert "TURNMILL_ARCHIVE_URL" not in service.variables({}), name
         assert service.variables(postgres).items() >= postgres.items(), name
-    mine = load(GIVEN | {"TURNMILL_TEMPLATES": "/srv/mine"}).services["summarize"]
+    mine = load({"TURNMILL_TEMPLATES": "/srv/mine"}).services["summarize"]
     assert "/srv/mine:/etc/turnmill/templates:ro" in mine.volumes
-
-
-def test_a_redis_password_reaches_the_server_and_every_url() -> None:
-    services = load(GIVEN | {"TURNMILL_REDIS_PASSWORD": "pw1"}).services
-
-    redis = services.pop("redis")
-    assert redis.command[redis.command.index("--requirepass") + 1] == "pw1"
-    assert {s.variables({})["TURNMILL_REDIS_URL"] for s in services.values()} == {
-        "redis://:pw1@redis:6379/0"
-    }
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 import subprocess
 import sys
@@ -28,11 +29,17 @@ def stages() -> list[list[Instruction]]:
     lines = [line for line in DOCKERFILE.read_text().splitlines() if not line.startswith("#")]
     joined = "\n".join(lines).replace("\\\n", " ").splitlines()
     parsed: list[list[Instruction]] = []
+    arguments: dict[str, str] = {}
     for line in filter(None, joined):
         name, _, value = line.partition(" ")
         if name == "FROM":
             parsed.append([])
-        parsed[-1].append(Instruction(name, value.strip()))
+            value = re.sub(r"\$\{(\w+)\}", lambda given: arguments[given[1]], value)
+        if parsed:
+            parsed[-1].append(Instruction(name, value.strip()))
+        else:  # an argument's default
+            argument, _, default = value.partition("=")
+            arguments[argument] = default
     return parsed
 
 
@@ -70,8 +77,7 @@ def test_base_images_are_tagged_official_ones() -> None:
 def test_what_builds_stays_in_the_build_stage() -> None:
     build, runtime = stages()
 
-    assert any("pip wheel" in i.value for i in build)
-    assert all(" -c constraints.txt" in i.value for i in build if "pip install" in i.value)
+    assert any("hatchling build" in i.value for i in build)
     assert all("--no-cache-dir" in i.value for i in build if "pip " in i.value)
     for tool in ("pip ", "apt", "gcc", "build-essential"):
         assert not any(tool in i.value for i in runtime if i.name == "RUN"), tool
@@ -114,6 +120,7 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     context.mkdir()
     for name in copied():
         source, target = REPOSITORY / name, context / name
+        target.parent.mkdir(exist_ok=True)
         if source.is_dir():
             shutil.copytree(source, target, ignore=shutil.ignore_patterns("__pycache__"))
         else:

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+import psutil
 import pytest
 import redis
 
@@ -25,23 +26,31 @@ CONFIGURATION = REPOSITORY / "deploy" / "redis.conf"
 pytestmark = pytest.mark.parametrize("server", redis_servers().values(), ids=redis_servers())
 
 
-def compose_redis(password: str = "") -> Service:
-    given = {"FLOWER_BASIC_AUTH": "me:secret", "TURNMILL_REDIS_PASSWORD": password}
-    return load(given).services["redis"]
+PASSWORD = "pw1"  # noqa: S105 - of this test's servers
 
 
-def command(service: Service, server: str) -> list[str]:
+def compose_redis(folder: Path, password: str = PASSWORD) -> Service:
+    """The service with its secret in a folder of the test."""
+    (folder / "redis_password").write_text(password)
+    return load({}).services["redis"].with_secrets_in(folder)
+
+
+def command(service: Service, server: str, port: int) -> list[str]:
     """The service's command, with the server and the mounted file where they are here."""
     [mounted] = [v for v in service.volumes if v.startswith("./deploy/redis.conf:")]
-    here = {"redis-server": server, mounted.split(":")[1]: str(CONFIGURATION)}
-    return [here.get(part, part) for part in service.command]
+    shell, flag, script = service.command
+    script = script.replace(
+        mounted.split(":")[1], f"{CONFIGURATION} --port {port} --bind 127.0.0.1"
+    )
+    return [shell, flag, script.replace("redis-server ", f"{server} ")]
 
 
 @contextmanager
-def started(argv: list[str], port: int, folder: Path, password: str = "") -> Iterator[Program]:
-    listen = ["--port", str(port), "--bind", "127.0.0.1"]
+def started(
+    argv: list[str], port: int, folder: Path, password: str = PASSWORD
+) -> Iterator[Program]:
     url = f"redis://:{password}@127.0.0.1:{port}/0"
-    with running([*argv, *listen], environment=clean_environment(), folder=folder) as program:
+    with running(argv, environment=clean_environment(), folder=folder) as program:
         wait_until(lambda: answers(url), within_s=10, otherwise=program.output)
         yield program
 
@@ -50,7 +59,7 @@ def test_the_file_alone_is_accepted_and_safe(server: str, tmp_path: Path) -> Non
     port = free_port()
 
     with (
-        started([server, str(CONFIGURATION)], port, tmp_path),
+        started([server, str(CONFIGURATION), "--port", str(port)], port, tmp_path, ""),
         redis.Redis(port=port, decode_responses=True) as client,
     ):
         settings = client.config_get()
@@ -63,23 +72,28 @@ def test_the_file_alone_is_accepted_and_safe(server: str, tmp_path: Path) -> Non
 
 
 def test_the_compose_command_starts_and_stops_cleanly(server: str, tmp_path: Path) -> None:
-    with started(command(compose_redis(), server), free_port(), tmp_path) as program:
+    port = free_port()
+
+    with started(command(compose_redis(tmp_path), server, port), port, tmp_path) as program:
         assert program.stop(within_s=10) == 0
 
 
 def test_what_was_written_is_there_after_a_kill(server: str, tmp_path: Path) -> None:
     port = free_port()
-    argv = command(compose_redis(), server)
+    argv = command(compose_redis(tmp_path), server, port)
 
     with (
         started(argv, port, tmp_path) as program,
-        redis.Redis(port=port, decode_responses=True) as client,
+        redis.Redis(port=port, password=PASSWORD, decode_responses=True) as client,
     ):
         client.set("turn", "kept")
         wait_until(lambda: synced(client), within_s=10, otherwise=program.output)
         program.process.kill()
 
-    with started(argv, port, tmp_path), redis.Redis(port=port, decode_responses=True) as client:
+    with (
+        started(argv, port, tmp_path),
+        redis.Redis(port=port, password=PASSWORD, decode_responses=True) as client,
+    ):
         assert client.get("turn") == "kept"
 
 
@@ -88,30 +102,52 @@ def synced(client: redis.Redis) -> bool:
     return (state["aof_buffer_length"], state["aof_pending_bio_fsync"]) == (0, 0)
 
 
-@pytest.mark.parametrize("password", ["", "pw1"])
-def test_the_health_check_succeeds_with_and_without_a_password(
-    server: str, password: str, tmp_path: Path
-) -> None:
+def test_the_health_check_knows_the_password(server: str, tmp_path: Path) -> None:
     port = free_port()
-    service = compose_redis(password)
+    service = compose_redis(tmp_path)
     shell, flag, script = service.healthcheck.argv()
     check = [shell, flag, script.replace("redis-cli", f"redis-cli -p {port}")]
-    environment = clean_environment(**service.variables({"TURNMILL_REDIS_PASSWORD": password}))
 
-    with started(command(service, server), port, tmp_path, password):
-        healthy = subprocess.run(check, env=environment, capture_output=True, check=False)
-    stopped = subprocess.run(check, env=environment, capture_output=True, check=False)
+    with started(command(service, server, port), port, tmp_path):
+        healthy = subprocess.run(check, env=clean_environment(), capture_output=True, check=False)
+    stopped = subprocess.run(check, env=clean_environment(), capture_output=True, check=False)
 
     assert healthy.returncode == 0, healthy.stderr.decode()
     assert stopped.returncode != 0
 
 
-def test_a_password_keeps_strangers_out(server: str, tmp_path: Path) -> None:
+def test_a_password_keeps_strangers_out_and_is_in_no_list_of_processes(
+    server: str, tmp_path: Path
+) -> None:
     port = free_port()
+    password = "3f9a7c51e0"  # noqa: S105 - of this test's server
+    service = compose_redis(tmp_path, password)
 
     with (
-        started(command(compose_redis("pw1"), server), port, tmp_path, "pw1"),
+        started(command(service, server, port), port, tmp_path, password) as program,
         redis.Redis(port=port, retry=NEVER) as stranger,
-        pytest.raises(redis.AuthenticationError),
     ):
-        stranger.ping()
+        process = psutil.Process(program.process.pid)
+        seen = [*process.cmdline(), *process.environ().values()]
+        with pytest.raises(redis.AuthenticationError):
+            stranger.ping()
+
+    assert process.pid == program.process.pid
+    assert not any(password in each for each in seen)
+
+
+@pytest.mark.parametrize("secret", ["", None])
+def test_redis_does_not_start_without_its_secret(
+    server: str, secret: str | None, tmp_path: Path
+) -> None:
+    port = free_port()
+    service = compose_redis(tmp_path, secret or "")
+    if secret is None:
+        (tmp_path / "redis_password").unlink()
+
+    done = subprocess.run(
+        command(service, server, port), capture_output=True, timeout=10, check=False
+    )
+
+    assert done.returncode != 0
+    assert b"requirepass" in done.stdout + done.stderr

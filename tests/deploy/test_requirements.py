@@ -36,7 +36,7 @@ for module in sys.argv[2:]:
 """
 
 
-def _asked_for(*extras: str) -> set[str]:
+def asked_for(*extras: str) -> set[str]:
     """The distributions that installing turnmill with these extras brings along."""
     project = tomllib.loads((REPOSITORY / "pyproject.toml").read_text())["project"]
     options: dict[str, list[str]] = project["optional-dependencies"]
@@ -89,7 +89,7 @@ def _required(name: str) -> list[str]:
 def test_an_installation_has_what_it_imports(
     extras: tuple[str, ...], modules: tuple[str, ...]
 ) -> None:
-    asked = _asked_for(*extras)
+    asked = asked_for(*extras)
     missing = [
         module
         for module, owners in packages_distributions().items()

@@ -21,7 +21,7 @@ def workers(redis_url: str, tmp_path: Path) -> Iterator[dict[str, Program]]:
     """A worker for each queue; their common volume is the folder ``data``."""
     with ExitStack() as stack:
         yield {
-            name: stack.enter_context(up(service(name, redis_url), tmp_path / name))
+            name: stack.enter_context(up(service(name, redis_url, tmp_path), tmp_path / name))
             for name in QUEUES
         }
 

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.deploy.compose import Service, load
+from tests.deploy.compose import REPOSITORY, Service, load
 from tests.deploy.processes import (
     Program,
     alive,
@@ -32,9 +32,15 @@ STARTED = re.compile(r"@\S+ ready|Visit me at")
 pytestmark = pytest.mark.worker
 
 
-def service(name: str, redis_url: str) -> Service:
-    given = {"FLOWER_BASIC_AUTH": CREDENTIALS, "TURNMILL_REDIS_URL": redis_url}
-    return load(given).services[name]
+def service(name: str, redis_url: str, secrets: Path) -> Service:
+    """The service as it runs here; a secret that nobody wrote is empty."""
+    compose = load({"TURNMILL_REDIS_URL": redis_url})
+    for secret in compose.secrets:
+        (secrets / secret).touch()
+    (secrets / "flower_basic_auth").write_text(f"{CREDENTIALS}\n")
+    found = compose.services[name].with_secrets_in(secrets)
+    here = [part.replace("/etc/turnmill/", f"{REPOSITORY}/deploy/") for part in found.command]
+    return found.model_copy(update={"command": tuple(here)})
 
 
 def healthy(service: Service, environment: dict[str, str]) -> bool:
@@ -65,7 +71,7 @@ def up(service: Service, folder: Path) -> Iterator[Program]:
 def test_a_worker_gets_healthy_and_stops_without_a_trace(
     name: str, redis_url: str, tmp_path: Path
 ) -> None:
-    with up(service(name, redis_url), tmp_path / name) as worker:
+    with up(service(name, redis_url, tmp_path), tmp_path / name) as worker:
         children = worker.children()
 
         exit_code = worker.stop(within_s=20)
@@ -78,9 +84,9 @@ def test_a_worker_gets_healthy_and_stops_without_a_trace(
 def test_a_health_check_fails_when_only_another_worker_answers(
     redis_url: str, tmp_path: Path
 ) -> None:
-    compact = service("compact", redis_url)
+    compact = service("compact", redis_url, tmp_path)
 
-    with up(service("estimate", redis_url), tmp_path):
+    with up(service("estimate", redis_url, tmp_path), tmp_path):
         assert not healthy(compact, clean_environment(**compact.variables({})))
 
 
@@ -131,8 +137,8 @@ def test_flower_shows_workers_to_who_has_the_password_and_changes_nothing(
     node = f"estimate@{socket.gethostname()}"
 
     with (
-        up(service("estimate", redis_url), tmp_path / "estimate") as worker,
-        up(on_port(service("flower", redis_url), port), tmp_path / "flower") as flower,
+        up(service("estimate", redis_url, tmp_path), tmp_path / "estimate") as worker,
+        up(on_port(service("flower", redis_url, tmp_path), port), tmp_path / "flower") as flower,
     ):
         assert browser.status("/") == http.client.UNAUTHORIZED
         assert browser.status("/", "me:guess") == http.client.UNAUTHORIZED

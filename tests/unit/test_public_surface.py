@@ -36,10 +36,11 @@ PUBLIC = set(
     SummarizationResult TurnResult
     CommittedContext Compaction StoredContext Trajectory TrajectoryTurn
     CeleryWaker HintCounts SilentWaker Waker
-    ArchiveUnavailable CorruptContext InvalidInput InvalidName InvalidPolicy InvalidTemplate
-    InvalidTurn NewerFormat NoCheckpoint NotAnswered NotPermitted ScriptContract SessionBusy
-    StoreFull StoreUnavailable SystemPromptTooLarge Transient TurnTooLarge TurnmillError
-    UnknownEncoding UnknownPolicy UnknownSession UnknownTemplate
+    Cipher
+    ArchiveUnavailable CannotDecrypt CorruptContext InvalidInput InvalidName InvalidPolicy
+    InvalidTemplate InvalidTurn NewerFormat NoCheckpoint NotAnswered NotPermitted ScriptContract
+    SessionBusy StoreFull StoreRefused StoreUnavailable SystemPromptTooLarge Transient
+    TurnTooLarge TurnmillError UnknownEncoding UnknownPolicy UnknownSession UnknownTemplate
     """.split()  # noqa: SIM905 - grouped as in the package
 )
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ssl
+
 import pytest
 
 from turnmill import AsyncContextClient, ContextClient, InvalidInput
@@ -27,7 +29,7 @@ def test_a_cluster_has_nodes_and_tls_is_for_all_of_them() -> None:
 
     assert (found.kind, found.nodes) == ("cluster", (("one", 7000), ("two", 7001)))
     assert found.server(found.nodes[0]) == "rediss://me:secret@one:7000?ssl_ca_certs=%2Fca.pem"
-    assert found.tls_options == {"ssl_cert_reqs": "required", "ssl_ca_certs": "/ca.pem"}
+    assert found.uses_tls
 
 
 @pytest.mark.parametrize("url", ["redis://h:1/2", "rediss://u:p@h", "unix:///run/redis.sock"])
@@ -80,6 +82,26 @@ def test_celery_is_told_of_sentinels_in_its_own_way() -> None:
     assert found.transport_options["master_name"] == "shop"
     assert found.transport_options["sentinel_kwargs"]["password"] == "w/ord"  # noqa: S105 - no real one
     assert celery_broker("amqp://rabbit") == ("amqp://rabbit", {}, None)
+
+
+def test_a_brokers_certificate_is_verified_whatever_it_is() -> None:
+    parameters = "ssl_ca_certs=/ca.pem&ssl_certfile=/me.crt"
+    verified = {
+        "ssl_cert_reqs": ssl.CERT_REQUIRED,
+        "ssl_check_hostname": True,
+        "ssl_ca_certs": "/ca.pem",
+        "ssl_certfile": "/me.crt",
+    }
+    sentinels = celery_broker(f"rediss+sentinel://one,two/shop?{parameters}").settings(x=1)
+
+    assert sentinels["broker_use_ssl"] == verified
+    assert sentinels["broker_transport_options"]["sentinel_kwargs"]["ssl_certfile"] == "/me.crt"
+    assert celery_broker(f"rediss://one?{parameters}").settings(x=1) == {
+        "broker_url": "rediss://one",
+        "broker_transport_options": {"x": 1},
+        "broker_use_ssl": verified,
+    }
+    assert "broker_use_ssl" not in celery_broker("redis://one").settings()
 
 
 def test_a_cluster_is_refused_as_broker_by_whoever_would_use_it(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -25,6 +26,38 @@ def test_every_wrong_variable_is_named_and_no_value_told(monkeypatch: pytest.Mon
         "TURNMILL_MODEL_API: Input should be 'chat' or 'responses'; "
         "TURNMILL_MODEL_WINDOW_TOKENS: Input should be greater than or equal to 4096"
     )
+
+
+def test_every_secret_may_be_in_a_file_and_none_is_shown(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    for of in ("REDIS", "BROKER", "ARCHIVE"):
+        (tmp_path / of).write_text(f"pw-of-{of}\n")
+        monkeypatch.setenv(f"TURNMILL_{of}_PASSWORD_FILE", str(tmp_path / of))
+    monkeypatch.setenv("TURNMILL_REDIS_URL", "redis://workers@redis/0")
+    monkeypatch.setenv("TURNMILL_ARCHIVE_URL", "postgresql://me@db/name")
+
+    alone = load_settings()
+    monkeypatch.setenv("TURNMILL_BROKER_URL", "amqp://me@broker//")
+    apart = load_settings()
+
+    assert alone.store == alone.broker.url == "redis://workers:pw-of-REDIS@redis/0"
+    assert alone.archive == "postgresql://me:pw-of-ARCHIVE@db/name"
+    assert apart.broker.url == "amqp://me:pw-of-BROKER@broker//"
+    assert "pw-of" not in repr(apart)
+
+
+def test_a_secret_that_is_missing_stops_a_worker_and_an_empty_name_is_none(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("TURNMILL_MODEL_KEY_FILE", "")
+    monkeypatch.setenv("TURNMILL_REDIS_PASSWORD_FILE", "")
+    assert load_settings().store == "redis://localhost:6379/0"
+    assert load_settings().model_key_file is None
+
+    monkeypatch.setenv("TURNMILL_REDIS_PASSWORD_FILE", str(tmp_path / "absent"))
+    with pytest.raises(InvalidSettings, match=r"TURNMILL_REDIS_PASSWORD_FILE: .*absent cannot be"):
+        load_settings()
 
 
 @pytest.mark.worker

@@ -3,11 +3,19 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Literal, Self
+from typing import Any, Literal, Self
 
-from pydantic import Field, SecretStr, ValidationError, field_validator, model_validator
+from pydantic import (
+    Field,
+    SecretStr,
+    ValidationError,
+    ValidationInfo,
+    field_validator,
+    model_validator,
+)
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
+from turnmill.credentials import read_secret, with_password
 from turnmill.store_url import Broker, celery_broker, store_url
 from turnmill_worker.errors import InvalidSettings
 
@@ -21,7 +29,9 @@ class Settings(BaseSettings):
         redis_url: URL of the state store: ``redis://host:port/db``,
             ``redis+sentinel://host:port,host:port/master`` or
             ``redis+cluster://host:port,host:port``; with TLS ``rediss://`` and so on.
+        redis_password_file: a file that holds its password, read when the URL has none.
         broker_url: URL of the Celery broker; the state store when empty, if that is no Cluster.
+        broker_password_file: a file that holds its password, read when the URL has none.
         sweep_interval_s: seconds between two sweeps, over all workers together.
         stale_after_s: seconds a session may wait before it is hinted again.
         lease_s: seconds for which the session of a worker that died stays untouched.
@@ -29,11 +39,13 @@ class Settings(BaseSettings):
         archive_url: the archive's database, ``sqlite:////path/to/file.db`` or
             ``postgresql://user@host/name``; when empty, a SQLite file in the data folder; with
             ``none`` covered turns stay in Redis.
+        archive_password_file: a file that holds its password, read when the URL has none.
         archive_replicas: replicas of the state store that must have a turn before it is archived.
         template_dirs: folders with managed templates, separated as PATH is, searched in order.
         embeddings_url: an OpenAI-compatible endpoint that helps to find memories; none when empty.
         embeddings_model: the model to ask for embeddings.
         embeddings_key: the key of the endpoint for embeddings.
+        embeddings_key_file: a file that holds the key, read when the key is not given itself.
         model_url: the OpenAI-compatible endpoint of ``Policy(summarizer="openai")``.
         model: the model to ask when a policy names none.
         model_key: the key of that endpoint.
@@ -49,23 +61,29 @@ class Settings(BaseSettings):
         batch_deadline_s: seconds after which a batch is given up, and the summary asked for live.
         redactor: takes secrets out of all text before it leaves: ``built-in``, or the name of a
             ``turnmill.redactors`` entry point; none when empty.
+        cipher: what encrypts content before it is stored, as ``module:attribute``; agents and
+            commands need the same; nothing is encrypted when empty.
         log_json: writes every log line as JSON instead of as text for people.
     """
 
     model_config = SettingsConfigDict(env_prefix="TURNMILL_", frozen=True, extra="ignore")
 
     redis_url: str = "redis://localhost:6379/0"
+    redis_password_file: Path | None = None
     broker_url: str = ""
+    broker_password_file: Path | None = None
     sweep_interval_s: float = Field(default=1.0, gt=0)
     stale_after_s: float = Field(default=2.0, gt=0)
     lease_s: float = Field(default=30.0, ge=1)
     data_dir: Path = Path("~/.local/share/turnmill")
     archive_url: str = ""
+    archive_password_file: Path | None = None
     archive_replicas: int = Field(default=0, ge=0)
     template_dirs: str = ""
     embeddings_url: str = ""
     embeddings_model: str = "text-embedding-3-small"
     embeddings_key: SecretStr = SecretStr("")
+    embeddings_key_file: Path | None = None
     model_url: str = "https://api.openai.com/v1"
     model: str = "gpt-5-mini"
     model_key: SecretStr = SecretStr("")
@@ -79,7 +97,14 @@ class Settings(BaseSettings):
     batch_longest_pause_s: float = Field(default=600.0, gt=0)
     batch_deadline_s: float = Field(default=86_400.0, gt=0, le=86_400)
     redactor: str = ""
+    cipher: str = ""
     log_json: bool = False
+
+    @field_validator("*", mode="before")
+    @classmethod
+    def _empty_is_no_file(cls, value: Any, field: ValidationInfo) -> Any:
+        # As for texts: what passes variables on, such as Compose, passes empty ones on, too.
+        return None if value == "" and str(field.field_name).endswith("_file") else value
 
     @field_validator("redis_url")
     @classmethod
@@ -87,22 +112,38 @@ class Settings(BaseSettings):
         store_url(url)
         return url
 
+    @field_validator("redis_password_file", "broker_password_file", "archive_password_file")
+    @classmethod
+    def _can_be_read(cls, file: Path | None) -> Path | None:
+        if file:
+            read_secret(file)
+        return file
+
     @model_validator(mode="after")
     def _has_a_broker(self) -> Self:
         _ = self.broker
         return self
 
     @property
+    def store(self) -> str:
+        """The state store's URL, with its password."""
+        return with_password(self.redis_url, self.redis_password_file)
+
+    @property
     def broker(self) -> Broker:
-        """The broker as Celery is told of it."""
-        return celery_broker(self.broker_url or self.redis_url)
+        """The broker as Celery is told of it, with its password."""
+        if not self.broker_url:
+            return celery_broker(self.store)
+        return celery_broker(with_password(self.broker_url, self.broker_password_file))
 
     @property
     def archive(self) -> str:
-        """The archive's URL, or ``""`` for none."""
+        """The archive's URL, with its password, or ``""`` for none."""
         if self.archive_url == "none":
             return ""
-        return self.archive_url or f"sqlite:///{self.data_dir.expanduser().absolute()}/archive.db"
+        if self.archive_url:
+            return with_password(self.archive_url, self.archive_password_file)
+        return f"sqlite:///{self.data_dir.expanduser().absolute()}/archive.db"
 
 
 def load_settings() -> Settings:

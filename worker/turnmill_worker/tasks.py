@@ -14,6 +14,7 @@ from celery import Celery
 from turnmill.contract import jobs
 from turnmill.contract.errors import (
     ArchiveUnavailable,
+    CannotDecrypt,
     NewerFormat,
     StoreFull,
     StoreUnavailable,
@@ -31,7 +32,7 @@ __all__ = ["at_home", "register"]
 
 log = structlog.get_logger()
 
-_OUTAGES = (ArchiveUnavailable, StoreFull, StoreUnavailable)
+_OUTAGES = (ArchiveUnavailable, CannotDecrypt, StoreFull, StoreUnavailable)
 
 NEWER_AGAIN_S = 1.0
 """When a session of a newer version is counted, or its hint handed on, again: seldom, in case all

@@ -15,6 +15,8 @@ from redis.backoff import NoBackoff
 from redis.retry import Retry
 
 from turnmill.contract.policy import OFFLINE
+from turnmill.contract.sealing import Cipher
+from turnmill.credentials import load_cipher, read_secret
 from turnmill.topology.connect import store_client
 from turnmill_worker.archive.lazy import LazyArchive
 from turnmill_worker.background.at_home import AtHome, Job
@@ -83,6 +85,11 @@ def settings() -> Settings:
     return load_settings()
 
 
+@lru_cache(maxsize=1)
+def _cipher() -> Cipher | None:
+    return load_cipher(settings().cipher)
+
+
 def connect() -> redis.Redis:
     """A client of the state store, for one process."""
     return _connect(TIMEOUT_S)
@@ -90,9 +97,10 @@ def connect() -> redis.Redis:
 
 def _connect(timeout_s: float) -> redis.Redis:
     return store_client(
-        settings().redis_url,
+        settings().store,
         timeout_s,
         max_connections=MAX_CONNECTIONS,
+        cipher=_cipher(),
         retry=Retry(NoBackoff(), 1),
     )
 
@@ -115,7 +123,7 @@ def parts(app: Celery) -> Parts:
 def _parts(app: Celery, _pid: int) -> Parts:
     client = connect()
     hints = CeleryHints(app)
-    archive = LazyArchive(settings().archive) if settings().archive else None
+    archive = LazyArchive(settings().archive, _cipher()) if settings().archive else None
     outgoing = RedisOutgoing(client, replicas=settings().archive_replicas)
     states = RedisStates(client)
     summarizers = Registry(settings(), _gates())
@@ -169,10 +177,16 @@ def _hybrid() -> HybridSearch | None:
         embedder = OpenAiEmbedder(
             base_url=settings().embeddings_url,
             model=settings().embeddings_model,
-            api_key=settings().embeddings_key or SecretStr("none"),
+            api_key=_embeddings_key(),
             redactor=_redacted if settings().redactor else None,
         )
     return HybridSearch(embedder)
+
+
+def _embeddings_key() -> SecretStr:
+    key, file = settings().embeddings_key, settings().embeddings_key_file
+    read = SecretStr(read_secret(file)) if file and not key else key
+    return read or SecretStr("none")
 
 
 def _redacted(text: str) -> str:

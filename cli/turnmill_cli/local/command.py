@@ -25,7 +25,13 @@ from turnmill_cli.local.status import StatusReader
 from turnmill_cli.local.stop_signals import StopSignals, stop_signals
 from turnmill_cli.local.supervisor import Supervisor
 from turnmill_cli.local.up_loop import watch
-from turnmill_cli.options import BrokerUrl, Connection, NamespaceName
+from turnmill_cli.options import (
+    BrokerPasswordFile,
+    BrokerUrl,
+    Connection,
+    NamespaceName,
+    RedisPasswordFile,
+)
 from turnmill_cli.output import CommandFailed, clean, safe_url, stdout
 
 __all__ = ["up"]
@@ -57,7 +63,9 @@ class UpOptions:
             show_default=False,
         ),
     ] = ""
+    redis_password_file: RedisPasswordFile = None
     broker_url: BrokerUrl = ""
+    broker_password_file: BrokerPasswordFile = None
     port: Annotated[
         int | None,
         typer.Option(min=1, max=65535, help="Port of the Redis it starts; 6379 if it is free."),
@@ -97,7 +105,8 @@ def up(options: UpOptions) -> None:
 def _redis(folder: Path, options: UpOptions) -> Iterator[EmbeddedRedis | None]:
     """The Redis it starts, until the block ends; None if an option names one, which answers."""
     if options.redis_url:
-        with Connection(options.redis_url).redis() as view:
+        given = Connection(options.redis_url, redis_password_file=options.redis_password_file)
+        with given.redis() as view:
             view.client.ping()
         yield None
         return
@@ -134,7 +143,13 @@ class _WorkersAndFlower:
         """
         options, asked = self.options, self.options.flower_port
         url = self.server.url if self.server else options.redis_url
-        connection = Connection(url, options.broker_url, options.namespace)
+        connection = Connection(
+            url,
+            options.broker_url,
+            options.namespace,
+            None if self.server else options.redis_password_file,
+            options.broker_password_file,
+        )
         flower_port = child_commands.choose_flower_port(asked) if options.flower else 0
         supervisor = self._supervisor(connection, flower_port)
         if self.signals.stopping:
@@ -158,7 +173,9 @@ class _WorkersAndFlower:
         logs.mkdir(exist_ok=True)
         env = {
             "TURNMILL_REDIS_URL": connection.redis_url,
+            "TURNMILL_REDIS_PASSWORD_FILE": _path(connection.redis_password_file),
             "TURNMILL_BROKER_URL": connection.broker_url,
+            "TURNMILL_BROKER_PASSWORD_FILE": _path(connection.broker_password_file),
             "TURNMILL_DATA_DIR": str(self.folder),
         }
         # Another `turnmill up` may use the same broker: no two nodes may have the same name.
@@ -188,6 +205,11 @@ class _WorkersAndFlower:
         console.print("turnmill is up. Ctrl-C stops it and keeps the data.", style="bold green")
         for name, value in lines.items():
             console.print(f"  {name:<8}{clean(value)}", markup=False, soft_wrap=True)
+
+
+def _path(file: Path | None) -> str:
+    # Workers and Flower run in other folders.
+    return str(file.expanduser().absolute()) if file else ""
 
 
 def _tell(line: str) -> None:

@@ -24,6 +24,10 @@ END_WITHIN_S = 20.0
 PING_S = 0.5
 
 
+PASSWORD_FILES = [f"TURNMILL_{of}_PASSWORD_FILE" for of in ("REDIS", "BROKER", "ARCHIVE")]
+"""Variables about other servers than those that are started here."""
+
+
 @dataclass(frozen=True, slots=True)
 class LocalPipeline:
     """A running pipeline.
@@ -65,6 +69,7 @@ def local_pipeline(*, workers: int, flower: bool = False) -> Iterator[LocalPipel
             # An archive that ends with the rest, whatever the environment says of another.
             "TURNMILL_DATA_DIR": str(folder / "data"),
             "TURNMILL_ARCHIVE_URL": "",
+            **dict.fromkeys(PASSWORD_FILES, ""),
         }
         port = child_commands.choose_flower_port(None) if flower else 0
         supervisor = Supervisor(

@@ -13,9 +13,10 @@ import typer
 from turnmill.context import Context
 from turnmill.contract.context import JsonMessage
 from turnmill.contract.policy import Policy
+from turnmill.credentials import with_password
 from turnmill_cli.conversations import BadInput, Conversation, load, shape
 from turnmill_cli.local.temporary_pipeline import LocalPipeline, local_pipeline
-from turnmill_cli.options import Connection, JsonFlag
+from turnmill_cli.options import BrokerPasswordFile, Connection, JsonFlag, RedisPasswordFile
 from turnmill_cli.output import (
     CommandFailed,
     print_error,
@@ -69,6 +70,7 @@ class PipelineOptions:
             show_default=False,
         ),
     ] = ""
+    redis_password_file: RedisPasswordFile = None
     broker_url: Annotated[
         str,
         typer.Option(
@@ -78,6 +80,7 @@ class PipelineOptions:
             show_default=False,
         ),
     ] = ""
+    broker_password_file: BrokerPasswordFile = None
     workers: Annotated[
         int,
         typer.Option(
@@ -91,12 +94,18 @@ class PipelineOptions:
         """Whether there are workers."""
         return bool(self.redis_url or self.workers)
 
+    @property
+    def broker(self) -> str:
+        """The URL of its broker, with the password; empty when that is the same Redis."""
+        return with_password(self.broker_url, self.broker_password_file) if self.redis_url else ""
+
     @contextmanager
     def running(self) -> Iterator[LocalPipeline]:
         """The pipeline at the URL, or one that lives as long as the block."""
         if self.redis_url:
-            Connection(self.redis_url).check()
-            yield LocalPipeline(self.redis_url)
+            there = Connection(self.redis_url, redis_password_file=self.redis_password_file)
+            there.check()
+            yield LocalPipeline(there.store)
         else:
             with local_pipeline(workers=self.workers) as started:
                 yield started
@@ -176,7 +185,7 @@ def replay(
     with pipeline.running() as running:
         settings = ReplaySettings(
             redis_url=running.redis_url,
-            broker_url=pipeline.broker_url if pipeline.redis_url else "",
+            broker_url=pipeline.broker,
             namespace=namespace,
             policy=policy,
             concurrency=agents,

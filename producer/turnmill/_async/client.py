@@ -29,8 +29,8 @@ from turnmill.contract.results import (
     SummarizationResult,
 )
 from turnmill.contract.rules import Rule
+from turnmill.contract.sealing import Cipher
 from turnmill.contract.turns import DEFAULT_MAX_TURN_BYTES, TurnLike
-from turnmill.exact_tokens import exact_tokens
 from turnmill.given_seqs import GivenSeqs
 from turnmill.image_cache import DEFAULT_CACHE_BYTES, ImageCache
 from turnmill.requests import Ask, ask
@@ -56,6 +56,7 @@ class AsyncContextClient(AsyncErasing):
         max_turn_bytes: largest turn accepted, in bytes of JSON, its images apart.
         max_image_bytes: largest images of one turn accepted, in bytes together.
         image_cache_bytes: memory for images shown before, so that a read need not fetch them.
+        cipher: what encrypts content before it is stored; the workers need the same.
 
     Every method raises ``StoreUnavailable`` within ``timeout_s`` while Redis is down, and works
     again when it is back. Pushes are retried safely: a turn has an id.
@@ -71,13 +72,14 @@ class AsyncContextClient(AsyncErasing):
         max_turn_bytes: int = DEFAULT_MAX_TURN_BYTES,
         max_image_bytes: int = DEFAULT_MAX_IMAGE_BYTES,
         image_cache_bytes: int = DEFAULT_CACHE_BYTES,
+        cipher: Cipher | None = None,
     ) -> None:
         self._commands = Commands.of(namespace, max_turn_bytes, max_image_bytes)
         self._namespace = self._commands.namespace
         self._images = ImageCache(image_cache_bytes)
         self._given = GivenSeqs()
         self._waker = waker_for(redis, broker)
-        self._redis = AsyncConnection(redis, timeout_s)
+        self._redis = AsyncConnection(redis, timeout_s, cipher)
 
     @property
     def namespace(self) -> str:
@@ -118,9 +120,8 @@ class AsyncContextClient(AsyncErasing):
 
     async def _follow_default(self, session: str) -> None:
         """Have a session without a policy follow the namespace's default, if it has one."""
-        body, (policy, _) = await self._redis.pipeline(
-            [self._commands.policy_named(DEFAULT_NAME), self._commands.policy_followed(session)]
-        )
+        named, followed = self._commands.policy_named, self._commands.policy_followed
+        body, (policy, _) = await self._redis.pipeline([named(DEFAULT_NAME), followed(session)])
         if body is not None and policy is None:
             await self._open_by_name(session, DEFAULT_NAME, None)
 
@@ -132,6 +133,8 @@ class AsyncContextClient(AsyncErasing):
         reply = await self._redis.run(call)
         if self._commands.is_refused(reply) and system_prompt:
             # An upper bound puts it in doubt: count it, if a vocabulary is installed here.
+            from turnmill.exact_tokens import exact_tokens  # noqa: PLC0415 - few are long
+
             tokens = await in_thread(exact_tokens, system_prompt, policy)
             reply = await self._redis.run(self._commands.open_finally(call, tokens))
         if self._commands.opened(reply):
@@ -259,8 +262,7 @@ class AsyncContextClient(AsyncErasing):
             UnknownSession: never opened nor pushed to, forgotten, or expired.
         """
         reply = await self._list(self._commands.retry(session))
-        was_parked = self._commands.retried(session, reply)
-        if was_parked:
+        if was_parked := self._commands.retried(session, reply):
             self._waker.wake(self._commands.namespace, SessionId(session), task=jobs.COMPACT)
         return was_parked
 
@@ -379,9 +381,8 @@ class AsyncContextClient(AsyncErasing):
         """
         await self._redis.plain(self._commands.put_policy(name, policy))
         sessions = await self.sessions()
-        followed = await self._redis.pipeline(
-            [self._commands.policy_followed(each) for each in sessions]
-        )
+        looks = [self._commands.policy_followed(each) for each in sessions]
+        followed = await self._redis.pipeline(looks)
         ours = [s for s, (_, of) in zip(sessions, followed, strict=True) if of == name.encode()]
         refused = 0
         for session in ours:
@@ -411,8 +412,8 @@ class AsyncContextClient(AsyncErasing):
     async def sessions(self) -> list[SessionId]:
         """All sessions of the namespace, the most recently pushed first."""
         keys = self._commands.index_keys()
-        commands: list[Command] = [("ZRANGE", key, 0, -1, "WITHSCORES") for key in keys]
-        return self._commands.sessions(await self._redis.pipeline(commands))
+        found = await self._redis.pipeline([("ZRANGE", k, 0, -1, "WITHSCORES") for k in keys])
+        return self._commands.sessions(found)
 
     async def close(self) -> None:
         """Publish waiting hints, briefly, and close the connections made here."""
@@ -437,8 +438,7 @@ class AsyncContextClient(AsyncErasing):
         asked = ask(task, self._namespace, session, body, timeout_s=timeout_s, look_s=wait_s)
         await self._put(asked)
         while not asked.is_over():
-            reply = await self._redis.plain(asked.look)
-            if reply is not None:
+            if (reply := await self._redis.plain(asked.look)) is not None:
                 return asked.answer(reply)
         raise asked.not_answered(withdrawn=bool(await self._redis.plain(asked.withdraw)))
 

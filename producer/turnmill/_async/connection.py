@@ -13,8 +13,9 @@ from turnmill._async.topology import trips_to
 from turnmill._async.waiting import Redis
 from turnmill.commands import Call, Command
 from turnmill.contract.errors import StoreFull
+from turnmill.contract.sealing import Cipher, opened, place_of, sealed
 from turnmill.requests import look_s
-from turnmill.transport import is_full, server_name, store_full, translate
+from turnmill.transport import is_full, server_name, translate
 
 __all__ = ["AsyncConnection"]
 
@@ -25,7 +26,8 @@ class AsyncConnection:
     Every method raises ``TurnmillError`` for whatever redis-py raised.
     """
 
-    def __init__(self, redis: str | Redis, timeout_s: float) -> None:
+    def __init__(self, redis: str | Redis, timeout_s: float, cipher: Cipher | None = None) -> None:
+        self._cipher = cipher
         self._own = trips_to(redis, timeout_s) if isinstance(redis, str) else None
         self._given: Any = redis
         self._name = server_name(redis)
@@ -80,12 +82,23 @@ class AsyncConnection:
 
     async def _trip(self, commands: Sequence[Command]) -> list[Any]:
         """The replies as Redis sent them; its errors are in their places."""
-        replies = await self._sent(commands)
+        replies = await self._sealed(commands)
         if any(map(is_full, replies)):
+            from turnmill.redis_errors import store_full  # noqa: PLC0415 - few are
+
             [info] = await self._sent([("INFO", "memory")])
             told = store_full(self._name, info)
             return [told if is_full(each) else each for each in replies]
         return replies
+
+    async def _sealed(self, commands: Sequence[Command]) -> list[Any]:
+        """The replies, opened, to the commands, sealed, if there is a cipher."""
+        cipher = self._cipher
+        if cipher is None:
+            return await self._sent(commands)
+        replies = await self._sent([sealed(cipher, command) for command in commands])
+        places = map(place_of, commands)
+        return [opened(cipher, *each) for each in zip(replies, places, strict=True)]
 
     async def _sent(self, commands: Sequence[Command]) -> list[Any]:
         try:

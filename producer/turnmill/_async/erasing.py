@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from turnmill.contract import jobs
-from turnmill.contract.erasure import Erased, erasing
+
+if TYPE_CHECKING:
+    from turnmill.contract.erasure import Erased
 
 __all__ = ["AsyncErasing"]
 
@@ -51,5 +53,7 @@ class AsyncErasing:
             SessionBusy: compactions came between at every attempt.
             NotAnswered: no worker was done in time; says whether one is at it.
         """
+        from turnmill.contract.erasure import Erased, erasing  # noqa: PLC0415 - few erase
+
         body = erasing(turns, matching, subject, repeats=repeats, by=by, dry_run=dry_run)
         return Erased.model_validate(await self._ask(jobs.ERASE, session, body, timeout_s))

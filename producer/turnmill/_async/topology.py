@@ -33,7 +33,7 @@ def trips_to(url: str, timeout_s: float) -> Trips | ClusterTrips:
         case "cluster":
             return ClusterTrips(store, timeout_s)
         case "sentinel":
-            kind = MasterConnection if store.tls_options is None else TlsMasterConnection
+            kind = TlsMasterConnection if store.uses_tls else MasterConnection
             sentinels = Sentinels(store, timeout_s)
             return Trips(store, timeout_s, connection_class=kind, sentinels=sentinels)
         case "single":

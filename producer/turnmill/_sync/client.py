@@ -30,8 +30,8 @@ from turnmill.contract.results import (
     SummarizationResult,
 )
 from turnmill.contract.rules import Rule
+from turnmill.contract.sealing import Cipher
 from turnmill.contract.turns import DEFAULT_MAX_TURN_BYTES, TurnLike
-from turnmill.exact_tokens import exact_tokens
 from turnmill.given_seqs import GivenSeqs
 from turnmill.image_cache import DEFAULT_CACHE_BYTES, ImageCache
 from turnmill.requests import Ask, ask
@@ -57,6 +57,7 @@ class ContextClient(Erasing):
         max_turn_bytes: largest turn accepted, in bytes of JSON, its images apart.
         max_image_bytes: largest images of one turn accepted, in bytes together.
         image_cache_bytes: memory for images shown before, so that a read need not fetch them.
+        cipher: what encrypts content before it is stored; the workers need the same.
 
     Every method raises ``StoreUnavailable`` within ``timeout_s`` while Redis is down, and works
     again when it is back. Pushes are retried safely: a turn has an id.
@@ -72,13 +73,14 @@ class ContextClient(Erasing):
         max_turn_bytes: int = DEFAULT_MAX_TURN_BYTES,
         max_image_bytes: int = DEFAULT_MAX_IMAGE_BYTES,
         image_cache_bytes: int = DEFAULT_CACHE_BYTES,
+        cipher: Cipher | None = None,
     ) -> None:
         self._commands = Commands.of(namespace, max_turn_bytes, max_image_bytes)
         self._namespace = self._commands.namespace
         self._images = ImageCache(image_cache_bytes)
         self._given = GivenSeqs()
         self._waker = waker_for(redis, broker)
-        self._redis = Connection(redis, timeout_s)
+        self._redis = Connection(redis, timeout_s, cipher)
 
     @property
     def namespace(self) -> str:
@@ -119,9 +121,8 @@ class ContextClient(Erasing):
 
     def _follow_default(self, session: str) -> None:
         """Have a session without a policy follow the namespace's default, if it has one."""
-        body, (policy, _) = self._redis.pipeline(
-            [self._commands.policy_named(DEFAULT_NAME), self._commands.policy_followed(session)]
-        )
+        named, followed = self._commands.policy_named, self._commands.policy_followed
+        body, (policy, _) = self._redis.pipeline([named(DEFAULT_NAME), followed(session)])
         if body is not None and policy is None:
             self._open_by_name(session, DEFAULT_NAME, None)
 
@@ -133,6 +134,8 @@ class ContextClient(Erasing):
         reply = self._redis.run(call)
         if self._commands.is_refused(reply) and system_prompt:
             # An upper bound puts it in doubt: count it, if a vocabulary is installed here.
+            from turnmill.exact_tokens import exact_tokens  # noqa: PLC0415 - few are long
+
             tokens = in_thread(exact_tokens, system_prompt, policy)
             reply = self._redis.run(self._commands.open_finally(call, tokens))
         if self._commands.opened(reply):
@@ -260,8 +263,7 @@ class ContextClient(Erasing):
             UnknownSession: never opened nor pushed to, forgotten, or expired.
         """
         reply = self._list(self._commands.retry(session))
-        was_parked = self._commands.retried(session, reply)
-        if was_parked:
+        if was_parked := self._commands.retried(session, reply):
             self._waker.wake(self._commands.namespace, SessionId(session), task=jobs.COMPACT)
         return was_parked
 
@@ -380,7 +382,8 @@ class ContextClient(Erasing):
         """
         self._redis.plain(self._commands.put_policy(name, policy))
         sessions = self.sessions()
-        followed = self._redis.pipeline([self._commands.policy_followed(each) for each in sessions])
+        looks = [self._commands.policy_followed(each) for each in sessions]
+        followed = self._redis.pipeline(looks)
         ours = [s for s, (_, of) in zip(sessions, followed, strict=True) if of == name.encode()]
         refused = 0
         for session in ours:
@@ -410,8 +413,8 @@ class ContextClient(Erasing):
     def sessions(self) -> list[SessionId]:
         """All sessions of the namespace, the most recently pushed first."""
         keys = self._commands.index_keys()
-        commands: list[Command] = [("ZRANGE", key, 0, -1, "WITHSCORES") for key in keys]
-        return self._commands.sessions(self._redis.pipeline(commands))
+        found = self._redis.pipeline([("ZRANGE", k, 0, -1, "WITHSCORES") for k in keys])
+        return self._commands.sessions(found)
 
     def close(self) -> None:
         """Publish waiting hints, briefly, and close the connections made here."""
@@ -436,8 +439,7 @@ class ContextClient(Erasing):
         asked = ask(task, self._namespace, session, body, timeout_s=timeout_s, look_s=wait_s)
         self._put(asked)
         while not asked.is_over():
-            reply = self._redis.plain(asked.look)
-            if reply is not None:
+            if (reply := self._redis.plain(asked.look)) is not None:
                 return asked.answer(reply)
         raise asked.not_answered(withdrawn=bool(self._redis.plain(asked.withdraw)))
 

@@ -9,6 +9,7 @@ from turnmill.commands.calls import Base, Call, Command
 from turnmill.contract.errors import InvalidInput
 from turnmill.contract.names import Seq, Version, session_id, template_name
 from turnmill.contract.results import Checkpoint
+from turnmill.contract.sealing import Secret
 from turnmill.read_reply import DEFAULT_POLICY
 
 __all__ = ["Remembering"]
@@ -36,7 +37,7 @@ class Remembering(Base):
             "checkpoint",
             session,
             id=name.encode("utf-8", "replace"),
-            message=message.encode("utf-8", "replace"),
+            message=Secret(message.encode("utf-8", "replace")),
             keep_checkpoints=DEFAULT_POLICY.keep_checkpoints,
         )
 

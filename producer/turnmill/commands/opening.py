@@ -17,6 +17,7 @@ from turnmill.contract.names import policy_name
 from turnmill.contract.policy import MIN_ROOM_TOKENS, Policy
 from turnmill.contract.render import system_message
 from turnmill.contract.scripts import load_script
+from turnmill.contract.sealing import Secret
 from turnmill.contract.stored_policy import policy_body, stored_policy
 from turnmill.read_reply import DEFAULT_POLICY, bound
 
@@ -58,7 +59,7 @@ class Opening(Base):
             checkpoint_every=chosen.checkpoint_interval,
             keep_checkpoints=chosen.keep_checkpoints,
             has_system=int(system_prompt is not None),
-            system=(system_prompt or "").encode("utf-8", "replace"),
+            system=Secret((system_prompt or "").encode("utf-8", "replace")),
             system_tokens=tokens,
             is_final=0,
             min_room=MIN_ROOM_TOKENS,

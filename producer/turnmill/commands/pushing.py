@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
@@ -18,6 +17,7 @@ from turnmill.contract.estimate import bound_turn
 from turnmill.contract.images.stored import StoredImage, take_images
 from turnmill.contract.names import Seq, SessionId
 from turnmill.contract.scripts import load_script
+from turnmill.contract.sealing import Digest, Secret
 from turnmill.contract.turns import TurnLike, encode_turn, to_turn
 from turnmill.dialects.turns import turn_in_chat
 from turnmill.read_reply import DEFAULT_POLICY
@@ -82,9 +82,9 @@ class Pushing(Base):
             [word for p in images for word in (p.ref.sha256, p.ref.media_type)],
             session=name,
             turn_id=chosen,
-            messages=messages,
-            fields=fields,
-            digest=_digest(messages, fields),
+            messages=Secret(messages),
+            fields=Secret(fields),
+            digest=Digest.of(messages, fields),
             bound=bound_turn(messages),
             ttl_ms=DEFAULT_POLICY.ttl_s * 1000,
             window=DEDUPE_WINDOW,
@@ -132,7 +132,7 @@ class Pushing(Base):
         Plain commands: a script would copy every image into Lua and back, while others wait.
         """
         found = {p.key: p.data for push in pushes for p in push.images if p.key in keys}
-        return [("SET", key, data, "NX", "PX", PUT_MS) for key, data in found.items()]
+        return [("SET", key, Secret(data), "NX", "PX", PUT_MS) for key, data in found.items()]
 
     @staticmethod
     def calls(pushes: Sequence[PushCall]) -> list[Command]:
@@ -180,11 +180,6 @@ class Pushing(Base):
             checkpoint=checkpoint.decode() if checkpoint else None,
         )
         return done, bool(hint)
-
-
-def _digest(messages: bytes, fields: bytes) -> bytes:
-    """Of a turn's content; it needs to be quick, and the same for the same turn pushed again."""
-    return hashlib.sha256(messages + b"\0" + fields).hexdigest().encode()
 
 
 def _bytes_of(images: Iterable[StoredImage]) -> int:

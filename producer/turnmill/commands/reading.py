@@ -17,6 +17,7 @@ from turnmill.contract.errors import (
     CorruptContext,
     NewerFormat,
 )
+from turnmill.contract.formats import as_corrupt
 from turnmill.contract.images.references import refs_of
 from turnmill.contract.images.token_cost import ImageRef
 from turnmill.contract.info import ContextInfo, Wait, Waits
@@ -78,6 +79,7 @@ class Reading(Base):
             raise self._unknown(session)
         return read_context(SessionId(session), reply)
 
+    @as_corrupt()
     def rules(self, session: str, reply: Sequence[Any]) -> tuple[Rule, ...]:
         """The user's rules in force in a read's reply, oldest first.
 
@@ -112,6 +114,7 @@ class Reading(Base):
         script = load_script(LUA, "info")
         return Call(script, script.call(keys, session=name))
 
+    @as_corrupt()
     def context_info(self, session: str, reply: list[Any] | None) -> ContextInfo:
         """The numbers in an info call's reply.
 

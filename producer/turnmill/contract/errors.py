@@ -17,10 +17,12 @@
     ├── NoCheckpoint (LookupError)    nothing to roll back to
     ├── CorruptContext                a stored value that no version of turnmill wrote
     ├── NewerFormat                   a newer turnmill wrote it; says what to upgrade
+    ├── CannotDecrypt                 stored content is encrypted: no cipher, or a wrong key
     ├── NotPermitted                  Redis does not let this user do it
     ├── ScriptContract (TypeError)    a Lua script called against its header
     └── Transient                     the same call may succeed later
         ├── StoreUnavailable          Redis cannot be reached, or answered too late
+        │   └── StoreRefused          it asks for another password or certificate, or has a bad one
         ├── StoreFull                 Redis is at maxmemory and refuses writes
         ├── ArchiveUnavailable        the archive's database is locked or cannot be reached
         ├── SessionBusy               another worker is compacting the session
@@ -36,6 +38,7 @@ from typing import ClassVar
 
 __all__ = [
     "ArchiveUnavailable",
+    "CannotDecrypt",
     "CorruptContext",
     "InvalidInput",
     "InvalidName",
@@ -49,6 +52,7 @@ __all__ = [
     "ScriptContract",
     "SessionBusy",
     "StoreFull",
+    "StoreRefused",
     "StoreUnavailable",
     "SystemPromptTooLarge",
     "Transient",
@@ -131,6 +135,10 @@ class NewerFormat(TurnmillError):
     component: ClassVar[str] = "client"
 
 
+class CannotDecrypt(TurnmillError):
+    """Stored content is encrypted, and there is no cipher here or it lacks the key."""
+
+
 class ScriptContract(TurnmillError, TypeError):
     """A Lua script was called with keys or arguments its header does not name."""
 
@@ -141,6 +149,10 @@ class Transient(TurnmillError):
 
 class StoreUnavailable(Transient):
     """Redis cannot be reached, or did not answer in time."""
+
+
+class StoreRefused(StoreUnavailable):
+    """Redis refuses this client, or its certificate cannot be trusted: a setting has to change."""
 
 
 class StoreFull(Transient):

@@ -1,4 +1,4 @@
-"""The format of stored data: which of it this version of turnmill can read, and what it writes.
+"""The format of stored data: what of it this version of turnmill can read, and what it writes.
 
 A format is ``"major.minor"``, in the field ``format`` of what is stored. Data without one has
 ``FIRST``, and ``FIRST`` is written as none. A higher minor adds fields, which older versions leave
@@ -8,17 +8,19 @@ as they are. Only a higher major is refused.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
-from contextlib import suppress
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any, Final
 
 from turnmill.contract.codec import decode_json
 from turnmill.contract.errors import CorruptContext, NewerFormat, TurnmillError
+from turnmill.contract.sealing import check_plain
 
 __all__ = [
     "FIRST",
     "FORMAT",
+    "as_corrupt",
     "is_newer",
     "readable",
     "refuse_newer",
@@ -57,6 +59,7 @@ def readable(body: bytes, what: str) -> Any:
     try:
         fields = decode_json(body)
     except ValueError:
+        check_plain(body)
         # Not chained: the decoder's error holds the text.
         raise CorruptContext(f"{what}: {len(body)} bytes, not JSON") from None
     refuse_newer(fields, what)
@@ -68,6 +71,21 @@ def refuse_newer_body(body: bytes | None, what: str) -> None:
     if body and b'"format":' in body:
         with suppress(ValueError):
             refuse_newer(decode_json(body), what)
+
+
+@contextmanager
+def as_corrupt() -> Iterator[None]:
+    """Turn what stored values of another shape cause into a ``CorruptContext``, without them.
+
+    Whoever may write to a session's keys can put anything there; Python's errors would quote it.
+    """
+    try:
+        yield
+    except TurnmillError:
+        raise
+    except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
+        kind = type(error).__name__
+        raise CorruptContext(f"stored session: not what turnmill writes ({kind})") from None
 
 
 def is_newer(fields: object) -> bool:

@@ -11,6 +11,7 @@ from turnmill.contract.errors import CorruptContext
 from turnmill.contract.formats import refuse_newer_body
 from turnmill.contract.names import Seq
 from turnmill.contract.rules import Mark, mark_of
+from turnmill.contract.sealing import check_plain
 
 __all__ = ["LogEntry", "decode_turns"]
 
@@ -79,6 +80,7 @@ def decode_turns(bodies: Sequence[bytes]) -> list[list[JsonMessage]]:
     try:
         turns: list[list[JsonMessage]] = decode_json(b"[%b]" % b",".join(bodies))
     except ValueError:
+        check_plain(*bodies)
         # Not chained: the decoder's error holds the text.
         size = sum(map(len, bodies))
         raise CorruptContext(f"stored turns: {size} bytes, some of them not JSON") from None

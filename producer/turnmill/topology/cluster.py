@@ -23,7 +23,7 @@ from turnmill.transport import (
     packed,
 )
 
-__all__ = ["ClusterClient", "ClusterTrips"]
+__all__ = ["ClusterClient", "ClusterPipeline", "ClusterTrips", "refuse_transaction"]
 
 
 class ClusterTrips:
@@ -121,9 +121,8 @@ class ClusterClient(redis.Redis):
 
     def pipeline(self, transaction: bool = True, shard_hint: str | None = None) -> Any:  # noqa: FBT001, FBT002 - redis-py's
         """A pipeline; its commands may have keys of several slots."""
-        if transaction:
-            raise redis.RedisError("a pipeline over a cluster is no transaction")
-        return _ClusterPipeline(self, shard_hint)
+        refuse_transaction(is_one=transaction)
+        return ClusterPipeline(self, shard_hint)
 
     def servers(self) -> list[tuple[str, redis.Redis]]:
         """A client for each master, by its address."""
@@ -136,7 +135,7 @@ class ClusterClient(redis.Redis):
         self.trips.close()
 
 
-class _ClusterPipeline(Pipeline):
+class ClusterPipeline(Pipeline):
     """redis-py's pipeline, executed by the cluster's trips."""
 
     def __init__(self, client: ClusterClient, shard_hint: str | None) -> None:
@@ -161,6 +160,16 @@ class _ClusterPipeline(Pipeline):
 
     def watch(self, *_names: Any) -> NoReturn:
         """Nothing is watched: that would take a transaction."""
+        raise redis.RedisError("a pipeline over a cluster is no transaction")
+
+
+def refuse_transaction(*, is_one: bool) -> None:
+    """Return if a pipeline is none.
+
+    Raises:
+        redis.RedisError: it is one.
+    """
+    if is_one:
         raise redis.RedisError("a pipeline over a cluster is no transaction")
 
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from types import ModuleType
 from typing import Any
 
 import redis
 
+from turnmill.contract.sealing import Cipher
 from turnmill.store_url import StoreUrl, store_url
 from turnmill.transport import MAX_CONNECTIONS, Connections, connection_options
 
@@ -13,9 +15,14 @@ __all__ = ["pool_of", "store_client"]
 
 
 def store_client(
-    url: str, timeout_s: float, *, max_connections: int = MAX_CONNECTIONS, **options: Any
+    url: str,
+    timeout_s: float,
+    *,
+    max_connections: int = MAX_CONNECTIONS,
+    cipher: Cipher | None = None,
+    **options: Any,
 ) -> redis.Redis:
-    """A redis-py client of the state store that does not decode responses.
+    """A redis-py client of the state store that does not decode responses, and seals secrets.
 
     Raises:
         InvalidInput: this is no URL of a state store.
@@ -24,9 +31,22 @@ def store_client(
     if store.kind == "cluster":
         from turnmill.topology.cluster import ClusterClient  # noqa: PLC0415 - few have one
 
-        return ClusterClient(store, timeout_s, max_connections=max_connections)
-    pool = pool_of(store, timeout_s, max_connections=max_connections, wait_s=timeout_s, **options)
-    return redis.Redis.from_pool(pool)
+        made: Any = ClusterClient if cipher is None else _sealed().SealedCluster
+        made = made(store, timeout_s, max_connections=max_connections)
+    else:
+        limits = {"max_connections": max_connections, "wait_s": timeout_s}
+        kind = redis.Redis if cipher is None else _sealed().SealedClient
+        made = kind.from_pool(pool_of(store, timeout_s, **limits, **options))
+    if cipher is not None:
+        made.cipher = cipher
+    client: redis.Redis = made
+    return client
+
+
+def _sealed() -> ModuleType:
+    from turnmill.topology import sealed  # noqa: PLC0415 - few have a cipher
+
+    return sealed
 
 
 def pool_of(store: StoreUrl, timeout_s: float, **options: Any) -> Any:

@@ -120,7 +120,7 @@ class TlsMasterConnection(_ToMaster, redis.SSLConnection):
 
 def master_connection(store: StoreUrl) -> type[redis.Connection]:
     """The class of connections to a master, with TLS where the URL asks for it."""
-    return MasterConnection if store.tls_options is None else TlsMasterConnection
+    return TlsMasterConnection if store.uses_tls else MasterConnection
 
 
 def _introduced(connection: Any) -> None:

@@ -8,6 +8,7 @@ from typing import Self
 
 from sqlalchemy import Connection, Engine
 
+from turnmill.contract.sealing import Cipher
 from turnmill_worker.archive import scrub
 from turnmill_worker.archive.engine import WRITES, make_engine
 from turnmill_worker.archive.error_translation import typed
@@ -24,14 +25,14 @@ class Database:
         self._writing = engine.execution_options(**WRITES)
 
     @classmethod
-    def open(cls, url: str) -> Self:
+    def open(cls, url: str, cipher: Cipher | None = None) -> Self:
         """The archive at the URL, made or migrated when needed.
 
         Raises:
             InvalidArchiveUrl: neither ``sqlite:///<file>`` nor ``postgresql://…``.
             ArchiveTooNew: a newer turnmill has written it.
         """
-        engine = make_engine(url)
+        engine = make_engine(url, cipher)
         try:
             migrate(engine)
         except BaseException:

@@ -9,6 +9,8 @@ from typing import Any
 
 from sqlalchemy import URL, Connection, Engine, create_engine, event, exc, make_url
 
+from turnmill.contract.sealing import Cipher
+from turnmill_worker.archive.sealed_rows import with_cipher
 from turnmill_worker.errors import InvalidArchiveUrl
 
 __all__ = ["WRITES", "make_engine"]
@@ -21,8 +23,8 @@ _CONNECT_TIMEOUT_S = 10
 _POSTGRES = ("postgres", "postgresql", "postgresql+psycopg")
 
 
-def make_engine(url: str) -> Engine:
-    """An engine for the URL; the folder of a SQLite file is made.
+def make_engine(url: str, cipher: Cipher | None = None) -> Engine:
+    """An engine for the URL, whose rows are sealed; the folder of a SQLite file is made.
 
     Raises:
         InvalidArchiveUrl: neither a SQLite file nor PostgreSQL, or its driver is missing.
@@ -33,9 +35,10 @@ def make_engine(url: str) -> Engine:
         # Not chained, not quoted: URLs hold passwords.
         raise InvalidArchiveUrl("archive URL: not a URL; " + _ALLOWED) from None
     if parsed.drivername in _POSTGRES:
-        return _postgres(parsed.set(drivername="postgresql+psycopg"))
+        made = _postgres(parsed.set(drivername="postgresql+psycopg"))
+        return made.execution_options(**with_cipher(cipher))
     if parsed.drivername == "sqlite" and parsed.database not in (None, "", ":memory:"):
-        return _sqlite(parsed)
+        return _sqlite(parsed).execution_options(**with_cipher(cipher))
     raise InvalidArchiveUrl(f"archive URL: {parsed.drivername}: cannot be used; " + _ALLOWED)
 
 

@@ -22,6 +22,7 @@ from turnmill_worker.archive.schema import (
     sessions,
     turns,
 )
+from turnmill_worker.archive.sealed_rows import opened_row, sealed_rows
 from turnmill_worker.ports.erasure import Emptied, Erasure, Gone
 from turnmill_worker.ports.records import Batch
 from turnmill_worker.ports.values import SessionRef
@@ -40,7 +41,7 @@ def erase(connection: Connection, ref: SessionRef, epoch: int, emptied: Emptied)
     if emptied.turns:
         writes.store(connection, [writes.Kept(ref, epoch, Batch(turns=emptied.turns))])
     for turn in emptied.turns:
-        row = turn_row(turn)
+        [row] = sealed_rows(connection, turns, [session_row(ref, epoch) | turn_row(turn)])
         own = {name: row[name] for name in ("turn_id", "messages", "fields", "tokens")}
         connection.execute(
             update(turns).where(of(turns, ref, epoch), turns.c.seq == turn.seq).values(own)
@@ -59,10 +60,11 @@ def erase(connection: Connection, ref: SessionRef, epoch: int, emptied: Emptied)
 
 def _empty_contexts(connection: Connection, ref: SessionRef, epoch: int, emptied: Emptied) -> None:
     for each in emptied.contexts:
-        own = {"context": each.context, "detail": each.detail}
+        whole = session_row(ref, epoch) | compaction_row(each)
+        [row] = sealed_rows(connection, compactions, [whole])
+        own = {name: row[name] for name in ("context", "detail")}
         mine = (of(compactions, ref, epoch), compactions.c.version == each.version)
         if not connection.execute(update(compactions).where(*mine).values(own)).rowcount:
-            row = session_row(ref, epoch) | compaction_row(each)
             connection.execute(insert(compactions).values(row))
     for versions in _some([each.version for each in emptied.contexts]):
         mine = (of(managed_views, ref, epoch), managed_views.c.version.in_(versions))
@@ -105,10 +107,9 @@ def epochs(connection: Connection, ref: SessionRef) -> dict[str, str]:
 
 def pushed(connection: Connection, namespace: Namespace) -> list[tuple[str, str]]:
     """The memories that were pushed to the namespace: ids and texts."""
-    wanted = select(memories.c.id, memories.c.text).where(
-        memories.c.namespace == namespace, memories.c.kind == "pushed"
-    )
-    return [(row.id, row.text) for row in connection.execute(wanted)]
+    wanted = select(memories).where(memories.c.namespace == namespace, memories.c.kind == "pushed")
+    rows = connection.execute(wanted)
+    return [(row.id, opened_row(connection, memories, row).text) for row in rows]
 
 
 def note(connection: Connection, namespace: Namespace, erasure: Erasure) -> None:

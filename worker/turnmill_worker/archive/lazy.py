@@ -6,6 +6,7 @@ import threading
 from typing import TYPE_CHECKING, Any
 
 from turnmill.contract.errors import ArchiveUnavailable
+from turnmill.contract.sealing import Cipher
 from turnmill_worker.archive.store import SqlArchive
 
 __all__ = ["LazyArchive"]
@@ -22,8 +23,9 @@ class LazyArchive(_Base):
     Every method raises what ``SqlArchive.open`` and the method itself raise.
     """
 
-    def __init__(self, url: str) -> None:
+    def __init__(self, url: str, cipher: Cipher | None = None) -> None:
         self._url = url
+        self._cipher = cipher
         self._opened: SqlArchive | None = None
         self._opening = threading.Lock()
 
@@ -36,7 +38,7 @@ class LazyArchive(_Base):
         with self._opening:
             if self._opened is None:
                 try:
-                    self._opened = SqlArchive.open(self._url)
+                    self._opened = SqlArchive.open(self._url, self._cipher)
                 except OSError as error:
                     # The folder of a SQLite file cannot be used now; it may be mounted later.
                     raise ArchiveUnavailable(

@@ -22,6 +22,7 @@ from turnmill_worker.archive.rows import (
     session_row,
 )
 from turnmill_worker.archive.schema import compactions, memories, namespaces
+from turnmill_worker.archive.sealed_rows import sealed_rows
 from turnmill_worker.ports.records import ArchivedCompaction, Memory
 from turnmill_worker.ports.values import SessionRef
 
@@ -98,7 +99,7 @@ def replace_summaries(
         else:
             standing.append((epoch, made))
     if standing:
-        rows = _rows(connection, namespace, standing)
+        rows = sealed_rows(connection, memories, _rows(connection, namespace, standing))
         connection.execute(_upserting(connection.dialect.name), rows)
     deleted = sum(_delete(connection, namespace, some) for some in chunks(gone))
     if deleted:

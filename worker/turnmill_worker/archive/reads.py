@@ -27,6 +27,7 @@ from turnmill_worker.archive.schema import (
     sessions,
     turns,
 )
+from turnmill_worker.archive.sealed_rows import opened_row
 from turnmill_worker.ports.records import ArchivedCompaction, ArchivedTurn, Blob, Memory
 from turnmill_worker.ports.values import SessionRef
 
@@ -68,7 +69,7 @@ def read_turns(
     if last_seq is not None:
         wanted = wanted.where(turns.c.seq <= last_seq)
     rows = connection.execute(wanted.order_by(turns.c.seq))
-    return [turn_from(row, shown.get(row.seq, ())) for row in rows]
+    return [turn_from(opened_row(connection, turns, row), shown.get(row.seq, ())) for row in rows]
 
 
 def read_compactions(
@@ -79,14 +80,14 @@ def read_compactions(
     if version is not None:
         wanted = wanted.where(compactions.c.version == version)
     rows = connection.execute(wanted.order_by(compactions.c.version))
-    return [compaction_from(row) for row in rows]
+    return [compaction_from(opened_row(connection, compactions, row)) for row in rows]
 
 
 def read_views(connection: Connection, ref: SessionRef, epoch: int) -> list[ManagedView]:
     """The managed views by version."""
     wanted = select(managed_views).where(of(managed_views, ref, epoch))
     rows = connection.execute(wanted.order_by(managed_views.c.version))
-    return [view_from(row) for row in rows]
+    return [view_from(opened_row(connection, managed_views, row)) for row in rows]
 
 
 def read_blobs(
@@ -97,7 +98,8 @@ def read_blobs(
     for some in chunks(dict.fromkeys(hashes)):
         wanted = select(blobs).where(blobs.c.namespace == namespace, blobs.c.sha256.in_(some))
         for row in connection.execute(wanted):
-            found[row.sha256] = Blob(sha256=row.sha256, media_type=row.media_type, data=row.data)
+            data = opened_row(connection, blobs, row).data
+            found[row.sha256] = Blob(sha256=row.sha256, media_type=row.media_type, data=data)
     return found
 
 
@@ -127,7 +129,8 @@ def read_memories(
         .order_by(memories.c.cursor)
         .limit(most)
     )
-    return [(row.cursor, memory_from(row)) for row in connection.execute(wanted)]
+    rows = connection.execute(wanted)
+    return [(row.cursor, memory_from(opened_row(connection, memories, row))) for row in rows]
 
 
 def read_generation(connection: Connection, namespace: Namespace) -> int:

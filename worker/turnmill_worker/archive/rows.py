@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, Row, Table, and_, bindparam, select
+from sqlalchemy import ColumnElement, Connection, Table, and_, bindparam, select
 from sqlalchemy.dialects import postgresql, sqlite
 
 from turnmill.contract.codec import decode_json, encode_json
@@ -15,6 +15,7 @@ from turnmill.contract.names import Namespace, Seq, SessionId, Version
 from turnmill_worker.archive.archived_values import ManagedView
 from turnmill_worker.archive.memory_extraction import Made
 from turnmill_worker.archive.schema import namespaces
+from turnmill_worker.archive.sealed_rows import sealed_rows
 from turnmill_worker.ports.records import ArchivedCompaction, ArchivedTurn, Memory
 from turnmill_worker.ports.values import SessionRef
 
@@ -68,16 +69,17 @@ def insert_new(
     """Insert the rows that are not there yet, and return their keys."""
     if not rows:
         return set()
+    statement = _inserting(connection.dialect.name, table, key)
     return {
-        tuple(row)
-        for row in connection.execute(_inserting(connection.dialect.name, table, key), rows)
+        tuple(row) for row in connection.execute(statement, sealed_rows(connection, table, rows))
     }
 
 
 def insert_absent(connection: Connection, table: Table, rows: list[RowValues]) -> None:
     """Insert the rows that are not there yet."""
     if rows:
-        connection.execute(_inserting(connection.dialect.name, table), rows)
+        statement = _inserting(connection.dialect.name, table)
+        connection.execute(statement, sealed_rows(connection, table, rows))
 
 
 @cache
@@ -131,7 +133,7 @@ def turn_row(turn: ArchivedTurn) -> RowValues:
     }
 
 
-def turn_from(row: Row[Any], blobs: Sequence[str]) -> ArchivedTurn:
+def turn_from(row: Any, blobs: Sequence[str]) -> ArchivedTurn:
     """The turn of a row."""
     return ArchivedTurn(
         seq=Seq(row.seq),
@@ -159,7 +161,7 @@ def compaction_row(compaction: ArchivedCompaction) -> RowValues:
     }
 
 
-def compaction_from(row: Row[Any]) -> ArchivedCompaction:
+def compaction_from(row: Any) -> ArchivedCompaction:
     """The compaction of a row."""
     return ArchivedCompaction(
         version=Version(row.version),
@@ -190,7 +192,7 @@ def view_row(compaction: ArchivedCompaction) -> RowValues | None:
     }
 
 
-def view_from(row: Row[Any]) -> ManagedView:
+def view_from(row: Any) -> ManagedView:
     """The managed view of a row."""
     return ManagedView(
         epoch=str(row.epoch),
@@ -226,7 +228,7 @@ def memory_row(namespace: Namespace, epoch: int | None, made: Made, cursor: int)
     }
 
 
-def memory_from(row: Row[Any]) -> Memory:
+def memory_from(row: Any) -> Memory:
     """The memory of a row."""
     return Memory(
         id=row.id,

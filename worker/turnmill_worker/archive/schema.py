@@ -23,8 +23,11 @@ from sqlalchemy import (
     TypeDecorator,
 )
 
+from turnmill.contract.sealing import MARK
+
 __all__ = [
     "METADATA",
+    "Said",
     "blob_refs",
     "blobs",
     "compactions",
@@ -43,13 +46,15 @@ class Said(TypeDecorator[str]):
     impl = LargeBinary
     cache_ok = True
 
-    def process_bind_param(self, value: str | None, dialect: Dialect) -> bytes | None:  # noqa: ARG002
-        """To the database."""
-        return None if value is None else value.encode("utf-8", "surrogatepass")
+    def process_bind_param(self, value: str | bytes | None, dialect: Dialect) -> bytes | None:  # noqa: ARG002
+        """To the database; bytes are sealed already."""
+        return value.encode("utf-8", "surrogatepass") if isinstance(value, str) else value
 
-    def process_result_value(self, value: Any | None, dialect: Dialect) -> str | None:  # noqa: ARG002
-        """From the database."""
-        return None if value is None else bytes(value).decode("utf-8", "surrogatepass")
+    def process_result_value(self, value: Any | None, dialect: Dialect) -> Any:  # noqa: ARG002
+        """From the database; what is sealed stays so."""
+        if value is None or bytes(value).startswith(MARK):
+            return value and bytes(value)
+        return bytes(value).decode("utf-8", "surrogatepass")
 
 
 class Label(TypeDecorator[str]):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from turnmill.contract.keys import ask_keys
+from turnmill.contract.sealing import Secret
 from turnmill.transport import redis_now_ms
 from turnmill_worker.ports.values import SessionRef
 from turnmill_worker.store.scripts import run, translated
@@ -29,7 +30,7 @@ class RedisQuestions:
     def answer(self, ref: SessionRef, ask: str, body: bytes) -> None:
         """Store the answer for a minute."""
         keys = ask_keys(ref.namespace, ask)
-        run(self._redis, "answer", keys, body=body, lifetime_ms=ANSWER_MS)
+        run(self._redis, "answer", keys, body=Secret(body), lifetime_ms=ANSWER_MS)
 
     def now_ms(self) -> int:
         """The time by the clock that turns have theirs from."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+from turnmill.contract.sealing import Secret
 from turnmill_worker.ports.records import Blob
 from turnmill_worker.ports.values import SessionRef
 from turnmill_worker.store.scripts import keys_of, run, translated
@@ -42,6 +43,15 @@ def hold(client: Any, ref: SessionRef, epoch: str, images: Iterable[Blob]) -> bo
     A rollback calls it for images of turns that come back from the archive, just before it
     writes: the next ``release`` would release images that are held and not shown.
     """
-    words = [word for blob in images for word in (blob.sha256, blob.media_type, blob.data)]
+    prefix = keys_of(ref).blob
+    words = [
+        word
+        for blob in images
+        for word in (
+            blob.sha256,
+            blob.media_type,
+            Secret.at(f"{prefix}{blob.sha256}", blob.data),
+        )
+    ]
     done = run(client, "restore_images", keys_of(ref), words, session=ref.session, epoch=epoch)
     return bool(done)

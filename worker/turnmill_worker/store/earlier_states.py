@@ -12,6 +12,7 @@ from turnmill.contract.estimate import bound_turn
 from turnmill.contract.keys import commits_channel
 from turnmill.contract.names import Seq, Version
 from turnmill.contract.policy import Policy
+from turnmill.contract.sealing import Secret
 from turnmill.contract.stored_policy import stored_policy
 from turnmill.transport import redis_now_ms
 from turnmill_worker.compaction.ledger.budget import up_to
@@ -95,11 +96,11 @@ class RedisStates:
             [
                 *_turn_words(state),
                 *(word for turn in left.turns.values() for word in _instead(turn)),
-                *(word for each in left.contexts for word in (each.version, each.context)),
+                *(word for each in left.contexts for word in (each.version, Secret(each.context))),
                 *left.checkpoints,
             ],
             through=state.seq,
-            known=self._known(ref, state.stored.watermark, remade=left.remade),
+            known=Secret(self._known(ref, state.stored.watermark, remade=left.remade)),
             remade=int(left.remade),
             restored=len(state.turns),
             erased=len(left.turns),
@@ -141,7 +142,7 @@ def _common(ref: SessionRef, past: Past, state: Restored) -> dict[str, str | byt
         "newest_chain": (newest.chain or f"{newest.turn_id} {newest.at_ms}") if newest else "",
         "commit_id": uuid.uuid4().hex,
         "watermark": state.stored.watermark,
-        "body": state.stored.encode(),
+        "body": Secret(state.stored.encode()),
         "context_tokens": state.stored.tokens,
         "tail_tokens": sum(each.tokens for each in counted),
         "open_calls": json.dumps(list(state.open_calls)),
@@ -161,7 +162,8 @@ def _turn_words(state: Restored) -> list[str | bytes | int]:
 
 
 def _instead(turn: ArchivedTurn) -> Sequence[str | bytes | int]:
-    return turn.seq, turn.messages, bound_turn(turn.messages), turn.fields, turn.turn_id
+    bound = bound_turn(turn.messages)
+    return turn.seq, Secret(turn.messages), bound, Secret(turn.fields), turn.turn_id
 
 
 def _words(turn: ArchivedTurn, counted: CountedTurn) -> Sequence[str | bytes | int]:
@@ -169,10 +171,10 @@ def _words(turn: ArchivedTurn, counted: CountedTurn) -> Sequence[str | bytes | i
     return (
         turn.seq,
         counted.tokens,
-        turn.messages,
+        Secret(turn.messages),
         bound,
         turn.turn_id,
-        turn.fields,
+        Secret(turn.fields),
         str(turn.at_ms),
         " ".join(turn.blobs),
         turn.chain,

@@ -12,6 +12,7 @@ from turnmill.contract.log_entry import LogEntry, decode_turns
 from turnmill.contract.names import Seq
 from turnmill.contract.policy import Policy
 from turnmill.contract.rules import Mark
+from turnmill.contract.sealing import check_plain
 from turnmill.contract.stored_policy import stored_policy
 from turnmill_worker.compaction.ledger.budget import up_to
 from turnmill_worker.compaction.pool.pooled import pooled_up_to
@@ -164,6 +165,7 @@ class _Meta:
     """The meta fields both loading scripts return first, in their order."""
 
     def __init__(self, fields: Sequence[bytes | None]) -> None:
+        check_plain(fields[3])  # with "replace", an encrypted prompt would pass for a text
         text = [(field or b"").decode("utf-8", "replace") for field in fields]
         self.epoch, revision, policy, self.system, system_tokens, self.basis = text[:6]
         counted, _last, context_tokens, tail = (int(value or 0) for value in text[6:10])

@@ -14,6 +14,7 @@ from turnmill.contract.errors import CorruptContext, InvalidPolicy
 from turnmill.contract.job_outcomes import Compaction
 from turnmill.contract.keys import commits_channel
 from turnmill.contract.policy import Policy
+from turnmill.contract.sealing import Secret
 from turnmill.contract.stored_policy import stored_policy
 from turnmill_worker.compaction.ledger.fact_merging import Fact
 from turnmill_worker.compaction.pool.pooled import PooledLine
@@ -189,8 +190,8 @@ class RedisSessions:
             expected_version=str(snapshot.version),
             commit_id=uuid.uuid4().hex,
             owner=owner,
-            body=context.encode(),
-            known=encoded(facts, pool),
+            body=Secret(context.encode()),
+            known=Secret(encoded(facts, pool)),
             watermark=context.watermark,
             context_tokens=context.tokens,
             images=snapshot.before.tally.images - sum(images(turn.shown) for turn in kept),
@@ -202,7 +203,7 @@ class RedisSessions:
             keep_records=KEEP_RECORDS,
             summarized=int(bool(record.model)),
             record=record.encode(),
-            detail=detail,
+            detail=Secret(detail),
             quality="" if record.quality is None else repr(record.quality),
             channel=commits_channel(ref.namespace),
         )

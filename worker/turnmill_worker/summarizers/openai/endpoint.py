@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -14,6 +13,8 @@ from openai.types.chat import ChatCompletion
 from openai.types.responses import Response
 from pydantic import SecretStr
 
+from turnmill.contract.errors import InvalidInput
+from turnmill.credentials import read_secret
 from turnmill_worker.errors import SummarizerMisconfigured, SummarizerUnavailable
 from turnmill_worker.summarizers.openai.answers import Answer, from_chat, from_response
 from turnmill_worker.summarizers.openai.call_limits import MOST_BYTES, bounded_client, one_call
@@ -191,13 +192,11 @@ def read_key(key: SecretStr, *, file: Path | None = None) -> SecretStr:
     if file is None:
         raise SummarizerMisconfigured("no key for the model: give one, or a file that holds it")
     try:
-        text = file.expanduser().read_text(encoding="utf-8").strip()
-    except (OSError, ValueError) as error:
-        raise SummarizerMisconfigured(
-            f"the model's key cannot be read from {os.fspath(file)}: {type(error).__name__}"
-        ) from None
+        text = read_secret(file)
+    except InvalidInput as error:
+        raise SummarizerMisconfigured(f"the model's key: {error}") from None
     if not text:
-        raise SummarizerMisconfigured(f"the model's key: {os.fspath(file)} is empty")
+        raise SummarizerMisconfigured(f"the model's key: {file} is empty")
     return SecretStr(text)
 
 
