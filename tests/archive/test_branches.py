@@ -76,11 +76,12 @@ def test_a_turn_without_a_chain_is_compared_by_its_content(
 def test_versions_are_compared_too_and_the_summary_is_of_what_is_left(
     archive: SqlArchive, ref: SessionRef, ids: tuple[str, str]
 ) -> None:
-    def commit(version: int, summary: str, commit_id: str) -> Any:
-        return replace(compaction(version, summary=summary), commit_id=commit_id)
+    def commit(version: int, summary: str, commit_id: str, at_ms: int = 1) -> Any:
+        made = compaction(version, summary=summary)
+        return replace(made, commit_id=commit_id, at_ms=at_ms)
 
     archive.store(ref, EPOCH, Batch(compactions=(commit(1, "one", "x"), commit(2, "old", ids[0]))))
-    now = drain(Batch(compactions=(commit(2, "new", ids[1]),)))
+    now = drain(Batch(compactions=(commit(2, "new", ids[1], at_ms=2),)))
     with pytest.raises(ArchiveDiverged):
         archive.drain({ref: now})
 
