@@ -45,6 +45,7 @@ from turnmill.contract.images.stored import take_images
 from turnmill.contract.keys import NAMESPACES, policies_key, session_keys, shard_keys, shard_of
 from turnmill.contract.legality import CallTracker, repair, violations
 from turnmill.contract.names import Namespace, Seq, SessionId
+from turnmill.contract.registry import registry_keys
 from turnmill.contract.render import render, render_head
 from turnmill.contract.tail import TailTurn
 from turnmill.contract.trajectory import TurnState
@@ -872,7 +873,7 @@ class Protocol(RuleBasedStateMachine):
 
     @invariant()
     def every_key_is_in_the_table_and_only_lists_live_for_ever(self) -> None:
-        permanent = {NAMESPACES, policies_key(NAMESPACE)}
+        permanent = {NAMESPACES, policies_key(NAMESPACE), registry_keys(NAMESPACE).registered}
         for name in NAMES:
             shard = shard_keys(NAMESPACE, shard_of(SessionId(name)))
             permanent |= {shard.backlog, shard.due, shard.index}

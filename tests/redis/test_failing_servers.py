@@ -12,6 +12,8 @@ import redis
 
 from tests.redis.conftest import Connect, Surface
 from turnmill import Policy, StoreFull, StoreUnavailable
+from turnmill.contract.names import Namespace
+from turnmill.contract.registry import registry_keys
 from turnmill.embedded_redis import EmbeddedRedis, free_port
 
 HI = {"role": "user", "content": "hi"}
@@ -88,7 +90,7 @@ def test_a_namespace_is_registered_again_on_a_server_that_lost_everything(
 
         client.push("s", HI)
 
-        assert plain.sismember("turnmill:namespaces", "default")
+        assert plain.exists(registry_keys(Namespace("default")).registered)
 
 
 @pytest.mark.parametrize("call", EVERY_CALL[:3], ids=CALL_NAMES[:3])

@@ -7,7 +7,8 @@ import redis
 
 from tests.redis.conftest import Surface, Worker
 from turnmill import ContextClient, Policy, UnknownSession
-from turnmill.contract.keys import NAMESPACES
+from turnmill.contract.names import Namespace
+from turnmill.contract.registry import registry_keys
 
 LONG = {"role": "user", "content": "word " * 60}
 MINUTE_MS = 60_000
@@ -84,9 +85,11 @@ def test_a_forgotten_session_leaves_no_key(
     assert forgotten
     assert forgotten.keys_left == 0
     # What is left says that the archive must forget it, too; the shard's hint ends in a second.
-    left = set(redis_client.keys(f"*{namespace}*")) - {worker.keys("s").hinted.encode()}
+    registered = registry_keys(Namespace(namespace)).registered.encode()
+    passing = {worker.keys("s").hinted.encode(), registered}
+    left = set(redis_client.keys(f"*{namespace}*")) - passing
     assert left == {worker.keys("s").forgotten.encode()}
-    assert redis_client.sismember(NAMESPACES, namespace)
+    assert redis_client.exists(registered), "workers end it when they see that nothing is left"
 
 
 def test_forgetting_an_unknown_session_says_there_was_none(either: Surface) -> None:

@@ -270,7 +270,7 @@ def test_a_worker_that_asks_a_model_logs_no_content_either(
 BAD_TURNS: dict[str, Any] = {
     "role": {"role": MARK, "content": MARK},
     "content": {"role": "user", "content": {MARK: MARK}},
-    "part": {"role": "user", "content": [{"type": MARK, "text": 3}]},
+    "part": {"role": "user", "content": [{"type": "poem", "text": MARK}]},
     "image": {
         "role": "user",
         "content": [{"type": "image_url", "image_url": {"url": f"data:image/png;base64,{MARK}!"}}],
