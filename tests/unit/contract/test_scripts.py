@@ -15,6 +15,7 @@ from turnmill.contract.registry import RegistryKeys
 from turnmill.contract.scripts import Script, load_script
 from turnmill_worker.store import lua as worker_lua
 from turnmill_worker.store.sweep_lease import SweepKeys
+from turnmill_worker.store.sweep_registry import ListKeys
 
 GOOD = "-- Says hello.\n-- KEYS: meta, log\n-- ARGV: name, size:number, more...\n-- returns: 1\n"
 PACKAGED = [
@@ -117,4 +118,4 @@ def test_every_script_names_keys_that_exist(folder: str, name: str) -> None:
     # Of one kind: a script's keys lie in one slot.
     of = (SessionKeys, EndpointKeys, WaitingKeys, AskKeys, RegistryKeys)
     kinds = [{each.name for each in fields(kind)} for kind in of]
-    assert any(named <= kind for kind in [*kinds, {*SweepKeys._fields}])
+    assert any(named <= kind for kind in [*kinds, {*SweepKeys._fields}, {*ListKeys._fields}])

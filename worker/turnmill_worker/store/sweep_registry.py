@@ -7,11 +7,11 @@ import math
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import asdict
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import redis
 
-from turnmill.contract.errors import InvalidName
+from turnmill.contract.errors import InvalidName, StoreFull
 from turnmill.contract.keys import NAMESPACES, RESTING
 from turnmill.contract.names import Namespace, namespace
 from turnmill.contract.registry import (
@@ -25,9 +25,9 @@ from turnmill.contract.registry import (
 from turnmill.transport import redis_now_ms
 from turnmill_worker.ports.sweep import Trouble
 from turnmill_worker.store.listed_names import kind_of
-from turnmill_worker.store.scripts import translated
+from turnmill_worker.store.scripts import run, translated
 
-__all__ = ["RedisRegistry"]
+__all__ = ["ListKeys", "RedisRegistry"]
 
 MOST_HEARD: Final = 10_000
 """Announcements read in one pass; they are repeated."""
@@ -37,6 +37,12 @@ SCANNED: Final = 1_000
 
 MOST_TOLD: Final = 100
 """Namespaces with trouble that are named."""
+
+
+class ListKeys(NamedTuple):
+    """The key of a set of namespaces, as the script names it."""
+
+    listing: str
 
 
 class RedisRegistry:
@@ -114,7 +120,7 @@ class RedisRegistry:
     def tell(self, troubles: Mapping[Namespace, Trouble]) -> None:
         """Let everybody who looks after the workers know."""
         named = {name: asdict(troubles[name]) for name in sorted(troubles)[:MOST_TOLD]}
-        with translated():
+        with suppress(StoreFull), translated():
             told = {"at_ms": redis_now_ms(self._redis), "count": len(troubles), "named": named}
             self._redis.set(TROUBLED, json.dumps(told), px=TROUBLED_MS)
 
@@ -131,9 +137,12 @@ class RedisRegistry:
     def _move(self, names: Collection[Namespace], source: str, target: str) -> None:
         """Into the one set first: a worker that dies between the two forgets no namespace."""
         if names:
+            # By a script: a Redis at maxmemory takes no plain SADD, and only sweeps empty it.
+            asked = sorted(names)
+            for at in range(0, len(asked), SCANNED):
+                run(self._redis, "enlist", ListKeys(target), asked[at : at + SCANNED])
             with translated():
-                self._redis.sadd(target, *names)
-                self._redis.srem(source, *names)
+                self._redis.srem(source, *asked)
 
     def _members(self, key: str) -> Collection[bytes]:
         try:
