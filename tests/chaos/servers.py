@@ -7,13 +7,14 @@ import signal
 import subprocess
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, Self
 
 import psutil
 import redis
 
+from turnmill.contract.errors import StoreUnavailable
 from turnmill.embedded_redis import EmbeddedRedis, find_redis_server, free_port
 
 __all__ = ["IGNORING_FULL_DISKS", "Sentinel", "Server"]
@@ -55,8 +56,17 @@ class Server(EmbeddedRedis):
         if cut_to is not None:
             with self.journal.open("ab") as file:
                 file.truncate(cut_to)
-        self.start()
+        self._start_again()
         return gone_s
+
+    def _start_again(self) -> None:
+        """Start it where it was: somebody's connection may have its port for a moment."""
+        for _ in range(10):
+            with suppress(StoreUnavailable):
+                self.start()
+                return
+            time.sleep(1)
+        self.start()
 
     def pause(self, seconds: float) -> None:
         """SIGSTOP it for a while."""
@@ -100,7 +110,7 @@ class Server(EmbeddedRedis):
         gone_s = time.monotonic()
         shutil.rmtree(self.directory)
         shutil.copytree(backup, self.directory)
-        self.start()
+        self._start_again()
         return gone_s
 
     def follow(self, master: EmbeddedRedis) -> None:

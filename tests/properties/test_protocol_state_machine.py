@@ -883,8 +883,7 @@ class Protocol(RuleBasedStateMachine):
         for raw in found:
             key = raw.decode()
             marks = (":blob:", ":abandoned", ":hinted", "{summarize}")
-            shared = any(mark in key for mark in marks)
-            assert key in permanent or key in owned or shared
+            assert key in permanent or key in owned or any(mark in key for mark in marks)
             # -2 is a key that has just expired, -1 one that never will.
             assert key in permanent or self.redis.pttl(key) != -1
 

@@ -204,7 +204,7 @@ def test_a_batch_of_a_conversation_that_was_cleared_is_cancelled(
 ) -> None:
     start(TURNMILL_BATCH_FIRST_LOOK_S="3600")
     handed_in(server, client)
-
+    wait_until(lambda: (client.info("s").due_in_s or 0) > 60, what="put off to the first look")
     client.clear("s")
     wait_until(lambda: not awaiting(server, client, "s"), what="cleaned up")
 
