@@ -8,17 +8,19 @@ from typing import Any, Final, get_args
 from turnmill.contract.context import JsonMessage
 from turnmill.contract.errors import InvalidInput
 from turnmill.dialects.native import Converted, Dialect, without_native
-from turnmill.dialects.types import ANTHROPIC_BLOCKS, RESPONSES_ITEMS, RESPONSES_PARTS
+from turnmill.dialects.types import (
+    ANTHROPIC_BLOCKS,
+    ANTHROPIC_SHOWN,
+    RESPONSES_ITEMS,
+    RESPONSES_PARTS,
+)
 
 __all__ = ["DIALECTS", "from_chat", "in_chat"]
 
 DIALECTS: Final[tuple[str, ...]] = get_args(Dialect)
 
-_CHAT_ONLY: Final = frozenset({"image", "document", "search_result", "container_upload"})
-"""Parts that only Anthropic takes."""
 
-
-def in_chat(messages: Sequence[object]) -> tuple[Dialect | None, Sequence[object]]:
+def in_chat(messages: Sequence[Any]) -> tuple[Dialect | None, Sequence[Any]]:
     """The messages of a turn in chat's shape, and the dialect they were in.
 
     None where nothing tells: the three share what only says text.
@@ -32,20 +34,19 @@ def in_chat(messages: Sequence[object]) -> tuple[Dialect | None, Sequence[object
 
         found: list[JsonMessage] = []
         for at, message in enumerate(messages):
-            plain = message if isinstance(message, Mapping) else {}
-            found += anthropic_in.to_chat(plain, f"messages[{at}]")
+            found += anthropic_in.to_chat(message, f"messages[{at}]")
         return dialect, found
     if dialect == "responses":
         from turnmill.dialects import responses_in  # noqa: PLC0415 - few sessions need it
 
-        return dialect, responses_in.to_chat([m for m in messages if isinstance(m, Mapping)])
+        return dialect, responses_in.to_chat(messages)
     return None, messages
 
 
-def _seen(messages: Sequence[object]) -> Dialect | None:
+def _seen(messages: Sequence[Any]) -> Dialect | None:
+    if not all(isinstance(message, Mapping) for message in messages):
+        return None  # to be refused, or models of chat messages: nothing of it is left out
     for message in messages:
-        if not isinstance(message, Mapping):
-            return None
         kind, content = message.get("type"), message.get("content")
         if kind in RESPONSES_ITEMS or (kind == "message" and "role" in message):
             return "responses"
@@ -78,7 +79,7 @@ def from_chat(messages: Sequence[JsonMessage], dialect: str) -> Converted:
         f"parts of type {part['type']}": None
         for message in messages
         for part in _parts(message)
-        if part.get("type") in _CHAT_ONLY
+        if part.get("type") in ANTHROPIC_SHOWN
     }
     return Converted([_chat(m) for m in without_native(messages)], "", tuple(left_out))
 
@@ -89,11 +90,11 @@ def _parts(message: JsonMessage) -> list[dict[str, Any]]:
 
 
 def _chat(message: JsonMessage) -> JsonMessage:
-    if not any(part.get("type") in _CHAT_ONLY for part in _parts(message)):
+    if not any(part.get("type") in ANTHROPIC_SHOWN for part in _parts(message)):
         return message
     parts = [
         {"type": "text", "text": f"[{part['type']}, which cannot be shown here]"}
-        if part.get("type") in _CHAT_ONLY
+        if part.get("type") in ANTHROPIC_SHOWN
         else part
         for part in _parts(message)
     ]

@@ -12,7 +12,6 @@ from turnmill.contract.part_types import unreadable
 __all__ = [
     "CALL",
     "NATIVE",
-    "NATIVE_FIELD",
     "TEXT",
     "Converted",
     "Dialect",
@@ -27,7 +26,6 @@ Dialect = Literal["chat", "anthropic", "responses"]
 """OpenAI Chat Completions, Anthropic Messages, OpenAI Responses."""
 
 NATIVE: Final = "native"
-NATIVE_FIELD: Final = b'"native":'
 
 TEXT: Final = "text"
 """In an order of blocks: the next text of the message."""

@@ -30,7 +30,9 @@ def turn_in_chat(value: Any) -> tuple[Dialect | None, TurnLike]:
     dialect = seen or dialect
     if isinstance(value, dict) and "messages" in value:
         return dialect, {**value, "messages": found}
-    return dialect, cast("TurnLike", found)  # to_turn checks what they are
+    # One alone stays a message: then errors say where in a turn it is.
+    alone = found[0] if len(found) == 1 and isinstance(found[0], dict) else found
+    return dialect, cast("TurnLike", alone)  # to_turn checks what they are
 
 
 def _messages(value: Any) -> tuple[Sequence[Any] | None, Dialect | None]:

@@ -14,7 +14,7 @@ from pydantic import TypeAdapter
 
 from tests.dialects import anthropic_turns, responses_turns
 from turnmill.contract.errors import InvalidInput, InvalidTurn
-from turnmill.contract.turns import encode_turn, to_turn
+from turnmill.contract.turns import Message, encode_turn, to_turn
 from turnmill.dialects.convert import DIALECTS, from_chat
 from turnmill.dialects.legality import violations
 from turnmill.dialects.turns import turn_in_chat
@@ -71,6 +71,18 @@ def test_what_a_dialect_cannot_say_is_told() -> None:
     assert found.left_out == ("parts of type search_result",)
     with pytest.raises(InvalidInput, match="allowed are chat, anthropic, responses"):
         from_chat([], "gemini")
+
+
+def test_no_item_beside_another_shape_is_left_out() -> None:
+    mixed = [{"type": "reasoning", "id": "r"}, Message(role="user", content="Stay.")]
+
+    with pytest.raises(InvalidTurn):
+        to_turn(turn_in_chat(mixed)[1])
+
+
+def test_an_error_in_one_message_says_where_in_the_turn_it_is() -> None:
+    with pytest.raises(InvalidTurn, match=r"^messages\[0\]\.content"):
+        to_turn(turn_in_chat({"role": "user", "content": 7})[1])
 
 
 @pytest.mark.parametrize(
