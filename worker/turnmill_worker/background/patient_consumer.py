@@ -1,21 +1,22 @@
-"""Celery's consumer, for a broker that may be a Redis at ``maxmemory``."""
+"""Celery's consumer, for a broker that dies, is replaced, or is a Redis at ``maxmemory``."""
 
 from __future__ import annotations
 
 import time
 from typing import Any, Final
 
-from turnmill_worker.background.reconnecting import ReconnectingConsumer
+from celery.worker.consumer import Consumer
 
 __all__ = ["PatientConsumer"]
 
 PAUSE_S: Final = 1.0
 
 
-class PatientConsumer(ReconnectingConsumer):
-    """Tries again each second while the broker refuses commands, with one connection."""
+class PatientConsumer(Consumer):
+    """Goes on when the broker goes away, and tries each second while it refuses commands."""
 
     channel_errors: tuple[type[BaseException], ...]
+    connection: Any
 
     def connection_for_read(self, heartbeat: Any = None) -> Any:
         """As Celery's, remembered until it is in use."""
@@ -36,8 +37,16 @@ class PatientConsumer(ReconnectingConsumer):
         self._rest(exc)
 
     def on_connection_error_after_connected(self, exc: Exception) -> None:
-        """As Celery's, which would try again at once."""
-        super().on_connection_error_after_connected(exc)
+        """As Celery's, which would try again at once, and can end the worker here.
+
+        Where several of its sockets break, Celery closes a connection twice, and kombu would give
+        fetched messages back over it, although it knows the broker's address no longer.
+        """
+        try:
+            super().on_connection_error_after_connected(exc)
+        except AttributeError:
+            if self.connection is not None:
+                raise
         self._rest(exc)
 
     def _rest(self, error: Exception) -> None:
