@@ -18,7 +18,7 @@ $(VENV)/.ready: pyproject.toml constraints.txt
 	@test -n "$(PYTHON)" || { echo "turnmill needs Python 3.11 or newer on PATH" >&2; exit 1; }
 	$(PYTHON) -m venv $(VENV)
 	$(PIP) --upgrade pip  # Python 3.11 brings one that knows no groups
-	$(PIP) -e '.[embedded,evaluate,kit,postgres,pydantic-ai]' --group dev
+	$(PIP) -e '.[embedded,evaluate,frameworks,kit,postgres]' --group dev
 	touch $@
 
 hooks: setup  ## Have git run what check runs before each commit
