@@ -18,6 +18,7 @@ from turnmill_worker.ports.values import SessionRef
 from turnmill_worker.requests.erasure import Erasing
 from turnmill_worker.requests.export import Exporting
 from turnmill_worker.requests.rollback import Rollback
+from turnmill_worker.requests.taking_back import TakingBack
 
 __all__ = ["Answering", "Questions"]
 
@@ -44,6 +45,7 @@ class Answering:
         questions: Questions,
         pipeline: Pipeline,
         rollback: Rollback,
+        taking_back: TakingBack,
         exporting: Exporting,
         erasing: Erasing,
         archive: Archive | None,
@@ -52,6 +54,7 @@ class Answering:
         self._questions = questions
         self._pipeline = pipeline
         self._rollback = rollback
+        self._taking_back = taking_back
         self._exporting = exporting
         self._erasing = erasing
         self._archive = archive
@@ -88,6 +91,9 @@ class Answering:
         return self._pipeline.force(ref, template=body["template"]).model_dump(mode="json")
 
     def _roll_back(self, ref: SessionRef, body: Any) -> Any:
+        if "item_of" in body:
+            taken = self._taking_back.take_back(ref, body["item_of"], body["dialect"])
+            return taken.model_dump(mode="json")
         return self._rollback.rollback(ref, body["to"]).model_dump(mode="json")
 
     def _export(self, ref: SessionRef, body: Any) -> Any:  # noqa: ARG002 - nothing to say
