@@ -7,8 +7,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any
 
-from agents import OpenAIResponsesModel, set_tracing_disabled
-from openai import AsyncOpenAI
+from agents import set_tracing_disabled
 
 from turnmill.testing import FakeEndpoint
 from turnmill.testing import api_shapes as shapes
@@ -49,11 +48,6 @@ class ScriptedResponses(FakeEndpoint):
     def inputs(self) -> list[list[Json]]:
         """The input of each request so far."""
         return [request.body["input"] for request in self.requests]
-
-    def model(self) -> OpenAIResponsesModel:
-        """A model of the framework that asks this endpoint."""
-        client = AsyncOpenAI(base_url=self.base_url, api_key="none", max_retries=0)
-        return OpenAIResponsesModel("gpt-5-mini", client)
 
     def answer(self, method: str, path: str, body: Json, key: str) -> Any:
         """The next output, in the shape of the API."""
