@@ -162,7 +162,8 @@ class TurnmillSession:
 
         Raises:
             NotAnswered: no worker was done in time; says whether one is at it.
-            SessionBusy: another worker is compacting it, and takes long.
+            SessionBusy: another worker is compacting it, and takes long; or the session was cleared
+                or lost an item meanwhile, so that nothing was compacted.
         """
         if (args or {}).get("force") and await self._context():
             await self._client.summarize(self.session_id)
