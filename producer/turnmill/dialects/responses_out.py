@@ -95,7 +95,7 @@ class _Writer:
 
     def _call(self, call: Mapping[str, Any]) -> JsonMessage:
         function, fields = call.get("function") or {}, fields_of(call, "responses")
-        name, arguments = function.get("name") or "unknown", function.get("arguments") or "{}"
+        name, arguments = function.get("name") or "unknown", function.get("arguments", "{}")
         found = _parsed(arguments) if "type" in fields else None
         if isinstance(found, dict) and found.keys() & _SAID:
             named = {"name": name} if name != fields["type"] else {}

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
 from agents import SessionSettings
+from agents.memory.session_settings import coerce_session_settings, resolve_session_limit
 from agents.run import ModelInputData
 
 from turnmill.contract.errors import (
@@ -78,10 +79,11 @@ class TurnmillSession:
         *,
         client: AsyncContextClient,
         policy: Policy | str | None = None,
-        session_settings: SessionSettings | None = None,
+        session_settings: SessionSettings | dict[str, Any] | None = None,
     ) -> None:
         self.session_id: str = session_id
-        self.session_settings: SessionSettings | None = session_settings or SessionSettings()
+        settings = coerce_session_settings(session_settings or {})
+        self.session_settings: SessionSettings | None = settings
         self.counts: SessionCounts = SessionCounts()
         self._client = client
         self._policy = policy
@@ -94,8 +96,7 @@ class TurnmillSession:
         Raises:
             StoreUnavailable: Redis cannot be reached, and nothing is known of the session here.
         """
-        settings = self.session_settings
-        most = limit if limit is not None else settings.limit if settings else None
+        most = resolve_session_limit(limit, self.session_settings)
         try:
             context = await self._context()
         except StoreUnavailable as error:
