@@ -14,7 +14,8 @@ from turnmill.testing import api_shapes as shapes
 
 __all__ = ["ScriptedResponses", "call", "message", "reasoning"]
 
-Json = dict[str, Any]
+Json = Any
+"""An item or a body; the framework's types of items are many."""
 
 set_tracing_disabled(disabled=True)
 

@@ -93,9 +93,9 @@ async def test_every_request_is_legal_and_fits_through_several_compactions(
     assert compacted(store, client) >= 2
     assert len(endpoint.requests) == 48
     check(endpoint.inputs, counter)
-    shown = await session.get_items()
+    shown: list[Any] = await session.get_items()
     assert len(shown) < 24 * 6 / 2
-    assert shown[-1]["content"][0]["text"] == "Part 23 is fine."  # type: ignore[typeddict-item, index]
+    assert shown[-1]["content"][0]["text"] == "Part 23 is fine."
     assert session.counts.pushed == 24 * 3
 
 
@@ -203,11 +203,11 @@ async def test_a_run_goes_on_while_redis_is_away_and_pushes_later(
             await Runner.run(agent, "Question 2", session=session)
             assert session.counts.waiting == 0
 
-            found = await TurnmillSession("s", client=client).get_items()
+            found: list[Any] = await TurnmillSession("s", client=client).get_items()
     finally:
         server.stop()
 
-    questions = [item["content"] for item in found if item.get("role") == "user"]  # type: ignore[typeddict-item]
+    questions = [item["content"] for item in found if item.get("role") == "user"]
     assert questions == ["Question 0", "Question 1", "Question 2"]
     assert len(found) == 6
     assert [len(items) for items in endpoint.inputs] == [1, 3, 5]

@@ -11,7 +11,9 @@ import agents
 import agents.extensions.memory.redis_session
 import agents.memory
 import agents.memory.sqlite_session
-from tests.utils import simple_session  # theirs: the folder it runs in comes first
+
+# Theirs: the folder it runs in comes first.
+from tests.utils import simple_session  # type: ignore[import-untyped]
 
 from turnmill import AsyncContextClient, Policy
 from turnmill.integrations.openai_agents import TurnmillSession
@@ -105,4 +107,4 @@ class InPlaceOfList(InPlace):
 for module in (agents, agents.memory, agents.memory.sqlite_session):
     module.SQLiteSession = InPlaceOfSQLite  # type: ignore[attr-defined]
 agents.extensions.memory.redis_session.RedisSession = InPlaceOfRedis  # type: ignore[misc, assignment]
-simple_session.SimpleListSession = InPlaceOfList  # type: ignore[attr-defined]
+simple_session.SimpleListSession = InPlaceOfList

@@ -1,0 +1,58 @@
+"""An agent of openai-agents with tools, whose conversation never outgrows its model.
+
+Start Redis and a worker (``turnmill up``) and run ``python examples/openai_agents_agent.py``. The
+framework's own variables say which model answers: ``OPENAI_API_KEY``, and ``OPENAI_BASE_URL`` and
+``OPENAI_DEFAULT_MODEL`` if it is not OpenAI's. An empty line ends it. Run it again: it knows what
+was said, however long that was.
+"""
+
+import asyncio
+import os
+
+from agents import Agent, RunConfig, Runner, function_tool
+
+from turnmill import AsyncContextClient, Policy
+from turnmill.integrations.openai_agents import TurnmillSession
+
+REDIS = os.environ.get("TURNMILL_REDIS_URL", "redis://localhost:6379/0")
+# The agent's instructions and tools are counted among the reserved tokens.
+POLICY = Policy(max_tokens=32_000, reserved_tokens=4_000)
+
+
+@function_tool
+def find_order(number: str) -> str:
+    """Where an order is."""
+    return f"Order {number} left the warehouse on Monday and is due on Thursday."
+
+
+@function_tool(needs_approval=True)
+def refund(number: str) -> str:
+    """Give the money for an order back."""
+    return f"Order {number} is refunded."
+
+
+async def main() -> None:
+    """Answer line by line; ask the person before money goes."""
+    agent = Agent(name="Clerk", instructions="Be brief.", tools=[find_order, refund])
+    async with AsyncContextClient(REDIS) as client:
+        session = TurnmillSession("customer-7", client=client, policy=POLICY)
+        # Within a run, too, each model call gets the compacted context.
+        config = RunConfig(
+            call_model_input_filter=session.call_model_input_filter, tracing_disabled=True
+        )
+        while text := await asyncio.to_thread(input, "> "):
+            result = await Runner.run(agent, text, session=session, run_config=config)
+            while result.interruptions:
+                state = result.to_state()
+                for asked in result.interruptions:
+                    question = f"{asked.name} {asked.arguments}? (y/n) "
+                    if await asyncio.to_thread(input, question) == "y":
+                        state.approve(asked)
+                    else:
+                        state.reject(asked)
+                result = await Runner.run(agent, state, session=session, run_config=config)
+            print(result.final_output)
+
+
+if __name__ == "__main__":
+    asyncio.run(main())
