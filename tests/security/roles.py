@@ -83,7 +83,7 @@ def foreign_keys(namespace: str) -> Iterator[str]:
     yield ask_keys(other, "x").ask
     yield ask_keys(other, "x").answer
     yield policies_key(other)
-    yield registry_keys(other).registered
+    yield from (registry_keys(other).registered, registry_keys(other).quota)
     yield from (NAMESPACES, RESTING, SWEEP_LEASE, ENDPOINTS, SUMMARIZERS, TROUBLED, QUARANTINED)
     yield from (WAITING.order, WAITING.served, f"{WAITING.waiting}{other}", WAITING.since)
     yield endpoint_keys("0" * 16).gate

@@ -9,6 +9,11 @@ key                                  type    what                               
 ===================================  ======  =======================================  =========
 ``turnmill:{<namespace>/registered}  string  that the namespace is used; clients      permanent
 :registered``                                write it, again where it is lost
+``turnmill:{<namespace>/registered}  hash    ``over``: JSON, each quota that is used  a minute
+:quota``                                     up with its use and its limit; ``rate``:
+                                             pushes a second; written by workers
+``turnmill:{<namespace>/registered}  hash    ``tokens`` that pushes may still take,   a minute
+:bucket``                                    as of ``at`` (ms)
 ``turnmill:troubled``                string  JSON: which namespaces failed in sweeps  five
                                              within the last minute, and why          minutes
 ``turnmill:quarantined``             list    the newest messages of the broker that   permanent
@@ -54,14 +59,19 @@ QUARANTINED_KEPT = 100
 
 @dataclass(frozen=True, slots=True)
 class RegistryKeys:
-    """The key by which a namespace is found again."""
+    """The key by which a namespace is found again, and what its quotas let it do."""
 
     registered: str
+    quota: str
+    bucket: str
 
 
 def registry_keys(name: Namespace) -> RegistryKeys:
-    """The key by which a namespace is found again."""
-    return RegistryKeys(registered=f"turnmill:{{{name}/registered}}:registered")
+    """The keys that a namespace's clients and workers share."""
+    tag = f"turnmill:{{{name}/registered}}"
+    return RegistryKeys(
+        registered=f"{tag}:registered", quota=f"{tag}:quota", bucket=f"{tag}:bucket"
+    )
 
 
 def registered_channel(name: Namespace) -> str:

@@ -8,13 +8,14 @@ from typing import Any, Protocol
 
 from turnmill.contract import jobs
 from turnmill.contract.codec import decode_json, encode_json
-from turnmill.contract.errors import InvalidInput, TurnmillError
+from turnmill.contract.errors import InvalidInput, QuotaExceeded, TurnmillError
 from turnmill.contract.formats import refuse_newer, stamp
 from turnmill.contract.job_outcomes import Outcome
 from turnmill_worker.pipeline.compact import Pipeline
 from turnmill_worker.ports.archive import Archive, Memories
 from turnmill_worker.ports.records import Memory
 from turnmill_worker.ports.values import SessionRef
+from turnmill_worker.quotas import Quotas
 from turnmill_worker.requests.erasure import Erasing
 from turnmill_worker.requests.export import Exporting
 from turnmill_worker.requests.rollback import Rollback
@@ -47,6 +48,7 @@ class Answering:
         exporting: Exporting,
         erasing: Erasing,
         archive: Archive | None,
+        quotas: Quotas,
         memories: Memories | None,
     ) -> None:
         self._questions = questions
@@ -55,6 +57,7 @@ class Answering:
         self._exporting = exporting
         self._erasing = erasing
         self._archive = archive
+        self._quotas = quotas
         self._memories = memories
         self._kinds: Mapping[str, Callable[[SessionRef, Any], Any]] = {
             jobs.FORCE: self._force,
@@ -116,8 +119,21 @@ class Answering:
             text=body["text"],
             at_ms=self._questions.now_ms(),
         )
+        self._room_for(ref, memory, self._archive)
         self._archive.remember(ref.namespace, memory)
         return memory.id
+
+    def _room_for(self, ref: SessionRef, memory: Memory, archive: Archive) -> None:
+        self._quotas.read_again()
+        most = self._quotas.of(ref.namespace).memories
+        if most is None:
+            return
+        held = {held for held, _ in archive.pushed_memories(ref.namespace)}
+        if len(held) >= most and memory.id not in held:
+            raise QuotaExceeded(
+                f"the namespace's quota is used up: {len(held):,} of {most:,} memories; nothing "
+                "was stored. Raise the quota"
+            )
 
 
 NO_ARCHIVE = "the workers have no archive (TURNMILL_ARCHIVE_URL=none): nothing is remembered there"
