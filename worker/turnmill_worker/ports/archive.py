@@ -11,6 +11,7 @@ from turnmill_worker.ports.erasure import Emptied, Erasure, Gone
 from turnmill_worker.ports.records import (
     ArchivedCompaction,
     ArchivedTurn,
+    Batch,
     Blob,
     LostBranch,
     Memory,
@@ -21,15 +22,15 @@ from turnmill_worker.ports.values import Drain, SessionRef
 
 __all__ = ["Archive", "ArchiveDiverged", "Left", "Memories", "Outgoing"]
 
-Left = Literal["more", "done", "forgotten"]
-"""Of a session after a drain: more entries, none, or it was forgotten meanwhile."""
+Left = Literal["more", "done", "forgotten", "gone"]
+"""Of a session after a drain: more entries, none; or the session or the entries were gone."""
 
 
 class ArchiveDiverged(Exception):
     """Of these sessions the archive has other turns or commits at the same positions.
 
     Redis returned to an earlier state; or the drain is of the state that it lost. Nothing was
-    stored: read Redis again, and ``settle``.
+    stored: read Redis again, and ``lose`` the other.
     """
 
     def __init__(self, refs: Sequence[SessionRef]) -> None:
@@ -72,17 +73,19 @@ class Archive(Protocol):
 
         Raises:
             ArchiveUnavailable: nothing was stored; try again later.
-            ArchiveDiverged: nothing was stored; ``settle`` these sessions first.
+            ArchiveDiverged: nothing was stored; ``lose`` what these sessions have lost first.
         """
-
-    def settle(self, ref: SessionRef, drain: Drain) -> LostBranch | None:
-        """Keep what contradicts this drain, which Redis has now, as a branch; None for nothing."""
 
     def tip(self, ref: SessionRef) -> Tip | None:
         """The newest turn and commit of the newest incarnation; None when there is none."""
 
-    def lose(self, ref: SessionRef, tip: Tip, *, last_seq: int, version: int) -> LostBranch | None:
-        """Keep what comes after these as a branch, if ``tip`` is still the newest there is."""
+    def lose(
+        self, ref: SessionRef, tip: Tip, now: Batch, *, last_seq: int, version: int
+    ) -> LostBranch | None:
+        """Keep what contradicts ``now``, or comes after these, as a branch; None for nothing.
+
+        Nothing is done if ``tip`` is no longer the newest there is: ``now`` may be outdated.
+        """
 
     def branches(self, ref: SessionRef, *, epoch: str | None = None) -> list[LostBranch]:
         """What is kept of states of the incarnation that Redis lost."""

@@ -34,7 +34,7 @@ LATE_DRAIN_MS = 60_000
 WAIT_MS = 2_000
 """How long replicas may take to catch up; then the job is tried again later."""
 
-_LEFT: Final[dict[int, Left]] = {1: "more", 0: "done", -1: "forgotten"}
+_LEFT: Final[dict[int, Left]] = {1: "more", 0: "done", -1: "forgotten", -2: "gone"}
 
 
 class RedisOutgoing:
@@ -98,6 +98,7 @@ class RedisOutgoing:
                     sorted(drain.commits),
                     session=ref.session,
                     epoch=drain.epoch,
+                    entries=drain.entries,
                     turns_through=drain.turns_through,
                     commits_through=drain.commits_through,
                 )
@@ -141,6 +142,7 @@ class RedisOutgoing:
         return Drain(
             epoch=epoch.decode(),
             steps=tuple(steps),
+            entries=len(turns) + len(commits),
             turns_through=_last_id(turns),
             commits_through=_last_id(commits),
             commits=frozenset(
