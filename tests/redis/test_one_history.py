@@ -6,9 +6,12 @@ from collections.abc import Callable, Mapping
 from contextlib import closing
 from pathlib import Path
 
+from redis import Redis
+
 from tests.redis.conftest import Site
 from turnmill_worker.archive import SqlArchive
 from turnmill_worker.ports.values import Drain, SessionRef
+from turnmill_worker.store.sweep_lists import RedisSweepLists
 
 
 def test_a_commit_of_fewer_turns_than_were_lost_leaves_no_lost_turn_in_the_session(
@@ -22,7 +25,7 @@ def test_a_commit_of_fewer_turns_than_were_lost_leaves_no_lost_turn_in_the_sessi
 
     site.go_back()
     site.compact()
-    new = site.say("new", turns=6)
+    new = site.say("new", turns=30)
     site.store_away()
 
     assert site.archived() == first[: len(site.archived())]
@@ -81,3 +84,32 @@ def test_a_drain_of_what_redis_lost_that_nobody_follows_is_kept_apart(
     assert not set(site.remembered()) & set(lost)
     assert site.told() == first + new
     assert len(site.lost()) == 1
+
+
+def test_a_quiet_session_is_compared_once_redis_is_another_run(site: Site) -> None:
+    """Nobody pushes to it, compacts it or asks about it: the sweep sees another run of Redis."""
+    first = site.say("first")
+    lists = RedisSweepLists(site.redis)
+    ref = site.worker.ref("s")
+    site.store_away()
+    assert lists.uncompared([ref.namespace]) == []
+    site.store.note()
+    lost = site.say("lost", turns=24)
+    site.compact()
+    site.store_away()
+
+    site.go_back()
+    assert lists.uncompared([ref.namespace]) == [ref]
+    site.store_away()
+
+    assert not set(site.archived()) & set(lost)
+    assert not set(site.remembered()) & set(lost)
+    assert set(site.archived()) <= set(first)
+    assert lists.uncompared([ref.namespace]) == []
+
+
+def test_workers_that_may_not_ask_for_the_run_of_redis_go_on(site: Site) -> None:
+    site.say("first")
+    site.redis.acl_setuser("w", enabled=True, nopass=True, keys=["*"], commands=["+@all", "-info"])
+    with Redis.from_url(site.store.url, username="w") as limited:
+        assert RedisSweepLists(limited).uncompared([site.worker.ref("s").namespace]) == []

@@ -5,6 +5,7 @@ Each function runs inside its caller's transaction.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from sqlalchemy import Column, ColumnElement, Connection, Table, delete, func, select, update
@@ -106,18 +107,24 @@ def read_tip(connection: Connection, ref: SessionRef, epoch: int) -> Tip:
     return Tip(epoch=str(epoch), seq=seq or 0, version=version, commit_id=commit_id or "")
 
 
-def read_tips(connection: Connection, namespace: Namespace) -> dict[SessionId, Tip]:
-    """The positions of the newest incarnation of every session of the namespace."""
+def read_tips(
+    connection: Connection, namespace: Namespace, among: Sequence[SessionId] | None = None
+) -> dict[SessionId, Tip]:
+    """The positions of the newest incarnation of each session of the namespace, or ``among``."""
+
+    def these(table: Table) -> ColumnElement[bool]:
+        every = table.c.namespace == namespace
+        return every if among is None else every & table.c.session.in_(among)
 
     def highest(column: Column[int]) -> dict[tuple[str, int], int]:
         key = (column.table.c.session, column.table.c.epoch)
-        found = select(*key, func.max(column)).where(column.table.c.namespace == namespace)
+        found = select(*key, func.max(column)).where(these(column.table))
         return {(row[0], row[1]): row[2] for row in connection.execute(found.group_by(*key))}
 
     seqs, versions = highest(turns.c.seq), highest(compactions.c.version)
     own = sessions.c.branch_of.is_(None)
     rows = select(sessions.c.session, func.max(sessions.c.epoch))
-    newest = rows.where(sessions.c.namespace == namespace, own).group_by(sessions.c.session)
+    newest = rows.where(these(sessions), own).group_by(sessions.c.session)
     return {
         SessionId(at[0]): Tip(epoch=str(at[1]), seq=seqs.get(at, 0), version=versions.get(at, 0))
         for at in map(tuple, connection.execute(newest))

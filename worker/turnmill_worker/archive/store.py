@@ -63,10 +63,12 @@ class SqlArchive(Erasures):
             number = queries.newest_epoch(connection, ref)
             return None if number is None else branches.read_tip(connection, ref, number)
 
-    def tips(self, namespace: Namespace) -> dict[SessionId, Tip]:
-        """The same of every session of the namespace."""
+    def tips(
+        self, namespace: Namespace, among: Sequence[SessionId] | None = None
+    ) -> dict[SessionId, Tip]:
+        """The same without the commit's id, of every session of the namespace, or ``among``."""
         with self._read() as connection:
-            return branches.read_tips(connection, namespace)
+            return branches.read_tips(connection, namespace, among)
 
     def lose(
         self, ref: SessionRef, tip: Tip, now: Batch, *, last_seq: int, version: int

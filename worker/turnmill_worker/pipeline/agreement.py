@@ -6,7 +6,6 @@ import structlog
 
 from turnmill_worker.ports.archive import Archive
 from turnmill_worker.ports.past import Past
-from turnmill_worker.ports.records import Tip
 from turnmill_worker.ports.sessions import States
 from turnmill_worker.ports.values import SessionRef
 
@@ -29,13 +28,9 @@ def past_agreed(
     if archive is None or past is None or tip is None or tip.epoch != past.epoch:
         return past
     other = tip.version == past.version and bool(tip.commit_id) and tip.commit_id != past.commit_id
-    if thoroughly or other or _is_ahead(tip, past):
+    if thoroughly or other or tip.is_ahead_of(past.tip):
         version = past.version - 1 if other else past.version
         lost = archive.lose(ref, tip, past.seen, last_seq=past.last_seq, version=version)
         if lost is not None:
             log.warning("redis went back", session=ref.session, **lost.numbers)
     return past
-
-
-def _is_ahead(tip: Tip, past: Past) -> bool:
-    return tip.seq > past.last_seq or tip.version > past.version

@@ -12,6 +12,7 @@ from turnmill.contract import jobs
 from turnmill.contract.errors import Transient
 from turnmill.contract.job_outcomes import Outcome
 from turnmill_worker.pipeline.agreement import past_agreed
+from turnmill_worker.pipeline.compare import Comparing
 from turnmill_worker.ports.archive import Archive, ArchiveDiverged, Outgoing
 from turnmill_worker.ports.hints_and_waiting import Hints
 from turnmill_worker.ports.sessions import States
@@ -61,6 +62,7 @@ class Archiving:
     ) -> None:
         self._outgoing = outgoing
         self._states = states
+        self._comparing = Comparing(outgoing, states, archive)
         self._archive = archive
         self._hints = hints
 
@@ -71,6 +73,7 @@ class Archiving:
         """
         if self._archive is None:
             return Outcome(outcome="skipped", session=ref.session)
+        self._comparing.compare(ref.namespace)
         waiting = deque(self._outgoing.waiting(ref.namespace, most=MOST))
         done = _Done()
         for _ in range(TRANSACTIONS):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Literal, Protocol
 
 from turnmill.contract.names import Namespace, SessionId
@@ -20,7 +20,7 @@ from turnmill_worker.ports.records import (
 )
 from turnmill_worker.ports.values import Drain, SessionRef
 
-__all__ = ["Archive", "ArchiveDiverged", "Left", "Memories", "Outgoing"]
+__all__ = ["Archive", "ArchiveDiverged", "Left", "Memories", "Outgoing", "Runs"]
 
 Left = Literal["more", "done", "forgotten", "gone"]
 """Of a session after a drain: more entries, none; or the session or the entries were gone."""
@@ -38,7 +38,20 @@ class ArchiveDiverged(Exception):
         self.refs = refs
 
 
-class Outgoing(Protocol):
+class Runs(Protocol):
+    """Which run of Redis each namespace's archive was compared with."""
+
+    def uncompared(self, names: Sequence[Namespace]) -> dict[Namespace, str]:
+        """Those whose archive was not compared with this run of Redis, which is named."""
+
+    def compared(self, namespace: Namespace, run: str) -> None:
+        """Note that the namespace's archive was compared with this run."""
+
+    def positions(self, namespace: Namespace) -> Iterator[Mapping[SessionId, Tip]]:
+        """How far the namespace's sessions have come in Redis, some in each step."""
+
+
+class Outgoing(Runs, Protocol):
     """What left the log and is not in the archive yet."""
 
     def waiting(self, namespace: Namespace, *, most: int) -> list[SessionRef]:
@@ -78,6 +91,9 @@ class Archive(Protocol):
 
     def tip(self, ref: SessionRef) -> Tip | None:
         """The newest turn and commit of the newest incarnation; None when there is none."""
+
+    def tips(self, namespace: Namespace, among: Sequence[SessionId]) -> dict[SessionId, Tip]:
+        """The positions of those of these sessions that it has."""
 
     def lose(
         self, ref: SessionRef, tip: Tip, now: Batch, *, last_seq: int, version: int
