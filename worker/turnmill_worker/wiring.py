@@ -150,7 +150,7 @@ def _parts(app: Celery, _pid: int) -> Parts:
     )
     return Parts(
         pipeline=pipeline,
-        archiving=Archiving(outgoing, archive, hints),
+        archiving=Archiving(outgoing, states, archive, hints),
         answering=Answering(
             questions=RedisQuestions(client),
             pipeline=pipeline,

@@ -78,6 +78,7 @@ class Sweeper:
         self._estimates = _Repeater(hints, jobs.ESTIMATE, first_pause_s=2 * stale_after_s)
         self._compacts = _Repeater(hints, jobs.COMPACT, first_pause_s=2 * stale_after_s)
         self._archives = _Repeater(hints, jobs.ARCHIVE, first_pause_s=2 * stale_after_s)
+        self._compares = _Repeater(hints, jobs.ARCHIVE, first_pause_s=2 * stale_after_s)
         self._forgets = _Repeater(hints, jobs.FORGET, first_pause_s=2 * stale_after_s)
         self._stale_after_ms = int(stale_after_s * 1000)
         self._passes = 0
@@ -94,6 +95,7 @@ class Sweeper:
         # A session handed on to a summarizer is due again too, until that job takes its lease.
         sent = self._estimates.send(_one_of_each_shard(backlog), (jobs.ESTIMATE,))
         sent += self._compacts.send(due, (jobs.COMPACT, jobs.SUMMARIZE))
+        sent += self._compares.send(lists.uncompared(self._visits.seen), (jobs.ARCHIVE,))
         if self._passes % ARCHIVE_EVERY == 0:
             here = self._archive or self._passes % ELSEWHERE_EVERY == 0
             oldest = lists.unarchived(names) if here else []
