@@ -127,10 +127,9 @@ def restored(
         if isinstance(found, int):
             made.append(history[found])
             continue
-        for message in found:
-            # Some providers take system messages at the front only.
-            is_front = all(isinstance(one, SystemMessage) for one in made)
-            made.append(_from_chat(message, names, is_front=is_front))
+        # Some providers take system messages at the front only.
+        is_front = all(isinstance(one, SystemMessage) for one in made)
+        made.append(_from_chat(found, names, is_front=is_front))
     return made
 
 
