@@ -37,8 +37,8 @@ class ContextMiddleware(AgentMiddleware[AgentState[Any], Any, Any]):
         policy: given to a session when it is first seen here; None leaves what it has.
 
     If anything fails, the model gets the messages unchanged, ``counts`` says how often that
-    happened, and the log names the type of the error. Only a run without a session raises
-    ``InvalidInput``.
+    happened, and the log names the type of the error. Only a run whose session nobody names raises
+    ``InvalidInput``. Put it first in the list: what other middleware adds is not pushed then.
     """
 
     def __init__(
