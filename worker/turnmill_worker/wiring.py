@@ -36,6 +36,7 @@ from turnmill_worker.requests.dispatch import Answering
 from turnmill_worker.requests.erasure import Erasing
 from turnmill_worker.requests.export import Exporting
 from turnmill_worker.requests.rollback import Rollback
+from turnmill_worker.requests.taking_back import TakingBack
 from turnmill_worker.settings import Settings, load_settings
 from turnmill_worker.store.agent_requests import RedisQuestions
 from turnmill_worker.store.batch_notes import RedisBatchNotes
@@ -137,10 +138,11 @@ def _parts(app: Celery, _pid: int) -> Parts:
         longest_pause_s=settings().batch_longest_pause_s,
         deadline_s=settings().batch_deadline_s,
     )
+    sessions = RedisSessions(
+        client, lease_s=settings().lease_s, patience_s=PATIENCE_S, archive=archive
+    )
     pipeline = Pipeline(
-        sessions=RedisSessions(
-            client, lease_s=settings().lease_s, patience_s=PATIENCE_S, archive=archive
-        ),
+        sessions=sessions,
         hints=hints,
         waiting=RedisWaiting(client),
         counters=counter_for,
@@ -155,6 +157,7 @@ def _parts(app: Celery, _pid: int) -> Parts:
             questions=RedisQuestions(client),
             pipeline=pipeline,
             rollback=Rollback(states, archive, counter_for),
+            taking_back=TakingBack(sessions, states, archive, counter_for),
             exporting=Exporting(states, outgoing, archive),
             erasing=Erasing(states, archive, counter_for, hints),
             archive=archive,

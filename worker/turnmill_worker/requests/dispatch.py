@@ -19,6 +19,7 @@ from turnmill_worker.quotas import Quotas
 from turnmill_worker.requests.erasure import Erasing
 from turnmill_worker.requests.export import Exporting
 from turnmill_worker.requests.rollback import Rollback
+from turnmill_worker.requests.taking_back import TakingBack
 
 __all__ = ["Answering", "Questions"]
 
@@ -45,6 +46,7 @@ class Answering:
         questions: Questions,
         pipeline: Pipeline,
         rollback: Rollback,
+        taking_back: TakingBack,
         exporting: Exporting,
         erasing: Erasing,
         archive: Archive | None,
@@ -54,6 +56,7 @@ class Answering:
         self._questions = questions
         self._pipeline = pipeline
         self._rollback = rollback
+        self._taking_back = taking_back
         self._exporting = exporting
         self._erasing = erasing
         self._archive = archive
@@ -91,6 +94,9 @@ class Answering:
         return self._pipeline.force(ref, template=body["template"]).model_dump(mode="json")
 
     def _roll_back(self, ref: SessionRef, body: Any) -> Any:
+        if "item_of" in body:
+            taken = self._taking_back.take_back(ref, body["item_of"], body["dialect"])
+            return taken.model_dump(mode="json")
         return self._rollback.rollback(ref, body["to"]).model_dump(mode="json")
 
     def _export(self, ref: SessionRef, body: Any) -> Any:  # noqa: ARG002 - nothing to say
