@@ -161,10 +161,9 @@ class _Squeeze:
         self._head = [*self._rules, *self._head]
 
     def _shorten_head(self) -> None:
-        """Make the summary give way: the policy was tightened, or pins take too much."""
+        """Make the summary and requests give way: the policy was tightened, or pins take much."""
         before = self._count([*self._rules, *self._head])
         room = self._limits.room // 2
-        # Requests may lose what they state of the rules.
         self._rules = shorten(self._all_rules, room, self._count, whole_lines=True) or []
         room -= self._count(self._rules)
         self._head = shorten(self._head, room, self._count, whole_lines=True) or []

@@ -18,6 +18,8 @@ from turnmill.contract.rules import Rule
 from turnmill.contract.tail import TailTurn
 
 __all__ = [
+    "REQUEST",
+    "RULES",
     "context_injection",
     "event_text",
     "receipt_message",
@@ -30,6 +32,11 @@ __all__ = [
     "rules_message",
     "system_message",
 ]
+
+
+RULES: Final = "[Rules the user laid down, word for word]"
+REQUEST: Final = "[The request that is still open, word for word]"
+"""What the messages with rules and requests begin with."""
 
 
 def render(system: str, stored: StoredContext, tail: Iterable[TailTurn]) -> list[JsonMessage]:
@@ -69,7 +76,7 @@ def render_head(stored: StoredContext, system: str = "") -> list[JsonMessage]:
 
 def rules_message(rules: Iterable[Rule]) -> JsonMessage:
     """The rules as a user message: what a user laid down never weighs more than that."""
-    lines = ["[Rules the user laid down, word for word]", *map(rule_line, rules), "[End of rules]"]
+    lines = [RULES, *map(rule_line, rules), "[End of rules]"]
     return {"role": "user", "content": "\n".join(lines)}
 
 
@@ -96,8 +103,7 @@ def rule_line(rule: Rule) -> str:
 
 def requests_message(requests: Iterable[OpenRequest]) -> JsonMessage:
     """The open requests as a user message, their lines as the user wrote them."""
-    head = "[The request that is still open, word for word]"
-    lines = [head, *map(request_entry, requests), "[End of request]"]
+    lines = [REQUEST, *map(request_entry, requests), "[End of request]"]
     return {"role": "user", "content": "\n".join(lines)}
 
 
