@@ -35,6 +35,7 @@ from turnmill_worker.quotas import Quotas
 from turnmill_worker.requests.dispatch import Answering
 from turnmill_worker.requests.erasure import Erasing
 from turnmill_worker.requests.export import Exporting
+from turnmill_worker.requests.remembering import Remembering
 from turnmill_worker.requests.rollback import Rollback
 from turnmill_worker.requests.taking_back import TakingBack
 from turnmill_worker.settings import Settings, load_settings
@@ -160,9 +161,9 @@ def _parts(app: Celery, _pid: int) -> Parts:
             taking_back=TakingBack(sessions, states, archive, counter_for),
             exporting=Exporting(states, outgoing, archive),
             erasing=Erasing(states, archive, counter_for, hints),
-            archive=archive,
-            quotas=_quotas(),
-            memories=GroundingService(archive, _hybrid()) if archive else None,
+            remembering=Remembering(
+                archive, GroundingService(archive, _hybrid()) if archive else None, _quotas()
+            ),
         ),
     )
 

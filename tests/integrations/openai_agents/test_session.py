@@ -61,7 +61,8 @@ async def test_items_come_back_as_they_were_added(client: AsyncContextClient) ->
 
 async def test_a_limit_is_of_the_newest_items(client: AsyncContextClient) -> None:
     session = TurnmillSession("s", client=client, session_settings=SessionSettings(limit=2))
-    await session.add_items([user(f"{at}") for at in range(4)])  # type: ignore[list-item]
+    items: list[Any] = [user(f"{at}") for at in range(4)]
+    await session.add_items(items)
 
     assert await session.get_items() == [user("2"), user("3")]
     assert await session.get_items(1) == [user("3")]
@@ -81,9 +82,10 @@ async def test_what_a_response_led_to_is_one_turn(client: AsyncContextClient) ->
 
 async def test_an_unknown_item_is_refused_by_its_name(client: AsyncContextClient) -> None:
     session = TurnmillSession("s", client=client)
+    items: list[Any] = [user("Hi"), {"type": "hologram"}]
 
     with pytest.raises(InvalidTurn, match="hologram"):
-        await session.add_items([user("Hi"), {"type": "hologram"}])  # type: ignore[list-item]
+        await session.add_items(items)
 
     assert await session.get_items() == []
 
