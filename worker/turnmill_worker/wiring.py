@@ -151,6 +151,7 @@ def _parts(app: Celery, _pid: int) -> Parts:
         templates=TemplateLoader(template_dirs(settings().template_dirs)),
         batches=batches,
     )
+    memories = GroundingService(archive, _hybrid()) if archive else None
     return Parts(
         pipeline=pipeline,
         archiving=Archiving(outgoing, states, archive, hints),
@@ -161,9 +162,7 @@ def _parts(app: Celery, _pid: int) -> Parts:
             taking_back=TakingBack(sessions, states, archive, counter_for),
             exporting=Exporting(states, outgoing, archive),
             erasing=Erasing(states, archive, counter_for, hints),
-            remembering=Remembering(
-                archive, GroundingService(archive, _hybrid()) if archive else None, _quotas()
-            ),
+            remembering=Remembering(archive, memories, _quotas()),
         ),
     )
 
