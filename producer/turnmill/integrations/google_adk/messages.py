@@ -133,16 +133,20 @@ Calls = Mapping[str, tuple[str, str]]
 """By the ids of calls: the tool's name, and the agent that called it."""
 
 
-def calls_of(events: Iterable[Event]) -> Calls:
-    """What the events call."""
-    found = ((event.author, call) for event in events for call in event.get_function_calls())
-    return {call.id: (call.name or UNKNOWN_CALL, author) for author, call in found if call.id}
+def calls_of(messages: Iterable[JsonMessage]) -> Calls:
+    """What the messages call."""
+    return {
+        call["id"]: (call["function"]["name"], message.get("name") or "")
+        for message in messages
+        for call in message.get("tool_calls") or ()
+        if call["function"]["name"] != UNKNOWN_CALL
+    }
 
 
 def seen_by(agent: str, event: Event, calls: Calls) -> types.Content | None:
     """The event as ADK shows it to an agent: another agent's is told of, in words."""
-    answered = [calls.get(each.id or "", ("", agent))[1] for each in event.get_function_responses()]
-    if event.author in (agent, "user") and all(author == agent for author in answered):
+    answered = {calls.get(each.id or "", ("", ""))[1] for each in event.get_function_responses()}
+    if event.author in (agent, "user") and answered <= {agent, ""}:
         return event.content
     told = _present_other_agent_message(event)
     return told.content if told else None

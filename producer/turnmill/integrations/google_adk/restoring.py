@@ -33,12 +33,14 @@ def restore(
 
     Contents that no event has, as instructions that ADK adds to a request, keep their place.
     """
-    calls = calls_of(events)
+    said = [(at, message) for at, event in enumerate(events) for message in to_chat(event)]
+    # The context also has calls of events that this run did not ask for.
+    calls = {**calls_of(context), **calls_of(message for _, message in said)}
     seen = [seen_by(agent, event, calls) for event in events]
     places = _newest([_mark(each) for each in contents], [_mark(each) for each in seen])
     made: list[tuple[int, types.Content]] = []
     anew: list[JsonMessage] = []
-    for item in [*_originals(events, context), -1]:
+    for item in [*_originals(said, context), -1]:
         if not isinstance(item, int):
             anew.append(item)
             continue
@@ -54,10 +56,12 @@ def restore(
 
 
 def _originals(
-    events: Sequence[Event], context: Sequence[JsonMessage]
+    said: Sequence[tuple[int, JsonMessage]], context: Sequence[JsonMessage]
 ) -> Iterator[int | JsonMessage]:
-    """The context as positions of events, and messages to make anew, in order."""
-    said = [(at, message) for at, event in enumerate(events) for message in to_chat(event)]
+    """The context as positions of events, and messages to make anew, in order.
+
+    ``said`` has the events' messages, each with the position of its event.
+    """
     sources = _newest([_key(message) for _, message in said], [_key(each) for each in context])
     sizes = Counter(at for at, _ in said)
     at = 0
