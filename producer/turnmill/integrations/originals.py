@@ -24,8 +24,8 @@ def key(message: JsonMessage) -> str:
 
 def originals(
     keys: Sequence[str], owners: Sequence[int], context: Sequence[JsonMessage]
-) -> list[int | list[JsonMessage]]:
-    """The context as positions in the history, and runs of messages to make anew, in order.
+) -> list[int | JsonMessage]:
+    """The context as positions in the history, and messages to make anew, in order.
 
     ``keys`` and ``owners`` belong to the chat messages that the history was made into: the ``key``
     of each, and the position in the history of what it is a part of. A position is returned only
@@ -33,15 +33,12 @@ def originals(
     """
     sizes = Counter(owners)
     sources = _sources(keys, context)
-    found: list[int | list[JsonMessage]] = []
+    found: list[int | JsonMessage] = []
     at = 0
     while at < len(context):
         owner = _owner(owners, sizes, sources, at)
         if owner is None:
-            if found and isinstance(anew := found[-1], list):
-                anew.append(context[at])
-            else:
-                found.append([context[at]])
+            found.append(context[at])
             at += 1
             continue
         if found and isinstance(before := found[-1], int):

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from itertools import groupby
 
 from pydantic_ai.messages import ModelMessage, ModelRequest
 
@@ -31,8 +32,11 @@ def restore(
     notes a request's instructions there.
     """
     made: Restored = []
-    for item in originals(chat.keys, chat.owners, context):
-        made += [item] if isinstance(item, int) else from_chat(item, chat.names)
+    found = originals(chat.keys, chat.owners, context)
+    for _, run in groupby(found, key=lambda item: isinstance(item, int)):
+        items = list(run)
+        made += [item for item in items if isinstance(item, int)]
+        made += from_chat([m for m in items if not isinstance(m, int)], chat.names)
     last = chat.owners[-1]
     newest = history[last]
     if made and isinstance(end := made[-1], ModelRequest) and isinstance(newest, ModelRequest):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Sequence
+from itertools import groupby
 from typing import Any
 
 from strands import Agent
@@ -148,8 +149,10 @@ class TurnmillConversationManager(ConversationManager):
         if owned:
             found += range(owned[-1][0] + 1, len(messages))
         new: list[Message] = []
-        for item in found:
-            new += from_chat(item) if isinstance(item, list) else [messages[item]]
+        for _, run in groupby(found, key=lambda item: isinstance(item, int)):
+            items = list(run)
+            new += [messages[at] for at in items if isinstance(at, int)]
+            new += from_chat(item for item in items if not isinstance(item, int))
         self._count(messages, new)
         messages[:] = new
         self._exchange.showed(new)
