@@ -45,7 +45,8 @@ def _print_table(found: ContextInfo, checkpoints: int) -> None:
         "word for word",
         "context": f"version {found.version}, summary to turn {found.watermark}, "
         f"{count(found.compactions, 'compaction')}",
-        "tokens": f"{usage.total:,} = system {usage.system:,} + summary {usage.summary:,} + "
+        "tokens": f"{usage.total:,} = system {usage.system - found.tools_tokens:,} + "
+        f"tools {found.tools_tokens:,} + summary {usage.summary:,} + "
         f"tail {usage.tail:,} + pending {usage.pending:,} + reply {usage.REPLY}",
         "whole": f"{count(found.history_tokens, 'token')} counted since the first turn",
         "quality": "not scored yet"

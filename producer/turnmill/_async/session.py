@@ -131,18 +131,6 @@ class AsyncContextManager(AsyncRulebook):
         context = await self.read()
         return context_injection(context.events)
 
-    async def set_system_prompt(self, text: str) -> None:
-        """Set or change the system prompt; whether the rest still fits is decided at once.
-
-        Raises:
-            SystemPromptTooLarge: the prompt leaves no room under the policy's hard limit.
-        """
-        await self._client.open(self._session, system_prompt=text)
-
-    async def set_policy(self, policy: Policy | str) -> None:
-        """Change the policy, to one of one's own or one of the namespace's by name."""
-        await self._client.open(self._session, policy)
-
     # how things stand
 
     async def info(self) -> ContextInfo:

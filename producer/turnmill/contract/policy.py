@@ -9,6 +9,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 
 from turnmill.contract.errors import InvalidPolicy
 from turnmill.contract.images.token_cost import DEFAULT_FORMULA, FORMULAS
+from turnmill.contract.limits import Limits
 from turnmill.contract.names import SUMMARIZER_NAME, TEMPLATE_NAME
 from turnmill.contract.quality_weights import QualityWeights
 from turnmill.contract.turns import explain
@@ -44,42 +45,16 @@ _FOR_A_MODEL = ("model", "fallback_model")
 """Fields refused when no model is asked, unless the policy itself names ``OFFLINE``."""
 
 
-class Limits(BaseModel):
-    """Absolute token limits of one session, its system prompt counted in.
-
-    Attributes:
-        hard: a context above it may be refused by the model, so a read projects.
-        soft: a context above it is compacted in the background.
-        target: what a compaction aims for.
-        room: tokens between the system prompt and ``hard``.
-    """
-
-    model_config: ClassVar[ConfigDict] = ConfigDict(frozen=True)
-
-    hard: int
-    soft: int
-    target: int
-    room: int
-
-    @property
-    def urgent(self) -> int:
-        """Half way from soft to hard: above it there is no time to wait for a better cut."""
-        return (self.soft + self.hard) // 2
-
-    def share_left(self, tokens: int) -> float:
-        """The share of the room that a context of so many tokens leaves; may be negative."""
-        return (self.hard - tokens) / max(self.room, 1)
-
-
 class Policy(BaseModel):
     """How far a session may grow, and what is done when it has grown.
 
-    The ratios are shares of the *room*: ``max_tokens - reserved_tokens`` less the system prompt,
-    so a long prompt narrows the conversation but never makes the target unreachable.
+    The ratios are shares of the *room*: ``max_tokens - reserved_tokens`` less system prompt and
+    tools, so a long prompt narrows the conversation but never makes the target unreachable.
 
     Attributes:
-        max_tokens: the hard limit of a context in tokens, system prompt included.
-        reserved_tokens: part of ``max_tokens`` kept free for tool schemas and the model's reply.
+        max_tokens: the hard limit of a request in tokens, system prompt and tools included.
+        reserved_tokens: part of ``max_tokens`` kept free for the model's reply, and for tools that
+            ``open`` was not told of.
         soft_ratio: above this share of the room a compaction starts in the background.
         target_ratio: the share of the room a compaction aims for; less than ``soft_ratio``, so
             that commits are rare and the provider's prompt cache keeps hitting. Shortening alone
@@ -298,11 +273,11 @@ class Policy(BaseModel):
 
     @property
     def hard_limit(self) -> int:
-        """Tokens a context may have, system prompt included."""
+        """Tokens a context may have, system prompt and tools included."""
         return self.max_tokens - self.reserved_tokens
 
     def limits(self, system_tokens: int) -> Limits:
-        """The absolute limits for a session with a system prompt of this many tokens."""
+        """The absolute limits for a session whose system prompt and tools have this many tokens."""
         room = max(self.hard_limit - system_tokens, 0)
         return Limits(
             hard=self.hard_limit,

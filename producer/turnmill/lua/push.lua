@@ -22,7 +22,8 @@ local time = redis.call('TIME')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
 local now_ms = string.format('%.0f', now)
 local seen = redis.call('HMGET', meta, 'epoch', 'ttl_ms', 'expires_at', 'checkpoint_every', 'keep_checkpoints', 'version',
-  'system_tokens', 'context_tokens', 'tail_tokens', 'look_tokens', 'look_bound', 'bound_ratio', 'postponed_until', 'chain')
+  'system_tokens', 'context_tokens', 'tail_tokens', 'look_tokens', 'look_bound', 'bound_ratio', 'postponed_until', 'chain',
+  'tools_tokens')
 local epoch = seen[1] or (time[1] .. string.format('%06d', time[2]))
 local chain = redis.sha1hex((seen[14] or epoch) .. ' ' .. turn_id .. ' ' .. digest)
 redis.call('HSET', meta, 'chain', chain)
@@ -88,6 +89,7 @@ end
 -- Workers noted from how many tokens on something may be due. Below, nobody needs to look yet.
 local pending = redis.call('HINCRBY', meta, 'pending', bound)
 local counted = (tonumber(seen[7]) or 0) + (tonumber(seen[8]) or 0) + (tonumber(seen[9]) or 0)
+  + (tonumber(seen[15]) or 0)
 local look_tokens, look_bound = tonumber(seen[10]), tonumber(seen[11])
 local is_due = not look_bound or counted + pending >= look_bound
   or (look_tokens and counted + pending * (tonumber(seen[12]) or 1) >= look_tokens)

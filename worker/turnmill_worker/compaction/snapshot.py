@@ -54,7 +54,8 @@ class Snapshot:
 
     Attributes:
         epoch: which incarnation of the name this is; a forgotten session gets a new one.
-        revision: another with every change of policy or system prompt.
+        revision: another with every change of policy, system prompt or tools.
+        system_tokens: of the system prompt and the tools.
         commit_id: of the last commit; ``""`` when there is none, or it had no id.
         turns: counted turns after the watermark, by seq.
         pending: upper bound of the tokens of turns nobody has counted yet.

@@ -14,6 +14,7 @@ from turnmill.contract.legality import CallTracker
 from turnmill.contract.policy import Limits
 from turnmill.contract.render import render_head, system_message
 from turnmill.contract.token_counters import Counter
+from turnmill.contract.tools import count_tools
 from turnmill_worker.compaction.tally import Tally, exceeded, images, interactions
 from turnmill_worker.pipeline.batch import Batches, NoBatches
 from turnmill_worker.pipeline.decide import Compact, decide, next_look
@@ -51,16 +52,17 @@ class Estimating:
             if seen is None:
                 return Outcome(outcome="unknown", session=ref.session)
             counter = self._ports.counters(seen.policy.encoding, seen.policy.image_formula)
-            system = _system_tokens(counter, seen.system)
+            system, tools = _system_tokens(counter, seen.system), _tools(counter, seen.tools)
             if seen.basis not in ("", counter.basis):
-                self._recount(ref, seen, counter, system)
+                self._recount(ref, seen, counter, system, tools)
                 continue
             tracker = CallTracker(seen.open_calls)
             counted = _count(seen, counter, tracker)
-            after = _After.of(seen, counted, system)
+            after = _After.of(seen, counted, system + tools)
             counts = Counts(
                 basis=counter.basis,
                 system_tokens=system,
+                tools_tokens=tools,
                 open_calls=tracker.open,
                 turns=counted,
                 due=after.is_due,
@@ -102,7 +104,9 @@ class Estimating:
         else:
             self._ports.hints.send(jobs.COMPACT, ref)
 
-    def _recount(self, ref: SessionRef, seen: Uncounted, counter: Counter, system: int) -> None:
+    def _recount(
+        self, ref: SessionRef, seen: Uncounted, counter: Counter, system: int, tools: int
+    ) -> None:
         """Count again what was counted under another basis: the policy's encoding changed."""
         snapshot = self._sessions.snapshot(ref)
         if snapshot is None:
@@ -114,6 +118,7 @@ class Estimating:
             snapshot,
             basis=counter.basis,
             system_tokens=system,
+            tools_tokens=tools,
             context_tokens=count(render_head(snapshot.stored)),
             turns=[CountedTurn(t.seq, count(tracker.repair(t.shown))) for t in snapshot.turns],
         )
@@ -137,6 +142,12 @@ def _count(seen: Uncounted, counter: Counter, tracker: CallTracker) -> list[Coun
 def _system_tokens(counter: Counter, system: str) -> int:
     """Tokens of the system message; cached, because every burst brings the same prompt."""
     return counter.count_messages([system_message(system)]) if system else 0
+
+
+@lru_cache(maxsize=256)
+def _tools(counter: Counter, body: bytes) -> int:
+    """Tokens of the tools, cached likewise."""
+    return count_tools(counter.count, body)
 
 
 @dataclass(frozen=True, slots=True)

@@ -78,6 +78,7 @@ class Past:
     checkpoints: tuple[PastState, ...]
     commits: tuple[ArchivedCompaction, ...]
     commit_id: str = ""
+    tools: bytes = b""
 
     def with_archived(self, archived: Sequence[ArchivedTurn]) -> list[ArchivedTurn]:
         """These turns and those in Redis together, once each, by seq, as they are by now."""

@@ -68,8 +68,8 @@ class Uncounted:
     """The oldest turns nobody has counted, and the session's numbers as of then.
 
     Attributes:
-        epoch, revision: which incarnation of the session, and which policy and prompt, counts
-            belong to.
+        epoch, revision: which incarnation of the session, and which policy, prompt and tools,
+            counts belong to.
         basis: how the present counts were made; ``""`` before the first.
         open_calls: calls among the counted turns that still wait for their result.
         usage: tokens by part, without those of uncounted turns.
@@ -77,6 +77,7 @@ class Uncounted:
         put_off: tokens below which no compaction is tried again, or 0.
         summarized: whether the session's last compaction needed a summary.
         turns: oldest first.
+        tools: JSON of the tools' schemas, or empty.
     """
 
     epoch: str
@@ -91,6 +92,7 @@ class Uncounted:
     put_off: int
     summarized: bool
     turns: tuple[UncountedTurn, ...]
+    tools: bytes = b""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -128,6 +130,7 @@ class Counts:
     urgent: bool = False
     handover_s: float = 0.0
     look: Look = Look(tokens=None, bound=0, ratio=1.0)
+    tools_tokens: int = 0
 
 
 @dataclass(frozen=True, slots=True)

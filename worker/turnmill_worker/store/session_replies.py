@@ -29,7 +29,8 @@ __all__ = ["logged_again", "snapshot_in", "uncounted_in"]
 def uncounted_in(reply: Sequence[Any]) -> Uncounted:
     """What ``uncounted.lua`` found."""
     fields, entries = reply
-    meta = _Meta(fields)
+    meta = _Meta(fields, fields[18])
+    check_plain(fields[19])
     return Uncounted(
         epoch=meta.epoch,
         revision=meta.revision,
@@ -43,13 +44,14 @@ def uncounted_in(reply: Sequence[Any]) -> Uncounted:
         put_off=meta.put_off,
         summarized=fields[17] == b"1",
         turns=tuple(UncountedTurn(e.seq, e.messages, e.bound, e.chain) for e in _log(entries)),
+        tools=fields[19] or b"",
     )
 
 
 def snapshot_in(ref: SessionRef, reply: Sequence[Any]) -> Snapshot:
     """What ``snapshot.lua`` found."""
-    fields, body, known, entries, flat, commit_id = reply
-    meta = _Meta(fields)
+    fields, body, known, entries, flat, commit_id, tools_tokens = reply
+    meta = _Meta(fields, tools_tokens)
     stored = StoredContext.parse(body)
     counts = {int(k): int(v) for k, v in zip(flat[::2], flat[1::2], strict=True)}
     elided: dict[int, dict[int, JsonMessage]] = {}
@@ -162,9 +164,9 @@ def _logged(entry: _Entry, tokens: int, elided: Mapping[int, JsonMessage]) -> Lo
 
 
 class _Meta:
-    """The meta fields both loading scripts return first, in their order."""
+    """The meta fields both loading scripts return first, in their order, and the tools' tokens."""
 
-    def __init__(self, fields: Sequence[bytes | None]) -> None:
+    def __init__(self, fields: Sequence[bytes | None], tools_tokens: bytes | None) -> None:
         check_plain(fields[3])  # with "replace", an encrypted prompt would pass for a text
         text = [(field or b"").decode("utf-8", "replace") for field in fields]
         self.epoch, revision, policy, self.system, system_tokens, self.basis = text[:6]
@@ -173,7 +175,8 @@ class _Meta:
         self.revision = revision or "0"
         self.policy = stored_policy(policy) if policy else Policy()
         self.counted_seq = Seq(counted)
-        self.usage = Usage(system=int(system_tokens or 0), summary=context_tokens, tail=tail)
+        system = int(system_tokens or 0) + int(tools_tokens or 0)
+        self.usage = Usage(system=system, summary=context_tokens, tail=tail)
         shown, before, requests, history, compactions, put_off = (
             int(value or 0) for value in text[11:17]
         )

@@ -93,6 +93,7 @@ class RedisSessions:
             newest_chain=seen.turns[-1].chain if turns else "",
             basis=counts.basis,
             system_tokens=counts.system_tokens,
+            tools_tokens=counts.tools_tokens,
             open_calls=json.dumps(list(counts.open_calls)),
             bounds=sum(turn.bound for turn in seen.turns),
             images=sum(turn.images for turn in turns),
@@ -115,6 +116,7 @@ class RedisSessions:
         *,
         basis: str,
         system_tokens: int,
+        tools_tokens: int,
         context_tokens: int,
         turns: Sequence[CountedTurn],
     ) -> bool:
@@ -128,6 +130,7 @@ class RedisSessions:
             counted_seq=str(snapshot.counted_seq),
             basis=basis,
             system_tokens=system_tokens,
+            tools_tokens=tools_tokens,
             context_tokens=context_tokens,
         )
         return bool(done)
