@@ -11,6 +11,7 @@ from typing import Any
 
 from turnmill.context import Context
 from turnmill.contract.context import JsonMessage, StoredContext
+from turnmill.contract.correction import Correction
 from turnmill.contract.formats import as_corrupt
 from turnmill.contract.images.token_cost import DEFAULT_FORMULA, FORMULAS, ImageFormula
 from turnmill.contract.legality import CallTracker
@@ -49,14 +50,15 @@ def read_context(session: SessionId, reply: Sequence[Any]) -> Context:
     pushed = decode_turns([entry.messages for entry in log])
     tail = _tail(log, pushed, _with_elisions(pushed, log, stored), view, counts, formula)
     pending = sum(turn.tokens for turn in tail if not turn.exact)
-    fits = _fitted(view, stored, tail, pending, formula)
+    correction = view.correction
+    fits = _fitted(view, stored, tail, pending, formula, correction)
     return Context(
         messages=fits.messages,
         session=session,
         version=stored.version,
         watermark=stored.watermark,
         last_seq=log[-1].seq if log else view.last_seq,
-        tokens=fits.tokens,
+        tokens=correction.corrected(fits.tokens),
         exact=view.is_counted and not pending and fits.receipt is None,
         projection=fits.receipt,
         summary=stored.summary,
@@ -72,16 +74,18 @@ def _fitted(
     tail: Sequence[TailTurn],
     pending: int,
     formula: ImageFormula,
+    correction: Correction,
 ) -> Projected:
     """All messages where they are within the hard limit, else the projection."""
     tokens = view.usage.total + pending
-    if tokens <= view.hard:
+    limits = view.policy.limits(view.usage.system, correction.ratio)
+    if tokens <= limits.hard:
         return Projected(messages=render(view.system, stored, tail), tokens=tokens, receipt=None)
     return project(
         view.system,
         stored,
         tail,
-        view.policy.limits(view.usage.system),
+        limits,
         partial(bound, formula=formula),
         fixed_tokens=view.usage.system + view.usage.summary + view.usage.REPLY,
     )

@@ -8,6 +8,7 @@ from functools import lru_cache
 
 from turnmill.contract.codec import encode_json
 from turnmill.contract.context import JsonMessage, StoredContext, Usage
+from turnmill.contract.correction import Correction
 from turnmill.contract.estimate import bound_turn
 from turnmill.contract.images.token_cost import DEFAULT_FORMULA, FORMULAS, ImageFormula
 from turnmill.contract.names import Seq
@@ -30,7 +31,6 @@ META_FIELDS = (
     b"system_tokens",
     b"context_tokens",
     b"tail_tokens",
-    b"hard",
     b"policy",
     b"basis",
     b"counted_settings",
@@ -39,6 +39,7 @@ META_FIELDS = (
     b"dialect",
     b"tools_tokens",
     b"tools_bound",
+    b"ratios",
 )
 
 
@@ -50,7 +51,6 @@ class View:
     counted_seq: Seq
     system: str
     usage: Usage
-    hard: int
     policy_json: bytes
     basis: str
     is_counted: bool
@@ -58,28 +58,30 @@ class View:
     seen_dialect: str = ""
     tools_tokens: int = 0
     tools_bound: int = 0
+    ratios: str = ""
 
     @classmethod
     def of(cls, fields: Sequence[bytes | None]) -> View:
         """The fields as Redis returned them; ``usage.system`` is with the tools."""
-        tools = to_int(fields[16])
+        found = dict(zip(META_FIELDS, fields, strict=True))
+        tools = to_int(found[b"tools_tokens"])
         return cls(
-            last_seq=Seq(to_int(fields[3])),
-            counted_seq=Seq(to_int(fields[4])),
-            system=text_of(fields[5]),
+            last_seq=Seq(to_int(found[b"last_seq"])),
+            counted_seq=Seq(to_int(found[b"counted_seq"])),
+            system=text_of(found[b"system"]),
             usage=Usage(
-                system=to_int(fields[6]) + tools,
-                summary=to_int(fields[7]),
-                tail=to_int(fields[8]),
+                system=to_int(found[b"system_tokens"]) + tools,
+                summary=to_int(found[b"context_tokens"]),
+                tail=to_int(found[b"tail_tokens"]),
             ),
-            hard=to_int(fields[9]) or DEFAULT_POLICY.hard_limit,
-            policy_json=fields[10] or b"",
-            basis=(fields[11] or b"").decode(),
-            is_counted=fields[12] is not None,
-            images_before=to_int(fields[14]),
-            seen_dialect=(fields[15] or b"").decode(),
+            policy_json=found[b"policy"] or b"",
+            basis=(found[b"basis"] or b"").decode(),
+            is_counted=found[b"counted_settings"] is not None,
+            images_before=to_int(found[b"images_before"]),
+            seen_dialect=(found[b"dialect"] or b"").decode(),
             tools_tokens=tools,
-            tools_bound=to_int(fields[17]),
+            tools_bound=to_int(found[b"tools_bound"]),
+            ratios=(found[b"ratios"] or b"").decode(),
         )
 
     @property
@@ -99,6 +101,11 @@ class View:
         system = bound([system_message(self.system)]) if self.system else 0
         usage = Usage(system=system + self.tools_bound, summary=bound(render_head(stored), formula))
         return replace(self, counted_seq=Seq(0), usage=usage, tools_tokens=self.tools_bound)
+
+    @property
+    def correction(self) -> Correction:
+        """What is known of the provider's tokens."""
+        return Correction.stored(self.ratios, self.policy.token_ratio)
 
     @property
     def dialect(self) -> str:

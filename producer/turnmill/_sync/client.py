@@ -36,6 +36,7 @@ from turnmill.contract.tools import Tools
 from turnmill.contract.turns import DEFAULT_MAX_TURN_BYTES, TurnLike
 from turnmill.given_seqs import GivenSeqs
 from turnmill.image_cache import DEFAULT_CACHE_BYTES, ImageCache
+from turnmill.last_reads import LastReads
 from turnmill.requests import Ask, ask
 from turnmill.transport import new_id
 from turnmill.wake import HintCounts, Waker, waker_for
@@ -81,6 +82,7 @@ class ContextClient(Opening, Erasing):
         self._namespace = self._commands.namespace
         self._images = ImageCache(image_cache_bytes)
         self._given = GivenSeqs()
+        self._reads = LastReads()
         self._waker = waker_for(redis, broker)
         self._redis = Connection(redis, timeout_s, cipher)
 
@@ -94,15 +96,23 @@ class ContextClient(Opening, Erasing):
         """How many hints were published and dropped by this client."""
         return self._waker.counts
 
-    def push(self, session: str, turn: TurnLike, *, turn_id: str | None = None) -> Pushed:
+    def push(
+        self, session: str, turn: TurnLike, *, turn_id: str | None = None, usage: object = None
+    ) -> Pushed:
         """Append a turn: a ``Turn``, one message, or a list of messages. One round trip.
 
         Pushing the same ``turn_id`` again stores nothing and returns the same seq.
 
+        ``usage`` is what the provider reported for the request that this client's last ``read``
+        of the session made: its object, its JSON, or the number of its input tokens. From that is
+        learned what the provider's tokens are; push it with the answer.
+
         Raises:
-            InvalidTurn, TurnTooLarge, InvalidName: nothing was stored.
+            InvalidTurn, TurnTooLarge, InvalidName, InvalidInput: nothing was stored.
         """
-        push = self._given.dated(self._commands.push(session, turn, turn_id, new_id=new_id))
+        told = self._reads.told(session, usage)
+        push = self._commands.push(session, turn, turn_id, told=told, new_id=new_id)
+        push = self._given.dated(push)
         self._register(REGISTER_EVERY_S)
         done = self._settle(push, self._send(push))
         if done.seq == 1:
@@ -145,6 +155,7 @@ class ContextClient(Opening, Erasing):
         if None in urls.values():
             # Let go between the two trips, by a compaction: then it is not in the context now.
             context, urls = self._look(session)
+        self._reads.note(context)
         return context.shown(urls)
 
     def rules(self, session: str) -> tuple[Rule, ...]:

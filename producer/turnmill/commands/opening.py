@@ -53,7 +53,7 @@ class Opening(Base):
             session=name,
             policy=policy_body(policy) if policy else "",
             policy_name=policy_name,
-            hard=chosen.hard_limit,
+            hard=chosen.limits(0).hard,
             ttl_ms=chosen.ttl_s * 1000,
             checkpoint_every=chosen.checkpoint_interval,
             keep_checkpoints=chosen.keep_checkpoints,

@@ -126,6 +126,7 @@ class Reading(Base):
         flat, body, pending, pending_bytes, log, messages, covered, *moments = reply
         meta = dict(zip(flat[::2], flat[1::2], strict=True))
         view = View.of([meta.get(name) for name in META_FIELDS])
+        known = view.correction
         messages += to_int(meta.get(b"messages")) + _head_messages(view.system, body)
         return ContextInfo(
             session=SessionId(session),
@@ -134,10 +135,11 @@ class Reading(Base):
             watermark=Seq(to_int(meta.get(b"watermark"))),
             last_seq=view.last_seq,
             counted_seq=view.counted_seq,
-            usage=replace(view.usage, pending=pending),
-            tools_tokens=view.tools_tokens,
+            usage=(usage := known.usage(replace(view.usage, pending=pending))),
+            tools_tokens=known.corrected(view.tools_tokens),
+            correction=known,
             basis=view.basis,
-            limits=view.policy.limits(view.usage.system),
+            limits=view.policy.limits(usage.system, 1.0),
             policy=view.policy,
             pending_bytes=pending_bytes,
             total_messages=messages,

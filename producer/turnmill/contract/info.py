@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from turnmill.contract.context import Usage
+from turnmill.contract.correction import Correction
 from turnmill.contract.names import Namespace, Seq, SessionId, Version
 from turnmill.contract.policy import Limits, Policy
 
@@ -45,6 +46,8 @@ class ContextInfo:
         counted_seq: highest seq a worker has counted.
         usage: tokens by part; the system prompt's with the tools'.
         tools_tokens: of the tools' schemas.
+        correction: the provider's tokens for one counted, which ``usage`` is corrected by; its
+            ``error`` is known once the agent told of usage.
         basis: what they were counted with, such as ``o200k_base/2/gpt-4o``, or
             ``heuristic/…`` where a worker had no vocabulary; ``""`` before the first count.
         limits: the session's absolute limits.
@@ -76,6 +79,7 @@ class ContextInfo:
     counted_seq: Seq
     usage: Usage
     tools_tokens: int
+    correction: Correction
     basis: str
     limits: Limits
     policy: Policy
@@ -104,7 +108,8 @@ class ContextInfo:
     @property
     def estimated_tokens(self) -> int:
         """Tokens of the whole context without projection: as counted, else ⌈characters / 3.5⌉."""
-        return self.usage.total - self.usage.pending + math.ceil(self.pending_bytes / 3.5)
+        pending = self.correction.corrected(math.ceil(self.pending_bytes / 3.5))
+        return self.usage.total - self.usage.pending + pending
 
     # As specification 001 names them.
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
@@ -102,6 +103,8 @@ class Policy(BaseModel):
         image_formula: how the model's provider prices images, by the name of a model.
         dialect: the shape of contexts; when empty, that of the first turn that tells, else chat.
         encoding: the tokenizer vocabulary the model counts with.
+        token_ratio: the model's tokens for one of ``encoding``, for a model with a vocabulary of
+            its own; what the agent tells of usage takes its place.
         ttl_s: seconds a session lives in Redis after its last push.
 
     Raises:
@@ -151,6 +154,7 @@ class Policy(BaseModel):
     dialect: Literal["", "chat", "anthropic", "responses"] = ""
     image_formula: str = DEFAULT_FORMULA
     encoding: str = Field(default="o200k_base", min_length=1, max_length=64)
+    token_ratio: float = Field(default=1.0, ge=0.5, le=4)
     ttl_s: int = Field(default=30 * 24 * 3600, ge=60)
 
     if not TYPE_CHECKING:  # type checkers see the fields instead
@@ -271,16 +275,33 @@ class Policy(BaseModel):
         }
         return cls(**{**preset, **fields})
 
+    @classmethod
+    def for_model(
+        cls, name: str, *, models: Mapping[str, Any] | str | None = None, **fields: Any
+    ) -> Self:
+        """For a model by name: its window, less room for a reply; ``fields`` have precedence.
+
+        ``models`` is a table, or a JSON file with one, that comes before the package's:
+        ``{"my-model": {"window": 32768, "reply": 4096}}``.
+        """
+        from turnmill.contract.models import preset_for  # noqa: PLC0415 - few ask for one
+
+        return cls(**preset_for(name, models, fields))
+
     @property
     def hard_limit(self) -> int:
         """Tokens a context may have, system prompt and tools included."""
         return self.max_tokens - self.reserved_tokens
 
-    def limits(self, system_tokens: int) -> Limits:
-        """The absolute limits for a session whose system prompt and tools have this many tokens."""
-        room = max(self.hard_limit - system_tokens, 0)
+    def limits(self, system_tokens: int, ratio: float = 0.0) -> Limits:
+        """The absolute limits for a session whose system prompt and tools have this many tokens.
+
+        In tokens of ``encoding``, of which the model has ``ratio`` for one: 0 is ``token_ratio``.
+        """
+        hard = int(self.hard_limit / (ratio or self.token_ratio))
+        room = max(hard - system_tokens, 0)
         return Limits(
-            hard=self.hard_limit,
+            hard=hard,
             soft=system_tokens + int(room * self.soft_ratio),
             target=system_tokens + int(room * self.target_ratio),
             room=room,

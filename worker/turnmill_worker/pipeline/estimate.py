@@ -9,6 +9,7 @@ from typing import Self
 
 from turnmill.contract import jobs
 from turnmill.contract.context import Usage
+from turnmill.contract.correction import Correction
 from turnmill.contract.job_outcomes import Outcome
 from turnmill.contract.legality import CallTracker
 from turnmill.contract.policy import Limits
@@ -19,7 +20,15 @@ from turnmill_worker.compaction.tally import Tally, exceeded, images, interactio
 from turnmill_worker.pipeline.batch import Batches, NoBatches
 from turnmill_worker.pipeline.decide import Compact, decide, next_look
 from turnmill_worker.pipeline.ladder import HANDOVER_S, Ports
-from turnmill_worker.ports.values import CountedTurn, Counts, Look, SessionRef, Uncounted
+from turnmill_worker.ports.values import (
+    NOTHING_LEARNED,
+    CountedTurn,
+    Counts,
+    Learned,
+    Look,
+    SessionRef,
+    Uncounted,
+)
 
 __all__ = ["Estimating"]
 
@@ -69,6 +78,7 @@ class Estimating:
                 urgent=after.is_urgent,
                 handover_s=HANDOVER_S if seen.summarized else 0.0,
                 look=after.look,
+                learned=after.learned,
             )
             recorded = self._sessions.record_counts(ref, seen, counts)
             if recorded.stale:
@@ -150,6 +160,15 @@ def _tools(counter: Counter, body: bytes) -> int:
     return count_tools(counter.count, body)
 
 
+def _known(seen: Uncounted, counted: Sequence[CountedTurn], usage: Usage) -> Correction:
+    """What is known of the provider's tokens, with what the agent told last."""
+    if seen.told is None:
+        return seen.correction
+    turns = [(turn.seq, turn.tokens) for turn in counted]
+    tokens = seen.told.counted(seen.version, seen.counted_seq, usage, turns)
+    return seen.correction if tokens is None else seen.correction.after(seen.told.tokens, tokens)
+
+
 @dataclass(frozen=True, slots=True)
 class _After:
     """A session once these turns are counted, too."""
@@ -158,13 +177,15 @@ class _After:
     counted: Sequence[CountedTurn]
     usage: Usage
     limits: Limits
+    known: Correction
 
     @classmethod
     def of(cls, seen: Uncounted, counted: Sequence[CountedTurn], system: int) -> Self:
         """The session's tokens by part, and its limits."""
         tail = seen.usage.tail + sum(turn.tokens for turn in counted)
         usage = replace(seen.usage, system=system, tail=tail)
-        return cls(seen, counted, usage, seen.policy.limits(system))
+        known = _known(seen, counted, usage)
+        return cls(seen, counted, usage, seen.policy.limits(system, known.ratio), known)
 
     @property
     def is_due(self) -> bool:
@@ -176,6 +197,14 @@ class _After:
     def is_urgent(self) -> bool:
         """Whether there is no room to wait."""
         return self.usage.total > self.limits.urgent
+
+    @property
+    def learned(self) -> Learned:
+        """What was learned from what the agent told, if anything."""
+        told = self.seen.told
+        if told is None or self.known == self.seen.correction:
+            return NOTHING_LEARNED
+        return Learned(told.encode(), self.known.encode())
 
     @property
     def look(self) -> Look:

@@ -8,11 +8,12 @@ from typing import Any, NamedTuple
 
 from turnmill.contract.codec import decode_json
 from turnmill.contract.context import JsonMessage, StoredContext, Usage
+from turnmill.contract.correction import Correction, Told
 from turnmill.contract.log_entry import LogEntry, decode_turns
 from turnmill.contract.names import Seq
 from turnmill.contract.policy import Policy
 from turnmill.contract.rules import Mark
-from turnmill.contract.sealing import check_plain
+from turnmill.contract.sealing import check_plain, text_of
 from turnmill.contract.stored_policy import stored_policy
 from turnmill_worker.compaction.ledger.budget import up_to
 from turnmill_worker.compaction.pool.pooled import pooled_up_to
@@ -45,12 +46,15 @@ def uncounted_in(reply: Sequence[Any]) -> Uncounted:
         summarized=fields[17] == b"1",
         turns=tuple(UncountedTurn(e.seq, e.messages, e.bound, e.chain) for e in _log(entries)),
         tools=fields[19] or b"",
+        version=int(fields[20] or 0),
+        correction=Correction.stored(text_of(fields[21]), meta.policy.token_ratio),
+        told=Told.stored(text_of(fields[22])),
     )
 
 
 def snapshot_in(ref: SessionRef, reply: Sequence[Any]) -> Snapshot:
     """What ``snapshot.lua`` found."""
-    fields, body, known, entries, flat, commit_id, tools_tokens = reply
+    fields, body, known, entries, flat, commit_id, tools_tokens, ratios = reply
     meta = _Meta(fields, tools_tokens)
     stored = StoredContext.parse(body)
     counts = {int(k): int(v) for k, v in zip(flat[::2], flat[1::2], strict=True)}
@@ -81,6 +85,7 @@ def snapshot_in(ref: SessionRef, reply: Sequence[Any]) -> Snapshot:
         history_tokens=meta.tally.history_tokens,
         images_before=meta.tally.images_before,
         compactions=meta.compactions,
+        ratio=Correction.stored(text_of(ratios), meta.policy.token_ratio).ratio,
         system=meta.system,
         facts=up_to(facts, stored.watermark),
         pool=pooled_up_to(pool, stored.watermark),

@@ -23,5 +23,7 @@ redis.call('HSET', meta, 'basis', basis, 'system_tokens', system_tokens, 'contex
 if tools_tokens > 0 then
   redis.call('HSET', meta, 'tools_tokens', tools_tokens)
 end
+-- What was learned is of the old counts.
+redis.call('HDEL', meta, 'ratios', 'told')
 redis.call('PEXPIREAT', counts, seen[5])
 return 1

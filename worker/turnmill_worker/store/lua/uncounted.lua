@@ -5,7 +5,7 @@
 local fields = redis.call('HMGET', meta, 'epoch', 'settings', 'policy', 'system', 'system_tokens',
   'basis', 'counted_seq', 'last_seq', 'context_tokens', 'tail_tokens', 'open_calls',
   'images', 'images_before', 'interactions', 'history_tokens', 'compactions', 'put_off', 'summarized',
-  'tools_tokens', 'tools')
+  'tools_tokens', 'tools', 'version', 'ratios', 'told')
 if not fields[1] then
   redis.call('ZREM', backlog, session)
   return nil
