@@ -57,6 +57,7 @@ contracts: setup
 
 generated: setup
 	$(BIN)/python tools/settings_page.py --check
+	$(BIN)/python tools/models_table.py --check
 	$(BIN)/python tools/sync.py --check
 
 sync: setup  ## Write producer/turnmill/_sync from _async
@@ -68,6 +69,7 @@ format: setup  ## Rewrite the code the way check wants it
 
 docs: setup  ## Write docs/settings.md from the workers' settings
 	$(BIN)/python tools/settings_page.py
+	$(BIN)/python tools/models_table.py
 
 LOCKED := uv pip compile --quiet --upgrade --python-version 3.12 --python-platform linux --generate-hashes \
 	--no-header --no-annotate --no-emit-index-url --constraint constraints.txt

@@ -26,11 +26,13 @@ def info(session: SessionName, connection: Connection, as_json: JsonFlag = False
 
 def as_dict(found: ContextInfo) -> dict[str, Any]:
     """The numbers as JSON has them."""
+    told = found.correction
     return {
         **asdict(found),
         "usage": {**asdict(found.usage), "total": found.usage.total},
         "limits": found.limits.model_dump(),
         "policy": found.policy.model_dump(mode="json"),
+        "correction": {"ratio": told.ratio, "error": told.error, "calls": len(told.ratios)},
         "under_limit": found.under_limit,
     }
 
@@ -45,8 +47,10 @@ def _print_table(found: ContextInfo, checkpoints: int) -> None:
         "word for word",
         "context": f"version {found.version}, summary to turn {found.watermark}, "
         f"{count(found.compactions, 'compaction')}",
-        "tokens": f"{usage.total:,} = system {usage.system:,} + summary {usage.summary:,} + "
+        "tokens": f"{usage.total:,} = system {usage.system - found.tools_tokens:,} + "
+        f"tools {found.tools_tokens:,} + summary {usage.summary:,} + "
         f"tail {usage.tail:,} + pending {usage.pending:,} + reply {usage.REPLY}",
+        "counted": _counted(found),
         "whole": f"{count(found.history_tokens, 'token')} counted since the first turn",
         "quality": "not scored yet"
         if found.quality is None
@@ -75,6 +79,15 @@ def _summarizer(policy: Policy) -> str:
     if policy.batch:
         words.append("in batches while there is time")
     return f"{policy.summarizer} ({', '.join(words)})"
+
+
+def _counted(found: ContextInfo) -> str:
+    """By what tokens were counted, and what the agent told of its provider's."""
+    known, basis = found.correction, found.basis or "nobody yet"
+    if known.error is None:
+        return basis if known.ratio == 1 else f"{basis}, times {known.ratio:g} for the model"
+    calls = count(len(known.ratios), "call")
+    return f"{basis}, times {known.ratio:.2f} as {calls} told, {known.error:.0%} too high at most"
 
 
 def _name(found: ContextInfo) -> str:

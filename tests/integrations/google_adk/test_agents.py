@@ -63,9 +63,21 @@ async def test_agents_that_hand_over_to_each_other_share_a_context(
 
     assert office.plugin.counts.failed == 0
     assert office.plugin.counts.curated > 5
-    from turnmill_worker.tokens import count_request, counter_for
     from turnmill.contract.legality import violations
-    print([(count_request(counter_for(), m), sum("For context" in text(x) for x in m), violations(m), '"chief"' in text(m[0])) for m in endpoint.shown], agents.info(office.name).limits.hard)
+    from turnmill_worker.tokens import count_request, counter_for
+
+    print(
+        [
+            (
+                count_request(counter_for(), m),
+                sum("For context" in text(x) for x in m),
+                violations(m),
+                '"chief"' in text(m[0]),
+            )
+            for m in endpoint.shown
+        ],
+        agents.info(office.name).limits.hard,
+    )
     assert_legal(endpoint.shown, agents.info(office.name).limits.hard)
     # Nobody is shown another's calls as its own.
     for messages in endpoint.shown:

@@ -78,6 +78,7 @@ class Past:
     checkpoints: tuple[PastState, ...]
     commits: tuple[ArchivedCompaction, ...]
     commit_id: str = ""
+    tools: bytes = b""
 
     @property
     def tip(self) -> Tip:
