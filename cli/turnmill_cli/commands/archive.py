@@ -99,6 +99,7 @@ def archive_lost(
     branch: Annotated[
         int, typer.Option(metavar="N", min=0, help="Print this branch.", show_default=False)
     ] = 0,
+    as_json: JsonFlag = False,
     namespace: NamespaceName = "default",
 ) -> None:
     """List what Redis lost of a session when it went back, or print one branch as markdown."""
@@ -108,8 +109,12 @@ def archive_lost(
         if branch and branch not in found:
             raise CommandFailed(f"{session} has no branch {branch}; it has {len(found)}")
         if branch:
-            print_text(markdown(_trajectory(opened, ref, found[branch].epoch)))
+            told = _trajectory(opened, ref, found[branch].epoch)
+            print_text(told.model_dump_json() if as_json else markdown(told))
             return
+    if as_json:
+        print_json([each.numbers for each in found.values()])
+        return
     for each in found.values():
         print_line(str(LostTurns.model_validate(each.numbers)))
     if not found:
@@ -201,7 +206,7 @@ def _rows(removed: Removed) -> str:
     return (
         f"{count(removed.turns, 'turn')}, {count(removed.compactions, 'compaction')}, "
         f"{count(removed.views, 'managed view')}, {count(removed.blobs, 'image')}, "
-        f"{removed.memories:,} memor{'y' if removed.memories == 1 else 'ies'}"
+        f"{count(removed.memories, 'memory')}"
     )
 
 
