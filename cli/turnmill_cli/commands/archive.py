@@ -51,8 +51,9 @@ def archive_info(
     archive: ArchiveDatabase, as_json: JsonFlag = False, namespace: NamespaceName = "default"
 ) -> None:
     """Show where the archive is, its schema, and how much of the namespace it holds."""
+    name = checked(namespace)
     with archive.open() as opened:
-        found = opened.sessions(checked(namespace), most=MOST)
+        found = opened.sessions(name, most=MOST)
     from turnmill_worker.archive.migrate import revisions  # noqa: PLC0415 - needs the extra worker
 
     facts: dict[str, Any] = {
@@ -79,8 +80,9 @@ def archive_sessions(
     namespace: NamespaceName = "default",
 ) -> None:
     """List the namespace's sessions in the archive, also those gone from Redis; newest first."""
+    name = checked(namespace)
     with archive.open() as opened:
-        found = opened.sessions(checked(namespace), most=limit or MOST)
+        found = opened.sessions(name, most=limit or MOST)
     if as_json:
         print_json([each._asdict() for each in found])
     elif not found:
@@ -178,8 +180,9 @@ def archive_erasures(
     namespace: NamespaceName = "default",
 ) -> None:
     """List what was erased, when and by whom, oldest first; never what was said."""
+    name, one = checked(namespace), session_id(session) if session else None
     with archive.open() as opened:
-        found = opened.erasures(checked(namespace), session_id(session) if session else None)
+        found = opened.erasures(name, one)
     if as_json:
         print_json([asdict(each) for each in found])
     elif not found:

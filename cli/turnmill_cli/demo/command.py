@@ -83,8 +83,8 @@ def demo(
             print_note(f"Flower: {running.flower_url}")
         settings = ReplaySettings(
             redis_url=running.redis_url,
-            # Of its own beside other demos of the same `turnmill up`.
-            namespace="demo" if running.supervisor else f"demo-{os.getpid()}",
+            # Sessions that stay at a `turnmill up` must not be in the way of its next demo.
+            namespace="demo" if running.supervisor or not hold else f"demo-{os.getpid()}",
             policy=Policy(max_tokens=max_tokens),
             concurrency=agents,
             pace_s=pace / 1000,

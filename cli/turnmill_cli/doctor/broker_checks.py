@@ -33,7 +33,9 @@ def check_broker(connection: Connection) -> Iterator[Check]:
         return
     except Exception as error:  # noqa: BLE001 - any failure of any broker
         if is_refusal(error):
-            yield Check("broker", "problem", "refuses this client", REFUSED)
+            yield Check(
+                "broker", "problem", "refuses this client: its user or password is wrong", REFUSED
+            )
             return
         advice = "start it, or correct --broker-url / TURNMILL_BROKER_URL"
         # Not its message: it may hold the URL with its password.

@@ -43,9 +43,18 @@ if _file := os.environ.get(PASSWORDS):
 
 
 def format_task(task: Any) -> Any:
-    """The task with its result readable in a table's cell."""
+    """The task with its arguments and its result readable in a table's cell."""
+    task.args = _place(task.args)
     task.result = sentence(task.result)
     return task
+
+
+def _place(arguments: Any) -> Any:
+    """Namespace and session, without the number of a question; what else it is stays."""
+    try:
+        return repr(tuple(ast.literal_eval(arguments))[:2])
+    except (ValueError, SyntaxError, TypeError):
+        return arguments
 
 
 def sentence(result: Any) -> Any:

@@ -25,7 +25,6 @@ from turnmill_cli.options import (
 )
 from turnmill_cli.output import (
     CommandFailed,
-    print_error,
     print_json,
     print_line,
     print_note,
@@ -38,8 +37,6 @@ from turnmill_cli.replay.scorecard import Scorecard, table
 from turnmill_cli.setting import setting
 
 __all__ = ["replay", "report"]
-
-WRONG_USAGE = 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -221,10 +218,6 @@ def _no_policies_by_name(name: str) -> Policy:
 
 
 def _loaded(files: list[Path]) -> list[Conversation]:
-    try:
-        if found := list(load(files)):
-            return found
-        print_error(CommandFailed(f"{files[0]}: no conversations in it"))
-    except BadInput as error:
-        print_error(error)
-    raise typer.Exit(WRONG_USAGE)
+    if found := list(load(files)):
+        return found
+    raise BadInput(f"{files[0]}: no conversations in it")

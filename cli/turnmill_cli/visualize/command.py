@@ -15,7 +15,7 @@ from turnmill.contract.turns import explain
 from turnmill_cli.commands.transcript import whole_session, write_file
 from turnmill_cli.exit_codes import WrongUsage
 from turnmill_cli.options import Connection, JsonFlag, Timeout
-from turnmill_cli.output import CommandFailed, print_json, print_line, print_note
+from turnmill_cli.output import print_json, print_line, print_note
 
 __all__ = ["visualize"]
 
@@ -81,6 +81,6 @@ def _of_file(file: Path) -> Trajectory:
         return Trajectory.model_validate_json(file.read_bytes())
     except ValidationError as error:
         # Not chained: pydantic's error carries the input, which is the conversation.
-        raise CommandFailed(f"{file}: not a trajectory: {explain(error)}") from None
+        raise WrongUsage(f"{file}: not a trajectory: {explain(error)}") from None
     except OSError as error:
         raise WrongUsage(f"{file}: {error.strerror}") from error
