@@ -1,4 +1,4 @@
-"""What a namespace's Redis keys show beyond the client's methods; the only module with keys."""
+"""What a namespace's Redis keys show beyond the client's methods."""
 
 from __future__ import annotations
 
@@ -205,16 +205,17 @@ class RedisView:
 
 
 class CommitListener:
-    """Hears of each commit in a namespace."""
+    """Hears of each commit in a namespace; without one, in all."""
 
-    def __init__(self, channel: Any, namespace: Namespace) -> None:
+    def __init__(self, channel: Any, namespace: Namespace | None) -> None:
         self._channel = channel
-        self._name = commits_channel(namespace)
+        self._name = commits_channel(namespace or Namespace("*"))
+        self._subscribe = channel.subscribe if namespace else channel.psubscribe
 
     def heard(self) -> Iterator[dict[str, Any]]:
         """The records of commits since the last call."""
         if not self._channel.subscribed:
-            self._channel.subscribe(self._name)
+            self._subscribe(self._name)
         while message := self._channel.get_message():
             yield json.loads(message["data"])
 

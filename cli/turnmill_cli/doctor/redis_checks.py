@@ -9,7 +9,7 @@ from typing import Any
 
 import redis
 
-from turnmill.contract.errors import TurnmillError
+from turnmill.contract.errors import StoreRefused, TurnmillError
 from turnmill.contract.scripts import load_script
 from turnmill_cli.doctor.check import Check, graded
 from turnmill_cli.doctor.model_checks import check_models, check_summaries
@@ -41,6 +41,9 @@ def check_redis(connection: Connection, *, is_archive_off: bool) -> Iterator[Che
             yield check_quarantine(view)
             yield check_summaries(view)
             yield from check_models(view)
+    except StoreRefused as error:
+        advice = "correct the user or password in --redis-url, or in --redis-password-file"
+        yield Check("redis", "problem", str(error), advice)
     except TurnmillError as error:
         advice = "start it (`turnmill up`), or correct --redis-url / TURNMILL_REDIS_URL"
         yield Check("redis", "problem", str(error), advice)

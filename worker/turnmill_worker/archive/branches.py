@@ -32,7 +32,7 @@ from turnmill_worker.archive.schema import (
 from turnmill_worker.ports.records import ArchivedCompaction, Batch, LostBranch, Tip
 from turnmill_worker.ports.values import SessionRef
 
-__all__ = ["differs", "lose", "parting", "read_branches", "read_tip", "read_tips"]
+__all__ = ["differs", "lose", "parting", "read_branches", "read_lost", "read_tip", "read_tips"]
 
 Parting = tuple[int | None, int | None]
 """The first seq and the first version that are not Redis'; None where all are."""
@@ -94,6 +94,15 @@ def read_branches(connection: Connection, ref: SessionRef, epoch: int) -> list[L
     wanted = select(sessions.c.epoch).where(of(sessions, ref), sessions.c.branch_of == epoch)
     numbers = connection.execute(wanted.order_by(sessions.c.epoch.desc())).scalars().all()
     return [_branch(connection, ref, at, number) for at, number in enumerate(numbers, 1)]
+
+
+def read_lost(connection: Connection, namespace: Namespace) -> dict[SessionId, int]:
+    """How many branches are kept of the namespace's sessions; those without any are not named."""
+    rows = select(sessions.c.session, func.count()).where(
+        sessions.c.namespace == namespace, sessions.c.branch_of.is_not(None)
+    )
+    found = connection.execute(rows.group_by(sessions.c.session).order_by(sessions.c.session))
+    return {SessionId(name): number for name, number in found}
 
 
 def read_tip(connection: Connection, ref: SessionRef, epoch: int) -> Tip:

@@ -92,6 +92,11 @@ class SqlArchive(Erasures):
             number = self._epoch(connection, ref, epoch)
             return [] if number is None else branches.read_branches(connection, ref, number)
 
+    def lost(self, namespace: Namespace) -> dict[SessionId, int]:
+        """How many such branches each session has, of all its incarnations; none is left out."""
+        with self._read() as connection:
+            return branches.read_lost(connection, namespace)
+
     def mark(
         self, ref: SessionRef, epoch: str, *, after_seq: int, through_seq: int, state: TurnState
     ) -> int:
