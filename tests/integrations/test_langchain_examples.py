@@ -2,22 +2,16 @@
 
 from __future__ import annotations
 
-import os
-import re
-import subprocess
-import sys
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 pytest.importorskip("langchain_openai")
 
+from tests.integrations.running import ROOT, block, run
 from tests.integrations.scripted import Said, ScriptedModel, serving
 from turnmill.embedded_redis import EmbeddedRedis
-
-ROOT = Path(__file__).parents[2]
 
 
 def clerk(messages: list[dict[str, Any]]) -> Said:
@@ -32,21 +26,6 @@ def clerk(messages: list[dict[str, Any]]) -> Said:
 def model() -> Iterator[ScriptedModel]:
     with serving(clerk) as running:
         yield running
-
-
-def run(code: list[str], said: str, model: ScriptedModel, **env: str) -> str:
-    environment = {k: v for k, v in os.environ.items() if not k.startswith("COVERAGE_")}
-    done = subprocess.run(
-        [sys.executable, *code],
-        input=said,
-        env={**environment, "OPENAI_BASE_URL": model.base_url, "OPENAI_API_KEY": "none", **env},
-        capture_output=True,
-        text=True,
-        timeout=100,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
-    return done.stdout
 
 
 def test_the_example_answers_from_the_sessions_context(
@@ -65,10 +44,7 @@ def test_the_example_answers_from_the_sessions_context(
 def test_the_example_of_the_documents_works_as_printed(
     store: EmbeddedRedis, model: ScriptedModel
 ) -> None:
-    section = (ROOT / "docs" / "integrations.md").read_text().partition("\n## LangChain")[2]
-    found = re.search(r"```python\n(.*?)```", section, re.DOTALL)
-    assert found is not None
-    code = found[1].replace("redis://localhost:6379/0", store.url)
+    code = block("LangChain and LangGraph").replace("redis://localhost:6379/0", store.url)
 
     output = run(["-c", code], "Hello\nThanks\n\n", model)
 
