@@ -13,7 +13,9 @@ from turnmill.contract.names import Namespace, SessionId
 from turnmill.contract.registry import COMPARED
 from turnmill_worker.ports.records import Tip
 from turnmill_worker.store.listed_names import session_named
+from turnmill_worker.store.scripts import run as run_script
 from turnmill_worker.store.scripts import translated
+from turnmill_worker.store.sweep_registry import ListKeys
 
 __all__ = ["RedisRuns"]
 
@@ -41,8 +43,8 @@ class RedisRuns:
 
     def compared(self, namespace: Namespace, run: str) -> None:
         """Note that the namespace's archive was compared with this run."""
-        with translated():
-            self._redis.hset(COMPARED, namespace, run)
+        # By a script: a Redis at maxmemory takes no plain HSET, and only archiving empties it.
+        run_script(self._redis, "compared", ListKeys(COMPARED), namespace=namespace, run=run)
 
     def positions(self, namespace: Namespace) -> Iterator[Mapping[SessionId, Tip]]:
         """How far the namespace's sessions have come in Redis, some in each step."""
