@@ -47,7 +47,9 @@ class WorkerProcess:
         pool: str = "solo",
         concurrency: int = 1,
         env: Mapping[str, str] | None = None,
+        ready_within_s: float = 40.0,
     ) -> None:
+        self._ready_within_s = ready_within_s
         self.log = folder / f"{name}.log"
         self._command = [
             *(sys.executable, "-m", "celery", "-A", "turnmill_worker.app", "worker"),
@@ -85,11 +87,16 @@ class WorkerProcess:
                 stderr=subprocess.STDOUT,
                 start_new_session=True,
             )
-        wait_until(
-            lambda: " ready." in self.output() or self._process_ended(),
-            within_s=within_s,
-            what="worker ready",
-        )
+        try:
+            wait_until(
+                lambda: " ready." in self.output() or self._process_ended(),
+                within_s=within_s,
+                what="worker ready",
+            )
+        except AssertionError:
+            if within_s > 0:
+                self.kill()  # nobody else would: the next server on its Redis' port would get it
+            raise
         assert not self._process_ended(), self.output()
         return self
 
@@ -121,7 +128,7 @@ class WorkerProcess:
                 child.kill()
 
     def __enter__(self) -> Self:
-        return self.start()
+        return self.start(within_s=self._ready_within_s)
 
     def __exit__(self, *_: object) -> None:
         # Warm first: coverage data is written on the way out.

@@ -12,7 +12,15 @@ import unasync
 
 CLIENTS = Path(__file__).parents[1] / "producer" / "turnmill"
 
-GENERATED = ("client.py", "connection.py", "erasing.py", "recall.py", "rulebook.py", "session.py")
+GENERATED = (
+    "client.py",
+    "connection.py",
+    "erasing.py",
+    "opening.py",
+    "recall.py",
+    "rulebook.py",
+    "session.py",
+)
 """``waiting.py`` is a pair written by hand: what truly differs."""
 
 RENAMED = {

@@ -17,7 +17,7 @@ def main() -> None:
     except ModuleNotFoundError as error:
         if error.name not in ("typer", "rich"):
             raise
-        sys.exit("The command line needs more packages: pip install 'turnmill[cli]'")
+        sys.exit("The command line needs more packages: pip install '.[cli]' in turnmill's folder")
     except KeyboardInterrupt:
         sys.exit(INTERRUPTED)
-    app()
+    app(prog_name="turnmill")

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Iterator, Mapping
-from importlib import import_module
-from typing import Any, ClassVar
+from importlib import import_module, metadata
+from pathlib import Path
+from typing import Annotated, Any, ClassVar
 
 import typer
-from typer.core import TyperGroup
+from typer.core import TyperCommand, TyperGroup
 
 from turnmill.contract.errors import TurnmillError
 from turnmill_cli import INTERRUPTED
-from turnmill_cli.options import CommandApp
+from turnmill_cli.exit_codes import exit_code
 from turnmill_cli.output import print_error
 
 __all__ = ["COMMANDS", "app"]
@@ -23,6 +25,7 @@ COMMANDS: Mapping[str, Mapping[str, str]] = {
         "replay": "replay.command:replay",
         "evaluate": "evaluate.command:evaluate_app",
         "doctor": "doctor.command:doctor",
+        "flower": "commands.flower:flower",
         "fake-llm": "commands.fake_llm:fake_llm_app",
     },
     "Sessions": {
@@ -30,6 +33,7 @@ COMMANDS: Mapping[str, Mapping[str, str]] = {
         "push": "commands.push:push",
         "read": "commands.read:read",
         "sessions": "commands.sessions:sessions",
+        "namespaces": "commands.namespaces:namespaces",
         "info": "commands.info:info",
         "parked": "commands.parked:parked",
         "retry": "commands.parked:retry",
@@ -75,6 +79,8 @@ class _LazyCommands(Mapping[str, Any]):
     }
 
     def __getitem__(self, name: str) -> Any:
+        from turnmill_cli.options import CommandApp  # noqa: PLC0415 - the help of all needs no client
+
         heading, place = self._places[name]
         module, _, attribute = place.partition(":")
         found = getattr(import_module(f"turnmill_cli.{module}"), attribute)
@@ -91,6 +97,35 @@ class _LazyCommands(Mapping[str, Any]):
     def __len__(self) -> int:
         return len(self._places)
 
+    def __contains__(self, name: object) -> bool:
+        return name in self._places
+
+    def listed(self, name: str) -> Any:
+        """The command as a list shows it: its name, its heading and what it does."""
+        heading, place = self._places[name]
+        told = _first_paragraph(place)
+        made: Any = TyperCommand(name, help=told, hidden=not told, rich_help_panel=heading)
+        return made
+
+
+def _first_paragraph(place: str) -> str:
+    """What a command's docstring begins with, or its app's help; ``""`` for none.
+
+    Read, not imported: the help of all commands, and completion, would import all that they need.
+    """
+    module, _, attribute = place.partition(":")
+    source = Path(__file__).parent.joinpath(*module.split(".")).with_suffix(".py").read_text()
+    for node in ast.parse(source).body:
+        match node:
+            case ast.FunctionDef(name=name) if name == attribute:
+                told = ast.get_docstring(node) or ""
+                return " ".join(told.partition("\n\n")[0].split())
+            case ast.Assign(targets=[ast.Name(id=name)], value=ast.Call(keywords=words)) if (
+                name == attribute
+            ):
+                return next((str(ast.literal_eval(w.value)) for w in words if w.arg == "help"), "")
+    return ""
+
 
 class _Root(TyperGroup):
     """Turns what a command raises into one line and an exit code."""
@@ -103,12 +138,21 @@ class _Root(TyperGroup):
         del ctx
         return list(self.commands)
 
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        # Who resolves a command runs it, or asks for its own help; who does not makes a list.
+        del ctx
+        return self.commands.listed(cmd_name) if cmd_name in self.commands else None
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        name, found, rest = super().resolve_command(ctx, args)
+        return name, found and self.commands[found.name], rest
+
     def invoke(self, ctx: Any) -> Any:
         try:
             return super().invoke(ctx)
         except TurnmillError as error:
             print_error(error)
-            raise typer.Exit(1) from None
+            raise typer.Exit(exit_code(error)) from None
         except KeyboardInterrupt:
             raise typer.Exit(INTERRUPTED) from None
 
@@ -119,7 +163,25 @@ app = typer.Typer(
     help="Background context compaction for LLM agents, on Redis and Celery.",
     epilog="Start with `turnmill up` in one terminal and `turnmill demo` in another.",
     no_args_is_help=True,
+    context_settings={"help_option_names": ["-h", "--help"]},
     pretty_exceptions_show_locals=False,  # locals hold conversations
-    add_completion=False,
 )
-app.callback()(lambda: None)  # typer makes no group without it
+
+
+def _print_version(asked: bool) -> None:
+    if asked:
+        typer.echo(f"turnmill {metadata.version('turnmill')}")
+        raise typer.Exit
+
+
+@app.callback()
+def _root(
+    *,
+    version: Annotated[
+        bool,
+        typer.Option(
+            "--version", callback=_print_version, is_eager=True, help="Print the version."
+        ),
+    ] = False,
+) -> None:
+    del version

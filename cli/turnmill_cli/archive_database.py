@@ -8,9 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-
 from turnmill_cli.output import CommandFailed, needing, safe_url
+from turnmill_cli.setting import setting
 
 if TYPE_CHECKING:
     from turnmill_worker.archive import SqlArchive
@@ -27,35 +26,29 @@ class ArchiveDatabase:
 
     archive_url: Annotated[
         str,
-        typer.Option(
+        setting(
             "--archive-url",
-            metavar="URL",
-            envvar="TURNMILL_ARCHIVE_URL",
-            help="The archive's database, as it is set for the workers.",
-            show_default=False,
-            rich_help_panel="Archive",
+            "URL",
+            "The archive's database, as it is set for the workers.",
+            panel="Archive",
         ),
     ] = ""
     data_dir: Annotated[
         Path | None,
-        typer.Option(
+        setting(
             "--data-dir",
-            metavar="DIR",
-            envvar="TURNMILL_DATA_DIR",
-            help="The folder of the archive, if it has no URL; turnmill-data if it exists here.",
-            show_default=False,
-            rich_help_panel="Archive",
+            "DIR",
+            "The folder of the archive, if it has no URL; turnmill-data if it exists here.",
+            panel="Archive",
         ),
     ] = None
     archive_password_file: Annotated[
         Path | None,
-        typer.Option(
+        setting(
             "--archive-password-file",
-            metavar="FILE",
-            envvar="TURNMILL_ARCHIVE_PASSWORD_FILE",
-            help="A file with the password of that database.",
-            show_default=False,
-            rich_help_panel="Archive",
+            "FILE",
+            "A file with the password of that database.",
+            panel="Archive",
         ),
     ] = None
 

@@ -8,7 +8,20 @@ from typing import Any
 from turnmill.contract import jobs
 from turnmill.wake import hint_app
 
-__all__ = ["BrokerView"]
+__all__ = ["BrokerView", "is_refusal"]
+
+_REFUSALS = ("AuthenticationError", "AuthenticationWrongNumberOfArgsError", "AccessRefused")
+"""By name: what redis-py, kombu and py-amqp raise for a wrong password."""
+
+
+def is_refusal(error: BaseException | None) -> bool:
+    """Whether the broker is there and does not let this user in."""
+    while error is not None:
+        told = f"{type(error).__name__} {error}"
+        if any(name in told for name in (*_REFUSALS, "WRONGPASS", "NOAUTH")):
+            return True
+        error = error.__cause__ or error.__context__
+    return False
 
 
 class BrokerView:

@@ -16,7 +16,7 @@ from turnmill.contract.context import JsonMessage
 from turnmill.contract.errors import InvalidTurn
 from turnmill.contract.turns import encode_turn, to_turn
 from turnmill.turn_builders import image_url
-from turnmill_cli.output import CommandFailed
+from turnmill_cli.exit_codes import WrongUsage
 
 __all__ = ["BadInput", "Conversation", "json_lines", "load", "shape"]
 
@@ -24,7 +24,7 @@ _NOT_IN_NAMES = re.compile(r"[^A-Za-z0-9._-]+")
 _NAME_CHARACTERS = 100
 
 
-class BadInput(CommandFailed):
+class BadInput(WrongUsage):
     """A file cannot be read as conversations; names the file and the line, never the content."""
 
 

@@ -13,25 +13,24 @@ from contextlib import closing, contextmanager
 from dataclasses import MISSING, dataclass, fields, is_dataclass
 from functools import wraps
 from pathlib import Path
-from typing import Annotated, Any, get_type_hints
+from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
 
-import redis
 import typer
 
-from turnmill._sync.client import ContextClient
 from turnmill.contract.errors import InvalidInput
 from turnmill.contract.names import Namespace, namespace
 from turnmill.credentials import load_cipher, with_password
 from turnmill.store_url import celery_broker, store_url
-from turnmill.topology.connect import store_client
-from turnmill.transport import translate
-from turnmill.wake import SilentWaker
-from turnmill_cli.redis_view import RedisView
+from turnmill_cli.setting import setting
+
+if TYPE_CHECKING:
+    from turnmill._sync.client import ContextClient
+    from turnmill_cli.redis_view import RedisView
 
 __all__ = [
+    "REDIS_URL",
     "BrokerPasswordFile",
     "BrokerUrl",
-    "CipherPath",
     "CommandApp",
     "Connection",
     "JsonFlag",
@@ -44,61 +43,22 @@ __all__ = [
 ]
 
 TIMEOUT_S = 5.0
-PANEL = "Connection"
+REDIS_URL = "redis://localhost:6379/0"
+
 
 BrokerUrl = Annotated[
     str,
-    typer.Option(
-        "--broker-url",
-        metavar="URL",
-        envvar="TURNMILL_BROKER_URL",
-        help="The Celery broker, if it is not the Redis of the sessions.",
-        show_default=False,
-        rich_help_panel=PANEL,
-    ),
+    setting("--broker-url", "URL", "The Celery broker, if it is not the Redis of the sessions."),
 ]
 RedisPasswordFile = Annotated[
     Path | None,
-    typer.Option(
-        "--redis-password-file",
-        metavar="FILE",
-        envvar="TURNMILL_REDIS_PASSWORD_FILE",
-        help="A file with the password of that Redis.",
-        show_default=False,
-        rich_help_panel=PANEL,
-    ),
+    setting("--redis-password-file", "FILE", "A file with the password of that Redis."),
 ]
 BrokerPasswordFile = Annotated[
-    Path | None,
-    typer.Option(
-        "--broker-password-file",
-        metavar="FILE",
-        envvar="TURNMILL_BROKER_PASSWORD_FILE",
-        help="A file with the broker's password.",
-        show_default=False,
-        rich_help_panel=PANEL,
-    ),
-]
-CipherPath = Annotated[
-    str,
-    typer.Option(
-        "--cipher",
-        metavar="MODULE:NAME",
-        envvar="TURNMILL_CIPHER",
-        help="What encrypts stored content, as it is set for the workers.",
-        show_default=False,
-        rich_help_panel=PANEL,
-    ),
+    Path | None, setting("--broker-password-file", "FILE", "A file with the broker's password.")
 ]
 NamespaceName = Annotated[
-    str,
-    typer.Option(
-        "--namespace",
-        metavar="NAME",
-        envvar="TURNMILL_NAMESPACE",
-        help="The namespace of the sessions.",
-        rich_help_panel=PANEL,
-    ),
+    str, setting("--namespace", "NAME", "The namespace of the sessions.", shown=True)
 ]
 JsonFlag = Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")]
 SessionName = Annotated[
@@ -120,20 +80,16 @@ class Connection:
     """
 
     redis_url: Annotated[
-        str,
-        typer.Option(
-            "--redis-url",
-            metavar="URL",
-            envvar="TURNMILL_REDIS_URL",
-            help="The Redis that holds the sessions.",
-            rich_help_panel=PANEL,
-        ),
-    ] = "redis://localhost:6379/0"
+        str, setting("--redis-url", "URL", "The Redis that holds the sessions.", shown=True)
+    ] = REDIS_URL
     broker_url: BrokerUrl = ""
     namespace: NamespaceName = "default"
     redis_password_file: RedisPasswordFile = None
     broker_password_file: BrokerPasswordFile = None
-    cipher: CipherPath = ""
+    cipher: Annotated[
+        str,
+        setting("--cipher", "MODULE:NAME", "What encrypts stored content, as set for the workers."),
+    ] = ""
 
     @property
     def store(self) -> str:
@@ -157,6 +113,10 @@ class Connection:
 
     def client(self, *, hints: bool = False) -> ContextClient:
         """A client of these sessions; one that only looks publishes no hints."""
+        # The clients are slow to import, and most help needs none.
+        from turnmill._sync.client import ContextClient  # noqa: PLC0415
+        from turnmill.wake import SilentWaker  # noqa: PLC0415
+
         self.check()
         return ContextClient(
             self.store,
@@ -169,6 +129,12 @@ class Connection:
     @contextmanager
     def redis(self) -> Iterator[RedisView]:
         """A view of the namespace's keys; what Redis raises is translated to turnmill's errors."""
+        import redis  # noqa: PLC0415 - as above
+
+        from turnmill.topology.connect import store_client  # noqa: PLC0415
+        from turnmill.transport import translate  # noqa: PLC0415
+        from turnmill_cli.redis_view import RedisView  # noqa: PLC0415
+
         name = self.check()
         try:
             made = store_client(self.store, TIMEOUT_S, cipher=load_cipher(self.cipher))

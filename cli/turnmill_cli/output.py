@@ -25,6 +25,7 @@ __all__ = [
     "count",
     "each_shown",
     "field_table",
+    "install",
     "needing",
     "number_column",
     "plain_table",
@@ -50,6 +51,13 @@ _CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 
 class CommandFailed(TurnmillError):
     """A command cannot do its work; the message says what to do."""
+
+    exit_code = 1
+
+
+def install(extra: str) -> str:
+    """The command that brings what is missing: turnmill is installed from its own folder."""
+    return f"pip install '.[{extra}]' in turnmill's folder"
 
 
 @cache
@@ -144,9 +152,7 @@ def needing(extra: str) -> Iterator[None]:
     try:
         yield
     except ModuleNotFoundError as error:
-        raise CommandFailed(
-            f"this needs more packages ({error.name}): pip install 'turnmill[{extra}]'"
-        ) from None
+        raise CommandFailed(f"this needs more packages ({error.name}): {install(extra)}") from None
 
 
 @contextmanager
@@ -187,9 +193,17 @@ def confirm(question: str, *, yes: bool) -> None:
     except typer.Abort:  # Ctrl-C, or nothing left to read
         if sys.stdin.isatty():
             raise
+        _end_of_prompt()
         raise CommandFailed("nothing was done: add --yes where nobody can answer") from None
+    _end_of_prompt()
     if not agreed:
         raise typer.Abort
+
+
+def _end_of_prompt() -> None:
+    # A person's Enter ended the line of the question; an answer from a pipe did not.
+    if not sys.stdin.isatty():
+        sys.stderr.write("\n")
 
 
 def clean(text: str) -> str:
@@ -198,8 +212,11 @@ def clean(text: str) -> str:
 
 
 def count(number: int, noun: str) -> str:
-    """``1 turn``, ``1,200 turns``."""
-    return f"{number:,} {noun}{'' if number == 1 else 's'}"
+    """``1 turn``, ``1,200 turns``, ``2 memories``."""
+    if number == 1:
+        return f"1 {noun}"
+    plural = f"{noun[:-1]}ies" if re.search("[^aeiou]y$", noun) else f"{noun}s"
+    return f"{number:,} {plural}"
 
 
 def when(at_ms: int) -> str:

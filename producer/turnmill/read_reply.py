@@ -6,25 +6,21 @@ Pure; both clients and the workers decode what is stored with the functions here
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
-from functools import lru_cache, partial
+from functools import partial
 from typing import Any
 
 from turnmill.context import Context
-from turnmill.contract.codec import encode_json
-from turnmill.contract.context import JsonMessage, StoredContext, Usage
-from turnmill.contract.estimate import bound_turn
+from turnmill.contract.context import JsonMessage, StoredContext
+from turnmill.contract.correction import Correction
 from turnmill.contract.formats import as_corrupt
 from turnmill.contract.images.token_cost import DEFAULT_FORMULA, FORMULAS, ImageFormula
 from turnmill.contract.legality import CallTracker
 from turnmill.contract.log_entry import LogEntry, decode_turns
 from turnmill.contract.names import Seq, SessionId
-from turnmill.contract.policy import Policy
-from turnmill.contract.render import render, render_head, system_message
-from turnmill.contract.sealing import text_of
-from turnmill.contract.stored_policy import stored_policy
+from turnmill.contract.render import render
 from turnmill.contract.tail import TailTurn
 from turnmill.projection import Projected, project
+from turnmill.session_view import DEFAULT_POLICY, META_FIELDS, View, bound, to_int
 
 __all__ = [
     "DEFAULT_POLICY",
@@ -35,27 +31,6 @@ __all__ = [
     "read_context",
     "to_int",
 ]
-
-DEFAULT_POLICY = Policy()
-
-META_FIELDS = (
-    b"epoch",
-    b"version",
-    b"watermark",
-    b"last_seq",
-    b"counted_seq",
-    b"system",
-    b"system_tokens",
-    b"context_tokens",
-    b"tail_tokens",
-    b"hard",
-    b"policy",
-    b"basis",
-    b"counted_settings",
-    b"pictures",
-    b"images_before",
-    b"dialect",
-)
 
 
 @as_corrupt()
@@ -75,14 +50,15 @@ def read_context(session: SessionId, reply: Sequence[Any]) -> Context:
     pushed = decode_turns([entry.messages for entry in log])
     tail = _tail(log, pushed, _with_elisions(pushed, log, stored), view, counts, formula)
     pending = sum(turn.tokens for turn in tail if not turn.exact)
-    fits = _fitted(view, stored, tail, pending, formula)
+    correction = view.correction
+    fits = _fitted(view, stored, tail, pending, formula, correction)
     return Context(
         messages=fits.messages,
         session=session,
         version=stored.version,
         watermark=stored.watermark,
         last_seq=log[-1].seq if log else view.last_seq,
-        tokens=fits.tokens,
+        tokens=correction.corrected(fits.tokens),
         exact=view.is_counted and not pending and fits.receipt is None,
         projection=fits.receipt,
         summary=stored.summary,
@@ -98,90 +74,21 @@ def _fitted(
     tail: Sequence[TailTurn],
     pending: int,
     formula: ImageFormula,
+    correction: Correction,
 ) -> Projected:
     """All messages where they are within the hard limit, else the projection."""
     tokens = view.usage.total + pending
-    if tokens <= view.hard:
+    limits = view.policy.limits(view.usage.system, correction.ratio)
+    if tokens <= limits.hard:
         return Projected(messages=render(view.system, stored, tail), tokens=tokens, receipt=None)
     return project(
         view.system,
         stored,
         tail,
-        view.policy.limits(view.usage.system),
+        limits,
         partial(bound, formula=formula),
         fixed_tokens=view.usage.system + view.usage.summary + view.usage.REPLY,
     )
-
-
-@dataclass(frozen=True, slots=True)
-class View:
-    """The meta fields a read returns, in the order of ``META_FIELDS``."""
-
-    last_seq: Seq
-    counted_seq: Seq
-    system: str
-    usage: Usage
-    hard: int
-    policy_json: bytes
-    basis: str
-    is_counted: bool
-    images_before: int
-    seen_dialect: str = ""
-
-    @classmethod
-    def of(cls, fields: Sequence[bytes | None]) -> View:
-        """The fields as Redis returned them."""
-        return cls(
-            last_seq=Seq(to_int(fields[3])),
-            counted_seq=Seq(to_int(fields[4])),
-            system=text_of(fields[5]),
-            usage=Usage(
-                system=to_int(fields[6]), summary=to_int(fields[7]), tail=to_int(fields[8])
-            ),
-            hard=to_int(fields[9]) or DEFAULT_POLICY.hard_limit,
-            policy_json=fields[10] or b"",
-            basis=(fields[11] or b"").decode(),
-            is_counted=fields[12] is not None,
-            images_before=to_int(fields[14]),
-            seen_dialect=(fields[15] or b"").decode(),
-        )
-
-    @property
-    def is_of_another_basis(self) -> bool:
-        """Whether the counts were made with another encoding or image formula than the policy's.
-
-        The policy changed, or the workers lack the vocabulary.
-        """
-        made = self.basis.split("/")
-        return self.basis != "" and (
-            made[0] != self.policy.encoding or made[-1] != self.policy.image_formula
-        )
-
-    def by_bounds(self, stored: StoredContext) -> View:
-        """The same session as if nothing had been counted."""
-        formula = FORMULAS[self.policy.image_formula]
-        system = bound([system_message(self.system)]) if self.system else 0
-        usage = Usage(system=system, summary=bound(render_head(stored), formula))
-        return replace(self, counted_seq=Seq(0), usage=usage)
-
-    @property
-    def dialect(self) -> str:
-        """The policy's, or else that of the first turn that told."""
-        return self.policy.dialect or self.seen_dialect or "chat"
-
-    @property
-    def policy(self) -> Policy:
-        """The stored policy, or the default for a session that was never opened."""
-        return _parse_policy(self.policy_json) if self.policy_json else DEFAULT_POLICY
-
-
-# Many sessions share one policy, and every read needs its session's.
-_parse_policy = lru_cache(maxsize=1024)(stored_policy)
-
-
-def to_int(value: bytes | None) -> int:
-    """A number as Redis returned it; 0 for an absent field."""
-    return int(value) if value else 0
 
 
 def _with_elisions(
@@ -245,10 +152,3 @@ def _thumbnail(log: Sequence[LogEntry], view: View) -> Seq | None:
 def _is_repriced(entry: LogEntry, formula: ImageFormula) -> bool:
     """Whether the turn has images and the formula is not the default, by which a push counts."""
     return formula is not FORMULAS[DEFAULT_FORMULA] and b'"image_url"' in entry.messages
-
-
-def bound(
-    messages: Sequence[JsonMessage], formula: ImageFormula = FORMULAS[DEFAULT_FORMULA]
-) -> int:
-    """An upper bound for these messages, without the reply's opening; additive."""
-    return sum(bound_turn(encode_json(message), formula) for message in messages)

@@ -27,7 +27,7 @@ class Server(EmbeddedRedis):
     """A redis-server with settings of one's own."""
 
     def __init__(self, folder: Path, *, fsync: str = "everysec", **settings: str) -> None:
-        super().__init__(folder, port=free_port(), launcher=IGNORING_FULL_DISKS)
+        super().__init__(folder, launcher=IGNORING_FULL_DISKS)
         self._settings: Mapping[str, str] = {"appendfsync": fsync, **settings}
 
     def _options(self) -> list[str]:

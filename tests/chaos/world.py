@@ -28,6 +28,7 @@ from turnmill.testing import FakeEndpoint
 __all__ = ["SETTLES_WITHIN_S", "World"]
 
 SETTLES_WITHIN_S = 10.0
+LATE_S = 60.0
 
 
 class World:
@@ -163,21 +164,27 @@ class World:
     def settle(self, *, within_s: float) -> float:
         """Wait until nothing waits any more; returns how long that took, at most this long."""
         began = time.monotonic()
-        with redis.Redis.from_url(self.store.url) as client:
-            while time.monotonic() - began < within_s:
-                if not left_behind(client, self.namespace):
-                    break
-                time.sleep(0.1)
+        while self.left() and time.monotonic() - began < within_s:
+            time.sleep(0.1)
         return time.monotonic() - began
+
+    def left(self) -> dict[str, int]:
+        """What waits still, or was left behind."""
+        with redis.Redis.from_url(self.store.url) as client:
+            return left_behind(client, self.namespace)
 
     def finish(self, *sessions: str, within_s: float = SETTLES_WITHIN_S) -> Report:
         """Stop the agents, let the workers settle, and check these sessions, or all."""
         self.stop_agents()
         self.fleet.wait()
         settled_s = self.settle(within_s=within_s)
+        late = self.left() if settled_s >= within_s else {}
+        if late:  # said, and waited for: what still moves would look lost
+            self.settle(within_s=LATE_S)
         names = sessions or tuple(self.sessions)
         styles = {name: self.sessions[name] for name in names}
         final = collect(self.store.url, self.namespace, names, self.archive_url)
+        final = replace(final, left={**final.left, **late})
         history = load(self.folder / "history")
         seconds = time.monotonic() - self.began_s
         return reported(history, final, styles, self.losses, seconds=seconds, settled_s=settled_s)

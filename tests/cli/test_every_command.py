@@ -47,7 +47,7 @@ def test_without_typer_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> No
     monkeypatch.delitem(sys.modules, "turnmill_cli.app", raising=False)
     monkeypatch.setitem(sys.modules, "typer", None)
 
-    with pytest.raises(SystemExit, match=r"pip install 'turnmill\[cli\]'"):
+    with pytest.raises(SystemExit, match=r"pip install '\.\[cli\]' in turnmill's folder"):
         turnmill_cli.main()
 
 
@@ -85,7 +85,7 @@ def test_a_redis_that_is_down_is_one_line(turnmill: Callable[..., Ran]) -> None:
 
 
 def test_a_bad_namespace_is_refused(turnmill: Callable[..., Ran]) -> None:
-    assert turnmill("sessions", "--namespace", "a b").exit_code == 1
+    assert turnmill("sessions", "--namespace", "a b").exit_code == 2
 
 
 @pytest.mark.parametrize(

@@ -188,7 +188,7 @@ def test_open_with_max_tokens_leaves_the_rest_of_the_policy(
 
 @pytest.mark.parametrize(
     ("content", "exit_code", "says"),
-    [(None, 2, "No such file"), (b"\xff", 2, "not UTF-8"), (b'{"max": 1}', 1, "InvalidPolicy")],
+    [(None, 2, "No such file"), (b"\xff", 2, "not UTF-8"), (b'{"max": 1}', 2, "InvalidPolicy")],
 )
 def test_a_policy_file_that_is_no_policy_is_named(
     turnmill: Callable[..., Ran],

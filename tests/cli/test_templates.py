@@ -142,7 +142,7 @@ def test_show_of_an_unknown_name_says_what_there_is(templates: Callable[..., Ran
 def test_show_never_leaves_the_folders(templates: Callable[..., Ran], mine: Path) -> None:
     ran = templates("show", "../mine/coding", "--dir", str(mine))
 
-    assert ran.exit_code == 1
+    assert ran.exit_code == 2
     assert ran.stderr.startswith("InvalidName: ")
 
 

@@ -171,7 +171,10 @@ def test_a_directory_that_cannot_be_is_named(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("missing", "says"),
-    [("structlog", r"turnmill\[embedded\]"), ("flower", r"turnmill\[flower\].*--no-flower")],
+    [
+        ("structlog", r"'\.\[embedded\]' in turnmill's folder"),
+        ("flower", r"'\.\[flower\]'.*--no-flower"),
+    ],
 )
 def test_what_is_not_installed_is_named_with_its_extra(
     monkeypatch: pytest.MonkeyPatch, missing: str, says: str
@@ -204,18 +207,28 @@ def unused_port() -> int:
     [
         (
             "{'outcome': 'estimated', 'session': 's', 'turns': 3, 'tokens': 90}",
-            "estimated: 3 turns, 90 tokens",
+            "estimated s: 3 turns, 90 tokens",
         ),
         (
-            "{'outcome': 'archived', 'session': 's', 'turns': 22, 'sessions': 1}",
-            "archived: 1 session, 22 turns",
+            "{'outcome': 'archived', 'session': 's', 'turns': 22, 'sessions': 3}",
+            "archived s and 2 more: 22 turns",
         ),
         (
             "{'outcome': 'committed', 'turns': 9, 'tokens_before': 8000, 'tokens_after': 300, "  # noqa: ISC004
             "'strategy': 'rolling', 'version': 2}",
             "committed by rolling: 8,000 → 300 tokens, 9 turns, version 2",
         ),
-        ("{'outcome': 'skipped', 'session': 's'}", "skipped"),
+        (
+            "{'outcome': 'committed', 'session': 'a', 'namespace': 'shop', 'strategy': 'rolling', "  # noqa: ISC004
+            "'model': 'gpt-5-mini', 'rejected': ('elide',)}",
+            "committed shop/a by rolling, written by gpt-5-mini: refused: elide",
+        ),
+        (
+            "{'outcome': 'deferred', 'session': 'a', 'failed': ('SummarizerTimeout',), "  # noqa: ISC004
+            "'retry_s': 12.5}",
+            "deferred a: failed before: SummarizerTimeout, tried again in 12.5 s",
+        ),
+        ("{'outcome': 'skipped', 'session': 's'}", "skipped s"),
         ("None", "None"),
         ("{'cut off", "{'cut off"),
         (None, None),

@@ -154,7 +154,7 @@ def test_a_policy_file_is_used_and_a_bad_one_refused(pipeline: str, tmp_path: Pa
     assert windowed.exit_code == 0, windowed
     assert_all_kept(windowed.json)
     assert set(windowed.json["compactions"]) == {"window"}
-    assert refused.exit_code == 1
+    assert refused.exit_code == 2
     assert "target_ratio" in refused.stderr
 
 

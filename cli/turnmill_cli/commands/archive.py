@@ -51,8 +51,9 @@ def archive_info(
     archive: ArchiveDatabase, as_json: JsonFlag = False, namespace: NamespaceName = "default"
 ) -> None:
     """Show where the archive is, its schema, and how much of the namespace it holds."""
+    name = checked(namespace)
     with archive.open() as opened:
-        found = opened.sessions(checked(namespace), most=MOST)
+        found = opened.sessions(name, most=MOST)
     from turnmill_worker.archive.migrate import revisions  # noqa: PLC0415 - needs the extra worker
 
     facts: dict[str, Any] = {
@@ -79,8 +80,9 @@ def archive_sessions(
     namespace: NamespaceName = "default",
 ) -> None:
     """List the namespace's sessions in the archive, also those gone from Redis; newest first."""
+    name = checked(namespace)
     with archive.open() as opened:
-        found = opened.sessions(checked(namespace), most=limit or MOST)
+        found = opened.sessions(name, most=limit or MOST)
     if as_json:
         print_json([each._asdict() for each in found])
     elif not found:
@@ -99,6 +101,7 @@ def archive_lost(
     branch: Annotated[
         int, typer.Option(metavar="N", min=0, help="Print this branch.", show_default=False)
     ] = 0,
+    as_json: JsonFlag = False,
     namespace: NamespaceName = "default",
 ) -> None:
     """List what Redis lost of a session when it went back, or print one branch as markdown."""
@@ -108,8 +111,12 @@ def archive_lost(
         if branch and branch not in found:
             raise CommandFailed(f"{session} has no branch {branch}; it has {len(found)}")
         if branch:
-            print_text(markdown(_trajectory(opened, ref, found[branch].epoch)))
+            told = _trajectory(opened, ref, found[branch].epoch)
+            print_text(told.model_dump_json() if as_json else markdown(told))
             return
+    if as_json:
+        print_json([each.numbers for each in found.values()])
+        return
     for each in found.values():
         print_line(str(LostTurns.model_validate(each.numbers)))
     if not found:
@@ -173,8 +180,9 @@ def archive_erasures(
     namespace: NamespaceName = "default",
 ) -> None:
     """List what was erased, when and by whom, oldest first; never what was said."""
+    name, one = checked(namespace), session_id(session) if session else None
     with archive.open() as opened:
-        found = opened.erasures(checked(namespace), session_id(session) if session else None)
+        found = opened.erasures(name, one)
     if as_json:
         print_json([asdict(each) for each in found])
     elif not found:
@@ -201,7 +209,7 @@ def _rows(removed: Removed) -> str:
     return (
         f"{count(removed.turns, 'turn')}, {count(removed.compactions, 'compaction')}, "
         f"{count(removed.views, 'managed view')}, {count(removed.blobs, 'image')}, "
-        f"{removed.memories:,} memor{'y' if removed.memories == 1 else 'ies'}"
+        f"{count(removed.memories, 'memory')}"
     )
 
 

@@ -45,6 +45,7 @@ def checkpoint(
     name: Annotated[
         str, typer.Option(metavar="ID", help="Its name. A name used again moves to the new state.")
     ] = "",
+    as_json: JsonFlag = False,
 ) -> None:
     """Remember the context as it is now, and print the checkpoint's id."""
     with connection.client() as client:
@@ -54,7 +55,10 @@ def checkpoint(
             f"the policy of {session!r} keeps no checkpoints: "
             f"`turnmill open {session} --set keep_checkpoints=10`"
         )
-    print_line(made)
+    if as_json:
+        print_json({"session": session, "id": made})
+    else:
+        print_line(made)
 
 
 def checkpoints(

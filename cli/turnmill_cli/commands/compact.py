@@ -41,7 +41,9 @@ def compact(
         )
 
 
-def clear(session: SessionName, connection: Connection, yes: Yes = False) -> None:
+def clear(
+    session: SessionName, connection: Connection, yes: Yes = False, as_json: JsonFlag = False
+) -> None:
     """Set the conversation aside and keep the system prompt. Checkpoints are deleted.
 
     The archive keeps the turns, marked as cleared. `turnmill forget` removes a session everywhere.
@@ -52,4 +54,7 @@ def clear(session: SessionName, connection: Connection, yes: Yes = False) -> Non
         summary = f" and the summary of {found.watermark:,} more" if found.watermark else ""
         confirm(f"Set {turns}{summary} of {session} aside and delete its checkpoints?", yes=yes)
         gone = client.clear(session)
+    if as_json:
+        print_json({"session": session, "turns": gone})
+        return
     print_line(f"cleared {session}: {count(gone, 'turn')} set aside; the system prompt stays")

@@ -99,7 +99,7 @@ def _what(done: Erased) -> str:
         if number:
             parts.append(count(number, name))
     if done.memories:
-        parts.append(f"{done.memories:,} memor{'y' if done.memories == 1 else 'ies'}")
+        parts.append(count(done.memories, "memory"))
     if done.images:
         parts.append(count(done.images, "image"))
     return ", ".join(parts)

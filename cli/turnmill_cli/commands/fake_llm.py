@@ -10,7 +10,7 @@ import typer
 from turnmill.contract.errors import InvalidInput
 from turnmill.testing import FAULTS, FakeEndpoint, Fault
 from turnmill_cli.options import CommandApp
-from turnmill_cli.output import print_note
+from turnmill_cli.output import count, print_note
 
 __all__ = ["fake_llm_app"]
 
@@ -55,7 +55,9 @@ def fake_llm(
             while True:
                 time.sleep(3600)
         except KeyboardInterrupt:
-            print_note(f"{len(endpoint.requests)} requests, at most {endpoint.peak} at a time.")
+            print_note(
+                f"{count(len(endpoint.requests), 'request')}, at most {endpoint.peak} at a time."
+            )
 
 
 def _shares(given: list[str]) -> dict[Fault, float]:

@@ -2,40 +2,70 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
 
+from turnmill.contract.errors import TurnmillError
 from turnmill.contract.info import ContextInfo, Wait
 from turnmill.contract.policy import OFFLINE, Policy
+from turnmill.contract.trajectory import LostTurns
+from turnmill_cli.archive_database import ArchiveDatabase
 from turnmill_cli.options import Connection, JsonFlag, SessionName
 from turnmill_cli.output import clean, count, field_table, print_json, print_table
 
 __all__ = ["as_dict", "info"]
 
 
-def info(session: SessionName, connection: Connection, as_json: JsonFlag = False) -> None:
-    """Print a session's positions, tokens, limits and policy; never its content."""
+def info(
+    session: SessionName,
+    connection: Connection,
+    archive: ArchiveDatabase,
+    as_json: JsonFlag = False,
+) -> None:
+    """Print a session's positions, tokens, limits and policy; never its content.
+
+    Where the archive is on this machine, it says what Redis once lost of the session, too.
+    """
     with connection.client() as client:
         found = client.info(session)
         kept = len(client.checkpoints(session))
+    lost = _lost(archive, found)
     if as_json:
-        print_json({**as_dict(found), "checkpoints": kept})
+        numbers = [each.model_dump() for each in lost]
+        print_json({**as_dict(found), "checkpoints": kept, "lost": numbers})
     else:
-        _print_table(found, kept)
+        _print_table(found, kept, lost)
+
+
+def _lost(archive: ArchiveDatabase, found: ContextInfo) -> list[LostTurns]:
+    """What the archive keeps of states that Redis lost; nothing where it cannot be asked."""
+    try:
+        if not archive.url or archive.is_absent:
+            return []
+        from turnmill_worker.ports.values import SessionRef  # noqa: PLC0415 - needs the extra worker
+
+        with archive.open() as opened:
+            kept = opened.branches(SessionRef(found.namespace, found.session))
+    except TurnmillError:  # `turnmill doctor` says why
+        return []
+    return [LostTurns.model_validate(each.numbers) for each in kept]
 
 
 def as_dict(found: ContextInfo) -> dict[str, Any]:
     """The numbers as JSON has them."""
+    told = found.correction
     return {
         **asdict(found),
         "usage": {**asdict(found.usage), "total": found.usage.total},
         "limits": found.limits.model_dump(),
         "policy": found.policy.model_dump(mode="json"),
+        "correction": {"ratio": told.ratio, "error": told.error, "calls": len(told.ratios)},
         "under_limit": found.under_limit,
     }
 
 
-def _print_table(found: ContextInfo, checkpoints: int) -> None:
+def _print_table(found: ContextInfo, checkpoints: int, lost: Sequence[LostTurns]) -> None:
     usage, limits, policy = found.usage, found.limits, found.policy
     rows = {
         "session": f"{found.session} in {found.namespace}",
@@ -45,8 +75,10 @@ def _print_table(found: ContextInfo, checkpoints: int) -> None:
         "word for word",
         "context": f"version {found.version}, summary to turn {found.watermark}, "
         f"{count(found.compactions, 'compaction')}",
-        "tokens": f"{usage.total:,} = system {usage.system:,} + summary {usage.summary:,} + "
+        "tokens": f"{usage.total:,} = system {usage.system - found.tools_tokens:,} + "
+        f"tools {found.tools_tokens:,} + summary {usage.summary:,} + "
         f"tail {usage.tail:,} + pending {usage.pending:,} + reply {usage.REPLY}",
+        "counted": _counted(found),
         "whole": f"{count(found.history_tokens, 'token')} counted since the first turn",
         "quality": "not scored yet"
         if found.quality is None
@@ -58,6 +90,8 @@ def _print_table(found: ContextInfo, checkpoints: int) -> None:
         f"summarizer {_summarizer(policy)}, {policy.encoding}, "
         f"keeps {count(policy.recent_turns_to_keep, 'recent turn')}",
     }
+    if lost:
+        rows["lost"] = "; ".join(map(str, lost))
     table = field_table()
     table.columns[0].style = "bold"
     for name, value in rows.items():
@@ -75,6 +109,15 @@ def _summarizer(policy: Policy) -> str:
     if policy.batch:
         words.append("in batches while there is time")
     return f"{policy.summarizer} ({', '.join(words)})"
+
+
+def _counted(found: ContextInfo) -> str:
+    """By what tokens were counted, and what the agent told of its provider's."""
+    known, basis = found.correction, found.basis or "nobody yet"
+    if known.error is None:
+        return basis if known.ratio == 1 else f"{basis}, times {known.ratio:g} for the model"
+    calls = count(len(known.ratios), "call")
+    return f"{basis}, times {known.ratio:.2f} as {calls} told, {known.error:.0%} too high at most"
 
 
 def _name(found: ContextInfo) -> str:

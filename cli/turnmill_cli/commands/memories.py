@@ -55,8 +55,13 @@ def _print(memory: GroundedMemory) -> None:
 def remember(
     text: Annotated[str, typer.Argument(metavar="TEXT", help="What to remember.")],
     connection: Connection,
+    as_json: JsonFlag = False,
     timeout: Timeout = 10.0,
 ) -> None:
     """Add a text to the namespace's memories, for all its sessions, and print the memory's id."""
     with connection.client(hints=True) as client:
-        print_line(client.remember(text, timeout_s=timeout))
+        made = client.remember(text, timeout_s=timeout)
+    if as_json:
+        print_json({"id": made})
+    else:
+        print_line(made)

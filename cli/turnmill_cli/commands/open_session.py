@@ -10,9 +10,10 @@ import typer
 from turnmill._sync.client import ContextClient
 from turnmill.contract.errors import UnknownSession
 from turnmill.contract.policy import Policy
+from turnmill_cli.commands.info import as_dict
 from turnmill_cli.commands.policies import named
-from turnmill_cli.options import Connection, SessionName
-from turnmill_cli.output import print_line
+from turnmill_cli.options import Connection, JsonFlag, SessionName
+from turnmill_cli.output import print_json, print_line
 from turnmill_cli.policy_options import PolicyOptions, text_of
 
 __all__ = ["open_session"]
@@ -26,6 +27,7 @@ def open_session(
         str | None,
         typer.Option(metavar="TEXT|@FILE", help="The system prompt, or @ and its file."),
     ] = None,
+    as_json: JsonFlag = False,
 ) -> None:
     """Create a session, or change its policy or system prompt. What is not given stays.
 
@@ -38,6 +40,9 @@ def open_session(
     with connection.client(hints=True) as client:
         client.open(session, _chosen(client, session, options), prompt)
         found = client.info(session)
+    if as_json:
+        print_json(as_dict(found))
+        return
     follows = f", policy {found.policy_name}" if found.policy_name else ""
     limits = found.limits
     print_line(

@@ -15,6 +15,7 @@ from turnmill_cli.output import (
     plain_table,
     print_json,
     print_line,
+    print_note,
     print_table,
     stdout,
     when,
@@ -49,22 +50,27 @@ def retry(
         typer.Argument(metavar="SESSION…", help="The names of the sessions.", show_default=False),
     ] = None,
     everyone: Annotated[bool, typer.Option("--all", help="Retry every parked session.")] = False,
+    as_json: JsonFlag = False,
 ) -> None:
     """Have parked sessions compacted again, when the cause of their failures is fixed."""
     if bool(sessions) == everyone:
         raise typer.BadParameter("give the names of sessions, or --all", param_hint="SESSION…")
     with connection.client(hints=True) as client:
         names = [each.session for each in client.parked()] if everyone else sessions or []
-        tried, unknown = 0, []
+        tried: list[str] = []
+        unknown = []
         for name in names:
             try:
                 if client.retry(name):
-                    tried += 1
+                    tried.append(name)
                 elif not everyone:
-                    print_line(f"{name} is not parked", "yellow")
+                    print_note(f"{name} is not parked")
             except UnknownSession as error:
                 # A wrong name in a list must not keep the others from being retried.
                 unknown.append(error)
-    print_line(f"{count(tried, 'session')} will be compacted again")
+    if as_json:
+        print_json({"retried": tried})
+    else:
+        print_line(f"{count(len(tried), 'session')} will be compacted again")
     if unknown and not everyone:
         raise unknown[0]

@@ -58,7 +58,9 @@ def show_policy(name: PolicyName, connection: Connection, as_json: JsonFlag = Fa
 
 
 @policies_app.command("set")
-def set_policy(name: PolicyName, options: PolicyOptions, connection: Connection) -> None:
+def set_policy(
+    name: PolicyName, options: PolicyOptions, connection: Connection, as_json: JsonFlag = False
+) -> None:
     """Set a policy, or change one. Sessions that follow its name take it up at once.
 
     Starts from --preset, from --policy, or from what NAME stands for now.
@@ -68,6 +70,9 @@ def set_policy(name: PolicyName, options: PolicyOptions, connection: Connection)
             lambda: client.policies().get(name, Policy()), lambda other: named(client, other)
         )
         followers = client.set_policy(name, made)
+    if as_json:
+        print_json({"name": name, "policy": made.model_dump(mode="json"), "followers": followers})
+        return
     print_line(
         f"policy {name}: hard limit {made.hard_limit:,} tokens, {' → '.join(made.strategies)}; "
         f"{count(followers, 'session')} took it up"

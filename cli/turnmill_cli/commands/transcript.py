@@ -11,7 +11,7 @@ import typer
 from turnmill.contract.errors import UnknownSession
 from turnmill.contract.trajectory import Trajectory
 from turnmill.markdown_transcript import markdown
-from turnmill_cli.options import Connection, SessionName, Timeout
+from turnmill_cli.options import Connection, JsonFlag, SessionName, Timeout
 from turnmill_cli.output import CommandFailed, count, print_note, print_text
 
 __all__ = ["export", "transcript", "whole_session", "write_file"]
@@ -23,19 +23,29 @@ Output = Annotated[
 
 
 def transcript(
-    session: SessionName, connection: Connection, output: Output = None, timeout: Timeout = 30.0
+    session: SessionName,
+    connection: Connection,
+    output: Output = None,
+    as_json: JsonFlag = False,
+    timeout: Timeout = 30.0,
 ) -> None:
-    """Print the whole session from its first turn as markdown, also what was compacted."""
+    """Print the whole session from its first turn as markdown, also what was compacted.
+
+    With --json it is what `turnmill export` prints.
+    """
     found = whole_session(connection, session, timeout)
-    _give(markdown(found), found, output)
+    _give(found.model_dump_json() if as_json else markdown(found), found, output)
 
 
 def export(
-    session: SessionName, connection: Connection, output: Output = None, timeout: Timeout = 30.0
+    session: SessionName,
+    connection: Connection,
+    output: Output = None,
+    as_json: JsonFlag = False,  # noqa: ARG001 - it never prints anything else
+    timeout: Timeout = 30.0,
 ) -> None:
     """Print the whole session as JSON, which `turnmill visualize` and `Trajectory` can read."""
-    found = whole_session(connection, session, timeout)
-    _give(found.model_dump_json(), found, output)
+    transcript(session, connection, output, True, timeout)
 
 
 def whole_session(connection: Connection, session: str, timeout_s: float) -> Trajectory:

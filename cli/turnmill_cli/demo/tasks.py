@@ -8,6 +8,7 @@ from random import Random
 
 from turnmill_cli.demo.tools import packages
 from turnmill_cli.demo.workbench import Call, Script, Workbench
+from turnmill_cli.output import count
 
 __all__ = ["TASKS", "Task"]
 
@@ -42,7 +43,8 @@ def who_imports(bench: Workbench, random: Random) -> Script:
     matches = yield from bench.recall(found, search)  # from many steps ago, if it is still there
     lines = [line for line in matches.splitlines() if ".py:" in line]
     modules = {line.partition(":")[0] for line in lines}
-    yield from bench.say("assistant", f"{len(lines)} lines in {len(modules)} modules.")
+    found = f"{count(len(lines), 'line')} in {count(len(modules), 'module')}."
+    yield from bench.say("assistant", found)
 
 
 def survey(bench: Workbench, random: Random) -> Script:

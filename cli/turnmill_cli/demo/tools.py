@@ -10,6 +10,8 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
+from turnmill_cli.output import count
+
 __all__ = ["ROOT", "TOOLS", "packages", "run_tool"]
 
 ROOT = Path(sysconfig.get_path("stdlib"))
@@ -65,7 +67,7 @@ def search_text(pattern: str, path: str) -> str:
 
 def count_lines(path: str) -> str:
     """How many lines a file has."""
-    return f"{path}: {len(_text(_file(path)).splitlines())} lines"
+    return f"{path}: {count(len(_text(_file(path)).splitlines()), 'line')}"
 
 
 def outline(path: str) -> str:

@@ -10,6 +10,8 @@ from typing import NamedTuple, TypeVar
 from pydantic import BaseModel
 
 from turnmill.contract.context import Elision, PinnedTurn, StoredContext, SummaryEvent
+from turnmill.contract.open_requests import OpenRequest
+from turnmill.contract.rules import Rule
 from turnmill_cli.commands.history import receipt_line
 
 __all__ = ["Changes", "Part", "changes"]
@@ -31,7 +33,8 @@ class Changes:
     Attributes:
         summary: lines of a unified diff; empty when the texts are the same.
         ledger: facts shown that came (``+``) or went (``-``), a line each with its turn.
-        parts: receipts, events, elisions and pins by name; those without a difference, too.
+        parts: receipts, events, elisions, pins, rules and requests by name; those without a
+            difference, too.
     """
 
     summary: tuple[str, ...]
@@ -64,6 +67,8 @@ def changes(old: StoredContext, new: StoredContext) -> Changes:
             "events": _part(old.events, new.events, _event_line),
             "elisions": _part(old.elisions, new.elisions, _elision_line),
             "pins": _part(old.pins, new.pins, _pin_line),
+            "rules": _part(old.rules, new.rules, _rule_line),
+            "requests": _part(old.requests, new.requests, _request_line),
         },
     )
 
@@ -94,6 +99,15 @@ def _elision_line(elision: Elision) -> str:
         f"turn {elision.seq}, message {elision.index}: {elision.tokens_before:,} → "
         f"{elision.tokens_after:,} tokens"
     )
+
+
+def _rule_line(rule: Rule) -> str:
+    return f"{rule.id} {rule.kind}: {' '.join(rule.text.split())}"
+
+
+def _request_line(request: OpenRequest) -> str:
+    answered = ", answered" if request.earlier else ""
+    return f"turn {request.seq}{answered}: {' '.join(request.text.split())}"
 
 
 def _pin_line(pin: PinnedTurn) -> str:

@@ -1,4 +1,4 @@
-"""``turnmill diff SESSION V1 V2``: what changed between two committed contexts."""
+"""``turnmill diff SESSION [V1] [V2]``: what changed between two committed contexts."""
 
 from __future__ import annotations
 
@@ -20,29 +20,33 @@ __all__ = ["diff"]
 _STYLES = {"+": "green", "-": "red", "@": "cyan"}
 
 OldVersion = Annotated[
-    int, typer.Argument(metavar="V1", min=0, help="A version. 0 is the start.", show_default=False)
+    int | None,
+    typer.Argument(metavar="V1", min=0, help="A version. 0 is the start.", show_default=False),
 ]
 NewVersion = Annotated[
-    int, typer.Argument(metavar="V2", min=0, help="Another version.", show_default=False)
+    int | None,
+    typer.Argument(metavar="V2", min=0, help="Another version.", show_default=False),
 ]
 
 
 def diff(
     session: SessionName,
-    old: OldVersion,
-    new: NewVersion,
     connection: Connection,
+    old: OldVersion = None,
+    new: NewVersion = None,
     as_json: JsonFlag = False,
     timeout: Timeout = 30.0,
 ) -> None:
-    """Show what changed between two contexts: summary, ledger, receipts, events, elisions, pins.
+    """Show what changed between two contexts: summary, facts, rules, requests, receipts and more.
 
-    `turnmill history` lists the versions.
+    Without V2 it is the newest, and without V1 the one before V2. `turnmill history` lists them.
     """
     with connection.client(hints=True) as client:
         found = client.trajectory(session, timeout_s=timeout).compactions
     commits = {each.context.version: each for each in found}
-    sides = [_side(session, commits, version) for version in (old, new)]
+    newest = max(commits, default=0) if new is None else new
+    before = max((each for each in commits if each < newest), default=0) if old is None else old
+    sides = [_side(session, commits, version) for version in (before, newest)]
     changed = changes(*(side.context if side else EMPTY for side in sides))
     if as_json:
         print_json(_as_dict(sides, changed))

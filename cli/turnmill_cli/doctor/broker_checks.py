@@ -6,15 +6,16 @@ from collections.abc import Iterator
 from contextlib import closing
 
 from turnmill.contract import jobs
-from turnmill_cli.broker_view import BrokerView
+from turnmill_cli.broker_view import BrokerView, is_refusal
 from turnmill_cli.doctor.check import Check
 from turnmill_cli.options import Connection
-from turnmill_cli.output import count
+from turnmill_cli.output import count, install
 from turnmill_worker.tokens import counter_for
 
 __all__ = ["check_broker", "check_vocabulary"]
 
 TIMEOUT_S = 2.0
+REFUSED = "correct the user or password in --broker-url, or in --broker-password-file"
 
 
 def check_broker(connection: Connection) -> Iterator[Check]:
@@ -31,6 +32,11 @@ def check_broker(connection: Connection) -> Iterator[Check]:
         yield Check("broker", "problem", found, advice)
         return
     except Exception as error:  # noqa: BLE001 - any failure of any broker
+        if is_refusal(error):
+            yield Check(
+                "broker", "problem", "refuses this client: its user or password is wrong", REFUSED
+            )
+            return
         advice = "start it, or correct --broker-url / TURNMILL_BROKER_URL"
         # Not its message: it may hold the URL with its password.
         yield Check("broker", "problem", f"does not answer ({type(error).__name__})", advice)
@@ -58,6 +64,6 @@ def check_vocabulary() -> Check:
     """Whether tokens are counted exactly, as far as that can be told from here."""
     basis = str(counter_for("o200k_base").basis)
     if basis.startswith("heuristic"):
-        advice = "pip install 'turnmill[worker]' where the workers run: limits need exact counts"
+        advice = f"{install('worker')} where the workers run: limits need exact counts"
         return Check("vocabulary", "warning", f"tokens are only estimated ({basis})", advice)
     return Check("vocabulary", "ok", f"tokens are counted exactly ({basis})")

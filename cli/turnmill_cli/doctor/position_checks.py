@@ -28,10 +28,13 @@ def check_positions(archive: ArchiveDatabase, connection: Connection) -> Iterato
         # The archive first: what it has was in Redis before.
         with archive.open() as opened:
             tips = opened.tips(connection.check())
+            lost = opened.lost(connection.check())
         with connection.redis() as view:
             present = view.positions(list(tips))
     except (CommandFailed, TurnmillError):  # the checks of both say why
         return
+    if lost:
+        yield _branches(lost)
     behind = _behind(tips, present)
     if not behind:
         yield Check("positions", "ok", "Redis is nowhere behind the archive")
@@ -50,6 +53,13 @@ def check_positions(archive: ArchiveDatabase, connection: Connection) -> Iterato
         "`turnmill history SESSION` keeps apart what was lost, and says what; see Operations, "
         "“Where Redis may lose writes”",
     )
+
+
+def _branches(lost: Mapping[SessionId, int]) -> Check:
+    """What was lost and is kept; it stays, so nothing is to be done about it."""
+    named = ", ".join(islice(lost, SHOWN)) + (", …" if len(lost) > SHOWN else "")
+    found = f"the archive keeps what Redis once lost of {count(len(lost), 'session')} ({named}): "
+    return Check("lost", "ok", f"{found}`turnmill archive lost SESSION` lists it")
 
 
 def _behind(

@@ -9,11 +9,11 @@ from typing import Any
 
 import redis
 
-from turnmill.contract.errors import TurnmillError
+from turnmill.contract.errors import StoreRefused, TurnmillError
 from turnmill.contract.scripts import load_script
 from turnmill_cli.doctor.check import Check, graded
 from turnmill_cli.doctor.model_checks import check_models, check_summaries
-from turnmill_cli.doctor.tenant_checks import check_namespaces, check_quarantine
+from turnmill_cli.doctor.tenant_checks import check_namespaces, check_quarantine, check_quotas
 from turnmill_cli.options import Connection
 from turnmill_cli.output import count
 from turnmill_cli.redis_view import RedisView
@@ -37,9 +37,13 @@ def check_redis(connection: Connection, *, is_archive_off: bool) -> Iterator[Che
             yield _parked(view)
             yield _unarchived(view, is_off=is_archive_off)
             yield check_namespaces(view)
+            yield check_quotas(view)
             yield check_quarantine(view)
             yield check_summaries(view)
             yield from check_models(view)
+    except StoreRefused as error:
+        advice = "correct the user or password in --redis-url, or in --redis-password-file"
+        yield Check("redis", "problem", str(error), advice)
     except TurnmillError as error:
         advice = "start it (`turnmill up`), or correct --redis-url / TURNMILL_REDIS_URL"
         yield Check("redis", "problem", str(error), advice)

@@ -19,7 +19,9 @@ from turnmill_cli.output import needing, print_json, print_note, print_text, std
 
 __all__ = ["evaluate_app"]
 
-evaluate_app = CommandApp()
+evaluate_app = CommandApp(
+    help="Measure what of recorded conversations survives compaction, and what it saves."
+)
 
 _SEVERAL: Mapping[str, Callable[[str], bool]] = {
     "--budget": lambda word: word.replace(".", "", 1).isdigit(),

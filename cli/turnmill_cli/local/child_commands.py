@@ -9,9 +9,16 @@ from pathlib import Path
 
 from turnmill.embedded_redis import free_port
 from turnmill_cli.local.child_process import ChildSpec
-from turnmill_cli.output import CommandFailed
+from turnmill_cli.output import CommandFailed, install
 
-__all__ = ["check_installed", "choose_flower_port", "choose_port", "flower", "workers"]
+__all__ = [
+    "check_installed",
+    "choose_flower_port",
+    "choose_port",
+    "flower",
+    "flower_command",
+    "workers",
+]
 
 _CELERY = (sys.executable, "-m", "celery", "-A", "turnmill_worker.app")
 FLOWER_PORT = 5555
@@ -27,11 +34,9 @@ def check_installed(*, with_flower: bool) -> None:
     """
     missing = [name for name in ("pydantic_settings", "structlog") if not _is_there(name)]
     if missing:
-        raise CommandFailed("workers need more packages: pip install 'turnmill[embedded]'")
+        raise CommandFailed(f"workers need more packages: {install('embedded')}")
     if with_flower and not _is_there("flower"):
-        raise CommandFailed(
-            "Flower is not installed: pip install 'turnmill[flower]', or --no-flower"
-        )
+        raise CommandFailed(f"Flower is not installed: {install('flower')}, or --no-flower")
 
 
 def _is_there(module: str) -> bool:
@@ -70,18 +75,15 @@ def _worker(
 
 
 def flower(*, port: int, logs: Path, env: dict[str, str]) -> ChildSpec:
-    """Flower on loopback, for looking only, with arguments and results among its columns."""
+    """Flower on loopback."""
+    command = flower_command(address="127.0.0.1", port=port)
+    return ChildSpec(name="flower", log=logs / "flower.log", env=env, command=command)
+
+
+def flower_command(*, address: str, port: int) -> tuple[str, ...]:
+    """Flower with turnmill's configuration."""
     conf = Path(__file__).with_name("flower_config.py")
-    looks = {
-        "FLOWER_TASKS_COLUMNS": "name,args,state,result,received,runtime,worker",
-        "FLOWER_READ_ONLY": "true",
-    }
-    return ChildSpec(
-        name="flower",
-        log=logs / "flower.log",
-        env={**env, **looks},
-        command=(*_CELERY, "flower", "--address=127.0.0.1", f"--port={port}", f"--conf={conf}"),
-    )
+    return (*_CELERY, "flower", f"--address={address}", f"--port={port}", f"--conf={conf}")
 
 
 def choose_flower_port(asked: int | None) -> int:

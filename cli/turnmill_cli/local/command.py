@@ -20,19 +20,20 @@ from turnmill_cli.archive_database import UP_DATA_DIR
 from turnmill_cli.broker_view import BrokerView
 from turnmill_cli.local import child_commands
 from turnmill_cli.local.child_process import tethered
-from turnmill_cli.local.lock import locked
+from turnmill_cli.local.lock import UpRunning, announce, locked
 from turnmill_cli.local.status import StatusReader
 from turnmill_cli.local.stop_signals import StopSignals, stop_signals
 from turnmill_cli.local.supervisor import Supervisor
 from turnmill_cli.local.up_loop import watch
+from turnmill_cli.namespaces_view import NamespacesView
 from turnmill_cli.options import (
     BrokerPasswordFile,
     BrokerUrl,
     Connection,
-    NamespaceName,
     RedisPasswordFile,
 )
 from turnmill_cli.output import CommandFailed, clean, safe_url, stdout
+from turnmill_cli.setting import setting
 
 __all__ = ["up"]
 
@@ -49,19 +50,10 @@ class UpOptions:
     """What to run, and where."""
 
     data_dir: Annotated[
-        Path,
-        typer.Option(
-            metavar="DIR", envvar="TURNMILL_DATA_DIR", help="The folder for data and logs."
-        ),
+        Path, setting("--data-dir", "DIR", "The folder for data and logs.", panel="", shown=True)
     ] = UP_DATA_DIR
     redis_url: Annotated[
-        str,
-        typer.Option(
-            metavar="URL",
-            envvar="TURNMILL_REDIS_URL",
-            help="Use this Redis instead of starting one.",
-            show_default=False,
-        ),
+        str, setting("--redis-url", "URL", "Use this Redis instead of starting one.")
     ] = ""
     redis_password_file: RedisPasswordFile = None
     broker_url: BrokerUrl = ""
@@ -82,18 +74,21 @@ class UpOptions:
         float,
         typer.Option(min=0, metavar="SECONDS", help="Time for tasks to finish at the end."),
     ] = 10.0
-    namespace: NamespaceName = "default"
+    namespace: Annotated[
+        str, typer.Option(metavar="NAME", help="Count only this namespace.", show_default=False)
+    ] = ""
 
 
 def up(options: UpOptions) -> None:
     """Run everything that turnmill needs until Ctrl-C: Redis, workers and Flower.
 
-    The data stays in --data-dir. The status line is about --namespace; the workers serve all
-    namespaces. On Linux, nothing outlives this process, even if it is killed.
+    The data stays in --data-dir. The workers serve all namespaces, and the status line counts them
+    all. On Linux, nothing outlives this process, even if it is killed.
     """
     if options.redis_url and options.port:
         raise typer.BadParameter("cannot be combined with --redis-url", param_hint="--port")
-    checked(options.namespace)
+    if options.namespace:
+        checked(options.namespace)
     child_commands.check_installed(with_flower=options.flower)
     folder = options.data_dir.absolute()
     with locked(folder), stop_signals() as signals, _redis(folder, options) as server:
@@ -146,7 +141,7 @@ class _WorkersAndFlower:
         connection = Connection(
             url,
             options.broker_url,
-            options.namespace,
+            options.namespace or "default",
             None if self.server else options.redis_password_file,
             options.broker_password_file,
         )
@@ -161,7 +156,8 @@ class _WorkersAndFlower:
                 supervisor.start(broker, self.signals)
                 if not self.signals.stopping:
                     self._announce(connection, flower_port)
-                    reader = StatusReader(view, broker)
+                    one = view if options.namespace else NamespacesView(view.client)
+                    reader = StatusReader(one, broker)
                     stack.callback(reader.close)
                     watch(reader, supervisor, self.signals, self._check_redis)
             finally:
@@ -201,6 +197,9 @@ class _WorkersAndFlower:
         if flower_port:
             lines["Flower"] = f"http://127.0.0.1:{flower_port}"
         lines |= {"Data": str(self.folder), "Logs": str(self.folder / "logs")}
+        if self.server and not connection.broker_url:
+            workers = self.options.workers
+            announce(self.folder, UpRunning(self.server.url, lines.get("Flower", ""), workers))
         console = stdout()
         console.print("turnmill is up. Ctrl-C stops it and keeps the data.", style="bold green")
         for name, value in lines.items():

@@ -1,38 +1,94 @@
-"""Flower's configuration under `turnmill up`: a task's outcome as a sentence, without its braces.
+"""Flower's one configuration: of `turnmill flower`, `turnmill up` and docker-compose.yml.
 
-Flower runs this file by its path (``--conf``) and takes the names it knows as options.
+Flower runs this file by its path (``--conf``) and takes the names it knows as options. A variable
+``FLOWER_…`` of the environment goes before what is said here, and the command line before both.
 """
 
 from __future__ import annotations
 
 import ast
+import os
+import sys
+from pathlib import Path
 from typing import Any
 
 from turnmill_cli.output import count
 
 __all__ = ["format_task", "sentence"]
 
+PASSWORDS = "FLOWER_BASIC_AUTH_FILE"
+"""A file with ``user:password`` in each line: nothing of it stands on a command line."""
+
+_SETTINGS = {
+    # Who reaches Flower sees the names of all sessions.
+    "address": "127.0.0.1",
+    # To look. With `false`, Flower can also stop workers and send tasks.
+    "read_only": True,
+    # The usual columns show neither the session nor what became of it.
+    "tasks_columns": "name,args,result,state,received,runtime,worker",
+    # Workers send events by themselves: it need not ask them to every few seconds.
+    "enable_events": False,
+    # Workers come and go under new names: those that are gone leave the list.
+    "purge_offline_workers": 600,
+    "max_tasks": 20_000,
+}
+globals().update(
+    {name: value for name, value in _SETTINGS.items() if f"FLOWER_{name.upper()}" not in os.environ}
+)
+
+if _file := os.environ.get(PASSWORDS):
+    basic_auth = Path(_file).read_text(encoding="utf-8").split()
+    if not basic_auth or not all(":" in each.strip(":") for each in basic_auth):
+        sys.exit(f"{PASSWORDS}: write user:password into it; Flower does not start open")
+
 
 def format_task(task: Any) -> Any:
-    """The task with its result readable in a table's cell."""
+    """The task with its arguments and its result readable in a table's cell."""
+    task.args = _place(task.args)
     task.result = sentence(task.result)
     return task
 
 
+def _place(arguments: Any) -> Any:
+    """Namespace and session, without the number of a question; what else it is stays."""
+    try:
+        return repr(tuple(ast.literal_eval(arguments))[:2])
+    except (ValueError, SyntaxError, TypeError):
+        return arguments
+
+
 def sentence(result: Any) -> Any:
-    """``committed by rolling: 9,120 → 3,075 tokens, 41 turns``; what is no outcome stays."""
+    """What a job did, in words; what is no outcome stays.
+
+    ``committed agent-7 by rolling, written by gpt-5-mini: 9,120 → 3,075 tokens, 41 turns``
+    """
     try:
         told = dict(ast.literal_eval(result))
         said = str(told.pop("outcome"))
     except (ValueError, SyntaxError, TypeError, KeyError):
         return result
-    told.pop("session", None)  # it is among the arguments
-    if strategy := told.pop("strategy", None):
-        said += f" by {strategy}"
-    facts = []
-    if "tokens_before" in told and "tokens_after" in told:
-        facts.append(f"{told.pop('tokens_before'):,} → {told.pop('tokens_after'):,} tokens")
-    nouns = ("session", "turn", "token")
-    facts += [count(told.pop(f"{noun}s"), noun) for noun in nouns if f"{noun}s" in told]
-    facts += [f"{name} {value}" for name, value in told.items()]
+    # Not always the one among the arguments: a summary is written for whose turn it is.
+    if session := told.pop("session", None):
+        namespace, sessions = told.pop("namespace", None), told.pop("sessions", 1)
+        said += f" {namespace}/{session}" if namespace else f" {session}"
+        said += f" and {sessions - 1} more" if sessions > 1 else ""
+    for name, words in (("strategy", "by"), ("model", "written by")):
+        if value := told.pop(name, None):
+            said += f"{',' if name == 'model' else ''} {words} {value}"
+    facts = list(_facts(told))
     return f"{said}: {', '.join(facts)}" if facts else said
+
+
+def _facts(told: dict[str, Any]) -> Any:
+    if "tokens_before" in told and "tokens_after" in told:
+        yield f"{told.pop('tokens_before'):,} → {told.pop('tokens_after'):,} tokens"
+    for noun in ("turn", "token"):
+        if f"{noun}s" in told:
+            yield count(told.pop(f"{noun}s"), noun)
+    for name, words in (("failed", "failed before"), ("rejected", "refused")):
+        if value := told.pop(name, None):
+            yield f"{words}: {', '.join(map(str, value))}"
+    if (pause_s := told.pop("retry_s", None)) is not None:
+        yield f"tried again in {pause_s:g} s"
+    for name, value in told.items():
+        yield f"{name} {value}"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import redis
 
 from turnmill_cli.broker_view import BrokerView
+from turnmill_cli.namespaces_view import NamespacesView
 from turnmill_cli.output import count
 from turnmill_cli.redis_view import RedisView
 
@@ -12,9 +13,9 @@ __all__ = ["StatusReader"]
 
 
 class StatusReader:
-    """Reads the state of a namespace; every call is one round trip, and one per queue."""
+    """Reads the state of a namespace, or of all; a few round trips a call, and one per queue."""
 
-    def __init__(self, view: RedisView, broker: BrokerView) -> None:
+    def __init__(self, view: RedisView | NamespacesView, broker: BrokerView) -> None:
         self._view = view
         self._broker = broker
         self._announced = view.commits()
@@ -27,18 +28,24 @@ class StatusReader:
             for record in self._announced.heard():
                 self._commits += 1
                 self._freed += record["tokens_before"] - record["tokens_after"]
-            sessions, due = self._view.sizes("index", "due")
-            backlog, _ = self._view.waiting("backlog")
+            sessions, backlog, due, where = self._counts()
         except redis.RedisError:
             return "Redis does not answer"
         return (
-            f"{count(sessions, 'session')} · backlog {backlog:,} · due {due:,} · "
+            f"{count(sessions, 'session')}{where} · backlog {backlog:,} · due {due:,} · "
             f"{count(self._commits, 'commit')}, {self._freed:,} tokens freed{self._tasks()}"
         )
 
     def close(self) -> None:
         """Let go of the connections."""
         self._announced.close()
+
+    def _counts(self) -> tuple[int, int, int, str]:
+        """Sessions, those that wait, those that are due, and where."""
+        if isinstance(self._view, NamespacesView):
+            return *self._view.counts(), f" in {count(self._view.known, 'namespace')}"
+        sessions, due = self._view.sizes("index", "due")
+        return sessions, self._view.waiting("backlog").sessions, due, ""
 
     def _tasks(self) -> str:
         try:

@@ -16,10 +16,15 @@ from turnmill.contract.policy import Policy
 from turnmill.credentials import with_password
 from turnmill_cli.conversations import BadInput, Conversation, load, shape
 from turnmill_cli.local.temporary_pipeline import LocalPipeline, local_pipeline
-from turnmill_cli.options import BrokerPasswordFile, Connection, JsonFlag, RedisPasswordFile
+from turnmill_cli.options import (
+    BrokerPasswordFile,
+    BrokerUrl,
+    Connection,
+    JsonFlag,
+    RedisPasswordFile,
+)
 from turnmill_cli.output import (
     CommandFailed,
-    print_error,
     print_json,
     print_line,
     print_note,
@@ -29,10 +34,9 @@ from turnmill_cli.output import (
 from turnmill_cli.policy_options import PolicyOptions
 from turnmill_cli.replay.run import ReplaySettings, run_agents
 from turnmill_cli.replay.scorecard import Scorecard, table
+from turnmill_cli.setting import setting
 
 __all__ = ["replay", "report"]
-
-WRONG_USAGE = 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,24 +66,16 @@ class PipelineOptions:
 
     redis_url: Annotated[
         str,
-        typer.Option(
-            metavar="URL",
-            envvar="TURNMILL_REDIS_URL",
-            help="Use the pipeline that runs at this Redis. Without this option, one is started, "
-            "and stopped afterwards.",
-            show_default=False,
+        setting(
+            "--redis-url",
+            "URL",
+            "Use the pipeline that runs at this Redis. Without this option, one is started, and "
+            "stopped afterwards.",
+            panel="Options",
         ),
     ] = ""
     redis_password_file: RedisPasswordFile = None
-    broker_url: Annotated[
-        str,
-        typer.Option(
-            metavar="URL",
-            envvar="TURNMILL_BROKER_URL",
-            help="The Celery broker of that pipeline, if it is not the same Redis.",
-            show_default=False,
-        ),
-    ] = ""
+    broker_url: BrokerUrl = ""
     broker_password_file: BrokerPasswordFile = None
     workers: Annotated[
         int,
@@ -222,10 +218,6 @@ def _no_policies_by_name(name: str) -> Policy:
 
 
 def _loaded(files: list[Path]) -> list[Conversation]:
-    try:
-        if found := list(load(files)):
-            return found
-        print_error(CommandFailed(f"{files[0]}: no conversations in it"))
-    except BadInput as error:
-        print_error(error)
-    raise typer.Exit(WRONG_USAGE)
+    if found := list(load(files)):
+        return found
+    raise BadInput(f"{files[0]}: no conversations in it")

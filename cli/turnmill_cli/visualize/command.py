@@ -13,8 +13,9 @@ from pydantic import ValidationError
 from turnmill.contract.trajectory import Trajectory
 from turnmill.contract.turns import explain
 from turnmill_cli.commands.transcript import whole_session, write_file
-from turnmill_cli.options import Connection, Timeout
-from turnmill_cli.output import CommandFailed, print_line, print_note
+from turnmill_cli.exit_codes import WrongUsage
+from turnmill_cli.options import Connection, JsonFlag, Timeout
+from turnmill_cli.output import print_json, print_line, print_note
 
 __all__ = ["visualize"]
 
@@ -46,6 +47,7 @@ def visualize(
     ],
     connection: Connection,
     output: Output = None,
+    as_json: JsonFlag = False,
     timeout: Timeout = 30.0,
 ) -> None:
     """Write a session as one HTML page: its tokens, compactions, context and turns.
@@ -59,7 +61,7 @@ def visualize(
     if file.is_file():
         found, default = _of_file(file), file.with_suffix(".html")
     elif file.suffix == ".json":
-        raise CommandFailed(f"{subject}: no such file")
+        raise WrongUsage(f"{subject}: no such file")
     else:
         found = whole_session(connection, subject, timeout)
         default = Path(_NOT_IN_FILE_NAMES.sub("_", subject) + ".html")
@@ -70,7 +72,8 @@ def visualize(
         sys.stdout.buffer.write(html.encode())
     else:
         write_file(output or default, html)
-        print_line(str(output or default))
+        written = {"file": str(output or default), "turns": len(found.turns)}
+        print_json(written) if as_json else print_line(str(output or default))
 
 
 def _of_file(file: Path) -> Trajectory:
@@ -78,6 +81,6 @@ def _of_file(file: Path) -> Trajectory:
         return Trajectory.model_validate_json(file.read_bytes())
     except ValidationError as error:
         # Not chained: pydantic's error carries the input, which is the conversation.
-        raise CommandFailed(f"{file}: not a trajectory: {explain(error)}") from None
+        raise WrongUsage(f"{file}: not a trajectory: {explain(error)}") from None
     except OSError as error:
-        raise CommandFailed(f"{file}: {error.strerror}") from error
+        raise WrongUsage(f"{file}: {error.strerror}") from error

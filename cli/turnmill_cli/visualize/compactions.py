@@ -64,6 +64,7 @@ class CompactionCard:
         does: what its strategy does, in a sentence; ``""`` for one this page does not know.
         removed, kept: in words, a line each.
         summary, ledger, events, receipts: what stands for older turns since then.
+        rules, requests: of the user, in force and still open, word for word.
         new_events: how many of the events were not there before.
     """
 
@@ -86,6 +87,8 @@ class CompactionCard:
     events: tuple[Text, ...]
     new_events: int
     receipts: tuple[str, ...]
+    rules: tuple[Text, ...]
+    requests: tuple[Text, ...]
     shortened: tuple[ShortenedMessage, ...]
     cost: str
 
@@ -139,6 +142,8 @@ def _compaction_card(
         events=tuple(text(event_text(event)) for event in stored.events),
         new_events=sum(event not in events for event in stored.events),
         receipts=tuple(map(_receipt, stored.receipts)),
+        rules=tuple(text(f"{rule.id} ({rule.kind}): {rule.text}") for rule in stored.rules),
+        requests=tuple(text(f"Turn {each.seq}: {each.text}") for each in stored.requests),
         shortened=() if is_rollback else tuple(_shortened(each, formatter) for each in new),
         cost=_cost(commit),
     )
@@ -174,6 +179,10 @@ def _kept(commit: CommittedContext) -> Iterator[str]:
         yield f"turns up to {stored.watermark}: as a summary"
     if stored.ledger:
         yield "facts of those turns the summary does not state: word for word"
+    if stored.rules:
+        yield f"{count(len(stored.rules), 'rule')} of the user: word for word"
+    if stored.requests:
+        yield f"{count(len(stored.requests), 'request')} of the user: word for word"
     if stored.events:
         yield f"older iterations: as {count(len(stored.events), 'summary event')}"
 

@@ -44,9 +44,11 @@ class AsyncContextManager(AsyncRulebook):
 
     # what happened
 
-    async def push(self, turn: TurnLike, *, turn_id: str | None = None) -> Pushed:
+    async def push(
+        self, turn: TurnLike, *, turn_id: str | None = None, usage: object = None
+    ) -> Pushed:
         """Append a turn, as ``AsyncContextClient.push``."""
-        return await self._client.push(self._session, turn, turn_id=turn_id)
+        return await self._client.push(self._session, turn, turn_id=turn_id, usage=usage)
 
     async def add_turn(
         self,
@@ -83,9 +85,9 @@ class AsyncContextManager(AsyncRulebook):
         """Append a question with its answer, as one turn."""
         return await self.push(interaction(user_query, assistant_response))
 
-    async def add_response(self, text: str) -> Pushed:
-        """Append the assistant's answer."""
-        return await self.push({"role": "assistant", "content": text})
+    async def add_response(self, text: str, *, usage: object = None) -> Pushed:
+        """Append the assistant's answer, with the ``usage`` reported for it."""
+        return await self.push({"role": "assistant", "content": text}, usage=usage)
 
     async def process_turn(self, user_input: str, *, turn_id: str | None = None) -> TurnResult:
         """Append the user's input, grounded with memories by the policy, and say how things stand.
@@ -130,18 +132,6 @@ class AsyncContextManager(AsyncRulebook):
         """The summaries of past iterations as one text for a system prompt; ``""`` without any."""
         context = await self.read()
         return context_injection(context.events)
-
-    async def set_system_prompt(self, text: str) -> None:
-        """Set or change the system prompt; whether the rest still fits is decided at once.
-
-        Raises:
-            SystemPromptTooLarge: the prompt leaves no room under the policy's hard limit.
-        """
-        await self._client.open(self._session, system_prompt=text)
-
-    async def set_policy(self, policy: Policy | str) -> None:
-        """Change the policy, to one of one's own or one of the namespace's by name."""
-        await self._client.open(self._session, policy)
 
     # how things stand
 

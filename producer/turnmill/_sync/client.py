@@ -9,13 +9,14 @@ from typing import TYPE_CHECKING, Any, Self, overload
 
 from turnmill._sync.connection import Connection
 from turnmill._sync.erasing import Erasing
+from turnmill._sync.opening import Opening
 from turnmill._sync.session import ContextManager
-from turnmill._sync.waiting import Redis, in_thread
-from turnmill.commands import DEFAULT_NAME, Call, Command, Commands, PushCall
+from turnmill._sync.waiting import Redis
+from turnmill.commands import Call, Command, Commands, PushCall
 from turnmill.context import Context
 from turnmill.contract import jobs
 from turnmill.contract.context import Pushed
-from turnmill.contract.errors import SystemPromptTooLarge, TurnmillError, UnknownSession
+from turnmill.contract.errors import TurnmillError, UnknownSession
 from turnmill.contract.images.stored import DEFAULT_MAX_IMAGE_BYTES
 from turnmill.contract.info import ContextInfo
 from turnmill.contract.keys import REGISTER_EVERY_S
@@ -31,9 +32,11 @@ from turnmill.contract.results import (
 )
 from turnmill.contract.rules import Rule
 from turnmill.contract.sealing import Cipher
+from turnmill.contract.tools import Tools
 from turnmill.contract.turns import DEFAULT_MAX_TURN_BYTES, TurnLike
 from turnmill.given_seqs import GivenSeqs
 from turnmill.image_cache import DEFAULT_CACHE_BYTES, ImageCache
+from turnmill.last_reads import LastReads
 from turnmill.requests import Ask, ask
 from turnmill.transport import new_id
 from turnmill.wake import HintCounts, Waker, waker_for
@@ -44,7 +47,7 @@ if TYPE_CHECKING:
 __all__ = ["ContextClient"]
 
 
-class ContextClient(Erasing):
+class ContextClient(Opening, Erasing):
     """Pushes turns and reads contexts; safe to share between threads.
 
     Args:
@@ -79,8 +82,9 @@ class ContextClient(Erasing):
         self._namespace = self._commands.namespace
         self._images = ImageCache(image_cache_bytes)
         self._given = GivenSeqs()
+        self._reads = LastReads()
         self._waker = waker_for(redis, broker)
-        self._redis = Connection(redis, timeout_s, cipher)
+        self._redis = Connection(redis, timeout_s, cipher, self._commands.registration)
 
     @property
     def namespace(self) -> str:
@@ -92,65 +96,25 @@ class ContextClient(Erasing):
         """How many hints were published and dropped by this client."""
         return self._waker.counts
 
-    def open(
-        self, session: str, policy: Policy | str | None = None, system_prompt: str | None = None
-    ) -> None:
-        """Create a session, or change its policy or system prompt. None leaves what is there.
-
-        A policy given by name is the namespace's of that name (``set_policy``), and changes with
-        it. A session needs no opening to be pushed to: it then has the namespace's policy called
-        ``default``, or ``Policy()``.
-
-        Raises:
-            SystemPromptTooLarge: the prompt leaves no room under the policy's hard limit.
-            UnknownPolicy: the namespace has none of this name.
-        """
-        if isinstance(policy, str):
-            self._open_by_name(session, policy, system_prompt)
-            return
-        self._open(session, policy, system_prompt)
-        if policy is None:
-            self._follow_default(session)
-
-    def _open_by_name(self, session: str, name: str, system_prompt: str | None) -> None:
-        body, opened = self._redis.plain(self._commands.policy_named(name)), b""
-        while body != opened:  # set_policy may come between: the session must not keep the old one
-            opened = body
-            self._open(session, self._commands.named_policy(name, body), system_prompt, name)
-            body = self._redis.plain(self._commands.policy_named(name))
-
-    def _follow_default(self, session: str) -> None:
-        """Have a session without a policy follow the namespace's default, if it has one."""
-        named, followed = self._commands.policy_named, self._commands.policy_followed
-        body, (policy, _) = self._redis.pipeline([named(DEFAULT_NAME), followed(session)])
-        if body is not None and policy is None:
-            self._open_by_name(session, DEFAULT_NAME, None)
-
-    def _open(
-        self, session: str, policy: Policy | None, system_prompt: str | None, name: str = ""
-    ) -> None:
-        call = self._commands.open(session, policy, system_prompt, name)
-        self._register()
-        reply = self._redis.run(call)
-        if self._commands.is_refused(reply) and system_prompt:
-            # An upper bound puts it in doubt: count it, if a vocabulary is installed here.
-            from turnmill.exact_tokens import exact_tokens  # noqa: PLC0415 - few are long
-
-            tokens = in_thread(exact_tokens, system_prompt, policy)
-            reply = self._redis.run(self._commands.open_finally(call, tokens))
-        if self._commands.opened(reply):
-            self._waker.wake(self._commands.namespace, SessionId(session))
-
-    def push(self, session: str, turn: TurnLike, *, turn_id: str | None = None) -> Pushed:
+    def push(
+        self, session: str, turn: TurnLike, *, turn_id: str | None = None, usage: object = None
+    ) -> Pushed:
         """Append a turn: a ``Turn``, one message, or a list of messages. One round trip.
 
         Pushing the same ``turn_id`` again stores nothing and returns the same seq.
 
+        ``usage`` is what the provider reported for the request that this client's last ``read``
+        of the session made: its object, its JSON, or the number of its input tokens. From that is
+        learned what the provider's tokens are; push it with the answer.
+
         Raises:
-            InvalidTurn, TurnTooLarge, InvalidName: nothing was stored.
+            InvalidTurn, TurnTooLarge, InvalidName, InvalidInput, QuotaExceeded: nothing was stored.
         """
-        push = self._given.dated(self._commands.push(session, turn, turn_id, new_id=new_id))
-        self._register(REGISTER_EVERY_S)
+        told = self._reads.told(session, usage)
+        push = self._commands.push(session, turn, turn_id, told=told, new_id=new_id)
+        push = self._given.dated(push)
+        self._redis.register(REGISTER_EVERY_S)
+        self._redis.admit(map(self._commands.exists, [session]), pushes=1)
         done = self._settle(push, self._send(push))
         if done.seq == 1:
             self._welcome(done.session)
@@ -163,7 +127,9 @@ class ContextClient(Erasing):
         turns ids and push again.
         """
         calls = list(map(self._given.dated, self._commands.push_many(turns, new_id=new_id)))
-        self._register(REGISTER_EVERY_S)
+        self._redis.register(REGISTER_EVERY_S)
+        sessions = {call.session for call in calls}
+        self._redis.admit(map(self._commands.exists, sessions), pushes=len(calls))
         done: list[Pushed] = []
         for chunk in self._commands.chunks(calls):
             replies = self._push_chunk(chunk)
@@ -192,6 +158,7 @@ class ContextClient(Erasing):
         if None in urls.values():
             # Let go between the two trips, by a compaction: then it is not in the context now.
             context, urls = self._look(session)
+        self._reads.note(context)
         return context.shown(urls)
 
     def rules(self, session: str) -> tuple[Rule, ...]:
@@ -370,44 +337,17 @@ class ContextClient(Erasing):
         """
         return str(self._ask(jobs.REMEMBER, "", self._commands.remember(text), timeout_s))
 
-    def set_policy(self, name: str, policy: Policy) -> int:
-        """Give the namespace a policy under a name; sessions that follow the name take it up.
-
-        The name ``default`` is for sessions opened without a policy. Returns how many sessions
-        took it up; it counts at their next decision.
-
-        Raises:
-            SystemPromptTooLarge: some sessions keep the old policy, for their prompts leave no
-                room under this one; all others have it.
-        """
-        self._redis.plain(self._commands.put_policy(name, policy))
-        sessions = self.sessions()
-        looks = [self._commands.policy_followed(each) for each in sessions]
-        followed = self._redis.pipeline(looks)
-        ours = [s for s, (_, of) in zip(sessions, followed, strict=True) if of == name.encode()]
-        refused = 0
-        for session in ours:
-            try:
-                self._open_by_name(session, name, None)
-            except SystemPromptTooLarge:
-                refused += 1
-        if refused:
-            raise SystemPromptTooLarge(
-                f"policy {name!r}: {refused} of {len(ours)} sessions keep the old one, because "
-                f"their system prompts leave no room under its {policy.hard_limit} tokens"
-            )
-        return len(ours)
-
-    def policies(self) -> dict[str, Policy]:
-        """The namespace's policies by name."""
-        return self._commands.policies(self._redis.plain(self._commands.list_policies()))
-
     def manager(
-        self, session: str, policy: Policy | str | None = None, system_prompt: str | None = None
+        self,
+        session: str,
+        policy: Policy | str | None = None,
+        system_prompt: str | None = None,
+        *,
+        tools: Tools | None = None,
     ) -> ContextManager:
-        """The handle of one session; opens it when a policy or a system prompt is given."""
-        if policy is not None or system_prompt is not None:
-            self.open(session, policy, system_prompt)
+        """The handle of one session; opens it when policy, system prompt or tools are given."""
+        if any(given is not None for given in (policy, system_prompt, tools)):
+            self.open(session, policy, system_prompt, tools=tools)
         return ContextManager(self, session)
 
     def sessions(self) -> list[SessionId]:
@@ -429,7 +369,7 @@ class ContextClient(Erasing):
 
     def _put(self, asked: Ask) -> None:
         """Lay a question down, and hint the job that answers it."""
-        self._register(REGISTER_EVERY_S)
+        self._redis.register(REGISTER_EVERY_S)
         self._redis.plain(asked.put)
         self._waker.wake(asked.namespace, asked.session, task=asked.task, ask=asked.id)
 
@@ -479,15 +419,11 @@ class ContextClient(Erasing):
 
     def _list(self, call: Call) -> Any:
         """The reply of a script that may leave work to the sweep."""
-        self._register(REGISTER_EVERY_S)
+        self._redis.register(REGISTER_EVERY_S)
         return self._redis.run(call)
-
-    def _register(self, every_s: float = 0.0) -> None:
-        """List the namespace, before anything is written: what is not listed, no sweep repairs."""
-        self._redis.register(self._commands.registration(), every_s=every_s)
 
     def _welcome(self, session: SessionId) -> None:
         """A new session: perhaps on a server that lost everything. The turn is stored already."""
         with suppress(TurnmillError):
-            self._register()
+            self._redis.register()
             self._follow_default(session)

@@ -1,5 +1,5 @@
 # Generated from _async/rulebook.py: change that, then run `make sync`.
-"""The rules of one session: what the user laid down, and how to add and end some."""
+"""What is laid down for one session: prompt, tools and policy, and the user's rules."""
 
 from __future__ import annotations
 
@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING
 
 from turnmill.commands.handle_results import instructing, revoking
 from turnmill.contract.context import Pushed
+from turnmill.contract.policy import Policy
 from turnmill.contract.rules import Rule
+from turnmill.contract.tools import Tools
 
 if TYPE_CHECKING:
     from turnmill._sync.client import ContextClient
@@ -16,11 +18,31 @@ __all__ = ["Rulebook"]
 
 
 class Rulebook:
-    """The part of a session's handle that is about rules."""
+    """The part of a session's handle that is about what is laid down."""
 
     def __init__(self, client: ContextClient, session: str) -> None:
         self._client = client
         self._session = session
+
+    def set_system_prompt(self, text: str) -> None:
+        """Set or change the system prompt; whether the rest still fits is decided at once.
+
+        Raises:
+            SystemPromptTooLarge: the prompt leaves no room under the policy's hard limit.
+        """
+        self._client.open(self._session, system_prompt=text)
+
+    def set_tools(self, tools: Tools) -> None:
+        """Set or change the schemas of the agent's tools, which count as part of each request.
+
+        Raises:
+            SystemPromptTooLarge: prompt and tools leave no room under the policy's hard limit.
+        """
+        self._client.open(self._session, tools=tools)
+
+    def set_policy(self, policy: Policy | str) -> None:
+        """Change the policy, to one of one's own or one of the namespace's by name."""
+        self._client.open(self._session, policy)
 
     def rules(self) -> tuple[Rule, ...]:
         """The user's rules in force, as ``ContextClient.rules``."""

@@ -45,9 +45,9 @@ class ContextManager(Rulebook):
 
     # what happened
 
-    def push(self, turn: TurnLike, *, turn_id: str | None = None) -> Pushed:
+    def push(self, turn: TurnLike, *, turn_id: str | None = None, usage: object = None) -> Pushed:
         """Append a turn, as ``ContextClient.push``."""
-        return self._client.push(self._session, turn, turn_id=turn_id)
+        return self._client.push(self._session, turn, turn_id=turn_id, usage=usage)
 
     def add_turn(
         self,
@@ -84,9 +84,9 @@ class ContextManager(Rulebook):
         """Append a question with its answer, as one turn."""
         return self.push(interaction(user_query, assistant_response))
 
-    def add_response(self, text: str) -> Pushed:
-        """Append the assistant's answer."""
-        return self.push({"role": "assistant", "content": text})
+    def add_response(self, text: str, *, usage: object = None) -> Pushed:
+        """Append the assistant's answer, with the ``usage`` reported for it."""
+        return self.push({"role": "assistant", "content": text}, usage=usage)
 
     def process_turn(self, user_input: str, *, turn_id: str | None = None) -> TurnResult:
         """Append the user's input, grounded with memories by the policy, and say how things stand.
@@ -129,18 +129,6 @@ class ContextManager(Rulebook):
         """The summaries of past iterations as one text for a system prompt; ``""`` without any."""
         context = self.read()
         return context_injection(context.events)
-
-    def set_system_prompt(self, text: str) -> None:
-        """Set or change the system prompt; whether the rest still fits is decided at once.
-
-        Raises:
-            SystemPromptTooLarge: the prompt leaves no room under the policy's hard limit.
-        """
-        self._client.open(self._session, system_prompt=text)
-
-    def set_policy(self, policy: Policy | str) -> None:
-        """Change the policy, to one of one's own or one of the namespace's by name."""
-        self._client.open(self._session, policy)
 
     # how things stand
 

@@ -19,6 +19,7 @@ from turnmill.contract.render import system_message
 from turnmill.contract.scripts import load_script
 from turnmill.contract.sealing import Secret
 from turnmill.contract.stored_policy import policy_body, stored_policy
+from turnmill.contract.tools import Tools, bound_tools, tools_body
 from turnmill.read_reply import DEFAULT_POLICY, bound
 
 __all__ = ["DEFAULT_NAME", "Opening"]
@@ -36,47 +37,47 @@ class Opening(Base):
         policy: Policy | None,
         system_prompt: str | None,
         policy_name: str = "",
+        tools: Tools | None = None,
     ) -> Call:
-        """Create a session, or change its policy or system prompt; None leaves it as it is.
+        """Create a session, or change what is given; None leaves it as it is.
 
-        The script weighs a system prompt by an upper bound. If the bound leaves it in doubt,
-        ``is_refused`` is true of the reply, and ``open_finally`` settles it.
+        The script weighs system prompt and tools by an upper bound. If the bound leaves it in
+        doubt, ``is_refused`` is true of the reply, and ``open_finally`` settles it.
         """
         name, keys = self._keys(session)
-        if system_prompt is not None and not isinstance(system_prompt, str):
-            raise InvalidTurn(f"system_prompt: must be a str, got {type(system_prompt).__name__}")
         if policy is not None:
             policy = _valid(policy)
         chosen = policy or DEFAULT_POLICY
-        tokens = bound([system_message(system_prompt)]) if system_prompt else 0
         words = load_script(LUA, "open").call(
             keys,
             session=name,
             policy=policy_body(policy) if policy else "",
             policy_name=policy_name,
-            hard=chosen.hard_limit,
+            hard=chosen.limits(0).hard,
             ttl_ms=chosen.ttl_s * 1000,
             checkpoint_every=chosen.checkpoint_interval,
             keep_checkpoints=chosen.keep_checkpoints,
-            has_system=int(system_prompt is not None),
-            system=Secret((system_prompt or "").encode("utf-8", "replace")),
-            system_tokens=tokens,
+            **_weighed(system_prompt, tools),
             is_final=0,
             min_room=MIN_ROOM_TOKENS,
         )
         return Call(load_script(LUA, "open"), words)
 
     @staticmethod
-    def open_finally(call: Call, system_tokens: int | None) -> Call:
-        """The same call with the prompt's exact count; without one, its upper bound decides."""
+    def open_finally(call: Call, exact: tuple[int, int] | None) -> Call:
+        """The same call with exact counts of prompt and tools; without, upper bounds decide."""
         script, words = call
-        at = 1 + len(script.keys) + script.args.index("system_tokens")
-        exact = words[at] if system_tokens is None else system_tokens
-        return Call(script, [*words[:at], exact, 1, *words[at + 2 :]])
+        known = {"is_final": 1}
+        if exact is not None:
+            known["system_tokens"], known["tools_tokens"] = exact
+        changed = list(words)
+        for name, value in known.items():
+            changed[1 + len(script.keys) + script.args.index(name)] = value
+        return Call(script, changed)
 
     @staticmethod
     def is_refused(reply: Sequence[int]) -> bool:
-        """Whether nothing was changed: the system prompt leaves no room, or that is in doubt."""
+        """Whether nothing was changed: prompt and tools leave no room, or that is in doubt."""
         return reply[0] == 0
 
     @staticmethod
@@ -84,12 +85,12 @@ class Opening(Base):
         """Whether the workers want a hint.
 
         Raises:
-            SystemPromptTooLarge: the prompt leaves no room; nothing was changed.
+            SystemPromptTooLarge: prompt and tools leave no room; nothing was changed.
         """
         if Opening.is_refused(reply):
             _, tokens, limit = reply
             raise SystemPromptTooLarge(
-                f"system_prompt: up to {tokens} tokens, and a conversation needs "
+                f"system_prompt and tools: up to {tokens} tokens, and a conversation needs "
                 f"{MIN_ROOM_TOKENS} more; the policy's hard limit is {limit}"
             )
         return bool(reply[1])
@@ -128,9 +129,31 @@ class Opening(Base):
         )
         return {name.decode(): stored_policy(body) for name, body in sorted(pairs)}
 
+    def exists(self, session: str) -> Command:
+        """Asks whether there is such a session."""
+        return ("EXISTS", self._keys(session)[1].meta)
+
     def policy_followed(self, session: str) -> Command:
         """Asks whether the session has a policy, and under what name."""
         return ("HMGET", self._keys(session)[1].meta, "policy", "policy_name")
+
+
+def _weighed(system_prompt: str | None, tools: Tools | None) -> dict[str, str | bytes | int]:
+    """System prompt and tools as the script takes them, bounded."""
+    if system_prompt is not None and not isinstance(system_prompt, str):
+        raise InvalidTurn(f"system_prompt: must be a str, got {type(system_prompt).__name__}")
+    tokens = bound([system_message(system_prompt)]) if system_prompt else 0
+    schemas = tools_body(tools or ())
+    most = bound_tools(schemas)
+    return {
+        "has_system": int(system_prompt is not None),
+        "system": Secret((system_prompt or "").encode("utf-8", "replace")),
+        "system_tokens": tokens,
+        "has_tools": int(tools is not None),
+        "tools": Secret(schemas),
+        "tools_tokens": most,
+        "tools_bound": most,
+    }
 
 
 def _valid(policy: object) -> Policy:

@@ -13,7 +13,10 @@ from turnmill.read_reply import to_int
 
 __all__ = ["Parking"]
 
-_FIELDS = ("parked_at", "failures", "error", "system_tokens", "context_tokens", "tail_tokens")
+_FIELDS = (
+    *("parked_at", "failures", "error"),
+    *("system_tokens", "tools_tokens", "context_tokens", "tail_tokens"),
+)
 
 
 class Parking(Base):

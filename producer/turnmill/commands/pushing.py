@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 from turnmill.commands.calls import LUA, Base, Call, Command
 from turnmill.contract.context import Pushed
+from turnmill.contract.correction import LEAST_TOKENS, Told
 from turnmill.contract.errors import (
     InvalidInput,
     StoreUnavailable,
@@ -63,6 +64,7 @@ class Pushing(Base):
         turn: TurnLike,
         turn_id: str | None = None,
         *,
+        told: Told | None = None,
         new_id: Callable[[], str],
     ) -> PushCall:
         """Append a turn; one without an id gets a new one, so that a retry cannot double it."""
@@ -92,6 +94,8 @@ class Pushing(Base):
             keep_checkpoints=DEFAULT_POLICY.keep_checkpoints,
             quiet_ms=QUIET_MS,
             dialect=dialect or "",
+            told=told.encode() if told else "",
+            is_telling=int(told is not None and told.tokens >= LEAST_TOKENS),
         )
         return PushCall(Call(script, words), name, chosen, images)
 

@@ -124,9 +124,9 @@ class Reading(Base):
         if reply is None:
             raise self._unknown(session)
         flat, body, pending, pending_bytes, log, messages, covered, *moments = reply
-        waiting, due, leased, now_ms = moments
         meta = dict(zip(flat[::2], flat[1::2], strict=True))
         view = View.of([meta.get(name) for name in META_FIELDS])
+        known = view.correction
         messages += to_int(meta.get(b"messages")) + _head_messages(view.system, body)
         return ContextInfo(
             session=SessionId(session),
@@ -135,9 +135,11 @@ class Reading(Base):
             watermark=Seq(to_int(meta.get(b"watermark"))),
             last_seq=view.last_seq,
             counted_seq=view.counted_seq,
-            usage=replace(view.usage, pending=pending),
+            usage=(usage := known.usage(replace(view.usage, pending=pending))),
+            tools_tokens=known.corrected(view.tools_tokens),
+            correction=known,
             basis=view.basis,
-            limits=view.policy.limits(view.usage.system),
+            limits=view.policy.limits(usage.system, 1.0),
             policy=view.policy,
             pending_bytes=pending_bytes,
             total_messages=messages,
@@ -150,11 +152,8 @@ class Reading(Base):
             quality=float(meta[b"quality"]) if meta.get(b"quality") else None,
             settings=to_int(meta.get(b"settings")),
             policy_name=meta.get(b"policy_name", b"").decode(),
-            pending_for_s=_waited_s(waiting, now_ms),
-            due_in_s=None if due is None else (float(due) - now_ms) / 1000,
             failures=to_int(meta.get(b"failures")),
-            parked_for_s=_seconds_since(meta.get(b"parked_at"), now_ms),
-            wait=_wait(meta, now_ms, leased=bool(leased)),
+            **_waits(meta, *moments),
         )
 
     def forget(self, session: str) -> Call:
@@ -166,10 +165,11 @@ class Reading(Base):
         """What forgetting removed."""
         return Forgotten(existed=bool(reply[0]), keys_left=reply[1])
 
-    def registration(self) -> Call:
-        """Has the workers list the namespace for the sweep."""
-        script, channel = load_script(LUA, "register"), registered_channel(self.namespace)
-        return Call(script, script.call(registry_keys(self.namespace), channel=channel))
+    def registration(self, pushes: int) -> Call:
+        """Has the workers list the namespace for the sweep, and tells of so many pushes."""
+        script, keys = load_script(LUA, "register"), registry_keys(self.namespace)
+        channel = registered_channel(self.namespace)
+        return Call(script, script.call(keys, channel=channel, pushes=pushes))
 
     def index_keys(self) -> list[str]:
         """The keys that list this namespace's sessions."""
@@ -180,6 +180,18 @@ class Reading(Base):
         """All sessions, the most recently pushed first."""
         found = [entry for reply in replies for entry in _scored(reply)]
         return [SessionId(name.decode()) for name, _ in sorted(found, key=lambda e: (-e[1], e[0]))]
+
+
+def _waits(
+    meta: Mapping[bytes, bytes], waiting: bytes | None, due: bytes | None, leased: int, now_ms: int
+) -> dict[str, Any]:
+    """What the session waits for, and for how long."""
+    return {
+        "pending_for_s": _waited_s(waiting, now_ms),
+        "due_in_s": None if due is None else (float(due) - now_ms) / 1000,
+        "parked_for_s": _seconds_since(meta.get(b"parked_at"), now_ms),
+        "wait": _wait(meta, now_ms, leased=bool(leased)),
+    }
 
 
 def _waited_s(since_ms: bytes | None, now_ms: float) -> float | None:

@@ -192,7 +192,7 @@ class Usage:
     """Tokens of a context, by part.
 
     Attributes:
-        system: the system prompt.
+        system: the system prompt and the tools' schemas.
         summary: summary, ledger, receipts and pins, as one number.
         tail: turns after the watermark that a worker has counted.
         pending: an upper bound for turns no worker has counted yet.

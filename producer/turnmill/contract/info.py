@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from turnmill.contract.context import Usage
+from turnmill.contract.correction import Correction
 from turnmill.contract.names import Namespace, Seq, SessionId, Version
 from turnmill.contract.policy import Limits, Policy
 
@@ -43,7 +44,10 @@ class ContextInfo:
         session, namespace: whose it is.
         version, watermark, last_seq: as in ``Context``.
         counted_seq: highest seq a worker has counted.
-        usage: tokens by part.
+        usage: tokens by part; the system prompt's with the tools'.
+        tools_tokens: of the tools' schemas.
+        correction: the provider's tokens for one counted, which ``usage`` is corrected by; its
+            ``error`` is known once the agent told of usage.
         basis: what they were counted with, such as ``o200k_base/2/gpt-4o``, or
             ``heuristic/…`` where a worker had no vocabulary; ``""`` before the first count.
         limits: the session's absolute limits.
@@ -58,7 +62,7 @@ class ContextInfo:
         images: images shown after the watermark.
         history_tokens: of every turn counted since the session began or was cleared.
         quality: the score of the last compaction, 0..1, or None before the first.
-        settings: raised by one with every change of policy or system prompt.
+        settings: raised by one with every change of policy, system prompt or tools.
         policy_name: of the namespace's policy it follows, or ``""``.
         pending_for_s: seconds its turns have waited to be counted, or None while none need be.
         due_in_s: seconds until a compaction is due, negative when overdue, or None.
@@ -74,6 +78,8 @@ class ContextInfo:
     last_seq: Seq
     counted_seq: Seq
     usage: Usage
+    tools_tokens: int
+    correction: Correction
     basis: str
     limits: Limits
     policy: Policy
@@ -102,7 +108,8 @@ class ContextInfo:
     @property
     def estimated_tokens(self) -> int:
         """Tokens of the whole context without projection: as counted, else ⌈characters / 3.5⌉."""
-        return self.usage.total - self.usage.pending + math.ceil(self.pending_bytes / 3.5)
+        pending = self.correction.corrected(math.ceil(self.pending_bytes / 3.5))
+        return self.usage.total - self.usage.pending + pending
 
     # As specification 001 names them.
 
@@ -114,11 +121,11 @@ class ContextInfo:
     @property
     def system_prompt_tokens(self) -> int:
         """Tokens of the system prompt."""
-        return self.usage.system
+        return self.usage.system - self.tools_tokens
 
     @property
     def conversation_tokens(self) -> int:
-        """Tokens of everything besides the system prompt."""
+        """Tokens of everything besides the system prompt and the tools."""
         return self.usage.total - self.usage.system
 
     @property

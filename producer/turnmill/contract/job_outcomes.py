@@ -37,6 +37,7 @@ class Outcome(BaseModel):
         sessions: how many it was about, where one job is for more than ``session``.
         turns: how many were counted, covered or archived.
         elided: messages of turns still in the log that are read shortened.
+        model: what wrote the summaries committed; as in ``Compaction``.
         rejected: strategies whose result was refused on the way, cheapest first.
         failed: why summarizers wrote nothing, so that another stood in or the session waits;
             the words of ``Compaction.failed``.
@@ -72,6 +73,7 @@ class Outcome(BaseModel):
     tokens_before: int | None = None
     tokens_after: int | None = None
     strategy: str | None = None
+    model: str | None = None
     version: Version | None = None
     quality: float | None = None
     rejected: tuple[str, ...] | None = None

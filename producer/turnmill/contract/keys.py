@@ -18,6 +18,8 @@ key, after the tag        type    what                                          
 ``s:<id>:compactions``    stream  one record per commit, the newest thousand         session
 ``s:<id>:checkpoints``    stream  automatic checkpoints, the newest few              session
 ``s:<id>:named``          stream  checkpoints an agent made, the newest few          session
+``s:<id>:events``         hash    what a framework keeps whole beside the turns      session
+``s:<id>:state``          hash    the values that a framework keeps for a session    session
 ``s:<id>:lease``          string  who is compacting                                  its PX
 ``s:<id>:batch``          string  the batch its next summary is awaited from: ids    two days
 ``abandoned``             list    such batches of forgotten sessions, to be ended    two days
@@ -34,6 +36,8 @@ key, after the tag        type    what                                          
 ``ask:<id>``              string  what an agent asks a worker for                    its PX
 ``answer:<id>``           list    what the worker answered                           a minute
 ``policies``              hash    the namespace's policies by name (own tag)         permanent
+``shared:<what>:<hash>``  hash,   values and sessions of a framework's app or user,  permanent
+                          set     ``hash`` is of their names (own tag ``kept``)
 ========================  ======  =================================================  =========
 
 An endpoint that writes summaries has a hash under its own tag, ``turnmill:{endpoint/<hash>}:gate``:
@@ -90,6 +94,7 @@ __all__ = [
     "session_keys",
     "shard_keys",
     "shard_of",
+    "shared_key",
 ]
 
 SHARDS = 64
@@ -175,6 +180,8 @@ class SessionKeys(ShardKeys):
     compactions: str
     checkpoints: str
     named: str
+    events: str
+    state: str
     lease: str
     batch: str
     blob: str
@@ -230,6 +237,12 @@ def ask_keys(namespace: Namespace, ask: str) -> AskKeys:
 def policies_key(namespace: Namespace) -> str:
     """The key of the namespace's named policies."""
     return f"turnmill:{{{namespace}/policies}}:policies"
+
+
+def shared_key(namespace: Namespace, what: str, *names: str) -> str:
+    """The key of what a framework's sessions share: an app's or a user's values, or a list."""
+    named = hashlib.sha256("\0".join(names).encode()).hexdigest()[:32]
+    return f"turnmill:{{{namespace}/kept}}:shared:{what}:{named}"
 
 
 def endpoint_hash(place: str, model: str) -> str:

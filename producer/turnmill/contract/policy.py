@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from turnmill.contract.errors import InvalidPolicy
 from turnmill.contract.images.token_cost import DEFAULT_FORMULA, FORMULAS
+from turnmill.contract.limits import Limits
 from turnmill.contract.names import SUMMARIZER_NAME, TEMPLATE_NAME
 from turnmill.contract.quality_weights import QualityWeights
 from turnmill.contract.turns import explain
@@ -44,42 +46,16 @@ _FOR_A_MODEL = ("model", "fallback_model")
 """Fields refused when no model is asked, unless the policy itself names ``OFFLINE``."""
 
 
-class Limits(BaseModel):
-    """Absolute token limits of one session, its system prompt counted in.
-
-    Attributes:
-        hard: a context above it may be refused by the model, so a read projects.
-        soft: a context above it is compacted in the background.
-        target: what a compaction aims for.
-        room: tokens between the system prompt and ``hard``.
-    """
-
-    model_config: ClassVar[ConfigDict] = ConfigDict(frozen=True)
-
-    hard: int
-    soft: int
-    target: int
-    room: int
-
-    @property
-    def urgent(self) -> int:
-        """Half way from soft to hard: above it there is no time to wait for a better cut."""
-        return (self.soft + self.hard) // 2
-
-    def share_left(self, tokens: int) -> float:
-        """The share of the room that a context of so many tokens leaves; may be negative."""
-        return (self.hard - tokens) / max(self.room, 1)
-
-
 class Policy(BaseModel):
     """How far a session may grow, and what is done when it has grown.
 
-    The ratios are shares of the *room*: ``max_tokens - reserved_tokens`` less the system prompt,
-    so a long prompt narrows the conversation but never makes the target unreachable.
+    The ratios are shares of the *room*: ``max_tokens - reserved_tokens`` less system prompt and
+    tools, so a long prompt narrows the conversation but never makes the target unreachable.
 
     Attributes:
-        max_tokens: the hard limit of a context in tokens, system prompt included.
-        reserved_tokens: part of ``max_tokens`` kept free for tool schemas and the model's reply.
+        max_tokens: the hard limit of a request in tokens, system prompt and tools included.
+        reserved_tokens: part of ``max_tokens`` kept free for the model's reply, and for tools that
+            ``open`` was not told of.
         soft_ratio: above this share of the room a compaction starts in the background.
         target_ratio: the share of the room a compaction aims for; less than ``soft_ratio``, so
             that commits are rare and the provider's prompt cache keeps hitting. Shortening alone
@@ -127,6 +103,8 @@ class Policy(BaseModel):
         image_formula: how the model's provider prices images, by the name of a model.
         dialect: the shape of contexts; when empty, that of the first turn that tells, else chat.
         encoding: the tokenizer vocabulary the model counts with.
+        token_ratio: the model's tokens for one of ``encoding``, for a model with a vocabulary of
+            its own; what the agent tells of usage takes its place.
         ttl_s: seconds a session lives in Redis after its last push.
 
     Raises:
@@ -176,6 +154,7 @@ class Policy(BaseModel):
     dialect: Literal["", "chat", "anthropic", "responses"] = ""
     image_formula: str = DEFAULT_FORMULA
     encoding: str = Field(default="o200k_base", min_length=1, max_length=64)
+    token_ratio: float = Field(default=1.0, ge=0.5, le=4)
     ttl_s: int = Field(default=30 * 24 * 3600, ge=60)
 
     if not TYPE_CHECKING:  # type checkers see the fields instead
@@ -296,16 +275,33 @@ class Policy(BaseModel):
         }
         return cls(**{**preset, **fields})
 
+    @classmethod
+    def for_model(
+        cls, name: str, *, models: Mapping[str, Any] | str | None = None, **fields: Any
+    ) -> Self:
+        """For a model by name: its window, less room for a reply; ``fields`` have precedence.
+
+        ``models`` is a table, or a JSON file with one, that comes before the package's:
+        ``{"my-model": {"window": 32768, "reply": 4096}}``.
+        """
+        from turnmill.contract.models import preset_for  # noqa: PLC0415 - few ask for one
+
+        return cls(**preset_for(name, models, fields))
+
     @property
     def hard_limit(self) -> int:
-        """Tokens a context may have, system prompt included."""
+        """Tokens a context may have, system prompt and tools included."""
         return self.max_tokens - self.reserved_tokens
 
-    def limits(self, system_tokens: int) -> Limits:
-        """The absolute limits for a session with a system prompt of this many tokens."""
-        room = max(self.hard_limit - system_tokens, 0)
+    def limits(self, system_tokens: int, ratio: float = 0.0) -> Limits:
+        """The absolute limits for a session whose system prompt and tools have this many tokens.
+
+        In tokens of ``encoding``, of which the model has ``ratio`` for one: 0 is ``token_ratio``.
+        """
+        hard = int(self.hard_limit / (ratio or self.token_ratio))
+        room = max(hard - system_tokens, 0)
         return Limits(
-            hard=self.hard_limit,
+            hard=hard,
             soft=system_tokens + int(room * self.soft_ratio),
             target=system_tokens + int(room * self.target_ratio),
             room=room,

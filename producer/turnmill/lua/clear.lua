@@ -4,7 +4,7 @@
 -- full: goes on
 -- returns: how many turns were in the log; or nothing for an unknown session
 local seen = redis.call('HMGET', meta, 'epoch', 'last_seq', 'expires_at', 'watermark', 'system_tokens',
-  'context_tokens', 'tail_tokens', 'chain')
+  'context_tokens', 'tail_tokens', 'chain', 'tools_tokens')
 if not seen[1] then
   return nil
 end
@@ -23,7 +23,7 @@ redis.call('DEL', counts, facts, checkpoints, named)
 local version = redis.call('HINCRBY', meta, 'version', 1)
 local body = '{"version":' .. version .. ',"watermark":' .. last .. ',"strategy":"clear"}'
 redis.call('SET', context, body)
-local system = tonumber(seen[5]) or 0
+local system = (tonumber(seen[5]) or 0) + (tonumber(seen[9]) or 0)
 local record = cjson.encode({session = session, version = version, strategy = 'clear',
   from_watermark = tonumber(seen[4]) or 0, watermark = tonumber(last), turns = #entries, elided = 0,
   tokens_before = system + (tonumber(seen[6]) or 0) + (tonumber(seen[7]) or 0), tokens_after = system})

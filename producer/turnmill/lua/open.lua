@@ -1,21 +1,21 @@
--- Create the session, or change its policy or system prompt; an empty policy means "as it was".
+-- Create the session, or change its policy, system prompt or tools; an empty policy means "as it was".
 -- KEYS: expiring..., batch, backlog, due, parked, index, blob
--- ARGV: session, policy, policy_name, hard:number, ttl_ms:number, checkpoint_every:number, keep_checkpoints:number, has_system:number, system, system_tokens:number, is_final:number, min_room:number
--- returns: 1 created, 2 changed, 3 unchanged, then 1 when a hint is needed; or 0, system tokens, hard limit: nothing was changed, because the prompt leaves no room, or may not by a bound that is not final
-local seen = redis.call('HMGET', meta, 'epoch', 'policy', 'system', 'hard', 'system_tokens', 'ttl_ms')
+-- ARGV: session, policy, policy_name, hard:number, ttl_ms:number, checkpoint_every:number, keep_checkpoints:number, has_system:number, system, system_tokens:number, has_tools:number, tools, tools_tokens:number, tools_bound:number, is_final:number, min_room:number
+-- returns: 1 created, 2 changed, 3 unchanged, then 1 when a hint is needed; or 0, tokens of system prompt and tools, hard limit: nothing was changed, because they leave no room, or may not by a bound that is not final
+local seen = redis.call('HMGET', meta, 'epoch', 'policy', 'system', 'hard', 'system_tokens', 'ttl_ms',
+  'tools', 'tools_tokens')
 local created = not seen[1]
 local new_policy = policy ~= '' and policy ~= seen[2]
 local new_system = has_system == 1 and system ~= (seen[3] or '')
+local new_tools = has_tools == 1 and tools ~= (seen[7] or '')
 
 local limit = tonumber(seen[4]) or hard
 if policy ~= '' then
   limit = hard
 end
-local tokens = tonumber(seen[5]) or 0
-if new_system then
-  tokens = system_tokens
-end
-local doubt = new_system and is_final == 0 and tokens > limit / 2
+local tokens = new_system and system_tokens or tonumber(seen[5]) or 0
+tokens = tokens + (new_tools and tools_tokens or tonumber(seen[8]) or 0)
+local doubt = (new_system or new_tools) and is_final == 0 and tokens > limit / 2
 if tokens > 0 and (doubt or tokens + min_room > limit) then
   return {0, tokens, limit}
 end
@@ -34,6 +34,9 @@ if policy ~= '' then
 end
 if new_system then
   redis.call('HSET', meta, 'system', system, 'system_tokens', system_tokens)
+end
+if new_tools then
+  redis.call('HSET', meta, 'tools', tools, 'tools_tokens', tools_tokens, 'tools_bound', tools_bound)
 end
 
 if created or new_policy then
@@ -56,12 +59,12 @@ end
 if created then
   redis.call('ZADD', index, now, session)
 end
-if new_policy or new_system then
+if new_policy or new_system or new_tools then
   -- Counts may rest on another encoding now, and the limits may have moved: look at it again.
   local settings = redis.call('HINCRBY', meta, 'settings', 1)
   -- The number alone may be given out again, where Redis returned to an earlier state.
   redis.call('HSET', meta, 'settings_id', ':' .. redis.sha1hex((policy ~= '' and policy or seen[2] or '') .. ' '
-    .. (has_system == 1 and system or seen[3] or '')))
+    .. (has_system == 1 and system or seen[3] or '') .. (has_tools == 1 and tools or seen[7] or '')))
   redis.call('HDEL', meta, 'counted_settings', 'look_bound', 'postponed_until', 'put_off', 'error')
   if redis.call('HDEL', meta, 'parked_at') == 1 then
     redis.call('ZREM', parked, session)

@@ -1,9 +1,10 @@
 -- Append one turn to the session's log, unless its turn_id was pushed before; its images are kept with it.
 -- KEYS: expiring..., backlog, index, hinted, blob
--- ARGV: session, turn_id, messages, fields, digest, bound:number, ttl_ms:number, window:number, checkpoint_every:number, keep_checkpoints:number, quiet_ms:number, dialect, images...
+-- ARGV: session, turn_id, messages, fields, digest, bound:number, ttl_ms:number, window:number, checkpoint_every:number, keep_checkpoints:number, quiet_ms:number, dialect, told, is_telling:number, images...
 -- quiet_ms: how long a turn that makes nothing due may wait to be counted
 -- digest: of messages and fields; each turn's chain is made of it and of the chain before: the same chain, the same turns so far
 -- dialect: the provider's shape that the turn came in, '' where nothing tells; the first stays
+-- told: what the provider counted for the context of a read, or ''; is_telling: 1 when something can be learned from it
 -- images: of each its sha256 and media type; their bytes were put before, and expire soon unless a push follows
 -- returns: seq or 0 when an image is not there and nothing was stored, 1 when a hint is needed, 1 when the turn was there already, the id of the checkpoint made or nothing, the incarnation's epoch unless the turn was there already
 local known = redis.call('ZSCORE', ids, turn_id)
@@ -22,7 +23,8 @@ local time = redis.call('TIME')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
 local now_ms = string.format('%.0f', now)
 local seen = redis.call('HMGET', meta, 'epoch', 'ttl_ms', 'expires_at', 'checkpoint_every', 'keep_checkpoints', 'version',
-  'system_tokens', 'context_tokens', 'tail_tokens', 'look_tokens', 'look_bound', 'bound_ratio', 'postponed_until', 'chain')
+  'system_tokens', 'context_tokens', 'tail_tokens', 'look_tokens', 'look_bound', 'bound_ratio', 'postponed_until', 'chain',
+  'tools_tokens')
 local epoch = seen[1] or (time[1] .. string.format('%06d', time[2]))
 local chain = redis.sha1hex((seen[14] or epoch) .. ' ' .. turn_id .. ' ' .. digest)
 redis.call('HSET', meta, 'chain', chain)
@@ -88,9 +90,15 @@ end
 -- Workers noted from how many tokens on something may be due. Below, nobody needs to look yet.
 local pending = redis.call('HINCRBY', meta, 'pending', bound)
 local counted = (tonumber(seen[7]) or 0) + (tonumber(seen[8]) or 0) + (tonumber(seen[9]) or 0)
+  + (tonumber(seen[15]) or 0)
 local look_tokens, look_bound = tonumber(seen[10]), tonumber(seen[11])
 local is_due = not look_bound or counted + pending >= look_bound
   or (look_tokens and counted + pending * (tonumber(seen[12]) or 1) >= look_tokens)
+-- The first time a worker learns from it at once; later when it counts.
+if told ~= '' then
+  redis.call('HSET', meta, 'told', told)
+  is_due = is_due or (is_telling == 1 and redis.call('HEXISTS', meta, 'ratios') == 0)
+end
 local hint, listed = 0, 0
 if is_due and (tonumber(seen[13]) or 0) <= now then
   listed = redis.call('ZADD', backlog, 'LT', 'CH', now, session)

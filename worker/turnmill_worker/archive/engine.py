@@ -55,7 +55,7 @@ def _postgres(url: URL) -> Engine:
         )
     except ModuleNotFoundError as error:
         raise InvalidArchiveUrl(
-            "archive URL: PostgreSQL needs psycopg: pip install 'turnmill[postgres]'"
+            "archive URL: PostgreSQL needs psycopg: install turnmill's extra `postgres`"
         ) from error
     event.listen(engine, "begin", _limit_waiting)
     return engine

@@ -54,7 +54,8 @@ class Snapshot:
 
     Attributes:
         epoch: which incarnation of the name this is; a forgotten session gets a new one.
-        revision: another with every change of policy or system prompt.
+        revision: another with every change of policy, system prompt or tools.
+        system_tokens: of the system prompt and the tools.
         commit_id: of the last commit; ``""`` when there is none, or it had no id.
         turns: counted turns after the watermark, by seq.
         pending: upper bound of the tokens of turns nobody has counted yet.
@@ -62,6 +63,7 @@ class Snapshot:
         history_tokens: of every turn ever counted, compacted or not.
         images_before: images in turns covered by now.
         compactions: commits so far.
+        ratio: the provider's tokens for one counted; 0 stands for the policy's.
         earlier: turns covered by now, for ``managed``, which looks back beyond the watermark.
         goal: most tokens a compaction may leave; 0 stands for the policy's target.
         system: the system prompt's text, for a template that shows it.
@@ -87,6 +89,7 @@ class Snapshot:
     history_tokens: int = 0
     images_before: int = 0
     compactions: int = 0
+    ratio: float = 0.0
     earlier: tuple[LoggedTurn, ...] = ()
     goal: int = 0
     system: str = ""
@@ -108,7 +111,7 @@ class Snapshot:
     @property
     def limits(self) -> Limits:
         """The session's absolute limits."""
-        return self.policy.limits(self.system_tokens)
+        return self.policy.limits(self.system_tokens, self.ratio)
 
     @property
     def newest(self) -> tuple[str, str]:

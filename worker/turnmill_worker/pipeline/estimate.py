@@ -9,16 +9,26 @@ from typing import Self
 
 from turnmill.contract import jobs
 from turnmill.contract.context import Usage
+from turnmill.contract.correction import Correction
 from turnmill.contract.job_outcomes import Outcome
 from turnmill.contract.legality import CallTracker
 from turnmill.contract.policy import Limits
 from turnmill.contract.render import render_head, system_message
 from turnmill.contract.token_counters import Counter
+from turnmill.contract.tools import count_tools
 from turnmill_worker.compaction.tally import Tally, exceeded, images, interactions
 from turnmill_worker.pipeline.batch import Batches, NoBatches
 from turnmill_worker.pipeline.decide import Compact, decide, next_look
 from turnmill_worker.pipeline.ladder import HANDOVER_S, Ports
-from turnmill_worker.ports.values import CountedTurn, Counts, Look, SessionRef, Uncounted
+from turnmill_worker.ports.values import (
+    NOTHING_LEARNED,
+    CountedTurn,
+    Counts,
+    Learned,
+    Look,
+    SessionRef,
+    Uncounted,
+)
 
 __all__ = ["Estimating"]
 
@@ -51,22 +61,24 @@ class Estimating:
             if seen is None:
                 return Outcome(outcome="unknown", session=ref.session)
             counter = self._ports.counters(seen.policy.encoding, seen.policy.image_formula)
-            system = _system_tokens(counter, seen.system)
+            system, tools = _system_tokens(counter, seen.system), _tools(counter, seen.tools)
             if seen.basis not in ("", counter.basis):
-                self._recount(ref, seen, counter, system)
+                self._recount(ref, seen, counter, system, tools)
                 continue
             tracker = CallTracker(seen.open_calls)
             counted = _count(seen, counter, tracker)
-            after = _After.of(seen, counted, system)
+            after = _After.of(seen, counted, system + tools)
             counts = Counts(
                 basis=counter.basis,
                 system_tokens=system,
+                tools_tokens=tools,
                 open_calls=tracker.open,
                 turns=counted,
                 due=after.is_due,
                 urgent=after.is_urgent,
                 handover_s=HANDOVER_S if seen.summarized else 0.0,
                 look=after.look,
+                learned=after.learned,
             )
             recorded = self._sessions.record_counts(ref, seen, counts)
             if recorded.stale:
@@ -102,7 +114,9 @@ class Estimating:
         else:
             self._ports.hints.send(jobs.COMPACT, ref)
 
-    def _recount(self, ref: SessionRef, seen: Uncounted, counter: Counter, system: int) -> None:
+    def _recount(
+        self, ref: SessionRef, seen: Uncounted, counter: Counter, system: int, tools: int
+    ) -> None:
         """Count again what was counted under another basis: the policy's encoding changed."""
         snapshot = self._sessions.snapshot(ref)
         if snapshot is None:
@@ -114,6 +128,7 @@ class Estimating:
             snapshot,
             basis=counter.basis,
             system_tokens=system,
+            tools_tokens=tools,
             context_tokens=count(render_head(snapshot.stored)),
             turns=[CountedTurn(t.seq, count(tracker.repair(t.shown))) for t in snapshot.turns],
         )
@@ -139,6 +154,21 @@ def _system_tokens(counter: Counter, system: str) -> int:
     return counter.count_messages([system_message(system)]) if system else 0
 
 
+@lru_cache(maxsize=256)
+def _tools(counter: Counter, body: bytes) -> int:
+    """Tokens of the tools, cached likewise."""
+    return count_tools(counter.count, body)
+
+
+def _known(seen: Uncounted, counted: Sequence[CountedTurn], usage: Usage) -> Correction:
+    """What is known of the provider's tokens, with what the agent told last."""
+    if seen.told is None:
+        return seen.correction
+    turns = [(turn.seq, turn.tokens) for turn in counted]
+    tokens = seen.told.counted(seen.version, seen.counted_seq, usage, turns)
+    return seen.correction if tokens is None else seen.correction.after(seen.told.tokens, tokens)
+
+
 @dataclass(frozen=True, slots=True)
 class _After:
     """A session once these turns are counted, too."""
@@ -147,13 +177,15 @@ class _After:
     counted: Sequence[CountedTurn]
     usage: Usage
     limits: Limits
+    known: Correction
 
     @classmethod
     def of(cls, seen: Uncounted, counted: Sequence[CountedTurn], system: int) -> Self:
         """The session's tokens by part, and its limits."""
         tail = seen.usage.tail + sum(turn.tokens for turn in counted)
         usage = replace(seen.usage, system=system, tail=tail)
-        return cls(seen, counted, usage, seen.policy.limits(system))
+        known = _known(seen, counted, usage)
+        return cls(seen, counted, usage, seen.policy.limits(system, known.ratio), known)
 
     @property
     def is_due(self) -> bool:
@@ -165,6 +197,14 @@ class _After:
     def is_urgent(self) -> bool:
         """Whether there is no room to wait."""
         return self.usage.total > self.limits.urgent
+
+    @property
+    def learned(self) -> Learned:
+        """What was learned from what the agent told, if anything."""
+        told = self.seen.told
+        if told is None or self.known == self.seen.correction:
+            return NOTHING_LEARNED
+        return Learned(told.encode(), self.known.encode())
 
     @property
     def look(self) -> Look:

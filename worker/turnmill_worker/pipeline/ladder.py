@@ -171,6 +171,7 @@ class Ladder:
             tokens_before=record.tokens_before,
             tokens_after=record.tokens_after,
             strategy=record.strategy,
+            model=record.model or None,
             version=record.version,
             quality=record.quality,
             rejected=tuple(r for r in self._rejected if r != record.strategy) or None,

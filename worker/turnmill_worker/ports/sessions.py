@@ -122,6 +122,7 @@ class Sessions(Protocol):
         *,
         basis: str,
         system_tokens: int,
+        tools_tokens: int,
         context_tokens: int,
         turns: Sequence[CountedTurn],
     ) -> bool:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final, NamedTuple
 
 from turnmill.contract.context import Usage
+from turnmill.contract.correction import NOTHING_TOLD, Correction, Told
 from turnmill.contract.names import Namespace, Seq, SessionId
 from turnmill.contract.policy import Policy
 from turnmill.contract.trajectory import TurnState
@@ -19,6 +20,7 @@ __all__ = [
     "Counts",
     "Drain",
     "Failed",
+    "Learned",
     "Look",
     "Mark",
     "Recorded",
@@ -68,8 +70,8 @@ class Uncounted:
     """The oldest turns nobody has counted, and the session's numbers as of then.
 
     Attributes:
-        epoch, revision: which incarnation of the session, and which policy and prompt, counts
-            belong to.
+        epoch, revision: which incarnation of the session, and which policy, prompt and tools,
+            counts belong to.
         basis: how the present counts were made; ``""`` before the first.
         open_calls: calls among the counted turns that still wait for their result.
         usage: tokens by part, without those of uncounted turns.
@@ -77,6 +79,10 @@ class Uncounted:
         put_off: tokens below which no compaction is tried again, or 0.
         summarized: whether the session's last compaction needed a summary.
         turns: oldest first.
+        tools: JSON of the tools' schemas, or empty.
+        version: of the context.
+        correction: what was learned of the provider's tokens.
+        told: what the provider counted last, or None.
     """
 
     epoch: str
@@ -91,6 +97,10 @@ class Uncounted:
     put_off: int
     summarized: bool
     turns: tuple[UncountedTurn, ...]
+    tools: bytes = b""
+    version: int = 0
+    correction: Correction = NOTHING_TOLD
+    told: Told | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -108,6 +118,16 @@ class Look:
     ratio: float
 
 
+class Learned(NamedTuple):
+    """What an agent told, and the ratios with it, as they are stored; or nothing."""
+
+    told: str = ""
+    ratios: str = ""
+
+
+NOTHING_LEARNED: Final = Learned()
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Counts:
     """What a job found when it counted turns.
@@ -118,6 +138,7 @@ class Counts:
         due, urgent: whether a compaction is wanted, and whether there is no room to wait for it.
         handover_s: when the sweep doubts that a summary job handed on was ever received, or 0.
         look: when to count again.
+        learned: of the provider's tokens.
     """
 
     basis: str
@@ -128,6 +149,8 @@ class Counts:
     urgent: bool = False
     handover_s: float = 0.0
     look: Look = Look(tokens=None, bound=0, ratio=1.0)
+    tools_tokens: int = 0
+    learned: Learned = NOTHING_LEARNED
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,11 +211,13 @@ class Drain:
     """What goes to the archive at once: turns and marks, in order, and how far they reach.
 
     Attributes:
-        commits: ids of the commits that these entries came by.
+        entries: how many there are in Redis.
+        commits: ids of the commits that they came by.
     """
 
     epoch: str
     steps: tuple[Batch | Mark, ...]
     turns_through: str
     commits_through: str
+    entries: int = 0
     commits: frozenset[str] = frozenset()

@@ -13,6 +13,7 @@ from turnmill.contract.legality import CallTracker
 from turnmill.contract.names import Seq, Version
 from turnmill.contract.render import render_head, system_message
 from turnmill.contract.token_counters import Counter, Counters
+from turnmill.contract.tools import count_tools
 from turnmill_worker.compaction.tally import images, interactions
 from turnmill_worker.ports.archive import Archive
 from turnmill_worker.ports.past import Past, Restored
@@ -66,6 +67,7 @@ class EarlierTurns:
             }
         )
         system = counter.count_messages([system_message(past.system)]) if past.system else 0
+        system += count_tools(counter.count, past.tools)
         total = system + context.tokens + sum(numbers.tokens for _, numbers in numbered)
         return Restored(
             seq=Seq(through),

@@ -110,7 +110,7 @@ def erasable(
         ),
         memories=tuple(name for name, text in pushed if touches(text)),
         base=life.newest_before(first),
-        in_system_prompt=past is not None and touches(past.system),
+        in_system_prompt=past is not None and touches(f"{past.system} {past.tools.decode()}"),
     )
 
 

@@ -10,11 +10,11 @@ from turnmill.contract.names import Version
 from turnmill.contract.results import RollbackResult
 from turnmill.contract.token_counters import Counters
 from turnmill.dialects.convert import from_chat, in_chat
+from turnmill_worker.pipeline.agreement import past_agreed
 from turnmill_worker.ports.archive import Archive
 from turnmill_worker.ports.records import ArchivedTurn
 from turnmill_worker.ports.sessions import Sessions, States
 from turnmill_worker.ports.values import SessionRef
-from turnmill_worker.requests.agreement import past_agreed
 from turnmill_worker.requests.earlier_turns import EarlierTurns
 
 __all__ = ["TakingBack"]

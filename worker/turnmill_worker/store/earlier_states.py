@@ -12,7 +12,7 @@ from turnmill.contract.estimate import bound_turn
 from turnmill.contract.keys import commits_channel
 from turnmill.contract.names import Seq, Version
 from turnmill.contract.policy import Policy
-from turnmill.contract.sealing import Secret
+from turnmill.contract.sealing import Secret, check_plain
 from turnmill.contract.stored_policy import stored_policy
 from turnmill.transport import redis_now_ms
 from turnmill_worker.compaction.ledger.budget import up_to
@@ -49,7 +49,9 @@ class RedisStates:
         tokens = dict(zip(counts[::2], counts[1::2], strict=True))
         texts = [(field or b"").decode("utf-8", "replace") for field in meta]
         epoch, revision, policy, version, watermark, last, system_tokens, basis = texts[:8]
-        head, tail, system, commit_id = texts[8:]
+        head, tail, system, commit_id, tools, tools_tokens = texts[8:]
+        check_plain(meta[12])
+        fixed = int(system_tokens or 0) + int(tools_tokens or 0)
         return Past(
             epoch=epoch,
             revision=revision or "0",
@@ -58,14 +60,15 @@ class RedisStates:
             watermark=Seq(int(watermark or 0)),
             last_seq=Seq(int(last or 0)),
             system=system,
-            system_tokens=int(system_tokens or 0),
+            system_tokens=fixed,
             basis=basis,
-            tokens=sum(int(part or 0) for part in (system_tokens, head, tail)),
+            tokens=fixed + sum(int(part or 0) for part in (head, tail)),
             left=tuple(left_entry(entry) for entry in covered),
             log=tuple(_logged(entry, tokens) for entry in log),
             checkpoints=_checkpoints([*automatic, *named]),
             commits=tuple(archived_compaction(entry) for entry in commits),
             commit_id=commit_id,
+            tools=tools.encode(),
         )
 
     def hold(self, ref: SessionRef, epoch: str, images: Iterable[Blob]) -> bool:

@@ -8,11 +8,12 @@ from typing import Any, NamedTuple
 
 from turnmill.contract.codec import decode_json
 from turnmill.contract.context import JsonMessage, StoredContext, Usage
+from turnmill.contract.correction import Correction, Told
 from turnmill.contract.log_entry import LogEntry, decode_turns
 from turnmill.contract.names import Seq
 from turnmill.contract.policy import Policy
 from turnmill.contract.rules import Mark
-from turnmill.contract.sealing import check_plain
+from turnmill.contract.sealing import check_plain, text_of
 from turnmill.contract.stored_policy import stored_policy
 from turnmill_worker.compaction.ledger.budget import up_to
 from turnmill_worker.compaction.pool.pooled import pooled_up_to
@@ -29,7 +30,8 @@ __all__ = ["logged_again", "snapshot_in", "uncounted_in"]
 def uncounted_in(reply: Sequence[Any]) -> Uncounted:
     """What ``uncounted.lua`` found."""
     fields, entries = reply
-    meta = _Meta(fields)
+    meta = _Meta(fields, fields[18])
+    check_plain(fields[19])
     return Uncounted(
         epoch=meta.epoch,
         revision=meta.revision,
@@ -43,13 +45,17 @@ def uncounted_in(reply: Sequence[Any]) -> Uncounted:
         put_off=meta.put_off,
         summarized=fields[17] == b"1",
         turns=tuple(UncountedTurn(e.seq, e.messages, e.bound, e.chain) for e in _log(entries)),
+        tools=fields[19] or b"",
+        version=int(fields[20] or 0),
+        correction=Correction.stored(text_of(fields[21]), meta.policy.token_ratio),
+        told=Told.stored(text_of(fields[22])),
     )
 
 
 def snapshot_in(ref: SessionRef, reply: Sequence[Any]) -> Snapshot:
     """What ``snapshot.lua`` found."""
-    fields, body, known, entries, flat, commit_id = reply
-    meta = _Meta(fields)
+    fields, body, known, entries, flat, commit_id, tools_tokens, ratios = reply
+    meta = _Meta(fields, tools_tokens)
     stored = StoredContext.parse(body)
     counts = {int(k): int(v) for k, v in zip(flat[::2], flat[1::2], strict=True)}
     elided: dict[int, dict[int, JsonMessage]] = {}
@@ -79,6 +85,7 @@ def snapshot_in(ref: SessionRef, reply: Sequence[Any]) -> Snapshot:
         history_tokens=meta.tally.history_tokens,
         images_before=meta.tally.images_before,
         compactions=meta.compactions,
+        ratio=Correction.stored(text_of(ratios), meta.policy.token_ratio).ratio,
         system=meta.system,
         facts=up_to(facts, stored.watermark),
         pool=pooled_up_to(pool, stored.watermark),
@@ -162,9 +169,9 @@ def _logged(entry: _Entry, tokens: int, elided: Mapping[int, JsonMessage]) -> Lo
 
 
 class _Meta:
-    """The meta fields both loading scripts return first, in their order."""
+    """The meta fields both loading scripts return first, in their order, and the tools' tokens."""
 
-    def __init__(self, fields: Sequence[bytes | None]) -> None:
+    def __init__(self, fields: Sequence[bytes | None], tools_tokens: bytes | None) -> None:
         check_plain(fields[3])  # with "replace", an encrypted prompt would pass for a text
         text = [(field or b"").decode("utf-8", "replace") for field in fields]
         self.epoch, revision, policy, self.system, system_tokens, self.basis = text[:6]
@@ -173,7 +180,8 @@ class _Meta:
         self.revision = revision or "0"
         self.policy = stored_policy(policy) if policy else Policy()
         self.counted_seq = Seq(counted)
-        self.usage = Usage(system=int(system_tokens or 0), summary=context_tokens, tail=tail)
+        system = int(system_tokens or 0) + int(tools_tokens or 0)
+        self.usage = Usage(system=system, summary=context_tokens, tail=tail)
         shown, before, requests, history, compactions, put_off = (
             int(value or 0) for value in text[11:17]
         )

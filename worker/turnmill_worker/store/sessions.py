@@ -93,6 +93,7 @@ class RedisSessions:
             newest_chain=seen.turns[-1].chain if turns else "",
             basis=counts.basis,
             system_tokens=counts.system_tokens,
+            tools_tokens=counts.tools_tokens,
             open_calls=json.dumps(list(counts.open_calls)),
             bounds=sum(turn.bound for turn in seen.turns),
             images=sum(turn.images for turn in turns),
@@ -104,6 +105,7 @@ class RedisSessions:
             look_tokens="" if look.tokens is None else look.tokens,
             look_bound=look.bound,
             bound_ratio=f"{look.ratio:.3f}",
+            **counts.learned._asdict(),
         )
         return Recorded(stale=counted == -1, waiting=bool(waiting), newly_due=bool(newly_due))
 
@@ -115,6 +117,7 @@ class RedisSessions:
         *,
         basis: str,
         system_tokens: int,
+        tools_tokens: int,
         context_tokens: int,
         turns: Sequence[CountedTurn],
     ) -> bool:
@@ -128,6 +131,7 @@ class RedisSessions:
             counted_seq=str(snapshot.counted_seq),
             basis=basis,
             system_tokens=system_tokens,
+            tools_tokens=tools_tokens,
             context_tokens=context_tokens,
         )
         return bool(done)
@@ -198,7 +202,7 @@ class RedisSessions:
             images_covered=sum(images(turn.original) for turn in covered),
             interactions=sum(interactions(turn.original) for turn in covered),
             messages=sum(len(turn.original) for turn in covered),
-            hard=snapshot.policy.hard_limit - Usage.REPLY,
+            hard=snapshot.limits.hard - Usage.REPLY,
             soft_ratio=repr(snapshot.policy.soft_ratio),
             keep_records=KEEP_RECORDS,
             summarized=int(bool(record.model)),
@@ -217,7 +221,9 @@ class RedisSessions:
         """Count a compaction that failed; due again later, or parked after too many in a row."""
         policy = Policy()
         with suppress(InvalidPolicy, CorruptContext):  # that may be why it failed
-            policy = stored_policy(self._field(ref, "policy") or b"{}")
+            with translated():
+                body = self._redis.hget(keys_of(ref).meta, "policy")
+            policy = stored_policy(body or b"{}")
         times, parked = self._run(
             "failed",
             keys_of(ref),
@@ -228,11 +234,6 @@ class RedisSessions:
             longest_ms=LONGEST_PAUSE_MS,
         )
         return Failed(times, bool(parked))
-
-    def _field(self, ref: SessionRef, name: str) -> bytes | None:
-        with translated():
-            value: bytes | None = self._redis.hget(keys_of(ref).meta, name)
-        return value
 
 
 def _planned_from(snapshot: Snapshot) -> dict[str, str]:

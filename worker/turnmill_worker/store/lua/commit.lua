@@ -5,7 +5,7 @@
 -- full: goes on
 -- returns: the new version or 0 when the session changed meanwhile, then 1 when it is over its soft limit still
 local seen = redis.call('HMGET', meta, 'epoch', 'version', 'tail_tokens', 'system_tokens', 'expires_at',
-  'settings', 'settings_id', 'commit_id')
+  'settings', 'settings_id', 'commit_id', 'tools_tokens')
 local found = newest ~= '' and redis.call('XRANGE', log, newest, newest)[1]
 local is_same = newest == '' or (found and (found[2][14] or found[2][6] .. ' ' .. found[2][10]) == newest_chain)
 if not is_same or seen[1] ~= epoch or (seen[2] or '0') ~= expected_version or (seen[8] or '') ~= expected_commit
@@ -39,7 +39,7 @@ if known ~= '' then
 else
   redis.call('DEL', facts)
 end
-local system = tonumber(seen[4]) or 0
+local system = (tonumber(seen[4]) or 0) + (tonumber(seen[9]) or 0)
 local soft = system + math.floor((hard - system) * soft_ratio)
 redis.call('HSET', meta, 'watermark', watermark, 'context_tokens', context_tokens, 'tail_tokens', tail,
   'look_tokens', soft, 'summarized', summarized, 'commit_id', commit_id)

@@ -1,9 +1,10 @@
 -- Store exact token counts; leave the backlog only if nothing newer arrived; join the due list when asked.
 -- KEYS: meta, log, counts, backlog, due
--- ARGV: session, epoch, revision, newest, newest_chain, basis, system_tokens:number, open_calls, bounds:number, images:number, interactions:number, messages:number, is_due:number, is_urgent:number, handover_ms:number, look_tokens, look_bound, bound_ratio, pairs...
+-- ARGV: session, epoch, revision, newest, newest_chain, basis, system_tokens:number, tools_tokens:number, open_calls, bounds:number, images:number, interactions:number, messages:number, is_due:number, is_urgent:number, handover_ms:number, look_tokens, look_bound, bound_ratio, told, ratios, pairs...
 -- newest, newest_chain: the newest turn counted, as in commit.lua
 -- bounds: of the turns counted; handover_ms: how long a job that is to write its summary may take to begin, or 0
 -- look_tokens, look_bound: tokens, expected and at most, from which on a push asks for a count; bound_ratio: tokens expected for one of a bound
+-- told, ratios: what was learned from, and the ratios with it; or nothing
 -- full: goes on
 -- returns: counted_seq, 1 when the backlog still holds the session, 1 when it newly became due; or -1 when policy, prompt, incarnation or counted_seq changed meanwhile
 local seen = redis.call('HMGET', meta, 'epoch', 'settings', 'basis', 'counted_seq', 'last_seq',
@@ -29,6 +30,15 @@ end
 redis.call('HSET', meta, 'basis', basis, 'system_tokens', system_tokens, 'counted_seq', counted,
   'tail_tokens', tail, 'counted_settings', revision, 'look_tokens', look_tokens, 'look_bound', look_bound,
   'bound_ratio', bound_ratio)
+if tools_tokens > 0 then
+  redis.call('HSET', meta, 'tools_tokens', tools_tokens)
+end
+if told ~= '' then
+  redis.call('HSET', meta, 'ratios', ratios)
+  if redis.call('HGET', meta, 'told') == told then
+    redis.call('HDEL', meta, 'told')
+  end
+end
 -- Without turns nothing shows that no rollback came since they were looked at: leave them.
 if #pairs > 0 then
   redis.call('HSET', meta, 'open_calls', open_calls)

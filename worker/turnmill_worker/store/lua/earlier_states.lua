@@ -3,7 +3,8 @@
 -- ARGV: none
 -- returns: epoch and other fields of meta; then log, covered, commits, automatic and named checkpoints, counts; or nothing for an unknown session
 local seen = redis.call('HMGET', meta, 'epoch', 'settings', 'policy', 'version', 'watermark', 'last_seq',
-  'system_tokens', 'basis', 'context_tokens', 'tail_tokens', 'system', 'commit_id')
+  'system_tokens', 'basis', 'context_tokens', 'tail_tokens', 'system', 'commit_id',
+  'tools', 'tools_tokens')
 if not seen[1] then
   return nil
 end

@@ -1,5 +1,5 @@
 -- Erase turns: others stand in their places, wherever they are, and the context is one made without them.
--- KEYS: context, facts, meta, log, counts, covered, commits, compactions, checkpoints, named, ids, batch, backlog, due, parked, unarchived
+-- KEYS: context, facts, meta, log, counts, covered, commits, compactions, checkpoints, named, events, ids, batch, backlog, due, parked, unarchived
 -- ARGV: session, epoch, revision, expected_version, expected_commit, newest, newest_chain, commit_id, through:number, watermark:number, body, known, context_tokens:number, tail_tokens:number, open_calls, basis, images:number, images_before:number, interactions:number, messages:number, record, channel, is_due:number, remade:number, restored:number, erased:number, contexts:number, words...
 -- expected_commit, newest, newest_chain: as in commit.lua
 -- through: the newest turn that was looked at; later ones stay, not counted
@@ -28,6 +28,11 @@ for at = turns_end + 1, erased_end, 5 do
       redis.call('ZREM', ids, known_id)
       redis.call('ZADD', ids, words[at], words[at + 4])
     end
+  end
+  -- What a framework kept of the turn; it reads what is left.
+  local kept = redis.call('HGET', events, 'seq:' .. words[at])
+  if kept then
+    redis.call('HDEL', events, kept, 'seq:' .. words[at])
   end
 end
 local made_of_them = {}

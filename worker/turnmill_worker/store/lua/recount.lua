@@ -1,6 +1,6 @@
 -- Replace all counts made under another basis; turns not yet counted stay so.
 -- KEYS: meta, log, counts
--- ARGV: epoch, revision, version, expected_commit, newest, newest_chain, counted_seq, basis, system_tokens:number, context_tokens:number, pairs...
+-- ARGV: epoch, revision, version, expected_commit, newest, newest_chain, counted_seq, basis, system_tokens:number, tools_tokens:number, context_tokens:number, pairs...
 -- expected_commit, newest, newest_chain: as in commit.lua
 -- full: goes on
 -- returns: 1, or 0 when the session changed meanwhile
@@ -20,5 +20,10 @@ for at = 1, #pairs, 2 do
 end
 redis.call('HSET', meta, 'basis', basis, 'system_tokens', system_tokens, 'context_tokens', context_tokens,
   'tail_tokens', tail)
+if tools_tokens > 0 then
+  redis.call('HSET', meta, 'tools_tokens', tools_tokens)
+end
+-- What was learned is of the old counts.
+redis.call('HDEL', meta, 'ratios', 'told')
 redis.call('PEXPIREAT', counts, seen[5])
 return 1

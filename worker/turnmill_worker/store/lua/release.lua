@@ -10,7 +10,8 @@ end
 redis.call('DEL', lease)
 local time = redis.call('TIME')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
-local seen = redis.call('HMGET', meta, 'epoch', 'counted_seq', 'settings', 'system_tokens', 'context_tokens', 'tail_tokens', 'policy_at', 'settings_id')
+local seen = redis.call('HMGET', meta, 'epoch', 'counted_seq', 'settings', 'system_tokens', 'context_tokens', 'tail_tokens', 'policy_at', 'settings_id',
+  'tools_tokens')
 if not seen[1] then
   redis.call('ZREM', due, session)
   return 0
@@ -21,7 +22,8 @@ end
 if stale == 1 then
   redis.call('HINCRBY', meta, 'stale', 1)
 end
-local is_small = (tonumber(seen[4]) or 0) + (tonumber(seen[5]) or 0) + (tonumber(seen[6]) or 0) <= below
+local is_small = (tonumber(seen[4]) or 0) + (tonumber(seen[5]) or 0) + (tonumber(seen[6]) or 0)
+  + (tonumber(seen[9]) or 0) <= below
 if waits == '' then
   redis.call('HDEL', meta, 'waits', 'waits_at', 'waits_why')
 else

@@ -4,7 +4,8 @@
 -- returns: meta fields, log entries; or nothing (and the session leaves the backlog) when there is no such session
 local fields = redis.call('HMGET', meta, 'epoch', 'settings', 'policy', 'system', 'system_tokens',
   'basis', 'counted_seq', 'last_seq', 'context_tokens', 'tail_tokens', 'open_calls',
-  'images', 'images_before', 'interactions', 'history_tokens', 'compactions', 'put_off', 'summarized')
+  'images', 'images_before', 'interactions', 'history_tokens', 'compactions', 'put_off', 'summarized',
+  'tools_tokens', 'tools', 'version', 'ratios', 'told')
 if not fields[1] then
   redis.call('ZREM', backlog, session)
   return nil

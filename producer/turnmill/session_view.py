@@ -1,0 +1,134 @@
+"""A session's numbers as Redis keeps them, as a read gets them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import lru_cache
+
+from turnmill.contract.codec import encode_json
+from turnmill.contract.context import JsonMessage, StoredContext, Usage
+from turnmill.contract.correction import Correction
+from turnmill.contract.estimate import bound_turn
+from turnmill.contract.images.token_cost import DEFAULT_FORMULA, FORMULAS, ImageFormula
+from turnmill.contract.names import Seq
+from turnmill.contract.policy import Policy
+from turnmill.contract.render import render_head, system_message
+from turnmill.contract.sealing import text_of
+from turnmill.contract.stored_policy import stored_policy
+
+__all__ = ["DEFAULT_POLICY", "META_FIELDS", "View", "bound", "to_int"]
+
+DEFAULT_POLICY = Policy()
+
+META_FIELDS = (
+    b"epoch",
+    b"version",
+    b"watermark",
+    b"last_seq",
+    b"counted_seq",
+    b"system",
+    b"system_tokens",
+    b"context_tokens",
+    b"tail_tokens",
+    b"policy",
+    b"basis",
+    b"counted_settings",
+    b"pictures",
+    b"images_before",
+    b"dialect",
+    b"tools_tokens",
+    b"tools_bound",
+    b"ratios",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """The meta fields a read returns, in the order of ``META_FIELDS``."""
+
+    last_seq: Seq
+    counted_seq: Seq
+    system: str
+    usage: Usage
+    policy_json: bytes
+    basis: str
+    is_counted: bool
+    images_before: int
+    seen_dialect: str = ""
+    tools_tokens: int = 0
+    tools_bound: int = 0
+    ratios: str = ""
+
+    @classmethod
+    def of(cls, fields: Sequence[bytes | None]) -> View:
+        """The fields as Redis returned them; ``usage.system`` is with the tools."""
+        found = dict(zip(META_FIELDS, fields, strict=True))
+        tools = to_int(found[b"tools_tokens"])
+        return cls(
+            last_seq=Seq(to_int(found[b"last_seq"])),
+            counted_seq=Seq(to_int(found[b"counted_seq"])),
+            system=text_of(found[b"system"]),
+            usage=Usage(
+                system=to_int(found[b"system_tokens"]) + tools,
+                summary=to_int(found[b"context_tokens"]),
+                tail=to_int(found[b"tail_tokens"]),
+            ),
+            policy_json=found[b"policy"] or b"",
+            basis=(found[b"basis"] or b"").decode(),
+            is_counted=found[b"counted_settings"] is not None,
+            images_before=to_int(found[b"images_before"]),
+            seen_dialect=(found[b"dialect"] or b"").decode(),
+            tools_tokens=tools,
+            tools_bound=to_int(found[b"tools_bound"]),
+            ratios=(found[b"ratios"] or b"").decode(),
+        )
+
+    @property
+    def is_of_another_basis(self) -> bool:
+        """Whether the counts were made with another encoding or image formula than the policy's.
+
+        The policy changed, or the workers lack the vocabulary.
+        """
+        made = self.basis.split("/")
+        return self.basis != "" and (
+            made[0] != self.policy.encoding or made[-1] != self.policy.image_formula
+        )
+
+    def by_bounds(self, stored: StoredContext) -> View:
+        """The same session as if nothing had been counted."""
+        formula = FORMULAS[self.policy.image_formula]
+        system = bound([system_message(self.system)]) if self.system else 0
+        usage = Usage(system=system + self.tools_bound, summary=bound(render_head(stored), formula))
+        return replace(self, counted_seq=Seq(0), usage=usage, tools_tokens=self.tools_bound)
+
+    @property
+    def correction(self) -> Correction:
+        """What is known of the provider's tokens."""
+        return Correction.stored(self.ratios, self.policy.token_ratio)
+
+    @property
+    def dialect(self) -> str:
+        """The policy's, or else that of the first turn that told."""
+        return self.policy.dialect or self.seen_dialect or "chat"
+
+    @property
+    def policy(self) -> Policy:
+        """The stored policy, or the default for a session that was never opened."""
+        return _parse_policy(self.policy_json) if self.policy_json else DEFAULT_POLICY
+
+
+# Many sessions share one policy, and every read needs its session's.
+_parse_policy = lru_cache(maxsize=1024)(stored_policy)
+
+
+def to_int(value: bytes | None) -> int:
+    """A number as Redis returned it; 0 for an absent field."""
+    return int(value) if value else 0
+
+
+def bound(
+    messages: Sequence[JsonMessage], formula: ImageFormula = FORMULAS[DEFAULT_FORMULA]
+) -> int:
+    """An upper bound for these messages, without the reply's opening; additive."""
+    return sum(bound_turn(encode_json(message), formula) for message in messages)

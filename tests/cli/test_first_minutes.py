@@ -1,0 +1,173 @@
+"""What somebody types first."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.main import get_command
+
+from tests.cli.commands import Ran
+from turnmill import ContextClient
+from turnmill.embedded_redis import EmbeddedRedis, free_port
+from turnmill_cli.app import app
+
+ROOT = Path(__file__).parents[2]
+WITHOUT_JSON = {
+    "up": "runs until Ctrl-C, and its lines are for a person",
+    "flower": "becomes Flower",
+    "fake-llm": "becomes a server; its one line on stdout is the URL",
+}
+
+
+def commands() -> Iterator[tuple[str, Any]]:
+    """Every command with its words, those of groups too."""
+    for name, command in getattr(get_command(app), "commands", {}).items():
+        if group := getattr(command, "commands", None):
+            yield from ((f"{name} {word}", each) for word, each in group.items())
+        else:
+            yield name, command
+
+
+def test_every_command_prints_json_for_programs() -> None:
+    without = {
+        name
+        for name, command in commands()
+        if not any("--json" in parameter.opts for parameter in command.params)
+    }
+
+    assert without == WITHOUT_JSON.keys()
+
+
+def test_every_list_shows_a_command_with_the_first_words_of_its_own_help() -> None:
+    root: Any = get_command(app)
+    for name in root.list_commands(None):
+        listed, real = root.get_command(None, name), root.commands[name]
+        assert listed.hidden == (real.hidden or not real.help)
+        first = (real.help or "").partition("\n\n")[0]
+        assert listed.hidden or " ".join(first.split()) == listed.help, name
+
+
+def test_the_version_is_said(turnmill_process: Callable[..., Ran]) -> None:
+    assert turnmill_process("--version").stdout == f"turnmill {metadata.version('turnmill')}\n"
+
+
+@pytest.mark.parametrize("words", [("--version",), ("--help",), ("sessions", "-h")])
+def test_help_and_version_import_no_client(words: tuple[str, ...]) -> None:
+    code = f"import sys; sys.argv = {['turnmill', *words]}\n"
+    code += "import atexit; atexit.register(lambda: print(*sys.modules))\n"
+    code += "from turnmill_cli import main; main()"
+
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True, env=_plain()
+    )
+
+    heavy = {"celery", "openai", "redis", "pydantic_settings", "sqlalchemy", "jinja2", "kombu"}
+    seen = heavy & set(done.stdout.split())
+    # A command's own help knows what its results look like, and these know Redis.
+    assert not seen - ({"redis"} if len(words) > 1 else set())
+
+
+def _plain() -> dict[str, str]:
+    return {name: value for name, value in os.environ.items() if not name.startswith("COVERAGE_")}
+
+
+def test_short_help_is_help(turnmill: Callable[..., Ran]) -> None:
+    assert turnmill("-h").stdout == turnmill("--help").stdout
+    assert turnmill("policies", "set", "-h").exit_code == 0
+
+
+@pytest.mark.parametrize(("typed", "offers"), [("nam", "namespaces"), ("policies s", "show")])
+def test_a_shell_completes_commands(typed: str, offers: str) -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "turnmill_cli"],
+        env={
+            **_plain(),
+            "_TURNMILL_COMPLETE": "complete_bash",
+            "COMP_WORDS": f"turnmill {typed}",
+            "COMP_CWORD": str(len(typed.split())),
+        },
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+    assert offers in done.stdout.split(), done.stderr
+
+
+def test_nobody_is_told_to_install_a_name_from_the_index() -> None:
+    folders = ("producer", "worker", "cli", "docs", "examples")
+    files = [path for folder in folders for path in (ROOT / folder).rglob("*.*")]
+    texts = [path for path in files if path.suffix in (".py", ".md", ".jinja")]
+
+    named = [
+        str(path.relative_to(ROOT))
+        for path in (*texts, *ROOT.glob("*.md"))
+        if re.search(r"pip install ['\"]?turnmill\b", path.read_text())
+    ]
+
+    assert named == []
+
+
+def test_sessions_of_all_namespaces_are_listed(
+    turnmill: Callable[..., Ran], redis_server: EmbeddedRedis, namespace: str
+) -> None:
+    for name in (namespace, f"{namespace}-too"):
+        with ContextClient(redis_server.url, namespace=name) as client:
+            client.push("s", {"role": "user", "content": "x"})
+
+    rows = turnmill("sessions", "--all-namespaces", "--limit", "0", "--json").json
+    listed = turnmill("namespaces", "--json").json
+    table = turnmill("sessions", "-A", "--limit", "0").stdout
+
+    assert {namespace, f"{namespace}-too"} <= {row["namespace"] for row in rows}
+    counts = {row["namespace"]: row["sessions"] for row in listed}
+    assert counts[namespace] == counts[f"{namespace}-too"] == 1
+    assert f"{namespace}-too" in table
+    assert f"{namespace}-too" in turnmill("namespaces").stdout
+    only = turnmill("sessions", "--json").json
+    assert {row["namespace"] for row in only} == {namespace}
+
+
+def test_a_wrong_password_is_not_a_server_that_is_down(
+    turnmill: Callable[..., Ran], tmp_path: Path, redis_server: EmbeddedRedis
+) -> None:
+    port = free_port()
+    guarded = EmbeddedRedis(tmp_path / "redis", port=port, durable=False)
+    with guarded:
+        import redis  # noqa: PLC0415 - for this alone
+
+        with redis.Redis(port=port) as admin:
+            admin.config_set("requirepass", "right")
+        try:
+            wrong = f"redis://:wrong@127.0.0.1:{port}/0"
+
+            sessions = turnmill("sessions", "--redis-url", wrong)
+            both = turnmill("doctor", "--redis-url", wrong, "--json").json
+            broker = ("--redis-url", redis_server.url, "--broker-url", wrong)
+            one = turnmill("doctor", *broker, "--json").json
+        finally:
+            with redis.Redis(port=port, password="right") as admin:  # noqa: S106
+                admin.config_set("requirepass", "")
+
+    assert "password is missing or wrong" in sessions.stderr
+    told = {check["name"]: check for check in both["checks"]}
+    assert "password" in told["redis"]["found"]
+    assert "start it" not in told["redis"]["advice"]
+    told = {check["name"]: check for check in one["checks"]}
+    assert told["broker"]["found"] == "refuses this client: its user or password is wrong"
+    assert "start it" not in told["broker"]["advice"]
+
+
+def test_flower_does_not_listen_to_others_without_a_password(turnmill: Callable[..., Ran]) -> None:
+    ran = turnmill("flower", "--address", "0.0.0.0")  # noqa: S104 - which is refused
+
+    assert ran.exit_code == 2
+    assert "--basic-auth-file" in ran.stderr

@@ -1,0 +1,230 @@
+"""Several agents in one session, rewinds, and what a request has beside the session's events."""
+
+from __future__ import annotations
+
+import pytest
+
+pytest.importorskip("google.adk")
+
+from google.adk.agents.llm_agent import LlmAgent
+from google.adk.agents.parallel_agent import ParallelAgent
+from google.adk.agents.sequential_agent import SequentialAgent
+from google.adk.events.event import Event
+from google.adk.flows.llm_flows.contents import _present_other_agent_message
+from google.genai import types
+
+from tests.integrations.google_adk.clerk import (
+    APP,
+    SESSION,
+    USER,
+    ClerkEndpoint,
+    Office,
+    assert_legal,
+    clerk,
+    decide,
+    find_owner,
+    find_ship,
+    model,
+    question,
+    text,
+)
+from tests.specifications.agents import settled
+from turnmill import ContextClient
+from turnmill.contract.context import JsonMessage
+from turnmill.integrations.google_adk import TurnmillSessionService
+from turnmill.integrations.google_adk.messages import to_chat
+from turnmill.integrations.google_adk.restoring import is_legal, restore
+
+
+def transferring(messages: list[JsonMessage]) -> JsonMessage:
+    """The chief gives each question to the clerk, who gives it back once in a while."""
+    is_chief = '"chief"' in text(messages[0])
+    newest = text(messages[-1])
+    if is_chief and "Question" in newest:
+        function = {"name": "transfer_to_agent", "arguments": '{"agent_name": "clerk"}'}
+        word = newest.split()[1].rstrip(":")
+        called = {"id": f"to-clerk-{word}", "type": "function", "function": function}
+        return {"role": "assistant", "content": None, "tool_calls": [called]}
+    return decide(messages)
+
+
+async def test_agents_that_hand_over_to_each_other_share_a_context(
+    agents: ContextClient, service: TurnmillSessionService, endpoint: ClerkEndpoint
+) -> None:
+    endpoint.decide = transferring
+    helper = clerk(endpoint, disallow_transfer_to_parent=True)
+    chief = LlmAgent(name="chief", model=model(endpoint), sub_agents=[helper])
+    office = Office(chief, service)
+
+    for number in range(1, 13):
+        await office.ask(question(number))
+        if number % 4 == 0:
+            settled(agents, office.name)
+
+    assert office.plugin.counts.failed == 0
+    assert office.plugin.counts.curated > 5
+    from turnmill.contract.legality import violations
+    from turnmill_worker.tokens import count_request, counter_for
+
+    print(
+        [
+            (
+                count_request(counter_for(), m),
+                sum("For context" in text(x) for x in m),
+                violations(m),
+                '"chief"' in text(m[0]),
+            )
+            for m in endpoint.shown
+        ],
+        agents.info(office.name).limits.hard,
+    )
+    assert_legal(endpoint.shown, agents.info(office.name).limits.hard)
+    # Nobody is shown another's calls as its own.
+    for messages in endpoint.shown:
+        is_chief = '"chief"' in text(messages[0])
+        called = {
+            each["function"]["name"]
+            for message in messages
+            for each in message.get("tool_calls") or ()
+        }
+        assert called <= ({"transfer_to_agent"} if is_chief else {"find_ship", "find_owner"})
+
+
+@pytest.mark.filterwarnings("ignore:ParallelAgent is deprecated:DeprecationWarning")
+@pytest.mark.filterwarnings("ignore:SequentialAgent is deprecated:DeprecationWarning")
+async def test_agents_on_branches_get_what_adk_gives_them_and_tell_the_others(
+    agents: ContextClient, service: TurnmillSessionService, endpoint: ClerkEndpoint
+) -> None:
+    branches = [clerk(endpoint, name=f"clerk{at}") for at in range(2)]
+    both = ParallelAgent(name="both", sub_agents=branches)
+    last = LlmAgent(name="last", model=model(endpoint), tools=[find_ship, find_owner])
+    office = Office(SequentialAgent(name="all", sub_agents=[both, last]), service)
+    endpoint.decide = lambda messages: (
+        {"role": "assistant", "content": "Both have said it."}
+        if '"last"' in text(messages[0])
+        else decide(messages)
+    )
+
+    for number in range(1, 7):
+        await office.ask(question(number))
+        settled(agents, office.name)
+
+    assert office.plugin.counts.failed == 0
+    of_last = [messages for messages in endpoint.shown if '"last"' in text(messages[0])]
+    assert len(of_last) == office.plugin.counts.curated + office.plugin.counts.whole == 6
+    assert office.plugin.counts.curated > 0
+    assert_legal(of_last, agents.info(office.name).limits.hard)
+    assert not any(message.get("tool_calls") for messages in of_last for message in messages)
+
+
+async def test_what_was_rewound_is_not_in_the_context(
+    agents: ContextClient, service: TurnmillSessionService, endpoint: ClerkEndpoint
+) -> None:
+    office = Office(clerk(endpoint), service)
+    for number in range(1, 11):
+        seen = await office.ask(question(number))
+    settled(agents, office.name)
+    kept = len(await office.events())
+
+    await office.runner.rewind_async(
+        user_id=USER, session_id=SESSION, rewind_before_invocation_id=seen[0].invocation_id
+    )
+    await office.ask(question(11))
+    settled(agents, office.name)
+    await office.ask(question(12))
+
+    said = [text(message) for message in endpoint.shown[-1]]
+    assert office.plugin.counts.failed == 0
+    assert not any(question(10) in each for each in said)
+    assert any(question(11) in each for each in said)
+    assert_legal(endpoint.shown, agents.info(office.name).limits.hard)
+    assert len(await office.events()) == kept + 1 + 8  # a rewind deletes no event
+
+
+async def test_instructions_that_adk_puts_among_the_contents_stay_there(
+    agents: ContextClient, service: TurnmillSessionService, endpoint: ClerkEndpoint
+) -> None:
+    office = Office(
+        clerk(endpoint, static_instruction="Be brief.", instruction="Today: {day}"), service
+    )
+    await service.create_session(
+        app_name=APP, user_id=USER, session_id=SESSION, state={"day": "Monday"}
+    )
+    for number in range(1, 11):
+        await office.ask(question(number))
+        if number == 8:
+            settled(agents, office.name)
+
+    assert office.plugin.counts.failed == 0
+    assert office.plugin.counts.curated > 3
+    for messages in endpoint.shown:
+        assert sum("Today: Monday" in text(message) for message in messages) == 1
+    assert_legal(endpoint.shown, agents.info(office.name).limits.hard)
+
+
+def thought_event() -> Event:
+    parts = [
+        types.Part(text="I look it up.", thought=True),
+        types.Part(text="At pier 3.", thought_signature=b"s1"),
+    ]
+    return Event(id="e2", author="clerk", content=types.Content(role="model", parts=parts))
+
+
+def user_event(said: str) -> Event:
+    content = types.Content(role="user", parts=[types.Part(text=said)])
+    return Event(id=said, author="user", content=content)
+
+
+def test_a_turn_that_is_word_for_word_is_the_very_content_that_adk_made() -> None:
+    events = [user_event("Where?"), thought_event(), user_event("And now?")]
+    contents = [event.content for event in events if event.content]
+    context = [
+        {"role": "user", "content": "Context summary: ships were looked up."},
+        *[message for event in events[1:] for message in to_chat(event)],
+    ]
+
+    made = restore(contents, events, context, "clerk")
+
+    assert made[0].parts is not None
+    assert made[0].parts[0].text == "Context summary: ships were looked up."
+    assert made[1] is contents[1]
+    assert made[2] is contents[2]
+    assert len(made) == 3
+
+
+def test_what_another_agent_said_is_told_in_adks_words() -> None:
+    event = thought_event()
+    told = _present_other_agent_message(event)
+    assert told is not None
+
+    made = restore([], [], to_chat(event), "chief")
+
+    assert made == [told.content]
+
+
+def test_ids_are_left_out_where_adk_leaves_them_out() -> None:
+    called = types.Part(function_call=types.FunctionCall(id="adk-1", name="f", args={"x": 1}))
+    answer = types.FunctionResponse(id="adk-1", name="f", response={"result": "yes"})
+    events = [
+        Event(author="clerk", content=types.Content(role="model", parts=[called])),
+        Event(
+            author="clerk",
+            content=types.Content(role="user", parts=[types.Part(function_response=answer)]),
+        ),
+    ]
+    contents = [event.content.model_copy(deep=True) for event in events if event.content]
+    for content in contents:
+        for part in content.parts or ():
+            if part.function_call:
+                part.function_call.id = None
+            if part.function_response:
+                part.function_response.id = None
+    context = [message for event in events for message in to_chat(event)]
+    shortened = [context[0], {**context[1], "content": "[left out]"}]
+
+    assert restore(contents, events, context, "clerk") == contents
+    made = restore(contents, events, shortened, "clerk")
+    assert made[0] is contents[0]
+    assert is_legal(made)
+    assert not is_legal(made[:1])
+    assert not is_legal(made[1:])

@@ -1,0 +1,198 @@
+"""LlamaIndex agents and chat engines whose memory is a session; their models over real HTTP."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("llama_index.core")
+
+from llama_index.core.chat_engine import SimpleChatEngine
+from llama_index.core.llms import ChatMessage
+from llama_index.core.workflow import Context, JsonSerializer
+from workflows.errors import WorkflowCancelledByUser
+
+from tests.integrations.llama_index_agents import (
+    PROMPT,
+    StreamedChat,
+    agent,
+    clerk,
+    example,
+    question,
+    texts,
+)
+from tests.integrations.scripted import Said, ScriptedModel, serving
+from tests.processes import wait_until
+from turnmill import AsyncContextClient, ContextClient, InvalidInput, Policy
+from turnmill.contract.legality import violations
+from turnmill.embedded_redis import EmbeddedRedis
+from turnmill.integrations.llama_index import ContextMemory
+from turnmill_worker.tokens import count_request, counter_for
+
+# LlamaIndex looks at all attributes of an agent, those that pydantic deprecates too.
+pytestmark = pytest.mark.filterwarnings(
+    "ignore::pydantic.warnings.PydanticDeprecatedSince20",
+    "ignore::pydantic.warnings.PydanticDeprecatedSince211",
+)
+
+LIMIT = 2000
+SMALL = Policy(max_tokens=LIMIT, reserved_tokens=500, quality_threshold=0.0)
+"""Room is kept for the system prompt and the steps of a run, which LlamaIndex adds itself."""
+
+
+@pytest.fixture
+def model(monkeypatch: pytest.MonkeyPatch) -> Iterator[ScriptedModel]:
+    with serving(clerk) as running:
+        monkeypatch.setenv("OPENAI_BASE_URL", running.base_url)
+        monkeypatch.setenv("OPENAI_API_KEY", "none")
+        yield running
+
+
+@pytest.fixture
+async def async_agents(
+    agents: ContextClient, store: EmbeddedRedis
+) -> AsyncIterator[AsyncContextClient]:
+    async with AsyncContextClient(store.url, namespace=agents.namespace) as made:
+        yield made
+
+
+def settled(client: ContextClient, session: str) -> None:
+    def nothing_left() -> bool:
+        info = client.info(session)
+        return info.counted_seq == info.last_seq and info.due_in_s is None
+
+    wait_until(nothing_left, what="session settled")
+
+
+async def test_a_long_chat_with_tools_stays_within_its_limit(
+    agents: ContextClient, async_agents: AsyncContextClient, model: ScriptedModel
+) -> None:
+    memory = ContextMemory.from_defaults("ann", client=async_agents, policy=SMALL)
+
+    for number in range(1, 25):
+        said = await agent().run(question(number), memory=memory)
+        if number % 4 == 0:
+            await asyncio.to_thread(settled, agents, "ann")
+
+    assert str(said).endswith("Anna pays by noon.")
+    assert memory.failed == 0
+    assert len(model.requests) == 48
+    for at, shown in enumerate(model.requests):
+        assert count_request(counter_for(), shown) <= LIMIT
+        assert violations(shown) == []
+        assert shown[0] == {"role": "system", "content": PROMPT}
+        assert question(at // 2 + 1) in texts(shown)
+    assert question(1) not in [message["content"] for message in model.requests[-1]]
+    assert agents.info("ann").version >= 2
+    everything = await memory.aget_all()
+    asked = [message.content for message in everything if message.role == "user"]
+    assert asked == [question(number) for number in range(1, 25)]
+    assert len(everything) == 24 * 5
+
+
+def test_a_chat_engine_goes_on_in_another_process(
+    agents: ContextClient, model: ScriptedModel
+) -> None:
+    model.script = lambda shown: Said(f"{len(shown)} messages")
+
+    def engine() -> SimpleChatEngine:
+        memory = ContextMemory.from_defaults("ann", client=agents)
+        return SimpleChatEngine.from_defaults(llm=example.Chat(), memory=memory)
+
+    assert str(engine().chat("Hello")) == "1 messages"
+    later = engine()
+
+    assert str(later.chat("Hello again")) == "3 messages"
+    assert [message.content for message in later.chat_history] == [
+        "Hello", "1 messages", "Hello again", "3 messages",
+    ]  # fmt: skip
+    later.reset()
+    assert later.chat_history == []
+    assert str(later.chat("Anew")) == "1 messages"
+
+
+async def test_a_streamed_answer_is_kept(
+    async_agents: AsyncContextClient, model: ScriptedModel
+) -> None:
+    model.script = lambda _: Said("It lies at pier 4.")
+    memory = ContextMemory.from_defaults("ann", client=async_agents)
+    engine = SimpleChatEngine.from_defaults(llm=StreamedChat(), memory=memory)
+
+    streamed = await engine.astream_chat("Where?")
+    pieces = [piece async for piece in streamed.async_response_gen()]
+
+    assert len(pieces) > 2
+    assert [message.content for message in await memory.aget()] == ["Where?", "It lies at pier 4."]
+
+
+async def test_the_steps_of_a_run_that_is_cancelled_are_not_told(
+    agents: ContextClient, async_agents: AsyncContextClient, model: ScriptedModel
+) -> None:
+    memory = ContextMemory.from_defaults("ann", client=async_agents)
+    handler = agent().run(question(1), memory=memory)
+    async for _ in handler.stream_events():
+        if model.requests:
+            break
+    await handler.cancel_run()
+    with pytest.raises(WorkflowCancelledByUser):
+        await handler
+
+    await agent().run(question(2), memory=memory)
+
+    assert violations(agents.read("ann").messages) == []
+    assert question(1) in texts(model.requests[-1])
+
+
+async def test_a_memory_is_serialized_with_the_state_of_a_workflow(
+    async_agents: AsyncContextClient, model: ScriptedModel
+) -> None:
+    memory = ContextMemory.from_defaults("ann", client=async_agents)
+    made = agent()
+    state = Context(made)
+    await made.run(question(1), ctx=state, memory=memory)
+    stored = state.to_dict(serializer=JsonSerializer())
+
+    later = Context.from_dict(made, stored, serializer=JsonSerializer())
+    with pytest.raises(InvalidInput, match="call connect"):
+        await made.run(question(2), ctx=later)
+    ContextMemory.connect(async_agents)
+    try:
+        await made.run(question(2), ctx=Context.from_dict(made, stored))
+    finally:
+        ContextMemory.connect(None)
+
+    assert question(1) in texts(model.requests[-1])
+    assert len(await memory.aget()) == 10
+
+
+async def test_while_redis_is_down_the_agent_goes_on_and_tells_it_later(
+    tmp_path: Path, model: ScriptedModel, caplog: pytest.LogCaptureFixture
+) -> None:
+    server = EmbeddedRedis(tmp_path)
+    with server:
+        url = server.url
+    async with AsyncContextClient(url, timeout_s=0.3) as client:
+        memory = ContextMemory.from_defaults("ann", client=client)
+        with server:
+            await memory.aput(ChatMessage(question(1)))
+        with caplog.at_level(logging.WARNING):
+            said = await agent().run(question(2), memory=memory)
+
+        assert str(said).endswith("Anna pays by noon.")
+        assert question(1) in texts(model.requests[-1])
+        assert memory.failed >= 2
+        ours = {r.getMessage() for r in caplog.records if r.name.startswith("turnmill.integ")}
+        assert ours == {"messages kept in this process: StoreUnavailable"}
+        before = memory.failed
+        with server:
+            await memory.aput(ChatMessage("Thanks"))
+            shown = await client.read("ann")
+
+    assert memory.failed == before
+    assert [message["role"] for message in shown.messages] == [
+        "user", "user", "assistant", "tool", "tool", "assistant", "user",
+    ]  # fmt: skip

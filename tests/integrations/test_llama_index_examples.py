@@ -1,0 +1,59 @@
+"""LlamaIndex's example and that of the documents, run as a user runs them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+pytest.importorskip("llama_index.core")
+
+from tests.integrations.running import ROOT, block, run
+from tests.integrations.scripted import Said, ScriptedModel, serving
+from turnmill.embedded_redis import EmbeddedRedis
+
+EXAMPLE = ROOT / "examples" / "llama_index_agent.py"
+
+
+def clerk(messages: list[dict[str, Any]]) -> Said:
+    """Looks a ship up where it can."""
+    newest = messages[-1]
+    if newest["role"] == "user" and "ship" in newest["content"]:
+        return Said("", (("call-1", "find_ship", {"name": "Emma"}),))
+    return Said(f"I was told: {newest['content']}")
+
+
+@pytest.fixture
+def model() -> Iterator[ScriptedModel]:
+    with serving(clerk) as running:
+        yield running
+
+
+def test_the_example_answers_from_the_session(store: EmbeddedRedis, model: ScriptedModel) -> None:
+    said = "Where is the ship Emma?\nThanks.\n\n"
+
+    output = run([str(EXAMPLE)], said, model, REDIS_URL=store.url)
+
+    assert "I was told: Emma lies at pier 5." in output
+    assert "I was told: Thanks." in output
+    assert "The session holds 6 messages" in output
+    assert len(model.requests[-1]) == 6
+
+
+def test_the_example_of_the_documents_works_as_printed(
+    store: EmbeddedRedis, model: ScriptedModel
+) -> None:
+    code = block("LlamaIndex").replace("redis://localhost:6379/0", store.url)
+    chosen = f"""
+import runpy
+from llama_index.core import Settings
+Settings.llm = runpy.run_path({str(EXAMPLE)!r})["Chat"]()
+"""
+
+    output = run(["-c", chosen + code], "Hello\nThanks\n\n", model)
+
+    assert "I was told: Thanks" in output
+    assert [message["role"] for message in model.requests[-1]] == [
+        "system", "user", "assistant", "user",
+    ]  # fmt: skip
