@@ -46,7 +46,6 @@ class Seen(AgentMiddleware[Any, Any, Any]):
 
     def __init__(self, shown: list[AnyMessage]) -> None:
         super().__init__()
-        self.tools: list[Any] = []
         self.shown = shown
 
     def wrap_model_call(self, request: Any, handler: Any) -> Any:

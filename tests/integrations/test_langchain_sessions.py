@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
 import pytest
 
@@ -38,25 +40,25 @@ def model() -> Iterator[ScriptedModel]:
 
 
 def test_another_process_pushes_only_what_is_new(
-    agents: ContextClient, model: ScriptedModel
+    client: ContextClient, model: ScriptedModel
 ) -> None:
     memory = InMemorySaver()
-    agent_of(model, ContextMiddleware(agents), checkpointer=memory).invoke(asking(1), thread("ann"))
-    later = ContextMiddleware(agents)
+    agent_of(model, ContextMiddleware(client), checkpointer=memory).invoke(asking(1), thread("ann"))
+    later = ContextMiddleware(client)
 
     agent_of(model, later, checkpointer=memory).invoke(asking(2), thread("ann"))
 
     assert (later.counts.pushed, later.counts.branched) == (5, 0)
-    assert agents.info("ann").last_seq == 10
+    assert client.info("ann").last_seq == 10
 
 
 def test_a_request_that_failed_is_repeated_without_a_double(
-    agents: ContextClient, model: ScriptedModel
+    client: ContextClient, model: ScriptedModel
 ) -> None:
     def refuses(_: list[JsonMessage]) -> Said:
         raise ConnectionError
 
-    middleware = ContextMiddleware(agents)
+    middleware = ContextMiddleware(client)
     agent = agent_of(model, middleware)
     model.script = refuses
     with pytest.raises(Exception, match=r"[Cc]onnection"):
@@ -66,23 +68,23 @@ def test_a_request_that_failed_is_repeated_without_a_double(
     agent.invoke(None, thread("ann"))
 
     assert (middleware.counts.pushed, middleware.counts.branched) == (5, 0)
-    assert [m["role"] for m in agents.read("ann").messages] == [
+    assert [m["role"] for m in client.read("ann").messages] == [
         "system", "user", "assistant", "tool", "tool", "assistant",
     ]  # fmt: skip
 
 
 @pytest.mark.parametrize("same_process", [True, False])
 def test_a_thread_that_went_back_goes_on_in_a_branch_of_its_session(
-    agents: ContextClient, model: ScriptedModel, *, same_process: bool
+    client: ContextClient, model: ScriptedModel, *, same_process: bool
 ) -> None:
     memory = InMemorySaver()
-    middleware = ContextMiddleware(agents, policy=SMALL)
+    middleware = ContextMiddleware(client, policy=SMALL)
     agent = agent_of(model, middleware, checkpointer=memory)
     for number in (1, 2):
         agent.invoke(asking(number), thread("ann"))
     past = [s for s in agent.get_state_history(thread("ann")) if len(s.values["messages"]) == 5]
     if not same_process:
-        middleware = ContextMiddleware(agents, policy=SMALL)
+        middleware = ContextMiddleware(client, policy=SMALL)
         agent = agent_of(model, middleware, checkpointer=memory)
 
     agent.invoke(asking(3), past[0].config)
@@ -90,18 +92,18 @@ def test_a_thread_that_went_back_goes_on_in_a_branch_of_its_session(
         agent.invoke(asking(number), thread("ann"))
 
     assert (middleware.counts.failed, middleware.counts.branched) == (0, 1)
-    assert_fits(agents, "ann", model)
+    assert_fits(client, "ann", model)
     assert question(2) not in texts(model.requests[-1])
     assert question(13) in texts(model.requests[-1])
-    (branch,) = [name for name in agents.sessions() if name.startswith("ann~")]
-    assert agents.info(branch).policy.max_tokens == SMALL.max_tokens
-    assert agents.info(branch).last_seq == 12 * 5
+    (branch,) = [name for name in client.sessions() if name.startswith("ann~")]
+    assert client.info(branch).policy.max_tokens == SMALL.max_tokens
+    assert client.info(branch).last_seq == 12 * 5
 
 
 def test_an_answer_that_is_made_again_is_told_once(
-    agents: ContextClient, model: ScriptedModel
+    client: ContextClient, model: ScriptedModel
 ) -> None:
-    middleware = ContextMiddleware(agents)
+    middleware = ContextMiddleware(client)
     agent = agent_of(model, middleware)
     agent.invoke(asking(1), thread("ann"))
     past = [s for s in agent.get_state_history(thread("ann")) if len(s.values["messages"]) == 4]
@@ -115,9 +117,9 @@ def test_an_answer_that_is_made_again_is_told_once(
 
 
 def test_agents_in_tools_have_sessions_of_their_own(
-    agents: ContextClient, model: ScriptedModel
+    client: ContextClient, model: ScriptedModel
 ) -> None:
-    middleware = ContextMiddleware(agents)
+    middleware = ContextMiddleware(client)
     inner = agent_of(model, middleware, checkpointer=None, system_prompt="You look up ships.")
 
     @tool
@@ -140,39 +142,72 @@ def test_agents_in_tools_have_sessions_of_their_own(
     outer.invoke({"messages": [HumanMessage("Where are the ships?")]}, thread("ann"))
 
     assert (middleware.counts.failed, middleware.counts.branched) == (0, 0)
-    assert agents.info("ann").last_seq == 5
-    assert len([name for name in agents.sessions() if name.startswith("ann/tools/")]) == 2
+    assert client.info("ann").last_seq == 5
+    assert len([name for name in client.sessions() if name.startswith("ann/tools/")]) == 2
 
 
 def test_a_function_names_the_session_by_the_run(
-    agents: ContextClient, model: ScriptedModel
+    client: ContextClient, model: ScriptedModel
 ) -> None:
-    middleware = ContextMiddleware(agents, lambda runtime: str(runtime.context["chat"]))
+    middleware = ContextMiddleware(client, lambda runtime: str(runtime.context["chat"]))
     agent = agent_of(model, middleware, checkpointer=None)
 
     agent.invoke(asking(1), context={"chat": "eve"})
 
-    assert agents.info("eve").last_seq == 5
-    assert agents.read("eve").system_prompt == PROMPT
+    assert client.info("eve").last_seq == 5
+    assert client.read("eve").system_prompt == PROMPT
 
 
-def test_a_run_without_a_session_is_refused(agents: ContextClient, model: ScriptedModel) -> None:
-    agent = agent_of(model, ContextMiddleware(agents), checkpointer=None)
+def test_a_run_without_a_session_is_refused(client: ContextClient, model: ScriptedModel) -> None:
+    agent = agent_of(model, ContextMiddleware(client), checkpointer=None)
 
     with pytest.raises(InvalidInput, match="no thread_id"):
         agent.invoke(asking(1))
 
 
 def test_a_forgotten_session_is_pushed_again_from_its_beginning(
-    agents: ContextClient, model: ScriptedModel
+    client: ContextClient, model: ScriptedModel
 ) -> None:
-    middleware = ContextMiddleware(agents)
+    middleware = ContextMiddleware(client)
     agent = agent_of(model, middleware)
     agent.invoke(asking(1), thread("ann"))
-    agents.forget("ann")
+    client.forget("ann")
 
     agent.invoke(asking(2), thread("ann"))
 
     assert middleware.counts.failed == 0
-    assert agents.info("ann").last_seq == 10
-    assert agents.read("ann").system_prompt == PROMPT
+    assert client.info("ann").last_seq == 10
+    assert client.read("ann").system_prompt == PROMPT
+
+
+def test_threads_of_one_process_do_not_meet(client: ContextClient, model: ScriptedModel) -> None:
+    middleware = ContextMiddleware(client, policy=SMALL)
+    agent = agent_of(model, middleware)
+
+    def chat(name: str) -> None:
+        for number in range(1, 7):
+            agent.invoke(asking(number), thread(name))
+
+    with ThreadPoolExecutor(4) as pool:
+        list(pool.map(chat, [f"user-{at}" for at in range(4)]))
+
+    assert (middleware.counts.failed, middleware.counts.branched) == (0, 0)
+    assert [client.info(f"user-{at}").last_seq for at in range(4)] == [30] * 4
+    assert len(client.sessions()) == 4
+
+
+def test_conversations_in_one_session_at_a_time_each_get_their_own_context(
+    client: ContextClient, model: ScriptedModel
+) -> None:
+    middleware = ContextMiddleware(client, "ann", policy=SMALL)
+    agent = agent_of(model, middleware, checkpointer=None)
+
+    def chat(number: int) -> Any:
+        return agent.invoke(asking(number))
+
+    with ThreadPoolExecutor(2) as pool:
+        list(pool.map(chat, range(1, 7)))
+
+    for shown in model.requests:
+        assert violations(shown) == []
+        assert sum("Question" in str(message["content"]) for message in shown) == 1

@@ -18,7 +18,10 @@ Client = ContextClient | AsyncContextClient
 
 async def answer(called: Awaitable[T] | T) -> T:
     """What a client's method returned, awaited where the client is asynchronous."""
-    return await called if isawaitable(called) else called
+    if isawaitable(called):
+        awaited: T = await called
+        return awaited
+    return called
 
 
 def run(client: Client, steps: Coroutine[Any, Any, T]) -> T:

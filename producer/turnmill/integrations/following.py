@@ -93,7 +93,8 @@ class Follower:
                 self.counts.curated += 1
                 return found
             if policy is None:
-                policy = (await answer(self._client.info(session))).policy
+                with suppress(UnknownSession):
+                    policy = (await answer(self._client.info(session))).policy
             # Every process finds the branch by the message that begins it; where there is none yet,
             # the next message will tell.
             begins = words[found] if found < len(words) else uuid.uuid4().hex
@@ -116,10 +117,9 @@ class Follower:
     def _fork(self, name: str, words: Sequence[str]) -> int | None:
         """How many messages of the history are in this session, if others follow them there."""
         known = self._seen.get(name, _Seen()).words
-        same = next(
-            (at for at, (a, b) in enumerate(zip(known, words, strict=False)) if a != b), None
-        )
-        return same if same is not None or len(known) <= len(words) else len(words)
+        both = zip(known, words, strict=False)
+        fork = next((at for at, (its, ours) in enumerate(both) if its != ours), len(words))
+        return fork if fork < len(known) else None
 
     async def _advance(
         self,
@@ -134,10 +134,11 @@ class Follower:
         if (fork := self._fork(name, words)) is not None:
             return fork
         await self._open(name, prompt, policy)
-        if (fork := await self._push(name, messages, words)) is not None:
-            return fork
+        seen = await self._push(name, messages, words)
+        if len(seen.words) < len(words):
+            return len(seen.words)
         context = await answer(self._client.read(name))
-        return context if context.last_seq == self._seen[name].seq else len(words)
+        return context if context.last_seq == seen.seq else len(words)
 
     async def _expire(self, name: str) -> None:
         """Begin anew with a session that expired, was forgotten, or was lost with Redis."""
@@ -146,7 +147,7 @@ class Follower:
             with suppress(UnknownSession):
                 last_seq = (await answer(self._client.info(name))).last_seq
             if last_seq < seen.seq:
-                del self._seen[name]
+                self._seen.pop(name, None)
 
     async def _open(self, name: str, prompt: str, policy: Policy | str | None) -> None:
         seen = self._seen.get(name, _Seen())
@@ -158,8 +159,8 @@ class Follower:
 
     async def _push(
         self, name: str, messages: Sequence[JsonMessage], words: Sequence[str]
-    ) -> int | None:
-        """Push what the session lacks; how many are in common if other turns came between."""
+    ) -> _Seen:
+        """Push what the session lacks; of the history it has what comes before other turns."""
         seen = self._seen.get(name, _Seen())
         known = len(seen.words)
         turns = [
@@ -173,12 +174,11 @@ class Follower:
             raise
         self.counts.pushed += sum(not one.duplicate for one in pushed)
         seqs = [one.seq for one in pushed]
-        before = [seen.seq or seqs[0] - 1, *seqs] if seqs else [seen.seq]
-        gap = next((at for at, seq in enumerate(seqs) if seq != before[at] + 1), None)
-        same = len(words) if gap is None else known + gap
-        newest = before[-1] if gap is None else before[gap]
-        _keep(self._seen, name, replace(seen, words=tuple(words[:same]), seq=newest))
-        return None if gap is None else same
+        before = [seen.seq, *seqs]
+        gap = next((at for at, seq in enumerate(seqs) if seq != before[at] + 1), len(seqs))
+        seen = replace(seen, words=tuple(words[: known + gap]), seq=before[gap])
+        _keep(self._seen, name, seen)
+        return seen
 
 
 def chain(messages: Sequence[JsonMessage]) -> list[str]:

@@ -45,7 +45,6 @@ class ContextMiddleware(AgentMiddleware[AgentState[Any], Any, Any]):
         self, client: Client, session: Session = None, *, policy: Policy | str | None = None
     ) -> None:
         super().__init__()
-        self.tools: list[Any] = []
         self._client = client
         self._session = session
         self._follower = Follower(client, policy, "langchain")
