@@ -1,0 +1,241 @@
+"""agent-framework's agents with their history in a session; their own client, over real HTTP."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Annotated, Any
+
+import pytest
+
+pytest.importorskip("agent_framework")
+
+from agent_framework import Agent, AgentSession, Content, Message, tool
+from agent_framework.openai import OpenAIChatCompletionClient
+from openai import AsyncOpenAI
+
+from tests.integrations.scripted import Said, ScriptedModel, serving
+from tests.processes import wait_until
+from turnmill import AsyncContextClient, ContextClient, Policy, SilentWaker
+from turnmill.contract.legality import violations
+from turnmill.embedded_redis import EmbeddedRedis
+from turnmill.integrations.agent_framework import TurnmillHistoryProvider
+from turnmill.integrations.agent_framework.messages import from_chat, to_chat
+from turnmill_worker.tokens import count_request, counter_for
+
+JsonMessage = dict[str, Any]
+
+PROMPT = "You are a harbour clerk."
+SMALL = Policy(max_tokens=1600, reserved_tokens=300, quality_threshold=0.0)
+
+
+@tool(approval_mode="never_require")
+def find_ship(ship: Annotated[str, "its name"]) -> str:
+    """Where a ship lies."""
+    return f"pier {int(ship[1:]) % 9} with {ship}: " + "crate of herring, " * 15
+
+
+@tool(approval_mode="always_require")
+def pay(ship: Annotated[str, "its name"]) -> str:
+    """Pay for a ship."""
+    return f"{ship} is paid"
+
+
+def clerk(messages: list[JsonMessage]) -> Said:
+    """Looks every ship up before it answers."""
+    newest = messages[-1]
+    if newest["role"] == "user":
+        ship = newest["content"].split()[-1].rstrip("?")
+        name = "pay" if newest["content"].startswith("Pay") else "find_ship"
+        return Said(calls=((f"call-{ship}", name, {"ship": ship}),))
+    return Said(f"It lies at {newest['content'][:40]}, Anna pays by noon.")
+
+
+@asynccontextmanager
+async def clerk_of(model: ScriptedModel, provider: TurnmillHistoryProvider) -> AsyncIterator[Agent]:
+    """The framework's agent, whose client is closed in the end."""
+    async with AsyncOpenAI(base_url=model.base_url, api_key="none", max_retries=0) as client:
+        yield Agent(
+            client=OpenAIChatCompletionClient(model="gpt-4o", async_client=client),
+            instructions=PROMPT,
+            tools=[find_ship, pay],
+            context_providers=[provider],
+            require_per_service_call_history_persistence=True,
+        )
+
+
+def question(number: int) -> str:
+    return f"Question {number}: where is ship S{number * 71}?"
+
+
+def texts(request: list[JsonMessage]) -> list[str]:
+    return [str(message.get("content")) for message in request]
+
+
+@pytest.fixture
+async def histories(
+    agents: ContextClient, store: EmbeddedRedis
+) -> AsyncIterator[AsyncContextClient]:
+    """The asynchronous client of the same namespace, hints and all."""
+    async with AsyncContextClient(store.url, namespace=agents.namespace) as made:
+        yield made
+
+
+def settled(client: ContextClient, session: str) -> None:
+    def nothing_left() -> bool:
+        info = client.info(session)
+        return info.counted_seq == info.last_seq and info.due_in_s is None
+
+    wait_until(nothing_left, what="session settled")
+
+
+async def test_a_long_chat_with_tools_stays_within_its_limit(
+    agents: ContextClient, histories: AsyncContextClient
+) -> None:
+    provider = TurnmillHistoryProvider(histories, policy=SMALL)
+    session = AgentSession(session_id="ann")
+    with serving(clerk) as model:
+        async with clerk_of(model, provider) as agent:
+            for number in range(1, 26):
+                await agent.run(question(number), session=session)
+                if number % 5 == 0:
+                    settled(agents, "ann")
+
+    info = agents.info("ann")
+    assert info.compactions >= 3
+    assert provider.counts.failed == 0
+    assert provider.counts.pushed == info.last_seq == 100
+    assert len(model.requests) == 50
+    for at, request in enumerate(model.requests):
+        assert violations(request) == []
+        assert count_request(counter_for(), request) <= SMALL.max_tokens
+        assert request[0] == {"role": "system", "content": PROMPT}
+        assert question(at // 2 + 1) in texts(request)
+    assert question(1) not in texts(model.requests[-1])
+
+
+async def test_a_streamed_run_is_pushed_once(
+    agents: ContextClient, histories: AsyncContextClient
+) -> None:
+    provider = TurnmillHistoryProvider(histories)
+    session = AgentSession(session_id="ann")
+    with serving(lambda _: Said("It lies at pier one.")) as model:
+        async with clerk_of(model, provider) as agent:
+            stream = agent.run("Where?", stream=True, session=session)
+            pieces = [update.text async for update in stream]
+
+    assert len([piece for piece in pieces if piece]) > 2
+    assert texts(agents.read("ann").messages)[1:] == ["Where?", "It lies at pier one."]
+
+
+async def test_two_processes_go_on_with_one_session(
+    agents: ContextClient, histories: AsyncContextClient
+) -> None:
+    with serving(clerk) as model:
+        for number in range(1, 5):
+            provider = TurnmillHistoryProvider(histories)
+            async with clerk_of(model, provider) as agent:
+                await agent.run(question(number), session=AgentSession(session_id="ann"))
+
+    assert agents.info("ann").last_seq == 16
+    assert violations(model.requests[-1]) == []
+    asked = [text for text in texts(model.requests[-1]) if text.startswith("Question")]
+    assert asked == [question(number) for number in range(1, 5)]
+
+
+async def test_an_approval_that_is_asked_for_goes_on_in_another_process(
+    agents: ContextClient, histories: AsyncContextClient
+) -> None:
+    with serving(clerk) as model:
+        session = AgentSession(session_id="ann")
+        async with clerk_of(model, TurnmillHistoryProvider(histories)) as agent:
+            asked = (await agent.run("Pay S1", session=session)).user_input_requests
+        assert len(asked) == 1
+
+        again = AgentSession.from_dict(session.to_dict())
+        answer = Message("user", [asked[0].to_function_approval_response(approved=True)])
+        async with clerk_of(model, TurnmillHistoryProvider(histories)) as agent:
+            done = await agent.run(answer, session=again)
+
+    assert "S1 is paid" in done.text
+    assert all(violations(request) == [] for request in model.requests)
+    assert violations([_bare(message) for message in agents.read("ann").messages]) == []
+
+
+def _bare(message: JsonMessage) -> JsonMessage:
+    return {name: value for name, value in message.items() if name != "native"}
+
+
+async def test_without_redis_the_model_is_called_and_nothing_said_is_lost(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    server = EmbeddedRedis(tmp_path)
+    with server, serving(clerk) as model:
+        session = AgentSession(session_id="ann")
+        async with (
+            AsyncContextClient(server.url, timeout_s=1, broker=SilentWaker()) as client,
+            clerk_of(model, provider := TurnmillHistoryProvider(client)) as agent,
+        ):
+            await agent.run(question(1), session=session)
+            server.stop()
+            with caplog.at_level(logging.WARNING, logger="turnmill"):
+                done = await agent.run(question(2), session=session)
+            assert "It lies at pier" in done.text
+            assert question(1) in texts(model.requests[-1])
+            assert violations(model.requests[-1]) == []
+            restored = AgentSession.from_dict(session.to_dict())
+            server.start()
+            await agent.run(question(3), session=restored)
+            context = await client.read("ann")
+
+    assert [text for text in texts(context.messages) if text.startswith("Question")] == [
+        question(number) for number in (1, 2, 3)
+    ]
+    assert context.last_seq == 12
+    assert provider.counts.failed > 0
+    assert "StoreUnavailable" in caplog.text
+    assert "Question" not in "".join(
+        record.getMessage() for record in caplog.records if record.name.startswith("turnmill")
+    )
+
+
+@pytest.mark.parametrize(
+    "contents",
+    [
+        [Content.from_text_reasoning(text="Hm.", protected_data='"x"'), "Yes."],
+        [
+            "Yes.",
+            Content.from_function_call("c1", "pay", arguments={"ship": "S1"}, id="first"),
+            Content.from_function_call("c2", "pay", arguments='{ "ship": "S2" }'),
+        ],
+        [
+            Content.from_function_result("c1", result="S1 is paid", id="first"),
+            Content.from_function_result(
+                "c2", result=[Content.from_text("See."), Content.from_data(b"123", "image/png")]
+            ),
+        ],
+        ["See.", Content.from_uri("https://example.org/a.png", media_type="image/png")],
+        [Content.from_hosted_file("file-1")],
+        [],
+    ],
+    ids=["reasoning", "calls", "results", "images", "hosted", "empty"],
+)
+@pytest.mark.parametrize("role", ["user", "assistant", "tool"])
+def test_a_message_comes_back_as_it_was(role: str, contents: list[Any]) -> None:
+    message = Message(role, contents, author_name="Ann", message_id="m1")
+
+    again = from_chat(to_chat(message))
+
+    assert [each.to_dict() for each in again] == [message.to_dict()]
+
+
+def test_what_a_compaction_shortened_is_not_put_back() -> None:
+    called = Content.from_function_result("c1", result="crate of herring, " * 50, id="first")
+    [told] = to_chat(Message("tool", [called]))
+
+    [made] = from_chat([{**told, "content": "[shortened]"}])
+
+    assert made.contents[0].result == "[shortened]"
+    assert made.contents[0].id is None
