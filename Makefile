@@ -7,7 +7,7 @@ PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c const
 PYTHON ?= $(shell for p in python3 python3.11 python3.12 python3.13 python; do \
 	$$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$p && break; done)
 
-.PHONY: help setup hooks demo test test-fast check lint types contracts generated format sync docs sizes lock audit fuzz chaos chaos-bugs bench bench-peers bench-steps boards clean
+.PHONY: help setup hooks demo test test-fast check lint types contracts generated format sync docs sizes pictures lock audit fuzz chaos chaos-bugs bench bench-peers bench-steps boards clean
 
 help:  ## List the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | sort
@@ -70,6 +70,9 @@ format: setup  ## Rewrite the code the way check wants it
 docs: setup  ## Write docs/settings.md from the workers' settings
 	$(BIN)/python tools/settings_page.py
 	$(BIN)/python tools/models_table.py
+
+pictures: setup  ## Take the README's pictures; needs Chromium
+	$(BIN)/python tools/pictures.py
 
 LOCKED := uv pip compile --quiet --upgrade --python-version 3.12 --python-platform linux --generate-hashes \
 	--no-header --no-annotate --no-emit-index-url --constraint constraints.txt

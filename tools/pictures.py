@@ -19,7 +19,7 @@ from turnmill_cli.local.temporary_pipeline import local_pipeline
 from turnmill_cli.visualize import page
 
 PICTURES = Path(__file__).parents[1] / "docs" / "pictures"
-AGENTS, STEPS = 4, 160
+AGENTS, STEPS, PAUSE_S = 4, 100, 0.4
 MOST_BYTES = 150_000
 COLOURS = 64
 EVENTS_S = 5.0
@@ -48,12 +48,12 @@ def work(client: ContextClient) -> list[str]:
     """Let the demo's agents work, with pauses that workers need to be ahead of them."""
     agents = [ScriptedAgent(index, steps=STEPS) for index in range(1, AGENTS + 1)]
     for agent in agents:
-        client.open(agent.name, Policy(max_tokens=6000), agent.system_prompt)
+        client.open(agent.name, Policy(max_tokens=12_000), agent.system_prompt)
     for step in range(STEPS):
         for agent in agents:
             if (message := agent.next(client.read(agent.name) if step else None)) is not None:
                 client.push(agent.name, message)
-        time.sleep(0.1)
+        time.sleep(PAUSE_S)
     return [agent.name for agent in agents]
 
 

@@ -2,56 +2,26 @@
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import subprocess
 import sys
-import threading
 from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
 
+from tests.tour.echo_model import echo_model
 from turnmill import ContextClient, Policy, SilentWaker
 from turnmill.embedded_redis import EmbeddedRedis
 
 README = Path(__file__).parents[2] / "README.md"
 
 
-class EchoModel(BaseHTTPRequestHandler):
-    """Answers a chat completion with the number of messages it was sent."""
-
-    def do_POST(self) -> None:
-        request = json.loads(self.rfile.read(int(self.headers["content-length"])))
-        text = f"I was sent {len(request['messages'])} messages"
-        choice = {
-            "index": 0,
-            "finish_reason": "stop",
-            "message": {"role": "assistant", "content": text, "refusal": None},
-        }
-        body = {"id": "1", "object": "chat.completion", "created": 0, "model": request["model"]}
-        answer = json.dumps({**body, "choices": [choice]}).encode()
-        self.send_response(200)
-        self.send_header("content-type", "application/json")
-        self.send_header("content-length", str(len(answer)))
-        self.end_headers()
-        self.wfile.write(answer)
-
-    def log_message(self, *_: object) -> None:
-        """Print nothing."""
-
-
 @pytest.fixture
 def model_url() -> Iterator[str]:
-    server = ThreadingHTTPServer(("127.0.0.1", 0), EchoModel)
-    thread = threading.Thread(target=server.serve_forever)
-    thread.start()
-    yield f"http://127.0.0.1:{server.server_port}/v1"
-    server.shutdown()
-    thread.join()
-    server.server_close()
+    with echo_model() as url:
+        yield f"{url}/v1"
 
 
 def test_the_example_of_the_readme_works_as_printed(
