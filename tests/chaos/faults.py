@@ -15,7 +15,7 @@ import redis
 from celery import Celery
 
 from tests.chaos.proxy import Action, Trap
-from tests.chaos.workers import LEASE_S
+from tests.chaos.workers import LEASE_S, Worker
 from tests.chaos.world import World
 from turnmill import TurnmillError
 from turnmill.contract import jobs
@@ -60,9 +60,23 @@ def sigterm_a_worker(world: World, rng: random.Random) -> None:
     """Ask a worker to finish its jobs and end."""
     worker = rng.choice(world.fleet.workers)
     worker.end(signal.SIGTERM)
+    _wait_for_the_end(worker)
+    _supervise(world)
+
+
+def _wait_for_the_end(worker: Worker) -> None:
     end_s = time.monotonic() + 10
     while worker.alive and time.monotonic() < end_s:
         time.sleep(0.05)
+
+
+def change_the_version_of_a_worker(world: World, rng: random.Random) -> None:
+    """Upgrade a worker alone, or downgrade it again: both versions serve the same sessions."""
+    worker = rng.choice(world.fleet.workers)
+    worker.end(signal.SIGTERM)
+    _wait_for_the_end(worker)
+    worker.kill()
+    worker.switch(world.newer.env)
     _supervise(world)
 
 
@@ -202,6 +216,7 @@ def of_processes() -> list[Gremlin]:
         Gremlin("worker", sigterm_a_worker),
         Gremlin("worker", sigkill_a_child),
         Gremlin("worker", freeze_a_worker),
+        Gremlin("worker", change_the_version_of_a_worker),
         Gremlin("agent", sigkill_an_agent),
         Gremlin("agent", freeze_an_agent),
         Gremlin("step", break_a_worker_between_steps),

@@ -30,6 +30,7 @@ class Scene:
     """A session in a world; what is pushed and read here is checked in the end."""
 
     def __init__(self, world: World, session: str, *, style: str = "chat") -> None:
+        world.revive()
         self.world = world
         self.session = session
         self.style = style

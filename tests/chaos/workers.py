@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import time
 from collections.abc import Mapping
@@ -22,6 +23,7 @@ class Worker(WorkerProcess):
     """A worker that can be begun without waiting for it, and frozen."""
 
     begun = 0
+    is_newer = False
 
     def begin(self) -> None:
         """Start it; ``ready`` tells when it takes tasks."""
@@ -38,6 +40,12 @@ class Worker(WorkerProcess):
     def alive(self) -> bool:
         """Whether its process runs."""
         return self._process is not None and self._process.poll() is None
+
+    def switch(self, newer: Mapping[str, str]) -> None:
+        """Begin next time with the newer version's environment, or with this version's again."""
+        here = os.environ.get("PYTHONPATH", "")
+        self.is_newer = not self.is_newer
+        self._env["PYTHONPATH"] = newer["PYTHONPATH"] if self.is_newer else here
 
     def family(self) -> list[psutil.Process]:
         """Its processes, the main one last: a main one alone would see its children die."""

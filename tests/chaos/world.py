@@ -8,6 +8,7 @@ import time
 from collections.abc import Mapping
 from contextlib import ExitStack, suppress
 from dataclasses import replace
+from functools import cached_property
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -22,6 +23,7 @@ from tests.chaos.proxy import Proxy
 from tests.chaos.report import POLICIES, SYSTEM_PROMPT, Report, reported
 from tests.chaos.servers import Server
 from tests.chaos.workers import LEASE_S, Fleet
+from tests.worker.newer_version import NewerVersion
 from turnmill import ContextClient, SilentWaker
 from turnmill.testing import FakeEndpoint
 
@@ -77,6 +79,11 @@ class World:
     ) -> None:
         self._stack.close()
 
+    @cached_property
+    def newer(self) -> NewerVersion:
+        """A newer version of the workers, made from this one."""
+        return NewerVersion(self.folder / "newer", writes="1.9")
+
     def _worker_env(self) -> dict[str, str]:
         return {
             "TURNMILL_BROKER_URL": self.broker.url,
@@ -85,6 +92,12 @@ class World:
             "TURNMILL_MODEL_URL": self.endpoint.base_url,
             "TURNMILL_MODEL_KEY": "sk-for-tests",
         }
+
+    def revive(self) -> None:
+        """Start again what a test that failed midway left dead for the next one."""
+        for server in (self.store, self.broker):
+            if not server.alive:
+                server.start()
 
     def take_over(self, server: Server) -> float:
         """Lead everybody to another store from now on; returns when the one before was gone."""
