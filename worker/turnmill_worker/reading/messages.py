@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from turnmill.contract.authors import author
 from turnmill.contract.names import Seq
@@ -67,7 +67,7 @@ class _Reading:
 
     def __init__(self) -> None:
         self.found = Units([], [])
-        self._called: dict[str, tuple[str, int | None]] = {}
+        self._called: dict[str, _Called] = {}
         self._acted: int | None = None
 
     def said(self, line: Line, content: str, *, acts: bool) -> None:
@@ -100,7 +100,7 @@ class _Reading:
         text = arguments.strip() if isinstance(arguments, str) else ""
         parsed = arguments if isinstance(arguments, Mapping) else parse_json(text)
         action = described(name, parsed) if isinstance(parsed, Mapping) else None
-        place = None
+        place, first = None, len(self.found.units)
         if action is not None:
             place = self._act(seq, action)
         elif parsed is None and text not in {"", "{}", "[]"}:
@@ -108,21 +108,33 @@ class _Reading:
         else:
             flat = list(flatten(parsed or {}))
             self.found.add_flat(Line(seq, Source.CALL, name), flat, even_if_empty=True)
-        self._called[str(call.get("id"))] = (name, place)
+        self._called[str(call.get("id"))] = _Called(name, place, first, len(self.found.units))
 
     def result(self, seq: int, message: Mapping[str, Any], content: str) -> None:
         """A tool's result."""
         # The newest call with this id: agents reuse ids within one session.
-        name, place = self._called.pop(str(message.get("tool_call_id")), ("", None))
-        line = Line(seq, Source.RESULT, safe_name(message.get("name") or name))
-        if place is None:
+        called = self._called.pop(str(message.get("tool_call_id")), _NOBODY)
+        line = Line(seq, Source.RESULT, safe_name(message.get("name") or called.name))
+        if called.place is not None:
+            self._answer(line, called.place, content)
+        elif not self._told_with(called, content):
             _add_content(self.found, line, content)
-        else:
-            self._answer(line, place, content)
 
     def _act(self, seq: int, action: Action) -> int:
         line = Line(seq, Source.CALL, action.name)
         return self.found.add_action(line, action.text, action.role, blocks(action.written))
+
+    def _told_with(self, called: _Called, content: str) -> bool:
+        """Whether the answer is so short that the call's last field tells it, and so it does."""
+        if called.end == called.first or len(content) > _SHORT_ANSWER:
+            return False
+        unit = self.found.units[called.end - 1]
+        answer = telling_lines(content) if unit.body_at else []
+        if not answer or len(unit.text) > _SHORT_ANSWER or parse_json(content) is not None:
+            return False
+        told = f"{unit.text}{CAME_OF_IT}{' / '.join(answer)}"
+        self.found.units[called.end - 1] = unit._replace(text=told)
+        return True
 
     def _answer(self, line: Line, place: int, content: str) -> None:
         """Bring the output to its action; what is long and not only confirms, is quoted too."""
@@ -137,6 +149,25 @@ class _Reading:
         if len(lines) > _SHORT and unit.role is not Role.CHANGE:
             self.found.add_text(line, blocks(lines), Role.QUOTATION)
 
+
+class _Called(NamedTuple):
+    """A call that waits for its answer.
+
+    Attributes:
+        place: of the action it is; None if it is a record.
+        first: of its units; those before ``end`` are its own.
+    """
+
+    name: str
+    place: int | None
+    first: int
+    end: int
+
+
+_NOBODY: Final = _Called("", None, 0, 0)
+
+_SHORT_ANSWER: Final = 240
+"""A field and what came of it, each within so many characters, are told together."""
 
 _SHORT: Final = 3
 """So few lines of output stand beside the action itself."""

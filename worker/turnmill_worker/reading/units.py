@@ -45,6 +45,10 @@ TOOLS: Final = frozenset({Source.CALL, Source.RESULT})
 """What is asked of tools, and what they return."""
 
 
+PROMPT_SENTENCES: Final = 6
+"""A system message of more sentences tells an agent how to work: whoever runs it has that text."""
+
+
 @dataclass(frozen=True, slots=True)
 class Line:
     """One message's, call's or result's place in the summary. `seq` is None if it is unknown."""
@@ -54,6 +58,11 @@ class Line:
     name: str = ""
     settled: bool = False
     """Carried over from the previous summary: already in telegraph style."""
+
+
+def is_prompt(line: Line, sentences: int) -> bool:
+    """Whether a message of so many sentences is an agent's system prompt."""
+    return line.source is Source.SYSTEM and sentences > PROMPT_SENTENCES
 
 
 class Unit(NamedTuple):

@@ -15,7 +15,7 @@ from typing import Final, NamedTuple
 from turnmill.rules.wording.english import STOP
 from turnmill_worker.compaction.ledger.patterns import KINDS, Kind, values_in
 from turnmill_worker.reading.actions import Role
-from turnmill_worker.reading.units import CAME_OF_IT, LABEL, Line, Source, Unit, Units
+from turnmill_worker.reading.units import CAME_OF_IT, LABEL, Line, Source, Unit, Units, is_prompt
 from turnmill_worker.reading.words import CODE, kind_of
 
 __all__ = ["KINDS", "VALUE_AT", "Kind", "Mention", "mentions"]
@@ -55,6 +55,8 @@ def mentions(found: Units) -> Iterator[Mention]:
     for _, members in groupby(lasting, key=lambda unit: unit.group):
         own = list(members)
         line = found.lines[own[0].line]
+        if is_prompt(line, len(own)):
+            continue
         owner = _owner(own, line)
         for unit in own:
             yield from _of_prose(unit.text, line) if unit.is_prose else _of_pair(unit, line, owner)

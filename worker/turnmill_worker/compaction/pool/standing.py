@@ -14,7 +14,7 @@ from typing import Final
 from turnmill_worker.compaction.pool.work_worth import WORK
 from turnmill_worker.reading.actions import Role
 from turnmill_worker.reading.code_lines import is_heading
-from turnmill_worker.reading.units import TALK, TOOLS, Line, Source, Unit
+from turnmill_worker.reading.units import TALK, TOOLS, Line, Source, Unit, is_prompt
 
 __all__ = ["first_standings", "standings"]
 
@@ -31,6 +31,9 @@ is mostly praise and thanks. Where tools are used this does not hold: there a qu
 
 HEADING: Final = 0.3
 """A line that only names what follows."""
+
+PROMPT: Final = 0.05
+"""A few sentences of an agent's instructions are of no use; they come after all that was said."""
 
 _PLAIN_ANSWER: Final = 6
 LONG_ANSWER: Final = 0.7
@@ -71,7 +74,8 @@ def first_standings(
             continue
         spoken = line.source in TALK
         plain = spoken and own[0].is_prose
-        forms = _forms(line, own) if plain else repeat(1.0, len(own))
+        other = PROMPT if is_prompt(line, len(own)) else 1.0
+        forms = _forms(line, own) if plain else repeat(other, len(own))
         for place, (unit, factor) in enumerate(zip(own, forms, strict=True)):
             opens_long = place == 0 and len(own) >= _LONG_MESSAGE and unit.is_prose
             factor *= WORK[unit.role]  # noqa: PLW2901 - one product of five

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -19,7 +20,7 @@ from turnmill_worker.compaction.pool.factors import (
 )
 from turnmill_worker.compaction.pool.standing import standings
 from turnmill_worker.compaction.pool.work_worth import DONE, ENDED
-from turnmill_worker.reading.units import Line, Source, Unit
+from turnmill_worker.reading.units import CAME_OF_IT, Line, Source, Unit
 from turnmill_worker.reading.words import (
     CAPS,
     CODE,
@@ -42,6 +43,9 @@ turn, the same word is another fact (`patterns` catch repeated sentences). An id
 once."""
 
 _LONGEST_VALUE: Final = 60
+
+_COUNTER = re.compile(r"\d{1,4}$")
+"""A number that stands for itself: no part of an identifier."""
 
 _KNOWN: Final = 1 << 15
 """Texts that are remembered: those of a pool are appraised for every summary."""
@@ -141,7 +145,7 @@ def appraise(lines: Sequence[Line], units: Sequence[Unit], texts: Sequence[str])
         decays=tuple([DECAY[kind] for kind, _ in numbers]),
         factors=tuple(map(math.prod, zip(*factors, strict=True))),
         standings=known,
-        patterns=_patterns(read),
+        patterns=_patterns(read, [lines[unit.line].source for unit in units]),
     )
 
 
@@ -155,25 +159,36 @@ def _weights(numbers: Numbers, seen: _Seen, lines: int) -> tuple[float, ...]:
     )
 
 
-def _patterns(read: Sequence[_Reading]) -> tuple[int, ...]:
+def _patterns(read: Sequence[_Reading], sources: Sequence[Source]) -> tuple[int, ...]:
     known: dict[tuple[str, ...], int] = {}
-    return tuple(
-        [known.setdefault(each.words, len(known)) if len(each.words) > 1 else -1 for each in read]
-    )
+    found = []
+    for each, source in zip(read, sources, strict=True):
+        words = each.words or (each.counted if source is Source.CALL else ())
+        found.append(known.setdefault(words, len(known)) if len(words) > 1 else -1)
+    return tuple(found)
 
 
 class _Reading(NamedTuple):
-    """A unit's concepts, each once, and the words among them by which sentences are alike."""
+    """A unit's concepts, each once, and what makes it like others.
+
+    Attributes:
+        words: by which sentences are alike.
+        counted: of a field, its key and its value but for what may count up: pages, parts, days.
+    """
 
     concepts: tuple[Concept, ...]
     words: tuple[str, ...]
+    counted: tuple[str, ...] = ()
 
 
 @lru_cache(_KNOWN)
 def _read(label: str, text: str, body_at: int, done: bool) -> _Reading:  # noqa: FBT001 - a part of its key
     found = dict.fromkeys(_concepts(label, text, body_at, done=done))
-    words = tuple(value for kind, value in found if kind == WORD) if not body_at else ()
-    return _Reading(tuple(found), words)
+    words = tuple(value for kind, value in found if kind == WORD)
+    if body_at and CAME_OF_IT not in text:
+        words = ()
+    counts = bool(body_at) and _COUNTER.match(text, body_at)
+    return _Reading(tuple(found), words, (text[:body_at], "#") if counts else ())
 
 
 def _concepts(label: str, text: str, body_at: int, *, done: bool) -> Iterator[Concept]:

@@ -45,7 +45,8 @@ SAID_BY_USER: Final = 2.0
 USED_IN_CALL: Final = 2.0
 REPEATED: Final = 0.3
 ONLY_IN_RESULTS: Final = 0.25
-"""Most of what a tool lists is never asked for again."""
+"""Most of what a tool lists is never asked for again; nor what a system message says, which an
+agent is given anyway."""
 
 OLDEST: Final = 0.7
 NEWEST: Final = 0.3
@@ -66,7 +67,7 @@ class _Seen:
         self.named = set(numbers.of(chain.from_iterable([each.named for each in passages])))
         self.stated = set[int]().union(*stated.values())
         self.by_user, self.in_call = stated[Source.USER], stated[Source.CALL]
-        del stated[Source.RESULT]
+        del stated[Source.RESULT], stated[Source.SYSTEM]
         self.elsewhere = set[int]().union(*stated.values())
 
     def weight(self, number: int, kind: str, rarity: float, total: int) -> float:
