@@ -88,7 +88,7 @@ def _register(url: str, number: int) -> None:
     with redis.Redis.from_url(url) as client, client.pipeline(transaction=False) as pipe:
         for at in range(number):
             commands = Commands.of(f"tenant-{at}", DEFAULT_MAX_TURN_BYTES, DEFAULT_MAX_IMAGE_BYTES)
-            pipe.execute_command(*commands.registration())
+            pipe.execute_command(*commands.registration(pushes=0))
         pipe.execute()
 
 

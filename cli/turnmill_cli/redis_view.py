@@ -25,7 +25,7 @@ from turnmill.contract.keys import (
 )
 from turnmill.contract.names import Namespace, SessionId, session_id
 from turnmill.contract.policy import OFFLINE
-from turnmill.contract.registry import QUARANTINED, QUARANTINED_COUNT, TROUBLED
+from turnmill.contract.registry import QUARANTINED, QUARANTINED_COUNT, TROUBLED, registry_keys
 from turnmill.contract.turns import DEFAULT_MAX_TURN_BYTES
 from turnmill.topology.cluster import ClusterClient
 from turnmill.transport import redis_now_ms
@@ -171,6 +171,11 @@ class RedisView:
         newest = self.client.lrange(QUARANTINED, 0, 0)
         total = int(self.client.get(QUARANTINED_COUNT) or 0)
         return total, json.loads(newest[0]) if newest else None
+
+    def over_quota(self) -> dict[str, tuple[int, int]]:
+        """The namespace's quotas that are used up: use and limit, as workers last measured."""
+        told = self.client.hget(registry_keys(self.namespace).quota, "over")
+        return dict(json.loads(told)) if told else {}
 
     def stored(self, session: str) -> StoredSession:
         """What is stored of a session, in one view that no commit came into."""

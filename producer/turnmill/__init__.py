@@ -26,6 +26,7 @@ from turnmill.contract.errors import (
     NoCheckpoint,
     NotAnswered,
     NotPermitted,
+    QuotaExceeded,
     ScriptContract,
     SessionBusy,
     StoreFull,
@@ -98,9 +99,9 @@ __all__ = [  # noqa: RUF022 - grouped, as a reader looks for them
     # errors
     "ArchiveUnavailable", "CannotDecrypt", "CorruptContext", "InvalidInput", "InvalidName",
     "InvalidPolicy", "InvalidTemplate", "InvalidTurn", "NewerFormat", "NoCheckpoint",
-    "NotAnswered", "NotPermitted", "ScriptContract", "SessionBusy", "StoreFull", "StoreRefused",
-    "StoreUnavailable", "SystemPromptTooLarge", "Transient", "TurnTooLarge", "TurnmillError",
-    "UnknownEncoding", "UnknownPolicy", "UnknownSession", "UnknownTemplate",
+    "NotAnswered", "NotPermitted", "QuotaExceeded", "ScriptContract", "SessionBusy", "StoreFull",
+    "StoreRefused", "StoreUnavailable", "SystemPromptTooLarge", "Transient", "TurnTooLarge",
+    "TurnmillError", "UnknownEncoding", "UnknownPolicy", "UnknownSession", "UnknownTemplate",
 ]
 
 _HOMES = {

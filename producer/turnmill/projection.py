@@ -149,7 +149,7 @@ class _Squeeze:
         fixed: int,
     ) -> None:
         self._system = system
-        self._rules = said.rules
+        self._rules, self._all_rules = said.rules, said.all_rules
         stored, asked = said.others
         self._head = [*render_head(stored), *asked]
         self._recall = stored.recall
@@ -161,10 +161,10 @@ class _Squeeze:
         self._head = [*self._rules, *self._head]
 
     def _shorten_head(self) -> None:
-        """Make the summary give way: the policy was tightened, or pins take too much."""
+        """Make the summary and requests give way: the policy was tightened, or pins take much."""
         before = self._count([*self._rules, *self._head])
         room = self._limits.room // 2
-        self._rules = shorten(self._rules, room, self._count, whole_lines=True) or []
+        self._rules = shorten(self._all_rules, room, self._count, whole_lines=True) or []
         room -= self._count(self._rules)
         self._head = shorten(self._head, room, self._count, whole_lines=True) or []
         left = [*self._rules, *self._head]

@@ -28,6 +28,15 @@ def drain(*steps: Batch | Mark) -> Drain:
     return Drain(epoch=EPOCH, steps=steps, turns_through="", commits_through="")
 
 
+def lose(archive: SqlArchive, ref: SessionRef, now: Drain) -> LostBranch | None:
+    """Keep apart what contradicts this, as far as it goes."""
+    tip = archive.tip(ref)
+    assert tip is not None
+    seen = next(step for step in now.steps if isinstance(step, Batch))
+    lost: LostBranch | None = archive.lose(ref, tip, seen, last_seq=tip.seq, version=tip.version)
+    return lost
+
+
 def texts(archive: SqlArchive, ref: SessionRef) -> list[str]:
     return [each.messages.decode().split('"')[-2] for each in archive.turns(ref)]
 
@@ -50,7 +59,7 @@ def test_what_redis_lost_is_a_branch_and_what_it_has_is_the_session(
     archive.store(ref, EPOCH, Batch(turns=first + said([3, 4], "old")))
     now = drain(Batch(turns=first + said([3], "new")))
 
-    lost = archive.settle(ref, now)
+    lost = lose(archive, ref, now)
     archive.drain({ref: now})
 
     assert texts(archive, ref) == ["first 1", "first 2", "new 3"]
@@ -85,7 +94,7 @@ def test_versions_are_compared_too_and_the_summary_is_of_what_is_left(
     with pytest.raises(ArchiveDiverged):
         archive.drain({ref: now})
 
-    archive.settle(ref, now)
+    lose(archive, ref, now)
     remembered = [memory.text for _, memory in archive.memories(ref.namespace)]
     archive.drain({ref: now})
 
@@ -104,7 +113,7 @@ def test_a_lost_branch_keeps_its_images_and_is_forgotten_with_its_session(
     archive.store(ref, EPOCH, Batch(turns=old, blobs=(shown,)))
     now = drain(Batch(turns=said([1], "new")))
 
-    lost = archive.settle(ref, now)
+    lost = lose(archive, ref, now)
     archive.drain({ref: now})
 
     assert lost is not None
@@ -120,7 +129,7 @@ def test_nothing_is_lost_where_nothing_contradicts(archive: SqlArchive, ref: Ses
     archive.store(ref, EPOCH, Batch(turns=said([1, 2], "one")))
     now = drain(Batch(turns=said([2, 3], "one")), Mark(after_seq=1, through_seq=2, state="cleared"))
 
-    assert archive.settle(ref, now) is None
+    assert lose(archive, ref, now) is None
     archive.drain({ref: now})
 
     assert [each.state for each in archive.turns(ref)] == ["kept", "cleared", "kept"]
@@ -134,7 +143,7 @@ def test_a_tip_that_has_moved_on_loses_nothing(archive: SqlArchive, ref: Session
     assert tip is not None
     archive.store(ref, EPOCH, Batch(turns=said([3], "one")))
 
-    lost: LostBranch | None = archive.lose(ref, tip, last_seq=1, version=0)
+    lost: LostBranch | None = archive.lose(ref, tip, Batch(), last_seq=1, version=0)
 
     assert lost is None
     assert len(archive.turns(ref)) == 3

@@ -17,7 +17,7 @@ def test_a_lost_branch_can_be_decrypted(empty_url: str) -> None:
         archive.store(ref, EPOCH, told)
         tip = archive.tip(ref)
         assert tip
-        lost = archive.lose(ref, tip, last_seq=1, version=0)
+        lost = archive.lose(ref, tip, Batch(), last_seq=1, version=0)
 
         assert lost
         assert [each.messages for each in archive.turns(ref, epoch=EPOCH)] == [turn(1).messages]

@@ -9,7 +9,6 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
 
 from tests.chaos.faults import Gremlin, of_processes
 from tests.chaos.going_back import going_back
@@ -18,17 +17,7 @@ from tests.chaos.outages import of_servers
 from tests.chaos.report import Report
 from tests.chaos.world import SETTLES_WITHIN_S, World
 
-__all__ = ["PENDING", "RunPlan", "all_gremlins", "run"]
-
-PENDING: Final = frozenset(
-    {"promote without tail", "fail over by sentinel", "cut the journal", "restore the backup"}
-)
-"""Faults left out of runs by chance: scenarios show them, and ``--only`` has them.
-
-What the archive had beyond the state that Redis returned to is set aside when the session is next
-archived, listed or rolled back; until then the checker finds it beside the log.
-"""
-
+__all__ = ["RunPlan", "all_gremlins", "run"]
 
 LIGHT_SETTLES_S = 600.0
 """Where agents push more than workers can compact, these have much to do afterwards."""
@@ -52,12 +41,12 @@ class RunPlan:
 
 
 def all_gremlins(plan: RunPlan) -> list[Gremlin]:
-    """Those of the plan, by name, or all that are not pending."""
+    """Those of the plan, by name, or all."""
     sqlite = not plan.archive_url
     known = [*of_processes(), *of_servers(sqlite=sqlite), *going_back(), *hostile()]
     if plan.only:
         return [each for each in known if each.name in plan.only]
-    return [each for each in known if each.name not in PENDING]
+    return known
 
 
 def run(plan: RunPlan, folder: Path, *, say: Callable[[str], object] = lambda _: None) -> Report:

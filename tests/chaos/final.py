@@ -14,6 +14,7 @@ from turnmill.contract.context import JsonMessage
 from turnmill.contract.keys import in_all_shards, session_keys
 from turnmill.contract.names import Namespace, SessionId
 from turnmill.transport import redis_now_ms
+from turnmill_worker.store.runs import RedisRuns
 
 __all__ = ["FinalState", "Place", "SessionState", "collect", "left_behind", "read_archive"]
 
@@ -117,6 +118,8 @@ _ASKED = (":ask:", ":answer:")
 def left_behind(client: Any, namespace: str) -> dict[str, int]:
     """What should be gone by now: work that waits, leases, questions, images nobody holds.
 
+    And an archive that was not compared with Redis as it runs now.
+
     Work that is put off does not wait: turns that make nothing due, and a session whose model
     failed, have a time to come.
     """
@@ -139,6 +142,7 @@ def left_behind(client: Any, namespace: str) -> dict[str, int]:
     asked = [name for name in names if any(kind in name for kind in _ASKED)]
     found["question"] = sum(client.ttl(name) == -1 for name in asked)  # none may stay for ever
     found["blob"] = sum(_is_orphan(client, name) for name in names if _is_blob(name))
+    found["uncompared"] = len(RedisRuns(client).uncompared([Namespace(namespace)]))
     return {name: count for name, count in found.items() if count}
 
 

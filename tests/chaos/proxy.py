@@ -175,7 +175,7 @@ def _freeze(port: int, trap: Trap) -> None:
     frozen = psutil.Process(next(pid for pid in pids if pid is not None))
     frozen.suspend()
     trap.sprung.set()
-    trap.released.wait(30)
+    trap.released.wait(60)
     with suppress(psutil.NoSuchProcess):
         frozen.resume()
 

@@ -184,3 +184,13 @@ def test_reads_that_overlap_may_see_either_state() -> None:
     slow = replace(early, ended_s=6.0)
 
     assert _kinds(*PUSHES, slow, GOOD, messages=shown.messages) == set()
+
+
+def test_a_turn_that_is_in_log_and_archive_is_one_only_where_redis_went_back() -> None:
+    both = replace(STORED, places=(*STORED.places, _place(2, T2, "archive")))
+    other = replace(STORED, places=(*STORED.places, _place(2, T1, "archive")))
+    back = (Loss(2.5, 2.9),)
+
+    assert _kinds(*PUSHES, GOOD, stored=both, losses=back) == set()
+    assert {"misplaced", "doubled"} <= _kinds(*PUSHES, GOOD, stored=both)
+    assert {"misplaced", "doubled"} <= _kinds(*PUSHES, GOOD, stored=other, losses=back)

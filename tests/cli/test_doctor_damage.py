@@ -17,6 +17,7 @@ from turnmill_worker.background.quarantine import Quarantine
 from turnmill_worker.background.sweep import Sweeper
 from turnmill_worker.store.quarantine import RedisQuarantine
 from turnmill_worker.store.sweep_lists import RedisSweepLists
+from turnmill_worker.store.usage import RedisUsage
 
 
 @pytest.fixture
@@ -70,3 +71,15 @@ def test_messages_put_aside_are_counted_and_the_newest_is_described(
     assert found["status"] == "warning"
     assert found["found"].startswith("workers put 2 messages aside, the newest ")
     assert found["found"].endswith("header timelimit, 10 bytes in queue estimate")
+
+
+def test_a_quota_that_is_used_up_is_said_with_its_numbers(
+    turnmill: Callable[..., Ran], redis_client: redis.Redis, namespace: str
+) -> None:
+    RedisUsage(redis_client).tell(Namespace(namespace), {"sessions": (1_200, 1_000)}, None)
+
+    found = _check(turnmill("doctor", "--json"), "quotas")
+
+    assert found["status"] == "warning"
+    assert "1,200 of 1,000 sessions" in found["found"]
+    assert "TURNMILL_QUOTAS_FILE" in found["advice"]

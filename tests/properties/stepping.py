@@ -205,7 +205,7 @@ def _stages(
             cast("BatchEndpoint", _Stepped(outside.batches, wait)),
         ),
     )
-    archiving = Archiving(outgoing, archive, hints)
+    archiving = Archiving(outgoing, states, archive, hints)
 
     def forget(ref: SessionRef) -> Outcome:
         outcome = archiving.forget(ref)

@@ -15,6 +15,7 @@ import redis
 from tests.going_back import WAYS, GoingBack
 from tests.properties.stepping import SentHints
 from turnmill import AsyncContextClient, ContextClient, Policy, SilentWaker
+from turnmill.contract.codec import decode_json
 from turnmill.contract.keys import SessionKeys, session_keys
 from turnmill.contract.names import Namespace, SessionId
 from turnmill.embedded_redis import EmbeddedRedis
@@ -131,9 +132,14 @@ class Site:
         self.reached = redis.Redis.from_url(self.store.url)
         self.agent = ContextClient(self.reached, namespace=SHOP, broker=SilentWaker())
         self.worker = Worker(self.redis, SHOP)
-        outgoing = RedisOutgoing(self.redis)
-        self.archiving = Archiving(outgoing, self.archive, self.worker.hints)
-        self.exporting = Exporting(RedisStates(self.redis), outgoing, self.archive)
+        self.archiving = self.archiving_with(self.archive)
+        self.exporting = Exporting(RedisStates(self.redis), RedisOutgoing(self.redis), self.archive)
+
+    def archiving_with(self, archive: SqlArchive) -> Archiving:
+        """A worker's archiving."""
+        return Archiving(
+            RedisOutgoing(self.redis), RedisStates(self.redis), archive, self.worker.hints
+        )
 
     def go_back(self) -> None:
         """Have Redis return to the state that was noted; everybody reconnects to where it is."""
@@ -157,6 +163,11 @@ class Site:
     def store_away(self) -> None:
         """Archive all that waits."""
         self.archiving.archive(self.worker.ref("s"))
+
+    def archived(self) -> list[str]:
+        """The texts of the turns that the archive calls part of the conversation."""
+        found = self.archive.turns(self.worker.ref("s"))
+        return [decode_json(turn.messages)[0]["content"] for turn in found if turn.state == "kept"]
 
     def told(self) -> list[str]:
         """The texts of the conversation, as they are exported."""

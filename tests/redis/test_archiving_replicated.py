@@ -18,6 +18,7 @@ from turnmill.contract.errors import StoreUnavailable
 from turnmill.embedded_redis import EmbeddedRedis
 from turnmill_worker.archive import SqlArchive
 from turnmill_worker.pipeline.archive import Archiving
+from turnmill_worker.store.earlier_states import RedisStates
 from turnmill_worker.store.outgoing import RedisOutgoing
 
 
@@ -44,7 +45,8 @@ def test_a_turn_is_archived_only_when_a_replica_has_it(
     worker = Worker(client, SHOP)
     agent = ContextClient(primary.url, namespace=SHOP, broker=SilentWaker())
     archive = SqlArchive.open(f"sqlite:///{tmp_path}/archive.db")
-    archiving = Archiving(RedisOutgoing(client, replicas=1), archive, worker.hints)
+    outgoing = RedisOutgoing(client, replicas=1)
+    archiving = Archiving(outgoing, RedisStates(client), archive, worker.hints)
     with closing(client), agent, closing(archive):
         agent.open("s", Policy(max_tokens=512))
         agent.push_many([("s", {"role": "user", "content": "word " * 60})] * 12)

@@ -15,6 +15,7 @@ from turnmill.contract import jobs
 from turnmill_worker.archive.store import SqlArchive
 from turnmill_worker.background.sweep import ARCHIVE_EVERY, Sweeper
 from turnmill_worker.pipeline.archive import Archiving
+from turnmill_worker.store.earlier_states import RedisStates
 from turnmill_worker.store.outgoing import RedisOutgoing
 from turnmill_worker.store.sweep_lists import RedisSweepLists
 
@@ -31,7 +32,7 @@ def archive(tmp_path: Path) -> Iterator[SqlArchive]:
 
 @pytest.fixture
 def archiving(archive: SqlArchive, worker: Worker, redis_client: redis.Redis) -> Archiving:
-    return Archiving(RedisOutgoing(redis_client), archive, worker.hints)
+    return Archiving(RedisOutgoing(redis_client), RedisStates(redis_client), archive, worker.hints)
 
 
 def _compacted(client: ContextClient, worker: Worker, session: str) -> int:

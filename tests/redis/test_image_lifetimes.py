@@ -266,7 +266,7 @@ def test_images_let_go_between_the_two_trips_of_a_read_are_not_missed(
 
     client.push("s", showing(png()))
     with ContextClient(redis_server.url, namespace=namespace, broker=SilentWaker()) as reading:
-        reading._redis = Interrupted(redis_server.url, timeout_s=5.0)
+        reading._redis = Interrupted(redis_server.url, 5.0, None, reading._commands.registration)
         reading._redis.meanwhile = clear
 
         read = reading.read("s")

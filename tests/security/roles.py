@@ -24,6 +24,7 @@ from turnmill.contract.keys import (
 )
 from turnmill.contract.names import Namespace, SessionId
 from turnmill.contract.registry import (
+    COMPARED,
     QUARANTINED,
     TROUBLED,
     registered_channel,
@@ -83,8 +84,9 @@ def foreign_keys(namespace: str) -> Iterator[str]:
     yield ask_keys(other, "x").ask
     yield ask_keys(other, "x").answer
     yield policies_key(other)
-    yield registry_keys(other).registered
+    yield from (registry_keys(other).registered, registry_keys(other).quota)
     yield from (NAMESPACES, RESTING, SWEEP_LEASE, ENDPOINTS, SUMMARIZERS, TROUBLED, QUARANTINED)
+    yield COMPARED
     yield from (WAITING.order, WAITING.served, f"{WAITING.waiting}{other}", WAITING.since)
     yield endpoint_keys("0" * 16).gate
     yield from ("estimate", "unacked", "_kombu.binding.estimate", "", "x")

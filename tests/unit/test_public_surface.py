@@ -38,9 +38,10 @@ PUBLIC = set(
     CeleryWaker HintCounts SilentWaker Waker
     Cipher
     ArchiveUnavailable CannotDecrypt CorruptContext InvalidInput InvalidName InvalidPolicy
-    InvalidTemplate InvalidTurn NewerFormat NoCheckpoint NotAnswered NotPermitted ScriptContract
-    SessionBusy StoreFull StoreRefused StoreUnavailable SystemPromptTooLarge Transient
-    TurnTooLarge TurnmillError UnknownEncoding UnknownPolicy UnknownSession UnknownTemplate
+    InvalidTemplate InvalidTurn NewerFormat NoCheckpoint NotAnswered NotPermitted QuotaExceeded
+    ScriptContract SessionBusy StoreFull StoreRefused StoreUnavailable SystemPromptTooLarge
+    Transient TurnTooLarge TurnmillError UnknownEncoding UnknownPolicy UnknownSession
+    UnknownTemplate
     """.split()  # noqa: SIM905 - grouped as in the package
 )
 

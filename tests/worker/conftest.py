@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 import redis
 
+from tests.chaos.proxy import Proxy
 from tests.processes import WorkerProcess
 from turnmill import ContextClient, SilentWaker
 from turnmill.embedded_redis import EmbeddedRedis
@@ -82,3 +83,10 @@ def new_worker(store: EmbeddedRedis, tmp_path: Path) -> Iterator[Callable[..., W
     yield start
     for worker in made:
         worker.__exit__()
+
+
+@pytest.fixture
+def front(store: EmbeddedRedis) -> Iterator[Proxy]:
+    """A way to the module's store that freezes whoever sends a command of a name through it."""
+    with Proxy(store.port) as proxy:
+        yield proxy

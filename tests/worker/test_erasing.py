@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 import json
-import os
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from signal import SIGCONT, SIGSTOP
 from typing import Any
 
 import pytest
 import redis
 
+from tests.chaos.proxy import Proxy, Trap
 from tests.processes import WorkerProcess, wait_until
-from tests.worker.harness import ROLLING, chat, keys_of, long_turns, push_all, settled
+from tests.worker.harness import ROLLING, chat, keys_of, push_all, settled
 from turnmill import ContextClient
 from turnmill.contract.legality import violations
 from turnmill.embedded_redis import EmbeddedRedis
@@ -223,21 +222,21 @@ def test_a_session_that_only_the_archive_has_is_erased_there(
 
 def test_a_summary_under_way_is_refused_after_an_erasure(
     client: ContextClient,
-    server: redis.Redis,
+    front: Proxy,
     folder: Path,
     new_worker: Callable[..., WorkerProcess],
 ) -> None:
-    quiet = {"TURNMILL_SWEEP_INTERVAL_S": "3600", **_env(folder)}
-    new_worker("erasing", queues="estimate,compact,archive", env=quiet)
+    new_worker("erasing", queues="estimate,compact,archive", env=_env(folder))
     client.open("s", ROLLING)
-    push_all(client, "s", [_said(SAID), *long_turns()])
-    compacting = new_worker("compacting", queues="summarize", env=quiet)
-    wait_until(lambda: server.exists(keys_of(client, "s").lease))
-    os.kill(compacting.pid, SIGSTOP)
+    push_all(client, "s", [_said(SAID), *chat(100)])
+    commit = front.set(Trap("commit", "freeze"))
+    through = {**_env(folder), "TURNMILL_REDIS_URL": front.url}
+    compacting = new_worker("compacting", queues="summarize", env=through)
+    assert commit.sprung.wait(60)
     try:
-        told = client.erase("s", turns=[1], timeout_s=60)
+        told = client.erase("s", turns=[1], timeout_s=30)
     finally:
-        os.kill(compacting.pid, SIGCONT)
+        commit.released.set()
 
     wait_until(lambda: "stale" in compacting.output(), within_s=60)
     wait_until(lambda: client.info("s").version > 1, within_s=60)

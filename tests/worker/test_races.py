@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import os
-import time
 from collections.abc import Callable
-from signal import SIGCONT, SIGSTOP
 
 import pytest
 import redis
 
+from tests.chaos.proxy import Proxy, Trap
 from tests.processes import WorkerProcess, wait_until
 from tests.worker.harness import (
     ROLLING,
@@ -117,24 +115,22 @@ def test_a_worker_paused_beyond_its_lease_cannot_commit_over_another(
     client: ContextClient,
     server: redis.Redis,
     store: EmbeddedRedis,
+    front: Proxy,
     new_worker: Callable[..., WorkerProcess],
 ) -> None:
-    pushed = long_turns()
-    paused = new_worker("paused")
+    pushed = chat(100)
+    commit = front.set(Trap("commit", "freeze"))
+    new_worker("paused", env={"TURNMILL_REDIS_URL": front.url})
     with Events(store.url) as events:
         client.open("s", ROLLING)
         push_all(client, "s", pushed)
-        wait_until(lambda: "needs-summary" in paused.output())
-        wait_until(lambda: server.exists(keys_of(client, "s").lease))
-        # It has to have loaded the session, or it would find the other's commit when it goes on.
-        time.sleep(0.3)
-        os.kill(paused.pid, SIGSTOP)
+        assert commit.sprung.wait(60)
         try:
             new_worker("other")
-            wait_until(lambda: settled(client, "s", turns=len(pushed)), within_s=60)
+            wait_until(lambda: settled(client, "s", turns=len(pushed)), within_s=50)
             after_other = client.read("s").messages
         finally:
-            os.kill(paused.pid, SIGCONT)
+            commit.released.set()
 
         wait_until(lambda: "stale" in events.outcomes("s"), within_s=60)
     assert client.info("s").version == 1

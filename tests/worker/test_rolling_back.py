@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import os
 import threading
 from collections import Counter
 from collections.abc import Callable, Iterable
 from pathlib import Path
-from signal import SIGCONT, SIGSTOP
 from typing import Any
 
 import pytest
-import redis
 
+from tests.chaos.proxy import Proxy, Trap
 from tests.image_parts import png, showing
 from tests.processes import WorkerProcess, wait_until
 from tests.worker.harness import (
@@ -20,8 +18,6 @@ from tests.worker.harness import (
     SMALL,
     Events,
     chat,
-    keys_of,
-    long_turns,
     push_all,
     settled,
 )
@@ -107,26 +103,23 @@ def test_a_rolled_back_turn_may_be_pushed_again_and_others_not(client: ContextCl
 
 def test_a_compaction_under_way_is_refused_after_a_rollback(
     client: ContextClient,
-    server: redis.Redis,
     store: EmbeddedRedis,
+    front: Proxy,
     new_worker: Callable[..., WorkerProcess],
 ) -> None:
-    # Without sweeps nobody but the job that writes the summary has the lease by then.
-    quiet = {"TURNMILL_SWEEP_INTERVAL_S": "3600"}
-    new_worker("rolling", queues="estimate,compact", env=quiet)
+    new_worker("rolling", queues="estimate,compact")
     client.open("s", ROLLING)
     client.push("s", {"role": "user", "content": "Before."})
     client.checkpoint("s", name="here")
     with Events(store.url) as events:
-        push_all(client, "s", long_turns())
-        wait_until(lambda: "needs-summary" in events.outcomes("s"))
-        compacting = new_worker("compacting", queues="summarize", env=quiet)
-        wait_until(lambda: server.exists(keys_of(client, "s").lease))
-        os.kill(compacting.pid, SIGSTOP)
+        push_all(client, "s", chat(100))
+        commit = front.set(Trap("commit", "freeze"))
+        new_worker("compacting", queues="summarize", env={"TURNMILL_REDIS_URL": front.url})
+        assert commit.sprung.wait(60)
         try:
-            result = client.rollback("s", timeout_s=30)
+            result = client.rollback("s", "here", timeout_s=30)
         finally:
-            os.kill(compacting.pid, SIGCONT)
+            commit.released.set()
 
         wait_until(lambda: "stale" in events.outcomes("s"), within_s=60)
     assert result.version == 1

@@ -33,6 +33,8 @@ class Settings(BaseSettings):
         broker_url: URL of the Celery broker; the state store when empty, if that is no Cluster.
         broker_password_file: a file that holds its password, read when the URL has none.
         sweep_interval_s: seconds between two sweeps, over all workers together.
+        quotas_file: a TOML file with the namespaces' quotas, read again when it changes; none when
+            empty.
         stale_after_s: seconds a session may wait before it is hinted again.
         lease_s: seconds for which the session of a worker that died stays untouched.
         data_dir: the folder of the archive when that is a SQLite file.
@@ -73,6 +75,7 @@ class Settings(BaseSettings):
     broker_url: str = ""
     broker_password_file: Path | None = None
     sweep_interval_s: float = Field(default=1.0, gt=0)
+    quotas_file: Path | None = None
     stale_after_s: float = Field(default=2.0, gt=0)
     lease_s: float = Field(default=30.0, ge=1)
     data_dir: Path = Path("~/.local/share/turnmill")

@@ -22,6 +22,7 @@ from turnmill_worker.archive.lazy import LazyArchive
 from turnmill_worker.background.at_home import AtHome, Job
 from turnmill_worker.background.celery_hints import CeleryHints
 from turnmill_worker.background.quarantine import Quarantine
+from turnmill_worker.background.quota_watch import QuotaWatch
 from turnmill_worker.background.summarizer_presence import Announcement
 from turnmill_worker.background.sweep import Sweeper, SweepThread
 from turnmill_worker.grounding.hybrid import HybridSearch
@@ -30,10 +31,13 @@ from turnmill_worker.import_lock import IMPORTING
 from turnmill_worker.pipeline.archive import Archiving
 from turnmill_worker.pipeline.batch import Batches
 from turnmill_worker.pipeline.compact import Pipeline
+from turnmill_worker.quotas import Quotas
 from turnmill_worker.requests.dispatch import Answering
 from turnmill_worker.requests.erasure import Erasing
 from turnmill_worker.requests.export import Exporting
+from turnmill_worker.requests.remembering import Remembering
 from turnmill_worker.requests.rollback import Rollback
+from turnmill_worker.requests.taking_back import TakingBack
 from turnmill_worker.settings import Settings, load_settings
 from turnmill_worker.store.agent_requests import RedisQuestions
 from turnmill_worker.store.batch_notes import RedisBatchNotes
@@ -47,6 +51,7 @@ from turnmill_worker.store.summarizer_presence import RedisPresence
 from turnmill_worker.store.summary_queue import RedisWaiting
 from turnmill_worker.store.sweep_lease import RedisSweepLease
 from turnmill_worker.store.sweep_lists import RedisSweepLists
+from turnmill_worker.store.usage import RedisUsage
 from turnmill_worker.summarizers.redaction import load_redactor
 from turnmill_worker.summarizers.registry import RegisteredBatches, Registry
 from turnmill_worker.templates.loader import TemplateLoader, template_dirs
@@ -134,10 +139,11 @@ def _parts(app: Celery, _pid: int) -> Parts:
         longest_pause_s=settings().batch_longest_pause_s,
         deadline_s=settings().batch_deadline_s,
     )
+    sessions = RedisSessions(
+        client, lease_s=settings().lease_s, patience_s=PATIENCE_S, archive=archive
+    )
     pipeline = Pipeline(
-        sessions=RedisSessions(
-            client, lease_s=settings().lease_s, patience_s=PATIENCE_S, archive=archive
-        ),
+        sessions=sessions,
         hints=hints,
         waiting=RedisWaiting(client),
         counters=counter_for,
@@ -145,19 +151,25 @@ def _parts(app: Celery, _pid: int) -> Parts:
         templates=TemplateLoader(template_dirs(settings().template_dirs)),
         batches=batches,
     )
+    memories = GroundingService(archive, _hybrid()) if archive else None
     return Parts(
         pipeline=pipeline,
-        archiving=Archiving(outgoing, archive, hints),
+        archiving=Archiving(outgoing, states, archive, hints),
         answering=Answering(
             questions=RedisQuestions(client),
             pipeline=pipeline,
             rollback=Rollback(states, archive, counter_for),
+            taking_back=TakingBack(sessions, states, archive, counter_for),
             exporting=Exporting(states, outgoing, archive),
             erasing=Erasing(states, archive, counter_for, hints),
-            archive=archive,
-            memories=GroundingService(archive, _hybrid()) if archive else None,
+            remembering=Remembering(archive, memories, _quotas()),
         ),
     )
+
+
+@lru_cache(maxsize=1)
+def _quotas() -> Quotas:
+    return Quotas(settings().quotas_file)
 
 
 def _gates() -> RedisGates:
@@ -226,6 +238,7 @@ def sweeper(app: Celery, client: Any, job: Job | None = None) -> Sweeper:
         AtHome(hints, job) if job else hints,
         stale_after_s=settings().stale_after_s,
         archive=bool(settings().archive),
+        watch=QuotaWatch(_quotas(), RedisUsage(client)),
     )
 
 

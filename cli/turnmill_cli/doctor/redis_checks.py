@@ -13,7 +13,7 @@ from turnmill.contract.errors import TurnmillError
 from turnmill.contract.scripts import load_script
 from turnmill_cli.doctor.check import Check, graded
 from turnmill_cli.doctor.model_checks import check_models, check_summaries
-from turnmill_cli.doctor.tenant_checks import check_namespaces, check_quarantine
+from turnmill_cli.doctor.tenant_checks import check_namespaces, check_quarantine, check_quotas
 from turnmill_cli.options import Connection
 from turnmill_cli.output import count
 from turnmill_cli.redis_view import RedisView
@@ -37,6 +37,7 @@ def check_redis(connection: Connection, *, is_archive_off: bool) -> Iterator[Che
             yield _parked(view)
             yield _unarchived(view, is_off=is_archive_off)
             yield check_namespaces(view)
+            yield check_quotas(view)
             yield check_quarantine(view)
             yield check_summaries(view)
             yield from check_models(view)

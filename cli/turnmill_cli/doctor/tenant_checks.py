@@ -10,7 +10,7 @@ from turnmill_cli.doctor.check import Check
 from turnmill_cli.output import count
 from turnmill_cli.redis_view import RedisView
 
-__all__ = ["check_namespaces", "check_quarantine"]
+__all__ = ["check_namespaces", "check_quarantine", "check_quotas"]
 
 MOST_NAMED = 5
 RECENT_S = 24 * 3600
@@ -40,6 +40,19 @@ def _damage(trouble: Mapping[str, Any]) -> str:
     if trouble["dropped"]:
         parts.append(f"{count(trouble['dropped'], 'member')} that named no session dropped")
     return ", ".join(parts)
+
+
+def check_quotas(view: RedisView) -> Check:
+    """Which quotas of the namespace are used up, so that its clients are refused."""
+    over = view.over_quota()
+    if not over:
+        return Check("quotas", "ok", f"none used up in namespace {view.namespace}")
+    told = ", ".join(f"{used:,} of {most:,} {kind}" for kind, (used, most) in over.items())
+    advice = (
+        "forget sessions that are over, or raise the quota in the workers' TURNMILL_QUOTAS_FILE; "
+        "see Operations, Quotas"
+    )
+    return Check("quotas", "warning", f"used up in namespace {view.namespace}: {told}", advice)
 
 
 def check_quarantine(view: RedisView) -> Check:

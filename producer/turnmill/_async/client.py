@@ -79,7 +79,7 @@ class AsyncContextClient(AsyncErasing):
         self._images = ImageCache(image_cache_bytes)
         self._given = GivenSeqs()
         self._waker = waker_for(redis, broker)
-        self._redis = AsyncConnection(redis, timeout_s, cipher)
+        self._redis = AsyncConnection(redis, timeout_s, cipher, self._commands.registration)
 
     @property
     def namespace(self) -> str:
@@ -129,7 +129,8 @@ class AsyncContextClient(AsyncErasing):
         self, session: str, policy: Policy | None, system_prompt: str | None, name: str = ""
     ) -> None:
         call = self._commands.open(session, policy, system_prompt, name)
-        await self._register()
+        await self._redis.register()
+        await self._redis.admit(map(self._commands.exists, [session]))
         reply = await self._redis.run(call)
         if self._commands.is_refused(reply) and system_prompt:
             # An upper bound puts it in doubt: count it, if a vocabulary is installed here.
@@ -146,10 +147,11 @@ class AsyncContextClient(AsyncErasing):
         Pushing the same ``turn_id`` again stores nothing and returns the same seq.
 
         Raises:
-            InvalidTurn, TurnTooLarge, InvalidName: nothing was stored.
+            InvalidTurn, TurnTooLarge, InvalidName, QuotaExceeded: nothing was stored.
         """
         push = self._given.dated(self._commands.push(session, turn, turn_id, new_id=new_id))
-        await self._register(REGISTER_EVERY_S)
+        await self._redis.register(REGISTER_EVERY_S)
+        await self._redis.admit(map(self._commands.exists, [session]), pushes=1)
         done = self._settle(push, await self._send(push))
         if done.seq == 1:
             await self._welcome(done.session)
@@ -162,7 +164,9 @@ class AsyncContextClient(AsyncErasing):
         turns ids and push again.
         """
         calls = list(map(self._given.dated, self._commands.push_many(turns, new_id=new_id)))
-        await self._register(REGISTER_EVERY_S)
+        await self._redis.register(REGISTER_EVERY_S)
+        sessions = {call.session for call in calls}
+        await self._redis.admit(map(self._commands.exists, sessions), pushes=len(calls))
         done: list[Pushed] = []
         for chunk in self._commands.chunks(calls):
             replies = await self._push_chunk(chunk)
@@ -428,7 +432,7 @@ class AsyncContextClient(AsyncErasing):
 
     async def _put(self, asked: Ask) -> None:
         """Lay a question down, and hint the job that answers it."""
-        await self._register(REGISTER_EVERY_S)
+        await self._redis.register(REGISTER_EVERY_S)
         await self._redis.plain(asked.put)
         self._waker.wake(asked.namespace, asked.session, task=asked.task, ask=asked.id)
 
@@ -480,15 +484,11 @@ class AsyncContextClient(AsyncErasing):
 
     async def _list(self, call: Call) -> Any:
         """The reply of a script that may leave work to the sweep."""
-        await self._register(REGISTER_EVERY_S)
+        await self._redis.register(REGISTER_EVERY_S)
         return await self._redis.run(call)
-
-    async def _register(self, every_s: float = 0.0) -> None:
-        """List the namespace, before anything is written: what is not listed, no sweep repairs."""
-        await self._redis.register(self._commands.registration(), every_s=every_s)
 
     async def _welcome(self, session: SessionId) -> None:
         """A new session: perhaps on a server that lost everything. The turn is stored already."""
         with suppress(TurnmillError):
-            await self._register()
+            await self._redis.register()
             await self._follow_default(session)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from typing import Any
 
 from redis import RedisError
@@ -11,8 +11,9 @@ from redis.exceptions import NoScriptError
 
 from turnmill._async.topology import trips_to
 from turnmill._async.waiting import Redis
+from turnmill.admission import Admission
 from turnmill.commands import Call, Command
-from turnmill.contract.errors import StoreFull
+from turnmill.contract.errors import StoreFull, TurnmillError
 from turnmill.contract.sealing import Cipher, opened, place_of, sealed
 from turnmill.requests import look_s
 from turnmill.transport import is_full, server_name, translate
@@ -26,12 +27,19 @@ class AsyncConnection:
     Every method raises ``TurnmillError`` for whatever redis-py raised.
     """
 
-    def __init__(self, redis: str | Redis, timeout_s: float, cipher: Cipher | None = None) -> None:
+    def __init__(
+        self,
+        redis: str | Redis,
+        timeout_s: float,
+        cipher: Cipher | None,
+        registration: Callable[[int], Call],
+    ) -> None:
         self._cipher = cipher
         self._own = trips_to(redis, timeout_s) if isinstance(redis, str) else None
         self._given: Any = redis
         self._name = server_name(redis)
-        self._registered_s: float | None = None
+        self._registration = registration
+        self._admission = Admission()
 
     @property
     def look_s(self) -> float:
@@ -51,12 +59,21 @@ class AsyncConnection:
         """The reply to one command."""
         return _good(await self._reply(command))
 
-    async def register(self, call: Call, *, every_s: float = 0.0) -> None:
-        """Run the script, unless it was run less than ``every_s`` ago."""
-        now = time.monotonic()
-        if self._registered_s is None or now - self._registered_s >= every_s:
-            await self.run(call)
-            self._registered_s = now
+    async def register(self, every_s: float = 0.0) -> None:
+        """List the namespace, unless that was done less than ``every_s`` ago.
+
+        Before anything is written: what is not listed, no sweep repairs.
+        """
+        if self._admission.is_due(every_s):
+            pushes = self._admission.pushes
+            self._admission.told(await self.run(self._registration(pushes)), pushes)
+
+    async def admit(self, sessions: Iterable[Command], pushes: int = 0) -> None:
+        """Refuse what quotas leave no room for; commands ask whether the sessions are there."""
+        if not self._admission.takes_new_sessions and not all(await self.pipeline(list(sessions))):
+            self._admission.refuse_session()
+        if pushes:
+            self._admission.admit(pushes)
 
     async def pipeline(
         self, commands: Sequence[Command], *, raise_on_error: bool = True
@@ -113,7 +130,10 @@ class AsyncConnection:
             raise translate(error) from error
 
     async def close(self) -> None:
-        """Close the connections made here."""
+        """Tell of the pushes that count, and close the connections made here."""
+        if self._admission.owes:
+            with suppress(TurnmillError):
+                await self.register()
         if self._own is not None:
             await self._own.close()
 

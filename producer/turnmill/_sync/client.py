@@ -80,7 +80,7 @@ class ContextClient(Erasing):
         self._images = ImageCache(image_cache_bytes)
         self._given = GivenSeqs()
         self._waker = waker_for(redis, broker)
-        self._redis = Connection(redis, timeout_s, cipher)
+        self._redis = Connection(redis, timeout_s, cipher, self._commands.registration)
 
     @property
     def namespace(self) -> str:
@@ -130,7 +130,8 @@ class ContextClient(Erasing):
         self, session: str, policy: Policy | None, system_prompt: str | None, name: str = ""
     ) -> None:
         call = self._commands.open(session, policy, system_prompt, name)
-        self._register()
+        self._redis.register()
+        self._redis.admit(map(self._commands.exists, [session]))
         reply = self._redis.run(call)
         if self._commands.is_refused(reply) and system_prompt:
             # An upper bound puts it in doubt: count it, if a vocabulary is installed here.
@@ -147,10 +148,11 @@ class ContextClient(Erasing):
         Pushing the same ``turn_id`` again stores nothing and returns the same seq.
 
         Raises:
-            InvalidTurn, TurnTooLarge, InvalidName: nothing was stored.
+            InvalidTurn, TurnTooLarge, InvalidName, QuotaExceeded: nothing was stored.
         """
         push = self._given.dated(self._commands.push(session, turn, turn_id, new_id=new_id))
-        self._register(REGISTER_EVERY_S)
+        self._redis.register(REGISTER_EVERY_S)
+        self._redis.admit(map(self._commands.exists, [session]), pushes=1)
         done = self._settle(push, self._send(push))
         if done.seq == 1:
             self._welcome(done.session)
@@ -163,7 +165,9 @@ class ContextClient(Erasing):
         turns ids and push again.
         """
         calls = list(map(self._given.dated, self._commands.push_many(turns, new_id=new_id)))
-        self._register(REGISTER_EVERY_S)
+        self._redis.register(REGISTER_EVERY_S)
+        sessions = {call.session for call in calls}
+        self._redis.admit(map(self._commands.exists, sessions), pushes=len(calls))
         done: list[Pushed] = []
         for chunk in self._commands.chunks(calls):
             replies = self._push_chunk(chunk)
@@ -429,7 +433,7 @@ class ContextClient(Erasing):
 
     def _put(self, asked: Ask) -> None:
         """Lay a question down, and hint the job that answers it."""
-        self._register(REGISTER_EVERY_S)
+        self._redis.register(REGISTER_EVERY_S)
         self._redis.plain(asked.put)
         self._waker.wake(asked.namespace, asked.session, task=asked.task, ask=asked.id)
 
@@ -479,15 +483,11 @@ class ContextClient(Erasing):
 
     def _list(self, call: Call) -> Any:
         """The reply of a script that may leave work to the sweep."""
-        self._register(REGISTER_EVERY_S)
+        self._redis.register(REGISTER_EVERY_S)
         return self._redis.run(call)
-
-    def _register(self, every_s: float = 0.0) -> None:
-        """List the namespace, before anything is written: what is not listed, no sweep repairs."""
-        self._redis.register(self._commands.registration(), every_s=every_s)
 
     def _welcome(self, session: SessionId) -> None:
         """A new session: perhaps on a server that lost everything. The turn is stored already."""
         with suppress(TurnmillError):
-            self._register()
+            self._redis.register()
             self._follow_default(session)

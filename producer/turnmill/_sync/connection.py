@@ -3,8 +3,8 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from typing import Any
 
 from redis import RedisError
@@ -12,8 +12,9 @@ from redis.exceptions import NoScriptError
 
 from turnmill._sync.topology import trips_to
 from turnmill._sync.waiting import Redis
+from turnmill.admission import Admission
 from turnmill.commands import Call, Command
-from turnmill.contract.errors import StoreFull
+from turnmill.contract.errors import StoreFull, TurnmillError
 from turnmill.contract.sealing import Cipher, opened, place_of, sealed
 from turnmill.requests import look_s
 from turnmill.transport import is_full, server_name, translate
@@ -27,12 +28,19 @@ class Connection:
     Every method raises ``TurnmillError`` for whatever redis-py raised.
     """
 
-    def __init__(self, redis: str | Redis, timeout_s: float, cipher: Cipher | None = None) -> None:
+    def __init__(
+        self,
+        redis: str | Redis,
+        timeout_s: float,
+        cipher: Cipher | None,
+        registration: Callable[[int], Call],
+    ) -> None:
         self._cipher = cipher
         self._own = trips_to(redis, timeout_s) if isinstance(redis, str) else None
         self._given: Any = redis
         self._name = server_name(redis)
-        self._registered_s: float | None = None
+        self._registration = registration
+        self._admission = Admission()
 
     @property
     def look_s(self) -> float:
@@ -52,12 +60,21 @@ class Connection:
         """The reply to one command."""
         return _good(self._reply(command))
 
-    def register(self, call: Call, *, every_s: float = 0.0) -> None:
-        """Run the script, unless it was run less than ``every_s`` ago."""
-        now = time.monotonic()
-        if self._registered_s is None or now - self._registered_s >= every_s:
-            self.run(call)
-            self._registered_s = now
+    def register(self, every_s: float = 0.0) -> None:
+        """List the namespace, unless that was done less than ``every_s`` ago.
+
+        Before anything is written: what is not listed, no sweep repairs.
+        """
+        if self._admission.is_due(every_s):
+            pushes = self._admission.pushes
+            self._admission.told(self.run(self._registration(pushes)), pushes)
+
+    def admit(self, sessions: Iterable[Command], pushes: int = 0) -> None:
+        """Refuse what quotas leave no room for; commands ask whether the sessions are there."""
+        if not self._admission.takes_new_sessions and not all(self.pipeline(list(sessions))):
+            self._admission.refuse_session()
+        if pushes:
+            self._admission.admit(pushes)
 
     def pipeline(self, commands: Sequence[Command], *, raise_on_error: bool = True) -> list[Any]:
         """The replies to commands sent together, each error raised or in its reply's place."""
@@ -112,7 +129,10 @@ class Connection:
             raise translate(error) from error
 
     def close(self) -> None:
-        """Close the connections made here."""
+        """Tell of the pushes that count, and close the connections made here."""
+        if self._admission.owes:
+            with suppress(TurnmillError):
+                self.register()
         if self._own is not None:
             self._own.close()
 

@@ -10,6 +10,7 @@ from turnmill.contract import jobs
 
 if TYPE_CHECKING:
     from turnmill.contract.erasure import Erased
+    from turnmill.contract.results import RollbackResult
 
 __all__ = ["Erasing"]
 
@@ -58,3 +59,24 @@ class Erasing:
 
         body = erasing(turns, matching, subject, repeats=repeats, by=by, dry_run=dry_run)
         return Erased.model_validate(self._ask(jobs.ERASE, session, body, timeout_s))
+
+    def take_back(
+        self, session: str, seq: int, *, dialect: str = "chat", timeout_s: float = 10.0
+    ) -> RollbackResult:
+        """Take the last message of the newest turn out of the session; the turn, if it was all.
+
+        ``seq`` is that turn's, as in ``Context.last_seq``: so nothing pushed meanwhile is taken.
+        In the dialect ``responses`` it is the last item. What a summary covers stays.
+
+        Raises:
+            InvalidInput: there is a newer turn.
+            NoCheckpoint: a summary covers all turns, or there are none.
+            UnknownSession: never opened nor pushed to, forgotten, or expired.
+            SessionBusy: compactions came between at every attempt.
+            NotAnswered: no worker was done in time; says whether one is at it.
+        """
+        from turnmill.contract.results import RollbackResult  # noqa: PLC0415 - few take back
+
+        body: dict[str, object] = {"item_of": seq, "dialect": dialect}
+        answer = self._ask(jobs.ROLLBACK, session, body, timeout_s)
+        return RollbackResult.model_validate(answer)

@@ -128,6 +128,10 @@ class Opening(Base):
         )
         return {name.decode(): stored_policy(body) for name, body in sorted(pairs)}
 
+    def exists(self, session: str) -> Command:
+        """Asks whether there is such a session."""
+        return ("EXISTS", self._keys(session)[1].meta)
+
     def policy_followed(self, session: str) -> Command:
         """Asks whether the session has a policy, and under what name."""
         return ("HMGET", self._keys(session)[1].meta, "policy", "policy_name")

@@ -166,10 +166,11 @@ class Reading(Base):
         """What forgetting removed."""
         return Forgotten(existed=bool(reply[0]), keys_left=reply[1])
 
-    def registration(self) -> Call:
-        """Has the workers list the namespace for the sweep."""
-        script, channel = load_script(LUA, "register"), registered_channel(self.namespace)
-        return Call(script, script.call(registry_keys(self.namespace), channel=channel))
+    def registration(self, pushes: int) -> Call:
+        """Has the workers list the namespace for the sweep, and tells of so many pushes."""
+        script, keys = load_script(LUA, "register"), registry_keys(self.namespace)
+        channel = registered_channel(self.namespace)
+        return Call(script, script.call(keys, channel=channel, pushes=pushes))
 
     def index_keys(self) -> list[str]:
         """The keys that list this namespace's sessions."""

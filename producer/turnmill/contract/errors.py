@@ -159,6 +159,22 @@ class StoreFull(Transient):
     """Redis has reached ``maxmemory`` and refuses writes; nothing was stored."""
 
 
+class QuotaExceeded(Transient):
+    """The namespace has used up a quota that its operator set; nothing was stored.
+
+    Attributes:
+        quota: which one: ``sessions``, ``bytes``, ``pushes_per_second`` or ``memories``.
+        used: how much there is, as workers last measured it; 0 where only the rate counts.
+        allowed: the quota.
+        retry_after_s: seconds to wait before the same call may succeed.
+    """
+
+    quota: str = ""
+    used: int = 0
+    allowed: int = 0
+    retry_after_s: float = 1.0
+
+
 class ArchiveUnavailable(Transient):
     """The archive's database is locked, or cannot be reached."""
 

@@ -2,17 +2,24 @@
 
 A client sets a key of its own namespace and publishes on a channel of its own namespace: an ACL
 lets it do both for no other. Workers hear the channel, and look for the keys once in a while; they
-alone write the sets ``turnmill:namespaces`` and ``turnmill:resting``.
+alone write the sets ``turnmill:namespaces`` and ``turnmill:resting``, and ``turnmill:compared``.
 
 ===================================  ======  =======================================  =========
 key                                  type    what                                     lifetime
 ===================================  ======  =======================================  =========
 ``turnmill:{<namespace>/registered}  string  that the namespace is used; clients      permanent
 :registered``                                write it, again where it is lost
+``turnmill:{<namespace>/registered}  hash    ``over``: JSON, each quota that is used  a minute
+:quota``                                     up with its use and its limit; ``rate``:
+                                             pushes a second; written by workers
+``turnmill:{<namespace>/registered}  hash    ``tokens`` that pushes may still take,   a minute
+:bucket``                                    as of ``at`` (ms)
 ``turnmill:troubled``                string  JSON: which namespaces failed in sweeps  five
                                              within the last minute, and why          minutes
 ``turnmill:quarantined``             list    the newest messages of the broker that   permanent
                                              were put aside, JSON, without content
+``turnmill:compared``                hash    by namespace, with which run of Redis    permanent
+                                             its archive was compared
 ``turnmill:quarantined:count``       string  how many there were, ever                permanent
 ===================================  ======  =======================================  =========
 """
@@ -26,6 +33,7 @@ from turnmill.contract.errors import InvalidName
 from turnmill.contract.names import Namespace, namespace
 
 __all__ = [
+    "COMPARED",
     "QUARANTINED",
     "QUARANTINED_COUNT",
     "QUARANTINED_KEPT",
@@ -46,6 +54,8 @@ REGISTERED_PATTERN = "turnmill:{*/registered}:registered"
 TROUBLED = "turnmill:troubled"
 TROUBLED_MS = 300_000
 
+COMPARED = "turnmill:compared"
+
 QUARANTINED = "turnmill:quarantined"
 QUARANTINED_COUNT = "turnmill:quarantined:count"
 QUARANTINED_KEPT = 100
@@ -54,14 +64,19 @@ QUARANTINED_KEPT = 100
 
 @dataclass(frozen=True, slots=True)
 class RegistryKeys:
-    """The key by which a namespace is found again."""
+    """The key by which a namespace is found again, and what its quotas let it do."""
 
     registered: str
+    quota: str
+    bucket: str
 
 
 def registry_keys(name: Namespace) -> RegistryKeys:
-    """The key by which a namespace is found again."""
-    return RegistryKeys(registered=f"turnmill:{{{name}/registered}}:registered")
+    """The keys that a namespace's clients and workers share."""
+    tag = f"turnmill:{{{name}/registered}}"
+    return RegistryKeys(
+        registered=f"{tag}:registered", quota=f"{tag}:quota", bucket=f"{tag}:bucket"
+    )
 
 
 def registered_channel(name: Namespace) -> str:

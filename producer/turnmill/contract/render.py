@@ -18,6 +18,8 @@ from turnmill.contract.rules import Rule
 from turnmill.contract.tail import TailTurn
 
 __all__ = [
+    "REQUEST",
+    "RULES",
     "context_injection",
     "event_text",
     "receipt_message",
@@ -26,9 +28,15 @@ __all__ = [
     "request_entry",
     "requests_message",
     "rule_line",
+    "rules_beside",
     "rules_message",
     "system_message",
 ]
+
+
+RULES: Final = "[Rules the user laid down, word for word]"
+REQUEST: Final = "[The request that is still open, word for word]"
+"""What the messages with rules and requests begin with."""
 
 
 def render(system: str, stored: StoredContext, tail: Iterable[TailTurn]) -> list[JsonMessage]:
@@ -55,8 +63,8 @@ def render_head(stored: StoredContext, system: str = "") -> list[JsonMessage]:
         # The one exception: specification 002 asks for a system message, word for word, and first.
         content = f"Context summary (managed): {stored.summary}"
         messages.append({"role": "system", "content": content})
-    if stored.rules:
-        messages.append(rules_message(stored.rules))
+    if rules := rules_beside(stored.rules, stored.requests):
+        messages.append(rules_message(rules))
     if stored.requests:
         messages.append(requests_message(stored.requests))
     # A summary quotes users and tools: it must never carry the weight of a system message.
@@ -68,19 +76,34 @@ def render_head(stored: StoredContext, system: str = "") -> list[JsonMessage]:
 
 def rules_message(rules: Iterable[Rule]) -> JsonMessage:
     """The rules as a user message: what a user laid down never weighs more than that."""
-    lines = ["[Rules the user laid down, word for word]", *map(rule_line, rules), "[End of rules]"]
+    lines = [RULES, *map(rule_line, rules), "[End of rules]"]
     return {"role": "user", "content": "\n".join(lines)}
+
+
+def rules_beside(rules: Iterable[Rule], requests: Iterable[OpenRequest]) -> tuple[Rule, ...]:
+    """The rules without those that the request still open states word for word: it stands there.
+
+    An earlier request may be done with; what it laid down is said among the rules.
+    """
+    stated: dict[int, str] = {}
+    for request in requests:
+        if not request.earlier:
+            stated[request.seq] = f"{stated.get(request.seq, '')} {_one_line(request.text)}"
+    return tuple(rule for rule in rules if _one_line(rule.text) not in stated.get(rule.seq, ""))
+
+
+def _one_line(text: str) -> str:
+    return " ".join(text.split())
 
 
 def rule_line(rule: Rule) -> str:
     """The rule on one line, whatever it holds; it cannot end the list."""
-    return f"- (turn {rule.seq}) {quoted_entry(' '.join(rule.text.split()))}"
+    return f"- (turn {rule.seq}) {quoted_entry(_one_line(rule.text))}"
 
 
 def requests_message(requests: Iterable[OpenRequest]) -> JsonMessage:
     """The open requests as a user message, their lines as the user wrote them."""
-    head = "[The request that is still open, word for word]"
-    lines = [head, *map(request_entry, requests), "[End of request]"]
+    lines = [REQUEST, *map(request_entry, requests), "[End of request]"]
     return {"role": "user", "content": "\n".join(lines)}
 
 

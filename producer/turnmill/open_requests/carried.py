@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from turnmill.contract.context import JsonMessage, StoredContext
+from turnmill.contract.open_requests import OpenRequest
 from turnmill.contract.policy import Limits
-from turnmill.contract.render import requests_message, rules_message
+from turnmill.contract.render import requests_message, rules_beside, rules_message
+from turnmill.contract.rules import Rule
 from turnmill.contract.tail import TailTurn
 from turnmill.contract.token_counters import CountMessages
 from turnmill.open_requests.find import open_requests
@@ -31,25 +33,34 @@ class Carried:
         self._limits = limits
         self._count = count
         self._gone: list[Said] = []
-        self._asked: list[JsonMessage] = []
+        self._fresh: tuple[OpenRequest, ...] = ()
         self.stored: StoredContext = stored
         self.tokens: int = 0
 
     @property
     def messages(self) -> list[JsonMessage]:
         """One with rules, one with requests that the stored context does not have."""
-        return [*self._rules.messages, *self._asked]
+        return [*_of(rules_beside(self._rules.fresh, self._fresh)), *self._asked]
 
     @property
     def rules(self) -> list[JsonMessage]:
-        """The messages with rules alone, stored or not."""
-        stored = self._rules.stored
-        return [*([rules_message(stored)] if stored else []), *self._rules.messages]
+        """The messages with rules alone, stored or not, that no request states."""
+        stored = rules_beside(self._rules.stored, self._before.requests)
+        return [*_of(stored), *_of(rules_beside(self._rules.fresh, self._fresh))]
+
+    @property
+    def all_rules(self) -> list[JsonMessage]:
+        """The same with what requests state: for a context that may shorten those."""
+        return [*_of(self._rules.stored), *_of(self._rules.fresh)]
 
     @property
     def others(self) -> tuple[StoredContext, list[JsonMessage]]:
         """The stored context without rules, and the message with requests beside it, if any."""
         return self.stored.model_copy(update={"rules": ()}), self._asked
+
+    @property
+    def _asked(self) -> list[JsonMessage]:
+        return [requests_message(self._fresh)] if self._fresh else []
 
     def carry(self, turns: Iterable[TailTurn]) -> None:
         """Take the rules of turns along that are shown, but not whole."""
@@ -67,15 +78,20 @@ class Carried:
         known = {request.seq for request in self._before.requests}
         found = open_requests(self._before, self._gone)
         fresh = [request for request in found if request.seq not in known]
-        room = requests_room(self._limits, self._rules.tokens)
+        rules = _of(self._rules.fresh)
+        room = requests_room(self._limits, self._count(rules) if rules else 0)
         before = self._count([requests_message(self._before.requests)]) if known else 0
-        fitted = fitting(fresh, room - before, self._tokens_of)
-        self._asked = [requests_message(fitted)] if fitted else []
+        self._fresh = fitting(fresh, room - before, self._tokens_of)
         self._update()
 
     def _update(self) -> None:
         self.stored = self._before.model_copy(update={"rules": self._rules.stored})
-        self.tokens = self._rules.tokens + (self._count(self._asked) if self._asked else 0)
+        messages = self.messages
+        self.tokens = self._count(messages) if messages else 0
 
     def _tokens_of(self, text: str) -> int:
         return self._count([{"role": "user", "content": text}])
+
+
+def _of(rules: tuple[Rule, ...]) -> list[JsonMessage]:
+    return [rules_message(rules)] if rules else []

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from turnmill.contract.context import JsonMessage, StoredContext
+from turnmill.contract.context import StoredContext
 from turnmill.contract.policy import Limits
 from turnmill.contract.render import rules_message
 from turnmill.contract.rules import Rule
@@ -20,8 +20,7 @@ class CarriedRules:
 
     Attributes:
         stored: the context's rules that are still in force.
-        messages: one with the others, or none.
-        tokens: of ``messages``, never more than the share all rules have of the room.
+        fresh: the others, as far as they have room.
     """
 
     def __init__(self, stored: StoredContext, limits: Limits, count: CountMessages) -> None:
@@ -30,8 +29,7 @@ class CarriedRules:
         self._count = count
         self._room = rules_room(limits)
         self.stored: tuple[Rule, ...] = stored.rules
-        self.messages: list[JsonMessage] = []
-        self.tokens: int = 0
+        self.fresh: tuple[Rule, ...] = ()
 
     def carry(self, turns: Iterable[TailTurn]) -> None:
         """Take the rules of more turns along, as far as they have room."""
@@ -45,10 +43,8 @@ class CarriedRules:
         self.stored = tuple(rule for rule in found if rule.id in self._known)
         before = self._count([rules_message(self.stored)]) if self.stored else 0
         fresh = [rule for rule in found if rule.id not in self._known]
-        fitted = fitting(fresh, self._room - before, self._tokens)
         self._all = found
-        self.messages = [rules_message(fitted)] if fitted else []
-        self.tokens = self._count(self.messages) if fitted else 0
+        self.fresh = fitting(fresh, self._room - before, self._tokens)
 
     def _tokens(self, text: str) -> int:
         return self._count([{"role": "user", "content": text}])

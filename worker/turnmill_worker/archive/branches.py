@@ -5,7 +5,7 @@ Each function runs inside its caller's transaction.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 from typing import Any
 
 from sqlalchemy import Column, ColumnElement, Connection, Table, delete, func, select, update
@@ -30,26 +30,23 @@ from turnmill_worker.archive.schema import (
     turns,
 )
 from turnmill_worker.ports.records import ArchivedCompaction, Batch, LostBranch, Tip
-from turnmill_worker.ports.values import Mark, SessionRef
+from turnmill_worker.ports.values import SessionRef
 
 __all__ = ["differs", "lose", "parting", "read_branches", "read_tip", "read_tips"]
 
 Parting = tuple[int | None, int | None]
-"""The first seq and the first version that are no longer Redis'; None where all are."""
+"""The first seq and the first version that are not Redis'; None where all are."""
 
 
 def differs(connection: Connection, ref: SessionRef, epoch: int, batch: Batch) -> bool:
     """Whether a turn or a commit is archived already, and is another."""
-    return parting(connection, ref, epoch, [batch]) != (None, None)
+    return parting(connection, ref, epoch, batch) != (None, None)
 
 
-def parting(
-    connection: Connection, ref: SessionRef, epoch: int, steps: Iterable[Batch | Mark]
-) -> Parting:
+def parting(connection: Connection, ref: SessionRef, epoch: int, now: Batch) -> Parting:
     """Where what Redis has now and what is archived part."""
-    found = [step for step in steps if isinstance(step, Batch)]
-    said = {turn.seq: turn for batch in found for turn in batch.turns}
-    done = {each.version: each for batch in found for each in batch.compactions}
+    said = {turn.seq: turn for turn in now.turns}
+    done = {each.version: each for each in now.compactions}
     stored = read_turns(connection, ref, epoch, min(said), max(said)) if said else []
     seqs = [old.seq for old in stored if old.seq in said and not old.is_same(said[old.seq])]
     commits = read_compactions(connection, ref, epoch) if done else []
@@ -59,8 +56,10 @@ def parting(
     return min(seqs, default=None), min(versions, default=None)
 
 
-def lose(connection: Connection, ref: SessionRef, epoch: int, at: Parting) -> LostBranch | None:
-    """Keep what comes from there on as a branch; what is left is what Redis has.
+def lose(
+    connection: Connection, ref: SessionRef, epoch: int, at: tuple[int, int]
+) -> LostBranch | None:
+    """Keep what comes from this seq and version on as a branch; what is left is what Redis has.
 
     None when nothing comes from there on.
     """
@@ -68,22 +67,20 @@ def lose(connection: Connection, ref: SessionRef, epoch: int, at: Parting) -> Lo
     first_seq, first_version = at
     stored = read_compactions(connection, ref, epoch)
     # Whoever covered a lost turn is lost, too, and all that came after it.
-    reaching = (c.version for c in stored if first_seq is not None and _reaches(c) >= first_seq)
-    numbers = [*reaching, *(() if first_version is None else (first_version,))]
-    left = [c for c in stored if c.version < min(numbers, default=c.version + 1)]
+    reaching = (commit.version for commit in stored if _reaches(commit) >= first_seq)
+    first_version = min((*reaching, first_version))
+    left = [commit for commit in stored if commit.version < first_version]
     lost = stored[len(left) :]
     branch = _free_epoch(connection, ref, epoch)
 
-    def move(table: Table, position: str, first: int | None) -> int:
-        if first is None:
-            return 0
+    def move(table: Table, position: str, first: int) -> int:
         late = of(table, ref, epoch) & (table.c[position] >= first)
         return connection.execute(update(table).where(late).values(epoch=branch)).rowcount
 
     moved = move(turns, "seq", first_seq)
     move(blob_refs, "seq", first_seq)
     for table in (compactions, managed_views):
-        move(table, "version", lost[0].version if lost else None)
+        move(table, "version", first_version)
     if not moved and not lost:
         return None
     _count(connection, ref, epoch, branch, moved)
@@ -110,18 +107,24 @@ def read_tip(connection: Connection, ref: SessionRef, epoch: int) -> Tip:
     return Tip(epoch=str(epoch), seq=seq or 0, version=version, commit_id=commit_id or "")
 
 
-def read_tips(connection: Connection, namespace: Namespace) -> dict[SessionId, Tip]:
-    """The positions of the newest incarnation of every session of the namespace."""
+def read_tips(
+    connection: Connection, namespace: Namespace, among: Sequence[SessionId] | None = None
+) -> dict[SessionId, Tip]:
+    """The positions of the newest incarnation of each session of the namespace, or ``among``."""
+
+    def these(table: Table) -> ColumnElement[bool]:
+        every = table.c.namespace == namespace
+        return every if among is None else every & table.c.session.in_(among)
 
     def highest(column: Column[int]) -> dict[tuple[str, int], int]:
         key = (column.table.c.session, column.table.c.epoch)
-        found = select(*key, func.max(column)).where(column.table.c.namespace == namespace)
+        found = select(*key, func.max(column)).where(these(column.table))
         return {(row[0], row[1]): row[2] for row in connection.execute(found.group_by(*key))}
 
     seqs, versions = highest(turns.c.seq), highest(compactions.c.version)
     own = sessions.c.branch_of.is_(None)
     rows = select(sessions.c.session, func.max(sessions.c.epoch))
-    newest = rows.where(sessions.c.namespace == namespace, own).group_by(sessions.c.session)
+    newest = rows.where(these(sessions), own).group_by(sessions.c.session)
     return {
         SessionId(at[0]): Tip(epoch=str(at[1]), seq=seqs.get(at, 0), version=versions.get(at, 0))
         for at in map(tuple, connection.execute(newest))
@@ -170,14 +173,14 @@ def _forget_memories(
     connection: Connection,
     ref: SessionRef,
     epoch: int,
-    first_seq: int | None,
+    first_seq: int,
     left: list[ArchivedCompaction] | None,
 ) -> None:
     """Forget what was made of lost turns, and make anew what was made of contexts."""
     mine = of(memories, ref, epoch)
-    gone: list[ColumnElement[bool]] = []
-    if first_seq is not None:
-        gone.append((memories.c.kind == "turn") & (memories.c.origin >= first_seq))
+    gone: list[ColumnElement[bool]] = [
+        (memories.c.kind == "turn") & (memories.c.origin >= first_seq)
+    ]
     if left is not None:
         gone.append(memories.c.kind == "summary")
     for which in gone:

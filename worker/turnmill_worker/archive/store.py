@@ -57,31 +57,34 @@ class SqlArchive(Erasures):
         with self._write() as connection:
             writes.store(connection, [writes.Kept(ref, number, batch)])
 
-    def settle(self, ref: SessionRef, drain: Drain) -> LostBranch | None:
-        """Keep what contradicts this drain, which Redis has now, as a branch; None for nothing."""
-        epoch = epoch_number(drain.epoch)
-        with self._write() as connection:
-            at = branches.parting(connection, ref, epoch, drain.steps)
-            return branches.lose(connection, ref, epoch, at)
-
     def tip(self, ref: SessionRef) -> Tip | None:
         """The newest turn and commit of the newest incarnation; None when there is none."""
         with self._read() as connection:
             number = queries.newest_epoch(connection, ref)
             return None if number is None else branches.read_tip(connection, ref, number)
 
-    def tips(self, namespace: Namespace) -> dict[SessionId, Tip]:
-        """The same of every session of the namespace."""
+    def tips(
+        self, namespace: Namespace, among: Sequence[SessionId] | None = None
+    ) -> dict[SessionId, Tip]:
+        """The same without the commit's id, of every session of the namespace, or ``among``."""
         with self._read() as connection:
-            return branches.read_tips(connection, namespace)
+            return branches.read_tips(connection, namespace, among)
 
-    def lose(self, ref: SessionRef, tip: Tip, *, last_seq: int, version: int) -> LostBranch | None:
-        """Keep what comes after these as a branch, if ``tip`` is still the newest there is."""
+    def lose(
+        self, ref: SessionRef, tip: Tip, now: Batch, *, last_seq: int, version: int
+    ) -> LostBranch | None:
+        """Keep what contradicts ``now``, or comes after these, as a branch; None for nothing.
+
+        Nothing is done if ``tip`` is no longer the newest there is: ``now`` may be outdated.
+        """
         number = epoch_number(tip.epoch)
         with self._write() as connection:
             if branches.read_tip(connection, ref, number) != tip:
                 return None
-            return branches.lose(connection, ref, number, (last_seq + 1, version + 1))
+            seq, commit = branches.parting(connection, ref, number, now)
+            after = (last_seq + 1, version + 1)
+            at = (min(seq or after[0], after[0]), min(commit or after[1], after[1]))
+            return branches.lose(connection, ref, number, at)
 
     def branches(self, ref: SessionRef, *, epoch: str | None = None) -> list[LostBranch]:
         """What is kept of states of the incarnation that Redis lost."""

@@ -17,6 +17,7 @@ from turnmill.contract import jobs
 from turnmill.contract.errors import TurnmillError
 from turnmill.contract.keys import shard_of
 from turnmill.contract.names import Namespace
+from turnmill_worker.background.quota_watch import QuotaWatch
 from turnmill_worker.background.troubles import Troubles
 from turnmill_worker.background.visits import EXPIRY_EVERY, Visits
 from turnmill_worker.ports.sweep import SweepLease, SweepLists
@@ -67,14 +68,17 @@ class Sweeper:
         stale_after_s: float,
         archive: bool = True,
         visits: Visits | None = None,
+        watch: QuotaWatch | None = None,
     ) -> None:
         self._lists = lists
         self._visits = visits or Visits(lists)
         self._troubles = Troubles(lists)
+        self._watch = watch
         self._archive = archive
         self._estimates = _Repeater(hints, jobs.ESTIMATE, first_pause_s=2 * stale_after_s)
         self._compacts = _Repeater(hints, jobs.COMPACT, first_pause_s=2 * stale_after_s)
         self._archives = _Repeater(hints, jobs.ARCHIVE, first_pause_s=2 * stale_after_s)
+        self._compares = _Repeater(hints, jobs.ARCHIVE, first_pause_s=2 * stale_after_s)
         self._forgets = _Repeater(hints, jobs.FORGET, first_pause_s=2 * stale_after_s)
         self._stale_after_ms = int(stale_after_s * 1000)
         self._passes = 0
@@ -91,12 +95,15 @@ class Sweeper:
         # A session handed on to a summarizer is due again too, until that job takes its lease.
         sent = self._estimates.send(_one_of_each_shard(backlog), (jobs.ESTIMATE,))
         sent += self._compacts.send(due, (jobs.COMPACT, jobs.SUMMARIZE))
+        sent += self._compares.send(lists.uncompared(self._visits.seen), (jobs.ARCHIVE,))
         if self._passes % ARCHIVE_EVERY == 0:
             here = self._archive or self._passes % ELSEWHERE_EVERY == 0
             oldest = lists.unarchived(names) if here else []
             sent += self._archives.send(oldest, (jobs.ARCHIVE,))
             gone = lists.forgotten(names, stale_ms=stale_ms, most=MOST)
             sent += self._forgets.send(gone, (jobs.FORGET,))
+        if self._watch is not None:
+            self._watch.run(names)
         self._troubles.tell()
         if sent:
             log.info("swept", backlog=len(backlog), due=len(due), hints=sent)

@@ -30,7 +30,11 @@ EXPIRY_EVERY = 16
 
 
 class Visits:
-    """Remembers which namespaces have been quiet, for one sweeper."""
+    """Remembers which namespaces have been quiet, for one sweeper.
+
+    Attributes:
+        seen: those visited by the last pass.
+    """
 
     def __init__(
         self,
@@ -39,6 +43,7 @@ class Visits:
         rest_after_s: float = REST_AFTER_S,
         round_s: float = ROUND_S,
     ) -> None:
+        self.seen: list[Namespace] = []
         self._lists = lists
         self._rest_after_s = rest_after_s
         self._round_s = round_s
@@ -55,8 +60,8 @@ class Visits:
         """The namespaces visited now that have something listed, for now or for later."""
         now = time.monotonic()
         self._find(now)
-        resting = self._resting(now)
-        listed = self._lists.listed(sorted(self._awake | self._watched.keys() | resting))
+        self.seen = sorted(self._awake | self._watched.keys() | self._resting(now))
+        listed = self._lists.listed(self.seen)
         self._let_rest(listed, now)
         asleep = listed - self._awake
         self._lists.wake(asleep)

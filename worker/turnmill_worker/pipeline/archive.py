@@ -11,8 +11,11 @@ import structlog
 from turnmill.contract import jobs
 from turnmill.contract.errors import Transient
 from turnmill.contract.job_outcomes import Outcome
+from turnmill_worker.pipeline.agreement import past_agreed
+from turnmill_worker.pipeline.compare import Comparing
 from turnmill_worker.ports.archive import Archive, ArchiveDiverged, Outgoing
 from turnmill_worker.ports.hints_and_waiting import Hints
+from turnmill_worker.ports.sessions import States
 from turnmill_worker.ports.values import Drain, Mark, SessionRef
 
 __all__ = ["Archiving"]
@@ -54,8 +57,12 @@ class _Done:
 class Archiving:
     """Moves turns from Redis to the archive: stored first, trimmed after."""
 
-    def __init__(self, outgoing: Outgoing, archive: Archive | None, hints: Hints) -> None:
+    def __init__(
+        self, outgoing: Outgoing, states: States, archive: Archive | None, hints: Hints
+    ) -> None:
         self._outgoing = outgoing
+        self._states = states
+        self._comparing = Comparing(outgoing, states, archive)
         self._archive = archive
         self._hints = hints
 
@@ -66,6 +73,7 @@ class Archiving:
         """
         if self._archive is None:
             return Outcome(outcome="skipped", session=ref.session)
+        self._comparing.compare(ref.namespace)
         waiting = deque(self._outgoing.waiting(ref.namespace, most=MOST))
         done = _Done()
         for _ in range(TRANSACTIONS):
@@ -116,10 +124,16 @@ class Archiving:
             archive.drain(drains)
         except ArchiveDiverged as error:
             for ref in error.refs:
-                self._settle(archive, ref)
+                # Redis is read again: a worker that was stopped may have brought what is lost.
+                past_agreed(self._states, archive, ref, thoroughly=True)
             drains = self._next(refs)
             archive.drain(drains)
         for ref, left in self._outgoing.trim(drains).items():
+            if left == "gone":
+                # Another worker was faster; or what was stored is of a state that Redis lost.
+                past_agreed(self._states, archive, ref, thoroughly=True)
+                done.more.append(ref)
+                continue
             if left == "forgotten":
                 # Forgotten while we stored: what was stored must go, too.
                 archive.forget_epochs(ref, through_epoch=drains[ref].epoch)
@@ -132,16 +146,6 @@ class Archiving:
     def _next(self, refs: Sequence[SessionRef]) -> dict[SessionRef, Drain]:
         share = len(refs)
         return self._outgoing.next_drains(refs, turns=TURNS // share, size=SIZE // share)
-
-    def _settle(self, archive: Archive, ref: SessionRef) -> None:
-        """Keep apart what the archive has and Redis has lost.
-
-        What Redis has is read again first: a worker that was stopped may have brought what is lost.
-        """
-        for drain in self._next([ref]).values():
-            lost = archive.settle(ref, drain)
-            if lost is not None:
-                log.warning("redis went back", session=ref.session, **lost.numbers)
 
 
 def _turns(drain: Drain) -> int:

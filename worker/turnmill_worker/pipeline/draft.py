@@ -11,7 +11,7 @@ from turnmill.contract.job_outcomes import Compaction
 from turnmill.contract.legality import CallTracker
 from turnmill.contract.memories_message import without_memories
 from turnmill.contract.names import Seq
-from turnmill.contract.render import render_head
+from turnmill.contract.render import render_head, rules_beside
 from turnmill_worker.compaction.plan import Plan, Records
 from turnmill_worker.compaction.pool.pooled import units_of
 from turnmill_worker.compaction.quality.score import Quality, Scorer
@@ -142,7 +142,7 @@ def scorer_of(plan: Plan) -> Scorer | None:
         known=render_head(_known(plan)),
         trust=Trust(
             covered.units,
-            rules=plan.rules,
+            rules=rules_beside(plan.rules, plan.asked),
             older=known.parts[0] if known else units_of(plan.snapshot.pool),
             told=known,
             threshold=before.policy.quality_threshold,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Literal, Protocol
 
 from turnmill.contract.names import Namespace, SessionId
@@ -11,6 +11,7 @@ from turnmill_worker.ports.erasure import Emptied, Erasure, Gone
 from turnmill_worker.ports.records import (
     ArchivedCompaction,
     ArchivedTurn,
+    Batch,
     Blob,
     LostBranch,
     Memory,
@@ -19,17 +20,17 @@ from turnmill_worker.ports.records import (
 )
 from turnmill_worker.ports.values import Drain, SessionRef
 
-__all__ = ["Archive", "ArchiveDiverged", "Left", "Memories", "Outgoing"]
+__all__ = ["Archive", "ArchiveDiverged", "Left", "Memories", "Outgoing", "Runs"]
 
-Left = Literal["more", "done", "forgotten"]
-"""Of a session after a drain: more entries, none, or it was forgotten meanwhile."""
+Left = Literal["more", "done", "forgotten", "gone"]
+"""Of a session after a drain: more entries, none; or the session or the entries were gone."""
 
 
 class ArchiveDiverged(Exception):
     """Of these sessions the archive has other turns or commits at the same positions.
 
     Redis returned to an earlier state; or the drain is of the state that it lost. Nothing was
-    stored: read Redis again, and ``settle``.
+    stored: read Redis again, and ``lose`` the other.
     """
 
     def __init__(self, refs: Sequence[SessionRef]) -> None:
@@ -37,7 +38,20 @@ class ArchiveDiverged(Exception):
         self.refs = refs
 
 
-class Outgoing(Protocol):
+class Runs(Protocol):
+    """Which run of Redis each namespace's archive was compared with."""
+
+    def uncompared(self, names: Sequence[Namespace]) -> dict[Namespace, str]:
+        """Those whose archive was not compared with this run of Redis, which is named."""
+
+    def compared(self, namespace: Namespace, run: str) -> None:
+        """Note that the namespace's archive was compared with this run."""
+
+    def positions(self, namespace: Namespace) -> Iterator[Mapping[SessionId, Tip]]:
+        """How far the namespace's sessions have come in Redis, some in each step."""
+
+
+class Outgoing(Runs, Protocol):
     """What left the log and is not in the archive yet."""
 
     def waiting(self, namespace: Namespace, *, most: int) -> list[SessionRef]:
@@ -72,17 +86,22 @@ class Archive(Protocol):
 
         Raises:
             ArchiveUnavailable: nothing was stored; try again later.
-            ArchiveDiverged: nothing was stored; ``settle`` these sessions first.
+            ArchiveDiverged: nothing was stored; ``lose`` what these sessions have lost first.
         """
-
-    def settle(self, ref: SessionRef, drain: Drain) -> LostBranch | None:
-        """Keep what contradicts this drain, which Redis has now, as a branch; None for nothing."""
 
     def tip(self, ref: SessionRef) -> Tip | None:
         """The newest turn and commit of the newest incarnation; None when there is none."""
 
-    def lose(self, ref: SessionRef, tip: Tip, *, last_seq: int, version: int) -> LostBranch | None:
-        """Keep what comes after these as a branch, if ``tip`` is still the newest there is."""
+    def tips(self, namespace: Namespace, among: Sequence[SessionId]) -> dict[SessionId, Tip]:
+        """The positions of those of these sessions that it has."""
+
+    def lose(
+        self, ref: SessionRef, tip: Tip, now: Batch, *, last_seq: int, version: int
+    ) -> LostBranch | None:
+        """Keep what contradicts ``now``, or comes after these, as a branch; None for nothing.
+
+        Nothing is done if ``tip`` is no longer the newest there is: ``now`` may be outdated.
+        """
 
     def branches(self, ref: SessionRef, *, epoch: str | None = None) -> list[LostBranch]:
         """What is kept of states of the incarnation that Redis lost."""

@@ -9,7 +9,7 @@ from turnmill.contract.context import StoredContext
 from turnmill.contract.job_outcomes import Compaction
 from turnmill.contract.names import Seq, Version
 from turnmill.contract.policy import Policy
-from turnmill_worker.ports.records import ArchivedCompaction, ArchivedTurn
+from turnmill_worker.ports.records import ArchivedCompaction, ArchivedTurn, Batch, Tip
 from turnmill_worker.ports.values import CountedTurn, Mark
 
 __all__ = ["Past", "PastState", "Restored", "after_drain"]
@@ -78,6 +78,19 @@ class Past:
     checkpoints: tuple[PastState, ...]
     commits: tuple[ArchivedCompaction, ...]
     commit_id: str = ""
+
+    @property
+    def tip(self) -> Tip:
+        """Its newest turn and commit."""
+        return Tip(
+            epoch=self.epoch, seq=self.last_seq, version=self.version, commit_id=self.commit_id
+        )
+
+    @property
+    def seen(self) -> Batch:
+        """All turns and commits, as the archive would have them."""
+        left = (each for each in self.left if isinstance(each, ArchivedTurn))
+        return Batch(turns=(*left, *self.log), compactions=self.commits)
 
     def with_archived(self, archived: Sequence[ArchivedTurn]) -> list[ArchivedTurn]:
         """These turns and those in Redis together, once each, by seq, as they are by now."""

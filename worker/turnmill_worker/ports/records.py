@@ -121,12 +121,17 @@ class Batch:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tip:
-    """The newest turn and commit that the archive has of an incarnation; 0 and ``""`` for none."""
+    """The newest turn and commit of an incarnation in one place; 0 and ``""`` for none."""
 
     epoch: str
     seq: int
     version: int
     commit_id: str = ""
+
+    def is_ahead_of(self, other: Tip) -> bool:
+        """Whether the other is of the same incarnation and lacks turns or commits."""
+        behind = other.seq < self.seq or other.version < self.version
+        return other.epoch == self.epoch and behind
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -63,6 +63,9 @@ class SweepLists(Protocol):
     def unarchived(self, names: Sequence[Namespace]) -> list[SessionRef]:
         """Of each that has any, the session that has waited longest for the archive."""
 
+    def uncompared(self, names: Sequence[Namespace]) -> list[SessionRef]:
+        """A session of some of those whose archive is to be compared with Redis."""
+
     def forgotten(
         self, names: Sequence[Namespace], *, stale_ms: int, most: int
     ) -> list[SessionRef]:

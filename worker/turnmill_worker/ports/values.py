@@ -188,11 +188,13 @@ class Drain:
     """What goes to the archive at once: turns and marks, in order, and how far they reach.
 
     Attributes:
-        commits: ids of the commits that these entries came by.
+        entries: how many there are in Redis.
+        commits: ids of the commits that they came by.
     """
 
     epoch: str
     steps: tuple[Batch | Mark, ...]
     turns_through: str
     commits_through: str
+    entries: int = 0
     commits: frozenset[str] = frozenset()

@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable, Mapping
 from typing import Any, Protocol
 
 from turnmill.contract import jobs
 from turnmill.contract.codec import decode_json, encode_json
-from turnmill.contract.errors import InvalidInput, TurnmillError
+from turnmill.contract.errors import TurnmillError
 from turnmill.contract.formats import refuse_newer, stamp
 from turnmill.contract.job_outcomes import Outcome
 from turnmill_worker.pipeline.compact import Pipeline
-from turnmill_worker.ports.archive import Archive, Memories
-from turnmill_worker.ports.records import Memory
 from turnmill_worker.ports.values import SessionRef
 from turnmill_worker.requests.erasure import Erasing
 from turnmill_worker.requests.export import Exporting
+from turnmill_worker.requests.remembering import Remembering
 from turnmill_worker.requests.rollback import Rollback
+from turnmill_worker.requests.taking_back import TakingBack
 
 __all__ = ["Answering", "Questions"]
 
@@ -44,23 +43,23 @@ class Answering:
         questions: Questions,
         pipeline: Pipeline,
         rollback: Rollback,
+        taking_back: TakingBack,
         exporting: Exporting,
         erasing: Erasing,
-        archive: Archive | None,
-        memories: Memories | None,
+        remembering: Remembering,
     ) -> None:
         self._questions = questions
         self._pipeline = pipeline
         self._rollback = rollback
+        self._taking_back = taking_back
         self._exporting = exporting
         self._erasing = erasing
-        self._archive = archive
-        self._memories = memories
+        self._remembering = remembering
         self._kinds: Mapping[str, Callable[[SessionRef, Any], Any]] = {
             jobs.FORCE: self._force,
             jobs.ROLLBACK: self._roll_back,
             jobs.EXPORT: self._export,
-            jobs.GROUND: self._ground,
+            jobs.GROUND: remembering.search,
             jobs.REMEMBER: self._remember,
             jobs.ERASE: self._erase,
         }
@@ -88,6 +87,9 @@ class Answering:
         return self._pipeline.force(ref, template=body["template"]).model_dump(mode="json")
 
     def _roll_back(self, ref: SessionRef, body: Any) -> Any:
+        if "item_of" in body:
+            taken = self._taking_back.take_back(ref, body["item_of"], body["dialect"])
+            return taken.model_dump(mode="json")
         return self._rollback.rollback(ref, body["to"]).model_dump(mode="json")
 
     def _export(self, ref: SessionRef, body: Any) -> Any:  # noqa: ARG002 - nothing to say
@@ -98,26 +100,6 @@ class Answering:
     def _erase(self, ref: SessionRef, body: Any) -> Any:
         return self._erasing.erase(ref, body).model_dump(mode="json")
 
-    def _ground(self, ref: SessionRef, body: Any) -> Any:
-        if self._memories is None:
-            raise InvalidInput(NO_ARCHIVE)
-        # Agents that cannot ask for one session do not name any.
-        session = body.get("session")
-        found = self._memories.search(ref.namespace, body["query"], body["k"], session)
-        return found.model_dump(mode="json")
-
     def _remember(self, ref: SessionRef, body: Any) -> Any:
-        if self._archive is None:
-            raise InvalidInput(NO_ARCHIVE)
-        digest = hashlib.sha256(body["text"].encode("utf-8", "surrogatepass")).hexdigest()
-        memory = Memory(
-            id=f"pushed:{digest[:32]}",
-            kind="pushed",
-            text=body["text"],
-            at_ms=self._questions.now_ms(),
-        )
-        self._archive.remember(ref.namespace, memory)
-        return memory.id
-
-
-NO_ARCHIVE = "the workers have no archive (TURNMILL_ARCHIVE_URL=none): nothing is remembered there"
+        now_ms = self._questions.now_ms()
+        return self._remembering.remember(ref.namespace, body["text"], now_ms)

@@ -8,12 +8,12 @@ from dataclasses import dataclass, replace
 from turnmill.contract.context import EMPTY, StoredContext
 from turnmill.contract.job_outcomes import Compaction
 from turnmill.contract.names import Seq, Version
+from turnmill_worker.pipeline.agreement import past_agreed
 from turnmill_worker.ports.archive import Archive
 from turnmill_worker.ports.past import Past
-from turnmill_worker.ports.records import ArchivedCompaction, ArchivedTurn, Batch
+from turnmill_worker.ports.records import ArchivedCompaction, ArchivedTurn
 from turnmill_worker.ports.sessions import States
-from turnmill_worker.ports.values import Drain, SessionRef
-from turnmill_worker.requests.agreement import past_agreed
+from turnmill_worker.ports.values import SessionRef
 from turnmill_worker.requests.sought import runs, said
 
 __all__ = ["ERASED", "Life", "Lives"]
@@ -119,7 +119,7 @@ class Lives:
 
         None for an unknown session.
         """
-        past = self._agreed(ref)
+        past = past_agreed(self._states, self._archive, ref, thoroughly=True)
         epochs = dict(self._archive.epochs(ref)) if self._archive else {}
         if past is not None:
             epochs.pop(past.epoch, None)
@@ -130,16 +130,6 @@ class Lives:
             for epoch, origin in epochs.items()
             if origin in newest or not newest_only
         ]
-
-    def _agreed(self, ref: SessionRef) -> Past | None:
-        """What Redis has; whatever else the archive has at the same places is a lost branch."""
-        past = past_agreed(self._states, self._archive, ref)
-        if past is not None and self._archive is not None:
-            turns = (*(each for each in past.left if isinstance(each, ArchivedTurn)), *past.log)
-            seen = Batch(turns=turns, compactions=past.commits)
-            drain = Drain(epoch=past.epoch, steps=(seen,), turns_through="", commits_through="")
-            self._archive.settle(ref, drain)
-        return past
 
     def _life(self, ref: SessionRef, epoch: str, origin: str, past: Past | None) -> Life:
         archived: Sequence[ArchivedTurn] = ()

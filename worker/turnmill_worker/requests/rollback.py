@@ -8,12 +8,12 @@ from turnmill.contract.job_outcomes import Compaction
 from turnmill.contract.names import Version
 from turnmill.contract.results import RollbackResult
 from turnmill.contract.token_counters import Counters
+from turnmill_worker.pipeline.agreement import past_agreed
 from turnmill_worker.ports.archive import Archive
 from turnmill_worker.ports.past import Past, PastState
 from turnmill_worker.ports.records import ArchivedCompaction
 from turnmill_worker.ports.sessions import States
 from turnmill_worker.ports.values import SessionRef
-from turnmill_worker.requests.agreement import past_agreed
 from turnmill_worker.requests.earlier_turns import EarlierTurns
 from turnmill_worker.requests.lives import ERASED
 

@@ -18,6 +18,7 @@ from turnmill_worker.ports.records import ArchivedCompaction, ArchivedTurn, Batc
 from turnmill_worker.ports.values import Drain, Mark, SessionRef
 from turnmill_worker.store.blobs import blobs
 from turnmill_worker.store.listed_names import session_named
+from turnmill_worker.store.runs import RedisRuns
 from turnmill_worker.store.scripts import keys_of, queue, translated
 
 __all__ = [
@@ -34,10 +35,10 @@ LATE_DRAIN_MS = 60_000
 WAIT_MS = 2_000
 """How long replicas may take to catch up; then the job is tried again later."""
 
-_LEFT: Final[dict[int, Left]] = {1: "more", 0: "done", -1: "forgotten"}
+_LEFT: Final[dict[int, Left]] = {1: "more", 0: "done", -1: "forgotten", -2: "gone"}
 
 
-class RedisOutgoing:
+class RedisOutgoing(RedisRuns):
     """The ``Outgoing`` port over a redis-py client that does not decode responses.
 
     What it reads is on so many ``replicas`` already, so that the archive is never ahead of what a
@@ -47,7 +48,7 @@ class RedisOutgoing:
     def __init__(
         self, client: Any, *, late_drain_ms: int = LATE_DRAIN_MS, replicas: int = 0
     ) -> None:
-        self._redis = client
+        super().__init__(client)
         self._replicas = replicas
         self._late_drain_ms = late_drain_ms
 
@@ -98,6 +99,7 @@ class RedisOutgoing:
                     sorted(drain.commits),
                     session=ref.session,
                     epoch=drain.epoch,
+                    entries=drain.entries,
                     turns_through=drain.turns_through,
                     commits_through=drain.commits_through,
                 )
@@ -141,6 +143,7 @@ class RedisOutgoing:
         return Drain(
             epoch=epoch.decode(),
             steps=tuple(steps),
+            entries=len(turns) + len(commits),
             turns_through=_last_id(turns),
             commits_through=_last_id(commits),
             commits=frozenset(

@@ -6,6 +6,7 @@ Agents may write these lists. What is wrong in one namespace is noted, and no ot
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from itertools import islice
 from operator import itemgetter
 from typing import Any, Final, NamedTuple
 
@@ -13,11 +14,12 @@ import redis
 
 from turnmill.contract.keys import NAMESPACES, RESTING, SHARDS, in_all_shards, session_keys
 from turnmill.contract.names import Namespace
-from turnmill.contract.registry import registry_keys
+from turnmill.contract.registry import COMPARED, registry_keys
 from turnmill.transport import redis_now_ms
 from turnmill_worker.ports.sweep import Late
 from turnmill_worker.ports.values import SessionRef
 from turnmill_worker.store.listed_names import drop, session_named
+from turnmill_worker.store.runs import RedisRuns
 from turnmill_worker.store.scripts import AHEAD_MS, queue, translated
 from turnmill_worker.store.sweep_registry import RedisRegistry
 
@@ -47,6 +49,7 @@ class RedisSweepLists(RedisRegistry):
 
     def __init__(self, client: Any, *, archive: bool = True) -> None:
         super().__init__(client)
+        self._runs = RedisRuns(client) if archive else None
         self._lists = ("backlog", "due", "forgotten", *(("unarchived",) if archive else ()))
 
     def listed(self, names: Sequence[Namespace]) -> set[Namespace]:
@@ -79,6 +82,19 @@ class RedisSweepLists(RedisRegistry):
             oldest[name] = min(oldest.get(name, found), found, key=itemgetter(1))
         return [ref for ref, _ in oldest.values()]
 
+    def uncompared(self, names: Sequence[Namespace]) -> list[SessionRef]:
+        """A session of some of those whose archive is to be compared with Redis."""
+        if self._runs is None:
+            return []
+        found: list[SessionRef] = []
+        for name, run in islice(self._runs.uncompared(names).items(), TOGETHER):
+            with translated():
+                some = self._sample(name)
+            found += some[:1]
+            if not some:  # nothing that could be behind
+                self._runs.compared(name, run)
+        return found
+
     def forgotten(
         self, names: Sequence[Namespace], *, stale_ms: int, most: int
     ) -> list[SessionRef]:
@@ -98,6 +114,7 @@ class RedisSweepLists(RedisRegistry):
                 return any(done for _, done in self._good([namespace] * len(found), replies))
             if self._owes_nothing(namespace):
                 self._redis.delete(registry_keys(namespace).registered)
+                self._redis.hdel(COMPARED, namespace)
                 self._redis.srem(NAMESPACES, namespace)
                 self._redis.srem(RESTING, namespace)
                 if self._sample(namespace):  # pushed to between the commands

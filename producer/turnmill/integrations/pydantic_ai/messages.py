@@ -7,9 +7,6 @@ A chat message has no field for thinking, native tools or timestamps, so they ar
 from __future__ import annotations
 
 import base64
-import hashlib
-import json
-from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
@@ -35,8 +32,9 @@ from pydantic_ai.messages import (
 
 from turnmill.contract.authors import FEEDBACK
 from turnmill.contract.context import JsonMessage
+from turnmill.integrations.originals import key
 
-__all__ = ["Chat", "from_chat", "key", "to_chat"]
+__all__ = ["Chat", "from_chat", "to_chat"]
 
 _URLS = ("http://", "https://", "file:", "data:")
 
@@ -49,7 +47,6 @@ class Chat:
         messages: in order; the system prompt is not among them.
         owners: for each, the position of the pydantic-ai message it was made from.
         prompts: the system prompt: the system parts of the first message.
-        sizes: how many messages each owner has; none where there was nothing to say.
         names: names of the called tools, by call id.
         keys: the ``key`` of each message.
     """
@@ -57,14 +54,8 @@ class Chat:
     messages: list[JsonMessage]
     owners: list[int]
     prompts: tuple[SystemPromptPart, ...]
-    sizes: Mapping[int, int]
     names: Mapping[str, str]
     keys: list[str]
-
-
-def key(message: JsonMessage) -> str:
-    """A hash of the content: the same in every process."""
-    return hashlib.sha256(json.dumps(message, sort_keys=True).encode()).hexdigest()
 
 
 def to_chat(history: Sequence[ModelMessage]) -> Chat:
@@ -82,7 +73,7 @@ def to_chat(history: Sequence[ModelMessage]) -> Chat:
     first = history[0].parts if history else ()
     prompts = tuple(part for part in first if isinstance(part, SystemPromptPart))
     keys = [key(message) for message in messages]
-    return Chat(messages, owners, prompts, Counter(owners), _names(messages), keys)
+    return Chat(messages, owners, prompts, _names(messages), keys)
 
 
 def _names(messages: Iterable[JsonMessage]) -> dict[str, str]:

@@ -113,6 +113,13 @@ class Held:
             guards=list(map(max, self.guards, other.guards)),
         )
 
+    def times(self, share: float) -> Held:
+        """A share of all that is held."""
+        facts, passages, guards = (
+            [share * each for each in held] for held in (self.facts, self.passages, self.guards)
+        )
+        return Held(facts, passages, guards)
+
 
 class Facts:
     """What passages state, each fact weighed by how likely it is to be needed again.

@@ -11,6 +11,7 @@ from typing import Final, NamedTuple
 from turnmill.contract.context import JsonMessage
 from turnmill.contract.marks import DATA
 from turnmill.contract.names import Seq
+from turnmill.contract.render import REQUEST, RULES
 from turnmill_worker.reading.actions import Role
 from turnmill_worker.reading.earlier_summary import add_previous
 from turnmill_worker.reading.messages import read_units
@@ -18,7 +19,7 @@ from turnmill_worker.reading.sentences import is_guarded
 from turnmill_worker.reading.units import Source, Units
 from turnmill_worker.reading.words import Concept, Token, bare_tokens, concepts_of, tokens_of
 
-__all__ = ["Passage", "head_units", "passages_of"]
+__all__ = ["Passage", "head_units", "passages_of", "sections"]
 
 _LONGEST_PASSAGE: Final = 48
 """Most concepts of a passage; in a longer one, it says nothing that some meet again."""
@@ -33,8 +34,7 @@ _WORDS = re.compile(r"[a-z'’]+")
 _FRAME = re.compile(
     r"^(?:\[Summary of the conversation so far[^\]\n]{0,80}\]|\[End\]"
     r"|\[Turns? [\d-]+ left out to fit: [^\]\n]{0,80}\]"
-    r"|\[Rules the user laid down, word for word\]|\[End of rules\]"
-    r"|\[The request that is still open, word for word\]|\[End of request\]"
+    rf"|{re.escape(RULES)}|\[End of rules\]|{re.escape(REQUEST)}|\[End of request\]"
     rf"|\[Facts kept word for word\]|\[End of facts\]|{re.escape(DATA)})$",
     re.MULTILINE,
 )
@@ -78,6 +78,12 @@ def head_units(messages: Iterable[JsonMessage]) -> Units:
             # Together: what came of a call is told with it.
             found.add_all(read_units([(Seq(0), message) for message in own]))
     return found
+
+
+def sections(head: Iterable[JsonMessage]) -> list[JsonMessage]:
+    """The messages with rules and open requests: they stand in a head whatever its summary says."""
+    said = (message for message in head if _is_text_of_a_user(message))
+    return [message for message in said if message["content"].startswith((RULES, REQUEST))]
 
 
 def _is_text_of_a_user(message: JsonMessage) -> bool:

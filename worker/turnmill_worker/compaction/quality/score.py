@@ -10,30 +10,20 @@ threshold.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Final
 
 from turnmill.contract.codec import encode_json
 from turnmill.contract.context import JsonMessage
 from turnmill.contract.legality import CallTracker, violations
 from turnmill.contract.memories_message import without_memories
-from turnmill.contract.names import Seq
 from turnmill.contract.quality_weights import QualityWeights
 from turnmill_worker.compaction.plan import Records
-from turnmill_worker.compaction.quality.fact_coverage import Facts
-from turnmill_worker.compaction.quality.passages import head_units, passages_of
+from turnmill_worker.compaction.quality.passages import sections
+from turnmill_worker.compaction.quality.survival import AtStake, Survival
 from turnmill_worker.compaction.quality.trust import Trust
-from turnmill_worker.reading.messages import read_units
-from turnmill_worker.reading.units import Units
 
 __all__ = ["Quality", "Scorer"]
-
-_NOT_AT_STAKE: Final = 0.1
-"""The weight of a fact that the tail states too: no summary could have lost it."""
-
-_NEWEST_MESSAGES: Final = 3
-"""The user's newest messages in the tail that tell what the conversation is about now."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,14 +80,14 @@ class Scorer:
         self._weights = weights.model_dump()
         self._covered, self._known = covered, known
         self._trust = trust or Trust(covered.units)
-        self._stake: _AtStake | None = None
+        self._stake: AtStake | None = None
 
     def prepare(self) -> None:
         """Read all but the heads, once; ``score`` does it if nobody has."""
         self._trust.prepare()
         if self._stake is None:
             lost = _changed(self._previous, self._known)
-            self._stake = _AtStake(self._covered.units, lost, self._tail)
+            self._stake = AtStake(self._covered.units, lost, self._tail, sections(self._known))
 
     def score(self, head: Sequence[JsonMessage]) -> Quality:
         """How much of ``covered`` and ``previous`` can still be read in this head and the tail.
@@ -106,9 +96,10 @@ class Scorer:
         """
         head = [*head, *self._behind]
         lost = _changed(self._previous, head)
-        if self._stake is None or lost != self._stake.lost:
-            self._stake = _AtStake(self._covered.units, lost, self._tail)
-        survival = _Survival(self._stake, head)
+        safe = sections(head)
+        if self._stake is None or (lost, safe) != (self._stake.lost, self._stake.safe):
+            self._stake = AtStake(self._covered.units, lost, self._tail, safe)
+        survival = Survival(self._stake, head)
         parts = {
             "facts": _eased(survival.of_everything()),
             "relevance": _eased(survival.of_what_matters_now()),
@@ -123,70 +114,6 @@ class Scorer:
         return Quality(score=score, parts=parts)
 
 
-class _AtStake:
-    """What a head may lose, and what the tail holds of it."""
-
-    def __init__(
-        self, covered: Units, lost: Sequence[JsonMessage], tail: Sequence[JsonMessage]
-    ) -> None:
-        self.lost = lost
-        older = list(passages_of(head_units(lost)))
-        self.facts = Facts([*older, *passages_of(covered)])
-        self.older = len(older)
-        self.in_tail = self.facts.held(list(passages_of(read_units(_unplaced(tail)))))
-        said = [message for message in tail if message.get("role") == "user"] or list(tail)
-        newest = passages_of(read_units(_unplaced(said[-_NEWEST_MESSAGES:])))
-        self.asked = {number for passage in newest for number in self.facts.numbers(passage)}
-
-
-class _Survival:
-    """Weights of facts at stake, and of those that survive."""
-
-    def __init__(self, stake: _AtStake, head: Sequence[JsonMessage]) -> None:
-        facts, in_tail = stake.facts, stake.in_tail
-        after = in_tail.joined(facts.held(passages_of(head_units(head))))
-        self._facts, self._older, self._asked = facts, stake.older, stake.asked
-        self._by_fact = _at_stake(facts.weights, in_tail.facts, after.facts)
-        self._by_passage = _at_stake(facts.passage_weights, in_tail.passages, after.passages)
-        self._by_guard = _at_stake(facts.guard_weights, in_tail.guards, after.guards)
-
-    def of_everything(self) -> float:
-        """The share of facts, passages and guards that survives, by weight.
-
-        The share of the older summary or that of the covered turns, whichever is less: keeping
-        the one does not make up for losing the other.
-        """
-        whole = len(self._facts.passages)
-        return min(
-            self._of(range(self._older)),
-            self._of(range(self._older, whole)),
-        )
-
-    def _of(self, part: range) -> float:
-        stated = {number for at in part for number in self._facts.passages[at]}
-        pairs = [self._by_fact[number] for number in sorted(stated)]
-        pairs += [pair for at in part for pair in (self._by_passage[at], self._by_guard[at])]
-        return _share(pairs)
-
-    def of_what_matters_now(self) -> float:
-        """The share of passages that survives, by how much of the newest turns they speak of.
-
-        The share of everything, when none speaks of them.
-        """
-        rarity = self._facts.rarity
-        pairs = []
-        for numbers, (kept, stake) in zip(self._facts.passages, self._by_passage, strict=True):
-            near = sum(rarity[number] for number in numbers if number in self._asked)
-            pairs.append((near * kept, near * stake))
-        return _share(pairs) if any(stake for _, stake in pairs) else self.of_everything()
-
-
-def _share(pairs: Iterable[tuple[float, float]]) -> float:
-    """The share of what was at stake that survives; 1 when nothing was at stake."""
-    kept, stake = (sum(side) for side in zip((0.0, 0.0), *pairs, strict=True))
-    return min(1.0, kept / stake) if stake > 0 else 1.0
-
-
 def _eased(share: float) -> float:
     """The calibration: half of everything counts as three quarters.
 
@@ -194,21 +121,6 @@ def _eased(share: float) -> float:
     policy's extractive summaries reach the default threshold; it changes no order.
     """
     return 1.0 - (1.0 - share) ** 2
-
-
-def _unplaced(messages: Iterable[JsonMessage]) -> list[tuple[Seq, JsonMessage]]:
-    return [(Seq(0), message) for message in messages]
-
-
-def _at_stake(
-    weights: Sequence[float], in_tail: Sequence[float], after: Sequence[float]
-) -> list[tuple[float, float]]:
-    """The weight that survives, and the weight that was at stake, of every fact."""
-    found = []
-    for weight, safe, held in zip(weights, in_tail, after, strict=True):
-        base = _NOT_AT_STAKE * safe
-        found.append((weight * (base + held - safe), weight * (base + 1.0 - safe)))
-    return found
 
 
 def _changed(previous: Sequence[JsonMessage], head: Sequence[JsonMessage]) -> list[JsonMessage]:

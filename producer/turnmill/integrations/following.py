@@ -1,0 +1,199 @@
+"""Sessions that follow the histories which a framework keeps.
+
+What is new in a history is pushed, and the session's context comes back. A history that went back,
+or was edited, goes on in a session of its own, a branch; so every context is that of its history.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import uuid
+from collections import OrderedDict
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from typing import TypeVar
+
+from turnmill import Context, Policy, UnknownSession
+from turnmill.contract.context import JsonMessage
+from turnmill.integrations.calling import Client, answer
+from turnmill.integrations.originals import key
+
+__all__ = ["Follower", "FollowerCounts"]
+
+SESSIONS = 256
+"""Sessions whose histories are remembered here; a forgotten one only costs a longer push."""
+
+BRANCHES = 8
+"""How often a history may turn out to be another one before its session is found."""
+
+
+@dataclass(slots=True)
+class FollowerCounts:
+    """What became of the model requests.
+
+    Attributes:
+        curated: sent with the session's context.
+        pushed: messages pushed.
+        branched: branches begun, because a history had gone back or was edited.
+        failed: sent with the history as it was, because something failed.
+    """
+
+    curated: int = 0
+    pushed: int = 0
+    branched: int = 0
+    failed: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class _Seen:
+    """What this process knows of a session: the words of its messages, and the newest seq."""
+
+    words: tuple[str, ...] = ()
+    seq: int = 0
+    prompt: str = ""
+    is_open: bool = False
+
+
+class Scattered(Exception):
+    """None of the sessions looked at follows this history alone."""
+
+
+class Follower:
+    """Follows the histories of many sessions.
+
+    Args:
+        client: synchronous or asynchronous; the module ``calling`` runs the methods.
+        policy: given to a session when it is first seen here; None leaves what it has.
+        prefix: what the ids of its turns begin with.
+    """
+
+    def __init__(self, client: Client, policy: Policy | str | None, prefix: str) -> None:
+        self.counts: FollowerCounts = FollowerCounts()
+        self._client = client
+        self._policy = policy
+        self._prefix = prefix
+        self._seen: OrderedDict[str, _Seen] = OrderedDict()
+        self._branches: OrderedDict[str, str] = OrderedDict()
+
+    async def follow(
+        self, session: str, messages: Sequence[JsonMessage], prompt: str = ""
+    ) -> Context:
+        """Push what is new in the history, and read.
+
+        Raises:
+            Scattered: others push to the session, too; and what the client's methods raise.
+        """
+        words = chain(messages)
+        name, policy = self._line(session, words), self._policy
+        for _ in range(BRANCHES):
+            found = await self._advance(name, messages, words, prompt, policy)
+            if not isinstance(found, int):
+                _keep(self._branches, session, name)
+                self.counts.curated += 1
+                return found
+            if policy is None:
+                policy = (await answer(self._client.info(session))).policy
+            # Every process finds the branch by the message that begins it; where there is none yet,
+            # the next message will tell.
+            begins = words[found] if found < len(words) else uuid.uuid4().hex
+            name = f"{session}~{begins[:12]}"
+            self.counts.branched += name not in self._seen
+        raise Scattered
+
+    async def store(self, session: str, messages: Sequence[JsonMessage]) -> None:
+        """Push what is new in a history that was followed here before; else do nothing."""
+        words = chain(messages)
+        name = self._line(session, words)
+        if name in self._seen and self._fork(name, words) is None:
+            await self._push(name, messages, words)
+
+    def _line(self, session: str, words: Sequence[str]) -> str:
+        """The session, or the branch that this history was last in."""
+        name = self._branches.get(session, session)
+        return session if self._fork(name, words) is not None else name
+
+    def _fork(self, name: str, words: Sequence[str]) -> int | None:
+        """How many messages of the history are in this session, if others follow them there."""
+        known = self._seen.get(name, _Seen()).words
+        same = next(
+            (at for at, (a, b) in enumerate(zip(known, words, strict=False)) if a != b), None
+        )
+        return same if same is not None or len(known) <= len(words) else len(words)
+
+    async def _advance(
+        self,
+        name: str,
+        messages: Sequence[JsonMessage],
+        words: Sequence[str],
+        prompt: str,
+        policy: Policy | str | None,
+    ) -> Context | int:
+        """Push what the session lacks, and read; or how many messages the two have in common."""
+        await self._expire(name)
+        if (fork := self._fork(name, words)) is not None:
+            return fork
+        await self._open(name, prompt, policy)
+        if (fork := await self._push(name, messages, words)) is not None:
+            return fork
+        context = await answer(self._client.read(name))
+        return context if context.last_seq == self._seen[name].seq else len(words)
+
+    async def _expire(self, name: str) -> None:
+        """Begin anew with a session that expired, was forgotten, or was lost with Redis."""
+        if seen := self._seen.get(name):
+            last_seq = 0
+            with suppress(UnknownSession):
+                last_seq = (await answer(self._client.info(name))).last_seq
+            if last_seq < seen.seq:
+                del self._seen[name]
+
+    async def _open(self, name: str, prompt: str, policy: Policy | str | None) -> None:
+        seen = self._seen.get(name, _Seen())
+        is_changed = bool(prompt) and prompt != seen.prompt
+        if is_changed or (policy is not None and not seen.is_open):
+            given = None if seen.is_open else policy
+            await answer(self._client.open(name, given, prompt or None))
+            _keep(self._seen, name, replace(seen, prompt=prompt, is_open=True))
+
+    async def _push(
+        self, name: str, messages: Sequence[JsonMessage], words: Sequence[str]
+    ) -> int | None:
+        """Push what the session lacks; how many are in common if other turns came between."""
+        seen = self._seen.get(name, _Seen())
+        known = len(seen.words)
+        turns = [
+            {"messages": [messages[at]], "turn_id": f"{self._prefix}-{words[at]}"}
+            for at in range(known, len(words))
+        ]
+        try:
+            pushed = await answer(self._client.push_many((name, turn) for turn in turns))
+        except Exception:
+            self._seen.pop(name, None)  # begin anew: pushing again stores nothing twice
+            raise
+        self.counts.pushed += sum(not one.duplicate for one in pushed)
+        seqs = [one.seq for one in pushed]
+        before = [seen.seq or seqs[0] - 1, *seqs] if seqs else [seen.seq]
+        gap = next((at for at, seq in enumerate(seqs) if seq != before[at] + 1), None)
+        same = len(words) if gap is None else known + gap
+        newest = before[-1] if gap is None else before[gap]
+        _keep(self._seen, name, replace(seen, words=tuple(words[:same]), seq=newest))
+        return None if gap is None else same
+
+
+def chain(messages: Sequence[JsonMessage]) -> list[str]:
+    """For each message a word for it and all before it: the same word, the same history so far."""
+    words = [""]
+    for message in messages:
+        words.append(hashlib.sha256(f"{words[-1]} {key(message)}".encode()).hexdigest()[:32])
+    return words[1:]
+
+
+T = TypeVar("T")
+
+
+def _keep(known: OrderedDict[str, T], name: str, value: T) -> None:
+    known[name] = value
+    known.move_to_end(name)
+    while len(known) > SESSIONS:
+        known.popitem(last=False)

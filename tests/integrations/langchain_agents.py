@@ -1,0 +1,97 @@
+"""LangChain agents of one kind, and what their requests are checked for."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from langchain.agents import create_agent
+from langchain.agents.middleware import AgentMiddleware
+from langchain_core.messages import AnyMessage, HumanMessage
+from langchain_core.tools import tool
+from langchain_openai import ChatOpenAI
+from langgraph.checkpoint.memory import InMemorySaver
+from pydantic import SecretStr
+
+from tests.integrations.scripted import Said, ScriptedModel
+from tests.processes import wait_until
+from turnmill import ContextClient, Policy
+from turnmill.contract.legality import violations
+from turnmill_worker.tokens import count_request, counter_for
+
+JsonMessage = dict[str, Any]
+
+PROMPT = "You are a harbour clerk."
+SMALL = Policy(max_tokens=1600, quality_threshold=0.0)
+
+
+@tool
+def find_ship(ship: str) -> str:
+    """Where a ship lies."""
+    return f"pier {int(ship[1:]) % 9} with {ship}: " + "crate of herring, " * 15
+
+
+def clerk(messages: list[JsonMessage]) -> Said:
+    """Looks every ship up, and its neighbour, before it answers."""
+    newest = messages[-1]
+    if newest["role"] != "user":
+        return Said(f"It lies at {newest['content'][:40]}, Anna pays by noon.")
+    number = int(newest["content"].split()[-1].strip("S?"))
+    ships = [f"S{number}", f"S{number + 1}"]
+    return Said("", tuple((f"call-{ship}", "find_ship", {"ship": ship}) for ship in ships))
+
+
+class Seen(AgentMiddleware[Any, Any, Any]):
+    """Notes what the model is shown."""
+
+    def __init__(self, shown: list[AnyMessage]) -> None:
+        super().__init__()
+        self.tools: list[Any] = []
+        self.shown = shown
+
+    def wrap_model_call(self, request: Any, handler: Any) -> Any:
+        self.shown[:] = request.messages
+        return handler(request)
+
+
+def chat_model(model: ScriptedModel) -> ChatOpenAI:
+    key = SecretStr("none")
+    return ChatOpenAI(model="gpt-4o", base_url=model.base_url, api_key=key, max_retries=0)
+
+
+def agent_of(model: ScriptedModel, *middleware: Any, **fields: Any) -> Any:
+    given = {"tools": [find_ship], "checkpointer": InMemorySaver(), "system_prompt": PROMPT}
+    return create_agent(chat_model(model), middleware=middleware, **{**given, **fields})
+
+
+def question(number: int) -> str:
+    return f"Question {number}: where is ship S{number * 71}?"
+
+
+def asking(*numbers: int) -> dict[str, Any]:
+    return {"messages": [HumanMessage(question(number)) for number in numbers]}
+
+
+def thread(name: str) -> Any:
+    return {"configurable": {"thread_id": name}}
+
+
+def settled(client: ContextClient, session: str) -> None:
+    def nothing_left() -> bool:
+        info = client.info(session)
+        return info.counted_seq == info.last_seq and info.due_in_s is None
+
+    wait_until(nothing_left, what="session settled")
+
+
+def assert_fits(client: ContextClient, session: str, model: ScriptedModel) -> None:
+    """Every request was legal, and within the limit."""
+    hard = client.info(session).limits.hard
+    for shown in model.requests:
+        assert count_request(counter_for(), shown) <= hard
+        assert violations(shown) == []
+        assert shown[0] == {"role": "system", "content": PROMPT}
+
+
+def texts(messages: Sequence[JsonMessage]) -> str:
+    return "\n".join(str(message.get("content")) for message in messages)

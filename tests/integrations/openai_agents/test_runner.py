@@ -1,0 +1,213 @@
+"""openai-agents' own runner with a session of turnmill, and a model behind real HTTP."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from agents import Agent, OpenAIResponsesModel, RunConfig, Runner, RunState, function_tool
+
+from tests.integrations.openai_agents.scripted import ScriptedResponses, call, message, reasoning
+from tests.processes import wait_until
+from turnmill import AsyncContextClient, ContextClient, Policy
+from turnmill.contract.token_counters import Counter
+from turnmill.dialects.convert import in_chat
+from turnmill.dialects.legality import violations
+from turnmill.embedded_redis import EmbeddedRedis
+from turnmill.integrations.openai_agents import TurnmillSession
+from turnmill_worker.tokens import counter_for
+
+pytestmark = [pytest.mark.worker, pytest.mark.usefixtures("worker")]
+
+Json = dict[str, Any]
+
+SMALL = Policy(max_tokens=2_000, quality_threshold=0.0)
+
+
+@function_tool
+def look(part: int) -> str:
+    """Look into a part of the log."""
+    return f"Part {part}: user u-{part * 37} set ORDER-{part} to {part * 17}. " * 6
+
+
+@function_tool(needs_approval=True)
+def pay(amount: int) -> str:
+    """Pay."""
+    return f"Paid {amount}."
+
+
+def clerk(model: OpenAIResponsesModel, **more: Any) -> Agent[Any]:
+    return Agent(name="Clerk", model=model, tools=[look, pay], **more)
+
+
+def compacted(store: EmbeddedRedis, client: AsyncContextClient) -> int:
+    """Wait until workers have nothing left to do; the number of commits."""
+    with ContextClient(store.url, namespace=client.namespace) as plain:
+
+        def is_settled() -> bool:
+            info = plain.info("s")
+            return info.counted_seq == info.last_seq and info.due_in_s is None
+
+        wait_until(is_settled)
+        return plain.info("s").version
+
+
+def check(inputs: list[list[Json]], counter: Counter, most: int = SMALL.max_tokens) -> None:
+    """Every request is one that the API takes, and fits."""
+    for items in inputs:
+        assert violations(items, "responses") == []
+        assert counter.count_messages(list(in_chat(items)[1])) <= most
+
+
+@pytest.fixture
+def counter() -> Counter:
+    return counter_for("o200k_base")
+
+
+@pytest.mark.parametrize("is_streamed", [False, True], ids=["run", "run_streamed"])
+async def test_every_request_is_legal_and_fits_through_several_compactions(
+    endpoint: ScriptedResponses,
+    model: OpenAIResponsesModel,
+    client: AsyncContextClient,
+    store: EmbeddedRedis,
+    counter: Counter,
+    is_streamed: bool,  # noqa: FBT001
+) -> None:
+    session = TurnmillSession("s", client=client, policy=SMALL)
+    agent = clerk(model)
+    for at in range(24):
+        endpoint.outputs += [
+            [reasoning(at), call("look", at, part=at)],
+            [reasoning(100 + at), message(f"Part {at} is fine.", at)],
+        ]
+        if is_streamed:
+            streamed = Runner.run_streamed(agent, f"Check part {at}.", session=session)
+            kinds = [event.type async for event in streamed.stream_events()]
+            assert "run_item_stream_event" in kinds
+        else:
+            await Runner.run(agent, f"Check part {at}.", session=session)
+        if at % 8 == 7:
+            compacted(store, client)
+
+    assert compacted(store, client) >= 2
+    assert len(endpoint.requests) == 48
+    check(endpoint.inputs, counter)
+    shown = await session.get_items()
+    assert len(shown) < 24 * 6 / 2
+    assert shown[-1]["content"][0]["text"] == "Part 23 is fine."  # type: ignore[typeddict-item, index]
+    assert session.counts.pushed == 24 * 3
+
+
+async def test_a_single_long_run_stays_within_the_limit(
+    endpoint: ScriptedResponses,
+    model: OpenAIResponsesModel,
+    client: AsyncContextClient,
+    counter: Counter,
+) -> None:
+    session = TurnmillSession("s", client=client, policy=SMALL)
+    steps = 30
+    endpoint.outputs += [[reasoning(at), call("look", at, part=at)] for at in range(steps)]
+    endpoint.outputs.append([message("All is fine.")])
+
+    result = await Runner.run(
+        clerk(model),
+        "Check all parts.",
+        session=session,
+        max_turns=steps + 1,
+        run_config=RunConfig(call_model_input_filter=session.call_model_input_filter),
+    )
+
+    assert result.final_output == "All is fine."
+    assert len(endpoint.requests) == steps + 1
+    check(endpoint.inputs, counter)
+    assert session.counts.unfiltered == 0
+    assert endpoint.inputs[-1][-1]["output"].startswith("Part 29")
+
+
+async def test_a_handoff_keeps_one_conversation(
+    endpoint: ScriptedResponses,
+    model: OpenAIResponsesModel,
+    client: AsyncContextClient,
+    counter: Counter,
+) -> None:
+    session = TurnmillSession("s", client=client, policy=SMALL)
+    payer = Agent(name="Payer", model=model, tools=[look])
+    agent = clerk(model, handoffs=[payer])
+    endpoint.outputs += [
+        [call("transfer_to_payer", 1)],
+        [call("look", 2, part=2)],
+        [message("Paid.", 1)],
+        [message("You are welcome.", 2)],
+    ]
+
+    first = await Runner.run(agent, "Pay part 2.", session=session)
+    await Runner.run(agent, "Thanks.", session=session)
+
+    assert first.last_agent is payer
+    check(endpoint.inputs, counter)
+    kinds = [item.get("type", "message") for item in endpoint.inputs[-1]]
+    called = ["function_call", "function_call_output"]
+    assert kinds == ["message", *called, *called, "message", "message"]
+
+
+async def test_an_interrupted_run_goes_on_in_another_process(
+    endpoint: ScriptedResponses,
+    model: OpenAIResponsesModel,
+    client: AsyncContextClient,
+    store: EmbeddedRedis,
+    counter: Counter,
+) -> None:
+    agent = clerk(model)
+    session = TurnmillSession("s", client=client, policy=SMALL)
+    endpoint.outputs += [
+        [reasoning(1), call("look", 1, part=1), call("pay", 2, amount=17)],
+        [message("Paid 17.")],
+        [message("It was part 1.", 2)],
+    ]
+
+    stopped = await Runner.run(agent, "Pay part 1.", session=session)
+    assert [item.name for item in stopped.interruptions] == ["pay"]
+    kept = stopped.to_state().to_string()
+
+    async with AsyncContextClient(store.url, namespace=client.namespace) as other:
+        again = TurnmillSession("s", client=other)
+        state = await RunState.from_string(agent, kept)
+        state.approve(state.get_interruptions()[0])
+        done = await Runner.run(agent, state, session=again)
+        await Runner.run(agent, "Which part was it?", session=again)
+
+    assert done.final_output == "Paid 17."
+    check(endpoint.inputs, counter)
+    outputs = [i["output"] for i in endpoint.inputs[-1] if i.get("type") == "function_call_output"]
+    assert outputs[1] == "Paid 17."
+    assert len(outputs) == 2
+
+
+async def test_a_run_goes_on_while_redis_is_away_and_pushes_later(
+    endpoint: ScriptedResponses, model: OpenAIResponsesModel, tmp_path: Path, namespace: str
+) -> None:
+    agent = clerk(model)
+    endpoint.outputs += [[message(f"Answer {at}.", at)] for at in range(3)]
+    server = EmbeddedRedis(tmp_path, durable=True).start()
+    try:
+        async with AsyncContextClient(server.url, namespace=namespace, timeout_s=0.5) as client:
+            session = TurnmillSession("s", client=client)
+            await Runner.run(agent, "Question 0", session=session)
+            server.stop()
+            away = await Runner.run(agent, "Question 1", session=session)
+            assert away.final_output == "Answer 1."
+            assert session.counts.failed > 0
+            assert session.counts.waiting == 2
+            server.start()
+            await Runner.run(agent, "Question 2", session=session)
+            assert session.counts.waiting == 0
+
+            found = await TurnmillSession("s", client=client).get_items()
+    finally:
+        server.stop()
+
+    questions = [item["content"] for item in found if item.get("role") == "user"]  # type: ignore[typeddict-item]
+    assert questions == ["Question 0", "Question 1", "Question 2"]
+    assert len(found) == 6
+    assert [len(items) for items in endpoint.inputs] == [1, 3, 5]

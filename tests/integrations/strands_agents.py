@@ -1,0 +1,73 @@
+"""A Strands agent with a tool, and the scripted model that uses it, over real HTTP."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from strands import Agent, tool
+from strands.models.openai import OpenAIModel
+
+from tests.integrations.scripted import Said, ScriptedModel
+from tests.processes import wait_until
+from turnmill import ContextClient, Policy
+from turnmill.integrations.strands import TurnmillConversationManager
+
+__all__ = ["PROMPT", "SMALL", "agent_of", "clerk", "question", "said_in", "settled", "text"]
+
+JsonMessage = dict[str, Any]
+
+PROMPT = "You are a harbour clerk."
+SMALL = Policy(max_tokens=1600, quality_threshold=0.0)
+
+
+@tool
+def find_ship(ship: str) -> str:
+    """Where a ship lies.
+
+    Args:
+        ship: its name.
+    """
+    return f"pier {int(ship[1:]) % 9} with {ship}: " + "crate of herring, " * 15
+
+
+def clerk(messages: list[JsonMessage]) -> Said:
+    """Looks every ship up before it answers."""
+    newest = messages[-1]
+    if newest["role"] == "user":
+        ship = text(newest).split()[-1].rstrip("?")
+        return Said("I look it up.", ((f"call-{ship}", "find_ship", {"ship": ship}),))
+    return Said(f"It lies at {text(newest)[:40]}, Anna pays by noon.")
+
+
+def text(message: JsonMessage) -> str:
+    content = message["content"] or ""
+    return content if isinstance(content, str) else " ".join(p.get("text", "") for p in content)
+
+
+def agent_of(model: ScriptedModel, manager: TurnmillConversationManager, **fields: Any) -> Agent:
+    client_args = {"api_key": "none", "base_url": model.base_url, "max_retries": 0}
+    return Agent(
+        model=OpenAIModel(client_args=client_args, model_id="gpt-4o"),
+        system_prompt=PROMPT,
+        tools=[find_ship],
+        conversation_manager=manager,
+        callback_handler=None,
+        **fields,
+    )
+
+
+def question(number: int) -> str:
+    return f"Question {number}: where is ship S{number * 71}?"
+
+
+def settled(client: ContextClient, session: str) -> None:
+    def nothing_left() -> bool:
+        info = client.info(session)
+        return info.counted_seq == info.last_seq and info.due_in_s is None
+
+    wait_until(nothing_left, what="session settled")
+
+
+def said_in(messages: Sequence[Any]) -> list[str]:
+    return [block["text"] for m in messages for block in m["content"] if "text" in block]
