@@ -30,6 +30,7 @@ from tests.integrations.google_adk.clerk import (
     question,
     text,
 )
+from tests.integrations.scripted import Said
 from tests.specifications.agents import settled
 from turnmill import ContextClient
 from turnmill.contract.context import JsonMessage
@@ -41,15 +42,13 @@ FENCE_TOKENS = 180
 """What ADK writes around two calls that it tells of; turnmill does not count it."""
 
 
-def transferring(messages: list[JsonMessage]) -> JsonMessage:
-    """The chief gives each question to the clerk, who gives it back once in a while."""
+def transferring(messages: list[JsonMessage]) -> Said:
+    """The chief gives each question to the clerk, who goes on until the next one."""
     is_chief = '"chief"' in text(messages[0])
     newest = text(messages[-1])
     if is_chief and "Question" in newest:
-        function = {"name": "transfer_to_agent", "arguments": '{"agent_name": "clerk"}'}
         word = newest.split()[1].rstrip(":")
-        called = {"id": f"to-clerk-{word}", "type": "function", "function": function}
-        return {"role": "assistant", "content": None, "tool_calls": [called]}
+        return Said(calls=((f"to-{word}", "transfer_to_agent", {"agent_name": "clerk"}),))
     return decide(messages)
 
 
@@ -93,9 +92,7 @@ async def test_agents_on_branches_get_what_adk_gives_them_and_tell_the_others(
     last = LlmAgent(name="last", model=model(endpoint), tools=[find_ship, find_owner])
     office = Office(SequentialAgent(name="all", sub_agents=[both, last]), service)
     endpoint.decide = lambda messages: (
-        {"role": "assistant", "content": "Both have said it."}
-        if '"last"' in text(messages[0])
-        else decide(messages)
+        Said("Both have said it.") if '"last"' in text(messages[0]) else decide(messages)
     )
 
     for number in range(1, 7):
@@ -144,8 +141,7 @@ async def test_a_result_that_comes_late_is_beside_its_call(
 ) -> None:
     tools = [find_ship, find_owner, LongRunningFunctionTool(pending)]
     office = Office(clerk(endpoint, tools=tools), service)
-    asked = {"role": "assistant", "content": None, "tool_calls": [call("pending", "S1", "S1")]}
-    wait = {"role": "assistant", "content": "We wait for him."}
+    asked, wait = Said(calls=(call("pending", "S1"),)), Said("We wait for him.")
     endpoint.decide = lambda messages: wait if messages[-1]["role"] == "tool" else asked
     await office.ask("Question 0: ask the pilot of S1.")
     endpoint.decide = decide
@@ -154,7 +150,7 @@ async def test_a_result_that_comes_late_is_beside_its_call(
     settled(agents, office.name)
 
     answer = types.FunctionResponse(
-        id=asked["tool_calls"][0]["id"], name="pending", response={"status": "he comes"}
+        id=asked.calls[0][0], name="pending", response={"status": "he comes"}
     )
     run = office.runner.run_async(
         user_id=USER,
