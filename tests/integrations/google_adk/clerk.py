@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import json
 import re
+import time
 from collections.abc import Callable, Sequence
-from dataclasses import replace
-from typing import Any
+from contextlib import ExitStack
+from typing import Any, Self
 
 from google.adk.agents.base_agent import BaseAgent
 from google.adk.agents.llm_agent import LlmAgent
@@ -19,10 +19,10 @@ from google.adk.runners import Runner
 from google.genai import types
 from openai import AsyncOpenAI
 
+from tests.integrations.scripted import Said, serving
 from turnmill.contract.context import JsonMessage
 from turnmill.contract.legality import violations
 from turnmill.integrations.google_adk import ContextPlugin, TurnmillSessionService
-from turnmill.testing import FakeEndpoint
 from turnmill_worker.tokens import count_request, counter_for
 
 APP, USER, SESSION = "harbour", "anna@example.org", "s 1"
@@ -30,49 +30,51 @@ PROMPT = "You are a harbour clerk."
 _SHIP = re.compile(r"Question \d+: where is ship (S\d+)\?")
 
 
-class ClerkEndpoint(FakeEndpoint):
-    """Answers a question about a ship by two calls at once, and results by a sentence."""
+class ClerkEndpoint:
+    """A model over HTTP that asks two tools at once about a ship, and answers by a sentence."""
 
     def __init__(self) -> None:
-        super().__init__()
+        self.latency_s = 0.0
         self.clients: list[AsyncOpenAI] = []
-        self.decide: Callable[[list[JsonMessage]], JsonMessage] = decide
+        self.decide: Callable[[list[JsonMessage]], Said] = decide
+        self._stack = ExitStack()
 
-    def answer(self, method: str, path: str, body: dict[str, Any], key: str) -> Any:
-        """The outcome, as an answer or as a stream of pieces."""
-        outcome = super().answer(method, path, body, key)
-        if outcome.status != 200:
-            return outcome
-        message = self.decide(body["messages"])
-        finish = "tool_calls" if message.get("tool_calls") else "stop"
-        if body.get("stream"):
-            return replace(outcome, body=_streamed(message, finish))
-        found = json.loads(outcome.body)
-        found["choices"][0] |= {"message": message, "finish_reason": finish}
-        return replace(outcome, body=json.dumps(found).encode())
+    def __enter__(self) -> Self:
+        self._model = self._stack.enter_context(serving(self._say))
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stack.close()
+
+    def _say(self, messages: list[JsonMessage]) -> Said:
+        time.sleep(self.latency_s)
+        return self.decide(messages)
+
+    @property
+    def base_url(self) -> str:
+        """Where it is."""
+        return self._model.base_url
 
     @property
     def shown(self) -> list[list[JsonMessage]]:
         """The messages of each request."""
-        return [request.body["messages"] for request in self.requests]
+        return self._model.requests
 
 
-def decide(messages: list[JsonMessage]) -> JsonMessage:
+def decide(messages: list[JsonMessage]) -> Said:
     """What the model does next: the newest question is looked up, and then answered."""
     asked = [found for each in messages if (found := _SHIP.search(text(each)))]
     at = max(at for at, each in enumerate(messages) if _SHIP.search(text(each)))
     results = [text(each) for each in messages[at:] if each["role"] == "tool"]
     if results:
-        return {"role": "assistant", "content": f"It lies at {results[0][:40]}, pay by noon."}
+        return Said(f"It lies at {results[0][:40]}, pay by noon.")
     ship = asked[-1][1]
-    calls = [call("find_ship", ship, ship), call("find_owner", ship, ship)]
-    return {"role": "assistant", "content": None, "tool_calls": calls}
+    return Said(calls=(call("find_ship", ship), call("find_owner", ship)))
 
 
-def call(name: str, ship: str, word: str) -> JsonMessage:
+def call(name: str, ship: str) -> tuple[str, str, dict[str, Any]]:
     """One call of a tool."""
-    function: JsonMessage = {"name": name, "arguments": json.dumps({"ship": ship})}
-    return {"id": f"call-{name}-{word}", "type": "function", "function": function}
+    return f"call-{name}-{ship}", name, {"ship": ship}
 
 
 def text(message: JsonMessage) -> str:
@@ -80,18 +82,6 @@ def text(message: JsonMessage) -> str:
     content = message.get("content") or ""
     parts = content if isinstance(content, list) else [{"text": content}]
     return "\n".join(str(part.get("text") or "") for part in parts)
-
-
-def _streamed(message: JsonMessage, finish: str) -> bytes:
-    words = (message.get("content") or "").split(" ")
-    deltas: list[JsonMessage] = [{"content": f"{word} "} for word in words if word]
-    calls = [{"index": at, **each} for at, each in enumerate(message.get("tool_calls") or ())]
-    deltas += [{"tool_calls": calls}] if calls else []
-    pieces: list[JsonMessage] = [{"delta": delta, "finish_reason": None} for delta in deltas]
-    pieces.append({"delta": {}, "finish_reason": finish})
-    head = {"id": "c1", "object": "chat.completion.chunk", "created": 1, "model": "gpt-4o"}
-    chunks = [json.dumps({**head, "choices": [{"index": 0, **piece}]}) for piece in pieces]
-    return "".join(f"data: {chunk}\n\n" for chunk in [*chunks, "[DONE]"]).encode()
 
 
 def find_ship(ship: str) -> str:
