@@ -6,7 +6,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from agents import Agent, OpenAIResponsesModel, RunConfig, Runner, RunState, function_tool
+from agents import Agent, OpenAIResponsesModel, RunConfig, Runner, RunState, function_tool, handoff
+from agents.extensions.handoff_filters import remove_all_tools
 
 from tests.integrations.openai_agents.scripted import ScriptedResponses, call, message, reasoning
 from tests.processes import wait_until
@@ -149,6 +150,20 @@ async def test_a_handoff_keeps_one_conversation(
     kinds = [item.get("type", "message") for item in endpoint.inputs[-1]]
     called = ["function_call", "function_call_output"]
     assert kinds == ["message", *called, *called, "message", "message"]
+
+
+async def test_what_a_handoff_leaves_out_stays_out(
+    endpoint: ScriptedResponses, model: OpenAIResponsesModel, client: AsyncContextClient
+) -> None:
+    session = TurnmillSession("s", client=client, policy=SMALL)
+    payer = Agent(name="Payer", model=model)
+    agent = clerk(model, handoffs=[handoff(payer, input_filter=remove_all_tools)])
+    endpoint.outputs += [[call("transfer_to_payer", 1)], [message("Paid.", 1)]]
+    config = RunConfig(call_model_input_filter=session.call_model_input_filter)
+
+    await Runner.run(agent, "Pay part 2.", session=session, run_config=config)
+
+    assert [item["content"] for item in endpoint.inputs[1]] == ["Pay part 2."]
 
 
 async def test_an_interrupted_run_goes_on_in_another_process(

@@ -1,9 +1,9 @@
 """Runs a framework's own tests with a class of ours in place of theirs.
 
-A folder beside this file per framework: ``in_place.py`` is a pytest plugin that puts our class
-where theirs was, ``excluded.toml`` lists the tests that cannot pass, with the reason. Their tests
-are not part of this project: they come from the folder ``TURNMILL_THEIR_TESTS``, which holds the
-unpacked source distributions, or from the package index.
+A folder beside this file per framework: ``plugin.py`` is a pytest plugin that puts our class where
+theirs was, ``<framework>.toml`` lists the tests that cannot pass, with the reason. Their tests are
+not part of this project: they come from the folder ``TURNMILL_THEIR_TESTS``, which holds unpacked
+source distributions, or from the package index.
 """
 
 from __future__ import annotations
@@ -27,12 +27,9 @@ HERE = Path(__file__).parent
 def sources(name: str, folder: Path) -> Path:
     """The framework's sources, in the version that is installed; skips where there are none."""
     wanted = f"{name.replace('-', '_')}-{version(name)}"
-    given = os.environ.get("TURNMILL_THEIR_TESTS")
-    if given:
-        found = Path(given) / wanted
-        if not found.is_dir():
-            pytest.skip(f"no {wanted} in the folder TURNMILL_THEIR_TESTS")
-        return found
+    given = Path(os.environ.get("TURNMILL_THEIR_TESTS") or folder) / wanted
+    if given.is_dir():
+        return given
     options = ["--no-deps", "--no-binary", ":all:", "--no-build-isolation", "--quiet"]
     command = [sys.executable, "-m", "pip", "download", *options, f"{name}=={version(name)}"]
     done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
@@ -53,7 +50,7 @@ def run(
     """
     own = HERE / framework
     paths = [str(own), str(HERE), *(path for path in sys.path if path)]
-    plugins = ["-p", "exclusions", "-p", "in_place", "-p", "no:randomly", "-p", "no:cacheprovider"]
+    plugins = ["-p", "exclusions", "-p", "plugin", "-p", "no:randomly", "-p", "no:cacheprovider"]
     done = subprocess.run(
         [sys.executable, "-m", "pytest", "-q", "-rfE", "--tb=short", *plugins, *files],
         cwd=root,
@@ -61,7 +58,7 @@ def run(
             **os.environ,
             **env,
             "PYTHONPATH": os.pathsep.join(paths),
-            "TURNMILL_EXCLUSIONS": str(own / "excluded.toml"),
+            "TURNMILL_EXCLUSIONS": str(own / f"{framework}.toml"),
         },
         capture_output=True,
         text=True,

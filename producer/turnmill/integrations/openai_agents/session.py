@@ -65,7 +65,7 @@ class TurnmillSession:
     Args:
         session_id: the session's name.
         client: of the event loop that the agent runs in; shared by its sessions.
-        policy: given to the session before the first push here; None leaves what it has.
+        policy: given to the session at the first call here; None leaves what it has.
         session_settings: ``limit`` is the most items that ``get_items`` returns by default.
 
     ``await Runner.run(agent, "Hi", session=TurnmillSession("user-7", client=client))``. While Redis
@@ -196,12 +196,12 @@ class TurnmillSession:
 
     async def _push(self, turns: Sequence[_Turn]) -> None:
         """Push the turns behind those that wait; their ids make a repeated push harmless."""
-        sent = [*self._waiting, *turns]
-        if not sent:
-            return
         if self._policy is not None:
             await self._client.open(self.session_id, self._policy)
             self._policy = None
+        sent = [*self._waiting, *turns]
+        if not sent:
+            return
         pushed = await self._client.push_many((self.session_id, turn) for turn in sent)
         self._waiting = [turn for turn in self._waiting if turn not in sent]
         self.counts.waiting = len(self._waiting)
