@@ -34,8 +34,10 @@ images = st.sampled_from(
     ]
 )
 thoughts = st.builds(lambda text: {"type": "thinking", "thinking": text, "signature": "s"}, words)
-shown = words | st.lists(texts | images, min_size=1, max_size=3)
-said = words | st.builds(lambda thought, text: [thought, text], thoughts, texts)
+shown: st.SearchStrategy[Any] = words | st.lists(texts | images, min_size=1, max_size=3)
+said: st.SearchStrategy[Any] = words | st.builds(
+    lambda thought, text: [thought, text], thoughts, texts
+)
 
 
 @st.composite
@@ -69,7 +71,7 @@ def test_what_the_model_is_shown_is_legal_and_fits(
         middleware = ContextMiddleware(client, f"p-{uuid.uuid4().hex}", policy=POLICY)
         for end in [at for at, one in enumerate(history, 1) if is_asking(history, at)]:
             told: list[Any] = list(history[:end])
-            request = ModelRequest[Any](model=FakeListChatModel(responses=[]), messages=told)
+            request: Any = ModelRequest(model=FakeListChatModel(responses=[]), messages=told)
             middleware.wrap_model_call(request, noted)
 
     assert (middleware.counts.failed, middleware.counts.branched) == (0, 0)
