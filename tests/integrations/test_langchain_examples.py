@@ -9,9 +9,15 @@ import pytest
 
 pytest.importorskip("langchain_openai")
 
+from langchain_core.messages import HumanMessage
+from langchain_core.runnables.history import RunnableWithMessageHistory
+
+from tests.integrations.langchain_agents import chat_model
 from tests.integrations.running import ROOT, block, run
 from tests.integrations.scripted import Said, ScriptedModel, serving
+from turnmill import ContextClient
 from turnmill.embedded_redis import EmbeddedRedis
+from turnmill.integrations.langchain import ContextChatMessageHistory
 
 
 def clerk(messages: list[dict[str, Any]]) -> Said:
@@ -52,3 +58,20 @@ def test_the_example_of_the_documents_works_as_printed(
     assert [message["role"] for message in model.requests[-1]] == [
         "system", "user", "assistant", "user",
     ]  # fmt: skip
+
+
+# LangChain deprecates it in favour of agents; chains that have it want a history all the same.
+@pytest.mark.filterwarnings("ignore:RunnableWithMessageHistory is deprecated")
+def test_a_chain_goes_on_from_the_chat_history(client: ContextClient, model: ScriptedModel) -> None:
+    def history(session_id: str) -> ContextChatMessageHistory:
+        return ContextChatMessageHistory(client, session_id)
+
+    chain = RunnableWithMessageHistory(chat_model(model), history)
+    for text in ("Hello", "Thanks"):
+        said = chain.invoke([HumanMessage(text)], {"configurable": {"session_id": "ann"}})
+
+    assert said.content == "I was told: Thanks"
+    assert [message["content"] for message in model.requests[-1]] == [
+        "Hello", "I was told: Hello", "Thanks",
+    ]  # fmt: skip
+    assert client.info("ann").last_seq == 4
