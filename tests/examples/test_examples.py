@@ -35,7 +35,12 @@ def _run(name: str) -> str:
 
 def test_there_is_a_test_for_every_example() -> None:
     # The cipher's are in tests/security/test_encryption.py, the agents' in tests/integrations.
-    here = ["aes_gcm_cipher.py", "model_summaries.py", "strands_agent.py"]
+    here = [
+        "aes_gcm_cipher.py",
+        "agent_framework_agent.py",
+        "model_summaries.py",
+        "strands_agent.py",
+    ]
     assert sorted(path.name for path in EXAMPLES.glob("*.py")) == here
 
 
