@@ -70,7 +70,7 @@ class TurnmillHistoryProvider(HistoryProvider):
         self._client = client
         self._policy = policy
         self._session = session
-        self._prompts: OrderedDict[str, str | None] = OrderedDict()
+        self._prompts: OrderedDict[str, str] = OrderedDict()
         self._known: OrderedDict[str, list[Message]] = OrderedDict()
 
     async def before_run(
@@ -82,10 +82,8 @@ class TurnmillHistoryProvider(HistoryProvider):
         state: dict[str, Any],
     ) -> None:
         """Load the history; the agent's instructions are counted as the session's prompt."""
-        options = getattr(agent, "default_options", None) or {}
-        prompt = options.get("instructions")
         try:
-            await self._open(self._name(context.session_id), prompt)
+            await self._open(self._name(context.session_id), _prompt(agent))
         except TurnmillError as error:
             self._failed(error)
         await super().before_run(agent=agent, session=session, context=context, state=state)
@@ -148,7 +146,7 @@ class TurnmillHistoryProvider(HistoryProvider):
         except UnknownSession:
             return
 
-    async def _open(self, name: str, prompt: str | None) -> None:
+    async def _open(self, name: str, prompt: str) -> None:
         is_new = name not in self._prompts
         policy = self._policy if is_new else None
         if policy is not None or (prompt and prompt != self._prompts.get(name)):
@@ -158,7 +156,7 @@ class TurnmillHistoryProvider(HistoryProvider):
     async def _push(self, name: str, state: dict[str, Any] | None) -> None:
         """Push what is unsaved: a turn that was stored already is stored no second time."""
         if turns := _unsaved(state):
-            await self._open(name, self._prompts.get(name))
+            await self._open(name, self._prompts.get(name, ""))
             done = await self._client.push_many((name, turn) for turn in turns)
             self.counts.pushed += sum(not pushed.duplicate for pushed in done)
             if name in self._known:
@@ -173,6 +171,15 @@ class TurnmillHistoryProvider(HistoryProvider):
         self.counts.failed += 1
         # Only the type: the message of another library's error may quote the conversation.
         log.warning("history not stored or not loaded: %s", type(error).__name__)
+
+
+def _prompt(agent: SupportsAgentRun) -> str:
+    match getattr(agent, "default_options", None):
+        case {"instructions": str(said)}:
+            return said
+        case {"instructions": [*said]}:
+            return "\n".join(str(each) for each in said)
+    return ""
 
 
 def _turn(message: Message) -> JsonMessage:
