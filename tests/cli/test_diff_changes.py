@@ -10,7 +10,9 @@ from turnmill.contract.context import (
     StoredContext,
     SummaryEvent,
 )
-from turnmill.contract.names import Version
+from turnmill.contract.names import Seq, Version
+from turnmill.contract.open_requests import OpenRequest
+from turnmill.contract.rules import Kind, Rule
 from turnmill_cli.diff.changes import changes
 from turnmill_cli.diff.command import _ranges
 
@@ -19,6 +21,8 @@ EVENT = SummaryEvent(iteration=2, last_iteration=4, first_seq=3, last_seq=8, tex
 ELISION = Elision(
     seq=5, index=1, message={"role": "tool", "content": "…"}, tokens_before=900, tokens_after=40
 )
+RULE = Rule(seq=Seq(12), text="never\nby plane", kind=Kind.PROHIBITION)
+REQUEST = OpenRequest(seq=Seq(3), text="book a table", first=True)
 PIN = PinnedTurn(seq=2, messages=({"role": "user", "content": "keep this"},))
 
 
@@ -53,6 +57,8 @@ def test_facts_that_came_and_went_are_told_with_their_turn() -> None:
         ("events", EVENT, "iteration 2-4, turns 3-8: looked twice"),
         ("elisions", ELISION, "turn 5, message 1: 900 → 40 tokens"),
         ("pins", PIN, "turn 2: user"),
+        ("rules", RULE, "12 prohibition: never by plane"),
+        ("requests", REQUEST, "turn 3: book a table"),
     ],
 )
 def test_each_part_says_what_came_and_what_went(name: str, value: object, line: str) -> None:

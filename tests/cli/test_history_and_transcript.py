@@ -130,6 +130,18 @@ def test_diff_shows_the_summaries_lines_that_came_and_went(talked: Callable[...,
     assert not any(line.startswith("-") for line in found["summary"][2:])
 
 
+def test_diff_without_versions_is_of_the_newest_and_the_one_before(
+    talked: Callable[..., Ran],
+) -> None:
+    last = len(talked("history", "s", "--json").json)
+
+    newest = talked("diff", "s", "--json").json["versions"]
+    since = talked("diff", "s", "0", "--json").json["versions"]
+
+    assert [each["version"] for each in newest] == [last - 1, last]
+    assert [each["version"] for each in since] == [0, last]
+
+
 def test_diff_of_a_version_with_itself_is_none(talked: Callable[..., Ran]) -> None:
     assert "no difference" in talked("diff", "s", "1", "1").stdout
 

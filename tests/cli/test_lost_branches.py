@@ -71,6 +71,10 @@ def test_history_and_transcript_say_what_is_kept_and_archive_lost_prints_it(
     assert "## Turn 31" in printed
     assert "> turn 32" in printed
     assert positions(behind("doctor", "--json"))["status"] == "ok"
+    checks = {check["name"]: check for check in behind("doctor", "--json").json["checks"]}
+    assert "what Redis once lost of 1 session (s)" in checks["lost"]["found"]
+    assert sentence in " ".join(behind("info", "s").stdout.split())
+    assert behind("info", "s", "--json").json["lost"][0]["turns"] == 2
 
 
 def test_a_branch_that_is_not_there_is_said(behind: Callable[..., Ran]) -> None:

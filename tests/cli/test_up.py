@@ -80,7 +80,7 @@ def test_flower_shows_outcomes_and_lets_nobody_change_anything(running: UpProces
         query = "draw=1&start=0&length=100&order[0][column]=0&columns[0][data]=name"
         return get(running.flower_port, f"/tasks/datatable?{query}").decode()
 
-    wait_until(lambda: "estimated: 1 turn, " in page(), what="the outcome in Flower")
+    wait_until(lambda: "estimated shown: 1 turn, " in page(), what="the outcome in Flower")
     assert "'default', 'shown'" in page()
     assert "again and again" not in page()
 

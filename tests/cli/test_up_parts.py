@@ -221,7 +221,7 @@ def unused_port() -> int:
         (
             "{'outcome': 'committed', 'session': 'a', 'namespace': 'shop', 'strategy': 'rolling', "  # noqa: ISC004
             "'model': 'gpt-5-mini', 'rejected': ('elide',)}",
-            "committed shop/a by rolling, written by gpt-5-mini: refused: elide",
+            "committed shop/a by rolling (gpt-5-mini): refused: elide",
         ),
         (
             "{'outcome': 'deferred', 'session': 'a', 'failed': ('SummarizerTimeout',), "  # noqa: ISC004

@@ -186,6 +186,8 @@ def test_an_operator_looks_and_is_told_what_it_may_not_do(
     for words in (["sessions"], ["info", "watched"], ["history", "watched"], ["parked"]):
         code, printed = run(*words, *options)
         assert code == 0, printed
+    code, printed = run("namespaces", *options)
+    assert (code, "shop 1 0" in printed) == (0, True), printed
     _, doctor = run("doctor", *options, *elsewhere, "--archive-url", "none")
     assert "Redis accepts all" in doctor
     assert "does not permit" not in doctor

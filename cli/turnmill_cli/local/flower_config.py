@@ -60,7 +60,7 @@ def _place(arguments: Any) -> Any:
 def sentence(result: Any) -> Any:
     """What a job did, in words; what is no outcome stays.
 
-    ``committed agent-7 by rolling, written by gpt-5-mini: 9,120 → 3,075 tokens, 41 turns``
+    ``committed agent-7 by rolling (gpt-5-mini): 9,120 → 3,075 tokens, 41 turns``
     """
     try:
         told = dict(ast.literal_eval(result))
@@ -72,9 +72,10 @@ def sentence(result: Any) -> Any:
         namespace, sessions = told.pop("namespace", None), told.pop("sessions", 1)
         said += f" {namespace}/{session}" if namespace else f" {session}"
         said += f" and {sessions - 1} more" if sessions > 1 else ""
-    for name, words in (("strategy", "by"), ("model", "written by")):
-        if value := told.pop(name, None):
-            said += f"{',' if name == 'model' else ''} {words} {value}"
+    if strategy := told.pop("strategy", None):
+        said += f" by {strategy}"
+    if writer := told.pop("model", None):
+        said += f" ({writer})"
     facts = list(_facts(told))
     return f"{said}: {', '.join(facts)}" if facts else said
 
