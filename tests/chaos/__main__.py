@@ -10,6 +10,7 @@ import time
 from pathlib import Path
 
 from tests.chaos.driver import RunPlan, run
+from tests.chaos.world import SETTLES_WITHIN_S
 
 
 def main() -> int:
@@ -19,6 +20,9 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=int(time.time()))
     parser.add_argument("--fsync", choices=("everysec", "always"), default="everysec")
     parser.add_argument("--workers", type=int, default=2)
+    parser.add_argument(
+        "--settle-s", type=float, default=SETTLES_WITHIN_S, help="more on a machine that is busy"
+    )
     parser.add_argument("--light", action="store_true", help="as many pushes as possible")
     parser.add_argument(
         "--only", nargs="*", default=[], help="names of faults, such as 'cut the journal'"

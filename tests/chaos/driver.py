@@ -29,6 +29,7 @@ class RunPlan:
 
     Attributes:
         light: as many pushes as possible: small turns, many at once, straight to Redis.
+        settle_s: what waits longer than this in the end is left behind.
     """
 
     seconds: float
@@ -38,6 +39,7 @@ class RunPlan:
     light: bool = False
     only: Sequence[str] = ()
     archive_url: str = ""
+    settle_s: float = SETTLES_WITHIN_S
 
 
 def all_gremlins(plan: RunPlan) -> list[Gremlin]:
@@ -58,7 +60,7 @@ def run(plan: RunPlan, folder: Path, *, say: Callable[[str], object] = lambda _:
         world.fleet.wait()
         chaos = _Chaos(world, plan)
         chaos.rage(plan.seconds)
-        report = world.finish(within_s=LIGHT_SETTLES_S if plan.light else SETTLES_WITHIN_S)
+        report = world.finish(within_s=LIGHT_SETTLES_S if plan.light else plan.settle_s)
         say(", ".join(f"{name} {n}×" for name, n in sorted(chaos.done.items())))
         return report
 

@@ -13,8 +13,8 @@ from sqlalchemy import create_engine, inspect, text
 from turnmill.contract.context import JsonMessage
 from turnmill.contract.keys import in_all_shards, session_keys
 from turnmill.contract.names import Namespace, SessionId
+from turnmill.contract.registry import UNCOMPARED
 from turnmill.transport import redis_now_ms
-from turnmill_worker.store.runs import RedisRuns
 
 __all__ = ["FinalState", "Place", "SessionState", "collect", "left_behind", "read_archive"]
 
@@ -142,7 +142,9 @@ def left_behind(client: Any, namespace: str) -> dict[str, int]:
     asked = [name for name in names if any(kind in name for kind in _ASKED)]
     found["question"] = sum(client.ttl(name) == -1 for name in asked)  # none may stay for ever
     found["blob"] = sum(_is_orphan(client, name) for name in names if _is_blob(name))
-    found["uncompared"] = len(RedisRuns(client).uncompared([Namespace(namespace)]))
+    noted, to_compare = client.hmget(UNCOMPARED, "", namespace)
+    run = client.info("server")["run_id"].encode()
+    found["comparison"] = int(bool(to_compare) or noted != run)
     return {name: count for name, count in found.items() if count}
 
 

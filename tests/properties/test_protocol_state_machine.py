@@ -45,7 +45,7 @@ from turnmill.contract.images.stored import take_images
 from turnmill.contract.keys import NAMESPACES, policies_key, session_keys, shard_keys, shard_of
 from turnmill.contract.legality import CallTracker, repair, violations
 from turnmill.contract.names import Namespace, Seq, SessionId
-from turnmill.contract.registry import registry_keys
+from turnmill.contract.registry import UNCOMPARED, registry_keys
 from turnmill.contract.render import render, render_head
 from turnmill.contract.tail import TailTurn
 from turnmill.contract.trajectory import TurnState
@@ -873,10 +873,10 @@ class Protocol(RuleBasedStateMachine):
 
     @invariant()
     def every_key_is_in_the_table_and_only_lists_live_for_ever(self) -> None:
-        permanent = {NAMESPACES, policies_key(NAMESPACE), registry_keys(NAMESPACE).registered}
+        permanent = {NAMESPACES, UNCOMPARED, policies_key(NAMESPACE)}
         for name in NAMES:
             shard = shard_keys(NAMESPACE, shard_of(SessionId(name)))
-            permanent |= {shard.backlog, shard.due, shard.index}
+            permanent |= {shard.backlog, shard.due, shard.index, registry_keys(NAMESPACE).registered}
             permanent |= {shard.unarchived, shard.forgotten, shard.parked}
         owned = {key for n in self.model for key in session_keys(NAMESPACE, SessionId(n)).owned}
         found: Any = self.redis.keys("*")

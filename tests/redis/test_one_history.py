@@ -91,25 +91,25 @@ def test_a_quiet_session_is_compared_once_redis_is_another_run(site: Site) -> No
     first = site.say("first")
     lists = RedisSweepLists(site.redis)
     ref = site.worker.ref("s")
-    site.store_away()
-    assert lists.uncompared([ref.namespace]) == []
+    lists.wake([ref.namespace])
+    assert lists.uncompared() == []
     site.store.note()
     lost = site.say("lost", turns=24)
     site.compact()
     site.store_away()
 
     site.go_back()
-    assert lists.uncompared([ref.namespace]) == [ref]
+    assert lists.uncompared() == [ref]
     site.store_away()
 
     assert not set(site.archived()) & set(lost)
     assert not set(site.remembered()) & set(lost)
     assert set(site.archived()) <= set(first)
-    assert lists.uncompared([ref.namespace]) == []
+    assert lists.uncompared() == []
 
 
 def test_workers_that_may_not_ask_for_the_run_of_redis_go_on(site: Site) -> None:
     site.say("first")
     site.redis.acl_setuser("w", enabled=True, nopass=True, keys=["*"], commands=["+@all", "-info"])
     with Redis.from_url(site.store.url, username="w") as limited:
-        assert RedisSweepLists(limited).uncompared([site.worker.ref("s").namespace]) == []
+        assert RedisSweepLists(limited).uncompared() == []

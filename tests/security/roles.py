@@ -24,9 +24,9 @@ from turnmill.contract.keys import (
 )
 from turnmill.contract.names import Namespace, SessionId
 from turnmill.contract.registry import (
-    COMPARED,
     QUARANTINED,
     TROUBLED,
+    UNCOMPARED,
     registered_channel,
     registry_keys,
 )
@@ -86,7 +86,7 @@ def foreign_keys(namespace: str) -> Iterator[str]:
     yield policies_key(other)
     yield from (registry_keys(other).registered, registry_keys(other).quota)
     yield from (NAMESPACES, RESTING, SWEEP_LEASE, ENDPOINTS, SUMMARIZERS, TROUBLED, QUARANTINED)
-    yield COMPARED
+    yield UNCOMPARED
     yield from (WAITING.order, WAITING.served, f"{WAITING.waiting}{other}", WAITING.since)
     yield endpoint_keys("0" * 16).gate
     yield from ("estimate", "unacked", "_kombu.binding.estimate", "", "x")

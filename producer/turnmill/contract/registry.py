@@ -2,7 +2,7 @@
 
 A client sets a key of its own namespace and publishes on a channel of its own namespace: an ACL
 lets it do both for no other. Workers hear the channel, and look for the keys once in a while; they
-alone write the sets ``turnmill:namespaces`` and ``turnmill:resting``, and ``turnmill:compared``.
+alone write the sets ``turnmill:namespaces`` and ``turnmill:resting``, and ``turnmill:uncompared``.
 
 ===================================  ======  =======================================  =========
 key                                  type    what                                     lifetime
@@ -18,8 +18,9 @@ key                                  type    what                               
                                              within the last minute, and why          minutes
 ``turnmill:quarantined``             list    the newest messages of the broker that   permanent
                                              were put aside, JSON, without content
-``turnmill:compared``                hash    by namespace, with which run of Redis    permanent
-                                             its archive was compared
+``turnmill:uncompared``              hash    by namespace, the run of Redis that its  permanent
+                                             archive is still to be compared with;
+                                             under ``""`` the run that was noticed
 ``turnmill:quarantined:count``       string  how many there were, ever                permanent
 ===================================  ======  =======================================  =========
 """
@@ -33,7 +34,6 @@ from turnmill.contract.errors import InvalidName
 from turnmill.contract.names import Namespace, namespace
 
 __all__ = [
-    "COMPARED",
     "QUARANTINED",
     "QUARANTINED_COUNT",
     "QUARANTINED_KEPT",
@@ -41,6 +41,7 @@ __all__ = [
     "REGISTERED_PATTERN",
     "TROUBLED",
     "TROUBLED_MS",
+    "UNCOMPARED",
     "RegistryKeys",
     "heard_on",
     "named_by",
@@ -54,7 +55,7 @@ REGISTERED_PATTERN = "turnmill:{*/registered}:registered"
 TROUBLED = "turnmill:troubled"
 TROUBLED_MS = 300_000
 
-COMPARED = "turnmill:compared"
+UNCOMPARED = "turnmill:uncompared"
 
 QUARANTINED = "turnmill:quarantined"
 QUARANTINED_COUNT = "turnmill:quarantined:count"

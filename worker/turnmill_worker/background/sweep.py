@@ -95,7 +95,7 @@ class Sweeper:
         # A session handed on to a summarizer is due again too, until that job takes its lease.
         sent = self._estimates.send(_one_of_each_shard(backlog), (jobs.ESTIMATE,))
         sent += self._compacts.send(due, (jobs.COMPACT, jobs.SUMMARIZE))
-        sent += self._compares.send(lists.uncompared(self._visits.seen), (jobs.ARCHIVE,))
+        sent += self._compares.send(lists.uncompared(), (jobs.ARCHIVE,))
         if self._passes % ARCHIVE_EVERY == 0:
             here = self._archive or self._passes % ELSEWHERE_EVERY == 0
             oldest = lists.unarchived(names) if here else []

@@ -30,11 +30,7 @@ EXPIRY_EVERY = 16
 
 
 class Visits:
-    """Remembers which namespaces have been quiet, for one sweeper.
-
-    Attributes:
-        seen: those visited by the last pass.
-    """
+    """Remembers which namespaces have been quiet, for one sweeper."""
 
     def __init__(
         self,
@@ -43,7 +39,6 @@ class Visits:
         rest_after_s: float = REST_AFTER_S,
         round_s: float = ROUND_S,
     ) -> None:
-        self.seen: list[Namespace] = []
         self._lists = lists
         self._rest_after_s = rest_after_s
         self._round_s = round_s
@@ -60,8 +55,8 @@ class Visits:
         """The namespaces visited now that have something listed, for now or for later."""
         now = time.monotonic()
         self._find(now)
-        self.seen = sorted(self._awake | self._watched.keys() | self._resting(now))
-        listed = self._lists.listed(self.seen)
+        resting = self._resting(now)
+        listed = self._lists.listed(sorted(self._awake | self._watched.keys() | resting))
         self._let_rest(listed, now)
         asleep = listed - self._awake
         self._lists.wake(asleep)

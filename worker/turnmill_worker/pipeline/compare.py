@@ -28,9 +28,9 @@ class Comparing:
         """Compare the namespace's positions, once for each run of Redis."""
         if self._archive is None:
             return
-        for name, run in self._runs.uncompared([namespace]).items():
-            self._compare(self._archive, name)
-            self._runs.compared(name, run)
+        if run := self._runs.uncompared(namespace):
+            self._compare(self._archive, namespace)
+            self._runs.compared(namespace, run)
 
     def _compare(self, archive: Archive, namespace: Namespace) -> None:
         for present in self._runs.positions(namespace):

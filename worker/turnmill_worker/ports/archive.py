@@ -39,13 +39,13 @@ class ArchiveDiverged(Exception):
 
 
 class Runs(Protocol):
-    """Which run of Redis each namespace's archive was compared with."""
+    """Which namespaces' archives are to be compared with a run of Redis."""
 
-    def uncompared(self, names: Sequence[Namespace]) -> dict[Namespace, str]:
-        """Those whose archive was not compared with this run of Redis, which is named."""
+    def uncompared(self, namespace: Namespace) -> str:
+        """The run that its archive is to be compared with; ``""`` when that is done."""
 
     def compared(self, namespace: Namespace, run: str) -> None:
-        """Note that the namespace's archive was compared with this run."""
+        """Its archive was compared with this run."""
 
     def positions(self, namespace: Namespace) -> Iterator[Mapping[SessionId, Tip]]:
         """How far the namespace's sessions have come in Redis, some in each step."""

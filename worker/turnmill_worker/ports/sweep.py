@@ -63,8 +63,8 @@ class SweepLists(Protocol):
     def unarchived(self, names: Sequence[Namespace]) -> list[SessionRef]:
         """Of each that has any, the session that has waited longest for the archive."""
 
-    def uncompared(self, names: Sequence[Namespace]) -> list[SessionRef]:
-        """A session of some of those whose archive is to be compared with Redis."""
+    def uncompared(self) -> list[SessionRef]:
+        """A session each of some namespaces whose archive is to be compared with Redis."""
 
     def forgotten(
         self, names: Sequence[Namespace], *, stale_ms: int, most: int

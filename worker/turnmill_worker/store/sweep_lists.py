@@ -6,7 +6,6 @@ Agents may write these lists. What is wrong in one namespace is noted, and no ot
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from itertools import islice
 from operator import itemgetter
 from typing import Any, Final, NamedTuple
 
@@ -14,7 +13,7 @@ import redis
 
 from turnmill.contract.keys import NAMESPACES, RESTING, SHARDS, in_all_shards, session_keys
 from turnmill.contract.names import Namespace
-from turnmill.contract.registry import COMPARED, registry_keys
+from turnmill.contract.registry import registry_keys
 from turnmill.transport import redis_now_ms
 from turnmill_worker.ports.sweep import Late
 from turnmill_worker.ports.values import SessionRef
@@ -82,12 +81,12 @@ class RedisSweepLists(RedisRegistry):
             oldest[name] = min(oldest.get(name, found), found, key=itemgetter(1))
         return [ref for ref, _ in oldest.values()]
 
-    def uncompared(self, names: Sequence[Namespace]) -> list[SessionRef]:
-        """A session of some of those whose archive is to be compared with Redis."""
+    def uncompared(self) -> list[SessionRef]:
+        """A session each of some namespaces whose archive is to be compared with Redis."""
         if self._runs is None:
             return []
         found: list[SessionRef] = []
-        for name, run in islice(self._runs.uncompared(names).items(), TOGETHER):
+        for name, run in self._runs.look(most=TOGETHER).items():
             with translated():
                 some = self._sample(name)
             found += some[:1]
@@ -114,7 +113,6 @@ class RedisSweepLists(RedisRegistry):
                 return any(done for _, done in self._good([namespace] * len(found), replies))
             if self._owes_nothing(namespace):
                 self._redis.delete(registry_keys(namespace).registered)
-                self._redis.hdel(COMPARED, namespace)
                 self._redis.srem(NAMESPACES, namespace)
                 self._redis.srem(RESTING, namespace)
                 if self._sample(namespace):  # pushed to between the commands
