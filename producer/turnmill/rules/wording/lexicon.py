@@ -195,7 +195,8 @@ IDENTITIES: Final = (
 )
 
 NO_NOUN: Final = words(
-    "thanks thank problem problems prob probs words worries way idea need doubt one longer i i'm i'd it it's that "
+    "thanks thank problem problems prob probs words worries way idea need doubt one longer i i'm "
+    "i'd it it's that "
     "that's there there's rush issues wonder luck just not please you we actually sorry something "
     "wait nothing can could is was he she they my changes further further, matter"
     " kidding clue constraints hurry pressure stress part "
