@@ -37,6 +37,7 @@ _SOMEBODY = re.compile(
 )
 _MEANT: Final = re.compile(r"\bprefer\w*\b|\brather\b")
 _ONES = re.compile(r"\bones?\b(?=[,.;!]|$| (?:please|so|because|since|whenever|when|if)\b)")
+_STRESSED = re.compile(r"(?:(?:with|absolutely) )?no exceptions?[.!]*|without exceptions?[.!]*")
 _APART: Final = 2
 _SHORT: Final = 240
 # What a rule replaces belongs to it: "never tell 5521; the old code no longer works".
@@ -134,9 +135,10 @@ def _kind_of(message: _Message, called: Declared) -> Kind:
 
 
 def _is_answered(low: str, before: Span, span: Span) -> bool:
-    """Whether the sentence before says what this one's "ones" are."""
+    """Whether the sentence before says what this one's "ones" are, or what it only stresses."""
     near = span.start - before.end <= _APART and before.end - before.start <= _SHORT
-    return near and bool(_ONES.search(low, *span))
+    leans = _ONES.search(low, *span) or _STRESSED.fullmatch(low, *span)
+    return near and bool(leans)
 
 
 class _Hints(NamedTuple):

@@ -18,7 +18,7 @@ from turnmill.contract.render import rule_line
 from turnmill.contract.rules import UNMARKED, Kind, Mark, Rule
 from turnmill.rules.find import find_rules
 from turnmill.rules.rank import kept
-from turnmill.rules.supersede import Relation, ended, stands
+from turnmill.rules.supersede import Relation, ended, is_choice, stands
 
 __all__ = ["Said", "fitting", "in_force", "is_shown", "rules_room"]
 
@@ -132,6 +132,8 @@ def _with(standing: list[Rule], new: Rule) -> list[Rule]:
     touched = ended(new, standing)
     if Relation.REPEATS in touched.values():
         # The older wording stays, and with it the prompt's beginning.
+        return standing
+    if not touched and is_choice(new):
         return standing
     left = [rule for at, rule in enumerate(standing) if at not in touched]
     return [*left, new] if stands(new) else left

@@ -194,3 +194,45 @@ def test_stored_rules_come_back() -> None:
     stored = StoredContext(rules=in_force((), [said(2, "Never email me. Reply in French.")]))
 
     assert StoredContext.parse(stored.encode()) == stored
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "And I'd prefer an SUV.",
+        "I prefer the second one, please.",
+        "I'd rather take something cheaper.",
+        "No, I would prefer this hotel.",
+        "Keep going and never forget how strong you are!",
+        "No prob, Sam!",
+    ],
+)
+def test_a_choice_or_a_friendly_word_is_no_rule(text: str) -> None:
+    assert in_force((), [said(1, text)]) == ()
+
+
+def test_a_choice_ends_the_preference_it_contradicts() -> None:
+    before = in_force((), [said(1, "I prefer aisle seats.")])
+
+    after = in_force(before, [said(5, "I'd rather have a window seat.")])
+
+    assert texts(after) == ["I'd rather have a window seat."]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "I prefer window seats.",
+        "I'd prefer answers in bullet points.",
+        "I'd prefer a short answer whenever I ask about code.",
+        "I prefer it over Redux because it needs no boilerplate.",
+    ],
+)
+def test_a_preference_for_all_there_will_be_is_a_rule(text: str) -> None:
+    assert texts(in_force((), [said(1, text)])) == [text]
+
+
+def test_what_only_stresses_a_rule_stands_with_it() -> None:
+    rules = in_force((), [said(1, "Never book red-eyes for me. No exceptions.")])
+
+    assert texts(rules) == ["Never book red-eyes for me. No exceptions."]

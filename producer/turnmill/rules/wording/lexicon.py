@@ -130,7 +130,9 @@ CHATTER: Final = (
     r"smile|breathe|celebrate|treat|rest))|give up|lose|let|mind|worry|stop (?:believing|trying|"
     r"learning|dreaming|being)|be (?:afraid|shy|sad|angry|hard|scared|too|so)|get me wrong|hesitate"
     r"|say never|underestimate|look back|miss|take it)"
-    r"|\byourself\b|^let me know|^let's\b"
+    r"|\byourself\b|^let me know|^let's\b|\bcan't wait\b|\bhow \w+ (?:you are|i am)\b"
+    r"|^(?:just )?keep (?:pushing|going|moving forward|shining|smiling)\b"
+    r"|\bstay (?:patient|positive|strong|true)\b"
 )
 
 # Said of an order, it makes it last.
@@ -193,7 +195,8 @@ IDENTITIES: Final = (
 )
 
 NO_NOUN: Final = words(
-    "thanks thank problem problems worries way idea need doubt one longer i i'm i'd it it's that "
+    "thanks thank problem problems prob probs words worries way idea need doubt one longer i i'm "
+    "i'd it it's that "
     "that's there there's rush issues wonder luck just not please you we actually sorry something "
     "wait nothing can could is was he she they my changes further further, matter"
     " kidding clue constraints hurry pressure stress part "

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-__all__ = ["REFUSED"]
+__all__ = ["CHOICE", "REFUSED"]
 
 # Said of the past, of a doubt, or of somebody else's words: no rule, whatever else is there.
 REFUSED: Final = (
@@ -35,4 +35,12 @@ REFUSED: Final = (
     r"|suppose|find (?:an?|the|all)|compute|solve|how many)\b"
     r"|\b(?:yesterday|last (?:week|month|year|night|time|\w+day)|ago|when i was|back then"
     r"|in (?:19|20)\d\d)\b"
+)
+
+# An answer to a choice: "I'd prefer an SUV", "I prefer the second one".
+CHOICE: Final = (
+    r"(?:(?:and|but|so|no|yes|well|ok|okay|oh|actually|then)[, ]+)*(?:i|we)"
+    r"(?:(?:'d| would) (?:prefer|rather (?:have|take|get|go with)) (?:an?|some|something|one)"
+    r"|(?:'d| would)? (?:prefer|rather (?:have|take|get|go with)) (?:the|this|that(?! you)|it))\b"
+    r"(?:[ -][\w']+){0,4}(?:,? please)?[.!]*"
 )
