@@ -42,6 +42,8 @@ class Context:
         events: summaries of single iterations, oldest first.
         system_prompt: the session's, or ``""`` when it has none.
         dialect: of ``messages``: ``chat``, ``anthropic`` or ``responses``.
+        cached_head: how many messages in chat's shape stand before the turns, where the policy
+            wants cache marks; else None.
         chat: the messages in chat's shape where ``messages`` have another; else None.
     """
 
@@ -57,6 +59,7 @@ class Context:
     events: tuple[SummaryEvent, ...] = field(default=(), repr=False)
     system_prompt: str = field(default="", repr=False)
     dialect: str = "chat"
+    cached_head: int | None = None
     chat: list[JsonMessage] | None = field(default=None, repr=False)
 
     def messages_for(self, dialect: str) -> list[JsonMessage]:
@@ -74,7 +77,12 @@ class Context:
         """
         found = self._converted(dialect or self.dialect)
         messages, system = _ARGUMENTS[dialect or self.dialect]
-        return {messages: found.messages, **({system: found.system} if found.system else {})}
+        said: Any = found.system
+        if said and self.cached_head is not None and system == "system":
+            from turnmill.dialects.cache_marks import marked_text  # noqa: PLC0415 - few want it
+
+            said = marked_text(found.system)
+        return {messages: found.messages, **({system: said} if said else {})}
 
     def left_out_for(self, dialect: str) -> tuple[str, ...]:
         """What the dialect has no way to say, each kind once; raises what ``messages_for`` does."""
@@ -85,7 +93,9 @@ class Context:
         chat = inline_images(self.messages, images) if images else self.messages
         if self.dialect == "chat":
             return replace(self, messages=chat) if images else self
-        return replace(self, messages=from_chat(chat, self.dialect).messages, chat=chat)
+        messages = from_chat(chat, self.dialect, self.cached_head).messages
+        return replace(self, messages=messages, chat=chat)
 
     def _converted(self, dialect: str) -> Converted:
-        return from_chat(self.messages if self.chat is None else self.chat, dialect)
+        chat = self.messages if self.chat is None else self.chat
+        return from_chat(chat, dialect, self.cached_head)

@@ -10,14 +10,14 @@ from functools import partial
 from typing import Any
 
 from turnmill.context import Context
-from turnmill.contract.context import JsonMessage, StoredContext
+from turnmill.contract.context import EMPTY, JsonMessage, StoredContext
 from turnmill.contract.correction import Correction
 from turnmill.contract.formats import as_corrupt
 from turnmill.contract.images.token_cost import DEFAULT_FORMULA, FORMULAS, ImageFormula
 from turnmill.contract.legality import CallTracker
 from turnmill.contract.log_entry import LogEntry, decode_turns
 from turnmill.contract.names import Seq, SessionId
-from turnmill.contract.render import render
+from turnmill.contract.render import render, render_head
 from turnmill.contract.tail import TailTurn
 from turnmill.projection import Projected, project
 from turnmill.session_view import DEFAULT_POLICY, META_FIELDS, View, bound, to_int
@@ -65,7 +65,15 @@ def read_context(session: SessionId, reply: Sequence[Any]) -> Context:
         events=stored.events,
         system_prompt=view.system,
         dialect=view.dialect,
+        cached_head=_cached_head(view, stored, fits),
     )
+
+
+def _cached_head(view: View, stored: StoredContext, fits: Projected) -> int | None:
+    """Messages that stay until a commit; in a projection nothing but the system prompt does."""
+    if not view.policy.cache_marks:
+        return None
+    return len(render_head(stored if fits.receipt is None else EMPTY, view.system))
 
 
 def _fitted(

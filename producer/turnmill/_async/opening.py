@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from turnmill._async.connection import AsyncConnection
 from turnmill._async.waiting import in_thread
 from turnmill.commands import DEFAULT_NAME, Commands
 from turnmill.contract.errors import SystemPromptTooLarge
 from turnmill.contract.names import SessionId
 from turnmill.contract.policy import Policy
-from turnmill.contract.tools import Tools
 from turnmill.wake import Waker
+
+if TYPE_CHECKING:
+    from turnmill.contract.tools import Tools
 
 __all__ = ["AsyncOpening"]
 

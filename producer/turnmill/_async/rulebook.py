@@ -8,10 +8,10 @@ from turnmill.commands.handle_results import instructing, revoking
 from turnmill.contract.context import Pushed
 from turnmill.contract.policy import Policy
 from turnmill.contract.rules import Rule
-from turnmill.contract.tools import Tools
 
 if TYPE_CHECKING:
     from turnmill._async.client import AsyncContextClient
+    from turnmill.contract.tools import Tools
 
 __all__ = ["AsyncRulebook"]
 

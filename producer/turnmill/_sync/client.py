@@ -16,6 +16,7 @@ from turnmill.commands import Call, Command, Commands, PushCall
 from turnmill.context import Context
 from turnmill.contract import jobs
 from turnmill.contract.context import Pushed
+from turnmill.contract.correction import LastReads
 from turnmill.contract.errors import TurnmillError, UnknownSession
 from turnmill.contract.images.stored import DEFAULT_MAX_IMAGE_BYTES
 from turnmill.contract.info import ContextInfo
@@ -32,16 +33,15 @@ from turnmill.contract.results import (
 )
 from turnmill.contract.rules import Rule
 from turnmill.contract.sealing import Cipher
-from turnmill.contract.tools import Tools
 from turnmill.contract.turns import DEFAULT_MAX_TURN_BYTES, TurnLike
 from turnmill.given_seqs import GivenSeqs
 from turnmill.image_cache import DEFAULT_CACHE_BYTES, ImageCache
-from turnmill.last_reads import LastReads
 from turnmill.requests import Ask, ask
 from turnmill.transport import new_id
 from turnmill.wake import HintCounts, Waker, waker_for
 
 if TYPE_CHECKING:
+    from turnmill.contract.tools import Tools
     from turnmill.contract.trajectory import Trajectory
 
 __all__ = ["ContextClient"]
@@ -158,7 +158,8 @@ class ContextClient(Opening, Erasing):
         if None in urls.values():
             # Let go between the two trips, by a compaction: then it is not in the context now.
             context, urls = self._look(session)
-        self._reads.note(context)
+        whole = context.projection is None
+        self._reads.note(session, context.version, context.last_seq, is_whole=whole)
         return context.shown(urls)
 
     def rules(self, session: str) -> tuple[Rule, ...]:

@@ -9,10 +9,10 @@ from turnmill.commands.handle_results import instructing, revoking
 from turnmill.contract.context import Pushed
 from turnmill.contract.policy import Policy
 from turnmill.contract.rules import Rule
-from turnmill.contract.tools import Tools
 
 if TYPE_CHECKING:
     from turnmill._sync.client import ContextClient
+    from turnmill.contract.tools import Tools
 
 __all__ = ["Rulebook"]
 

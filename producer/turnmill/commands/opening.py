@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from turnmill.commands.calls import LUA, Base, Call, Command
 from turnmill.contract.errors import (
@@ -19,8 +19,10 @@ from turnmill.contract.render import system_message
 from turnmill.contract.scripts import load_script
 from turnmill.contract.sealing import Secret
 from turnmill.contract.stored_policy import policy_body, stored_policy
-from turnmill.contract.tools import Tools, bound_tools, tools_body
 from turnmill.read_reply import DEFAULT_POLICY, bound
+
+if TYPE_CHECKING:
+    from turnmill.contract.tools import Tools
 
 __all__ = ["DEFAULT_NAME", "Opening"]
 
@@ -143,8 +145,7 @@ def _weighed(system_prompt: str | None, tools: Tools | None) -> dict[str, str | 
     if system_prompt is not None and not isinstance(system_prompt, str):
         raise InvalidTurn(f"system_prompt: must be a str, got {type(system_prompt).__name__}")
     tokens = bound([system_message(system_prompt)]) if system_prompt else 0
-    schemas = tools_body(tools or ())
-    most = bound_tools(schemas)
+    schemas, most = _schemas(tools) if tools is not None else (b"", 0)
     return {
         "has_system": int(system_prompt is not None),
         "system": Secret((system_prompt or "").encode("utf-8", "replace")),
@@ -154,6 +155,13 @@ def _weighed(system_prompt: str | None, tools: Tools | None) -> dict[str, str | 
         "tools_tokens": most,
         "tools_bound": most,
     }
+
+
+def _schemas(tools: Tools) -> tuple[bytes, int]:
+    from turnmill.contract.tools import bound_tools, tools_body  # noqa: PLC0415 - few tell of any
+
+    body = tools_body(tools)
+    return body, bound_tools(body)
 
 
 def _valid(policy: object) -> Policy:

@@ -1,4 +1,4 @@
-"""What a commit stores, and what a push returns."""
+"""What a commit stores, what a push returns, and tokens with their limits."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ __all__ = [
     "EMPTY",
     "Elision",
     "JsonMessage",
+    "Limits",
     "PinnedTurn",
     "Pushed",
     "Receipt",
@@ -210,3 +211,30 @@ class Usage:
     def total(self) -> int:
         """All parts and the reply's opening."""
         return self.system + self.summary + self.tail + self.pending + self.REPLY
+
+
+class Limits(BaseModel):
+    """Absolute token limits of one session, its system prompt and tools counted in.
+
+    Attributes:
+        hard: a context above it may be refused by the model, so a read projects.
+        soft: a context above it is compacted in the background.
+        target: what a compaction aims for.
+        room: tokens between the system prompt with the tools and ``hard``.
+    """
+
+    model_config = ConfigDict(frozen=True)
+
+    hard: int
+    soft: int
+    target: int
+    room: int
+
+    @property
+    def urgent(self) -> int:
+        """Half way from soft to hard: above it there is no time to wait for a better cut."""
+        return (self.soft + self.hard) // 2
+
+    def share_left(self, tokens: int) -> float:
+        """The share of the room that a context of so many tokens leaves; may be negative."""
+        return (self.hard - tokens) / max(self.room, 1)

@@ -17,7 +17,7 @@ from typing import Any, Final, Self
 from turnmill.contract.context import Usage
 from turnmill.contract.errors import InvalidInput
 
-__all__ = ["LEAST_TOKENS", "NOTHING_TOLD", "Correction", "Told", "input_tokens"]
+__all__ = ["LEAST_TOKENS", "NOTHING_TOLD", "Correction", "LastReads", "Told", "input_tokens"]
 
 WINDOW: Final = 16
 """How many ratios are remembered."""
@@ -29,6 +29,9 @@ LEAST_TOKENS: Final = 500
 """A smaller context tells of its request's fixed parts, rather than of its text."""
 
 LEAST, MOST = 0.5, 4.0
+
+MOST_READS: Final = 10_000
+"""Sessions whose last reads are remembered; those read longest ago are forgotten first."""
 
 _INPUTS: Final = ("input_tokens", "prompt_tokens", "prompt_token_count")
 _BESIDE: Final = ("cache_creation_input_tokens", "cache_read_input_tokens")
@@ -160,3 +163,32 @@ def input_tokens(usage: object) -> int:
 
 def _field(usage: object, name: str) -> Any:
     return usage.get(name) if isinstance(usage, Mapping) else getattr(usage, name, None)
+
+
+class LastReads:
+    """Version and newest seq of the last context, by session."""
+
+    def __init__(self) -> None:
+        self._last: dict[str, tuple[int, int]] = {}
+
+    def note(self, session: str, version: int, seq: int, *, is_whole: bool) -> None:
+        """Remember it; of a projected one nobody knows what it was counted as."""
+        self._last.pop(session, None)
+        if is_whole:
+            self._last[session] = (version, seq)
+            if len(self._last) > MOST_READS:
+                self._last.pop(next(iter(self._last)), None)
+
+    def told(self, session: str, usage: object) -> Told | None:
+        """What ``usage`` tells of the session's last read here; None where there is none.
+
+        Each read counts once.
+
+        Raises:
+            InvalidInput: it is no usage.
+        """
+        if usage is None:
+            return None
+        tokens = input_tokens(usage)
+        last = self._last.pop(session, None)
+        return None if last is None else Told(tokens, *last)

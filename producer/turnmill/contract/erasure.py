@@ -33,7 +33,7 @@ class Erased(BaseModel):
         memories: of all kinds, those that are gone.
         images: of the archive, those that nothing shows any more.
         remade: whether the context is made anew of the turns that remain.
-        in_system_prompt: the system prompt has some of it, and stays as it is.
+        in_system_prompt: system prompt or tools have some of it, and stay as they are.
         rewritten: whether the database's files were written anew, so that they hold no old bytes;
             None where there is no archive.
     """

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
+from turnmill.contract.context import Limits
 from turnmill.contract.errors import InvalidPolicy
 from turnmill.contract.images.token_cost import DEFAULT_FORMULA, FORMULAS
-from turnmill.contract.limits import Limits
 from turnmill.contract.names import SUMMARIZER_NAME, TEMPLATE_NAME
 from turnmill.contract.quality_weights import QualityWeights
 from turnmill.contract.turns import explain
@@ -101,6 +101,8 @@ class Policy(BaseModel):
         grounding_ratio: the share of the room those may take in the context; 0 leaves them out.
         recall_tool: the agent's model has ``recall``; receipts and the summary's head say so.
         image_formula: how the model's provider prices images, by the name of a model.
+        cache_marks: contexts in Anthropic's shape carry ``cache_control`` behind the system prompt
+            and behind what stands before the turns, instead of the marks of pushed messages.
         dialect: the shape of contexts; when empty, that of the first turn that tells, else chat.
         encoding: the tokenizer vocabulary the model counts with.
         token_ratio: the model's tokens for one of ``encoding``, for a model with a vocabulary of
@@ -151,6 +153,7 @@ class Policy(BaseModel):
     grounding_memories: int = Field(default=5, ge=0, le=100)
     grounding_ratio: float = Field(default=0.0, ge=0, lt=1)
     recall_tool: bool = False
+    cache_marks: bool = False
     dialect: Literal["", "chat", "anthropic", "responses"] = ""
     image_formula: str = DEFAULT_FORMULA
     encoding: str = Field(default="o200k_base", min_length=1, max_length=64)

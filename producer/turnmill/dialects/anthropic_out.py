@@ -8,6 +8,7 @@ from typing import Any, Final
 
 from turnmill.contract.codec import decode_json
 from turnmill.contract.context import JsonMessage
+from turnmill.dialects.cache_marks import marked, unmarked
 from turnmill.dialects.native import CALL, NATIVE, TEXT, Converted, fields_of, native_of
 from turnmill.dialects.types import ANTHROPIC_BLOCKS
 
@@ -23,16 +24,22 @@ _DATA_URL = re.compile(r"data:([\w.+-]+/[\w.+-]+);base64,")
 _THINKING: Final = frozenset({"thinking", "redacted_thinking"})
 
 
-def from_chat(messages: Sequence[JsonMessage]) -> Converted:
+def from_chat(messages: Sequence[JsonMessage], head: int | None = None) -> Converted:
     """The messages for ``messages``, and the text for ``system``.
 
     Results of one batch stand in one user message, right behind their calls. Every message keeps
-    its place and its shape as more are added, so that a prompt's cache goes on to hit.
+    its place and its shape as more are added, so that a prompt's cache goes on to hit. Of the
+    first ``head`` messages the last carries a cache mark, and no other does; None changes none.
     """
     writer = _Writer()
-    for message in messages:
+    place: tuple[int, int] | None = None
+    for at, message in enumerate(messages, 1):
         writer.add(message)
-    made = writer.made
+        if at == head and writer.made:
+            place = len(writer.made) - 1, len(writer.made[-1]["content"])
+    made = writer.made if head is None else [unmarked(message) for message in writer.made]
+    if place:
+        made[place[0]] = marked(made[place[0]], place[1])
     if made and made[0]["role"] != "user":
         made.insert(0, {"role": "user", "content": _OPENING})
     return Converted(made, "\n\n".join(writer.system), tuple(writer.left_out))

@@ -59,8 +59,10 @@ def _seen(messages: Sequence[Any]) -> Dialect | None:
     return None
 
 
-def from_chat(messages: Sequence[JsonMessage], dialect: str) -> Converted:
+def from_chat(messages: Sequence[JsonMessage], dialect: str, head: int | None = None) -> Converted:
     """The conversation as a provider takes it, and what could not be said.
+
+    Where the provider takes cache marks, one stands behind the first ``head`` messages.
 
     Raises:
         InvalidInput: there is no such dialect.
@@ -68,7 +70,7 @@ def from_chat(messages: Sequence[JsonMessage], dialect: str) -> Converted:
     if dialect == "anthropic":
         from turnmill.dialects import anthropic_out  # noqa: PLC0415 - few sessions need it
 
-        return anthropic_out.from_chat(messages)
+        return anthropic_out.from_chat(messages, head)
     if dialect == "responses":
         from turnmill.dialects import responses_out  # noqa: PLC0415 - few sessions need it
 
