@@ -137,10 +137,7 @@ class EndpointKeys:
 
 @dataclass(frozen=True, slots=True)
 class WaitingKeys:
-    """The keys of the sessions that wait for a summary, all namespaces together.
-
-    ``waiting`` and ``since`` are prefixes; the name of a namespace follows.
-    """
+    """Keys of sessions that wait for a summary; ``waiting`` and ``since`` are prefixes."""
 
     order: str
     served: str
