@@ -876,7 +876,12 @@ class Protocol(RuleBasedStateMachine):
         permanent = {NAMESPACES, UNCOMPARED, policies_key(NAMESPACE)}
         for name in NAMES:
             shard = shard_keys(NAMESPACE, shard_of(SessionId(name)))
-            permanent |= {shard.backlog, shard.due, shard.index, registry_keys(NAMESPACE).registered}
+            permanent |= {
+                shard.backlog,
+                shard.due,
+                shard.index,
+                registry_keys(NAMESPACE).registered,
+            }
             permanent |= {shard.unarchived, shard.forgotten, shard.parked}
         owned = {key for n in self.model for key in session_keys(NAMESPACE, SessionId(n)).owned}
         found: Any = self.redis.keys("*")

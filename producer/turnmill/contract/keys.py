@@ -18,10 +18,10 @@ key, after the tag        type    what                                          
 ``s:<id>:compactions``    stream  one record per commit, the newest thousand         session
 ``s:<id>:checkpoints``    stream  automatic checkpoints, the newest few              session
 ``s:<id>:named``          stream  checkpoints an agent made, the newest few          session
-``s:<id>:events``         hash    what a framework keeps whole beside the turns      session
-``s:<id>:state``          hash    the values that a framework keeps for a session    session
 ``s:<id>:lease``          string  who is compacting                                  its PX
 ``s:<id>:batch``          string  the batch its next summary is awaited from: ids    two days
+``s:<id>:events``         hash    what a framework keeps whole beside the turns      session
+``s:<id>:state``          hash    the values that a framework keeps for a session    session
 ``abandoned``             list    such batches of forgotten sessions, to be ended    two days
 ``backlog``               zset    sessions to estimate, by not-before ms             permanent
 ``due``                   zset    sessions to compact, by not-before ms              permanent
@@ -36,28 +36,24 @@ key, after the tag        type    what                                          
 ``ask:<id>``              string  what an agent asks a worker for                    its PX
 ``answer:<id>``           list    what the worker answered                           a minute
 ``policies``              hash    the namespace's policies by name (own tag)         permanent
-``shared:<what>:<hash>``  hash,   values and sessions of a framework's app or user,  permanent
-                          set     ``hash`` is of their names (own tag ``kept``)
 ========================  ======  =================================================  =========
 
-An endpoint that writes summaries has a hash under its own tag, ``turnmill:{endpoint/<hash>}:gate``:
-its circuit breaker and its budgets, shared by all workers (a day after the last call). The hash is
-of the URL, without its user and password, and the model. ``turnmill:endpoints`` (zset by last-seen
-ms, its entries a day) lists the endpoints. ``turnmill:summarizers`` (zset by last-seen ms, its
-entries a minute) holds the workers of the queue ``summarize``: JSON of ``node``, ``summarizers``
-(by name, why each cannot be asked, or ``""``) and, where there is such a reason, ``problem``.
+An endpoint that writes summaries has a hash, ``turnmill:{endpoint/<hash>}:gate``: its circuit
+breaker and budgets, shared by all workers (a day after the last call). The hash is of the URL,
+without user and password, and the model. ``turnmill:endpoints`` (zset by last-seen ms, its entries
+a day) lists the endpoints. ``turnmill:summarizers`` (zset by last-seen ms, its entries a minute)
+holds the workers of the queue ``summarize``: JSON of ``node``, ``summarizers`` (by name, why each
+cannot be asked, or ``""``) and, where there is such a reason, ``problem``.
 
-Sessions that wait for a summary are in keys of one tag, ``turnmill:{summarize}:``. The keys live a
-day after the last session was added. ``waiting:<namespace>`` is a zset by the ms when a session
-began to wait, moved by the share of its room that is left; ``since:<namespace>`` is a hash of those
-ms. Two zsets hold namespaces by virtual time: ``order``, and ``served`` for those that wait for
-nothing now and have had more than their share.
+Sessions that wait for a summary are in keys of one tag, ``turnmill:{summarize}:``, for a day after
+the last was added: ``waiting:<namespace>``, a zset by the ms when a session began to wait, moved by
+the share of its room that is left; ``since:<namespace>``, a hash of those ms; ``order``, a zset of
+namespaces by virtual time, and ``served``, of those that have had more than their share.
 
-A session's lifetime is its policy's ``ttl_s`` after the last push; the permanent lists lose an
-entry when its work is done, the session is forgotten, or the sweep finds it expired. Outside the
-tags: ``turnmill:namespaces`` (set, permanent: which namespaces every sweep visits; see the module
-registry), ``turnmill:resting`` (set, permanent: those where nothing was
-listed for a minute, visited rarely) and ``turnmill:sweep`` (string, PX: who sweeps).
+A session lives for its policy's ``ttl_s`` after the last push; the permanent lists lose an entry
+when its work is done, the session is forgotten, or the sweep finds it expired. Outside the tags:
+``turnmill:namespaces`` and ``turnmill:resting`` (sets, permanent: see the module registry), and
+``turnmill:sweep`` (string, PX: who sweeps). What a framework's sessions share: module shared_keys.
 """
 
 from __future__ import annotations
@@ -94,7 +90,6 @@ __all__ = [
     "session_keys",
     "shard_keys",
     "shard_of",
-    "shared_key",
 ]
 
 SHARDS = 64
@@ -142,10 +137,7 @@ class EndpointKeys:
 
 @dataclass(frozen=True, slots=True)
 class WaitingKeys:
-    """The keys of the sessions that wait for a summary, all namespaces together.
-
-    ``waiting`` and ``since`` are prefixes; the name of a namespace follows.
-    """
+    """Keys of sessions that wait for a summary; ``waiting`` and ``since`` are prefixes."""
 
     order: str
     served: str
@@ -180,10 +172,10 @@ class SessionKeys(ShardKeys):
     compactions: str
     checkpoints: str
     named: str
-    events: str
-    state: str
     lease: str
     batch: str
+    events: str
+    state: str
     blob: str
 
     @property
@@ -237,12 +229,6 @@ def ask_keys(namespace: Namespace, ask: str) -> AskKeys:
 def policies_key(namespace: Namespace) -> str:
     """The key of the namespace's named policies."""
     return f"turnmill:{{{namespace}/policies}}:policies"
-
-
-def shared_key(namespace: Namespace, what: str, *names: str) -> str:
-    """The key of what a framework's sessions share: an app's or a user's values, or a list."""
-    named = hashlib.sha256("\0".join(names).encode()).hexdigest()[:32]
-    return f"turnmill:{{{namespace}/kept}}:shared:{what}:{named}"
 
 
 def endpoint_hash(place: str, model: str) -> str:

@@ -1,5 +1,5 @@
 -- Create the session, or change its policy, system prompt or tools; an empty policy means "as it was".
--- KEYS: expiring..., batch, backlog, due, parked, index, blob
+-- KEYS: expiring..., events, state, batch, backlog, due, parked, index, blob
 -- ARGV: session, policy, policy_name, hard:number, ttl_ms:number, checkpoint_every:number, keep_checkpoints:number, has_system:number, system, system_tokens:number, has_tools:number, tools, tools_tokens:number, tools_bound:number, is_final:number, min_room:number
 -- returns: 1 created, 2 changed, 3 unchanged, then 1 when a hint is needed; or 0, tokens of system prompt and tools, hard limit: nothing was changed, because they leave no room, or may not by a bound that is not final
 local seen = redis.call('HMGET', meta, 'epoch', 'policy', 'system', 'hard', 'system_tokens', 'ttl_ms',
@@ -43,8 +43,10 @@ if created or new_policy then
   local lifetime = policy ~= '' and ttl_ms or tonumber(seen[6]) or ttl_ms
   local expires_at = string.format('%.0f', now + lifetime)
   redis.call('HSET', meta, 'expires_at', expires_at)
-  for _, key in ipairs(expiring) do
-    redis.call('PEXPIREAT', key, expires_at)
+  for _, keys in ipairs({expiring, {events, state}}) do
+    for _, key in ipairs(keys) do
+      redis.call('PEXPIREAT', key, expires_at)
+    end
   end
   -- An image lives as long as the last of its sessions.
   for _, field in ipairs(redis.call('HKEYS', meta)) do

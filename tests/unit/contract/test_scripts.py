@@ -53,7 +53,7 @@ def test_a_group_of_keys_becomes_locals_and_a_list(package: str, tmp_path: Path)
     made = script(package, tmp_path, GOOD.replace("meta, log", "owned..., backlog"))
 
     assert made.keys == (*KEY_GROUPS["owned"], "backlog")
-    assert "local backlog = KEYS[14]" in made.source
+    assert "local backlog = KEYS[16]" in made.source
     assert f"local owned = {{{', '.join(KEY_GROUPS['owned'])}}}" in made.source
 
 

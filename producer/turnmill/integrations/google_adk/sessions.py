@@ -40,8 +40,8 @@ class TurnmillSessionService(BaseSessionService):
     """
 
     def __init__(self, client: AsyncContextClient, policy: Policy | str | None = None) -> None:
-        self.client = client
-        self.store = Store(client)
+        self.client: AsyncContextClient = client
+        self.store: Store = Store(client)
         self._policy = policy
 
     @staticmethod

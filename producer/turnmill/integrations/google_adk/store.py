@@ -15,10 +15,11 @@ from pydantic_core import to_json
 from turnmill import AsyncContextClient, lua
 from turnmill.commands import Call, Command
 from turnmill.contract.codec import decode_json
-from turnmill.contract.keys import SessionKeys, session_keys, shared_key
+from turnmill.contract.keys import SessionKeys, session_keys
 from turnmill.contract.names import Namespace, SessionId
 from turnmill.contract.scripts import load_script
 from turnmill.contract.sealing import Secret
+from turnmill.contract.shared_keys import hash_of, shared_key
 
 __all__ = ["Owner", "Scopes", "Store", "scopes"]
 
@@ -41,15 +42,11 @@ class Owner:
         """The name of its session in turnmill; no two owners share one."""
         parts = (quote(each, safe="").replace("%", "=") for each in self._all)
         name = "/".join(["adk", *parts])
-        return name if len(name) <= _LONGEST_NAME else f"adk-long/{_hashed(self._all)}"
+        return name if len(name) <= _LONGEST_NAME else f"adk-long/{hash_of(*self._all)}"
 
     @property
     def _all(self) -> tuple[str, str, str]:
         return self.app_name, self.user_id, self.session_id
-
-
-def _hashed(names: Sequence[str]) -> str:
-    return shared_key(Namespace("long"), "name", *names).rpartition(":")[2]
 
 
 @dataclass(frozen=True, slots=True)
