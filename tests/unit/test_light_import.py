@@ -17,8 +17,8 @@ EVERYTHING = "from turnmill import *"
 
 FOR_HINTS = {"amqp", "billiard", "celery", "click", "kombu", "vine", "yaml"}
 FOR_OTHERS = {
-    "alembic", "httpx", "jinja2", "openai", "pydantic_ai", "rich", "sqlalchemy", "structlog",
-    "tiktoken", "turnmill_cli", "turnmill_worker", "typer",
+    "agent_framework", "alembic", "httpx", "jinja2", "openai", "pydantic_ai", "rich", "sqlalchemy",
+    "strands", "structlog", "tiktoken", "turnmill_cli", "turnmill_worker", "typer",
 }  # fmt: skip
 MOST = 78
 """Modules that a client may take beside those of Redis and pydantic."""

@@ -29,7 +29,7 @@ def test_all_but_the_listed_pass() -> None:
         pytest.skip("TURNMILL_THEIR_TESTS has no agent_framework_core, and its sdist has no tests")
     options = ["-p", "plugin", "-p", "no:randomly", "-o", "addopts=", "-q", "-W", "ignore"]
     done = subprocess.run(
-        [sys.executable, "-m", "pytest", *options, *TABLE["files"]],
+        [sys.executable, "-m", "pytest", *options, *TABLE["files"], "-k", TABLE["keyword"]],
         cwd=folder,
         env={**os.environ, "PYTHONPATH": f"{HERE}:{os.environ.get('PYTHONPATH', '')}"},
         capture_output=True,
@@ -38,6 +38,6 @@ def test_all_but_the_listed_pass() -> None:
     )
 
     assert done.returncode == 0, done.stdout[-3000:]
-    found = re.search(r"(\d+) passed, (\d+) xfailed", done.stdout)
+    found = re.search(r"(\d+) passed", done.stdout)
     assert found
-    assert int(found[1]) >= 140
+    assert int(found[1]) >= 180
