@@ -64,8 +64,12 @@ class TurnmillSessionService(BaseSessionService):
         """
         given = (session_id or "").strip() or platform_uuid.new_uuid()
         owner = Owner(app_name, user_id, given)
-        await self.client.open(owner.name, self._policy)
-        if not await self.store.begin(owner, scopes(state), platform_time.get_time()):
+        is_there, _ = await self.store.knows(owner, "")
+        if not is_there:
+            await self.client.open(owner.name, self._policy)
+            at_s = platform_time.get_time()
+            is_there = not await self.store.begin(owner, scopes(state), at_s)
+        if is_there:
             raise AlreadyExistsError(f"Session with id {given} already exists.")
         made = await self.store.load(owner)
         if made is None:
