@@ -16,7 +16,7 @@ def test_rules_and_open_requests_are_listed_and_escaped() -> None:
     html = page(compacted(rules=(rule,), requests=(request,)))
 
     told = words(html)
-    assert "12 (prohibition): never <by> plane" in told
+    assert "12 (prohibition): never &lt;by&gt; plane" in told
     assert "<by>" not in html
     assert "Turn 3: book a table" in told
     assert "1 rule of the user: word for word" in told
