@@ -12,10 +12,7 @@ from tests.cli.visualize.browser import dom, requires_chromium
 from tests.cli.visualize.sessions import commit, drawn, turn
 from tests.image_parts import data_url, png, showing
 from turnmill.contract.context import Elision, PinnedTurn, Receipt, StoredContext, SummaryEvent
-from turnmill.contract.names import Seq
-from turnmill.contract.open_requests import OpenRequest
 from turnmill.contract.render import render_head
-from turnmill.contract.rules import Kind, Rule
 from turnmill.contract.trajectory import Trajectory
 from turnmill_cli.visualize import page
 
@@ -80,19 +77,6 @@ def test_pins_events_receipts_and_shortened_messages_are_listed() -> None:
     assert "[Turns 1-3 left out to fit: 3 turns, 30 tokens] (by window)" in told
     assert "1 message of later turns shortened, by 83 tokens" in told
     assert "90 → 7 tokens, read now as: user the note" in told
-
-
-def test_rules_and_open_requests_are_listed_and_escaped() -> None:
-    rule = Rule(seq=Seq(12), text="never <by> plane", kind=Kind.PROHIBITION)
-    request = OpenRequest(seq=Seq(3), text="book a table")
-
-    html = page(compacted(rules=(rule,), requests=(request,)))
-
-    told = words(html)
-    assert "12 (prohibition): never <by> plane" in told
-    assert "<by>" not in html
-    assert "Turn 3: book a table" in told
-    assert "1 rule of the user: word for word" in told
 
 
 def test_each_turn_says_what_became_of_it() -> None:
