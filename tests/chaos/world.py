@@ -189,6 +189,7 @@ class World:
     def finish(self, *sessions: str, within_s: float = SETTLES_WITHIN_S) -> Report:
         """Stop the agents, let the workers settle, and check these sessions, or all."""
         self.stop_agents()
+        self.fleet.replace()  # a trap that was sprung late has killed one that nobody looked after
         self.fleet.wait()
         settled_s = self.settle(within_s=within_s)
         late = self.left() if settled_s >= within_s else {}

@@ -873,15 +873,10 @@ class Protocol(RuleBasedStateMachine):
 
     @invariant()
     def every_key_is_in_the_table_and_only_lists_live_for_ever(self) -> None:
-        permanent = {NAMESPACES, UNCOMPARED, policies_key(NAMESPACE)}
+        permanent = {NAMESPACES, UNCOMPARED, registry_keys(NAMESPACE).registered}
         for name in NAMES:
             shard = shard_keys(NAMESPACE, shard_of(SessionId(name)))
-            permanent |= {
-                shard.backlog,
-                shard.due,
-                shard.index,
-                registry_keys(NAMESPACE).registered,
-            }
+            permanent |= {policies_key(NAMESPACE), shard.backlog, shard.due, shard.index}
             permanent |= {shard.unarchived, shard.forgotten, shard.parked}
         owned = {key for n in self.model for key in session_keys(NAMESPACE, SessionId(n)).owned}
         found: Any = self.redis.keys("*")

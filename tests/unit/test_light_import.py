@@ -17,10 +17,11 @@ EVERYTHING = "from turnmill import *"
 
 FOR_HINTS = {"amqp", "billiard", "celery", "click", "kombu", "vine", "yaml"}
 FOR_OTHERS = {
-    "agent_framework", "alembic", "httpx", "jinja2", "openai", "pydantic_ai", "rich", "sqlalchemy",
+    "agent_framework", "agents", "alembic", "google", "httpx", "jinja2", "langchain",
+    "langchain_core", "langgraph", "llama_index", "openai", "pydantic_ai", "rich", "sqlalchemy",
     "strands", "structlog", "tiktoken", "turnmill_cli", "turnmill_worker", "typer",
 }  # fmt: skip
-MOST = 78
+MOST = 82
 """Modules that a client may take beside those of Redis and pydantic."""
 
 

@@ -344,7 +344,7 @@ def test_the_command_refuses_faults_it_does_not_know(given: str) -> None:
 
     outcome = CliRunner().invoke(app, ["fake-llm", *options])
 
-    assert outcome.exit_code == 1
+    assert outcome.exit_code == 2
     assert outcome.stderr.startswith("InvalidInput: --fault")
 
 
