@@ -31,7 +31,9 @@ class Model(BaseModel):
             ``image_formula``.
     """
 
-    model_config: ClassVar[ConfigDict] = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)
+    model_config: ClassVar[ConfigDict] = ConfigDict(
+        frozen=True, extra="forbid", hide_input_in_errors=True
+    )
 
     window: int = Field(ge=1024)
     reply: int = Field(default=0, ge=0)
