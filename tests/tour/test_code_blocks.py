@@ -46,6 +46,11 @@ NOT_HERE = {
 }
 """By how a line begins: why nobody types it here."""
 
+WITH_THEIR_FRAMEWORK = re.compile(
+    r"turnmill\.integrations\.(agent_framework|google_adk|langchain|llama_index|openai_agents|strands)"
+)
+"""Blocks of these run in tests/integrations, each with a model that its framework can talk to."""
+
 STANDS_FOR = {"FILE…": "chat.jsonl"}
 """What a page leaves open."""
 
@@ -127,7 +132,11 @@ def test_the_python_of_a_page_runs_from_top_to_bottom(
     page: Path, environment: dict[str, str]
 ) -> None:
     url = environment["TURNMILL_REDIS_URL"]
-    blocks = [block.replace("redis://localhost:6379/0", url) for block in python_blocks(page)]
+    blocks = [
+        block.replace("redis://localhost:6379/0", url)
+        for block in python_blocks(page)
+        if not WITH_THEIR_FRAMEWORK.search(block)
+    ]
     code = PRELUDE.format(url=url) + "\n".join(blocks)
 
     done = subprocess.run(
