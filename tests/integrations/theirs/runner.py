@@ -1,9 +1,12 @@
 """Runs a framework's own tests with a class of ours in place of theirs.
 
-A folder beside this file per framework: ``plugin.py`` is a pytest plugin that puts our class where
-theirs was, ``<framework>.toml`` lists the tests that cannot pass, with the reason. Their tests are
-not part of this project: they come from the folder ``TURNMILL_THEIR_TESTS``, which holds unpacked
-source distributions, or from the package index.
+A folder beside this file per framework. ``plugin.py`` is a pytest plugin that puts our class where
+theirs was. ``<framework>.toml`` says where their tests are, which of their ``files`` to run with
+which ``options``, how many pass at ``least``, and which cannot pass (see ``exclusions.py``).
+
+Their tests are not part of this project. They come from the folder ``TURNMILL_THEIR_TESTS``, which
+holds unpacked source distributions and checkouts, or, where the framework's ``sdist`` has them,
+from the package index.
 """
 
 from __future__ import annotations
@@ -13,23 +16,34 @@ import re
 import subprocess
 import sys
 import tarfile
-from collections.abc import Mapping, Sequence
+import tomllib
+from collections.abc import Mapping
 from importlib.metadata import version
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-__all__ = ["run", "sources"]
+__all__ = ["FRAMEWORKS", "run", "sources", "table_of"]
 
 HERE = Path(__file__).parent
+FRAMEWORKS = sorted(path.stem for path in HERE.glob("*/*.toml"))
 
 
-def sources(name: str, folder: Path) -> Path:
-    """The framework's sources, in the version that is installed; skips where there are none."""
-    wanted = f"{name.replace('-', '_')}-{version(name)}"
-    given = Path(os.environ.get("TURNMILL_THEIR_TESTS") or folder) / wanted
-    if given.is_dir():
-        return given
+def table_of(framework: str) -> Mapping[str, Any]:
+    """What the framework's file says."""
+    return tomllib.loads((HERE / framework / f"{framework}.toml").read_text())
+
+
+def sources(table: Mapping[str, Any], folder: Path) -> Path:
+    """The framework's sources; skips where there are none."""
+    name = table.get("sdist")
+    wanted = f"{name.replace('-', '_')}-{version(name)}" if name else table["folder"]
+    given = os.environ.get("TURNMILL_THEIR_TESTS")
+    if given and (Path(given) / wanted).is_dir():
+        return Path(given) / wanted
+    if not name:
+        pytest.skip(f"TURNMILL_THEIR_TESTS has no {wanted}, and no sdist has these tests")
     options = ["--no-deps", "--no-binary", ":all:", "--no-build-isolation", "--quiet"]
     command = [sys.executable, "-m", "pip", "download", *options, f"{name}=={version(name)}"]
     done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
@@ -41,18 +55,17 @@ def sources(name: str, folder: Path) -> Path:
     return folder / wanted
 
 
-def run(
-    framework: str, root: Path, files: Sequence[str], env: Mapping[str, str], *, within_s: float
-) -> dict[str, int]:
-    """Run these files of their tests; the counts of pytest's last line, by outcome.
+def run(framework: str, root: Path, env: Mapping[str, str], *, within_s: float) -> dict[str, int]:
+    """Run their tests; the counts of pytest's last line, by outcome.
 
     Fails when a test fails that is not on the list, or one on the list passes.
     """
-    own = HERE / framework
+    table, own = table_of(framework), HERE / framework
     paths = [str(own), str(HERE), *(path for path in sys.path if path)]
     plugins = ["-p", "exclusions", "-p", "plugin", "-p", "no:randomly", "-p", "no:cacheprovider"]
+    options = ["-q", "-rfE", "--tb=short", *plugins, *table["options"]]
     done = subprocess.run(
-        [sys.executable, "-m", "pytest", "-q", "-rfE", "--tb=short", *plugins, *files],
+        [sys.executable, "-m", "pytest", *options, *table["files"]],
         cwd=root,
         env={
             **os.environ,

@@ -6,10 +6,8 @@ others are about one service of theirs, and are left out.
 
 from __future__ import annotations
 
-import tomllib
 import uuid
 from collections.abc import AsyncIterator, Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -17,11 +15,6 @@ import pytest
 from turnmill import AsyncContextClient, SilentWaker
 from turnmill.embedded_redis import EmbeddedRedis
 from turnmill.integrations.google_adk import TurnmillSessionService
-
-EXCLUDED: dict[str, str] = tomllib.loads(
-    Path(__file__).with_name("google_adk.toml").read_text(encoding="utf-8")
-)
-"""Tests that are known to fail, each with its reason; one that passes fails the run."""
 
 
 @pytest.fixture(scope="session")
@@ -47,13 +40,10 @@ def pytest_collectstart(collector: Any) -> None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Keep the contract's tests, and mark those that are known to fail."""
+    """Keep the contract's tests."""
     others = [item for item in items if not _is_contract(item)]
     config.hook.pytest_deselected(items=others)
     items[:] = [item for item in items if _is_contract(item)]
-    for item in items:
-        if reason := EXCLUDED.get(item.name):
-            item.add_marker(pytest.mark.xfail(strict=True, reason=reason))
 
 
 def _is_contract(item: Any) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import importlib
 import os
 import uuid
 from typing import Any, Self
@@ -11,9 +12,6 @@ import agents
 import agents.extensions.memory.redis_session
 import agents.memory
 import agents.memory.sqlite_session
-
-# Theirs: the folder it runs in comes first.
-from tests.utils import simple_session  # type: ignore[import-untyped]
 
 from turnmill import AsyncContextClient, Policy
 from turnmill.integrations.openai_agents import TurnmillSession
@@ -107,4 +105,6 @@ class InPlaceOfList(InPlace):
 for module in (agents, agents.memory, agents.memory.sqlite_session):
     module.SQLiteSession = InPlaceOfSQLite  # type: ignore[attr-defined]
 agents.extensions.memory.redis_session.RedisSession = InPlaceOfRedis  # type: ignore[misc, assignment]
+# Their `tests`: the folder it runs in comes first.
+simple_session: Any = importlib.import_module("tests.utils.simple_session")
 simple_session.SimpleListSession = InPlaceOfList

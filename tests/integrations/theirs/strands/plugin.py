@@ -1,15 +1,9 @@
-"""Puts our conversation manager in the place of Strands' default one, in Strands' own tests.
-
-In the folder of the unpacked sdist, with this folder in ``PYTHONPATH``:
-``python -m pytest -p plugin -o addopts= tests/strands/agent tests/strands/session``, or as the list
-says: the files in which a conversation manager matters most.
-"""
+"""Puts our conversation manager in the place of Strands' default one, in Strands' own tests."""
 
 from __future__ import annotations
 
 import sys
 import tempfile
-import tomllib
 import types
 import uuid
 from pathlib import Path
@@ -52,12 +46,3 @@ def pytest_unconfigure() -> None:
     """The server ends with the run."""
     _server.__exit__(None, None, None)
     _folder.cleanup()
-
-
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """What is on the list must fail."""
-    table = tomllib.loads(Path(__file__).with_name("strands.toml").read_text())
-    reasons = {name: each["reason"] for each in table["excluded"] for name in each["tests"]}
-    for item in items:
-        if reason := reasons.get(getattr(item, "originalname", item.name)):
-            item.add_marker(pytest.mark.xfail(strict=True, reason=reason))
