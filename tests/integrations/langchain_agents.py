@@ -85,7 +85,9 @@ def settled(client: ContextClient, session: str) -> None:
 
 def assert_fits(client: ContextClient, session: str, model: ScriptedModel) -> None:
     """Every request was legal, and within the limit."""
-    hard = client.info(session).limits.hard
+    info = client.info(session)
+    hard = info.limits.hard - info.tools_tokens
+    assert info.tools_tokens > 0
     for shown in model.requests:
         assert count_request(counter_for(), shown) <= hard
         assert violations(shown) == []

@@ -45,9 +45,10 @@ def test_a_long_chat_with_tools_stays_within_its_limit(agents: ContextClient) ->
     assert manager.counts.failed == manager.counts.cleared == 0
     assert manager.counts.pushed == info.last_seq == 120
     assert len(model.requests) == 60
+    assert info.tools_tokens > 0
     for at, request in enumerate(model.requests):
         assert violations(request) == []
-        assert count_request(counter_for(), request) <= info.limits.hard
+        assert count_request(counter_for(), request) + info.tools_tokens <= info.limits.hard
         assert request[0] == {"role": "system", "content": PROMPT}
         assert any(question(at // 2 + 1) in text(message) for message in request)
     assert question(1) not in map(text, model.requests[-1])

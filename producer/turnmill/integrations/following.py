@@ -12,14 +12,14 @@ from collections import OrderedDict
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from typing import TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from turnmill import Context, Policy, UnknownSession
 from turnmill.contract.context import JsonMessage
 from turnmill.integrations.calling import Client, answer
 from turnmill.integrations.originals import key
 
-__all__ = ["Follower", "FollowerCounts"]
+__all__ = ["Beside", "Follower", "FollowerCounts"]
 
 SESSIONS = 256
 """Sessions whose histories are remembered here; a forgotten one only costs a longer push."""
@@ -45,13 +45,20 @@ class FollowerCounts:
     failed: int = 0
 
 
+class Beside(NamedTuple):
+    """What a request holds beside the messages: it counts, and each session is told."""
+
+    prompt: str = ""
+    tools: tuple[dict[str, Any], ...] = ()
+
+
 @dataclass(frozen=True, slots=True)
 class _Seen:
     """What this process knows of a session: the words of its messages, and the newest seq."""
 
     words: tuple[str, ...] = ()
     seq: int = 0
-    prompt: str = ""
+    beside: Beside = Beside()  # noqa: RUF009 - it cannot change
     is_open: bool = False
 
 
@@ -77,7 +84,7 @@ class Follower:
         self._branches: OrderedDict[str, str] = OrderedDict()
 
     async def follow(
-        self, session: str, messages: Sequence[JsonMessage], prompt: str = ""
+        self, session: str, messages: Sequence[JsonMessage], beside: Beside
     ) -> Context:
         """Push what is new in the history, and read.
 
@@ -87,7 +94,7 @@ class Follower:
         words = chain(messages)
         name, policy = self._line(session, words), self._policy
         for _ in range(BRANCHES):
-            found = await self._advance(name, messages, words, prompt, policy)
+            found = await self._advance(name, messages, words, beside, policy)
             if not isinstance(found, int):
                 _keep(self._branches, session, name)
                 self.counts.curated += 1
@@ -126,14 +133,14 @@ class Follower:
         name: str,
         messages: Sequence[JsonMessage],
         words: Sequence[str],
-        prompt: str,
+        beside: Beside,
         policy: Policy | str | None,
     ) -> Context | int:
         """Push what the session lacks, and read; or how many messages the two have in common."""
         await self._expire(name)
         if (fork := self._fork(name, words)) is not None:
             return fork
-        await self._open(name, prompt, policy)
+        await self._open(name, beside, policy)
         seen = await self._push(name, messages, words)
         if len(seen.words) < len(words):
             return len(seen.words)
@@ -149,13 +156,15 @@ class Follower:
             if last_seq < seen.seq:
                 self._seen.pop(name, None)
 
-    async def _open(self, name: str, prompt: str, policy: Policy | str | None) -> None:
+    async def _open(self, name: str, beside: Beside, policy: Policy | str | None) -> None:
         seen = self._seen.get(name, _Seen())
-        is_changed = bool(prompt) and prompt != seen.prompt
-        if is_changed or (policy is not None and not seen.is_open):
-            given = None if seen.is_open else policy
-            await answer(self._client.open(name, given, prompt or None))
-            _keep(self._seen, name, replace(seen, prompt=prompt, is_open=True))
+        if beside == seen.beside and (policy is None or seen.is_open):
+            return
+        given = None if seen.is_open else policy
+        # A call without a prompt leaves the session's; one without tools does not have its tools.
+        tools = None if beside.tools == seen.beside.tools else beside.tools
+        await answer(self._client.open(name, given, beside.prompt or None, tools=tools))
+        _keep(self._seen, name, replace(seen, beside=beside, is_open=True))
 
     async def _push(
         self, name: str, messages: Sequence[JsonMessage], words: Sequence[str]

@@ -9,11 +9,12 @@ from typing import Any
 
 from langchain.agents.middleware import AgentMiddleware, AgentState, ModelRequest, ModelResponse
 from langchain_core.messages import AnyMessage, BaseMessage
+from langchain_core.utils.function_calling import convert_to_openai_tool
 from langgraph.runtime import Runtime
 
 from turnmill import InvalidInput, Policy
 from turnmill.integrations.calling import Client, arun, run
-from turnmill.integrations.following import Follower, FollowerCounts
+from turnmill.integrations.following import Beside, Follower, FollowerCounts
 from turnmill.integrations.langchain.messages import restored, to_chat
 from turnmill.integrations.originals import key
 
@@ -48,6 +49,7 @@ class ContextMiddleware(AgentMiddleware[AgentState[Any], Any, Any]):
         self._client = client
         self._session = session
         self._follower = Follower(client, policy, "langchain")
+        self._tools: tuple[list[Any], tuple[dict[str, Any], ...]] = ([], ())
 
     @property
     def counts(self) -> FollowerCounts:
@@ -100,10 +102,19 @@ class ContextMiddleware(AgentMiddleware[AgentState[Any], Any, Any]):
         chat = [to_chat(message) for message in request.messages]
         if not chat:
             return request.messages
-        context = await self._follower.follow(session, chat, request.system_prompt or "")
+        beside = Beside(request.system_prompt or "", self._schemas(request.tools))
+        context = await self._follower.follow(session, chat, beside)
         messages = context.messages_for("chat")
         shown = messages[1:] if context.system_prompt else messages
         return restored(request.messages, chat, shown)
+
+    def _schemas(self, tools: list[Any]) -> tuple[dict[str, Any], ...]:
+        """The schemas of the tools; made once, while requests have the same ones."""
+        known, schemas = self._tools
+        if known != tools:
+            schemas = tuple(map(convert_to_openai_tool, tools))
+            self._tools = (list(tools), schemas)
+        return schemas
 
     async def _stored(self, session: str, messages: Sequence[BaseMessage]) -> None:
         await self._follower.store(session, [to_chat(message) for message in messages])

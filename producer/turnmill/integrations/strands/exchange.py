@@ -9,6 +9,7 @@ from strands.types.content import Message
 
 from turnmill import Context, ContextClient, Policy, UnknownSession
 from turnmill.contract.context import JsonMessage
+from turnmill.integrations.following import Beside
 from turnmill.integrations.originals import key
 from turnmill.integrations.strands.messages import is_made, name_all, to_chat
 
@@ -56,10 +57,10 @@ class Exchange:
         """Know nothing of the session: pushing again stores nothing twice."""
         self._seqs: dict[str, int] = {}
         self._keys: dict[str, list[str]] = {}
-        self._prompt: str | None = None
+        self._beside = Beside()
         self._is_open = False
 
-    def of(self, session: str, messages: Sequence[Message], prompt: str | None) -> Context | None:
+    def of(self, session: str, messages: Sequence[Message], beside: Beside) -> Context | None:
         """The session's context after these messages; None when they say nothing.
 
         Raises:
@@ -79,7 +80,7 @@ class Exchange:
         elif (self._seqs or made) and self._is_lost(session):
             self.begin_anew()
             made = set()  # they are all that is left of older turns
-        self._open(session, prompt)
+        self._open(session, beside)
         own = {name: said for name, said in told.items() if said and name not in made}
         self._push(session, own)
         context = self._client.read(session)
@@ -101,11 +102,13 @@ class Exchange:
         except UnknownSession:
             return True
 
-    def _open(self, session: str, prompt: str | None) -> None:
-        is_changed = bool(prompt) and prompt != self._prompt
-        if is_changed or (self._policy is not None and not self._is_open):
-            self._client.open(session, None if self._is_open else self._policy, prompt or None)
-            self._prompt, self._is_open = prompt, True
+    def _open(self, session: str, beside: Beside) -> None:
+        if beside == self._beside and (self._policy is None or self._is_open):
+            return
+        policy = None if self._is_open else self._policy
+        tools = None if beside.tools == self._beside.tools else beside.tools
+        self._client.open(session, policy, beside.prompt or None, tools=tools)
+        self._beside, self._is_open = beside, True
 
     def _push(self, session: str, told: dict[str, list[JsonMessage]]) -> None:
         new = [name for name in told if name not in self._seqs]

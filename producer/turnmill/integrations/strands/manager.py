@@ -12,10 +12,12 @@ from strands import Agent
 from strands.agent.conversation_manager import ConversationManager
 from strands.hooks import BeforeModelCallEvent, HookRegistry
 from strands.hooks.events import AgentInitializedEvent
+from strands.tools.registry import ToolRegistry
 from strands.types.content import Message
 from strands.types.exceptions import ContextWindowOverflowException
 
 from turnmill import Context, ContextClient, Policy, TurnmillError
+from turnmill.integrations.following import Beside
 from turnmill.integrations.originals import key, originals
 from turnmill.integrations.strands.exchange import Diverged, Exchange, ManagementCounts
 from turnmill.integrations.strands.messages import from_chat, is_made, name_all, to_chat
@@ -126,7 +128,7 @@ class TurnmillConversationManager(ConversationManager):
             self._exchange.begin_anew()
         try:
             session = self._session if isinstance(self._session, str) else self._session(agent)
-            context = self._exchange.of(session, agent.messages, agent.system_prompt)
+            context = self._exchange.of(session, agent.messages, _beside(agent))
         except Exception as error:  # noqa: BLE001 - an agent must go on, whatever happened here
             self._exchange.begin_anew()
             self.counts.failed += 1
@@ -168,6 +170,21 @@ class TurnmillConversationManager(ConversationManager):
         gone = max((at + 1 for at, m in enumerate(own) if id(m) not in places), default=0)
         self.removed_message_count += gone
         self._lead = list(new[: places[id(own[gone])] if gone < len(own) else len(new)])
+
+
+def _beside(agent: Agent) -> Beside:
+    registry = getattr(agent, "tool_registry", None)
+    specs = registry.get_all_tool_specs() if isinstance(registry, ToolRegistry) else ()
+    tools = (
+        {
+            "name": spec["name"],
+            "description": spec["description"],
+            "parameters": dict(spec["inputSchema"]).get("json"),
+        }
+        for spec in specs
+    )
+    functions = tuple({"type": "function", "function": function} for function in tools)
+    return Beside(agent.system_prompt or "", functions)
 
 
 def _name_first(event: AgentInitializedEvent) -> None:
