@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import logging
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
@@ -13,13 +14,14 @@ from typing import Any
 from pydantic_ai.capabilities import AbstractCapability
 from pydantic_ai.messages import ModelMessage, ModelRequest
 from pydantic_ai.models import ModelRequestContext
-from pydantic_ai.tools import RunContext
+from pydantic_ai.tools import RunContext, ToolDefinition
 
 from turnmill._async.client import AsyncContextClient
 from turnmill.context import Context
 from turnmill.contract.errors import UnknownSession
 from turnmill.contract.policy import Policy
 from turnmill.contract.turns import to_turn
+from turnmill.integrations.following import Beside
 from turnmill.integrations.pydantic_ai.messages import Chat, to_chat
 from turnmill.integrations.pydantic_ai.restoring import Restored, restore
 
@@ -55,7 +57,7 @@ class _Seen:
     """What this process knows of a session."""
 
     seqs: dict[str, int] = field(default_factory=dict)
-    prompt: str | None = None
+    beside: Beside = Beside()  # noqa: RUF009 - it cannot change
     is_open: bool = False
     digest: str = ""
     restored: Restored = field(default_factory=list)
@@ -109,23 +111,32 @@ class HistoryProcessor(AbstractCapability[Any]):
         self, ctx: RunContext[Any], request_context: ModelRequestContext
     ) -> ModelRequestContext:
         """Show the model the session's context; the agent's own history is left as it is."""
-        parts = request_context.model_request_parameters.instruction_parts or ()
-        instructions = "\n\n".join(part.content for part in parts)
+        parameters = request_context.model_request_parameters
         request_context.messages = await self.curate(
-            request_context.messages, deps=ctx.deps, instructions=instructions
+            request_context.messages,
+            deps=ctx.deps,
+            instructions="\n\n".join(part.content for part in parameters.instruction_parts or ()),
+            tools=(*parameters.function_tools, *parameters.output_tools),
         )
         return request_context
 
     async def curate(
-        self, history: Sequence[ModelMessage], *, deps: Any = None, instructions: str = ""
+        self,
+        history: Sequence[ModelMessage],
+        *,
+        deps: Any = None,
+        instructions: str = "",
+        tools: Sequence[ToolDefinition] = (),
     ) -> list[ModelMessage]:
         """Push what is new in the history, and return the session's context in its place.
 
+        Instructions and tools count: the limit is of the whole request.
         The same history again is answered from memory. If anything fails, returns the history.
         """
         try:
             session = self._session if isinstance(self._session, str) else self._session(deps)
-            restored = await self._restored(session, history, instructions)
+            beside = Beside(instructions, tuple(map(_schema, tools)))
+            restored = await self._restored(session, history, beside)
         except Exception as error:  # noqa: BLE001 - an agent must go on, whatever happened here
             self.counts.failed += 1
             self.counts.diverged += isinstance(error, Diverged)
@@ -135,21 +146,23 @@ class HistoryProcessor(AbstractCapability[Any]):
         return [history[item] if isinstance(item, int) else item for item in restored]
 
     async def _restored(
-        self, session: str, history: Sequence[ModelMessage], instructions: str
+        self, session: str, history: Sequence[ModelMessage], beside: Beside
     ) -> Restored:
         chat = to_chat(history)
         if not chat.messages or not isinstance(history[-1], ModelRequest):
             return list(range(len(history)))
         # The same in every process that has the history, so that nothing is pushed twice.
         ids = [f"pydantic-ai-{at}-{word[:32]}" for at, word in enumerate(chat.keys)]
-        prompt = "\n\n".join([*(part.content for part in chat.prompts), instructions]).strip()
-        digest = hashlib.sha256("\n".join([*ids, str(len(history)), prompt]).encode()).hexdigest()
+        prompt = "\n\n".join([*(part.content for part in chat.prompts), beside.prompt]).strip()
+        beside = beside._replace(prompt=prompt)
+        words = [*ids, str(len(history)), json.dumps(beside)]
+        digest = hashlib.sha256("\n".join(words).encode()).hexdigest()
         seen = self._of(session)
         if seen.digest == digest:
             self.counts.cached += 1
         else:
             try:
-                context = await self._exchange(session, seen, chat, ids, prompt)
+                context = await self._exchange(session, seen, chat, ids, beside)
             except Exception:
                 self._seen.pop(session, None)  # begin anew: pushing again stores nothing twice
                 raise
@@ -161,17 +174,17 @@ class HistoryProcessor(AbstractCapability[Any]):
         return seen.restored
 
     async def _exchange(
-        self, session: str, seen: _Seen, chat: Chat, ids: Sequence[str], prompt: str
+        self, session: str, seen: _Seen, chat: Chat, ids: Sequence[str], beside: Beside
     ) -> Context:
         """Push what this process has not pushed yet, and read."""
         if seen.seqs and await self._last_seq(session) < max(seen.seqs.values()):
             # Expired, forgotten or lost with Redis: without its past the newest turn is no context.
-            seen.seqs, seen.prompt, seen.is_open = {}, None, False
-        is_changed = bool(prompt) and prompt != seen.prompt
-        if is_changed or (self._policy is not None and not seen.is_open):
+            seen.seqs, seen.beside, seen.is_open = {}, Beside(), False
+        if beside != seen.beside or (self._policy is not None and not seen.is_open):
             policy = None if seen.is_open else self._policy
-            await self._client.open(session, policy, prompt or None)
-            seen.prompt, seen.is_open = prompt, True
+            tools = None if beside.tools == seen.beside.tools else beside.tools
+            await self._client.open(session, policy, beside.prompt or None, tools=tools)
+            seen.beside, seen.is_open = beside, True
         new = [at for at, turn_id in enumerate(ids) if turn_id not in seen.seqs]
         turns = [to_turn(chat.messages[at], turn_id=ids[at]) for at in new]
         for pushed in await self._client.push_many((session, turn) for turn in turns):
@@ -193,3 +206,11 @@ class HistoryProcessor(AbstractCapability[Any]):
         while len(self._seen) > SESSIONS:
             self._seen.popitem(last=False)
         return seen
+
+
+def _schema(tool: ToolDefinition) -> dict[str, Any]:
+    told = {"name": tool.name, "description": tool.description or ""}
+    return {
+        "type": "function",
+        "function": {**told, "parameters": tool.parameters_json_schema},
+    }
