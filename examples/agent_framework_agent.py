@@ -1,6 +1,6 @@
 """An agent of Microsoft's agent-framework that can be talked to for ever.
 
-    pip install "turnmill[agent-framework]" agent-framework-openai
+    pip install '.[embedded,agent-framework]' agent-framework-openai
     python examples/agent_framework_agent.py
 
 ``TURNMILL_REDIS_URL`` says where Redis is, ``OPENAI_BASE_URL`` and ``OPENAI_API_KEY`` where the

@@ -6,7 +6,8 @@ Run it in the repository's folder, beside Redis and a worker, such as `turnmill 
     turnmill up &
     OPENAI_API_KEY=… python examples/langchain_agent.py
 
-OPENAI_BASE_URL names another endpoint, REDIS_URL another Redis. An empty line ends the chat.
+OPENAI_BASE_URL names another endpoint, TURNMILL_REDIS_URL another Redis. An empty line ends
+the chat.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from langgraph.checkpoint.memory import InMemorySaver
 from turnmill import ContextClient, Policy
 from turnmill.integrations.langchain import ContextMiddleware
 
-REDIS_URL = os.environ.get("REDIS_URL", "redis://localhost:6379/0")
+REDIS_URL = os.environ.get("TURNMILL_REDIS_URL", "redis://localhost:6379/0")
 
 
 @tool

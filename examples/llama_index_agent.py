@@ -6,7 +6,8 @@ Run it in the repository's folder, beside Redis and a worker, such as `turnmill 
     turnmill up &
     OPENAI_API_KEY=… python examples/llama_index_agent.py
 
-OPENAI_BASE_URL names another endpoint, REDIS_URL another Redis. An empty line ends the chat.
+OPENAI_BASE_URL names another endpoint, TURNMILL_REDIS_URL another Redis. An empty line ends
+the chat.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ from turnmill import AsyncContextClient, Policy
 from turnmill.integrations.llama_index import ContextMemory
 from turnmill.integrations.llama_index.messages import to_chat
 
-REDIS_URL = os.environ.get("REDIS_URL", "redis://localhost:6379/0")
+REDIS_URL = os.environ.get("TURNMILL_REDIS_URL", "redis://localhost:6379/0")
 
 
 class Chat(CustomLLM, FunctionCallingLLM):

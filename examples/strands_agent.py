@@ -1,6 +1,6 @@
 """An agent of Strands that can be talked to for ever.
 
-    pip install "turnmill[strands]" openai
+    pip install '.[embedded,strands]' openai
     python examples/strands_agent.py
 
 ``TURNMILL_REDIS_URL`` says where Redis is, ``OPENAI_BASE_URL`` and ``OPENAI_API_KEY`` where the

@@ -9,23 +9,28 @@ from pathlib import Path
 
 import pytest
 
+from tests.tour.echo_model import echo_model
+from turnmill import ContextClient
+from turnmill.embedded_redis import EmbeddedRedis
+
 EXAMPLES = Path(__file__).parents[2] / "examples"
 TESTS = Path(__file__).parents[1]
 
 
-def _run(name: str) -> str:
+def _run(name: str, said: str = "", **env: str) -> str:
     # As a user runs it: what measures coverage stays with the tests.
     environment = {k: v for k, v in os.environ.items() if not k.startswith("COVERAGE_")}
     process = subprocess.Popen(
         [sys.executable, str(EXAMPLES / name)],
-        env=environment,
+        env={**environment, **env},
+        stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
         start_new_session=True,
     )
     try:
-        output, errors = process.communicate(timeout=110)
+        output, errors = process.communicate(said, timeout=110)
     finally:
         if process.poll() is None:
             os.killpg(process.pid, 9)
@@ -48,3 +53,26 @@ def test_a_session_stays_readable_when_its_model_goes_away() -> None:
     assert "is by extractive, $0.0000" in output
     assert output.index("gpt-5-mini") < output.index("by extractive")
     assert "Its last order is there: True" in output
+
+
+@pytest.mark.parametrize("name", ["anthropic_sdk.py", "openai_sdk.py"])
+def test_a_chat_with_a_bare_sdk_goes_on_where_it_was(
+    name: str, redis_server: EmbeddedRedis
+) -> None:
+    with echo_model() as url:
+        given = {
+            "TURNMILL_REDIS_URL": redis_server.url,
+            "ANTHROPIC_BASE_URL": url,
+            "ANTHROPIC_API_KEY": "none",
+            "OPENAI_BASE_URL": f"{url}/v1",
+            "OPENAI_API_KEY": "none",
+        }
+        first = _run(name, "Hello.\nThanks.\n", **given)
+        again = _run(name, "And now?\n", **given)
+    with ContextClient(redis_server.url) as client:
+        told = client.read("chat")
+        client.forget("chat")
+
+    sent = [int(line.split()[3]) for line in (first + again).splitlines()]
+    assert [more - sent[0] for more in sent] == [0, 2, 4]
+    assert told.last_seq == 6

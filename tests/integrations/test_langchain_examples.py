@@ -39,7 +39,9 @@ def test_the_example_answers_from_the_sessions_context(
 ) -> None:
     example = str(ROOT / "examples" / "langchain_agent.py")
 
-    output = run([example], "Where is the ship Emma?\nThanks.\n\n", model, REDIS_URL=store.url)
+    output = run(
+        [example], "Where is the ship Emma?\nThanks.\n\n", model, TURNMILL_REDIS_URL=store.url
+    )
 
     assert "I was told: Emma lies at pier 5." in output
     assert "I was told: Thanks." in output

@@ -33,7 +33,7 @@ def model() -> Iterator[ScriptedModel]:
 def test_the_example_answers_from_the_session(store: EmbeddedRedis, model: ScriptedModel) -> None:
     said = "Where is the ship Emma?\nThanks.\n\n"
 
-    output = run([str(EXAMPLE)], said, model, REDIS_URL=store.url)
+    output = run([str(EXAMPLE)], said, model, TURNMILL_REDIS_URL=store.url)
 
     assert "I was told: Emma lies at pier 5." in output
     assert "I was told: Thanks." in output
