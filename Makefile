@@ -31,7 +31,7 @@ demo: setup  ## Run 50 concurrent tool-using agents through the whole pipeline, 
 # more, alone. What fails again is red; what does not is still in the first list, to be mended.
 test: setup  ## Run every test and the coverage gate
 	$(BIN)/coverage erase
-	$(BIN)/coverage run -m pytest --numprocesses=auto --maxprocesses=4 --dist=loadscope || \
+	$(BIN)/coverage run -m pytest --numprocesses=auto --maxprocesses=4 --dist=loadscope --durations=30 || \
 		{ [ $$? = 1 ] && $(BIN)/coverage run -m pytest --last-failed --last-failed-no-failures=none; }
 	$(BIN)/coverage combine --quiet
 	$(BIN)/coverage report

@@ -170,7 +170,7 @@ def test_a_url_of_something_else_is_refused_without_its_password(url: str) -> No
 def test_a_missing_driver_is_said_with_how_to_get_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "psycopg", None)
 
-    with pytest.raises(InvalidArchiveUrl, match=r"turnmill\[postgres\]"):
+    with pytest.raises(InvalidArchiveUrl, match="extra `postgres`"):
         SqlArchive.open("postgresql://u@h/d")
 
 

@@ -56,7 +56,7 @@ def test_sessions_are_retried_by_name_or_all(
     one = turnmill("retry", stuck[0], "fine")
     rest = turnmill("retry", "--all")
 
-    assert "fine is not parked" in one.stdout
+    assert "fine is not parked" in one.stderr
     assert "1 session will be compacted again" in one.stdout
     assert "1 session will be compacted again" in rest.stdout
     assert client.parked() == []

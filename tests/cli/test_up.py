@@ -23,7 +23,9 @@ from tests.processes import wait_until
 from turnmill import ContextClient, Policy
 from turnmill.embedded_redis import EmbeddedRedis
 
-STATUS = re.compile(r"\d/2 workers · \d+ sessions? · backlog \d+ · due \d+ · \d+ commits?")
+STATUS = re.compile(
+    r"\d/2 workers · \d+ sessions? in \d+ namespaces? · backlog \d+ · due \d+ · \d+ commits?"
+)
 
 pytestmark = [pytest.mark.worker, pytest.mark.timeout(240)]
 

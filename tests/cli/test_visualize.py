@@ -60,7 +60,7 @@ def test_a_dash_writes_to_stdout(turnmill_process: Callable[..., Ran], file: Pat
 def test_a_file_that_is_missing_is_not_taken_for_a_session(turnmill: Callable[..., Ran]) -> None:
     ran = turnmill("visualize", "nowhere/agent-7.json")
 
-    assert ran.exit_code == 1
+    assert ran.exit_code == 2
     assert "nowhere/agent-7.json: no such file" in ran.stderr
 
 
@@ -72,7 +72,7 @@ def test_a_file_that_is_no_trajectory_is_refused_without_quoting_it(
 
     ran = turnmill("visualize", str(file))
 
-    assert ran.exit_code == 1
+    assert ran.exit_code == 2
     assert f"{file}: not a trajectory:" in ran.stderr
     assert WORDS not in ran.stderr
     assert not file.with_suffix(".html").exists()

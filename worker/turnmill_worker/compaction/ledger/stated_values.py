@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import groupby
 from typing import Final, NamedTuple
 
@@ -59,7 +59,15 @@ def mentions(found: Units) -> Iterator[Mention]:
             continue
         owner = _owner(own, line)
         for unit in own:
-            yield from _of_prose(unit.text, line) if unit.is_prose else _of_pair(unit, line, owner)
+            if unit.is_prose:
+                yield from _of_prose(unit.text, line)
+                continue
+            # Beside a call's field may stand what the tool answered: no words of the call.
+            is_call = line.source is Source.CALL
+            pair, _, answer = unit.text.partition(CAME_OF_IT) if is_call else (unit.text, "", "")
+            yield from _of_pair(unit._replace(text=pair), line, owner)
+            if answer:
+                yield from _of_prose(answer, replace(line, source=Source.RESULT))
 
 
 _ELSEWHERE: Final = frozenset({Role.LOOK, Role.WRITTEN, Role.QUOTATION})
