@@ -12,14 +12,15 @@ from collections import OrderedDict
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple, TypeVar
+from typing import TypeVar
 
 from turnmill import Context, Policy, UnknownSession
 from turnmill.contract.context import JsonMessage
+from turnmill.integrations.beside import Beside
 from turnmill.integrations.calling import Client, answer
 from turnmill.integrations.originals import key
 
-__all__ = ["Beside", "Follower", "FollowerCounts"]
+__all__ = ["Follower", "FollowerCounts"]
 
 SESSIONS = 256
 """Sessions whose histories are remembered here; a forgotten one only costs a longer push."""
@@ -43,13 +44,6 @@ class FollowerCounts:
     pushed: int = 0
     branched: int = 0
     failed: int = 0
-
-
-class Beside(NamedTuple):
-    """What a request holds beside the messages: it counts, and each session is told."""
-
-    prompt: str = ""
-    tools: tuple[dict[str, Any], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,9 +155,7 @@ class Follower:
         if beside == seen.beside and (policy is None or seen.is_open):
             return
         given = None if seen.is_open else policy
-        # A call without a prompt leaves the session's; one without tools does not have its tools.
-        tools = None if beside.tools == seen.beside.tools else beside.tools
-        await answer(self._client.open(name, given, beside.prompt or None, tools=tools))
+        await answer(self._client.open(name, given, **beside.since(seen.beside)))
         _keep(self._seen, name, replace(seen, beside=beside, is_open=True))
 
     async def _push(

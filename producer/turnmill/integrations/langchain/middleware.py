@@ -13,8 +13,9 @@ from langchain_core.utils.function_calling import convert_to_openai_tool
 from langgraph.runtime import Runtime
 
 from turnmill import InvalidInput, Policy
+from turnmill.integrations.beside import Beside
 from turnmill.integrations.calling import Client, arun, run
-from turnmill.integrations.following import Beside, Follower, FollowerCounts
+from turnmill.integrations.following import Follower, FollowerCounts
 from turnmill.integrations.langchain.messages import restored, to_chat
 from turnmill.integrations.originals import key
 

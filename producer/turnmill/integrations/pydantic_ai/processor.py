@@ -21,7 +21,7 @@ from turnmill.context import Context
 from turnmill.contract.errors import UnknownSession
 from turnmill.contract.policy import Policy
 from turnmill.contract.turns import to_turn
-from turnmill.integrations.following import Beside
+from turnmill.integrations.beside import Beside, function
 from turnmill.integrations.pydantic_ai.messages import Chat, to_chat
 from turnmill.integrations.pydantic_ai.restoring import Restored, restore
 
@@ -182,8 +182,7 @@ class HistoryProcessor(AbstractCapability[Any]):
             seen.seqs, seen.beside, seen.is_open = {}, Beside(), False
         if beside != seen.beside or (self._policy is not None and not seen.is_open):
             policy = None if seen.is_open else self._policy
-            tools = None if beside.tools == seen.beside.tools else beside.tools
-            await self._client.open(session, policy, beside.prompt or None, tools=tools)
+            await self._client.open(session, policy, **beside.since(seen.beside))
             seen.beside, seen.is_open = beside, True
         new = [at for at, turn_id in enumerate(ids) if turn_id not in seen.seqs]
         turns = [to_turn(chat.messages[at], turn_id=ids[at]) for at in new]
@@ -209,8 +208,4 @@ class HistoryProcessor(AbstractCapability[Any]):
 
 
 def _schema(tool: ToolDefinition) -> dict[str, Any]:
-    told = {"name": tool.name, "description": tool.description or ""}
-    return {
-        "type": "function",
-        "function": {**told, "parameters": tool.parameters_json_schema},
-    }
+    return function(tool.name, tool.description or "", tool.parameters_json_schema)

@@ -9,7 +9,7 @@ from strands.types.content import Message
 
 from turnmill import Context, ContextClient, Policy, UnknownSession
 from turnmill.contract.context import JsonMessage
-from turnmill.integrations.following import Beside
+from turnmill.integrations.beside import Beside
 from turnmill.integrations.originals import key
 from turnmill.integrations.strands.messages import is_made, name_all, to_chat
 
@@ -106,8 +106,7 @@ class Exchange:
         if beside == self._beside and (self._policy is None or self._is_open):
             return
         policy = None if self._is_open else self._policy
-        tools = None if beside.tools == self._beside.tools else beside.tools
-        self._client.open(session, policy, beside.prompt or None, tools=tools)
+        self._client.open(session, policy, **beside.since(self._beside))
         self._beside, self._is_open = beside, True
 
     def _push(self, session: str, told: dict[str, list[JsonMessage]]) -> None:

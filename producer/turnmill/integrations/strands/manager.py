@@ -17,7 +17,7 @@ from strands.types.content import Message
 from strands.types.exceptions import ContextWindowOverflowException
 
 from turnmill import Context, ContextClient, Policy, TurnmillError
-from turnmill.integrations.following import Beside
+from turnmill.integrations.beside import Beside, function
 from turnmill.integrations.originals import key, originals
 from turnmill.integrations.strands.exchange import Diverged, Exchange, ManagementCounts
 from turnmill.integrations.strands.messages import from_chat, is_made, name_all, to_chat
@@ -175,16 +175,11 @@ class TurnmillConversationManager(ConversationManager):
 def _beside(agent: Agent) -> Beside:
     registry = getattr(agent, "tool_registry", None)
     specs = registry.get_all_tool_specs() if isinstance(registry, ToolRegistry) else ()
-    tools = (
-        {
-            "name": spec["name"],
-            "description": spec["description"],
-            "parameters": dict(spec["inputSchema"]).get("json"),
-        }
+    tools = [
+        function(spec["name"], spec["description"], dict(spec["inputSchema"]).get("json"))
         for spec in specs
-    )
-    functions = tuple({"type": "function", "function": function} for function in tools)
-    return Beside(agent.system_prompt or "", functions)
+    ]
+    return Beside(agent.system_prompt or "", tuple(tools))
 
 
 def _name_first(event: AgentInitializedEvent) -> None:
