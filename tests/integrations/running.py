@@ -1,4 +1,4 @@
-"""Examples and code of the documents, run as a user runs them."""
+"""What a newcomer runs: the examples, and the code of the page on integrations."""
 
 from __future__ import annotations
 
@@ -8,28 +8,32 @@ import subprocess
 import sys
 from pathlib import Path
 
-from tests.integrations.scripted import ScriptedModel
-
-__all__ = ["ROOT", "block", "run"]
+__all__ = ["EXAMPLES", "block", "run"]
 
 ROOT = Path(__file__).parents[2]
+EXAMPLES = ROOT / "examples"
 
 
-def block(title: str) -> str:
-    """The Python code of the section with this title in the page on integrations."""
-    _, _, section = (ROOT / "docs" / "integrations.md").read_text().partition(f"\n## {title}\n")
-    found = re.search(r"```python\n(.*?)```", section.partition("\n## ")[0], re.DOTALL)
+def block(heading: str, redis: str) -> str:
+    """The first Python code under a heading of the page that begins so, for this Redis."""
+    page = (ROOT / "docs" / "integrations.md").read_text()
+    _, _, section = page.partition(f"\n## {heading}")
+    found = re.search(
+        r"^```python\n(.*?)^```", section.partition("\n## ")[0], re.DOTALL | re.MULTILINE
+    )
     assert found is not None
-    return found[1]
+    return found[1].replace("redis://localhost:6379/0", redis)
 
 
-def run(code: list[str], said: str, model: ScriptedModel, **env: str) -> str:
-    """What it prints, told these lines; its model is at the scripted endpoint."""
+def run(*command: str, said: str, model: str, redis: str, **env: str) -> str:
+    """What it prints, told these lines; its model and its Redis are at these addresses."""
+    # As a user runs it: what measures coverage stays with the tests.
     environment = {k: v for k, v in os.environ.items() if not k.startswith("COVERAGE_")}
+    given = {"TURNMILL_REDIS_URL": redis, "OPENAI_BASE_URL": model, "OPENAI_API_KEY": "none"}
     done = subprocess.run(
-        [sys.executable, *code],
+        [sys.executable, *command],
         input=said,
-        env={**environment, "OPENAI_BASE_URL": model.base_url, "OPENAI_API_KEY": "none", **env},
+        env={**environment, **given, **env},
         capture_output=True,
         text=True,
         timeout=100,

@@ -6,24 +6,26 @@ import pytest
 
 pytest.importorskip("agent_framework")
 
+from tests.integrations.running import EXAMPLES, block, run
 from tests.integrations.scripted import Said, serving
-from tests.integrations.talk import ROOT, printed, talk
 from tests.integrations.test_agent_framework import clerk
 from turnmill.embedded_redis import EmbeddedRedis
 
+SAID = "Where is S71?\nWhere is S142?\n\n"
+
 
 def test_the_example_answers_and_its_session_has_all_turns(store: EmbeddedRedis) -> None:
-    example = str(ROOT / "examples" / "agent_framework_agent.py")
+    example = str(EXAMPLES / "agent_framework_agent.py")
     with serving(clerk) as model:
-        said = talk(example, redis=store.url, model=model.base_url)
+        said = run(example, said=SAID, redis=store.url, model=model.base_url)
 
     assert said.count("It lies at") == 2
     assert "8 turns in the session" in said
 
 
 def test_the_example_of_the_page_works_as_printed(store: EmbeddedRedis) -> None:
-    code = printed("agent-framework", store.url)
+    code = block("agent-framework", store.url)
     with serving(lambda _: Said("It lies at pier 1.")) as model:
-        said = talk("-c", code, redis=store.url, model=model.base_url)
+        said = run("-c", code, said=SAID, redis="", model=model.base_url)
 
     assert said.count("It lies at") == 2

@@ -13,7 +13,7 @@ from langchain_core.messages import HumanMessage
 from langchain_core.runnables.history import RunnableWithMessageHistory
 
 from tests.integrations.langchain_agents import chat_model
-from tests.integrations.running import ROOT, block, run
+from tests.integrations.running import EXAMPLES, block, run
 from tests.integrations.scripted import Said, ScriptedModel, serving
 from turnmill import ContextClient
 from turnmill.embedded_redis import EmbeddedRedis
@@ -37,11 +37,10 @@ def model() -> Iterator[ScriptedModel]:
 def test_the_example_answers_from_the_sessions_context(
     store: EmbeddedRedis, model: ScriptedModel
 ) -> None:
-    example = str(ROOT / "examples" / "langchain_agent.py")
+    example = str(EXAMPLES / "langchain_agent.py")
+    said = "Where is the ship Emma?\nThanks.\n\n"
 
-    output = run(
-        [example], "Where is the ship Emma?\nThanks.\n\n", model, TURNMILL_REDIS_URL=store.url
-    )
+    output = run(example, said=said, model=model.base_url, redis=store.url)
 
     assert "I was told: Emma lies at pier 5." in output
     assert "I was told: Thanks." in output
@@ -52,9 +51,9 @@ def test_the_example_answers_from_the_sessions_context(
 def test_the_example_of_the_documents_works_as_printed(
     store: EmbeddedRedis, model: ScriptedModel
 ) -> None:
-    code = block("LangChain and LangGraph").replace("redis://localhost:6379/0", store.url)
+    code = block("LangChain and LangGraph", store.url)
 
-    output = run(["-c", code], "Hello\nThanks\n\n", model)
+    output = run("-c", code, said="Hello\nThanks\n\n", model=model.base_url, redis="")
 
     assert "I was told: Thanks" in output
     assert [message["role"] for message in model.requests[-1]] == [

@@ -9,11 +9,11 @@ import pytest
 
 pytest.importorskip("llama_index.core")
 
-from tests.integrations.running import ROOT, block, run
+from tests.integrations.running import EXAMPLES, block, run
 from tests.integrations.scripted import Said, ScriptedModel, serving
 from turnmill.embedded_redis import EmbeddedRedis
 
-EXAMPLE = ROOT / "examples" / "llama_index_agent.py"
+EXAMPLE = EXAMPLES / "llama_index_agent.py"
 
 
 def clerk(messages: list[dict[str, Any]]) -> Said:
@@ -33,7 +33,7 @@ def model() -> Iterator[ScriptedModel]:
 def test_the_example_answers_from_the_session(store: EmbeddedRedis, model: ScriptedModel) -> None:
     said = "Where is the ship Emma?\nThanks.\n\n"
 
-    output = run([str(EXAMPLE)], said, model, TURNMILL_REDIS_URL=store.url)
+    output = run(str(EXAMPLE), said=said, model=model.base_url, redis=store.url)
 
     assert "I was told: Emma lies at pier 5." in output
     assert "I was told: Thanks." in output
@@ -44,14 +44,14 @@ def test_the_example_answers_from_the_session(store: EmbeddedRedis, model: Scrip
 def test_the_example_of_the_documents_works_as_printed(
     store: EmbeddedRedis, model: ScriptedModel
 ) -> None:
-    code = block("LlamaIndex").replace("redis://localhost:6379/0", store.url)
+    code = block("LlamaIndex", store.url)
     chosen = f"""
 import runpy
 from llama_index.core import Settings
 Settings.llm = runpy.run_path({str(EXAMPLE)!r})["Chat"]()
 """
 
-    output = run(["-c", chosen + code], "Hello\nThanks\n\n", model)
+    output = run("-c", chosen + code, said="Hello\nThanks\n\n", model=model.base_url, redis="")
 
     assert "I was told: Thanks" in output
     assert [message["role"] for message in model.requests[-1]] == [

@@ -2,21 +2,14 @@
 
 from __future__ import annotations
 
-import os
-import re
-import subprocess
-import sys
-from pathlib import Path
-
 import pytest
 
 pytest.importorskip("google.adk")
 
+from tests.integrations.running import EXAMPLES, block, run
 from tests.integrations.scripted import Said, serving
 from turnmill.contract.context import JsonMessage
 from turnmill.embedded_redis import EmbeddedRedis
-
-ROOT = Path(__file__).parents[3]
 
 
 def answer(messages: list[JsonMessage]) -> Said:
@@ -30,25 +23,13 @@ def answer(messages: list[JsonMessage]) -> Said:
 
 def talk(*command: str, redis: str) -> str:
     """What it prints after two questions."""
-    # As a user runs it: what measures coverage stays with the tests.
-    environment = {k: v for k, v in os.environ.items() if not k.startswith("COVERAGE_")}
     with serving(answer) as model:
-        own = {"TURNMILL_REDIS_URL": redis, "OPENAI_BASE_URL": model.base_url}
-        done = subprocess.run(
-            [sys.executable, *command],
-            input="Where is Emma?\nThank you\n\n",
-            env={**environment, **own, "OPENAI_API_KEY": "none"},
-            capture_output=True,
-            text=True,
-            timeout=100,
-            check=False,
-        )
-    assert done.returncode == 0, done.stderr
-    return done.stdout
+        said = "Where is Emma?\nThank you\n\n"
+        return run(*command, said=said, model=model.base_url, redis=redis)
 
 
 def test_the_example_goes_on_with_its_session(redis_server: EmbeddedRedis) -> None:
-    example = str(ROOT / "examples" / "google_adk_agent.py")
+    example = str(EXAMPLES / "google_adk_agent.py")
 
     said = [talk(example, redis=redis_server.url) for _ in range(2)]
 
@@ -59,11 +40,7 @@ def test_the_example_goes_on_with_its_session(redis_server: EmbeddedRedis) -> No
 
 
 def test_the_example_of_the_page_works_as_printed(redis_server: EmbeddedRedis) -> None:
-    page = (ROOT / "docs" / "integrations.md").read_text()
-    found = re.search(r"```python\n(.*?)```", page[page.index("## google-adk") :], re.DOTALL)
-    assert found is not None
-
-    said = talk("-c", found[1].replace("redis://localhost:6379/0", redis_server.url), redis="")
+    said = talk("-c", block("google-adk", redis_server.url), redis="")
 
     assert "I was told: Where is Emma?" in said
     assert "I was told: Thank you" in said

@@ -2,47 +2,17 @@
 
 from __future__ import annotations
 
-import os
-import re
-import subprocess
-import sys
-from pathlib import Path
-
-import pytest
-
 from tests.integrations.openai_agents.scripted import ScriptedResponses, call, message
+from tests.integrations.running import EXAMPLES, block, run
 from turnmill.embedded_redis import EmbeddedRedis
 
-ROOT = Path(__file__).parents[3]
-ANYWHERE = "redis://localhost:6379/0"
-
-
-@pytest.fixture
-def environment(endpoint: ScriptedResponses, store: EmbeddedRedis) -> dict[str, str]:
-    own = {k: v for k, v in os.environ.items() if not k.startswith("COVERAGE_")}
-    asking = {"OPENAI_BASE_URL": endpoint.base_url, "OPENAI_API_KEY": "none"}
-    quiet = {"OPENAI_AGENTS_DISABLE_TRACING": "1"}
-    return {**own, **asking, **quiet, "TURNMILL_REDIS_URL": store.url}
-
-
-def answers(environment: dict[str, str], lines: str, *program: str) -> str:
-    done = subprocess.run(
-        [sys.executable, *program],
-        env=environment,
-        input=lines,
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
-    return done.stdout
+QUIET = {"OPENAI_AGENTS_DISABLE_TRACING": "1"}
 
 
 def test_the_example_asks_before_money_goes_and_remembers(
-    endpoint: ScriptedResponses, environment: dict[str, str]
+    endpoint: ScriptedResponses, store: EmbeddedRedis
 ) -> None:
-    program = str(ROOT / "examples" / "openai_agents_agent.py")
+    program = str(EXAMPLES / "openai_agents_agent.py")
     endpoint.outputs += [
         [call("find_order", 1, number="W7")],
         [message("It is due on Thursday.")],
@@ -51,8 +21,10 @@ def test_the_example_asks_before_money_goes_and_remembers(
         [message("It was W7.", 3)],
     ]
 
-    first = answers(environment, "Where is W7?\nI want a refund.\ny\n\n", program)
-    second = answers(environment, "Which order was it?\n\n", program)
+    first, second = (
+        run(program, said=said, model=endpoint.base_url, redis=store.url, **QUIET)
+        for said in ("Where is W7?\nI want a refund.\ny\n\n", "Which order was it?\n\n")
+    )
 
     assert "It is due on Thursday." in first
     assert 'refund {"number": "W7"}?' in first
@@ -62,17 +34,12 @@ def test_the_example_asks_before_money_goes_and_remembers(
     assert any(item.get("output") == "Order W7 is refunded." for item in endpoint.inputs[-1])
 
 
-def test_the_pages_program_runs(
-    endpoint: ScriptedResponses, environment: dict[str, str], store: EmbeddedRedis
-) -> None:
-    page = (ROOT / "docs" / "integrations.md").read_text()
-    section = page[page.index("## openai-agents") :]
-    block = re.search(r"^```python\n(.*?)^```$", section, re.DOTALL | re.MULTILINE)
-    assert block is not None
-    assert ANYWHERE in block[1]
+def test_the_pages_program_runs(endpoint: ScriptedResponses, store: EmbeddedRedis) -> None:
+    code = block("openai-agents", store.url)
+    assert store.url in code
     endpoint.outputs += [[message("Hello.")], [message("Hello again.", 2)]]
 
-    said = answers(environment, "Hi\nHi\n\n", "-c", block[1].replace(ANYWHERE, store.url))
+    said = run("-c", code, said="Hi\nHi\n\n", model=endpoint.base_url, redis=store.url, **QUIET)
 
     assert "Hello again." in said
     assert [len(items) for items in endpoint.inputs] == [1, 3]
