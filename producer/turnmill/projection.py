@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from turnmill.contract.context import JsonMessage, Receipt, StoredContext
@@ -100,7 +100,7 @@ def _clamp(turn: TailTurn, most: int, count: CountMessages) -> TailTurn:
     messages = shorten(turn.messages, most, count)
     if messages is None:
         return turn
-    return replace(turn, messages=tuple(messages), tokens=count(messages))
+    return turn._replace(messages=tuple(messages), tokens=count(messages))
 
 
 def _keep_newest(

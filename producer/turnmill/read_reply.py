@@ -6,7 +6,7 @@ Pure; both clients and the workers decode what is stored with the functions here
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from functools import partial
+from functools import cache, partial
 from typing import Any
 
 from turnmill.context import Context
@@ -19,6 +19,7 @@ from turnmill.contract.log_entry import LogEntry, decode_turns
 from turnmill.contract.names import Seq, SessionId
 from turnmill.contract.render import render, render_head
 from turnmill.contract.tail import TailTurn
+from turnmill.contract.token_counters import CountMessages
 from turnmill.projection import Projected, project
 from turnmill.session_view import DEFAULT_POLICY, META_FIELDS, View, bound, to_int
 
@@ -94,9 +95,15 @@ def _fitted(
         stored,
         tail,
         limits,
-        partial(bound, formula=formula),
+        _bound_by(formula),
         fixed_tokens=view.usage.system + view.usage.summary + view.usage.REPLY,
     )
+
+
+@cache
+def _bound_by(formula: ImageFormula) -> CountMessages:
+    """The same function for every read: what a projection found is remembered by it."""
+    return partial(bound, formula=formula)
 
 
 def _with_elisions(
@@ -141,6 +148,7 @@ def _tail(
                 pinned=entry.pinned or entry.seq == thumbnail,
                 pushed=whole,
                 mark=entry.mark,
+                body=entry.messages,
             )
         )
     return tail

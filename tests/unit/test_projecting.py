@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from turnmill import Policy
+from turnmill.contract.codec import encode_json
 from turnmill.contract.context import JsonMessage, StoredContext
 from turnmill.contract.legality import violations
 from turnmill.contract.names import Seq
@@ -104,3 +105,26 @@ def test_of_more_pins_than_fit_the_newest_turn_stays_and_a_receipt_names_the_oth
     dropped = cut.receipt.turns
     assert dropped in (0, pins)
     assert len(cut.messages) == (pins - dropped) + bool(dropped) + 1
+
+
+def test_what_an_earlier_read_found_in_the_same_turns_is_found_again() -> None:
+    said = [
+        [{"role": "user", "content": "Always answer in Italian. Then list the parcels of Anna."}],
+        *(turn for at in range(40) for turn in ([calls(at, at + 1), result(at)],)),
+    ]
+    other = [
+        [{"role": "user", "content": "Never name a price. Then count the parcels."}],
+        *said[1:],
+    ]
+
+    for turns in (said, other, said):
+        plain, _ = projected(turns)
+        tail = [
+            TailTurn(seq=Seq(seq), messages=turn, tokens=bound(turn), body=encode_json(turn))
+            for seq, turn in enumerate(turns, 1)
+        ]
+        for _ in range(2):
+            cut = project("", StoredContext(), tail, POLICY.limits(0), bound, fixed_tokens=3)
+
+            assert cut == plain
+            assert str(turns[0][0]["content"]).partition(".")[0] in str(cut.messages)

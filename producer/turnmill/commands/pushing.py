@@ -92,6 +92,7 @@ class Pushing(Base):
             window=DEDUPE_WINDOW,
             checkpoint_every=DEFAULT_POLICY.checkpoint_interval,
             keep_checkpoints=DEFAULT_POLICY.keep_checkpoints,
+            hard=DEFAULT_POLICY.hard_limit,
             quiet_ms=QUIET_MS,
             dialect=dialect or "",
             told=told.encode() if told else "",

@@ -141,6 +141,11 @@ class StoredContext(BaseModel):
     recall: bool = False
     format: str = FIRST
 
+    @property
+    def is_empty(self) -> bool:
+        """Whether nothing in it stands for turns that are gone."""
+        return not (self.summary or self.events or self.receipts)
+
     @classmethod
     def parse(cls, body: bytes | None) -> Self:
         """The stored value, or version 0 for none.

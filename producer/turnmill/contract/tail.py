@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from turnmill.contract.context import JsonMessage
 from turnmill.contract.names import Seq
@@ -12,8 +12,7 @@ from turnmill.contract.rules import UNMARKED, Mark
 __all__ = ["TailTurn"]
 
 
-@dataclass(frozen=True, slots=True)
-class TailTurn:
+class TailTurn(NamedTuple):
     """One turn of the log as it is read: elisions applied.
 
     Attributes:
@@ -24,6 +23,7 @@ class TailTurn:
         pinned: it must be kept word for word.
         pushed: its messages as pushed, where they are read otherwise; None where they are not.
         mark: what its metadata say about rules.
+        body: what ``pushed`` was decoded from; None where nobody knows.
     """
 
     seq: Seq
@@ -33,3 +33,4 @@ class TailTurn:
     pinned: bool = False
     pushed: Sequence[JsonMessage] | None = None
     mark: Mark = UNMARKED
+    body: bytes | None = None

@@ -1,6 +1,6 @@
 -- Append one turn to the session's log, unless its turn_id was pushed before; its images are kept with it.
 -- KEYS: expiring..., backlog, index, hinted, blob
--- ARGV: session, turn_id, messages, fields, digest, bound:number, ttl_ms:number, window:number, checkpoint_every:number, keep_checkpoints:number, quiet_ms:number, dialect, told, is_telling:number, images...
+-- ARGV: session, turn_id, messages, fields, digest, bound:number, ttl_ms:number, window:number, checkpoint_every:number, keep_checkpoints:number, hard:number, quiet_ms:number, dialect, told, is_telling:number, images...
 -- quiet_ms: how long a turn that makes nothing due may wait to be counted
 -- digest: of messages and fields; each turn's chain is made of it and of the chain before: the same chain, the same turns so far
 -- dialect: the provider's shape that the turn came in, '' where nothing tells; the first stays
@@ -24,7 +24,7 @@ local now = time[1] * 1000 + math.floor(time[2] / 1000)
 local now_ms = string.format('%.0f', now)
 local seen = redis.call('HMGET', meta, 'epoch', 'ttl_ms', 'expires_at', 'checkpoint_every', 'keep_checkpoints', 'version',
   'system_tokens', 'context_tokens', 'tail_tokens', 'look_tokens', 'look_bound', 'bound_ratio', 'postponed_until', 'chain',
-  'tools_tokens')
+  'tools_tokens', 'hard')
 local epoch = seen[1] or (time[1] .. string.format('%06d', time[2]))
 local chain = redis.sha1hex((seen[14] or epoch) .. ' ' .. turn_id .. ' ' .. digest)
 redis.call('HSET', meta, 'chain', chain)
@@ -94,6 +94,12 @@ local counted = (tonumber(seen[7]) or 0) + (tonumber(seen[8]) or 0) + (tonumber(
 local look_tokens, look_bound = tonumber(seen[10]), tonumber(seen[11])
 local is_due = not look_bound or counted + pending >= look_bound
   or (look_tokens and counted + pending * (tonumber(seen[12]) or 1) >= look_tokens)
+-- What is over its limit by the counted turns alone has its job, which counts the others: a read projects until then.
+-- Only so many that their bounds would cost the projection much are counted before.
+local limit = tonumber(seen[16]) or hard
+if look_bound and counted >= limit and pending < limit / 4 and not (look_tokens and counted < look_tokens) then
+  is_due = false
+end
 -- The first time a worker learns from it at once; later when it counts.
 if told ~= '' then
   redis.call('HSET', meta, 'told', told)

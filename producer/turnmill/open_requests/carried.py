@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from hashlib import blake2b
+from typing import Final, NamedTuple
 
 from turnmill.contract.context import JsonMessage, StoredContext
 from turnmill.contract.open_requests import OpenRequest
@@ -13,10 +15,23 @@ from turnmill.contract.tail import TailTurn
 from turnmill.contract.token_counters import CountMessages
 from turnmill.open_requests.find import open_requests
 from turnmill.open_requests.fitting import fitting, requests_room
-from turnmill.rules.carried import CarriedRules
+from turnmill.rules.carried import CarriedRules, FoundRules
 from turnmill.rules.standing import Said
 
 __all__ = ["Carried"]
+
+_MOST_KNOWN: Final = 1024
+"""So many findings are remembered: each read finds again what those before it found."""
+
+_known: Final[dict[object, _Found]] = {}
+
+
+class _Found(NamedTuple):
+    """What some turns left in force and open; ``tokens`` of the messages with it."""
+
+    rules: FoundRules
+    fresh: tuple[OpenRequest, ...]
+    tokens: int
 
 
 class Carried:
@@ -33,6 +48,9 @@ class Carried:
         self._limits = limits
         self._count = count
         self._gone: list[Said] = []
+        self._key = (stored.rules, stored.requests, stored.is_empty, limits, count)
+        self._digest = blake2b(digest_size=16)
+        self._is_known = True
         self._fresh: tuple[OpenRequest, ...] = ()
         self.stored: StoredContext = stored
         self.tokens: int = 0
@@ -64,17 +82,21 @@ class Carried:
 
     def carry(self, turns: Iterable[TailTurn]) -> None:
         """Take the rules of turns along that are shown, but not whole."""
-        self._rules.carry(turns)
-        self._update()
+        turns = list(turns)
+        if not self._recall(b"carry", turns):
+            self._rules.carry(turns)
+            self._remember()
 
     def drop(self, turns: Iterable[TailTurn]) -> None:
         """Take along the rules and requests of turns that are not shown at all."""
         turns = list(turns)
-        self._rules.carry(turns)
         self._gone += [
             Said(turn.seq, turn.messages if turn.pushed is None else turn.pushed, turn.mark)
             for turn in turns
         ]
+        if self._recall(b"drop", turns):
+            return
+        self._rules.carry(turns)
         known = {request.seq for request in self._before.requests}
         found = open_requests(self._before, self._gone)
         fresh = [request for request in found if request.seq not in known]
@@ -82,12 +104,38 @@ class Carried:
         room = requests_room(self._limits, self._count(rules) if rules else 0)
         before = self._count([requests_message(self._before.requests)]) if known else 0
         self._fresh = fitting(fresh, room - before, self._tokens_of)
-        self._update()
+        self._remember()
 
-    def _update(self) -> None:
-        self.stored = self._before.model_copy(update={"rules": self._rules.stored})
+    def _recall(self, what: bytes, turns: Sequence[TailTurn]) -> bool:
+        """Whether an earlier read found it in the same turns, taken along in the same way."""
+        self._digest.update(what)
+        for turn in turns:
+            self._is_known = self._is_known and turn.body is not None
+            self._digest.update(b"%d %d " % (turn.seq, len(turn.body or b"")))
+            self._digest.update(repr(turn.mark).encode() + (turn.body or b""))
+        found = _known.get(self._place) if self._is_known else None
+        if found is None:
+            return False
+        self._rules.found, self._fresh, self.tokens = found
+        self._update()
+        return True
+
+    def _remember(self) -> None:
+        self._update()
         messages = self.messages
         self.tokens = self._count(messages) if messages else 0
+        if self._is_known:
+            if len(_known) >= _MOST_KNOWN:
+                _known.pop(next(iter(_known)), None)
+            _known[self._place] = _Found(self._rules.found, self._fresh, self.tokens)
+
+    @property
+    def _place(self) -> object:
+        return (*self._key, self._digest.digest())
+
+    def _update(self) -> None:
+        if self._rules.stored != self.stored.rules:
+            self.stored = self._before.model_copy(update={"rules": self._rules.stored})
 
     def _tokens_of(self, text: str) -> int:
         return self._count([{"role": "user", "content": text}])

@@ -33,8 +33,8 @@ def open_requests(stored: StoredContext, turns: Iterable[Said]) -> tuple[OpenReq
     first = [request for request in stored.requests if request.first]
     first += _requests(speech for speech in fresh if speech.opens)
     if not heard.loop:
-        fresh_brief = not any((stored.summary, stored.events, stored.receipts))
-        return tuple(first) if stored.requests or (fresh_brief and _is_brief(first)) else ()
+        is_brief = stored.is_empty and _is_brief(first)
+        return tuple(first) if stored.requests or is_brief else ()
     begun = _newest(fresh)
     if begun is not None:
         now = [speech for speech in fresh[begun:] if not speech.opens]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import NamedTuple
 
 from turnmill.contract.context import StoredContext
 from turnmill.contract.policy import Limits
@@ -15,21 +16,42 @@ from turnmill.rules.standing import Said, fitting, in_force, rules_room
 __all__ = ["CarriedRules"]
 
 
+class FoundRules(NamedTuple):
+    """Rules in force.
+
+    Attributes:
+        every: all of them.
+        stored: the context's own.
+        fresh: the others, as far as they have room.
+    """
+
+    every: tuple[Rule, ...]
+    stored: tuple[Rule, ...]
+    fresh: tuple[Rule, ...] = ()
+
+
 class CarriedRules:
     """What the stored rules become with those of turns left out or shortened.
 
     Attributes:
-        stored: the context's rules that are still in force.
-        fresh: the others, as far as they have room.
+        found: the rules so far.
     """
 
     def __init__(self, stored: StoredContext, limits: Limits, count: CountMessages) -> None:
         self._known = frozenset(rule.id for rule in stored.rules)
-        self._all: tuple[Rule, ...] = stored.rules
         self._count = count
         self._room = rules_room(limits)
-        self.stored: tuple[Rule, ...] = stored.rules
-        self.fresh: tuple[Rule, ...] = ()
+        self.found = FoundRules(stored.rules, stored.rules)
+
+    @property
+    def stored(self) -> tuple[Rule, ...]:
+        """The context's rules that are still in force."""
+        return self.found.stored
+
+    @property
+    def fresh(self) -> tuple[Rule, ...]:
+        """The others, as far as they have room."""
+        return self.found.fresh
 
     def carry(self, turns: Iterable[TailTurn]) -> None:
         """Take the rules of more turns along, as far as they have room."""
@@ -37,14 +59,13 @@ class CarriedRules:
             Said(turn.seq, turn.messages if turn.pushed is None else turn.pushed, turn.mark)
             for turn in turns
         ]
-        found = in_force(self._all, said)
-        if found == self._all:
+        every = in_force(self.found.every, said)
+        if every == self.found.every:
             return
-        self.stored = tuple(rule for rule in found if rule.id in self._known)
-        before = self._count([rules_message(self.stored)]) if self.stored else 0
-        fresh = [rule for rule in found if rule.id not in self._known]
-        self._all = found
-        self.fresh = fitting(fresh, self._room - before, self._tokens)
+        stored = tuple(rule for rule in every if rule.id in self._known)
+        before = self._count([rules_message(stored)]) if stored else 0
+        fresh = [rule for rule in every if rule.id not in self._known]
+        self.found = FoundRules(every, stored, fitting(fresh, self._room - before, self._tokens))
 
     def _tokens(self, text: str) -> int:
         return self._count([{"role": "user", "content": text}])
