@@ -184,6 +184,31 @@ def test_no_read_projects_that_a_count_in_time_would_have_spared(
     assert hints < 50
 
 
+def test_a_session_over_its_limit_is_hinted_for_a_quarter_of_it_and_not_at_every_push(
+    either: Surface, worker: Worker
+) -> None:
+    """Its job is on the way, and counts all there is; only a projection goes by the bounds."""
+    policy = Policy(max_tokens=2000)
+    parcel = {"role": "user", "content": "Anna wants parcel 17 brought to street 7 by noon. " * 6}
+    either.open("s", policy)
+    either.push_many([("s", parcel)] * 40)
+    worker.pipeline.estimate(worker.ref("s"))
+    assert not list(worker.pipeline.waiting(worker.ref("s")))
+    before = either.info("s")
+    assert before.usage.total > policy.hard_limit
+    assert before.due_in_s is not None
+    hinted = either.hints.dropped
+
+    pushes = 0
+    while either.hints.dropped == hinted:
+        either.push("s", parcel)
+        pushes += 1
+        assert either.read("s").tokens <= policy.hard_limit
+
+    pending = either.info("s").usage.pending
+    assert (pushes - 1) / pushes * pending < policy.hard_limit / 4 <= pending
+
+
 def test_a_policy_that_counts_interactions_is_looked_after_at_every_push(
     either: Surface, worker: Worker
 ) -> None:

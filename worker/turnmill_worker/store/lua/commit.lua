@@ -3,9 +3,9 @@
 -- ARGV: session, epoch, revision, expected_version, expected_commit, newest, newest_chain, commit_id, owner, body, known, watermark:number, context_tokens:number, images:number, images_covered:number, interactions:number, messages:number, hard:number, soft_ratio:number, keep_records:number, summarized:number, record, detail, quality, channel, elided...
 -- expected_commit, newest, newest_chain: the last commit, and the newest turn it was planned from and that turn's chain (without one, its turn_id and time): positions alone are given out again where Redis returned to an earlier state
 -- full: goes on
--- returns: the new version or 0 when the session changed meanwhile, then 1 when it is over its soft limit still
+-- returns: the new version or 0 when the session changed meanwhile, then 1 when it is over its soft limit still, with what its uncounted turns are expected to have
 local seen = redis.call('HMGET', meta, 'epoch', 'version', 'tail_tokens', 'system_tokens', 'expires_at',
-  'settings', 'settings_id', 'commit_id', 'tools_tokens')
+  'settings', 'settings_id', 'commit_id', 'tools_tokens', 'pending', 'bound_ratio')
 local found = newest ~= '' and redis.call('XRANGE', log, newest, newest)[1]
 local is_same = newest == '' or (found and (found[2][14] or found[2][6] .. ' ' .. found[2][10]) == newest_chain)
 if not is_same or seen[1] ~= epoch or (seen[2] or '0') ~= expected_version or (seen[8] or '') ~= expected_commit
@@ -70,7 +70,9 @@ local time = redis.call('TIME')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
 redis.call('ZADD', unarchived, 'NX', now, session)
 local over = 0
-if system + context_tokens + tail > soft then
+-- Pushes over the limit relied on this job to look for what came meanwhile.
+local expected = (tonumber(seen[10]) or 0) * (tonumber(seen[11]) or 0)
+if system + context_tokens + tail + expected > soft then
   redis.call('ZADD', due, now, session)
   over = 1
 else

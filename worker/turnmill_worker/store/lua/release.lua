@@ -1,5 +1,5 @@
 -- Give up a lease: the session leaves the due list, or is due again after a while, or with more tokens.
--- KEYS: meta, log, lease, due
+-- KEYS: meta, log, lease, due, backlog
 -- ARGV: session, owner, counted_seq, revision, newest, newest_chain, again_ms:number, put_off:number, spent, stale:number, waits, why, below:number
 -- newest, newest_chain: as in commit.lua
 -- spent: on models since the last commit, or nothing new; stale: 1 when a summary was written for nothing; waits: for its turn, model or batch, or nothing; why: its models wrote nothing, or nothing new; below: tokens up to which it may wait, or is put off
@@ -57,6 +57,8 @@ if not is_same or (seen[3] or '0') .. (seen[8] or '') ~= revision or ((seen[2] o
   return 1
 end
 redis.call('ZREM', due, session)
+-- Pushes relied on this job to look for what came meanwhile.
+redis.call('ZADD', backlog, 'XX', 'LT', now, session)
 -- The next turn may make possible what was not; or what was put off waits for its tokens.
 if put_off > 0 then
   redis.call('HSET', meta, 'put_off', put_off, 'look_tokens', put_off)
