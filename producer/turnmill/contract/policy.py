@@ -60,7 +60,7 @@ class Policy(BaseModel):
         target_ratio: the share of the room a compaction aims for; less than ``soft_ratio``, so
             that commits are rare and the provider's prompt cache keeps hitting. Shortening alone
             may end two fifths of the way from here to ``soft_ratio``.
-        summary_ratio: the share of the room a summary may take; less than ``target_ratio``.
+        summary_ratio: the share of the room for a summary, beside what turns leave of the target.
         ledger_ratio: the share of the summary's tokens set apart for the ledger, the facts kept
             word for word beside it; they also get what the summary leaves. 0 turns it off.
         recent_turns_to_keep: newest turns kept word for word as long as the target allows.

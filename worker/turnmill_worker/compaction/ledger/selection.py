@@ -56,7 +56,14 @@ def beside(
 
 def current(facts: Iterable[Fact]) -> tuple[Fact, ...]:
     """The facts to show: a value that holds no longer is only kept to know it by."""
-    return tuple(fact for fact in facts if not fact.until)
+    return tuple(fact for fact in facts if not fact.until and not _is_plain_word(fact))
+
+
+def _is_plain_word(fact: Fact) -> bool:
+    """Whether it is words only, which nobody but the assistant said, once, or with no other."""
+    if fact.kind not in {"id", "name"} or not fact.text.replace(" ", "").isalpha():
+        return False
+    return not fact.label or (fact.uses == 1 and fact.by == _ASSISTANT)
 
 
 class Unstated:
@@ -124,6 +131,7 @@ _UNLABELLED: Final = 0.5
 _COST_POWER: Final = 0.85
 _OPENING_TOKENS: Final = 4
 _RESULT: Final = (Source.RESULT.value,)
+_ASSISTANT: Final = (Source.ASSISTANT.value,)
 _TOKENS_PER_CHAR: Final = 0.35
 _GUESSES: Final = 4
 

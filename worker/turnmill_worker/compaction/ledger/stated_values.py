@@ -15,7 +15,16 @@ from typing import Final, NamedTuple
 from turnmill.rules.wording.english import STOP
 from turnmill_worker.compaction.ledger.patterns import KINDS, Kind, values_in
 from turnmill_worker.reading.actions import Role
-from turnmill_worker.reading.units import CAME_OF_IT, LABEL, Line, Source, Unit, Units, is_prompt
+from turnmill_worker.reading.units import (
+    CAME_OF_IT,
+    LABEL,
+    LINE_END,
+    Line,
+    Source,
+    Unit,
+    Units,
+    is_prompt,
+)
 from turnmill_worker.reading.words import CODE, kind_of
 
 __all__ = ["KINDS", "VALUE_AT", "Kind", "Mention", "mentions"]
@@ -78,6 +87,7 @@ _ELSEWHERE: Final = frozenset({Role.LOOK, Role.WRITTEN, Role.QUOTATION})
 _NAMING: Final = ("name", "title", "subject", "label", "file", "path")
 _SHELL: Final = frozenset({"command", "cmd", "bash", "script"})
 _MONEY_KEYS = re.compile(r"price|amount|cost|total|balance|fee|refund", re.IGNORECASE)
+_IDENTIFYING = re.compile(r"#?(?=\w*\d)(?=\w*[A-Za-z])[A-Za-z]\w{3,}")
 _BARE_NUMBER = re.compile(r"-?\d{1,15}(?:\.\d{1,9})?")
 
 
@@ -99,7 +109,16 @@ def _owner(units: Sequence[Unit], line: Line) -> _Owner:
     keyed = [value for key, value in pairs if key.endswith("id") and kind_of(value) == CODE]
     if keyed:
         return _Owner(keyed[0], is_identifier=True)
+    # A flight, say, is named by its number, wherever it was listed.
+    numbered = [value for _, value in pairs if _is_number_of_something(value)]
+    if numbered and not (units[0].label and _IDENTIFYING.search(units[0].label)):
+        return _Owner(numbered[0])
     return _Owner(units[0].label or line.name)
+
+
+def _is_number_of_something(value: str) -> bool:
+    """Whether a whole value is an identifier with letters and digits, like ``HAT069``."""
+    return len(value) <= _LONGEST // 4 and _IDENTIFYING.fullmatch(value) is not None
 
 
 def _of_pair(unit: Unit, line: Line, owner: _Owner) -> Iterator[Mention]:
@@ -108,7 +127,7 @@ def _of_pair(unit: Unit, line: Line, owner: _Owner) -> Iterator[Mention]:
     label = key if own or not owner.name else f"{owner.name}: {key}"
     seq = line.seq or 0
     if key in _SHELL and line.source is Source.CALL:
-        yield Mention("command", value[:_LONGEST], line.name, seq, line.source)
+        yield Mention("command", _beginning(value), line.name, seq, line.source)
         return
     is_number = len(value) > 1 and _BARE_NUMBER.fullmatch(value) is not None
     is_money = is_number and _MONEY_KEYS.search(key) is not None
@@ -136,6 +155,7 @@ _ERROR = re.compile(
 _ERROR_WORDS: Final = (
     *("error", "exception", "warning", "fatal", "panic", "failed", "exit ", "errno", "http "),
 )
+_STARTS: Final = (CAME_OF_IT, " / ", LINE_END, ". ")
 _WORD = re.compile(r"[^\W_][\w'’-]*")
 _VALUES: Final[tuple[Kind, ...]] = ("number", "money", "date")
 
@@ -143,13 +163,10 @@ _VALUES: Final[tuple[Kind, ...]] = ("number", "money", "date")
 def _of_prose(text: str, line: Line) -> Iterator[Mention]:
     seq = line.seq or 0
     if _COMMAND.match(text) and not text.endswith((".", "?", "!")):
-        yield Mention("command", text[:_LONGEST], "", seq, line.source)
+        yield Mention("command", _beginning(text), "", seq, line.source)
         return
     if line.source is not Source.USER and (error := _error(text)):
-        start = max(0, error.start() - _LONGEST // 2, text.rfind(CAME_OF_IT, 0, error.start()) + 1)
-        start += len(text[start:]) - len(text[start:].lstrip("→ "))
-        start = text.find(" ", start) + 1 if text[start - 1 : start].isalnum() else start
-        yield Mention("error", text[start : start + _LONGEST], "", seq, line.source)
+        yield Mention("error", _around(text, error.start()), "", seq, line.source)
     label = LABEL.match(text)
     # What a text is called in capitals, "DECISION: …", is no identifier.
     called = label.end() if label else 0
@@ -166,6 +183,23 @@ def _error(text: str) -> re.Match[str] | None:
     # Other letters have cases of their own, which only the expression knows.
     low = text.lower() if text.isascii() else ""
     return None if low and not any(map(low.__contains__, _ERROR_WORDS)) else _ERROR.search(text)
+
+
+def _around(text: str, at: int) -> str:
+    """The line or sentence a place is in, if that begins near; whole words of it."""
+    starts = [text.rfind(mark, 0, at) + len(mark) for mark in _STARTS if mark in text[:at]]
+    start = max(starts, default=0)
+    if at - start > _LONGEST // 2:
+        start = text.find(" ", at - _LONGEST // 2) + 1
+    return _beginning(text[start:])
+
+
+def _beginning(text: str) -> str:
+    """As much of a text as is kept, in whole words: a torn one would be found in no prose."""
+    if len(text) <= _LONGEST:
+        return text
+    end = text.rfind(" ", _LONGEST // 2, _LONGEST + 1)
+    return text[: end if end > 0 else _LONGEST]
 
 
 def _content_words(text: str, taken: Sequence[tuple[int, int]]) -> list[tuple[int, str]]:

@@ -14,7 +14,9 @@ from typing import Final
 from turnmill_worker.compaction.pool.work_worth import WORK
 from turnmill_worker.reading.actions import Role
 from turnmill_worker.reading.code_lines import is_heading
+from turnmill_worker.reading.sentences import is_guarded
 from turnmill_worker.reading.units import TALK, TOOLS, Line, Source, Unit, is_prompt
+from turnmill_worker.reading.words import IDENTIFIERS, concepts_of
 
 __all__ = ["first_standings", "standings"]
 
@@ -43,11 +45,21 @@ answers are mostly advice, and what was decided is said in few words."""
 LABELLED: Final = 1.6
 """What a user put a label in capitals before: ``DECISION: …``, ``NOTE: …``."""
 
+ANNOUNCED: Final = 0.1
+"""What an assistant says it does next, beside the call that does it: the call tells the same."""
+
 _LONG_MESSAGE: Final = 3
 _QUESTION_MARKS: Final = ("?", "？", "؟")
 _CAPITAL = r"[^\W\d_a-zß-ÿа-яё]"
 _LABELLED = re.compile(rf"{_CAPITAL}{{2,20}}(?:[ _-]{_CAPITAL}{{1,20}}){{0,2}}: ?\w")
 _OWN = re.compile(r"\b(?:I|[Mm]y|me|mine|[Ww]e|[Oo]ur|us)\b")
+_ANNOUNCES = re.compile(
+    r"(?:[A-Za-z]{1,12},? ){0,2}?"
+    r"(?:[Ll]et(?:'s|’s| me| us)(?! know)|I(?:'ll|’ll| will|(?:'m|’m| am) going to)) "
+)
+_EDGES: Final = ".,:;!?()\"'`"
+_ASKING: Final = frozenset({"if", "whether"})
+_WHY: Final = frozenset({"because", "since", "therefore"})
 _YOURS = re.compile(r"\b[Yy]ours?\b|\b[Yy]ou\b")
 
 
@@ -64,7 +76,7 @@ def first_standings(
 
     Without ``again``, units of which it is known may be given any.
     """
-    talk = _is_talk(lines)
+    talk, called = _is_talk(lines), _called(lines, units)
     asked = False
     for at, members in groupby(units, key=attrgetter("line")):
         line, own = lines[at], list(members)
@@ -75,7 +87,7 @@ def first_standings(
         spoken = line.source in TALK
         plain = spoken and own[0].is_prose
         other = PROMPT if is_prompt(line, len(own)) else 1.0
-        forms = _forms(line, own) if plain else repeat(other, len(own))
+        forms = _forms(line, own, called.get(line.seq, "")) if plain else repeat(other, len(own))
         for place, (unit, factor) in enumerate(zip(own, forms, strict=True)):
             opens_long = place == 0 and len(own) >= _LONG_MESSAGE and unit.is_prose
             factor *= WORK[unit.role]  # noqa: PLW2901 - one product of five
@@ -90,14 +102,42 @@ def first_standings(
         asked = spoken and own[-1].text.endswith(_QUESTION_MARKS)
 
 
-def _forms(line: Line, own: Sequence[Unit]) -> Iterator[float]:
-    """A heading says little, and the more an assistant says, the less each of it."""
+def _called(lines: Sequence[Line], units: Sequence[Unit]) -> dict[int | None, str]:
+    """What is called in each turn in which an assistant speaks, too."""
+    spoke = {line.seq for line in lines if line.source is Source.ASSISTANT}
+    calls: dict[int | None, list[str]] = {}
+    for unit in units:
+        line = lines[unit.line]
+        if line.source is Source.CALL and line.seq in spoke:
+            calls.setdefault(line.seq, [line.name]).append(unit.text)
+    return {seq: " ".join(texts) for seq, texts in calls.items()}
+
+
+def _forms(line: Line, own: Sequence[Unit], called: str) -> Iterator[float]:
+    """A heading says little, and the more an assistant says, the less each of it.
+
+    What it ``called`` in the same turn tells what it was about to do.
+    """
     sentences = sum(unit.role is not Role.QUOTATION for unit in own)
     factor = 1.0
     if line.source is Source.ASSISTANT and sentences > _PLAIN_ANSWER:
         factor = (_PLAIN_ANSWER / sentences) ** LONG_ANSWER
     for unit in own:
-        yield factor * (HEADING if is_heading(unit.text) else 1.0)
+        if called and line.source is Source.ASSISTANT and _announces(unit.text, called):
+            yield factor * ANNOUNCED
+        else:
+            yield factor * (HEADING if is_heading(unit.text) else 1.0)
+
+
+def _announces(text: str, called: str) -> bool:
+    """Whether a sentence only says what is done next: no reason, no limit, and nothing by name."""
+    if not _ANNOUNCES.match(text):
+        return False
+    words = [word.lower().strip(_EDGES) for word in text.replace("’", "'").split()]
+    if is_guarded([word for word in words if word not in _ASKING]) or not _WHY.isdisjoint(words):
+        return False
+    named = (value for kind, value in concepts_of(text, prose=True) if kind in IDENTIFIERS)
+    return all(map(called.lower().__contains__, named))
 
 
 def _wording(text: str, *, settled: bool, answers: bool) -> float:

@@ -58,7 +58,10 @@ def rolling(snapshot: Snapshot, counter: Counter) -> Plan | None:
             most_interactions=snapshot.policy.max_interactions,
         )
         if at and tokens >= _LEAST_TOKENS:
-            return _plan(snapshot, tuple(found[:at]), tokens)
+            # Turns are covered whole: what the cut leaves of the target is the summary's, too.
+            kept = sum(group.tokens for n, group in enumerate(found) if n >= at or group.pinned)
+            left = room - kept - max(snapshot.aim - snapshot.limits.target, 0)
+            return _plan(snapshot, tuple(found[:at]), max(tokens, left))
     return None
 
 

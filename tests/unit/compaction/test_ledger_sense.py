@@ -1,0 +1,63 @@
+"""The ledger shows facts somebody would look up: whole words, whose they are, no bare words."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from turnmill_worker.compaction.ledger.selection import beside, ledger, ledger_text
+from turnmill_worker.reading.messages import read_units
+from turnmill_worker.tokens import counter_for
+
+COUNT = counter_for("o200k_base").count
+
+
+def shown(*messages: dict[str, Any], prose: str = "") -> str:
+    facts = ledger((), read_units(list(enumerate(messages, 1))), 1_000, COUNT)
+    return ledger_text(beside(prose, facts, 1_000, COUNT))
+
+
+def test_a_plain_word_that_only_the_assistant_said_and_once_is_no_fact() -> None:
+    said = "The `src` directory contains several subdirectories, including `libponyrt`."
+
+    assert shown({"role": "assistant", "content": said}) == ""
+
+
+def test_a_plain_word_somebody_came_back_to_is_one() -> None:
+    said = {"role": "assistant", "content": "The defaults are filled in by `CommandParser`."}
+    again = {"role": "user", "content": "Then change CommandParser, and nothing else."}
+
+    assert "CommandParser" in shown(said, again)
+
+
+def test_an_identifier_with_a_digit_is_one_however_rarely_it_is_said() -> None:
+    assert "BX7731" in shown({"role": "assistant", "content": "Your parcel is now BX7731."})
+
+
+def test_an_error_ends_with_a_whole_word_so_that_the_prose_is_seen_to_state_it() -> None:
+    error = f"ERROR: no replacement was made, {'old text ' * 13}did not appear verbatim in it."
+    failed = {"role": "tool", "tool_call_id": "c", "content": error}
+
+    alone, stated = shown(failed), shown(failed, prose=f"1 result: {error}")
+
+    assert alone.rsplit(" ", 1)[-1] in error.split()
+    assert stated == ""
+
+
+def test_an_error_begins_where_its_line_does() -> None:
+    opening = "Your edit has introduced new syntax errors in the file that you have open now. "
+    answer = f"{opening}\nE999 SyntaxError: unmatched ')'"
+
+    text = shown({"role": "tool", "tool_call_id": "c", "content": answer})
+
+    assert "result: E999 SyntaxError: unmatched ')'" in text
+
+
+def test_what_a_list_holds_is_told_by_the_number_of_each_record() -> None:
+    flights = [{"flight_number": f"HAT{n}", "price": n * 7} for n in (214, 305)]
+    answer = {"role": "tool", "tool_call_id": "c", "content": json.dumps({"flights": flights})}
+
+    text = shown(answer)
+
+    assert "HAT214: price 1498" in text
+    assert "HAT305: price 2135" in text

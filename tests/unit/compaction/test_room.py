@@ -1,0 +1,92 @@
+"""A summary has all the room that the turns beside it leave."""
+
+from __future__ import annotations
+
+from turnmill import Policy
+from turnmill.contract.context import EMPTY, JsonMessage
+from turnmill.contract.names import Namespace, Seq, SessionId
+from turnmill_worker.compaction.pool.with_pool import with_pool
+from turnmill_worker.compaction.snapshot import LoggedTurn, Snapshot
+from turnmill_worker.compaction.strategies import choose
+from turnmill_worker.compaction.strategies.on_request import force, is_short
+from turnmill_worker.pipeline.draft import Draft
+from turnmill_worker.pipeline.summarize import Writer
+from turnmill_worker.summarizers.extractive.summarizer import ExtractiveSummarizer
+from turnmill_worker.templates.loader import TemplateLoader
+from turnmill_worker.tokens import CountedOnce, counter_for
+
+COUNTER = CountedOnce(counter_for())
+
+
+def snapshot_of(*messages: JsonMessage, policy: Policy) -> Snapshot:
+    return Snapshot(
+        namespace=Namespace("n"),
+        session=SessionId("s"),
+        epoch="",
+        revision="",
+        policy=policy,
+        system_tokens=0,
+        stored=EMPTY,
+        turns=tuple(
+            LoggedTurn(Seq(at), (message,), (message,), COUNTER.count_messages([message]))
+            for at, message in enumerate(messages, 1)
+        ),
+        counted_seq=Seq(len(messages)),
+    )
+
+
+def drafted(snapshot: Snapshot) -> Draft:
+    plan = choose.plan(snapshot, COUNTER)
+    assert plan is not None
+    return Writer(lambda _: [ExtractiveSummarizer()], TemplateLoader()).best(plan, COUNTER)
+
+
+def told(size: int, about: str) -> JsonMessage:
+    parts = [
+        f"The {about} {n} reached pier {n * 37 % 101} on tide {n * 53 % 97}." for n in range(size)
+    ]
+    return {"role": "user", "content": " ".join(parts)}
+
+
+def test_what_a_coarse_cut_leaves_of_the_target_is_the_summarys() -> None:
+    policy = Policy(max_tokens=8192)
+    snapshot = snapshot_of(told(400, "ship"), told(60, "barge"), policy=policy)
+
+    context = drafted(snapshot).context
+
+    target, tail = snapshot.limits.target, snapshot.turns[-1].tokens
+    assert 0.95 * target <= context.tokens + tail <= target
+
+
+def test_a_count_that_asks_for_a_summary_does_not_make_it_longer_than_the_target() -> None:
+    policy = Policy(max_tokens=8192, max_interactions=1)
+    answer: JsonMessage = {"role": "assistant", "content": "Noted."}
+    turns = (told(180, "ship"), answer, told(60, "barge"))
+    snapshot = snapshot_of(*turns, policy=policy)
+
+    record = drafted(snapshot).record
+
+    assert record.strategy == "rolling"
+    assert record.tokens_after <= snapshot.limits.target
+
+
+def test_a_forced_summary_of_what_fits_keeps_every_number() -> None:
+    numbers = [str(4100 + 37 * at) for at in range(11)]
+    said = (f"Crate {number} is to be weighed again before it sails." for number in numbers)
+    turns = [text for one in said for text in (one, "Thank you, that is noted. Anything else?")]
+    messages: list[JsonMessage] = [
+        {"role": "assistant" if at % 2 else "user", "content": text}
+        for at, text in enumerate(turns)
+    ]
+    snapshot = snapshot_of(*messages, policy=Policy(max_tokens=8192))
+
+    plan = force(snapshot, COUNTER)
+
+    assert plan is not None
+    assert plan.request is not None
+    assert is_short(plan)
+    asked = with_pool(plan, COUNTER.count).request
+    assert asked is not None
+    text = ExtractiveSummarizer().summarize(asked, COUNTER).text
+    shown = f"{text} {messages[-6:]}"
+    assert [number for number in numbers if number not in shown] == []
