@@ -107,7 +107,7 @@ class Scoring:
                 if near is None and read + frequency > _MOST_READ:
                     near = self._nominated(scores, asked, max(k, _NOMINATED))
                 if near is not None and len(near) * _LOOKUP <= frequency:
-                    return self._completed(near, asked, k, at)
+                    return self._completed(near, asked, at)
             read += frequency
             self._add(scores, asked, term, rarity)
         return scores
@@ -142,16 +142,12 @@ class Scoring:
                     totals[whose] = total
         return totals
 
-    def _completed(
-        self, scores: dict[int, float], asked: Asked, k: int, start: int
-    ) -> dict[int, float]:
+    def _completed(self, scores: dict[int, float], asked: Asked, start: int) -> dict[int, float]:
         """The scores with the terms from ``start`` on, looked up passage by passage."""
-        for at in range(start, len(asked.terms)):
-            term, rarity = asked.terms[at]
+        for term, rarity in asked.terms[start:]:
+            common = self._is_common(term)
             for number in scores:
-                scores[number] += rarity * self._worth_at(term, number)
-            left = _weight(asked.terms[at + 1 :])
-            scores = self._within_reach(scores, asked, k, left) or scores
+                scores[number] += rarity * self._worth_at(term, number, common=common)
         return scores
 
     def _is_common(self, term: str) -> bool:
@@ -168,11 +164,14 @@ class Scoring:
         for number, worth in own:
             if within is None or voice[number] in within:
                 near = take(number, 0)
-                told = 1 - (1 - worth) * exp(-min(near, MOST) / UNIT) if near else worth
+                # Without `min`: a call for each posting is 3 % of a search.
+                missing = -near if near < MOST else -MOST
+                told = 1 - (1 - worth) * exp(missing / UNIT) if near else worth
                 scores[number] = get(number, 0.0) + rarity * told
         for number, near in lent.items():
             if within is None or voice[number] in within:
-                scores[number] = get(number, 0.0) + rarity * (1 - exp(-min(near, MOST) / UNIT))
+                missing = -near if near < MOST else -MOST
+                scores[number] = get(number, 0.0) + rarity * (1 - exp(missing / UNIT))
 
     def _lent(self, term: str) -> dict[int, int]:
         """What the turns nearby lend to each memory, added up."""
@@ -198,11 +197,11 @@ class Scoring:
                     lent[near] = get(near, 0) + more_far
         return lent
 
-    def _worth_at(self, term: str, number: int) -> float:
+    def _worth_at(self, term: str, number: int, *, common: bool) -> float:
         """What ``_add`` adds, for one passage."""
         worth = self._postings.worth_at(term, number)
         memory = self._passages.memory[number]
-        if number != memory or self._is_common(term):
+        if common or number != memory:
             return worth
         lent = 0
         if (near := self._neighbours.after[memory]) >= 0:
