@@ -62,7 +62,7 @@ class ArchiveDatabase:
         with needing("worker"):
             from turnmill_worker.settings import Settings  # noqa: PLC0415 - needs the extra worker
         usual: Path = Settings.model_fields["data_dir"].default
-        here = UP_DATA_DIR if (UP_DATA_DIR / "archive.db").exists() else usual
+        here = UP_DATA_DIR if UP_DATA_DIR.is_dir() else usual
         # Not validated: a setting of the workers that is wrong here must not stop this command.
         folder = self.data_dir or here
         return Settings.model_construct(

@@ -19,6 +19,7 @@ from rich.table import Column, Table
 from turnmill.contract.errors import TurnmillError
 
 __all__ = [
+    "NO_REDIS",
     "CommandFailed",
     "clean",
     "confirm",
@@ -44,6 +45,9 @@ __all__ = [
 ]
 
 T = TypeVar("T")
+
+NO_REDIS = "start it (`turnmill up`), or correct --redis-url / TURNMILL_REDIS_URL"
+"""What to do when Redis cannot be reached."""
 
 # C0 and C1 controls but tab and newline: an escape sequence in a message must not drive a terminal.
 _CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")

@@ -73,7 +73,7 @@ def test_a_url_that_is_none_is_refused_without_repeating_it(turnmill: Callable[.
     assert "hunter2" not in ran.stderr
 
 
-def test_a_redis_that_is_down_is_one_line(turnmill: Callable[..., Ran]) -> None:
+def test_a_redis_that_is_down_is_one_line_and_what_to_do(turnmill: Callable[..., Ran]) -> None:
     url = f"redis://:hunter2@127.0.0.1:{free_port()}/0"
 
     for command in (("sessions",), ("read", "s")):
@@ -81,7 +81,18 @@ def test_a_redis_that_is_down_is_one_line(turnmill: Callable[..., Ran]) -> None:
 
         assert ran.exit_code == 1
         assert ran.stderr.startswith("StoreUnavailable: ")
+        assert "start it (`turnmill up`), or correct --redis-url" in ran.stderr
         assert "hunter2" not in ran.stderr
+
+
+def test_a_session_that_is_not_there_is_named_with_where_to_look(
+    turnmill: Callable[..., Ran],
+) -> None:
+    ran = turnmill("info", "s")
+
+    assert ran.exit_code == 1
+    assert "no session 's'" in ran.stderr
+    assert "turnmill sessions --all-namespaces" in ran.stderr
 
 
 def test_a_bad_namespace_is_refused(turnmill: Callable[..., Ran]) -> None:

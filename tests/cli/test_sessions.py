@@ -54,6 +54,37 @@ def test_read_says_what_it_left_out_to_stay_under_the_limit(
     assert "this read left out" in ran.stdout
 
 
+@pytest.mark.parametrize(
+    "answer",
+    [
+        [
+            {
+                "type": "message",
+                "role": "assistant",
+                "content": [{"type": "output_text", "text": "I look."}],
+            },
+            {"type": "function_call", "call_id": "c", "name": "look", "arguments": '{"a": 1}'},
+        ],
+        {
+            "role": "assistant",
+            "content": [
+                {"type": "text", "text": "I look."},
+                {"type": "tool_use", "id": "c", "name": "look", "input": {"a": 1}},
+            ],
+        },
+    ],
+)
+def test_read_prints_what_was_said_in_any_dialect(
+    turnmill: Callable[..., Ran], client: ContextClient, answer: list[dict[str, object]]
+) -> None:
+    client.push("s", answer)
+
+    ran = turnmill("read", "s")
+
+    assert "I look." in ran.stdout
+    assert '→ look({"a": 1})' in ran.stdout.replace('"a":1', '"a": 1')
+
+
 def test_read_json_is_the_bare_list_of_messages(
     turnmill: Callable[..., Ran], client: ContextClient
 ) -> None:
@@ -172,6 +203,30 @@ def test_open_takes_the_policy_and_the_prompt_from_files(
     assert "hard limit 5,000" in ran.stdout
     assert client.info("s").policy.recent_turns_to_keep == 7
     assert client.read("s").messages == [{"role": "system", "content": "be kind"}]
+
+
+def test_open_counts_the_schemas_of_tools_in_a_file(
+    turnmill: Callable[..., Ran], client: ContextClient, tmp_path: Path
+) -> None:
+    file = tmp_path / "tools.json"
+    file.write_text('[{"type": "function", "function": {"name": "look", "parameters": {}}}]')
+
+    ran = turnmill("open", "s", "--tools", str(file))
+
+    assert ran.exit_code == 0
+    assert client.info("s").tools_tokens > 0
+
+
+@pytest.mark.parametrize(("text", "says"), [("{", "not JSON"), ("{}", "must be a list")])
+def test_a_file_that_holds_no_tools_is_refused(
+    turnmill: Callable[..., Ran], tmp_path: Path, text: str, says: str
+) -> None:
+    (tmp_path / "tools.json").write_text(text)
+
+    ran = turnmill("open", "s", "--tools", str(tmp_path / "tools.json"))
+
+    assert ran.exit_code == 2
+    assert says in ran.stderr
 
 
 def test_open_with_max_tokens_leaves_the_rest_of_the_policy(

@@ -1,9 +1,10 @@
-"""``turnmill open SESSION``: create it, or change its policy or system prompt."""
+"""``turnmill open SESSION``: create it, or change its policy, system prompt or tools."""
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -27,9 +28,13 @@ def open_session(
         str | None,
         typer.Option(metavar="TEXT|@FILE", help="The system prompt, or @ and its file."),
     ] = None,
+    tools: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="The schemas of its tools: a file with a JSON list."),
+    ] = None,
     as_json: JsonFlag = False,
 ) -> None:
-    """Create a session, or change its policy or system prompt. What is not given stays.
+    """Create a session, or change its policy, system prompt or tools. What is not given stays.
 
     A session opened with only the name of a policy follows it: `turnmill policies set` changes the
     policy of all its followers.
@@ -37,8 +42,9 @@ def open_session(
     prompt = system_prompt
     if system_prompt is not None and system_prompt.startswith("@"):
         prompt = text_of(Path(system_prompt[1:]), "--system-prompt")
+    schemas = None if tools is None else _schemas(tools)
     with connection.client(hints=True) as client:
-        client.open(session, _chosen(client, session, options), prompt)
+        client.open(session, _chosen(client, session, options), prompt, tools=schemas)
         found = client.info(session)
     if as_json:
         print_json(as_dict(found))
@@ -49,6 +55,13 @@ def open_session(
         f"opened {session}{follows}: hard limit {limits.hard:,} tokens, compacts above "
         f"{limits.soft:,} to {limits.target:,}"
     )
+
+
+def _schemas(file: Path) -> Any:
+    try:
+        return json.loads(text_of(file, "--tools"))
+    except ValueError:
+        raise typer.BadParameter(f"{file}: not JSON", param_hint="--tools") from None
 
 
 def _chosen(client: ContextClient, session: str, options: PolicyOptions) -> Policy | str | None:

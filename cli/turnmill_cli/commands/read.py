@@ -27,7 +27,8 @@ def read(session: SessionName, connection: Connection, as_json: JsonFlag = False
 
 def _print_pretty(context: Context) -> None:
     console = stdout()
-    for message in context.messages:
+    # In chat's shape: the parts and items of other dialects hold their texts elsewhere.
+    for message in context.messages_for("chat"):
         role = str(message.get("role", ""))
         name = message.get("name") or message.get("tool_call_id")
         console.print(
@@ -69,6 +70,8 @@ def _footer(context: Context) -> str:
         f"{count(context.tokens, 'token')} ({basis}), version {context.version}, "
         f"turns to {context.last_seq}, summary to {context.watermark}"
     )
+    if unshown := context.left_out_for("chat"):
+        text += f"; not shown: {', '.join(unshown)}"
     if left_out := context.projection:
         text += f"; this read left out {count(left_out.turns, 'turn')} to stay under the limit"
     return text

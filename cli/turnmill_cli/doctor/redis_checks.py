@@ -15,7 +15,7 @@ from turnmill_cli.doctor.check import Check, graded
 from turnmill_cli.doctor.model_checks import check_models, check_summaries
 from turnmill_cli.doctor.tenant_checks import check_namespaces, check_quarantine, check_quotas
 from turnmill_cli.options import Connection
-from turnmill_cli.output import count
+from turnmill_cli.output import NO_REDIS, count
 from turnmill_cli.redis_view import RedisView
 
 __all__ = ["check_redis"]
@@ -45,8 +45,7 @@ def check_redis(connection: Connection, *, is_archive_off: bool) -> Iterator[Che
         advice = "correct the user or password in --redis-url, or in --redis-password-file"
         yield Check("redis", "problem", str(error), advice)
     except TurnmillError as error:
-        advice = "start it (`turnmill up`), or correct --redis-url / TURNMILL_REDIS_URL"
-        yield Check("redis", "problem", str(error), advice)
+        yield Check("redis", "problem", str(error), NO_REDIS)
 
 
 def _of(where: str, check: Check) -> Check:
