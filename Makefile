@@ -18,7 +18,7 @@ $(VENV)/.ready: pyproject.toml constraints.txt
 	@test -n "$(PYTHON)" || { echo "turnmill needs Python 3.11 or newer on PATH" >&2; exit 1; }
 	$(PYTHON) -m venv $(VENV)
 	$(PIP) --upgrade pip  # Python 3.11 brings one that knows no groups
-	$(PIP) -e '.[embedded,evaluate,frameworks,kit,postgres]' --group dev
+	$(PIP) -e '.[embedded,evaluate,frameworks,kit,postgres,tokenizers]' --group dev
 	touch $@
 
 hooks: setup  ## Have git run what check runs before each commit
@@ -78,7 +78,7 @@ LOCKED := uv pip compile --quiet --upgrade --python-version 3.12 --python-platfo
 	--no-header --no-annotate --no-emit-index-url --constraint constraints.txt
 
 lock: setup  ## Write the hashes of what the image installs, from constraints.txt
-	$(BIN)/$(LOCKED) --extra worker --extra flower --extra postgres pyproject.toml \
+	$(BIN)/$(LOCKED) --extra worker --extra flower --extra postgres --extra tokenizers pyproject.toml \
 		--output-file deploy/requirements.lock
 	echo hatchling | $(BIN)/$(LOCKED) - --output-file deploy/build.lock
 

@@ -139,10 +139,18 @@ class RedisView:
 
     def summarizers_of(self, sessions: Sequence[SessionId]) -> list[str]:
         """The summarizer each session's policy names; the offline one where none can be read."""
+        return [_field(policy, "summarizer", OFFLINE) for policy in self._policies(sessions)]
+
+    def encodings_of(self, sessions: Sequence[SessionId]) -> list[str]:
+        """The encoding each session's policy names; empty where none can be read."""
+        return [_field(policy, "encoding", "") for policy in self._policies(sessions)]
+
+    def _policies(self, sessions: Sequence[SessionId]) -> list[bytes | None]:
         with self.client.pipeline(transaction=False) as pipe:
             for name in sessions:
                 pipe.hget(session_keys(self.namespace, name).meta, "policy")
-            return [_summarizer(policy) for policy in pipe.execute()]
+            found: list[bytes | None] = pipe.execute()
+            return found
 
     def summarizer_workers(self) -> list[dict[str, Any]]:
         """What each worker of the queue summarize said of itself within the last minute."""
@@ -224,8 +232,8 @@ class CommitListener:
         self._channel.close()
 
 
-def _summarizer(policy: bytes | None) -> str:
+def _field(policy: bytes | None, name: str, default: str) -> str:
     try:
-        return str(decode_json(policy or b"{}").get("summarizer", OFFLINE))
+        return str(decode_json(policy or b"{}").get(name, default))
     except (AttributeError, ValueError):  # the session's next job says so
-        return OFFLINE
+        return default

@@ -9,6 +9,7 @@ from typing import Any, Self
 from turnmill.contract.context import JsonMessage, Receipt, SummaryEvent
 from turnmill.contract.images.references import inline_images
 from turnmill.contract.names import Seq, SessionId, Version
+from turnmill.dialects.cache_marks import marked_text, with_last_marks
 from turnmill.dialects.convert import from_chat
 from turnmill.dialects.native import Converted
 
@@ -79,8 +80,6 @@ class Context:
         messages, system = _ARGUMENTS[dialect or self.dialect]
         said: Any = found.system
         if said and self.cached_head is not None and system == "system":
-            from turnmill.dialects.cache_marks import marked_text  # noqa: PLC0415 - few want it
-
             said = marked_text(found.system)
         return {messages: found.messages, **({system: said} if said else {})}
 
@@ -92,7 +91,8 @@ class Context:
         """The context as its provider takes it, with data URLs for its references to images."""
         chat = inline_images(self.messages, images) if images else self.messages
         if self.dialect == "chat":
-            return replace(self, messages=chat) if images else self
+            chat = with_last_marks(chat)
+            return self if chat is self.messages else replace(self, messages=chat)
         messages = from_chat(chat, self.dialect, self.cached_head).messages
         return replace(self, messages=messages, chat=chat)
 

@@ -6,6 +6,7 @@ of the hard limit. Loading a vocabulary takes a tenth of a second and 70 MB.
 
 from __future__ import annotations
 
+from turnmill.contract.encodings import file_of
 from turnmill.contract.policy import Policy
 from turnmill.contract.render import system_message
 from turnmill.contract.tools import Tools, count_tools, tools_body
@@ -18,13 +19,16 @@ def exact_tokens(
 ) -> tuple[int, int] | None:
     """Tokens of both by the policy's encoding, 0 for what there is none of.
 
-    None without a vocabulary.
+    None without a vocabulary; the folder of tokenizer files is known to workers alone.
     """
+    encoding = (policy or Policy()).encoding
+    if file_of(encoding):
+        return None
     try:
         from turnmill_worker.tokens import count_message, counter_for  # noqa: PLC0415 - optional
     except ImportError:
         return None
-    counter = counter_for((policy or Policy()).encoding)
+    counter = counter_for(encoding)
     if counter.basis.startswith("heuristic"):
         return None
     system = count_message(counter, system_message(system_prompt)) if system_prompt else 0

@@ -6,20 +6,20 @@ Pure; both clients and the workers decode what is stored with the functions here
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from functools import cache, partial
+from dataclasses import replace
 from typing import Any
 
 from turnmill.context import Context
 from turnmill.contract.context import EMPTY, JsonMessage, StoredContext
 from turnmill.contract.correction import Correction
+from turnmill.contract.encodings import file_of
 from turnmill.contract.formats import as_corrupt
-from turnmill.contract.images.token_cost import DEFAULT_FORMULA, FORMULAS, ImageFormula
+from turnmill.contract.images.token_cost import DEFAULT_FORMULA
 from turnmill.contract.legality import CallTracker
 from turnmill.contract.log_entry import LogEntry, decode_turns
 from turnmill.contract.names import Seq, SessionId
 from turnmill.contract.render import render, render_head
 from turnmill.contract.tail import TailTurn
-from turnmill.contract.token_counters import CountMessages
 from turnmill.projection import Projected, project
 from turnmill.session_view import DEFAULT_POLICY, META_FIELDS, View, bound, to_int
 
@@ -33,6 +33,9 @@ __all__ = [
     "to_int",
 ]
 
+_RECEIPT_BYTES = 96
+"""What a projection's receipt may have in bytes, beyond the room that is kept for its tokens."""
+
 
 @as_corrupt()
 def read_context(session: SessionId, reply: Sequence[Any]) -> Context:
@@ -44,15 +47,13 @@ def read_context(session: SessionId, reply: Sequence[Any]) -> Context:
     meta, body, counts, entries, _ = reply
     view = View.of(meta)
     stored = StoredContext.parse(body)
-    formula = FORMULAS[view.policy.image_formula]
-    if view.is_of_another_basis:
-        view, counts = view.by_bounds(stored), {}
+    view = view.reliable(stored)
     log = [LogEntry.of(entry) for entry in entries]
     pushed = decode_turns([entry.messages for entry in log])
-    tail = _tail(log, pushed, _with_elisions(pushed, log, stored), view, counts, formula)
+    tail = _tail(log, pushed, _with_elisions(pushed, log, stored), view, counts)
     pending = sum(turn.tokens for turn in tail if not turn.exact)
     correction = view.correction
-    fits = _fitted(view, stored, tail, pending, formula, correction)
+    fits = _fitted(view, stored, tail, pending, correction)
     return Context(
         messages=fits.messages,
         session=session,
@@ -82,7 +83,6 @@ def _fitted(
     stored: StoredContext,
     tail: Sequence[TailTurn],
     pending: int,
-    formula: ImageFormula,
     correction: Correction,
 ) -> Projected:
     """All messages where they are within the hard limit, else the projection."""
@@ -90,20 +90,16 @@ def _fitted(
     limits = view.policy.limits(view.usage.system, correction.ratio)
     if tokens <= limits.hard:
         return Projected(messages=render(view.system, stored, tail), tokens=tokens, receipt=None)
-    return project(
+    more = _RECEIPT_BYTES if file_of(view.policy.encoding) else 0
+    cut = project(
         view.system,
         stored,
         tail,
-        limits,
-        _bound_by(formula),
+        limits.model_copy(update={"hard": limits.hard - more}),
+        view.bound,
         fixed_tokens=view.usage.system + view.usage.summary + view.usage.REPLY,
     )
-
-
-@cache
-def _bound_by(formula: ImageFormula) -> CountMessages:
-    """The same function for every read: what a projection found is remembered by it."""
-    return partial(bound, formula=formula)
+    return replace(cut, tokens=cut.tokens + more)
 
 
 def _with_elisions(
@@ -126,7 +122,6 @@ def _tail(
     turns: Sequence[Sequence[JsonMessage]],
     view: View,
     counts: Mapping[bytes, bytes],
-    formula: ImageFormula,
 ) -> list[TailTurn]:
     """The turns as a provider takes them, with tokens: exact where counted, else a bound."""
     tracker = CallTracker()
@@ -137,8 +132,7 @@ def _tail(
         exact = entry.seq <= view.counted_seq
         tokens = int(counts.get(b"%d" % entry.seq, 0)) if exact else 0
         if not tokens:
-            weighed = legal is turn and not _is_repriced(entry, formula)
-            tokens = entry.bound if weighed else bound(legal, formula)
+            tokens = _bound(entry, view) if legal is turn else view.bound(legal)
         tail.append(
             TailTurn(
                 seq=entry.seq,
@@ -165,6 +159,10 @@ def _thumbnail(log: Sequence[LogEntry], view: View) -> Seq | None:
     return next((entry.seq for entry in log if b'"type":"image_url"' in entry.messages), None)
 
 
-def _is_repriced(entry: LogEntry, formula: ImageFormula) -> bool:
-    """Whether the turn has images and the formula is not the default, by which a push counts."""
-    return formula is not FORMULAS[DEFAULT_FORMULA] and b'"image_url"' in entry.messages
+def _bound(entry: LogEntry, view: View) -> int:
+    """An upper bound of the turn as pushed: noted by the push, which did not know the policy."""
+    policy = view.policy
+    is_repriced = policy.image_formula != DEFAULT_FORMULA and b'"image_url"' in entry.messages
+    if is_repriced or file_of(policy.encoding):
+        return view.bound_body(entry.messages)
+    return entry.bound

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
 from turnmill.contract.codec import encode_json
 from turnmill.contract.context import JsonMessage, StoredContext, Usage
 from turnmill.contract.correction import Correction
+from turnmill.contract.encodings import file_of
 from turnmill.contract.estimate import bound_turn
-from turnmill.contract.images.token_cost import DEFAULT_FORMULA, FORMULAS, ImageFormula
+from turnmill.contract.images.token_cost import FORMULAS
 from turnmill.contract.names import Seq
 from turnmill.contract.policy import Policy
 from turnmill.contract.render import render_head, system_message
+from turnmill.contract.token_counters import CountMessages
 from turnmill.contract.sealing import text_of
 from turnmill.contract.stored_policy import stored_policy
 
@@ -40,6 +42,7 @@ META_FIELDS = (
     b"tools_tokens",
     b"tools_bound",
     b"ratios",
+    b"tools_bytes",
 )
 
 
@@ -59,6 +62,7 @@ class View:
     tools_tokens: int = 0
     tools_bound: int = 0
     ratios: str = ""
+    tools_bytes: int = 0
 
     @classmethod
     def of(cls, fields: Sequence[bytes | None]) -> View:
@@ -82,6 +86,7 @@ class View:
             tools_tokens=tools,
             tools_bound=to_int(found[b"tools_bound"]),
             ratios=(found[b"ratios"] or b"").decode(),
+            tools_bytes=to_int(found[b"tools_bytes"]),
         )
 
     @property
@@ -91,16 +96,40 @@ class View:
         The policy changed, or the workers lack the vocabulary.
         """
         made = self.basis.split("/")
+        # Behind the name of a file stands which contents it had.
+        encoding = made[0].partition("@")[0]
         return self.basis != "" and (
-            made[0] != self.policy.encoding or made[-1] != self.policy.image_formula
+            encoding != self.policy.encoding or made[-1] != self.policy.image_formula
         )
 
-    def by_bounds(self, stored: StoredContext) -> View:
-        """The same session as if nothing had been counted."""
-        formula = FORMULAS[self.policy.image_formula]
-        system = bound([system_message(self.system)]) if self.system else 0
-        usage = Usage(system=system + self.tools_bound, summary=bound(render_head(stored), formula))
-        return replace(self, counted_seq=Seq(0), usage=usage, tools_tokens=self.tools_bound)
+    def reliable(self, stored: StoredContext) -> View:
+        """The same session with bounds for what nobody counted in the policy's tokens."""
+        if self.is_of_another_basis:
+            known = self._with_bound_system()
+            usage = Usage(system=known.usage.system, summary=self.bound(render_head(stored)))
+            return replace(known, counted_seq=Seq(0), usage=usage)
+        if file_of(self.policy.encoding) and not self.is_counted:
+            # Whoever set prompt and tools need not have known the policy.
+            return self._with_bound_system()
+        return self
+
+    def _with_bound_system(self) -> View:
+        tools = self.tools_bytes if file_of(self.policy.encoding) else self.tools_bound
+        system = self.bound([system_message(self.system)]) if self.system else 0
+        return replace(self, usage=replace(self.usage, system=system + tools), tools_tokens=tools)
+
+    @property
+    def bound(self) -> CountMessages:
+        """An upper bound for messages under the policy; additive.
+
+        The same function for every read: what a projection found is remembered by it.
+        """
+        return _bound_by(self.policy.image_formula, self.policy.encoding)
+
+    def bound_body(self, body: bytes) -> int:
+        """The same for messages as they are stored."""
+        policy = self.policy
+        return bound_turn(body, FORMULAS[policy.image_formula], policy.encoding)
 
     @property
     def correction(self) -> Correction:
@@ -127,8 +156,14 @@ def to_int(value: bytes | None) -> int:
     return int(value) if value else 0
 
 
-def bound(
-    messages: Sequence[JsonMessage], formula: ImageFormula = FORMULAS[DEFAULT_FORMULA]
-) -> int:
+@lru_cache(maxsize=64)
+def _bound_by(image_formula: str, encoding: str) -> CountMessages:
+    formula = FORMULAS[image_formula]
+    return lambda messages: sum(
+        bound_turn(encode_json(message), formula, encoding) for message in messages
+    )
+
+
+def bound(messages: Iterable[JsonMessage]) -> int:
     """An upper bound for these messages, without the reply's opening; additive."""
-    return sum(bound_turn(encode_json(message), formula) for message in messages)
+    return sum(bound_turn(encode_json(message)) for message in messages)

@@ -153,5 +153,5 @@ def test_the_wheel_offers_only_extras_that_somebody_may_use(wheel: Path) -> None
 
     parts = {"cli", "embedded", "evaluate", "flower", "kit", "postgres", "worker"}
     frameworks = {"agent-framework", "google-adk", "langchain", "llama-index", "openai-agents"}
-    assert extras == parts | frameworks | {"frameworks", "pydantic-ai", "strands"}
+    assert extras == parts | frameworks | {"frameworks", "pydantic-ai", "strands", "tokenizers"}
     assert not any("pytest" in asked for asked in metadata.get_all("Requires-Dist", []))

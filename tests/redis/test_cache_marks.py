@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 from tests.redis.conftest import Surface, Worker
 from turnmill import Policy
 
@@ -70,3 +72,39 @@ def test_without_the_policys_wish_nothing_is_marked(either: Surface) -> None:
     either.push("s", {"role": "user", "content": "Hello."})
 
     assert either.read("s").request_for("anthropic")["system"] == "You are terse."
+
+
+PUSHED = Policy(max_tokens=1024, quality_threshold=0)
+
+
+@pytest.mark.parametrize("dialect", ["chat", "anthropic"])
+def test_an_agent_that_marks_every_turn_gets_the_last_two_marks_back(
+    either: Surface, worker: Worker, dialect: str
+) -> None:
+    either.open("s", PUSHED.model_copy(update={"dialect": dialect}), "You are terse.")
+    for at in range(16):
+        either.push("s", turn(at))
+        read = either.read("s")
+        if at % 4 == 3:
+            worker.work("s")
+
+        lists = [m["content"] for m in read.messages if isinstance(m["content"], list)]
+        newest = [block["text"] for blocks in lists for block in blocks][-2:]
+        assert newest[-1].startswith(f"turn {at} ")
+        assert marked({"messages": read.messages}) == newest
+        assert marked(read.request_for("anthropic")) == newest
+        assert read.request_for("anthropic")["system"] == "You are terse."
+    assert either.info("s").compactions > 0
+
+
+def test_a_projected_context_has_no_more_than_two_pushed_marks(either: Surface) -> None:
+    either.open("s", PUSHED, "You are terse.")
+    either.push_many([("s", turn(at)) for at in range(20)])
+
+    read = either.read("s")
+
+    assert read.projection is not None
+    found = marked(read.request_for("anthropic"))
+    assert 1 <= len(found) <= 2
+    assert found == marked({"messages": read.messages})
+    assert found[-1].startswith("turn 19 ")

@@ -22,6 +22,9 @@ from turnmill_worker.errors import InvalidSettings
 __all__ = ["Settings", "load_settings"]
 
 
+_PATHS = ("_file", "tokenizer_dir")
+
+
 class Settings(BaseSettings):
     """Read from variables named ``TURNMILL_<FIELD>``.
 
@@ -44,6 +47,8 @@ class Settings(BaseSettings):
         archive_password_file: a file that holds its password, read when the URL has none.
         archive_replicas: replicas of the state store that must have a turn before it is archived.
         template_dirs: folders with managed templates, separated as PATH is, searched in order.
+        tokenizer_dir: the folder with ``NAME.json`` for each ``Policy(encoding="file:NAME")``;
+            none when empty.
         embeddings_url: an OpenAI-compatible endpoint that helps to find memories; none when empty.
         embeddings_model: the model to ask for embeddings.
         embeddings_key: the key of the endpoint for embeddings.
@@ -83,6 +88,7 @@ class Settings(BaseSettings):
     archive_password_file: Path | None = None
     archive_replicas: int = Field(default=0, ge=0)
     template_dirs: str = ""
+    tokenizer_dir: Path | None = None
     embeddings_url: str = ""
     embeddings_model: str = "text-embedding-3-small"
     embeddings_key: SecretStr = SecretStr("")
@@ -107,7 +113,7 @@ class Settings(BaseSettings):
     @classmethod
     def _empty_is_no_file(cls, value: Any, field: ValidationInfo) -> Any:
         # As for texts: what passes variables on, such as Compose, passes empty ones on, too.
-        return None if value == "" and str(field.field_name).endswith("_file") else value
+        return None if value == "" and str(field.field_name).endswith(_PATHS) else value
 
     @field_validator("redis_url")
     @classmethod

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any
 
 import redis
@@ -128,6 +128,7 @@ def parts(app: Celery) -> Parts:
 def _parts(app: Celery, _pid: int) -> Parts:
     client = connect()
     hints = CeleryHints(app)
+    counters = partial(counter_for, folder=settings().tokenizer_dir)
     archive = LazyArchive(settings().archive, _cipher()) if settings().archive else None
     outgoing = RedisOutgoing(client, replicas=settings().archive_replicas)
     states = RedisStates(client)
@@ -146,7 +147,7 @@ def _parts(app: Celery, _pid: int) -> Parts:
         sessions=sessions,
         hints=hints,
         waiting=RedisWaiting(client),
-        counters=counter_for,
+        counters=counters,
         summarizers=summarizers,
         templates=TemplateLoader(template_dirs(settings().template_dirs)),
         batches=batches,
@@ -158,10 +159,10 @@ def _parts(app: Celery, _pid: int) -> Parts:
         answering=Answering(
             questions=RedisQuestions(client),
             pipeline=pipeline,
-            rollback=Rollback(states, archive, counter_for),
-            taking_back=TakingBack(sessions, states, archive, counter_for),
+            rollback=Rollback(states, archive, counters),
+            taking_back=TakingBack(sessions, states, archive, counters),
             exporting=Exporting(states, outgoing, archive),
-            erasing=Erasing(states, archive, counter_for, hints),
+            erasing=Erasing(states, archive, counters, hints),
             remembering=Remembering(archive, memories, _quotas()),
         ),
     )

@@ -15,6 +15,7 @@ from turnmill_cli.doctor.check import Check
 from turnmill_cli.doctor.file_checks import check_archive, check_templates
 from turnmill_cli.doctor.position_checks import check_positions
 from turnmill_cli.doctor.redis_checks import check_redis
+from turnmill_cli.doctor.tokenizer_checks import check_tokenizers
 from turnmill_cli.options import Connection, JsonFlag
 from turnmill_cli.output import clean, field_table, print_json, print_line, safe_url, stdout
 
@@ -36,6 +37,15 @@ def doctor(
             show_default=False,
         ),
     ] = "",
+    tokenizer_dir: Annotated[
+        str,
+        typer.Option(
+            metavar="DIR",
+            envvar="TURNMILL_TOKENIZER_DIR",
+            help="The folder with tokenizers, as it is set for the workers.",
+            show_default=False,
+        ),
+    ] = "",
 ) -> None:
     """Check Redis, broker, workers, models, archive and templates. Exits with 1 on a problem."""
     namespace = connection.check()
@@ -43,6 +53,7 @@ def doctor(
         *check_redis(connection, is_archive_off=archive.archive_url == "none"),
         *check_broker(connection),
         check_vocabulary(),
+        *check_tokenizers(tokenizer_dir, connection),
         check_archive(archive, namespace),
         *check_positions(archive, connection),
         check_templates(template_dirs),

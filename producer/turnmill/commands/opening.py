@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from turnmill.commands.calls import LUA, Base, Call, Command
+from turnmill.contract.encodings import bound_by_bytes
 from turnmill.contract.errors import (
     InvalidPolicy,
     InvalidTurn,
@@ -145,7 +146,7 @@ def _weighed(system_prompt: str | None, tools: Tools | None) -> dict[str, str | 
     if system_prompt is not None and not isinstance(system_prompt, str):
         raise InvalidTurn(f"system_prompt: must be a str, got {type(system_prompt).__name__}")
     tokens = bound([system_message(system_prompt)]) if system_prompt else 0
-    schemas, most = _schemas(tools) if tools is not None else (b"", 0)
+    schemas, most, in_bytes = _schemas(tools) if tools is not None else (b"", 0, 0)
     return {
         "has_system": int(system_prompt is not None),
         "system": Secret((system_prompt or "").encode("utf-8", "replace")),
@@ -154,14 +155,16 @@ def _weighed(system_prompt: str | None, tools: Tools | None) -> dict[str, str | 
         "tools": Secret(schemas),
         "tools_tokens": most,
         "tools_bound": most,
+        "tools_bytes": in_bytes,
     }
 
 
-def _schemas(tools: Tools) -> tuple[bytes, int]:
+def _schemas(tools: Tools) -> tuple[bytes, int, int]:
+    """The tools as they are stored, and their bounds: the session's encoding may not be known."""
     from turnmill.contract.tools import bound_tools, tools_body  # noqa: PLC0415 - few tell of any
 
     body = tools_body(tools)
-    return body, bound_tools(body)
+    return body, bound_tools(body), bound_tools(body, bound_by_bytes)
 
 
 def _valid(policy: object) -> Policy:

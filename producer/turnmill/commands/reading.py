@@ -13,6 +13,7 @@ from turnmill.contract.context import (
     EMPTY,
     StoredContext,
 )
+from turnmill.contract.encodings import file_of
 from turnmill.contract.errors import (
     CorruptContext,
     NewerFormat,
@@ -127,6 +128,8 @@ class Reading(Base):
         meta = dict(zip(flat[::2], flat[1::2], strict=True))
         view = View.of([meta.get(name) for name in META_FIELDS])
         known = view.correction
+        if file_of(view.policy.encoding):
+            pending = max(pending, pending_bytes)
         messages += to_int(meta.get(b"messages")) + _head_messages(view.system, body)
         return ContextInfo(
             session=SessionId(session),

@@ -41,6 +41,7 @@ from typing import Any, Final
 from zlib import adler32
 
 from turnmill.contract.codec import decode_json, encode_json
+from turnmill.contract.encodings import bound_by_bytes, file_of
 from turnmill.contract.images.token_cost import DEFAULT_FORMULA, FORMULAS, ImageFormula, part_tokens
 
 _SLACK: Final = 6
@@ -156,14 +157,17 @@ def _floor(data: bytes) -> float:
     return others + digits * _DIGIT_TOKENS + letters * _LETTER_TOKENS + rare * _RARER
 
 
-def bound_turn(body: bytes, formula: ImageFormula = FORMULAS[DEFAULT_FORMULA]) -> int:
+def bound_turn(
+    body: bytes, formula: ImageFormula = FORMULAS[DEFAULT_FORMULA], encoding: str = ""
+) -> int:
     """Return an upper estimate of the tokens of a turn, or of one message, serialized as `body`.
 
     As `bound_tokens`, but an image costs what `formula` says for its size, as the worker counts
     it, and its URL, inline or not, is not counted as text. A body without images is not parsed.
+    Text of an `encoding` that is a file goes by `bound_by_bytes`.
     """
     text, price = without_images(body, formula)
-    return bound_tokens(text) + price
+    return (bound_by_bytes(text) if file_of(encoding) else bound_tokens(text)) + price
 
 
 def without_images(body: bytes, formula: ImageFormula) -> tuple[bytes, int]:

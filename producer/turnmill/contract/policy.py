@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal, Self
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from turnmill.contract.context import Limits
+from turnmill.contract.encodings import ENCODINGS, is_encoding
 from turnmill.contract.errors import InvalidPolicy
 from turnmill.contract.images.token_cost import DEFAULT_FORMULA, FORMULAS
 from turnmill.contract.names import SUMMARIZER_NAME, TEMPLATE_NAME
@@ -18,11 +19,6 @@ from turnmill.contract.turns import explain
 __all__ = ["ENCODINGS", "MIN_ROOM_TOKENS", "OFFLINE", "Limits", "Policy", "StrategyName"]
 
 StrategyName = Literal["images", "elide", "iterations", "managed", "rolling", "window"]
-
-ENCODINGS = ("o200k_base", "o200k_harmony", "cl100k_base", "heuristic")
-"""Tokenizer vocabularies by name; ``heuristic`` estimates from characters, for other models.
-
-Others would need a token bound of their own for a read to stay under its hard limit."""
 
 OFFLINE: Final = "extractive"
 """The summarizer every worker has: it asks no model, and stands in for all others."""
@@ -104,7 +100,8 @@ class Policy(BaseModel):
         cache_marks: contexts in Anthropic's shape carry ``cache_control`` behind the system prompt
             and behind what stands before the turns, instead of the marks of pushed messages.
         dialect: the shape of contexts; when empty, that of the first turn that tells, else chat.
-        encoding: the tokenizer vocabulary the model counts with.
+        encoding: the tokenizer vocabulary the model counts with; ``file:NAME`` is the
+            ``NAME.json`` in the workers' ``TURNMILL_TOKENIZER_DIR``.
         token_ratio: the model's tokens for one of ``encoding``, for a model with a vocabulary of
             its own; what the agent tells of usage takes its place.
         ttl_s: seconds a session lives in Redis after its last push.
@@ -189,8 +186,8 @@ class Policy(BaseModel):
                 f"reserved_tokens {self.reserved_tokens} must leave at least "
                 f"{2 * MIN_ROOM_TOKENS} of max_tokens={self.max_tokens}"
             )
-        if self.encoding not in ENCODINGS:
-            raise ValueError(f"encoding must be one of {', '.join(ENCODINGS)}")
+        if not is_encoding(self.encoding):
+            raise ValueError(f"encoding must be one of {', '.join(ENCODINGS)}, or file:NAME")
         if self.image_formula not in FORMULAS:
             raise ValueError(f"image_formula must be one of {', '.join(FORMULAS)}")
         unsaid = () if "summarizer" in self.model_fields_set else _FOR_A_MODEL

@@ -23,6 +23,10 @@ class Counter(Protocol):
     def basis(self) -> str:
         """The vocabulary and the version of the message formula."""
 
+    @property
+    def framing(self) -> int:
+        """Tokens around each message."""
+
     def count(self, text: str) -> int:
         """Tokens of the text."""
 

@@ -20,7 +20,7 @@ table of Claude 4 models).
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from turnmill.contract.codec import decode_json, encode_json, is_deep
@@ -72,9 +72,9 @@ def tools_body(tools: Tools) -> bytes:
     return body
 
 
-def bound_tools(body: bytes) -> int:
-    """An upper bound of what ``count_tools`` says, without a vocabulary."""
-    return count_tools(lambda text: bound_tokens(text.encode("utf-8", "replace")), body)
+def bound_tools(body: bytes, bound: Callable[[bytes], int] = bound_tokens) -> int:
+    """An upper bound of what ``count_tools`` says, without a vocabulary: of texts by ``bound``."""
+    return count_tools(lambda text: bound(text.encode("utf-8", "replace")), body)
 
 
 def count_tools(count: CountText, body: bytes) -> int:

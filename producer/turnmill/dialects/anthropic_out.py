@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from turnmill.contract.codec import decode_json
 from turnmill.contract.context import JsonMessage
-from turnmill.dialects.cache_marks import marked, unmarked
+from turnmill.dialects.cache_marks import marked, unmarked, with_last_marks
 from turnmill.dialects.native import CALL, NATIVE, TEXT, Converted, fields_of, native_of
 from turnmill.dialects.types import ANTHROPIC_BLOCKS
 
@@ -29,7 +29,8 @@ def from_chat(messages: Sequence[JsonMessage], head: int | None = None) -> Conve
 
     Results of one batch stand in one user message, right behind their calls. Every message keeps
     its place and its shape as more are added, so that a prompt's cache goes on to hit. Of the
-    first ``head`` messages the last carries a cache mark, and no other does; None changes none.
+    first ``head`` messages the last carries a cache mark, and no other does; None leaves the last
+    of those that were pushed.
     """
     writer = _Writer()
     place: tuple[int, int] | None = None
@@ -37,7 +38,7 @@ def from_chat(messages: Sequence[JsonMessage], head: int | None = None) -> Conve
         writer.add(message)
         if at == head and writer.made:
             place = len(writer.made) - 1, len(writer.made[-1]["content"])
-    made = writer.made if head is None else [unmarked(message) for message in writer.made]
+    made = with_last_marks(writer.made) if head is None else [*map(unmarked, writer.made)]
     if place:
         made[place[0]] = marked(made[place[0]], place[1])
     if made and made[0]["role"] != "user":

@@ -1,6 +1,6 @@
 -- Create the session, or change its policy, system prompt or tools; an empty policy means "as it was".
 -- KEYS: expiring..., events, state, batch, backlog, due, parked, index, blob
--- ARGV: session, policy, policy_name, hard:number, ttl_ms:number, checkpoint_every:number, keep_checkpoints:number, has_system:number, system, system_tokens:number, has_tools:number, tools, tools_tokens:number, tools_bound:number, is_final:number, min_room:number
+-- ARGV: session, policy, policy_name, hard:number, ttl_ms:number, checkpoint_every:number, keep_checkpoints:number, has_system:number, system, system_tokens:number, has_tools:number, tools, tools_tokens:number, tools_bound:number, tools_bytes:number, is_final:number, min_room:number
 -- returns: 1 created, 2 changed, 3 unchanged, then 1 when a hint is needed; or 0, tokens of system prompt and tools, hard limit: nothing was changed, because they leave no room, or may not by a bound that is not final
 local seen = redis.call('HMGET', meta, 'epoch', 'policy', 'system', 'hard', 'system_tokens', 'ttl_ms',
   'tools', 'tools_tokens')
@@ -36,7 +36,7 @@ if new_system then
   redis.call('HSET', meta, 'system', system, 'system_tokens', system_tokens)
 end
 if new_tools then
-  redis.call('HSET', meta, 'tools', tools, 'tools_tokens', tools_tokens, 'tools_bound', tools_bound)
+  redis.call('HSET', meta, 'tools', tools, 'tools_tokens', tools_tokens, 'tools_bound', tools_bound, 'tools_bytes', tools_bytes)
 end
 
 if created or new_policy then

@@ -22,12 +22,12 @@ SUMMARY = {"role": "user", "content": "[Summary of the conversation so far]\nAll
 
 
 def blocks(messages: list[Json]) -> list[Json]:
-    """All blocks, also those in results."""
+    """All blocks in order, those in a result before it: where its mark is, it ends."""
     found: list[Json] = []
     for message in messages:
         content = message.get("content")
-        if isinstance(content, list):
-            found += [*content, *blocks(content)]
+        for block in content if isinstance(content, list) else ():
+            found += [*blocks([block]), block]
     return found
 
 
@@ -87,7 +87,41 @@ def test_the_mark_stays_where_it_is_as_turns_are_added(turns: list[list[Json]]) 
 
 
 @given(anthropic_turns())
-def test_without_the_policys_wish_marks_are_the_agents_own(turns: list[list[Json]]) -> None:
+def test_without_the_policys_wish_the_agents_last_two_marks_stay(turns: list[list[Json]]) -> None:
     pushed = [message for turn in turns for message in turn]
+    found = from_chat(stored(turns), "anthropic").messages
 
-    assert marks(from_chat(stored(turns), "anthropic").messages) == marks(pushed)
+    places = [at for at, block in enumerate(blocks(pushed)) if "cache_control" in block]
+    kept = [at for at, block in enumerate(blocks(found)) if "cache_control" in block]
+
+    assert kept == places[-2:]
+    assert without_marks(found) == without_marks(pushed)
+
+
+def test_marks_in_results_and_in_documents_count_too() -> None:
+    text = {"type": "text", "text": "4 %", "cache_control": MARK}
+    result = {"type": "tool_result", "tool_use_id": "t", "content": [text], "cache_control": MARK}
+    paper = {"type": "document", "source": {"type": "content", "content": [text]}}
+    call = {"type": "tool_use", "id": "t", "name": "f", "input": {}}
+    turns = [
+        [{"role": "user", "content": [paper]}],
+        [{"role": "assistant", "content": [call]}],
+        [{"role": "user", "content": [result]}],
+    ]
+
+    found = from_chat(stored(turns), "anthropic").messages
+
+    assert "cache_control" not in str(found[0])
+    assert found[2] == turns[2][0]
+
+
+def test_a_mark_before_one_that_lives_longer_is_left_out() -> None:
+    hour = {"type": "ephemeral", "ttl": "1h"}
+    asked = [
+        {"role": "user", "content": [{"type": "text", "text": text, "cache_control": mark}]}
+        for text, mark in (("a", hour), ("b", MARK), ("c", hour))
+    ]
+
+    found = from_chat(asked, "anthropic").messages
+
+    assert [b["text"] for b in blocks(found) if "cache_control" in b] == ["a", "c"]

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Final, Literal
 
 from turnmill.contract.context import Usage
+from turnmill.contract.encodings import file_of
 from turnmill.contract.policy import Limits, Policy
 from turnmill_worker.compaction.tally import counts_more_than_tokens
 from turnmill_worker.ports.values import Look
@@ -21,6 +22,9 @@ KNOWN_TOKENS: Final = 1000
 
 NEXT_TURN: Final = 1 / 10
 """The share of the room the next turn's bound may take; more where such turns were seen."""
+
+BYTES_OF_BOUND: Final = 2.5
+"""Bytes of a turn for one token of the bound that its push notes; 2.3 were seen at most."""
 
 LARGEST_TURN: Final = 1 / 4
 """The share of the room from which on a turn is too rare to be reckoned with."""
@@ -90,4 +94,8 @@ def next_look(
     ahead = (max(limits.soft, put_off), limits.urgent)
     tokens = next((limit - Usage.REPLY for limit in ahead if usage.total <= limit), None)
     margin = min(max(limits.room * NEXT_TURN, *bounds, 0), limits.room * LARGEST_TURN)
-    return Look(tokens=tokens, bound=limits.hard - Usage.REPLY - int(margin), ratio=ratio)
+    most = limits.hard - Usage.REPLY - int(margin)
+    if file_of(policy.encoding):
+        # A push adds up its own bounds, and a read goes by bytes.
+        most = usage.total + int((most - usage.total) / BYTES_OF_BOUND)
+    return Look(tokens=tokens, bound=most, ratio=ratio)

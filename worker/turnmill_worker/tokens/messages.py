@@ -2,7 +2,8 @@
 
 The formula, version 2. A message costs the sum of
 
-    3                                   framing (OpenAI cookbook, "How to count tokens": gpt-4o)
+    3                                   framing (OpenAI cookbook, "How to count tokens": gpt-4o);
+                                        6 where a file's tokenizer counts, see `tokenizer_files`
     tokens(role)
     tokens(content)                     a string; or each part by its kind; or nothing for null
     tokens(name) + 1                    when there is a name (cookbook)
@@ -41,7 +42,6 @@ __all__ = [
 REPLY_TOKENS: Final = 3
 """Every reply is primed with `<|start|>assistant<|message|>` (OpenAI cookbook)."""
 
-_MESSAGE_TOKENS: Final = 3
 _FIELD_TOKENS: Final = 1
 _CALL_TOKENS: Final = 8
 _PART_TOKENS: Final = 1
@@ -55,6 +55,9 @@ _KNOWN: Final = frozenset({"role", "content", "name", "tool_calls", "tool_call_i
 
 class TokenCounter(ABC):
     """Counts tokens of text, and of messages by the formula; its basis says with what."""
+
+    framing: int = 3
+    """Tokens around each message."""
 
     @property
     @abstractmethod
@@ -85,6 +88,7 @@ class CountedOnce(TokenCounter):
 
     def __init__(self, counter: Counter) -> None:
         self._counter = counter
+        self.framing = counter.framing
         self._known: dict[str, int] = {}
 
     @property
@@ -118,7 +122,7 @@ def count_message(counter: TokenCounter, message: Mapping[str, Any]) -> int:
     Linear in the message's size; never below the OpenAI cookbook's number. Reads what it gets: a
     field of an unexpected type is counted as the text of its JSON, and null fields cost nothing.
     """
-    tokens = _MESSAGE_TOKENS + _text(counter, message.get("role"))
+    tokens = counter.framing + _text(counter, message.get("role"))
     tokens += _content(counter, message.get("content"))
     for field in ("name", "tool_call_id"):
         if message.get(field) is not None:
