@@ -43,7 +43,7 @@ class Server(EmbeddedRedis):
     @contextmanager
     def admin(self) -> Iterator[Any]:
         """A connection for whoever operates it."""
-        with redis.Redis(port=self.port, socket_timeout=5) as client:
+        with redis.Redis(port=self.port, socket_timeout=30) as client:
             yield client
 
     def crash(self, *, cut_to: int | None = None) -> float:
