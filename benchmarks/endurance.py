@@ -14,6 +14,7 @@ import tempfile
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -35,6 +36,9 @@ SHOWS_EVERY = 8
 ROUND = 40
 """Turns of a session that are made; then they come again, under other ids."""
 
+TOLD = 40
+"""Conversations that are made; sessions beyond have the same as others."""
+
 HEAD = (
     "minute",
     "turns/s",
@@ -46,6 +50,11 @@ HEAD = (
     "not archived",
     "archive, MB",
 )
+
+
+@cache
+def _made(seed: int) -> list[list[JsonMessage]]:
+    return turns(seed, ROUND)
 
 
 @dataclass
@@ -66,7 +75,7 @@ class Load:
 
     async def _agent(self, client: AsyncContextClient, at: int) -> None:
         chance, session = random.Random(at), f"agent-{at}"
-        made = turns(at, ROUND)
+        made = _made(at % TOLD)
         await client.open(session, POLICY)
         number = 0
         await asyncio.sleep(chance.random() * self.think_s)
@@ -130,6 +139,8 @@ def main() -> None:
             with workers("up", folder, env, "") as staff:
                 _row(list(HEAD))
                 _row(["---"] * len(HEAD))
+                for seed in range(TOLD):
+                    _made(seed)
                 load = Load(said.sessions, said.think_s, time.monotonic() + 60 * said.minutes)
                 where = [each.pid for each in staff], folder / "data" / "archive.db"
                 asyncio.run(_both(load, said.every_s, server, *where))
