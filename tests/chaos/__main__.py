@@ -23,7 +23,7 @@ def main() -> int:
     parser.add_argument(
         "--settle-s", type=float, default=SETTLES_WITHIN_S, help="more on a machine that is busy"
     )
-    parser.add_argument("--light", action="store_true", help="as many pushes as possible")
+    parser.add_argument("--burst", type=int, default=50, help="most turns of one call; 0 for few")
     parser.add_argument(
         "--only", nargs="*", default=[], help="names of faults, such as 'cut the journal'"
     )

@@ -37,7 +37,7 @@ class AgentPlan:
         name: of this life of the agent; turn ids begin with it.
         url: of the state store; ``broker`` of the broker, or ``""`` to send no hints.
         sessions: names with the style of turns each gets.
-        batch: most turns of one call.
+        batch: most turns of one call; ``burst`` of some, in sessions without summaries of a model.
         read_share: how many of its calls are reads.
         pause_s: longest pause between two calls of a session.
         turns: after how many turns in all it ends; 0 is never.
@@ -53,6 +53,7 @@ class AgentPlan:
     kind: Literal["sync", "async"] = "sync"
     seed: int = 0
     batch: int = 4
+    burst: int = 0
     read_share: float = 0.3
     pause_s: float = 0.2
     timeout_s: float = 5.0
@@ -99,9 +100,7 @@ class Agent:
             await self._try("read", session, ())
             return
         style = self.plan.sessions[session]
-        count = 1 if self._random.random() < 0.6 else self._random.randint(1, self.plan.batch)
-        if style == "small":
-            count = self.plan.batch
+        count = self._count(style)
         first = self._numbers[session]
         self._numbers[session] += count
         turns = [turn_id(self.plan.name, session, first + at, style) for at in range(count)]
@@ -109,6 +108,15 @@ class Agent:
             if self.stopped or await self._try("push", session, turns):
                 return
             await self._sleep(0.02)
+
+    def _count(self, style: str) -> int:
+        """How many turns to push in one call: mostly one, at times many at once."""
+        chance = self._random.random()
+        if style in ("small", "tools") and chance < 0.4 and self.plan.burst:
+            return self._random.randint(self.plan.burst // 5, self.plan.burst)
+        if style == "small":
+            return self.plan.batch
+        return 1 if chance < 0.6 else self._random.randint(1, self.plan.batch)
 
     async def _sleep(self, seconds: float) -> None:
         if self.plan.kind == "sync":

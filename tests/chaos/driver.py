@@ -19,8 +19,8 @@ from tests.chaos.world import SETTLES_WITHIN_S, World
 
 __all__ = ["RunPlan", "all_gremlins", "run"]
 
-LIGHT_SETTLES_S = 600.0
-"""Where agents push more than workers can compact, these have much to do afterwards."""
+BURST_SESSIONS = 16
+"""Of the agent that pushes most: its sessions get nothing but small turns."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +28,7 @@ class RunPlan:
     """What a run consists of; the same seed makes the same choices.
 
     Attributes:
-        light: as many pushes as possible: small turns, many at once, straight to Redis.
+        burst: most turns that agents push in one call, now and then; 0 for few turns at a time.
         settle_s: what waits longer than this in the end is left behind.
     """
 
@@ -36,7 +36,7 @@ class RunPlan:
     seed: int = 0
     fsync: str = "everysec"
     workers: int = 2
-    light: bool = False
+    burst: int = 50
     only: Sequence[str] = ()
     archive_url: str = ""
     settle_s: float = SETTLES_WITHIN_S
@@ -60,21 +60,19 @@ def run(plan: RunPlan, folder: Path, *, say: Callable[[str], object] = lambda _:
         world.fleet.wait()
         chaos = _Chaos(world, plan)
         chaos.rage(plan.seconds)
-        report = world.finish(within_s=LIGHT_SETTLES_S if plan.light else plan.settle_s)
+        report = world.finish(within_s=plan.settle_s)
         say(", ".join(f"{name} {n}×" for name, n in sorted(chaos.done.items())))
         return report
 
 
 def _start_agents(world: World, plan: RunPlan) -> None:
-    if plan.light:
-        for at in range(4):
-            sessions = {f"l{at}-{n}": "small" for n in range(24)}
-            options = {"batch": 20, "read_share": 0.02, "pause_s": 0.2, "seed": plan.seed}
-            world.agent(f"l{at}", sessions, kind="async", url=world.store.url, **options)
     styles = ("chat", "tools", "images", "small", "small", "small")
     for name, kind in (("s", "sync"), ("a", "async")):
         sessions = {f"{name}{at}": style for at, style in enumerate(styles)}
-        world.agent(name, sessions, kind=kind, seed=plan.seed)
+        world.agent(name, sessions, kind=kind, seed=plan.seed, burst=plan.burst)
+    if plan.burst:
+        sessions = {f"b{at}": "small" for at in range(BURST_SESSIONS)}
+        world.agent("b", sessions, kind="async", seed=plan.seed, burst=plan.burst)
     # Two writers in one session.
     world.agent("t", {"s3": "small", "a0": "chat"}, kind="async", seed=plan.seed)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,7 +16,7 @@ from turnmill.contract.names import Namespace, SessionId
 from turnmill.contract.registry import UNCOMPARED
 from turnmill.transport import redis_now_ms
 
-__all__ = ["FinalState", "Place", "SessionState", "collect", "left_behind", "read_archive"]
+__all__ = ["Collected", "FinalState", "Place", "SessionState", "left_behind", "read_archive"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,15 +50,25 @@ class FinalState:
     left: Mapping[str, int]
 
 
-def collect(url: str, namespace: str, sessions: Iterable[str], archive_url: str) -> FinalState:
-    """The final state of these sessions of a namespace."""
-    archived = read_archive(archive_url, namespace)
-    with redis.Redis.from_url(url) as client:
-        found = {
-            name: _session(client, Namespace(namespace), name, archived.get(name, []))
-            for name in sessions
-        }
-        return FinalState(found, left_behind(client, namespace))
+@dataclass(frozen=True, slots=True)
+class Collected(Mapping[str, SessionState]):
+    """These sessions of a namespace, each read when it is asked for: all would be too much."""
+
+    url: str
+    namespace: str
+    names: Sequence[str]
+    archive_url: str
+
+    def __getitem__(self, name: str) -> SessionState:
+        archived = read_archive(self.archive_url, self.namespace, name)
+        with redis.Redis.from_url(self.url) as client:
+            return _session(client, Namespace(self.namespace), name, archived)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.names)
+
+    def __len__(self) -> int:
+        return len(self.names)
 
 
 def _session(client: Any, namespace: Namespace, name: str, archived: list[Place]) -> SessionState:
@@ -87,27 +97,27 @@ def _place(where: str, seq: int, fields: Mapping[bytes, bytes]) -> Place:
     return Place(where, seq, fields[b"turn_id"].decode(), messages, state)
 
 
-def read_archive(url: str, namespace: str) -> dict[str, list[Place]]:
-    """The archived turns by session, as any SQL client sees them."""
-    found: dict[str, list[Place]] = {}
+def read_archive(url: str, namespace: str, session: str) -> list[Place]:
+    """The session's archived turns, as any SQL client sees them."""
     if not url:
-        return found
+        return []
     engine = create_engine(url.replace("postgresql://", "postgresql+psycopg://"))
     wanted = text(
-        "SELECT session, seq, turn_id, messages, state, epoch FROM turns WHERE namespace = :mine"
-        " ORDER BY session, epoch, seq"
+        "SELECT seq, turn_id, messages, state, epoch FROM turns"
+        " WHERE namespace = :namespace AND session = :session ORDER BY epoch, seq"
     )
     try:
         with engine.connect() as connection:
             has_table = inspect(connection).has_table("turns")  # nothing was archived before
-            rows = connection.execute(wanted, {"mine": namespace}) if has_table else ()
-            for row in rows:
-                turn, messages = bytes(row.turn_id).decode(), tuple(json.loads(bytes(row.messages)))
-                place = Place("archive", row.seq, turn, messages, row.state, str(row.epoch))
-                found.setdefault(row.session, []).append(place)
+            mine = {"namespace": namespace, "session": session}
+            return [*map(_archived, connection.execute(wanted, mine) if has_table else ())]
     finally:
         engine.dispose()
-    return found
+
+
+def _archived(row: Any) -> Place:
+    turn, messages = bytes(row.turn_id).decode(), tuple(json.loads(bytes(row.messages)))
+    return Place("archive", row.seq, turn, messages, row.state, str(row.epoch))
 
 
 _LISTS = ("backlog", "due", "unarchived", "forgotten")

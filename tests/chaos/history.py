@@ -11,6 +11,7 @@ import os
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal
 
@@ -94,7 +95,7 @@ class Call:
         return self.ended_s is not None and not self.error
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class History:
     """All calls of all agents, and the messages their reads showed, by fingerprint."""
 
@@ -103,7 +104,14 @@ class History:
 
     def of(self, session: str, kind: Kind) -> Iterator[Call]:
         """The calls of one kind in one session, in the order in which they began."""
-        return (call for call in self.calls if call.session == session and call.kind == kind)
+        return iter(self._sorted.get((session, kind), ()))
+
+    @cached_property
+    def _sorted(self) -> dict[tuple[str, str], list[Call]]:
+        found: dict[tuple[str, str], list[Call]] = {}
+        for call in self.calls:
+            found.setdefault((call.session, call.kind), []).append(call)
+        return found
 
 
 class Recorder:

@@ -75,15 +75,16 @@ def reported(
         return count_message(counter, message)
 
     violations = check(history, FinalState({}, final.left), Expected(0), count)
-    for style, policy in POLICIES.items():
-        mine = {name: state for name, state in final.sessions.items() if styles[name] == style}
-        expected = Expected(policy.hard_limit, SYSTEM_PROMPT, losses)
-        violations += check(history, FinalState(mine, {}), expected, count)
+    commits = 0
+    for name, state in final.sessions.items():
+        expected = Expected(POLICIES[styles[name]].hard_limit, SYSTEM_PROMPT, losses)
+        violations += check(history, FinalState({name: state}, {}), expected, count)
+        commits += state.version
     return Report(
         violations=violations,
         pushes=sum(len(call.seqs) for call in history.calls),
         reads=sum(call.read is not None for call in history.calls),
-        commits=sum(state.version for state in final.sessions.values()),
+        commits=commits,
         seconds=seconds,
         settled_s=settled_s,
     )

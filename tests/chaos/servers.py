@@ -42,8 +42,10 @@ class Server(EmbeddedRedis):
 
     @contextmanager
     def admin(self) -> Iterator[Any]:
-        """A connection for whoever operates it."""
-        with redis.Redis(port=self.port, socket_timeout=5) as client:
+        """A connection for whoever operates it, once it has loaded its data."""
+        with redis.Redis(port=self.port, socket_timeout=30) as client:
+            while client.info("persistence")["loading"]:
+                time.sleep(0.01)
             yield client
 
     def crash(self, *, cut_to: int | None = None) -> float:

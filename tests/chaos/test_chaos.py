@@ -12,7 +12,7 @@ pytestmark = [pytest.mark.worker, pytest.mark.slow]
 
 
 def test_no_promise_breaks_while_everything_else_does(tmp_path: Path) -> None:
-    report = run(RunPlan(seconds=15, seed=11, fsync="always"), tmp_path / "run")
+    report = run(RunPlan(seconds=15, seed=11, fsync="always", burst=0), tmp_path / "run")
 
     assert not report.violations, str(report)
     assert report.pushes > 100

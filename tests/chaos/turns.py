@@ -29,7 +29,8 @@ def message_of(turn: str) -> JsonMessage:
     if style == "small":
         return {"role": "user", "content": f"{turn} {seed % 997}"}
     if style == "images" and int(number) % 4 == 0:
-        return showing(png(seed, size=600), text=f"{turn}: look")
+        # As long as an image must be to be kept apart from its turn.
+        return showing(png(seed, size=1200), text=f"{turn}: look")
     if style == "tools" and int(number) % 6 in (2, 3):
         return _call(turn, number) if int(number) % 6 == 2 else _result(turn, number, seed)
     role = "assistant" if int(number) % 2 else "user"

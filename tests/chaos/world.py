@@ -17,7 +17,7 @@ import redis
 
 from tests.chaos.agents import AgentPlan, spawn
 from tests.chaos.checker import Loss
-from tests.chaos.final import collect, left_behind
+from tests.chaos.final import Collected, FinalState, left_behind
 from tests.chaos.history import load
 from tests.chaos.proxy import Proxy
 from tests.chaos.report import POLICIES, SYSTEM_PROMPT, Report, reported
@@ -190,15 +190,15 @@ class World:
         """Stop the agents, let the workers settle, and check these sessions, or all."""
         self.stop_agents()
         self.fleet.replace()  # a trap that was sprung late has killed one that nobody looked after
-        self.fleet.wait()
+        self.fleet.wait(within_s=180.0)
         settled_s = self.settle(within_s=within_s)
         late = self.left() if settled_s >= within_s else {}
         if late:  # said, and waited for: what still moves would look lost
             self.settle(within_s=LATE_S)
         names = sessions or tuple(self.sessions)
         styles = {name: self.sessions[name] for name in names}
-        final = collect(self.store.url, self.namespace, names, self.archive_url)
-        final = replace(final, left={**final.left, **late})
+        stored = Collected(self.store.url, self.namespace, names, self.archive_url)
+        final = FinalState(stored, {**self.left(), **late})
         history = load(self.folder / "history")
         seconds = time.monotonic() - self.began_s
         return reported(history, final, styles, self.losses, seconds=seconds, settled_s=settled_s)

@@ -10,13 +10,15 @@ import pytest
 import redis
 
 from tests.redis.conftest import Worker
-from turnmill import ContextClient, Policy
+from turnmill import ArchiveUnavailable, ContextClient, Policy
 from turnmill.contract import jobs
 from turnmill_worker.archive.store import SqlArchive
 from turnmill_worker.background.sweep import ARCHIVE_EVERY, Sweeper
 from turnmill_worker.pipeline.archive import Archiving
+from turnmill_worker.ports.archive import DRAIN_WITHIN_S
+from turnmill_worker.ports.records import Removed
 from turnmill_worker.store.earlier_states import RedisStates
-from turnmill_worker.store.outgoing import RedisOutgoing
+from turnmill_worker.store.outgoing import LATE_DRAIN_MS, RedisOutgoing
 from turnmill_worker.store.sweep_lists import RedisSweepLists
 
 SMALL = Policy(max_tokens=512)
@@ -104,3 +106,52 @@ def test_a_drain_is_bounded_by_bytes_and_takes_one_turn_at_least(
 
     assert [seq for turns in seen for seq in turns] == list(range(1, watermark + 1))
     assert {len(turns) for turns in seen} <= {0, 1, 2}
+
+
+@pytest.mark.parametrize("begins_again", [False, True])
+def test_only_who_was_forgotten_leaves_the_archive_and_not_who_is_missing(
+    client: ContextClient,
+    worker: Worker,
+    archive: SqlArchive,
+    archiving: Archiving,
+    redis_client: redis.Redis,
+    *,
+    begins_again: bool,
+) -> None:
+    client.push("s", LONG)
+    client.forget("s")  # an incarnation before it
+    _compacted(client, worker, "s")
+    outgoing = RedisOutgoing(redis_client)
+    held = outgoing.next_drains([worker.ref("s")], turns=100, size=10**6)
+    archive.drain(held)
+    redis_client.delete(*worker.keys("s").owned)
+    if begins_again:
+        client.push("s", LONG)
+
+    assert outgoing.trim(held) == {worker.ref("s"): "lost"}
+    archiving.forget(worker.ref("s"))
+    assert archive.left(worker.ref("s")).turns > 0
+
+    client.forget("s")
+    assert outgoing.trim(held) == {worker.ref("s"): "forgotten"}
+    archiving.forget(worker.ref("s"))
+    assert archive.left(worker.ref("s")) == Removed()
+
+
+def test_what_was_read_before_the_last_look_for_late_drains_is_not_stored(
+    client: ContextClient,
+    worker: Worker,
+    archive: SqlArchive,
+    redis_client: redis.Redis,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Its worker was stopped so long that nobody would look for what it stores any more."""
+    _compacted(client, worker, "s")
+    monkeypatch.setattr("turnmill_worker.store.outgoing.DRAIN_WITHIN_S", -1.0)
+    late = RedisOutgoing(redis_client).next_drains([worker.ref("s")], turns=100, size=10**6)
+
+    with pytest.raises(ArchiveUnavailable, match="too long"):
+        archive.drain(late)
+
+    assert archive.left(worker.ref("s")) == Removed()
+    assert LATE_DRAIN_MS > 1000 * DRAIN_WITHIN_S

@@ -157,9 +157,10 @@ def test_a_task_that_waits_too_long_for_a_connection_is_told(
     monkeypatch.setattr(waiting, "MAX_CONNECTIONS", 1)
 
     async def too_long() -> None:
-        trips = Trips(store_url(redis_server.url), 0.05)
+        trips = Trips(store_url(redis_server.url), 10.0)
         pool = trips._pool
         taken = await pool.get_connection()
+        pool._wait_s = 0.01  # of the wait alone: a connection takes longer on a busy machine
         with pytest.raises(redis.ConnectionError, match="No connection available"):
             await pool.get_connection()
         await pool.release(taken)

@@ -83,7 +83,7 @@ def test_a_commit_planned_before_redis_went_back_is_refused_after_it(
     time.sleep(3.0)
     world.endpoint.latency_s = 0.05
     told = " ".join(request.prompt for request in world.endpoint.requests)
-    left = read_archive(world.archive_url, world.namespace).get("patient", [])
+    left = read_archive(world.archive_url, world.namespace, "patient")
 
     assert [place.seq for place in left if place.turn not in told] == []
     _grow(patient)
@@ -197,8 +197,8 @@ def _grow(scene: Scene) -> None:
 
 
 def _archived(scene: Scene) -> set[str]:
-    found = read_archive(scene.world.archive_url, scene.world.namespace)
-    return {place.turn for place in found.get(scene.session, [])}
+    found = read_archive(scene.world.archive_url, scene.world.namespace, scene.session)
+    return {place.turn for place in found}
 
 
 def _writable(scene: Scene) -> bool:

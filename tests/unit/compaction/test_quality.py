@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -13,6 +12,7 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
+from tests.effort import assert_linear
 from tests.properties.strategies import GivenTurn, conversations
 from turnmill.contract.context import EMPTY, JsonMessage, PinnedTurn, Receipt
 from turnmill.contract.errors import InvalidPolicy
@@ -329,17 +329,11 @@ GROWING: Mapping[str, Callable[[int], str]] = {
 @pytest.mark.parametrize("name", GROWING)
 @pytest.mark.slow
 def test_time_grows_about_linearly(name: str) -> None:
-    def seconds(size: int) -> float:
+    def judge(size: int) -> None:
         text = GROWING[name](size)
-        started = time.process_time()
         judged(text, covered=[(Seq(1), user(text))], tail=[user(text)])
-        return time.process_time() - started
 
-    small = min(seconds(1_000) for _ in range(3))
-    large = min(seconds(4_000) for _ in range(2))
-
-    # Linear is 4, quadratic is 16; the constant forgives a busy machine.
-    assert large <= 9 * small + 0.05
+    assert_linear(judge, size=1_000)
 
 
 _SCRIPT = """

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import random
 from collections.abc import Sequence
-from time import process_time
 from typing import Any
 
 import pytest
 
+from tests.effort import assert_linear, least_cpu_s
 from turnmill.contract.context import EMPTY, JsonMessage
 from turnmill.contract.names import Seq
 from turnmill.contract.quality_weights import QualityWeights
@@ -155,13 +155,10 @@ def test_other_languages_are_readable() -> None:
 
 
 def test_the_check_is_linear_on_hostile_text() -> None:
-    def cost(times: int) -> float:
+    def judge(times: int) -> None:
         said = messages(*(("user", f"The limit is now {n} for us.") for n in range(times)))
         text = "The limit is now 5 for us. " * times
-        start = process_time()
         judged(text, said=said)
-        return process_time() - start
 
-    small, large = cost(400), cost(800)
-    assert large < 4 * small + 0.2
-    assert large < 5
+    assert_linear(judge, size=200)
+    assert least_cpu_s(lambda: judge(800)) < 5

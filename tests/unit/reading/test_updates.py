@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from time import process_time
 from typing import Any
 
 import pytest
 
+from tests.effort import assert_linear, least_cpu_s
 from turnmill_worker.reading.messages import read_units
 from turnmill_worker.reading.units import Units
 from turnmill_worker.reading.updates import marked, superseded
@@ -168,12 +168,10 @@ def test_a_call_made_again_replaces_what_it_returned() -> None:
     ids=lambda text: text[:20],
 )
 def test_hostile_text_costs_time_in_its_length(text: str) -> None:
-    half = units_of(*(("user", text[: len(text) // 2]) for _ in range(2)))
-    whole = units_of(*(("user", text) for _ in range(2)))
-    took = []
-    for found in (half, whole):
-        start = process_time()
-        superseded(found)
-        took.append(process_time() - start)
-    assert took[1] < 4 * took[0] + 0.1
-    assert took[1] < 3
+    found = {
+        share: units_of(*(("user", text[: len(text) * share // 4]) for _ in range(2)))
+        for share in range(1, 5)
+    }
+
+    assert_linear(lambda share: superseded(found.get(share, found[1])), size=1)
+    assert least_cpu_s(lambda: superseded(found[4])) < 3

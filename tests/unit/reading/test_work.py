@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import json
-from time import process_time
 from typing import Any
 
 import pytest
 
+from tests.effort import least_cpu_s
 from turnmill_worker.reading.actions import Role
 from turnmill_worker.reading.messages import read_units
 from turnmill_worker.reading.units import Source, Units
@@ -196,8 +196,6 @@ def test_an_action_is_read_back_from_a_summary_as_one() -> None:
 
 @pytest.mark.parametrize("text", ["x" * 200_000, "<a>" * 60_000, "Error " * 30_000, "\n" * 200_000])
 def test_hostile_output_costs_no_more_than_its_length(text: str) -> None:
-    began = process_time()
+    said = [*step(1, "execute", text, command=text), *shell(3, text, text)]
 
-    read_units([*step(1, "execute", text, command=text), *shell(3, text, text)])
-
-    assert process_time() - began < 5.0
+    assert least_cpu_s(lambda: read_units(said)) < 5.0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping, Sequence
 from functools import cache
 from itertools import zip_longest
@@ -9,6 +10,7 @@ from typing import Any, NamedTuple
 
 from sqlalchemy import Connection, case, delete, select, update
 
+from turnmill.contract.errors import ArchiveUnavailable
 from turnmill.contract.names import Namespace
 from turnmill_worker.archive import memory_extraction as making
 from turnmill_worker.archive.branches import differs
@@ -57,7 +59,11 @@ class Kept(NamedTuple):
 
 
 def drain(connection: Connection, drains: Mapping[SessionRef, Drain]) -> None:
-    """Store what sessions of one namespace left, each session's steps in their order."""
+    """Store what sessions of one namespace left, each session's steps in their order.
+
+    Raises:
+        ArchiveUnavailable: it is too late for one of them.
+    """
     epochs = {ref: epoch_number(each.epoch) for ref, each in drains.items()}
     for wave in zip_longest(*(each.steps for each in drains.values())):
         found = list(zip(drains, wave, strict=True))
@@ -67,6 +73,10 @@ def drain(connection: Connection, drains: Mapping[SessionRef, Drain]) -> None:
         for ref, step in found:
             if isinstance(step, Mark):
                 mark(connection, ref, epochs[ref], step)
+    # The last step: who removes a forgotten session waits for this transaction's lock, and comes
+    # again after this moment.
+    if time.monotonic() > min(each.until_s for each in drains.values()):
+        raise ArchiveUnavailable("archive: storing took too long")
 
 
 def store(connection: Connection, kept: Sequence[Kept]) -> None:

@@ -138,6 +138,10 @@ class Archiving:
                 # Forgotten while we stored: what was stored must go, too.
                 archive.forget_epochs(ref, through_epoch=drains[ref].epoch)
                 continue
+            if left == "lost":
+                # Nobody asked for it: the archive may be all that is left of the session.
+                log.warning("redis lost a session", session=ref.session, turns=_turns(drains[ref]))
+                continue
             done.sessions.add(ref)
             done.turns += _turns(drains[ref])
             if left == "more":

@@ -20,10 +20,19 @@ from turnmill_worker.ports.records import (
 )
 from turnmill_worker.ports.values import Drain, SessionRef
 
-__all__ = ["Archive", "ArchiveDiverged", "Left", "Memories", "Outgoing", "Runs"]
+__all__ = ["DRAIN_WITHIN_S", "Archive", "ArchiveDiverged", "Left", "Memories", "Outgoing", "Runs"]
 
-Left = Literal["more", "done", "forgotten", "gone"]
-"""Of a session after a drain: more entries, none; or the session or the entries were gone."""
+Left = Literal["more", "done", "gone", "forgotten", "lost"]
+"""Of a session after a drain: more entries, none, or the drained ones were gone.
+
+Or the session was gone: forgotten by somebody, or lost with Redis; an expired one counts as lost.
+"""
+
+DRAIN_WITHIN_S = 50.0
+"""What was read of Redis longer ago is not stored: the session may be forgotten by now.
+
+Longer than a writer waits for the database, and shorter than the archive is kept free of it.
+"""
 
 
 class ArchiveDiverged(Exception):
@@ -85,7 +94,7 @@ class Archive(Protocol):
         """Keep all that sessions of one namespace left, in one transaction; again changes nothing.
 
         Raises:
-            ArchiveUnavailable: nothing was stored; try again later.
+            ArchiveUnavailable: nothing was stored, or it took too long; try again later.
             ArchiveDiverged: nothing was stored; ``lose`` what these sessions have lost first.
         """
 

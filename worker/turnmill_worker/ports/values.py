@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
@@ -213,6 +214,7 @@ class Drain:
     Attributes:
         entries: how many there are in Redis.
         commits: ids of the commits that they came by.
+        until_s: when it is too late to store it, by the monotonic clock.
     """
 
     epoch: str
@@ -221,3 +223,4 @@ class Drain:
     commits_through: str
     entries: int = 0
     commits: frozenset[str] = frozenset()
+    until_s: float = math.inf

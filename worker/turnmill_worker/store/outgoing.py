@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import groupby
@@ -13,7 +14,7 @@ from turnmill.contract.formats import refuse_newer_body
 from turnmill.contract.keys import SHARDS, shard_keys
 from turnmill.contract.names import Namespace, Seq, Version
 from turnmill.transport import redis_now_ms
-from turnmill_worker.ports.archive import Left
+from turnmill_worker.ports.archive import DRAIN_WITHIN_S, Left
 from turnmill_worker.ports.records import ArchivedCompaction, ArchivedTurn, Batch, Blob
 from turnmill_worker.ports.values import Drain, Mark, SessionRef
 from turnmill_worker.store.blobs import blobs
@@ -29,13 +30,13 @@ __all__ = [
     "left_entry",
 ]
 
-LATE_DRAIN_MS = 60_000
-"""Longer than a drain takes: one begun before a session was forgotten is over by then."""
+LATE_DRAIN_MS = int(1.2e3 * DRAIN_WITHIN_S)
+"""A drain that was begun before a session was forgotten is over by then."""
 
 WAIT_MS = 2_000
 """How long replicas may take to catch up; then the job is tried again later."""
 
-_LEFT: Final[dict[int, Left]] = {1: "more", 0: "done", -1: "forgotten", -2: "gone"}
+_LEFT: Final[dict[int, Left]] = {1: "more", 0: "done", -1: "lost", -2: "gone"}
 
 
 class RedisOutgoing(RedisRuns):
@@ -73,6 +74,7 @@ class RedisOutgoing(RedisRuns):
         Raises:
             StoreUnavailable: too few replicas have them by now.
         """
+        until_s = time.monotonic() + DRAIN_WITHIN_S
         with translated(), self._redis.pipeline(transaction=False) as pipe:
             for ref in refs:
                 keys = keys_of(ref)
@@ -86,7 +88,11 @@ class RedisOutgoing(RedisRuns):
                 f"{reached} of {self._replicas} replicas have what is to be archived"
             )
         found = zip(refs, replies, strict=True)
-        return {ref: self._drain(ref, *reply) for ref, reply in found if reply is not None}
+        return {
+            ref: replace(self._drain(ref, *reply), until_s=until_s)
+            for ref, reply in found
+            if reply is not None
+        }
 
     def trim(self, drains: Mapping[SessionRef, Drain]) -> dict[SessionRef, Left]:
         """Trim what is archived now; says what is left of each."""
@@ -104,8 +110,12 @@ class RedisOutgoing(RedisRuns):
                     commits_through=drain.commits_through,
                 )
                 queue(pipe, "release_images", keys_of(ref), session=ref.session)
-            left = pipe.execute()[::2]
-        return {ref: _LEFT[reply] for ref, reply in zip(drains, left, strict=True)}
+            replies = pipe.execute()[::2]
+        left = {ref: _LEFT[reply] for ref, reply in zip(drains, replies, strict=True)}
+        return {
+            ref: "forgotten" if each == "lost" and self._was_forgotten(ref, drains[ref]) else each
+            for ref, each in left.items()
+        }
 
     def images(self, ref: SessionRef, hashes: Sequence[str]) -> list[Blob]:
         """The images with these sha256 that Redis has."""
@@ -118,6 +128,10 @@ class RedisOutgoing(RedisRuns):
         parts = (member.partition(b":") for member in members)
         mine = ref.session.encode()
         return [int(at) for at, _, session in parts if session == mine and at.isdigit()]
+
+    def _was_forgotten(self, ref: SessionRef, drain: Drain) -> bool:
+        """Whether somebody forgot this incarnation; its epoch is when it began, in µs."""
+        return any(at_us >= int(drain.epoch) for at_us in self.forgotten(ref))
 
     def forgotten_done(self, ref: SessionRef, at_us: int, *, settled: bool) -> None:
         """The archive has none of it; unless ``settled``, look again after any late drains."""

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import time
-
 import pytest
 
+from tests.effort import assert_linear
 from tests.unit.summarizers.openai.talks import COUNTER
 from turnmill_worker.summarizers.openai.answers import Answer
 from turnmill_worker.summarizers.openai.checks.checker import Accepted, Checker, Fault
@@ -345,18 +344,14 @@ def test_an_invented_demand_is_found_however_it_is_told(line: str) -> None:
 
 
 def test_demands_are_looked_for_in_linear_time() -> None:
-    def seconds(words: int) -> float:
+    def look(words: int) -> None:
         text = "user was asked: " * words
         parsed = parse(summary(goal=text, constraints=text, state=text))
-        started = time.process_time()
         attributed(parsed)
         goals(parsed)
         clauses(text)
-        return time.process_time() - started
 
-    few = min(seconds(1_000) for _ in range(3))
-
-    assert min(seconds(8_000) for _ in range(3)) < 24 * few
+    assert_linear(look, size=1_000, factor=8)
 
 
 @pytest.mark.parametrize(

@@ -3,7 +3,7 @@
 -- ARGV: session, epoch, entries:number, turns_through, commits_through, stored...
 -- entries: how many the archive has by now
 -- stored: the commits whose entries the archive has by now, as the entries name them: others are of a state that Redis returned to
--- returns: 1 when there is more, 0 when there is not, -1 when the session was forgotten meanwhile,
+-- returns: 1 when there is more, 0 when there is not, -1 when the session is gone: forgotten, expired or lost,
 -- -2 when some of the entries were gone: another worker trimmed them, or Redis lost them
 if redis.call('HGET', meta, 'epoch') ~= epoch then
   return -1
