@@ -15,9 +15,9 @@ from turnmill.contract.images.token_cost import FORMULAS
 from turnmill.contract.names import Seq
 from turnmill.contract.policy import Policy
 from turnmill.contract.render import render_head, system_message
-from turnmill.contract.token_counters import CountMessages
 from turnmill.contract.sealing import text_of
 from turnmill.contract.stored_policy import stored_policy
+from turnmill.contract.token_counters import CountMessages
 
 __all__ = ["DEFAULT_POLICY", "META_FIELDS", "View", "bound", "to_int"]
 
