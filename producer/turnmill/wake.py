@@ -13,6 +13,7 @@ import queue
 import sys
 import threading
 import time
+from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
@@ -20,12 +21,14 @@ from typing import TYPE_CHECKING, Protocol
 from turnmill.contract import jobs
 from turnmill.contract.errors import InvalidInput
 from turnmill.contract.names import Namespace, SessionId
+from turnmill.gathered_hints import GatheredHints, Message
+from turnmill.hint_app import celery_class, hint_app, importing
 from turnmill.store_url import celery_broker
 
 if TYPE_CHECKING:
     from celery import Celery
 
-__all__ = ["CeleryWaker", "HintCounts", "SilentWaker", "Waker", "hint_app", "waker_for"]
+__all__ = ["CeleryWaker", "HintCounts", "SilentWaker", "Waker", "waker_for"]
 
 
 CLOSE_WITHIN_S = 0.1
@@ -33,14 +36,6 @@ CLOSE_WITHIN_S = 0.1
 
 HEAD_START_S = 0.05
 """How long the import of Celery waits: the push that made the first hint is over by then."""
-
-_importing = threading.RLock()
-# A child forked in the middle of an import would wait for ever for the thread that it lacks.
-os.register_at_fork(
-    before=_importing.acquire,
-    after_in_parent=_importing.release,
-    after_in_child=_importing.release,
-)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -102,38 +97,6 @@ class SilentWaker:
         return HintCounts(dropped=self._dropped)
 
 
-def _celery() -> type[Celery]:
-    """Celery, imported on first use."""
-    with _importing:
-        from celery import Celery  # noqa: PLC0415 - as slow to import as all the rest
-
-    return Celery
-
-
-def hint_app(broker_url: str, *, timeout_s: float) -> Celery:
-    """A Celery app that only publishes, and gives up on a broker within ``timeout_s``."""
-    app = _celery()("turnmill.hints", set_as_current=False)
-    from kombu import Exchange, Queue  # noqa: PLC0415 - Celery has imported it
-
-    app.conf.update(
-        **celery_broker(broker_url).settings(
-            socket_timeout=timeout_s,
-            socket_connect_timeout=timeout_s,
-            retry_on_timeout=False,
-            max_retries=0,
-        ),
-        broker_pool_limit=1,
-        broker_connection_timeout=timeout_s,
-        broker_connection_retry=False,
-        broker_connection_max_retries=0,
-        task_ignore_result=True,
-        task_serializer="json",
-        # Queues are the workers' to declare: who only publishes needs no right to do more.
-        task_queues=[Queue(q, Exchange(""), routing_key=q, no_declare=True) for q in jobs.QUEUES],
-    )
-    return app
-
-
 class CeleryWaker:
     """Publishes hints to a Celery broker, one thread per process.
 
@@ -167,6 +130,7 @@ class CeleryWaker:
         )
         self._thread: threading.Thread | None = None
         self._app: Celery | None = None
+        self._quiet_until = 0.0
         self._closing = threading.Event()
         self._pid = os.getpid()
 
@@ -199,7 +163,7 @@ class CeleryWaker:
         except queue.Full:
             return
         with suppress(Exception):  # who exits while it is imported loses a hint, no more
-            _celery()  # what is left of its import is not counted as time to publish
+            celery_class()  # what is left of its import is not counted as time to publish
         thread.join(CLOSE_WITHIN_S)
         if self._app is not None and not thread.is_alive():
             self._app.close()
@@ -218,26 +182,41 @@ class CeleryWaker:
                 self._thread.start()
 
     def _publish_all(self) -> None:
-        quiet_until = 0.0
-        while (hint := self._waiting.get()) is not None:
-            if time.monotonic() < quiet_until:
-                self._dropped += 1
+        gathered = GatheredHints()
+        while True:
+            try:
+                hint = self._waiting.get(timeout=gathered.wait_s)
+            except queue.Empty:
+                self._publish(gathered.take())
                 continue
+            if hint is None:
+                break
             task, words = hint
+            if task != jobs.ESTIMATE:
+                self._publish([Message(task, words, hints=1)])
+            elif gathered.add(*words):
+                self._publish(gathered.take())
+        self._publish(gathered.take())
+
+    def _publish(self, messages: Iterable[Message]) -> None:
+        for task, words, hints in messages:
+            if time.monotonic() < self._quiet_until:
+                self._dropped += hints
+                continue
             try:
                 self._app = self._app or self._publisher()
                 self._app.send_task(
                     task, args=words, queue=jobs.QUEUE_OF[task], retry=False, ignore_result=True
                 )
-                self._published += 1
+                self._published += hints
             except Exception:  # noqa: BLE001 - any broker's any failure: the sweep repairs it
-                self._dropped += 1
-                quiet_until = time.monotonic() + self._cool_down_s
+                self._dropped += hints
+                self._quiet_until = time.monotonic() + self._cool_down_s
 
     def _publisher(self) -> Celery:
         """An app that has imported all that a message takes."""
         self._closing.wait(HEAD_START_S)
-        with _importing:
+        with importing:
             app = hint_app(self._broker_url, timeout_s=self._timeout_s)
             transport = app.connection_for_write().transport_cls
             # Otherwise the first message would import them, and one may fork in the middle of it.

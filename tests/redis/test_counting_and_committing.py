@@ -83,35 +83,6 @@ def test_a_turn_pushed_during_a_compaction_is_kept_and_does_not_undo_it(
     assert client.read(full).messages[-1]["content"] == "meanwhile"
 
 
-def test_a_session_that_turns_pushed_meanwhile_put_over_its_limit_has_a_job_at_once(
-    client: ContextClient, redis_client: redis.Redis, worker: Worker, full: str
-) -> None:
-    args, options = commit_from(worker, worker.sessions.snapshot(worker.ref(full)))
-    client.push_many([(full, LONG)] * 12)  # nobody counts them, and no push follows
-
-    committed = worker.sessions.commit(*args, **options)
-
-    assert committed.again
-    assert redis_client.zscore(worker.keys(full).due, full) is not None
-    assert worker.pipeline.summarize(worker.ref(full)).outcome == "committed"
-
-
-def test_turns_pushed_to_a_session_that_is_given_up_meanwhile_are_counted_at_once(
-    client: ContextClient, redis_client: redis.Redis, worker: Worker, full: str
-) -> None:
-    with worker.sessions.lease(worker.ref(full)) as lease:
-        assert lease is not None
-        snapshot = worker.sessions.snapshot(worker.ref(full))
-        assert snapshot is not None
-        client.push(full, LONG)
-
-        lease.release(snapshot)
-
-    assert redis_client.zscore(worker.keys(full).due, full) is None
-    Sweeper(RedisSweepLists(redis_client), worker.hints, stale_after_s=0).run()
-    assert (jobs.ESTIMATE, worker.ref(full)) in worker.hints.sent
-
-
 def test_the_second_of_two_compactions_planned_at_once_is_refused(
     client: ContextClient, redis_client: redis.Redis, worker: Worker, full: str
 ) -> None:

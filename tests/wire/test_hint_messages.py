@@ -10,6 +10,8 @@ import redis
 
 from tests.processes import wait_until
 from turnmill import ContextClient, Policy
+from turnmill.contract import jobs
+from turnmill.contract.names import namespace, session_id
 
 
 def _waiting(messages: redis.Redis, queue: str = "estimate") -> list[dict[str, Any]]:
@@ -82,6 +84,36 @@ def test_one_hint_stands_for_a_burst(messages: redis.Redis, hinting: ContextClie
 
     sessions = [_body(message)[0][1] for message in _waiting(messages)]
     assert sessions == ["agent-7", "agent-8"]
+
+
+def test_hints_that_follow_soon_leave_in_one_message_with_no_session_twice(
+    messages: redis.Redis, hinting: ContextClient
+) -> None:
+    sessions = [f"agent-{at}" for at in range(40)]
+    waker, name = hinting._waker, namespace(hinting.namespace)
+
+    for session in [*sessions, *sessions[20:]]:
+        waker.wake(name, session_id(session))
+    wait_until(lambda: hinting.hints.published == 60)
+
+    sent = [_body(message)[0] for message in _waiting(messages)]
+    named = [[first, *(others[0] if others else ())] for _, first, *others in sent]
+    assert {name for names in named for name in names} == set(sessions)
+    assert all(len(names) == len(set(names)) for names in named)
+    assert len(sent) <= 3
+
+
+def test_a_question_does_not_wait_for_hints_that_gather(
+    messages: redis.Redis, hinting: ContextClient
+) -> None:
+    waker, name = hinting._waker, namespace(hinting.namespace)
+    for session in ("agent-7", "agent-8"):
+        waker.wake(name, session_id(session))
+    waker.wake(name, session_id("agent-9"), task=jobs.GROUND, ask="7")
+    wait_until(lambda: hinting.hints.published == 3)
+
+    (asked,) = _waiting(messages, jobs.QUEUE_OF[jobs.GROUND])
+    assert _body(asked)[0] == [hinting.namespace, "agent-9", "7"]
 
 
 def test_a_duplicate_push_publishes_no_hint(messages: redis.Redis, hinting: ContextClient) -> None:

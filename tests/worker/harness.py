@@ -161,7 +161,7 @@ def plain_celery(broker_url: str) -> Celery:
     return Celery("elsewhere", broker=broker_url, set_as_current=False)
 
 
-def send(broker_url: str, task: str, *args: str) -> str:
+def send(broker_url: str, task: str, *args: object) -> str:
     """Publish a task by name as anybody could; returns its id."""
     with plain_celery(broker_url) as app:
         sent = app.send_task(task, args=args, queue=QUEUE_OF.get(task, "estimate"))

@@ -22,7 +22,7 @@ from turnmill.contract.errors import (
     TurnmillError,
 )
 from turnmill.contract.job_outcomes import Outcome
-from turnmill.contract.names import SessionId, namespace, session_id
+from turnmill.contract.names import Namespace, SessionId, namespace, session_id
 from turnmill_worker import logs, wiring
 from turnmill_worker.errors import InternalError, where
 from turnmill_worker.ports.values import SessionRef
@@ -105,12 +105,14 @@ def _register_stage(app: Celery, name: str, stage: Stage) -> None:
 
 def _register_estimate(app: Celery) -> None:
     @app.task(name=jobs.ESTIMATE)
-    def job(namespace_name: str, session: str, *_newer: object) -> dict[str, Any]:
-        hinted = SessionRef(namespace(namespace_name), session_id(session))
+    def job(
+        namespace_name: str, session: str, others: object = (), *_newer: object
+    ) -> dict[str, Any]:
+        hinted = _hinted(namespace(namespace_name), session, others)
         parts = wiring.parts(app)
         done: list[Outcome] = []
         failed: TurnmillError | None = None
-        for ref in chain([hinted], parts.pipeline.waiting(hinted)):
+        for ref in chain(hinted, parts.pipeline.waiting(*hinted)):
             try:
                 done.append(_guarded(jobs.ESTIMATE, _estimate, parts, ref))
             except Transient:
@@ -120,6 +122,12 @@ def _register_estimate(app: Celery) -> None:
         if failed is not None:
             raise failed
         return _together(done).model_dump(mode="json", exclude_none=True)
+
+
+def _hinted(name: Namespace, session: str, others: object) -> list[SessionRef]:
+    """The sessions a message names, once each."""
+    names = [session, *(others if isinstance(others, list) else ())]
+    return [SessionRef(name, session_id(each)) for each in dict.fromkeys(names)]
 
 
 def _estimate(parts: Parts, ref: SessionRef) -> Outcome:

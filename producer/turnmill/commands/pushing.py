@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from turnmill.commands.calls import LUA, Base, Call, Command
 from turnmill.contract.context import Pushed
@@ -30,6 +30,16 @@ DEDUPE_WINDOW = 10_000
 
 QUIET_MS = 60_000
 """How long turns that make nothing due may wait to be counted."""
+
+_SAME_FOR_ALL: Final = {
+    "ttl_ms": DEFAULT_POLICY.ttl_s * 1000,
+    "window": DEDUPE_WINDOW,
+    "checkpoint_every": DEFAULT_POLICY.checkpoint_interval,
+    "keep_checkpoints": DEFAULT_POLICY.keep_checkpoints,
+    "hard": DEFAULT_POLICY.hard_limit,
+    "quiet_ms": QUIET_MS,
+}
+"""For sessions that were never opened, the policy's numbers are the default's."""
 
 CHUNK = 500
 """Turns per pipeline of ``push_many``."""
@@ -88,12 +98,7 @@ class Pushing(Base):
             fields=Secret(fields),
             digest=Digest.of(messages, fields),
             bound=bound_turn(messages),
-            ttl_ms=DEFAULT_POLICY.ttl_s * 1000,
-            window=DEDUPE_WINDOW,
-            checkpoint_every=DEFAULT_POLICY.checkpoint_interval,
-            keep_checkpoints=DEFAULT_POLICY.keep_checkpoints,
-            hard=DEFAULT_POLICY.hard_limit,
-            quiet_ms=QUIET_MS,
+            **_SAME_FOR_ALL,
             dialect=dialect or "",
             told=told.encode() if told else "",
             is_telling=int(told is not None and told.tokens >= LEAST_TOKENS),

@@ -17,10 +17,12 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib import resources
+from operator import attrgetter, itemgetter
+from typing import Any
 
 from turnmill.contract.errors import ScriptContract
 from turnmill.contract.keys import KEY_GROUPS
@@ -76,8 +78,9 @@ class Script:
         if len(args) != len(self.args) or (rest and self.rest is None):
             raise ScriptContract(self._refusal(args))
         try:
-            values = [args[name] for name in self.args]
-            return [len(self.keys), *(getattr(keys, name) for name in self.keys), *values, *rest]
+            named = _named(self.keys)(keys) if self.keys else ()
+            values = _valued(self.args)(args) if self.args else ()
+            return [len(self.keys), *named, *values, *rest]
         except (KeyError, AttributeError) as error:
             raise ScriptContract(self._refusal(args)) from error
 
@@ -87,6 +90,17 @@ class Script:
             f"({', '.join(self.args)}{', ' + self.rest + '...' if self.rest else ''}); "
             f"got arguments ({', '.join(args)})"
         )
+
+
+# The getters of `operator` are written in C, and return no tuple for a single name.
+@cache
+def _named(names: tuple[str, ...]) -> Callable[[object], tuple[Any, ...]]:
+    return attrgetter(*names) if len(names) > 1 else lambda found: (getattr(found, names[0]),)
+
+
+@cache
+def _valued(names: tuple[str, ...]) -> Callable[[dict[str, Any]], tuple[Any, ...]]:
+    return itemgetter(*names) if len(names) > 1 else lambda found: (found[names[0]],)
 
 
 @cache

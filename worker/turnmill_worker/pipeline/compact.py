@@ -62,9 +62,9 @@ class Pipeline:
         """Count every turn nobody has counted, decide, and put the session on the due list."""
         return self._estimating.estimate(ref)
 
-    def waiting(self, ref: SessionRef) -> Iterator[SessionRef]:
-        """Sessions of the same shard to estimate as well."""
-        return self._estimating.waiting(ref)
+    def waiting(self, *hinted: SessionRef) -> Iterator[SessionRef]:
+        """Sessions of the same shards to estimate as well."""
+        return self._estimating.waiting(hinted)
 
     def compact(self, ref: SessionRef) -> Outcome:
         """Bring the session to its target; a plan that needs a summary goes to its own queue."""

@@ -11,6 +11,7 @@ from turnmill.contract import jobs
 from turnmill.contract.context import Usage
 from turnmill.contract.correction import Correction
 from turnmill.contract.job_outcomes import Outcome
+from turnmill.contract.keys import shard_of
 from turnmill.contract.legality import CallTracker
 from turnmill.contract.policy import Limits
 from turnmill.contract.render import render_head, system_message
@@ -94,18 +95,20 @@ class Estimating:
         self._ports.hints.send(jobs.ESTIMATE, ref)
         return Outcome(outcome="estimated", session=ref.session, turns=turns, tokens=tokens)
 
-    def waiting(self, ref: SessionRef) -> Iterator[SessionRef]:
-        """Sessions of the same shard to count as well, as long as there are any.
+    def waiting(self, hinted: Sequence[SessionRef]) -> Iterator[SessionRef]:
+        """Sessions of the same shards to count as well, as long as there are any.
 
         A push hints none of them while this job is on its way: it counts them all. Those that
         cannot be counted are put off, or end the job.
         """
-        for _ in range(ROUNDS):
-            found = self._sessions.overdue(ref, most=SESSIONS)
-            if not found:
-                return
-            yield from found
-        self._ports.hints.send(jobs.ESTIMATE, ref)
+        for ref in {shard_of(ref.session): ref for ref in hinted}.values():
+            for _ in range(ROUNDS):
+                found = self._sessions.overdue(ref, most=SESSIONS)
+                if not found:
+                    break
+                yield from found
+            else:
+                self._ports.hints.send(jobs.ESTIMATE, ref)
 
     def _send_on(self, ref: SessionRef, after: _After) -> None:
         """Hint the job that will compact it: mostly it takes what the last compaction took."""
