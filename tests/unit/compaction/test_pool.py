@@ -186,3 +186,14 @@ def test_what_is_said_again_and_again_word_for_word_counts_less_each_time() -> N
     factors = list(routine_factors(read_units(records).units))
 
     assert factors == [*[0.5] * 4, *[1.0] * 2, *[1.0] * 4]
+
+
+def test_what_replaced_something_stays_worth_more_in_the_pool() -> None:
+    moved: Record = (2, {"role": "user", "content": "I moved the dentist to Thursday at noon."})
+    first: Record = (1, {"role": "user", "content": "The dentist is on Monday."})
+
+    def standing(*records: Record) -> float:
+        pool = Candidates(read_units(records), pool_tokens=POOL_TOKENS).pool(12, count)
+        return Candidates(read_units([]), pool).pool(12, count)[-1].groups[0].standings[0]
+
+    assert standing(first, moved) == 2 * standing(moved)

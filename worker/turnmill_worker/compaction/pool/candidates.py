@@ -13,8 +13,9 @@ from turnmill.contract.token_counters import CountText
 from turnmill_worker.compaction.pool.costs import Costs, longest_beginning
 from turnmill_worker.compaction.pool.past import (
     all_marked,
-    past_worth_less,
+    by_news,
     saying_nothing_else,
+    with_news,
 )
 from turnmill_worker.compaction.pool.pooled import PooledLine, pooled, units_of
 from turnmill_worker.compaction.pool.rendering import render
@@ -106,7 +107,12 @@ class Candidates:
         if found is None:
             past = superseded_in(self.told)
             found = self._ranked[budget_tokens] = Ranked.of(
-                self.told.whole, past, budget_tokens, count, pool_tokens=self._pool_tokens
+                self.told.whole,
+                past,
+                budget_tokens,
+                count,
+                news=self.told.news,
+                pool_tokens=self._pool_tokens,
             )
         return found
 
@@ -133,6 +139,7 @@ class Ranked:
         budget: int,
         count: CountText,
         *,
+        news: AbstractSet[int] = frozenset(),
         pool_tokens: int = 0,
     ) -> Ranked:
         """The ranking for a summary of this budget; it reaches as far as the pool does."""
@@ -144,10 +151,10 @@ class Ranked:
             everything = range(len(own))
             if count(render(lines, own, verbatim, everything)) <= budget:
                 costs = Costs.of(lines, own, verbatim, count)
-                standings = list(first_standings(lines, own))
+                standings = with_news(first_standings(lines, own), news)
                 return cls(units, verbatim, everything, standings, past, costs)
         texts = all_marked(_shortened(lines, own, _spared(lines, own, budget, count)), past)
-        worth = past_worth_less(appraise(lines, own, texts), own, past)
+        worth = by_news(appraise(lines, own, texts), own, past, news)
         most = max(pool_tokens, budget + budget // 5 + 16)
         costs = Costs.of(lines, own, texts, count)
         order = newest_first(_order(own, worth, costs, most), past)

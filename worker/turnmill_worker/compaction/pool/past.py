@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Final
 
@@ -11,10 +11,13 @@ from turnmill_worker.reading.units import LABEL, Unit
 from turnmill_worker.reading.updates import Newer, marked
 from turnmill_worker.reading.words import WORD, concepts_of
 
-__all__ = ["all_marked", "past_worth_less", "saying_nothing_else"]
+__all__ = ["all_marked", "by_news", "saying_nothing_else", "with_news"]
 
 _PAST: Final = 0.25
 """What a sentence is worth once a newer one has replaced it."""
+
+_NEWEST: Final = 2.0
+"""What a sentence is worth that says it replaces one: what changes is what is asked for again."""
 
 _FEW_WORDS: Final = 16
 """A longer sentence says something besides, even if that is no value."""
@@ -50,10 +53,23 @@ def all_marked(texts: Sequence[str], past: Mapping[int, Sequence[Newer]]) -> lis
     return [marked(text, past[at]) if at in past else text for at, text in enumerate(texts)]
 
 
-def past_worth_less(worth: Worth, units: Sequence[Unit], past: Container[int]) -> Worth:
-    """The same worth, but for sentences that hold no longer."""
-    factors = tuple(
+def by_news(
+    worth: Worth, units: Sequence[Unit], past: Container[int], news: Container[int]
+) -> Worth:
+    """The same worth: less for sentences that hold no longer, more for those that hold instead."""
+    factors = [
         factor * _PAST if at in past and units[at].is_prose else factor
         for at, factor in enumerate(worth.factors)
+    ]
+    # A standing is kept, so news stay worth more when what they replaced has left the pool.
+    fresh = {at for at, unit in enumerate(units) if at in news and not unit.standing}
+    return replace(
+        worth,
+        factors=tuple(with_news(factors, fresh)),
+        standings=tuple(with_news(worth.standings, fresh)),
     )
-    return replace(worth, factors=factors)
+
+
+def with_news(factors: Iterable[float], news: Container[int]) -> list[float]:
+    """The same factors, but higher for units that are news."""
+    return [factor * _NEWEST if at in news else factor for at, factor in enumerate(factors)]

@@ -71,6 +71,11 @@ class Told:
         """Older and newer statements of one thing."""
         return list(pairs_of(self.claims))
 
+    @cached_property
+    def news(self) -> frozenset[int]:
+        """The units that say that what they state replaces what an earlier one stated."""
+        return frozenset(one.place.at for _, one in self.pairs if one.new or one.was)
+
 
 def superseded(*parts: Units) -> dict[int, tuple[Newer, ...]]:
     """The units whose value a later unit has replaced, by position. Pure and linear.
