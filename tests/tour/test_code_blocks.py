@@ -23,6 +23,7 @@ pytestmark = pytest.mark.worker
 
 NOT_HERE = {
     "make ": "these targets run the tests and checks themselves; the Makefile has them",
+    ". .venv/bin/activate": "the folder of this test has none",
     "pip install ": "needs the package index; tests/deploy checks what each extra brings",
     "git clone ": "needs the network",
     "sh deploy/secrets.sh": "writes into the repository; tests/deploy/test_compose_hardening.py",

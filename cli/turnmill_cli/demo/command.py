@@ -68,7 +68,10 @@ def demo(
         typer.Option(min=0, metavar="MS", help="Pause between an agent's steps, as if it thought."),
     ] = 200,
     max_tokens: Annotated[int, typer.Option(help="The policy's hard limit.")] = 8000,
-    hold: Annotated[bool, typer.Option("--hold", help="Keep it all running until Ctrl-C.")] = False,
+    hold: Annotated[
+        bool,
+        typer.Option("--hold", help="Keep the sessions, and what it started until Ctrl-C."),
+    ] = False,
     as_json: JsonFlag = False,
 ) -> None:
     """Run scripted agents that really work with tools, and check every context they read.

@@ -16,7 +16,7 @@ from typing import Final, NamedTuple
 from turnmill.contract.context import JsonMessage
 from turnmill.contract.names import Seq
 from turnmill.rules.quoted import own_words
-from turnmill.rules.standing import Said, said_text
+from turnmill.rules.standing import Said, said_text, written
 
 __all__ = ["Heard", "Speech", "hear", "outputs_among"]
 
@@ -117,10 +117,10 @@ def _messages(turns: Iterable[Said], *, from_start: bool) -> Iterator[_Message]:
 
 def _ends(message: JsonMessage) -> bool:
     """Whether an assistant's message calls nothing, orders nothing and asks nothing."""
-    content = message.get("content")
-    if message.get("tool_calls") or not isinstance(content, str) or not content.strip():
+    text = written(message)
+    if message.get("tool_calls") or not text.strip():
         return False
-    return "```" not in content and not _ASKS.search(content[-_END_CHARS:])
+    return "```" not in text and not _ASKS.search(text[-_END_CHARS:])
 
 
 def _uses_tools(message: JsonMessage) -> bool:

@@ -89,8 +89,11 @@ def rules_room(limits: Limits) -> int:
 
 def said_text(message: JsonMessage) -> str:
     """What a user says in a message; ``""`` for everybody else's."""
-    if author(message) != "user" or is_memories(message):
-        return ""
+    return "" if author(message) != "user" or is_memories(message) else written(message)
+
+
+def written(message: JsonMessage) -> str:
+    """The text of a message, or of its parts."""
     content = message.get("content")
     if isinstance(content, list):
         content = "\n".join(part["text"] for part in content if isinstance(part.get("text"), str))

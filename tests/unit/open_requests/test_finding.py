@@ -11,6 +11,7 @@ from turnmill.contract.memories_message import MEMORIES
 from turnmill.contract.names import Seq
 from turnmill.contract.open_requests import OpenRequest
 from turnmill.contract.rules import Mark
+from turnmill.dialects.convert import in_chat
 from turnmill.open_requests.find import open_requests
 from turnmill.rules.standing import Said
 
@@ -52,6 +53,27 @@ def test_an_agent_may_greet_before_it_is_asked() -> None:
     assert found(says("Hello! What can I do for you today?"), user("Book a flight."), *calls()) == [
         (2, False)
     ]
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        {"role": "assistant", "content": "Fixed."},
+        {"role": "assistant", "content": [{"type": "text", "text": "Fixed.", "citations": None}]},
+        {
+            "type": "message",
+            "id": "m",
+            "role": "assistant",
+            "status": "completed",
+            "content": [{"type": "output_text", "text": "Fixed.", "annotations": []}],
+        },
+    ],
+    ids=["chat", "anthropic", "responses"],
+)
+def test_an_answer_ends_a_request_in_any_dialect(answer: JsonMessage) -> None:
+    _, answered = in_chat([answer])
+
+    assert found(user(TASK), *calls(), *answered, user(MORE), *calls()) == [(1, True), (5, False)]
 
 
 def test_what_the_user_adds_while_the_agent_works_belongs_to_it() -> None:
