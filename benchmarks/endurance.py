@@ -71,12 +71,12 @@ class Load:
         client = AsyncContextClient(url, namespace="endurance")
         async with client, asyncio.TaskGroup() as group:
             for at in range(self.sessions):
+                await client.open(f"agent-{at}", POLICY)
                 group.create_task(self._agent(client, at))
 
     async def _agent(self, client: AsyncContextClient, at: int) -> None:
         chance, session = random.Random(at), f"agent-{at}"
         made = _made(at % TOLD)
-        await client.open(session, POLICY)
         number = 0
         await asyncio.sleep(chance.random() * self.think_s)
         while time.monotonic() < self.end_s:

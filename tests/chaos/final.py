@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import redis
 from sqlalchemy import create_engine, inspect, text
 
 from turnmill.contract.context import JsonMessage
+from turnmill.contract.images.references import blobs_of, join_images
 from turnmill.contract.keys import in_all_shards, session_keys
 from turnmill.contract.names import Namespace, SessionId
 from turnmill.contract.registry import UNCOMPARED
@@ -82,6 +83,7 @@ def _session(client: Any, namespace: Namespace, name: str, archived: list[Place]
     places += [
         _place("covered", int(fields[b"seq"]), fields) for _, fields in covered if b"seq" in fields
     ]
+    places = _with_images(places, lambda sha256: client.get(f"{keys.blob}{sha256}"))
     return SessionState(
         places=(*places, *archived),
         watermark=int(watermark or 0),
@@ -97,6 +99,16 @@ def _place(where: str, seq: int, fields: Mapping[bytes, bytes]) -> Place:
     return Place(where, seq, fields[b"turn_id"].decode(), messages, state)
 
 
+def _with_images(places: list[Place], image: Callable[[str], bytes | None]) -> list[Place]:
+    """The same, with images where their turns refer to them; where one is gone, words say so."""
+    found = []
+    for place in places:
+        images = {sha256: image(sha256) for sha256 in blobs_of(place.messages)}
+        shown = tuple(join_images(place.messages, images)) if images else place.messages
+        found.append(replace(place, messages=shown))
+    return found
+
+
 def read_archive(url: str, namespace: str, session: str) -> list[Place]:
     """The session's archived turns, as any SQL client sees them."""
     if not url:
@@ -106,11 +118,18 @@ def read_archive(url: str, namespace: str, session: str) -> list[Place]:
         "SELECT seq, turn_id, messages, state, epoch FROM turns"
         " WHERE namespace = :namespace AND session = :session ORDER BY epoch, seq"
     )
+    shown = text(
+        "SELECT sha256, data FROM blobs JOIN blob_refs USING (namespace, sha256)"
+        " WHERE namespace = :namespace AND session = :session"
+    )
     try:
         with engine.connect() as connection:
             has_table = inspect(connection).has_table("turns")  # nothing was archived before
+            if not has_table:
+                return []
             mine = {"namespace": namespace, "session": session}
-            return [*map(_archived, connection.execute(wanted, mine) if has_table else ())]
+            images = {row.sha256: bytes(row.data) for row in connection.execute(shown, mine)}
+            return _with_images([*map(_archived, connection.execute(wanted, mine))], images.get)
     finally:
         engine.dispose()
 

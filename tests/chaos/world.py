@@ -198,7 +198,8 @@ class World:
         names = sessions or tuple(self.sessions)
         styles = {name: self.sessions[name] for name in names}
         stored = Collected(self.store.url, self.namespace, names, self.archive_url)
-        final = FinalState(stored, {**self.left(), **late})
+        # What a worker takes up again afterwards, as it does from time to time, is not left behind.
+        final = FinalState(stored, late)
         history = load(self.folder / "history")
         seconds = time.monotonic() - self.began_s
         return reported(history, final, styles, self.losses, seconds=seconds, settled_s=settled_s)

@@ -139,6 +139,30 @@ def test_a_cancelled_call_leaves_its_reply_to_nobody(redis_server: EmbeddedRedis
     assert asyncio.run(cancelled()) == [f"{at}".encode() for at in range(10)]
 
 
+@pytest.mark.parametrize("rounds", range(6))
+def test_a_call_that_is_cancelled_as_its_turn_comes_goes_no_further(
+    redis_server: EmbeddedRedis, monkeypatch: pytest.MonkeyPatch, rounds: int
+) -> None:
+    monkeypatch.setattr(waiting, "MAX_CONNECTIONS", 1)
+
+    async def cancelled() -> list[Any]:
+        trips = Trips(store_url(redis_server.url), 10.0)
+        taken = await trips._pool.get_connection()
+        call = asyncio.create_task(trips.trip([("PING",)]))
+        await asyncio.sleep(0.01)
+        await trips._pool.release(taken)
+        for _ in range(rounds):
+            await asyncio.sleep(0)
+        if call.cancel():  # else it was quicker
+            with pytest.raises(asyncio.CancelledError):
+                await call
+        found = await trips.trip([("ECHO", "next")])
+        await trips.close()
+        return found
+
+    assert asyncio.run(cancelled()) == [b"next"]
+
+
 def test_a_reply_that_does_not_come_ends_the_trip_in_time(redis_server: EmbeddedRedis) -> None:
     async def in_vain() -> list[Any]:
         trips = Trips(store_url(redis_server.url), 1.0)

@@ -45,7 +45,9 @@ class Connections(ConnectionPool):
         """
         if self._places.locked():
             try:
-                await asyncio.wait_for(self._places.acquire(), self._wait_s)
+                # Python 3.11's `wait_for` may lose a cancellation that comes with the place.
+                async with asyncio.timeout(self._wait_s):
+                    await self._places.acquire()
             except TimeoutError:
                 raise redis.ConnectionError("No connection available.") from None
         else:
