@@ -40,20 +40,20 @@ def noted(text: str) -> str:
 
 def quoted(text: str) -> str:
     """The text with nothing in it that reads as our words in brackets."""
-    return _replaced(text, _brackets(text.translate(_FOLD)))
+    return _replaced(text, _brackets(_folded(text)))
 
 
 @lru_cache(maxsize=256)
 def quoted_entry(text: str) -> str:
     """``quoted`` for a user's words in a list: they cannot pass for another of its entries."""
-    folded = text.translate(_FOLD)
+    folded = _folded(text)
     entries = {entry.end() - 1: "[" for entry in _ENTRY.finditer(folded)}
     return _replaced(text, _brackets(folded) | entries)
 
 
 def quoted_lines(text: str) -> str:
     """``quoted`` for lines of ours that say who spoke: within a line, nobody else seems to."""
-    folded = text.translate(_FOLD)
+    folded = _folded(text)
     names = frozenset(name[1] for name in _NAMED.finditer(folded))
     inside = (
         label.end() - 1
@@ -65,9 +65,19 @@ def quoted_lines(text: str) -> str:
 
 def unlabelled(text: str) -> str:
     """``quoted`` for somebody's own text: no line of it says who spoke."""
-    folded = text.translate(_FOLD)
+    folded = _folded(text)
     labels = (label.end() - 1 for label in _label(frozenset()).finditer(folded))
     return _replaced(text, _brackets(folded) | dict.fromkeys(labels, ","))
+
+
+def _folded(text: str) -> str:
+    """Each character as the one it reads as."""
+    if not text.isascii():
+        # English texts and ours hold hardly anything else that is not ASCII. Of a text that is,
+        # the next step takes a fortieth of the time.
+        for mark in _USUAL_MARKS:
+            text = text.replace(mark, _FOLD[ord(mark)])
+    return text.translate(_FOLD)
 
 
 def _brackets(folded: str) -> dict[int, str]:
@@ -86,7 +96,8 @@ def _replaced(text: str, marks: dict[int, str]) -> str:
 # --- what reads alike -------------------------------------------------------------------------
 
 _GAP: Final = r"[\x00 ._-]*+"
-_DIGITS: Final = r"\d[\d\x00]*+"
+# Begins with what the search can skip to; a lookbehind before it would be tried everywhere.
+_DIGITS: Final = r"[0-9](?<![0-9]{2})[0-9\x00]*+"
 _NUMBERS: Final = r"\d[\d\x00 ._-]*+"
 _WORDS: Final = (
     *("end", "memories", "recalled", "rules the user", "summary of the conversation", "facts kept"),
@@ -113,7 +124,7 @@ def _label(names: frozenset[str]) -> re.Pattern[str]:
     own = "".join(rf"|{re.escape(name)}" for name in sorted(names))
     roles = "|".join(map(r"\x00*+".join, _ROLES))
     named = rf"(?:{roles})(?:[\x00 ]++[^\n:\[( ]{{1,64}}+)?{own}"
-    return re.compile(rf"(?<!\d){_DIGITS}[\x00 ]++(?:{named})[\x00 ]*+:")
+    return re.compile(rf"{_DIGITS}[\x00 ]++(?:{named})[\x00 ]*+:")
 
 
 _ALIKE: Final = {
@@ -145,6 +156,7 @@ _LATIN = re.compile(
     r"(?:LATIN|REGIONAL INDICATOR)(?: \w+){0,3}? LETTER (?:SMALL CAPITAL |OPEN )?([A-Z])(?: |$)"
 )
 _KEPT: Final = frozenset("[(:.-_ \n")
+_USUAL_MARKS: Final = "…→⏎’“”–—"
 _ENDS: Final = frozenset("\n\r\x0b\x0c\x1c\x1d\x1e\x85\u2028\u2029")
 _BLANK: Final = frozenset("\u115f\u1160\u3164\uffa0\u2800")
 

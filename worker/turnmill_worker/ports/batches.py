@@ -77,9 +77,7 @@ class AwaitedSummary(BaseModel):
 def digest(request: SummaryRequest) -> str:
     """A digest, equal for two requests exactly if they are equal."""
     earlier = request.candidates.earlier_lines if request.candidates else ()
-    fields = asdict(replace(request, candidates=None)) | {
-        "pool": [line.model_dump(mode="json") for line in earlier]
-    }
+    fields = asdict(replace(request, candidates=None)) | {"pool": list(map(asdict, earlier))}
     return hashlib.sha256(encode_json(fields)).hexdigest()
 
 

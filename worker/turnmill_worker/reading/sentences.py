@@ -86,8 +86,9 @@ def _sentences(text: str) -> Iterator[str]:
 
 
 _SHORT: Final = 4_000
-_remembered = lru_cache(maxsize=1 << 11)(lambda text: tuple(_sentences(text)))
-"""A turn is read when it is in the tail, and again when it is covered."""
+_remembered = lru_cache(maxsize=1 << 13)(lambda text: tuple(_sentences(text)))
+"""A turn is read when it is in the tail, and again when it is covered: as many as the tails of
+some hundred sessions hold, because their compactions come in turn."""
 
 
 def _bound(pieces: list[str]) -> Iterator[str]:

@@ -142,9 +142,11 @@ class Units:
         """Adds the lines and units of another, behind those that are here."""
         lines, groups = len(self.lines), self.groups
         self.lines += other.lines
-        self.units += [
-            Unit(unit.line + lines, unit.group + groups, *unit[2:]) for unit in other.units
-        ]
+        self.units += (
+            [Unit(unit.line + lines, unit.group + groups, *unit[2:]) for unit in other.units]
+            if lines
+            else other.units
+        )
         self.groups += other.groups
 
     def said_in(self, seqs: Container[int | None]) -> frozenset[int]:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any, Final
 
 from pydantic import TypeAdapter
+from pydantic_core import PydanticSerializationError
 
 from turnmill.contract.codec import decode_json, encode_json
 from turnmill.contract.formats import is_newer, refuse_newer, stamp, unreadable
@@ -18,17 +20,27 @@ _FACTS: Final = TypeAdapter(tuple[Fact, ...])
 _POOL: Final = TypeAdapter(tuple[PooledLine, ...])
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Kept:
+    """What is written, in this order."""
+
+    facts: tuple[Fact, ...]
+    pool: tuple[PooledLine, ...]
+    format: str = ""
+
+
+_KEPT: Final = TypeAdapter(_Kept)
+
+
 def encoded(facts: Sequence[Fact], pool: Sequence[PooledLine]) -> bytes:
     """Both in one value; ``b""`` for nothing."""
     if not facts and not pool:
         return b""
-    return encode_json(
-        {
-            "facts": _FACTS.dump_python(tuple(facts), mode="json", exclude_defaults=True),
-            "pool": _POOL.dump_python(tuple(pool), mode="json", exclude_defaults=True),
-            **stamp(),
-        }
-    )
+    kept = _Kept(facts=tuple(facts), pool=tuple(pool), **stamp())
+    try:
+        return _KEPT.dump_json(kept, exclude_defaults=True)
+    except PydanticSerializationError:  # a lone surrogate, which is not UTF-8
+        return encode_json(_KEPT.dump_python(kept, mode="json", exclude_defaults=True))
 
 
 def decoded(body: bytes | None) -> tuple[tuple[Fact, ...], tuple[PooledLine, ...]]:

@@ -79,11 +79,10 @@ def up_to(facts: Sequence[Fact], watermark: int) -> tuple[Fact, ...]:
     return tuple(
         fact
         if max(fact.last_seq, fact.until) <= watermark
-        else fact.model_copy(
-            update={
-                "last_seq": min(fact.last_seq, watermark),
-                "until": fact.until if fact.until <= watermark else 0,
-            }
+        else replace(
+            fact,
+            last_seq=min(fact.last_seq, watermark),
+            until=fact.until if fact.until <= watermark else 0,
         )
         for fact in facts
         if fact.seq <= watermark

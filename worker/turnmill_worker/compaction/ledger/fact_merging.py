@@ -7,8 +7,6 @@ from dataclasses import dataclass
 from operator import attrgetter
 from typing import Final, Self
 
-from pydantic import BaseModel, ConfigDict
-
 from turnmill_worker.compaction.ledger.stated_values import VALUE_AT, Kind, Mention, mentions
 from turnmill_worker.reading.units import Line, Source, Units
 from turnmill_worker.reading.updates import superseded
@@ -18,7 +16,8 @@ __all__ = ["Fact", "merged", "placed"]
 _LONGEST_LABEL: Final = 80
 
 
-class Fact(BaseModel):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fact:
     """A value kept word for word, and what it belongs to.
 
     Attributes:
@@ -33,8 +32,6 @@ class Fact(BaseModel):
         replaces: a newer value under the same label replaces this one.
         until: the turn that stated a newer value for the same label; 0 while it holds.
     """
-
-    model_config = ConfigDict(frozen=True, extra="ignore", hide_input_in_errors=True)
 
     kind: Kind
     text: str

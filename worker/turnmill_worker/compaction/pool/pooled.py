@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from itertools import groupby
-
-from pydantic import BaseModel, ConfigDict
 
 from turnmill_worker.reading.actions import Role
 from turnmill_worker.reading.units import Line, Source, Unit, Units
@@ -13,7 +12,8 @@ from turnmill_worker.reading.units import Line, Source, Unit, Units
 __all__ = ["PooledGroup", "PooledLine", "pooled", "pooled_up_to", "units_of"]
 
 
-class PooledGroup(BaseModel):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PooledGroup:
     """Sentences of one text, or fields of one record.
 
     Attributes:
@@ -23,8 +23,6 @@ class PooledGroup(BaseModel):
         standings: of each text; see ``reading.units.Unit``.
         roles: of each text; empty where all are said.
     """
-
-    model_config = ConfigDict(frozen=True, extra="ignore", hide_input_in_errors=True)
 
     texts: tuple[str, ...]
     label: str = ""
@@ -46,7 +44,8 @@ class PooledGroup(BaseModel):
         )
 
 
-class PooledLine(BaseModel):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PooledLine:
     """What is kept of one message, call or result.
 
     Attributes:
@@ -55,8 +54,6 @@ class PooledLine(BaseModel):
         name: the speaker's or the tool's, or ``""``.
         groups: in order.
     """
-
-    model_config = ConfigDict(frozen=True, extra="ignore", hide_input_in_errors=True)
 
     seq: int | None
     source: Source

@@ -104,7 +104,8 @@ class Selection:
         """Units in the order taken, while their estimated costs stay within `limit`."""
         self._enqueue(range(len(self._places)))
         order: list[int] = []
-        while self._heap and limit > 0:
+        cheapest = max(min(self._costs, default=1), 1)
+        while self._heap and limit >= cheapest:
             entry = heapq.heappop(self._heap)
             queue = self._queues[entry[2]]
             if not queue.is_offering(entry):

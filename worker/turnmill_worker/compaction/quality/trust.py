@@ -153,7 +153,7 @@ def _neighbours(texts: Sequence[str], known: frozenset[str]) -> Iterator[tuple[s
                 yield one, other
 
 
-@lru_cache(maxsize=1 << 14)
+@lru_cache(maxsize=1 << 15)
 def _tokens(text: str) -> tuple[str, ...]:
     """What stands between spaces, without marks; within a token, order says nothing."""
     return tuple(map(sys.intern, text.lower().translate(_NO_MARKS).split()))

@@ -11,7 +11,7 @@ from turnmill_worker.reading.units import Source
 from turnmill_worker.reading.updates.claims import Claim
 from turnmill_worker.reading.updates.subject import Subject
 
-__all__ = ["Weights", "near", "replaces"]
+__all__ = ["Weights", "can_replace", "near", "replaces"]
 
 _RARE: Final = 0.6
 _ALIKE: Final = 0.34
@@ -52,6 +52,15 @@ class Weights:
             # Held with it, so that no other subject gets its id.
             known = self._wholes[id(subject)] = subject, whole
         return known[1]
+
+
+def can_replace(newer: Claim) -> bool:
+    """Whether a statement can replace any at all: most cannot, and are compared with none."""
+    if newer.new or newer.was:
+        return True
+    if newer.adds or newer.place.source is not Source.USER:
+        return False
+    return newer.is_so or (newer.own and bool(newer.value.counted))
 
 
 def replaces(newer: Claim, older: Claim, weights: Weights) -> float:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import Counter, defaultdict, deque
 from collections.abc import Iterator
 from itertools import groupby
-from operator import attrgetter
 from typing import Final
 
 from turnmill_worker.reading.units import Source, Unit, Units
@@ -43,7 +42,7 @@ def _fields(units: list[tuple[int, Unit]], tool: str, about: str) -> Iterator[tu
     """The fields a result states once, by what they belong to."""
     pairs = [(at, unit) for at, unit in units if unit.body_at]
     times = Counter((unit.label, unit.text[: unit.body_at]) for _, unit in pairs)
-    for _, members in groupby(pairs, key=lambda pair: attrgetter("group")(pair[1])):
+    for _, members in groupby(pairs, key=lambda pair: pair[1].group):
         own = list(members)
         owner = _identifier([unit for _, unit in own])
         for at, unit in own:

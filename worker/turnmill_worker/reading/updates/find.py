@@ -8,7 +8,7 @@ from functools import cached_property
 from typing import Final, NamedTuple
 
 from turnmill_worker.reading.units import Source, Units
-from turnmill_worker.reading.updates.alike import Weights, near, replaces
+from turnmill_worker.reading.updates.alike import Weights, can_replace, near, replaces
 from turnmill_worker.reading.updates.claims import Claim
 from turnmill_worker.reading.updates.fields import replaced_fields
 from turnmill_worker.reading.updates.replaced import replaced_names
@@ -136,7 +136,7 @@ def pairs_of(claims: Sequence[Claim]) -> Iterator[tuple[Claim, Claim]]:
     """Older and newer statements of one thing; each is replaced at most once."""
     held = _Held(Weights(claims))
     for claim in claims:
-        if claim.new or claim.was or claim.place.source is Source.USER:
+        if can_replace(claim):
             older = held.replaced_by(claim)
             if older is not None:
                 yield from ((same, claim) for same in held.take(older, claim))

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from functools import lru_cache
 from typing import Final
 
 from turnmill_worker.summarizers.openai.checks.section_parser import (
@@ -136,6 +137,7 @@ def _attributed(body: str) -> Iterator[str]:
             yield line
 
 
+@lru_cache(maxsize=1 << 12)  # a summary carries on most lines of the one before
 def _says_so(line: str) -> bool:
     active = _PASSIVE.sub(" ", line)
     return bool(_demands(active) or _OTHERWISE.search(active))
