@@ -42,7 +42,7 @@ def test_turns_pushed_to_a_session_that_is_given_up_meanwhile_are_counted_at_onc
         assert lease is not None
         snapshot = worker.sessions.snapshot(worker.ref(full))
         assert snapshot is not None
-        client.push(full, LONG)
+        client.push(full, {"role": "user", "content": "one word more"})
 
         lease.release(snapshot)
 

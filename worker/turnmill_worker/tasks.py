@@ -126,8 +126,8 @@ def _register_estimate(app: Celery) -> None:
 
 def _hinted(name: Namespace, session: str, others: object) -> list[SessionRef]:
     """The sessions a message names, once each."""
-    names = [session, *(others if isinstance(others, list) else ())]
-    return [SessionRef(name, session_id(each)) for each in dict.fromkeys(names)]
+    more = [each for each in others if isinstance(each, str)] if isinstance(others, list) else []
+    return [SessionRef(name, session_id(each)) for each in dict.fromkeys([session, *more])]
 
 
 def _estimate(parts: Parts, ref: SessionRef) -> Outcome:
