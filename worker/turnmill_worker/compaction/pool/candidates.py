@@ -17,7 +17,6 @@ from turnmill_worker.compaction.pool.past import (
     saying_nothing_else,
 )
 from turnmill_worker.compaction.pool.pooled import PooledLine, pooled, units_of
-from turnmill_worker.compaction.pool.record_names import names_first
 from turnmill_worker.compaction.pool.rendering import render
 from turnmill_worker.compaction.pool.selection import Selection
 from turnmill_worker.compaction.pool.standing import first_standings
@@ -151,7 +150,7 @@ class Ranked:
         worth = past_worth_less(appraise(lines, own, texts), own, past)
         most = max(pool_tokens, budget + budget // 5 + 16)
         costs = Costs.of(lines, own, texts, count)
-        order = newest_first(names_first(units, _order(own, worth, costs, most)), past)
+        order = newest_first(_order(own, worth, costs, most), past)
         return cls(units, texts, order, worth.standings, past, costs)
 
     @property
