@@ -72,6 +72,7 @@ _NEWS = re.compile(
     r"|retired|jetzt|ab (?:jetzt|sofort)|désormais|ahora)\b"
 )
 _NEW = re.compile(r"\b(?:new|neue[nrsm]?|nouve\w+|nuev[oa]s?) ((?:[\w-]+ ?){1,4})")
+_THE_NEW = re.compile(r"\b(?:the|my|our|this|that) new ((?:[\w-]+ ?){1,4})")
 # What replaces each other: amounts of money, dates, codes.
 _VALUES: Final = (
     re.compile(r"[$€£] ?\d|\b(?:dollars?|euros?|pounds|usd|eur|gbp|bucks)\b"),
@@ -189,11 +190,20 @@ def _is_news(text: str, older: str, this: _Read, that: _Read) -> bool:
         return False
     mine, theirs = _topic(this.about), _topic(that.about)
     shared = mine & theirs
+    if (called := _called(_THE_NEW, text)) and len(called) >= _SHARED and called <= theirs:
+        return True
     if len(shared) < max(_SHARED, _TOLD * min(len(mine), len(theirs))):
         return False
-    new = _NEW.search(text)
-    called = _topic(_content(_TOKEN.findall(new[1]))) if new else frozenset()
-    return _NEWS.search(text) is not None or bool(new and (not called or called & shared))
+    called = _called(_NEW, text)
+    return _NEWS.search(text) is not None or (
+        called is not None and (not called or bool(called & shared))
+    )
+
+
+def _called(new: re.Pattern[str], text: str) -> frozenset[str] | None:
+    """What a rule says is new; ``None`` where it says that of nothing."""
+    found = new.search(text)
+    return _topic(_content(_TOKEN.findall(found[1]))) if found else None
 
 
 def _topic(about: frozenset[str]) -> frozenset[str]:

@@ -69,6 +69,13 @@ CASES: list[tuple[list[str], str, dict[int, str]]] = [
     (["Call me Max."], "Call me Moritz.", {}),
     (["Our monthly snack budget is $400."], "The snack budget is now $450.", {0: "replaces"}),
     (
+        ["I have a deadline of May 1 for the first chapter, with its maps and its index."],
+        "I'm trying to change my book's timeline to reflect the new chapter deadline of May 5.",
+        {0: "replaces"},
+    ),
+    (["I have a deadline of May 1 for the maps."], "We set a new chapter deadline of May 5.", {}),
+    (["I have a deadline of May 1 for the maps."], "See the new chapter deadline of May 5.", {}),
+    (
         ["The deadline for the grant is May 3."],
         "The grant deadline moved to May 9.",
         {0: "replaces"},
