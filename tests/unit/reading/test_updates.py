@@ -69,6 +69,18 @@ def test_what_is_said_of_something_else_supersedes_nothing(case: dict[str, Any])
     assert past_in(case) == []
 
 
+def test_what_was_replaced_and_is_told_again_replaces_nothing() -> None:
+    found = units_of(
+        *BEFORE,
+        ("user", "I have read 12 chapters."),
+        *BETWEEN,
+        ("user", "I have read 15 chapters."),
+        ("user", "I have read 12 chapters."),
+    )
+
+    assert past_of(found) == [(3, "12 chapters", 7)]
+
+
 def test_a_mark_stands_behind_the_value() -> None:
     found = units_of(
         *BEFORE,

@@ -125,10 +125,14 @@ def _alike(newer: Claim, older: Claim, weights: Weights) -> tuple[float, float]:
     both = mine.keys() & theirs.keys()
     if not both or _apart(newer, older):
         return 0.0, 0.0
+    same = {root for root in both if not _differ(root, newer, older)}
+    if same != both and same <= newer.value.counted:
+        # The read pool and the write pool: that both count connections makes them not one.
+        return 0.0, 0.0
     common = sum(
         weights.of(root) * math.sqrt(mine[root] * theirs[root])
         for root in this.roots
-        if root in both and not _differ(root, newer, older)
+        if root in same
     )
     whole = min(weights.whole(this), weights.whole(that))
     return common, min(1.0, common / whole) if common else 0.0

@@ -14,6 +14,7 @@ from turnmill_worker.reading.updates.values import Token, Value, values_of, word
 from turnmill_worker.reading.updates.wording import (
     ADDS,
     EMPTY,
+    HYPOTHETICAL,
     IN_BRACKETS,
     IS,
     JOURNEY,
@@ -138,6 +139,7 @@ def _claim(
     if not new and not dated and is_unreal(LABEL.sub("", lead, count=1)):
         return None
     others = (other for other in values if other.kind != value.kind)
+    real = new or not HYPOTHETICAL.search(lead[-_NEAR // 2 :])
     return Claim(
         place=place,
         value=value,
@@ -147,8 +149,8 @@ def _claim(
         context=frozenset(other.exact for other in others if other.kind in _DATED),
         codes=frozenset(other.exact for other in values if other.kind == "code"),
         adds=ADDS.search(lead[-_NEAR // 2 :]) is not None,
-        own=OF_ONESELF.search(lead) is not None,
-        is_so=linked,
+        own=real and OF_ONESELF.search(lead) is not None,
+        is_so=real and bool(linked),
     )
 
 

@@ -152,6 +152,7 @@ class _Held:
         self._by_value: dict[tuple[str, str], deque[Claim]] = defaultdict(_echoes)
         self._last: dict[str, Claim] = {}
         self._gone: set[int] = set()
+        self._had: dict[int, frozenset[str]] = {}
 
     def add(self, claim: Claim) -> None:
         """Hold one more, behind all before."""
@@ -175,6 +176,7 @@ class _Held:
             )
         ]
         self._gone.update(map(id, gone))
+        self._had[id(newer)] = self._had.get(id(older), frozenset()) | {older.value.exact}
         return gone
 
     def replaced_by(self, claim: Claim) -> Claim | None:
@@ -187,6 +189,8 @@ class _Held:
         best: tuple[float, int] = (0.0, -1)
         chosen = None
         for older in self._candidates(claim):
+            if not claim.new and claim.value.exact in self._had.get(id(older), ()):
+                continue  # What it replaced is told again: of the past, or nobody knows.
             score = replaces(claim, older, self._weights)
             score *= 1.0 if older.place.source is Source.ASSISTANT else _SAID
             if score and (score, older.place.at) > best:
