@@ -141,11 +141,10 @@ class Trust:
         pairs, ahead, back = self._followed(texts, 1)
         if pairs >= _LEAST_PAIRS and ahead - back < _FOLLOWS * pairs:
             return False
-        _, further, other = self._followed(texts, _REACH)
-        counts = ((ahead, back), (further, other))
-        return further + other < _LEAST_SEEN or any(
-            one - reverse > _CHANCE * math.sqrt(one + reverse) for one, reverse in counts
-        )
+        if _by_more_than_chance(ahead, back):
+            return True
+        _, ahead, back = self._followed(texts, _REACH)
+        return ahead + back < _LEAST_SEEN or _by_more_than_chance(ahead, back)
 
     def _followed(self, texts: Sequence[str], reach: int) -> tuple[int, int, int]:
         """Pairs of words, and those that the source has in this order only, or in the other."""
@@ -158,6 +157,10 @@ class Trust:
         ahead = [(one, other) in follow for one, other in pairs]
         back = [(other, one) in follow for one, other in pairs]
         return len(pairs), sum(map(gt, ahead, back)), sum(map(gt, back, ahead))
+
+
+def _by_more_than_chance(ahead: int, back: int) -> bool:
+    return ahead - back > _CHANCE * math.sqrt(ahead + back)
 
 
 def _pairs(texts: Iterable[str], reach: int, known: frozenset[str]) -> Iterator[tuple[str, str]]:
