@@ -128,6 +128,27 @@ def test_what_nobody_can_read_never_passes(text: str) -> None:
     assert quality.score <= 0.3
 
 
+@pytest.mark.parametrize("seed", range(12))
+def test_a_short_text_whose_words_are_shuffled_never_passes(seed: int) -> None:
+    text = " ".join(said for _, said in TALK[3:])
+    words = text.split()
+
+    assert judged(text).parts["readable"] == 1
+    assert judged(" ".join(random.Random(seed).sample(words, len(words)))).score <= 0.3
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Fitting out a kitchen: white oven, oak shelves by the carpenter. Budget now $4,500.",
+        "The carpenter starts with oak shelves on Monday. A larger white oven is on its way.",
+        "On Monday the shelves begin. The oven, the larger one, is on order; $4,500 may be spent.",
+    ],
+)
+def test_a_free_paraphrase_is_readable(text: str) -> None:
+    assert judged(text).parts["readable"] == 1
+
+
 def test_a_conversation_of_parts_that_are_not_understood_is_not_summarized_well() -> None:
     unknown = [
         {"role": "user", "content": [{"type": "tool_result", "of": "x"}, {"type": "tool_use"}]}

@@ -6,12 +6,14 @@ nobody could read are not made up for by anything else.
 
 from __future__ import annotations
 
+import math
 import re
 import string
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property, lru_cache
-from itertools import chain, pairwise
+from itertools import chain
+from operator import gt
 from typing import Final
 
 from turnmill.contract.context import JsonMessage
@@ -53,6 +55,13 @@ _LEAST_PAIRS: Final = 16
 _FOLLOWS: Final = 0.06
 """By this share, more neighbours stand in a text as they do in what it was made from than the other
 way round: in shuffled words either is as rare. Even free paraphrases reach .07, most of them .3."""
+
+_REACH: Final = 6
+_LEAST_SEEN: Final = 20
+_CHANCE: Final = 2.0
+"""Of words beside each other, or at most so far apart, those that the source has in one order only
+stand in it more often than chance explains: by more than so many standard deviations. Fewer words
+than the least tell nothing."""
 
 
 class Trust:
@@ -128,29 +137,45 @@ class Trust:
         return said / whole if self._in_order(sentences) else 0.0
 
     def _in_order(self, texts: Sequence[str]) -> bool:
-        """Whether words stand beside each other as they do in what the text was made from."""
-        source = self._source
-        pairs = list(_neighbours(texts, frozenset(source)))
-        if len(pairs) < _LEAST_PAIRS:
+        """Whether words follow each other as they do in what the text was made from."""
+        pairs, ahead, back = self._followed(texts, 1)
+        if pairs >= _LEAST_PAIRS and ahead - back < _FOLLOWS * pairs:
+            return False
+        if _by_more_than_chance(ahead, back):
             return True
+        _, ahead, back = self._followed(texts, _REACH)
+        return ahead + back < _LEAST_SEEN or _by_more_than_chance(ahead, back)
+
+    def _followed(self, texts: Sequence[str], reach: int) -> tuple[int, int, int]:
+        """Pairs of words, and those that the source has in this order only, or in the other."""
+        source = self._source
+        pairs = list(_pairs(texts, reach, frozenset(source)))
         wanted = {*pairs, *((other, one) for one, other in pairs)}
-        follow = wanted.intersection(pairwise(source))
-        ahead = sum(pair in follow for pair in pairs)
-        back = sum((other, one) in follow for one, other in pairs)
-        return ahead - back >= _FOLLOWS * len(pairs)
+        follow: set[tuple[str, str]] = set()
+        for step in range(1, reach + 1):
+            follow |= wanted.intersection(zip(source, source[step:], strict=False))
+        ahead = [(one, other) in follow for one, other in pairs]
+        back = [(other, one) in follow for one, other in pairs]
+        return len(pairs), sum(map(gt, ahead, back)), sum(map(gt, back, ahead))
 
 
-def _neighbours(texts: Sequence[str], known: frozenset[str]) -> Iterator[tuple[str, str]]:
-    """Neighbouring words that say something, if the source has them both."""
+def _by_more_than_chance(ahead: int, back: int) -> bool:
+    return ahead - back > _CHANCE * math.sqrt(ahead + back)
+
+
+def _pairs(texts: Iterable[str], reach: int, known: frozenset[str]) -> Iterator[tuple[str, str]]:
+    """Words near each other that say something, if the source has them both."""
     for text in texts:
-        for one, other in pairwise(_tokens(text)):
-            if (
-                one in known
-                and other in known
-                and one != other
-                and not STOP.issuperset((one, other))
-            ):
-                yield one, other
+        tokens = _tokens(text)
+        for step in range(1, reach + 1):
+            for one, other in zip(tokens, tokens[step:], strict=False):
+                if (
+                    one in known
+                    and other in known
+                    and one != other
+                    and not STOP.issuperset((one, other))
+                ):
+                    yield one, other
 
 
 @lru_cache(maxsize=1 << 15)
