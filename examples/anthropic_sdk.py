@@ -16,7 +16,7 @@ from anthropic import Anthropic
 
 from turnmill import ContextClient, Policy
 
-MODEL = os.environ.get("MODEL", "claude-sonnet-4-5")
+MODEL = os.environ.get("MODEL", "claude-sonnet-5-5")
 
 model = Anthropic()
 url = os.environ.get("TURNMILL_REDIS_URL", "redis://localhost:6379/0")
