@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any
 
 import redis
@@ -16,7 +16,6 @@ from redis.retry import Retry
 
 from turnmill.contract.policy import OFFLINE
 from turnmill.contract.sealing import Cipher
-from turnmill.contract.token_counters import Counter
 from turnmill.credentials import load_cipher, read_secret
 from turnmill.topology.connect import store_client
 from turnmill_worker.archive.lazy import LazyArchive
@@ -127,8 +126,8 @@ def parts(app: Celery) -> Parts:
 
 @lru_cache(maxsize=1)
 def _parts(app: Celery, _pid: int) -> Parts:
-    client = connect()
-    hints = CeleryHints(app)
+    client, hints = connect(), CeleryHints(app)
+    counters = partial(counter_for, folder=settings().tokenizer_dir)
     archive = LazyArchive(settings().archive, _cipher()) if settings().archive else None
     outgoing = RedisOutgoing(client, replicas=settings().archive_replicas)
     states = RedisStates(client)
@@ -147,7 +146,7 @@ def _parts(app: Celery, _pid: int) -> Parts:
         sessions=sessions,
         hints=hints,
         waiting=RedisWaiting(client),
-        counters=_counter,
+        counters=counters,
         summarizers=summarizers,
         templates=TemplateLoader(template_dirs(settings().template_dirs)),
         batches=batches,
@@ -159,17 +158,13 @@ def _parts(app: Celery, _pid: int) -> Parts:
         answering=Answering(
             questions=RedisQuestions(client),
             pipeline=pipeline,
-            rollback=Rollback(states, archive, _counter),
-            taking_back=TakingBack(sessions, states, archive, _counter),
+            rollback=Rollback(states, archive, counters),
+            taking_back=TakingBack(sessions, states, archive, counters),
             exporting=Exporting(states, outgoing, archive),
-            erasing=Erasing(states, archive, _counter, hints),
+            erasing=Erasing(states, archive, counters, hints),
             remembering=Remembering(archive, memories, _quotas()),
         ),
     )
-
-
-def _counter(encoding: str, image_formula: str) -> Counter:
-    return counter_for(encoding, image_formula, settings().tokenizer_dir)
 
 
 @lru_cache(maxsize=1)
