@@ -38,7 +38,7 @@ _RECEIPT_BYTES = 96
 
 
 @as_corrupt()
-def read_context(session: SessionId, reply: Sequence[Any]) -> Context:
+def read_context(session: SessionId, reply: Sequence[Any], beside: int = 0) -> Context:
     """The context in the reply to a read of a known session, projected when it is too large.
 
     Raises:
@@ -47,7 +47,7 @@ def read_context(session: SessionId, reply: Sequence[Any]) -> Context:
     meta, body, counts, entries, _ = reply
     view = View.of(meta)
     stored = StoredContext.parse(body)
-    view = view.reliable(stored)
+    view = view.reliable(stored).with_beside(beside)
     log = [LogEntry.of(entry) for entry in entries]
     pushed = decode_turns([entry.messages for entry in log])
     tail = _tail(log, pushed, _with_elisions(pushed, log, stored), view, counts)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
@@ -112,6 +113,19 @@ class View:
             # Whoever set prompt and tools need not have known the policy.
             return self._with_bound_system()
         return self
+
+    def with_beside(self, tokens: int) -> View:
+        """The same session, with so many of the provider's tokens beside system prompt and tools.
+
+        They count as these do, so a read leaves room for them.
+        """
+        more = math.ceil(tokens / self.correction.ratio)
+        return replace(self, usage=replace(self.usage, system=self.usage.system + more))
+
+    def with_pending(self, bound: int, in_bytes: int) -> Usage:
+        """The usage, with turns not counted yet: by their noted bounds, or for files by bytes."""
+        pending = max(bound, in_bytes) if file_of(self.policy.encoding) else bound
+        return replace(self.usage, pending=pending)
 
     def _with_bound_system(self) -> View:
         tools = self.tools_bytes if file_of(self.policy.encoding) else self.tools_bound

@@ -105,6 +105,7 @@ async def test_a_long_chat_with_tools_stays_within_its_limit(
 
     info = agents.info("ann")
     assert info.compactions >= 3
+    assert info.tools_tokens > 40
     assert provider.counts.failed == 0
     assert provider.counts.pushed == info.last_seq == 100
     assert len(model.requests) == 50

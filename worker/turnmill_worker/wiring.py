@@ -126,8 +126,7 @@ def parts(app: Celery) -> Parts:
 
 @lru_cache(maxsize=1)
 def _parts(app: Celery, _pid: int) -> Parts:
-    client = connect()
-    hints = CeleryHints(app)
+    client, hints = connect(), CeleryHints(app)
     counters = partial(counter_for, folder=settings().tokenizer_dir)
     archive = LazyArchive(settings().archive, _cipher()) if settings().archive else None
     outgoing = RedisOutgoing(client, replicas=settings().archive_replicas)

@@ -21,6 +21,16 @@ from turnmill_cli.output import clean, field_table, print_json, print_line, safe
 
 __all__ = ["doctor"]
 
+_TokenizerDir = Annotated[
+    str,
+    typer.Option(
+        metavar="DIR",
+        envvar="TURNMILL_TOKENIZER_DIR",
+        help="The folder with tokenizers, as it is set for the workers.",
+        show_default=False,
+    ),
+]
+
 _MARKS = {"ok": ("✓", "green"), "warning": ("!", "yellow"), "problem": ("✗", "red")}
 
 
@@ -37,15 +47,7 @@ def doctor(
             show_default=False,
         ),
     ] = "",
-    tokenizer_dir: Annotated[
-        str,
-        typer.Option(
-            metavar="DIR",
-            envvar="TURNMILL_TOKENIZER_DIR",
-            help="The folder with tokenizers, as it is set for the workers.",
-            show_default=False,
-        ),
-    ] = "",
+    tokenizer_dir: _TokenizerDir = "",
 ) -> None:
     """Check Redis, broker, workers, models, archive and templates. Exits with 1 on a problem."""
     namespace = connection.check()

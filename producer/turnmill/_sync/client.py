@@ -146,18 +146,18 @@ class ContextClient(Opening, Erasing):
                 self._welcome(pushed.session)
         return done
 
-    def read(self, session: str) -> Context:
+    def read(self, session: str, *, beside: int = 0) -> Context:
         """The context as of now: never waits for a worker, never over the limit.
 
-        One round trip; a second one for images this client has not seen.
+        One round trip, two for new images; ``beside`` are tokens that the session is not told of.
 
         Raises:
             UnknownSession: never opened nor pushed to, forgotten, or expired.
         """
-        context, urls = self._look(session)
+        context, urls = self._look(session, beside)
         if None in urls.values():
             # Let go between the two trips, by a compaction: then it is not in the context now.
-            context, urls = self._look(session)
+            context, urls = self._look(session, beside)
         whole = context.projection is None
         self._reads.note(session, context.version, context.last_seq, is_whole=whole)
         return context.shown(urls)
@@ -169,10 +169,10 @@ class ContextClient(Opening, Erasing):
     def _view(self, session: str) -> tuple[list[Command], Callable[[Sequence[Any]], bool]]:
         return self._commands.read(session), self._commands.is_torn
 
-    def _look(self, session: str) -> tuple[Context, dict[str, str | None]]:
+    def _look(self, session: str, beside: int) -> tuple[Context, dict[str, str | None]]:
         """The context with references for its images, and their data URLs by reference."""
         reply = self._redis.whole(*self._view(session))
-        context = self._commands.context(session, reply)
+        context = self._commands.context(session, reply, beside)
         urls, unseen = self._images.seen(self._commands.images(reply, context))
         if unseen:
             found = self._redis.pipeline(self._commands.fetch(session, unseen))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import replace
 from typing import Any, cast
 
 from turnmill.commands.calls import LUA, Base, Call, Command
@@ -13,7 +12,6 @@ from turnmill.contract.context import (
     EMPTY,
     StoredContext,
 )
-from turnmill.contract.encodings import file_of
 from turnmill.contract.errors import (
     CorruptContext,
     NewerFormat,
@@ -70,15 +68,17 @@ class Reading(Base):
         """
         return list(reply[0][:2]) != list(reply[-1])
 
-    def context(self, session: str, reply: Sequence[Any]) -> Context:
+    def context(self, session: str, reply: Sequence[Any], beside: int = 0) -> Context:
         """The context in a read's reply, projected when it is over the hard limit.
+
+        ``beside`` are tokens of the request that the session was not told of.
 
         Raises:
             UnknownSession: there is no such session.
         """
         if reply[0][0] is None:
             raise self._unknown(session)
-        return read_context(SessionId(session), reply)
+        return read_context(SessionId(session), reply, beside)
 
     @as_corrupt()
     def rules(self, session: str, reply: Sequence[Any]) -> tuple[Rule, ...]:
@@ -128,8 +128,6 @@ class Reading(Base):
         meta = dict(zip(flat[::2], flat[1::2], strict=True))
         view = View.of([meta.get(name) for name in META_FIELDS])
         known = view.correction
-        if file_of(view.policy.encoding):
-            pending = max(pending, pending_bytes)
         messages += to_int(meta.get(b"messages")) + _head_messages(view.system, body)
         return ContextInfo(
             session=SessionId(session),
@@ -138,7 +136,7 @@ class Reading(Base):
             watermark=Seq(to_int(meta.get(b"watermark"))),
             last_seq=view.last_seq,
             counted_seq=view.counted_seq,
-            usage=(usage := known.usage(replace(view.usage, pending=pending))),
+            usage=(usage := known.usage(view.with_pending(pending, pending_bytes))),
             tools_tokens=known.corrected(view.tools_tokens),
             correction=known,
             basis=view.basis,

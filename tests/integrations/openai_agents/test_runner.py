@@ -121,7 +121,9 @@ async def test_a_single_long_run_stays_within_the_limit(
 
     assert result.final_output == "All is fine."
     assert len(endpoint.requests) == steps + 1
-    check(endpoint.inputs, counter)
+    tools = (await client.info("s")).tools_tokens
+    assert tools > 40
+    check(endpoint.inputs, counter, SMALL.max_tokens - tools)
     assert session.counts.unfiltered == 0
     assert endpoint.inputs[-1][-1]["output"].startswith("Part 29")
 

@@ -9,11 +9,19 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from agent_framework import AgentSession, HistoryProvider, Message, SessionContext, SupportsAgentRun
+from agent_framework import (
+    AgentSession,
+    FunctionTool,
+    HistoryProvider,
+    Message,
+    SessionContext,
+    SupportsAgentRun,
+)
 
 from turnmill import AsyncContextClient, Policy, Transient, TurnmillError, UnknownSession
 from turnmill.contract.context import JsonMessage
 from turnmill.integrations.agent_framework.messages import from_chat, to_chat
+from turnmill.integrations.beside import Beside
 
 __all__ = ["HistoryCounts", "TurnmillHistoryProvider"]
 
@@ -70,7 +78,7 @@ class TurnmillHistoryProvider(HistoryProvider):
         self._client = client
         self._policy = policy
         self._session = session
-        self._prompts: OrderedDict[str, str] = OrderedDict()
+        self._beside: OrderedDict[str, Beside] = OrderedDict()
         self._known: OrderedDict[str, list[Message]] = OrderedDict()
 
     async def before_run(
@@ -81,9 +89,10 @@ class TurnmillHistoryProvider(HistoryProvider):
         context: SessionContext,
         state: dict[str, Any],
     ) -> None:
-        """Load the history; the agent's instructions are counted as the session's prompt."""
+        """Load the history; the agent's instructions and tools are counted as the session's."""
         try:
-            await self._open(self._name(context.session_id), _prompt(agent))
+            beside = Beside(_prompt(agent), _tools(agent, context))
+            await self._open(self._name(context.session_id), beside)
         except TurnmillError as error:
             self._failed(error)
         await super().before_run(agent=agent, session=session, context=context, state=state)
@@ -146,17 +155,17 @@ class TurnmillHistoryProvider(HistoryProvider):
         except UnknownSession:
             return
 
-    async def _open(self, name: str, prompt: str) -> None:
-        is_new = name not in self._prompts
-        policy = self._policy if is_new else None
-        if policy is not None or (prompt and prompt != self._prompts.get(name)):
-            await self._client.open(name, policy, prompt or None)
-        _keep(self._prompts, name, prompt)
+    async def _open(self, name: str, beside: Beside) -> None:
+        policy = self._policy if name not in self._beside else None
+        told = self._beside.get(name, Beside())
+        if policy is not None or beside != told:
+            await self._client.open(name, policy, **beside.since(told))
+        _keep(self._beside, name, beside)
 
     async def _push(self, name: str, state: dict[str, Any] | None) -> None:
         """Push what is unsaved: a turn that was stored already is stored no second time."""
         if turns := _unsaved(state):
-            await self._open(name, self._prompts.get(name, ""))
+            await self._open(name, self._beside.get(name, Beside()))
             done = await self._client.push_many((name, turn) for turn in turns)
             self.counts.pushed += sum(not pushed.duplicate for pushed in done)
             if name in self._known:
@@ -180,6 +189,13 @@ def _prompt(agent: SupportsAgentRun) -> str:
         case {"instructions": [*said]}:
             return "\n".join(str(each) for each in said)
     return ""
+
+
+def _tools(agent: SupportsAgentRun, context: SessionContext) -> tuple[dict[str, Any], ...]:
+    """The schemas of the agent's functions, and of those that other providers brought."""
+    options = getattr(agent, "default_options", None) or {}
+    tools = [*(options.get("tools") or ()), *context.tools]
+    return tuple(each.to_json_schema_spec() for each in tools if isinstance(each, FunctionTool))
 
 
 def _turn(message: Message) -> JsonMessage:

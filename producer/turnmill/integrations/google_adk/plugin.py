@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from dataclasses import dataclass
+from typing import NamedTuple, TypeVar
 
 from google.adk.agents.callback_context import CallbackContext
 from google.adk.agents.invocation_context import InvocationContext
@@ -12,6 +13,8 @@ from google.adk.models.llm_response import LlmResponse
 from google.adk.plugins.base_plugin import BasePlugin
 from google.genai import types
 
+from turnmill.contract.tools import bound_tools, tools_body
+from turnmill.integrations.google_adk.beside import fence_tokens, more_fences, tools_of
 from turnmill.integrations.google_adk.messages import to_chat
 from turnmill.integrations.google_adk.restoring import is_legal, restore
 from turnmill.integrations.google_adk.sessions import TurnmillSessionService, owner_of
@@ -23,7 +26,16 @@ log: logging.Logger = logging.getLogger(__name__)
 
 
 SESSIONS = 1024
-"""Sessions whose prompts are remembered here; a forgotten one only costs a call."""
+"""Sessions whose prompts and tools are remembered here; a forgotten one only costs a call."""
+
+_Known = TypeVar("_Known")
+
+
+class _Told(NamedTuple):
+    """How long the prompt is that a session was told of, and how many tokens its tools are."""
+
+    prompt: int = 0
+    tools: int = 0
 
 
 @dataclass(slots=True)
@@ -63,7 +75,8 @@ class ContextPlugin(BasePlugin):
         super().__init__(name)
         self.counts: ContextCounts = ContextCounts()
         self._service = service
-        self._prompts: dict[str, int] = {}
+        self._told: dict[str, _Told] = {}
+        self._fences: dict[str, int] = {}
 
     async def before_model_callback(
         self, *, callback_context: CallbackContext, llm_request: LlmRequest
@@ -86,31 +99,48 @@ class ContextPlugin(BasePlugin):
     ) -> list[types.Content]:
         session = invocation.session
         owner = owner_of(session)
-        await self._tell_prompt(owner, request)
-        context = await self._service.client.read(owner.name)
-        seq, event_id = await self._service.store.newest(owner)
-        newest = next((each.id for each in reversed(session.events) if to_chat(each)), event_id)
-        if context.last_seq != seq or newest != event_id:
-            raise Diverged
-        if not context.watermark and context.projection is None:
-            self.counts.whole += 1
-            return request.contents
+        await self._tell(owner, request)
         agent = invocation.agent.name if invocation.agent else ""
-        said = context.messages_for("chat")[1 if context.system_prompt else 0 :]
-        contents = restore(request.contents, session.events, said, agent)
-        if not is_legal(contents):
+        key = f"{owner.name} {agent}"
+        fences = self._fences.pop(key, 0)
+        while True:
+            context = await self._service.client.read(owner.name, beside=fences)
+            seq, event_id = await self._service.store.newest(owner)
+            newest = next((each.id for each in reversed(session.events) if to_chat(each)), event_id)
+            if context.last_seq != seq or newest != event_id:
+                raise Diverged
+            is_whole = not context.watermark and context.projection is None
+            contents = request.contents
+            if not is_whole:
+                said = context.messages_for("chat")[1 if context.system_prompt else 0 :]
+                contents = restore(request.contents, session.events, said, agent)
+            # Only as this agent sees them is it known what is fenced; a smaller context has less.
+            if (found := fence_tokens(contents)) <= fences:
+                break
+            fences = more_fences(fences, found)
+        _keep(self._fences, key, found)
+        if not is_whole and not is_legal(contents):
             raise Illegal
-        self.counts.curated += 1
+        self.counts.whole += is_whole
+        self.counts.curated += not is_whole
         return contents
 
-    async def _tell_prompt(self, owner: Owner, request: LlmRequest) -> None:
-        """Have the instructions counted against the limit: of all agents, the longest."""
-        prompt = request.config.system_instruction
-        if isinstance(prompt, str) and len(prompt) > self._prompts.get(owner.name, 0):
-            await self._service.client.open(owner.name, system_prompt=prompt)
-            if len(self._prompts) >= SESSIONS:
-                self._prompts.clear()
-            self._prompts[owner.name] = len(prompt)
+    async def _tell(self, owner: Owner, request: LlmRequest) -> None:
+        """Have instructions and tools counted against the limit: of all agents, the longest."""
+        told = self._told.get(owner.name, _Told())
+        prompt, tools = request.config.system_instruction, tools_of(request.config)
+        found = _Told(len(prompt) if isinstance(prompt, str) else 0, bound_tools(tools_body(tools)))
+        longest = _Told(max(told.prompt, found.prompt), max(told.tools, found.tools))
+        if longest == told:
+            return
+        await self._service.client.open(
+            owner.name,
+            system_prompt=prompt
+            if isinstance(prompt, str) and found.prompt > told.prompt
+            else None,
+            tools=tools if found.tools > told.tools else None,
+        )
+        _keep(self._told, owner.name, longest)
 
 
 def _is_apart(invocation: InvocationContext, request: LlmRequest) -> bool:
@@ -118,3 +148,9 @@ def _is_apart(invocation: InvocationContext, request: LlmRequest) -> bool:
     is_told_elsewhere = bool(getattr(request, "previous_interaction_id", None))
     scope = getattr(invocation, "isolation_scope", None)
     return bool(asks_for_none or is_told_elsewhere or invocation.branch or scope)
+
+
+def _keep(known: dict[str, _Known], key: str, value: _Known) -> None:
+    if len(known) >= SESSIONS:
+        known.clear()
+    known[key] = value

@@ -15,12 +15,10 @@ from google.adk.events.event import Event
 from google.genai import types
 
 from turnmill.contract.context import JsonMessage
+from turnmill.integrations.google_adk.beside import is_told
 from turnmill.integrations.google_adk.messages import calls_of, from_chat, seen_by, to_chat
 
 __all__ = ["is_legal", "restore"]
-
-_TOLD = "For context: "
-"""How ADK begins what it tells an agent of others."""
 
 
 def restore(
@@ -122,9 +120,8 @@ def _with_added(
 
 def _is_added(content: types.Content) -> bool:
     parts = content.parts or []
-    is_told = bool(parts) and (parts[0].text or "").startswith(_TOLD)
     is_called = any(part.function_call or part.function_response for part in parts)
-    return content.role == "user" and not is_told and not is_called
+    return content.role == "user" and not is_told(content) and not is_called
 
 
 def _are_nameless(contents: Sequence[types.Content]) -> bool:

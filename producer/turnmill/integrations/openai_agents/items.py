@@ -5,14 +5,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, cast
 
+from agents import Agent, FunctionTool
+
 from turnmill.dialects.responses_in import to_chat
+from turnmill.integrations.beside import function
 
 if TYPE_CHECKING:
     from agents import TResponseInputItem
 
     from turnmill.context import Context
 
-__all__ = ["items_of", "turns_of"]
+__all__ = ["functions_of", "items_of", "turns_of"]
 
 _PLAIN = frozenset({"role", "content"})
 _SYSTEM = frozenset({"system", "developer"})
@@ -35,6 +38,12 @@ def turns_of(items: Sequence[TResponseInputItem]) -> list[list[dict[str, Any]]]:
             turns.append([])
         turns[-1].append(item)
     return turns
+
+
+def functions_of(agent: Agent[Any]) -> tuple[dict[str, Any], ...]:
+    """The schemas of the agent's own functions; those of MCP servers only they know."""
+    tools = (each for each in agent.tools if isinstance(each, FunctionTool))
+    return tuple(function(each.name, each.description, each.params_json_schema) for each in tools)
 
 
 def items_of(context: Context) -> list[TResponseInputItem]:

@@ -20,7 +20,8 @@ from turnmill.contract.errors import (
     StoreUnavailable,
     UnknownSession,
 )
-from turnmill.integrations.openai_agents.items import items_of, turns_of
+from turnmill.integrations.beside import Beside
+from turnmill.integrations.openai_agents.items import functions_of, items_of, turns_of
 
 if TYPE_CHECKING:
     from agents import TResponseInputItem
@@ -89,6 +90,7 @@ class TurnmillSession:
         self._policy = policy
         self._seen: list[TResponseInputItem] | None = None
         self._waiting: list[_Turn] = []
+        self._beside = Beside()
 
     async def get_items(self, limit: int | None = None) -> list[TResponseInputItem]:
         """The context as input items, oldest first; with ``limit`` the newest so many.
@@ -172,12 +174,13 @@ class TurnmillSession:
     async def call_model_input_filter(self, data: CallModelData[Any]) -> ModelInputData:
         """For ``RunConfig``: each model call of a run gets the context as of now.
 
-        So a single long run stays within the limit, too. The input is left as it is where its
-        newest item is not the session's, as behind an ``input_filter`` of a handoff, and where
-        anything fails.
+        So a single long run stays within the limit, too; the agent's instructions and functions
+        count. The input is left as it is where its newest item is not the session's, as behind an
+        ``input_filter`` of a handoff, and where anything fails.
         """
         given = data.model_data
         try:
+            await self._tell(Beside(given.instructions or "", functions_of(data.agent)))
             shown = await self.get_items()
         except Exception as error:  # noqa: BLE001 - an agent must go on, whatever happened here
             log.warning("model input left as it is: %s", type(error).__name__)
@@ -186,6 +189,11 @@ class TurnmillSession:
             self.counts.unfiltered += 1
             return given
         return replace(given, input=shown)
+
+    async def _tell(self, beside: Beside) -> None:
+        if beside != self._beside:
+            await self._client.open(self.session_id, **beside.since(self._beside))
+            self._beside = beside
 
     async def _context(self) -> Context | None:
         """The context with all that was added here; None where there is no session."""
