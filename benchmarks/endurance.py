@@ -25,11 +25,11 @@ from benchmarks.steps.measure import environment
 from benchmarks.steps.processes import workers
 from benchmarks.steps.turns import turns
 from tests.image_parts import png, showing
-from turnmill import AsyncContextClient, Policy
+from turnmill import AsyncContextClient, Policy, StoreUnavailable
 from turnmill.contract.context import JsonMessage
 from turnmill.embedded_redis import EmbeddedRedis
 
-POLICY = Policy(max_tokens=4_096, max_history_images=2)
+POLICY = Policy(max_tokens=2_048, max_history_images=2)
 SHOWS_EVERY = 8
 """Every so many turns an agent shows an image, in one of four sessions."""
 
@@ -43,6 +43,7 @@ HEAD = (
     "minute",
     "turns/s",
     "step p50 / p99, ms",
+    "failed so far",
     "Redis, MB",
     "workers, MB",
     "images in Redis",
@@ -65,6 +66,7 @@ class Load:
     think_s: float
     end_s: float
     blocked_ms: list[float] = field(default_factory=list)
+    failed: int = 0
 
     async def run(self, url: str) -> None:
         """All agents of the process with one client, as it is meant to be."""
@@ -84,8 +86,11 @@ class Load:
             if at % 4 == 0 and number % SHOWS_EVERY == 0:
                 turn = [showing(png(at * 1000 + number, size=1200), text="Look at this parcel.")]
             begun = time.perf_counter()
-            await client.push(session, turn)
-            await client.read(session)
+            try:
+                await client.push(session, turn)
+                await client.read(session)
+            except StoreUnavailable:
+                self.failed += 1
             self.blocked_ms.append((time.perf_counter() - begun) * 1000)
             number += 1
             await asyncio.sleep(self.think_s * (0.5 + chance.random()))
@@ -115,7 +120,7 @@ async def _watch(load: Load, every_s: float, server: EmbeddedRedis, *where: Any)
         now, seen, load.blocked_ms = time.monotonic(), sorted(load.blocked_ms), []
         p50, p99 = (seen[int(len(seen) * share)] for share in (0.5, 0.99)) if seen else (0.0, 0.0)
         first = [f"{(now - begun) / 60:.1f}", f"{len(seen) / (now - since):.0f}"]
-        _row([*first, f"{p50:.1f} / {p99:.1f}", *cells])
+        _row([*first, f"{p50:.1f} / {p99:.1f}", str(load.failed), *cells])
         since = now
 
 

@@ -45,7 +45,7 @@ def promote_without_tail(
 ) -> None:
     """A replica that lacks the last writes is promoted, and everybody is led to it."""
     replica = _replica(world)
-    since_s = time.monotonic()
+    since_s = replica.catch_up(world.store)
     replica.lead()
     meanwhile()
     world.losses.append(Loss(since_s, world.take_over(replica)))
@@ -81,18 +81,18 @@ def restore_the_backup(world: World, _: random.Random, *, meanwhile: Meanwhile =
 BACK = (promote_without_tail, cut_the_journal, restore_the_backup)
 
 
-def fail_over_by_sentinel(world: World, rng: random.Random, *, may_lose_s: float = 2.0) -> None:
+def fail_over_by_sentinel(world: World, rng: random.Random, *, may_lose: bool = True) -> None:
     """The master dies; Sentinel promotes its replica, and everybody is led to it."""
     replica = _replica(world)
+    since_s = replica.catch_up(world.store)
     with Sentinel(world.folder, world.store) as sentinel:
         wait_until(sentinel.knows_replicas, within_s=20, what="Sentinel found the replica")
         time.sleep(rng.uniform(0.0, 0.5))
-        since_s = time.monotonic() - may_lose_s
         world.store.kill()
         # A Sentinel that got no CPU for two seconds does nothing for the next thirty.
         wait_until(lambda: sentinel.master() == replica.port, within_s=60, what="failed over")
         gone_s = world.take_over(replica)
-    if may_lose_s:
+    if may_lose:
         world.losses.append(Loss(since_s, gone_s))
 
 

@@ -122,6 +122,15 @@ class Server(EmbeddedRedis):
             while client.info("replication")["master_link_status"] != "up":
                 time.sleep(0.02)
 
+    def catch_up(self, master: Server) -> float:
+        """Wait until it has all that its master had now; returns when that was."""
+        now_s = time.monotonic()
+        with master.admin() as theirs, self.admin() as own:
+            wanted = theirs.info("replication")["master_repl_offset"]
+            while own.info("replication")["slave_repl_offset"] < wanted:
+                time.sleep(0.02)
+        return now_s
+
     def lead(self) -> None:
         """Be nobody's replica any more, with the data that is here."""
         with self.admin() as client:

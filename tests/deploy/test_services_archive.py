@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from pathlib import Path
 
@@ -19,11 +20,15 @@ pytestmark = pytest.mark.worker
 @pytest.fixture
 def workers(redis_url: str, tmp_path: Path) -> Iterator[dict[str, Program]]:
     """A worker for each queue; their common volume is the folder ``data``."""
-    with ExitStack() as stack:
-        yield {
-            name: stack.enter_context(up(service(name, redis_url, tmp_path), tmp_path / name))
-            for name in QUEUES
-        }
+    with ExitStack() as stack, ThreadPoolExecutor() as starting:
+
+        def start(name: str) -> Program:
+            started: Program = stack.enter_context(
+                up(service(name, redis_url, tmp_path), tmp_path / name)
+            )
+            return started
+
+        yield dict(zip(QUEUES, starting.map(start, QUEUES), strict=True))
 
 
 def talk(client: ContextClient) -> None:

@@ -41,7 +41,7 @@ def test_a_worker_that_was_stopped_meanwhile_commits_nothing_of_what_redis_lost(
         client.open("s", ROLLING)
         client.push_many(("s", each) for each in first)
         state.note()
-        client.push_many(("s", each) for each in long_turns(8, kilobytes=150))
+        client.push_many(("s", each) for each in long_turns(8, kilobytes=80))
         wait_until(lambda: "needs-summary" in worker.output(), what="a summary to write")
         wait_until(lambda: server.exists(keys_of(client, "s").lease), what="a worker at it")
         time.sleep(0.3)  # it has read the session by then, and writes for longer than that

@@ -19,6 +19,7 @@ from turnmill.testing import FakeEndpoint
 
 pytestmark = pytest.mark.worker
 
+NOISY = 80
 KEY = "sk-for-tests-only-0123456789"
 ASKING = Policy(
     max_tokens=2_000,
@@ -88,15 +89,15 @@ def test_a_quiet_namespace_does_not_wait_for_a_noisy_one(
         ContextClient(own.url, namespace="quiet") as quiet,
     ):
         start("estimate,compact")
-        fill(noisy, [(f"n{at}", 60) for at in range(200)])
-        wait_for(server, "noisy", 200)
+        fill(noisy, [(f"n{at}", 60) for at in range(NOISY)])
+        wait_for(server, "noisy", NOISY)
         fill(quiet, [(f"q{at}", 60) for at in range(3)])
         wait_for(server, "quiet", 3)
 
         start("summarize")
         wait_until(lambda: all(quiet.info(f"q{at}").version for at in range(3)))
 
-        done = sum(noisy.info(f"n{at}").version > 0 for at in range(200))
+        done = sum(noisy.info(f"n{at}").version > 0 for at in range(NOISY))
         first = asked(endpoint)[:7]
         assert sum(name.startswith("quiet") for name in first) == 3
         assert done < 20

@@ -92,7 +92,7 @@ def test_a_commit_planned_before_redis_went_back_is_refused_after_it(
 
 def test_a_failover_by_sentinel_loses_nothing_that_was_replicated(scene: Scene) -> None:
     _grow(scene)
-    fail_over_by_sentinel(scene.world, CHANCE, may_lose_s=0.0)
+    fail_over_by_sentinel(scene.world, CHANCE, may_lose=False)
     _grow(scene)
 
     scene.assert_kept()
