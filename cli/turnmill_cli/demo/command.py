@@ -86,8 +86,7 @@ def demo(
             print_note(f"Flower: {running.flower_url}")
         settings = ReplaySettings(
             redis_url=running.redis_url,
-            # Sessions that stay at a `turnmill up` must not be in the way of its next demo.
-            namespace="demo" if running.supervisor or not hold else f"demo-{os.getpid()}",
+            namespace=_namespace(stays=hold and not running.supervisor),
             policy=Policy(max_tokens=max_tokens),
             concurrency=agents,
             pace_s=pace / 1000,
@@ -100,6 +99,11 @@ def demo(
         if hold and running.supervisor:
             _hold(running.redis_url, running.flower_url)
     raise typer.Exit(0 if card.ok else 1)
+
+
+def _namespace(*, stays: bool) -> str:
+    """Sessions that stay at a `turnmill up` must not be in the way of its next demo."""
+    return f"demo-{os.getpid()}" if stays else "demo"
 
 
 def _report(
