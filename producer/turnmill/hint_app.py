@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import threading
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from turnmill.contract import jobs
 from turnmill.store_url import celery_broker
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 __all__ = ["celery_class", "hint_app", "importing"]
 
-importing = threading.RLock()
+importing: Final = threading.RLock()
 # A child forked in the middle of an import would wait for ever for the thread that it lacks.
 os.register_at_fork(
     before=importing.acquire,

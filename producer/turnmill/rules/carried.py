@@ -41,7 +41,7 @@ class CarriedRules:
         self._known = frozenset(rule.id for rule in stored.rules)
         self._count = count
         self._room = rules_room(limits)
-        self.found = FoundRules(stored.rules, stored.rules)
+        self.found: FoundRules = FoundRules(stored.rules, stored.rules)
 
     @property
     def stored(self) -> tuple[Rule, ...]:
