@@ -127,6 +127,7 @@ def test_what_a_user_calls_a_rule_is_one_whatever_it_says(text: str, rule: str) 
         "Rule:",
         "The queue drains in batches, limited to 50 at once.",
         "The client retries with a delay, capped at ten seconds.",
+        "The smaller one is Max, our first cat.",
     ],
 )
 def test_what_only_speaks_of_a_rule_or_describes_a_bound_is_none(text: str) -> None:

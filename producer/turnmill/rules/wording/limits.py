@@ -76,7 +76,9 @@ LIMITS: Final[tuple[tuple[Kind, str, str, str], ...]] = (
         "most least max maximum tops less fewer under minimum",
         NUMBER_HINTS,
         (
-            rf"{NUMBER}[\w\s$€£%]{{0,30}}\b(?:at (?:the )?(?:most|least)|max(?:imum)?|tops"
+            # "That one is Max" has neither a number nor a most.
+            rf"(?!one (?:is|was)\b){NUMBER}[\w\s$€£%]{{0,30}}\b"
+            r"(?:at (?:the )?(?:most|least)|max(?:imum)?|tops"
             r"|or (?:less|fewer|under)|minimum)(?=$|[.,!;:)]| per)"
         ),
     ),
