@@ -113,7 +113,7 @@ def test_a_summary_of_a_session_that_is_compacted_says_it_is_busy(
 def test_a_summary_waits_for_a_compaction_that_does_not_take_long(
     client: ContextClient, server: redis.Redis
 ) -> None:
-    client.push_many([("s", turn) for turn in chat(60)])
+    client.push_many([("s", turn) for turn in chat(20)])
     server.set(keys_of(client, "s").lease, "somebody", px=500)
 
     assert client.summarize("s").turns_summarized > 0
@@ -149,7 +149,7 @@ def test_questions_and_answers_leave_nothing_behind(
 
 @pytest.mark.usefixtures("worker")
 def test_an_answer_nobody_reads_expires(client: ContextClient, server: redis.Redis) -> None:
-    client.push_many([("s", turn) for turn in chat(60)])
+    client.push_many([("s", turn) for turn in chat(20)])
 
     client.summarize("s", wait=False)
 

@@ -5,10 +5,8 @@ from __future__ import annotations
 from turnmill import Policy
 from turnmill.contract.context import EMPTY, JsonMessage
 from turnmill.contract.names import Namespace, Seq, SessionId
-from turnmill_worker.compaction.pool.with_pool import with_pool
 from turnmill_worker.compaction.snapshot import LoggedTurn, Snapshot
 from turnmill_worker.compaction.strategies import choose
-from turnmill_worker.compaction.strategies.on_request import force, is_short
 from turnmill_worker.pipeline.draft import Draft
 from turnmill_worker.pipeline.summarize import Writer
 from turnmill_worker.summarizers.extractive.summarizer import ExtractiveSummarizer
@@ -68,25 +66,3 @@ def test_a_count_that_asks_for_a_summary_does_not_make_it_longer_than_the_target
 
     assert record.strategy == "rolling"
     assert record.tokens_after <= snapshot.limits.target
-
-
-def test_a_forced_summary_of_what_fits_keeps_every_number() -> None:
-    numbers = [str(4100 + 37 * at) for at in range(11)]
-    said = (f"Crate {number} is to be weighed again before it sails." for number in numbers)
-    turns = [text for one in said for text in (one, "Thank you, that is noted. Anything else?")]
-    messages: list[JsonMessage] = [
-        {"role": "assistant" if at % 2 else "user", "content": text}
-        for at, text in enumerate(turns)
-    ]
-    snapshot = snapshot_of(*messages, policy=Policy(max_tokens=8192))
-
-    plan = force(snapshot, COUNTER)
-
-    assert plan is not None
-    assert plan.request is not None
-    assert is_short(plan)
-    asked = with_pool(plan, COUNTER.count).request
-    assert asked is not None
-    text = ExtractiveSummarizer().summarize(asked, COUNTER).text
-    shown = f"{text} {messages[-6:]}"
-    assert [number for number in numbers if number not in shown] == []

@@ -21,7 +21,7 @@ _SHARE = 0.8
 """A forced summary has at most this share of the tokens it stands for: else it saves nothing."""
 
 _SHORT_SHARE = 1.25
-_SHORT_TOKENS = 1_500
+_SHORT_TOKENS = 300
 """What is short is kept whole, each line under its number; where that saves nothing, nothing is
 done."""
 
