@@ -47,8 +47,8 @@ _CHANGES = {
         ("    until: int = 0\n", "    until: int = 0\n    doubt: float = 0.0\n"),
     ],
     "turnmill_worker/store/kept_beside.py": [
-        ('            "facts": _FACTS', '            "index": {"of": 1}, "facts": _FACTS'),
-        ('mode="json", exclude_defaults=True', 'mode="json"'),
+        ('    format: str = ""\n', '    format: str = ""\n    index: int = 1\n'),
+        ("dump_json(kept, exclude_defaults=True)", "dump_json(kept)"),
     ],
 }  # fmt: skip
 """Per file, what stands there now and in the newer version."""

@@ -75,7 +75,9 @@ async def test_every_request_is_legal_and_fits_through_several_compactions(
     counter: Counter,
     is_streamed: bool,  # noqa: FBT001
 ) -> None:
-    session = TurnmillSession("s", client=client, policy=SMALL)
+    # Without the filter, a run adds its own steps to the context that it began with.
+    policy = SMALL.model_copy(update={"reserved_tokens": 200})
+    session = TurnmillSession("s", client=client, policy=policy)
     agent = clerk(model)
     for at in range(24):
         endpoint.outputs += [

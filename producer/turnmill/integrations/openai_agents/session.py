@@ -20,6 +20,7 @@ from turnmill.contract.errors import (
     StoreUnavailable,
     UnknownSession,
 )
+from turnmill.contract.estimate import bound_tokens
 from turnmill.integrations.beside import Beside
 from turnmill.integrations.openai_agents.items import functions_of, items_of, turns_of
 
@@ -91,6 +92,7 @@ class TurnmillSession:
         self._seen: list[TResponseInputItem] | None = None
         self._waiting: list[_Turn] = []
         self._beside = Beside()
+        self._instructions_tokens = 0
 
     async def get_items(self, limit: int | None = None) -> list[TResponseInputItem]:
         """The context as input items, oldest first; with ``limit`` the newest so many.
@@ -180,7 +182,9 @@ class TurnmillSession:
         """
         given = data.model_data
         try:
-            await self._tell(Beside(given.instructions or "", functions_of(data.agent)))
+            # Only counted: told to the session, instructions would come back in the input, too.
+            self._instructions_tokens = bound_tokens((given.instructions or "").encode())
+            await self._tell(Beside("", functions_of(data.agent)))
             shown = await self.get_items()
         except Exception as error:  # noqa: BLE001 - an agent must go on, whatever happened here
             log.warning("model input left as it is: %s", type(error).__name__)
@@ -199,7 +203,7 @@ class TurnmillSession:
         """The context with all that was added here; None where there is no session."""
         await self._push([])
         with suppress(UnknownSession):
-            return await self._client.read(self.session_id)
+            return await self._client.read(self.session_id, beside=self._instructions_tokens)
         return None
 
     async def _push(self, turns: Sequence[_Turn]) -> None:
