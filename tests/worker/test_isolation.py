@@ -7,6 +7,7 @@ from collections.abc import Callable
 import pytest
 import redis
 
+from tests.chaos.proxy import Proxy, Trap
 from tests.processes import WorkerProcess, wait_until
 from tests.worker.harness import (
     ROLLING,
@@ -82,17 +83,20 @@ def test_a_session_forgotten_during_its_compaction_stays_forgotten(
     client: ContextClient,
     server: redis.Redis,
     store: EmbeddedRedis,
+    front: Proxy,
     new_worker: Callable[..., WorkerProcess],
 ) -> None:
-    new_worker("one")
+    commit = front.set(Trap("commit", "freeze"))
+    new_worker("one", env={"TURNMILL_REDIS_URL": front.url})
     keys = keys_of(client, "s")
     with Events(store.url) as events:
         client.open("s", ROLLING)
         push_all(client, "s", long_turns())
-        wait_until(lambda: "needs-summary" in events.outcomes("s"))
-        wait_until(lambda: server.exists(keys.lease))
-
-        assert client.forget("s")
+        assert commit.sprung.wait(60)
+        try:
+            assert client.forget("s")
+        finally:
+            commit.released.set()
 
         wait_until(lambda: {"stale", "unknown"} & {*events.outcomes("s")}, within_s=60)
         wait_until(lambda: server.llen("compact") == server.llen("summarize") == 0)

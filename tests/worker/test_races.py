@@ -90,18 +90,21 @@ def test_turns_pushed_during_a_compaction_are_kept_and_do_not_invalidate_it(
     client: ContextClient,
     server: redis.Redis,
     store: EmbeddedRedis,
+    front: Proxy,
     new_worker: Callable[..., WorkerProcess],
 ) -> None:
     before, during = long_turns(), chat(5)
-    new_worker("one")
+    commit = front.set(Trap("commit", "freeze"))
+    new_worker("one", env={"TURNMILL_REDIS_URL": front.url})
     with Events(store.url) as events:
         client.open("s", ROLLING)
         push_all(client, "s", before)
-        wait_until(lambda: "needs-summary" in events.outcomes("s"))
-        wait_until(lambda: server.exists(keys_of(client, "s").lease))
-
-        push_all(client, "s", during)
-        version_while_pushing = client.info("s").version
+        assert commit.sprung.wait(60)
+        try:
+            push_all(client, "s", during)
+            version_while_pushing = client.info("s").version
+        finally:
+            commit.released.set()
 
         wait_until(lambda: settled(client, "s", turns=11), within_s=60)
         assert version_while_pushing == 0
