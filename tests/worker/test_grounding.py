@@ -53,8 +53,8 @@ def told(client: ContextClient, session: str = "old") -> None:
     client.open(session, SMALL)
     asked = {"role": "user", "content": QUESTION}
     answered = {"role": "assistant", "content": ANSWER}
-    push_all(client, session, [asked, answered, *chat(80)])
-    wait_until(lambda: archived(client, session, turns=82), what="archived")
+    push_all(client, session, [asked, answered, *chat(60)])
+    wait_until(lambda: archived(client, session, turns=62), what="archived")
 
 
 def texts(messages: list[JsonMessage]) -> str:

@@ -67,17 +67,22 @@ def test_a_session_in_work_is_left_alone_and_says_leased(
     client: ContextClient,
     server: redis.Redis,
     store: EmbeddedRedis,
+    front: Proxy,
     new_worker: Callable[..., WorkerProcess],
 ) -> None:
-    new_worker("one")
-    new_worker("two")
+    commit = front.set(Trap("commit", "freeze"))
+    for name in ("one", "two"):
+        new_worker(name, env={"TURNMILL_REDIS_URL": front.url})
     with Events(store.url) as events:
         client.open("s", ROLLING)
         push_all(client, "s", long_turns())
-        wait_until(lambda: "needs-summary" in events.outcomes("s"))
-        wait_until(lambda: server.exists(keys_of(client, "s").lease))
-
-        send(store.url, COMPACT, client.namespace, "s")
+        assert commit.sprung.wait(60)
+        try:
+            assert server.exists(keys_of(client, "s").lease)
+            send(store.url, COMPACT, client.namespace, "s")
+            wait_until(lambda: "leased" in events.outcomes("s"))
+        finally:
+            commit.released.set()
 
         wait_until(lambda: "committed" in events.outcomes("s"), within_s=60)
         outcomes = events.outcomes("s")
