@@ -109,19 +109,21 @@ def test_a_session_forgotten_during_its_compaction_stays_forgotten(
 
 def test_a_new_session_of_a_forgotten_name_gets_nothing_of_the_old_one(
     client: ContextClient,
-    server: redis.Redis,
     store: EmbeddedRedis,
+    front: Proxy,
     new_worker: Callable[..., WorkerProcess],
 ) -> None:
-    new_worker("one")
+    commit = front.set(Trap("commit", "freeze"))
+    new_worker("one", env={"TURNMILL_REDIS_URL": front.url})
     with Events(store.url) as events:
         client.open("s", ROLLING)
         push_all(client, "s", long_turns())
-        wait_until(lambda: "needs-summary" in events.outcomes("s"))
-        wait_until(lambda: server.exists(keys_of(client, "s").lease))
-
-        client.forget("s")
-        push_all(client, "s", chat(3, topic="letter"))
+        assert commit.sprung.wait(60)
+        try:
+            client.forget("s")
+            push_all(client, "s", chat(3, topic="letter"))
+        finally:
+            commit.released.set()
 
         wait_until(lambda: "stale" in events.outcomes("s"), within_s=60)
         wait_until(lambda: client.info("s").counted_seq == 3)
