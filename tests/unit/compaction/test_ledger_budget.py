@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -10,9 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.unit.compaction.snapshots import snapshot_of
 from turnmill import Policy
-from turnmill.contract.context import EMPTY, JsonMessage, Receipt, StoredContext, SummaryEvent
-from turnmill.contract.names import Namespace, Seq, SessionId, Version
+from turnmill.contract.context import JsonMessage, Receipt, StoredContext, SummaryEvent
+from turnmill.contract.names import Seq, Version
 from turnmill.contract.quality_weights import QualityWeights
 from turnmill.contract.render import render_head
 from turnmill_worker.compaction.ledger.budget import (
@@ -26,7 +26,6 @@ from turnmill_worker.compaction.ledger.budget import (
 from turnmill_worker.compaction.ledger.selection import Fact
 from turnmill_worker.compaction.plan import Plan, Records, SummaryRequest
 from turnmill_worker.compaction.quality.score import Scorer
-from turnmill_worker.compaction.snapshot import LoggedTurn, Snapshot
 from turnmill_worker.compaction.splice import splice
 from turnmill_worker.compaction.strategies.choose import plan
 from turnmill_worker.errors import SummaryRejected
@@ -41,23 +40,6 @@ CHATTER = {
     "role": "assistant",
     "content": "I am glad to help you with all of that, of course. " * 8,
 }
-
-
-def snapshot_of(messages: Sequence[JsonMessage], policy: Policy, **fields: Any) -> Snapshot:
-    return Snapshot(
-        namespace=Namespace("pure"),
-        session=SessionId("s"),
-        epoch="1",
-        revision="1",
-        policy=policy,
-        system_tokens=0,
-        turns=tuple(
-            LoggedTurn(Seq(seq), (message,), (message,), COUNT([message]))
-            for seq, message in enumerate(messages, 1)
-        ),
-        counted_seq=Seq(len(messages)),
-        **{"stored": EMPTY, **fields},
-    )
 
 
 def planned(*strategies: str, **fields: Any) -> Plan:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from tests.unit.compaction.snapshots import snapshot_of
 from turnmill import Policy
-from turnmill.contract.context import EMPTY, JsonMessage
-from turnmill.contract.names import Namespace, Seq, SessionId
-from turnmill_worker.compaction.snapshot import LoggedTurn, Snapshot
+from turnmill.contract.context import JsonMessage
+from turnmill_worker.compaction.snapshot import Snapshot
 from turnmill_worker.compaction.strategies import choose
 from turnmill_worker.pipeline.draft import Draft
 from turnmill_worker.pipeline.summarize import Writer
@@ -14,23 +14,6 @@ from turnmill_worker.templates.loader import TemplateLoader
 from turnmill_worker.tokens import CountedOnce, counter_for
 
 COUNTER = CountedOnce(counter_for())
-
-
-def snapshot_of(*messages: JsonMessage, policy: Policy) -> Snapshot:
-    return Snapshot(
-        namespace=Namespace("n"),
-        session=SessionId("s"),
-        epoch="",
-        revision="",
-        policy=policy,
-        system_tokens=0,
-        stored=EMPTY,
-        turns=tuple(
-            LoggedTurn(Seq(at), (message,), (message,), COUNTER.count_messages([message]))
-            for at, message in enumerate(messages, 1)
-        ),
-        counted_seq=Seq(len(messages)),
-    )
 
 
 def drafted(snapshot: Snapshot) -> Draft:
@@ -48,7 +31,7 @@ def told(size: int, about: str) -> JsonMessage:
 
 def test_what_a_coarse_cut_leaves_of_the_target_is_the_summarys() -> None:
     policy = Policy(max_tokens=8192)
-    snapshot = snapshot_of(told(400, "ship"), told(60, "barge"), policy=policy)
+    snapshot = snapshot_of([told(400, "ship"), told(60, "barge")], policy)
 
     context = drafted(snapshot).context
 
@@ -60,7 +43,7 @@ def test_a_count_that_asks_for_a_summary_does_not_make_it_longer_than_the_target
     policy = Policy(max_tokens=8192, max_interactions=1)
     answer: JsonMessage = {"role": "assistant", "content": "Noted."}
     turns = (told(180, "ship"), answer, told(60, "barge"))
-    snapshot = snapshot_of(*turns, policy=policy)
+    snapshot = snapshot_of(turns, policy)
 
     record = drafted(snapshot).record
 

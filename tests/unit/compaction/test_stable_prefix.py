@@ -5,13 +5,14 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+from tests.unit.compaction.snapshots import snapshot_of
 from turnmill import Policy
-from turnmill.contract.context import EMPTY, JsonMessage, StoredContext, SummaryEvent
-from turnmill.contract.names import Namespace, Seq, SessionId
+from turnmill.contract.context import JsonMessage, StoredContext, SummaryEvent
+from turnmill.contract.names import Seq
 from turnmill.contract.render import render_head
 from turnmill_worker.compaction.ledger.budget import with_facts
 from turnmill_worker.compaction.plan import Plan
-from turnmill_worker.compaction.snapshot import LoggedTurn, Snapshot
+from turnmill_worker.compaction.snapshot import Snapshot
 from turnmill_worker.compaction.splice import splice
 from turnmill_worker.compaction.strategies.choose import plan
 from turnmill_worker.tokens import counter_for
@@ -41,26 +42,6 @@ def looked(number: int, words: int) -> list[JsonMessage]:
 
 def said(number: int, words: int) -> list[JsonMessage]:
     return [{"role": "assistant", "content": f"Step {number}: " + "I go on. " * words}]
-
-
-def snapshot_of(
-    messages: list[JsonMessage], policy: Policy, stored: StoredContext = EMPTY
-) -> Snapshot:
-    first = stored.watermark + 1
-    return Snapshot(
-        namespace=Namespace("pure"),
-        session=SessionId("s"),
-        epoch="1",
-        revision="1",
-        policy=policy,
-        system_tokens=0,
-        stored=stored,
-        turns=tuple(
-            LoggedTurn(Seq(seq), (message,), (message,), COUNT([message]))
-            for seq, message in enumerate(messages, first)
-        ),
-        counted_seq=Seq(stored.watermark + len(messages)),
-    )
 
 
 def planned(snapshot: Snapshot) -> Plan:
