@@ -172,7 +172,10 @@ def _freeze(port: int, trap: Trap) -> None:
     """SIGSTOP who has this port, so that it neither gives up nor tries again meanwhile."""
     connections = psutil.net_connections(kind="tcp4")
     pids = [each.pid for each in connections if each.laddr and each.laddr.port == port]
-    frozen = psutil.Process(next(pid for pid in pids if pid is not None))
+    pid = next((pid for pid in pids if pid is not None), None)
+    if pid is None:
+        return  # it was killed meanwhile: there is nobody to freeze
+    frozen = psutil.Process(pid)
     frozen.suspend()
     trap.sprung.set()
     trap.released.wait(60)
