@@ -33,6 +33,9 @@ hooks: setup  ## Have git run what check runs before each commit
 demo: | $(BIN)/turnmill  ## Run 50 concurrent tool-using agents through the whole pipeline, no key, no network
 	$(BIN)/turnmill demo
 
+# Workers are started by the hundred, so compiled code is kept whatever the environment says.
+unexport PYTHONDONTWRITEBYTECODE
+
 # A test that fails beside thousands of others, on a machine with other work, says little: it runs once
 # more, alone. What fails again is red; what does not is still in the first list, to be mended.
 test: setup  ## Run every test and the coverage gate

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import os
 import uuid
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
 
 import hypothesis
 import pytest
 import redis
 
-from turnmill import ContextClient, SilentWaker
+from tests.processes import WorkerProcess
+from turnmill import AsyncContextClient, ContextClient, SilentWaker
 from turnmill.embedded_redis import EmbeddedRedis
 
 # The same examples in every run, so that red means a change; TURNMILL_EXPLORE=1 looks for new ones.
@@ -19,12 +20,16 @@ hypothesis.settings.register_profile("explore", deadline=None)
 hypothesis.settings.load_profile("explore" if os.environ.get("TURNMILL_EXPLORE") else "repeat")
 
 
+def _new_server(factory: pytest.TempPathFactory) -> EmbeddedRedis:
+    """TURNMILL_TEST_REDIS_SERVER names another binary."""
+    binary = os.environ.get("TURNMILL_TEST_REDIS_SERVER") or None
+    return EmbeddedRedis(factory.mktemp("redis"), durable=False, binary=binary)
+
+
 @pytest.fixture(scope="session")
 def redis_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedRedis]:
-    """One server for the run; TURNMILL_TEST_REDIS_SERVER names another binary."""
-    binary = os.environ.get("TURNMILL_TEST_REDIS_SERVER") or None
-    folder = tmp_path_factory.mktemp("redis")
-    with EmbeddedRedis(folder, durable=False, binary=binary) as server:
+    """One server for the run; no worker stays on it."""
+    with _new_server(tmp_path_factory) as server:
         yield server
 
 
@@ -45,4 +50,45 @@ def namespace() -> str:
 def client(redis_server: EmbeddedRedis, namespace: str) -> Iterator[ContextClient]:
     """A client whose hints go nowhere: tests run the pipeline themselves, or let the sweep."""
     with ContextClient(redis_server.url, namespace=namespace, broker=SilentWaker()) as made:
+        yield made
+
+
+# Agents with a real Celery worker behind them
+
+
+@pytest.fixture(scope="module")
+def store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedRedis]:
+    """A server of the module's own: its worker finds no other test's sessions there."""
+    with _new_server(tmp_path_factory) as server:
+        yield server
+
+
+@pytest.fixture(scope="module")
+def worker(
+    store: EmbeddedRedis, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[WorkerProcess]:
+    """One worker for the module, for tests that leave it alive."""
+    with WorkerProcess(store.url, tmp_path_factory.mktemp("worker")) as running:
+        yield running
+
+
+@pytest.fixture
+def agents(
+    store: EmbeddedRedis,
+    namespace: str,
+    worker: WorkerProcess,  # noqa: ARG001 - it must run
+) -> Iterator[ContextClient]:
+    """A client as agents have it, hints and all."""
+    with ContextClient(store.url, namespace=namespace) as made:
+        yield made
+
+
+@pytest.fixture
+async def async_agents(
+    store: EmbeddedRedis,
+    namespace: str,
+    worker: WorkerProcess,  # noqa: ARG001 - it must run
+) -> AsyncIterator[AsyncContextClient]:
+    """The asynchronous client of the same namespace."""
+    async with AsyncContextClient(store.url, namespace=namespace) as made:
         yield made

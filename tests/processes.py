@@ -8,11 +8,14 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Mapping
+from functools import lru_cache
 from pathlib import Path
 from typing import Self
 
 import psutil
 import redis
+
+from tests.forks import Fork, Nursery
 
 __all__ = ["WorkerProcess", "emptied", "wait_until"]
 
@@ -34,6 +37,10 @@ def emptied(redis_url: str) -> None:
         client.flushall()
 
 
+_nursery = lru_cache(maxsize=1)(Nursery)
+_CELERY = (sys.executable, "-m", "celery")
+
+
 class WorkerProcess:
     """`celery -A turnmill_worker.app worker`, with its log in ``folder``."""
 
@@ -52,7 +59,8 @@ class WorkerProcess:
         self._ready_within_s = ready_within_s
         self.log = folder / f"{name}.log"
         self._command = [
-            *(sys.executable, "-m", "celery", "-A", "turnmill_worker.app", "worker"),
+            *_CELERY,
+            *("-A", "turnmill_worker.app", "worker"),
             *("--hostname", f"{name}@%h", "--queues", queues, "--pool", pool),
             *("--concurrency", str(concurrency), "--loglevel", "INFO", "--without-mingle"),
             "--without-gossip",
@@ -67,7 +75,7 @@ class WorkerProcess:
             "PYTHONWARNINGS": "ignore",
             **(env or {}),
         }
-        self._process: subprocess.Popen[bytes] | None = None
+        self._process: subprocess.Popen[bytes] | Fork | None = None
 
     @property
     def pid(self) -> int:
@@ -77,16 +85,7 @@ class WorkerProcess:
 
     def start(self, *, within_s: float = 40.0) -> Self:
         """Start and wait until it takes tasks."""
-        with self.log.open("ab") as output:
-            self._process = subprocess.Popen(
-                self._command,
-                env=self._env,
-                cwd=self.log.parent,
-                stdin=subprocess.DEVNULL,
-                stdout=output,
-                stderr=subprocess.STDOUT,
-                start_new_session=True,
-            )
+        self._process = self._begun()
         try:
             wait_until(
                 lambda: " ready." in self.output() or self._process_ended(),
@@ -99,6 +98,23 @@ class WorkerProcess:
             raise
         assert not self._process_ended(), self.output()
         return self
+
+    def _begun(self) -> subprocess.Popen[bytes] | Fork:
+        plain = self._command[:3] == [*_CELERY] and self._env["PYTHONWARNINGS"] == "ignore"
+        if plain and self._env.get("PYTHONPATH") == os.environ.get("PYTHONPATH"):
+            return _nursery().fork(
+                self._command[3:], env=self._env, folder=self.log.parent, log=self.log
+            )
+        with self.log.open("ab") as output:
+            return subprocess.Popen(
+                self._command,
+                env=self._env,
+                cwd=self.log.parent,
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+            )
 
     def _process_ended(self) -> bool:
         return self._process is None or self._process.poll() is not None

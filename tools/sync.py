@@ -17,6 +17,7 @@ GENERATED = (
     "connection.py",
     "erasing.py",
     "opening.py",
+    "reading.py",
     "recall.py",
     "rulebook.py",
     "session.py",

@@ -8,7 +8,7 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
-from functools import cache, partial
+from functools import cache
 from typing import Any, TypeVar
 
 import typer
@@ -161,7 +161,10 @@ def needing(extra: str) -> Iterator[None]:
 
 @contextmanager
 def progress(what: str, total: int) -> Iterator[Callable[[int], object]]:
-    """A bar on stderr if that is a terminal; the caller tells it how many steps were taken."""
+    """A bar on stderr if that is a terminal; the caller tells it how many steps were taken.
+
+    More steps than foreseen make the bar longer.
+    """
     with Progress(
         *Progress.get_default_columns()[:3],
         MofNCompleteColumn(),
@@ -171,7 +174,12 @@ def progress(what: str, total: int) -> Iterator[Callable[[int], object]]:
         transient=True,
     ) as bar:
         task = bar.add_task(what, total=total)
-        yield partial(bar.advance, task)
+
+        def on_steps(steps: int) -> None:
+            done = bar.tasks[0].completed + steps
+            bar.update(task, completed=done, total=max(total, done))
+
+        yield on_steps
 
 
 def each_shown(what: str, items: Sequence[T]) -> Iterator[T]:

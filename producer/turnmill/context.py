@@ -9,7 +9,7 @@ from typing import Any, Self
 from turnmill.contract.context import JsonMessage, Receipt, SummaryEvent
 from turnmill.contract.images.references import inline_images
 from turnmill.contract.names import Seq, SessionId, Version
-from turnmill.dialects.cache_marks import marked_text, with_last_marks
+from turnmill.dialects.cache_marks import marked_text
 from turnmill.dialects.convert import from_chat
 from turnmill.dialects.native import Converted
 
@@ -91,7 +91,6 @@ class Context:
         """The context as its provider takes it, with data URLs for its references to images."""
         chat = inline_images(self.messages, images) if images else self.messages
         if self.dialect == "chat":
-            chat = with_last_marks(chat)
             return self if chat is self.messages else replace(self, messages=chat)
         messages = from_chat(chat, self.dialect, self.cached_head).messages
         return replace(self, messages=messages, chat=chat)

@@ -12,6 +12,9 @@ __all__ = ["GatheredHints", "Message"]
 PAUSE_S: Final = 0.04
 """Between two messages. The first hint after a pause leaves at once; later ones gather."""
 
+LONGEST_PAUSE_S: Final = 0.15
+"""The pause behind a message with several hints: each more makes it longer, up to this."""
+
 MOST: Final = 64
 """Hints in one message."""
 
@@ -45,7 +48,8 @@ class GatheredHints:
 
     def take(self) -> list[Message]:
         """All of them as messages, the oldest first."""
-        self._next_s = time.monotonic() + PAUSE_S
+        pause_s = min(PAUSE_S * max(self._number, 1), LONGEST_PAUSE_S)
+        self._next_s = time.monotonic() + pause_s
         taken, self._sessions, self._number = self._sessions, {}, 0
         return [
             Message(jobs.ESTIMATE, _words(namespace, list(dict.fromkeys(hints))), len(hints))

@@ -33,7 +33,8 @@ def celery_class() -> type[Celery]:
 
 def hint_app(broker_url: str, *, timeout_s: float) -> Celery:
     """A Celery app that only publishes, and gives up on a broker within ``timeout_s``."""
-    app = celery_class()("turnmill.hints", set_as_current=False)
+    amqp = "turnmill.broker_connection:ThriftyAmqp"
+    app = celery_class()("turnmill.hints", set_as_current=False, amqp=amqp)
     from kombu import Exchange, Queue  # noqa: PLC0415 - Celery has imported it
 
     app.conf.update(

@@ -116,7 +116,7 @@ def _keep_newest(
         if not tracker.open:
             newest.append([])
         newest[-1].append(turn)
-        tracker.repair(turn.messages)
+        tracker.follow(turn.messages)
         total += turn.tokens
         if total <= limits.hard:
             continue

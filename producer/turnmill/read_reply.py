@@ -1,66 +1,192 @@
-"""A read's reply as values: the session's numbers, its turns, and the context made of them.
+"""A read's reply as values: what is known of the session, and the context made of it.
 
 Pure; both clients and the workers decode what is stored with the functions here.
+
+A client keeps what it knows, and the next read asks for what is new: the numbers, and the turns
+from the newest known one on. If that one is there as it was, all before it are, for its chain is
+made of theirs; and epoch, version and commit's id say that no commit came between. Else the whole
+is read.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import Any, Final, cast
 
 from turnmill.context import Context
 from turnmill.contract.context import EMPTY, JsonMessage, StoredContext
-from turnmill.contract.correction import Correction
 from turnmill.contract.encodings import file_of
 from turnmill.contract.formats import as_corrupt
-from turnmill.contract.images.token_cost import DEFAULT_FORMULA
+from turnmill.contract.images.references import refs_of
+from turnmill.contract.images.token_cost import ImageRef
 from turnmill.contract.legality import CallTracker
-from turnmill.contract.log_entry import LogEntry, decode_turns
-from turnmill.contract.names import Seq, SessionId
-from turnmill.contract.render import render, render_head
-from turnmill.contract.tail import TailTurn
+from turnmill.contract.log_entry import LogEntry
+from turnmill.contract.names import SessionId
+from turnmill.contract.render import render_head
+from turnmill.dialects.cache_marks import with_last_marks
+from turnmill.known_turns import KnownTurn, known_turns, messages_of, tail
 from turnmill.projection import Projected, project
 from turnmill.session_view import DEFAULT_POLICY, META_FIELDS, View, bound, to_int
 
 __all__ = [
+    "CHANGING",
     "DEFAULT_POLICY",
     "META_FIELDS",
-    "LogEntry",
+    "Known",
     "View",
     "bound",
+    "known_in",
+    "known_since",
     "read_context",
     "to_int",
+    "whole_context",
 ]
 
 _RECEIPT_BYTES = 96
 """What a projection's receipt may have in bytes, beyond the room that is kept for its tokens."""
 
+_TURN_BYTES: Final = 500  # of what is kept with a turn beside its text
+_SETTINGS: Final = (b"policy", b"system", b"tools_bound", b"tools_bytes")
+"""What changes with the session's settings alone, and may be long."""
+
+CHANGING: Final = tuple(name for name in META_FIELDS if name not in _SETTINGS)
+"""What a read asks for that knows the rest."""
+
+_PLACES: Final = tuple(map(META_FIELDS.index, CHANGING))
+_SAME: Final = tuple(
+    map(
+        META_FIELDS.index,
+        (b"epoch", b"version", b"commit_id", b"settings", b"settings_id", b"basis"),
+    )
+)
+"""While these are the same, context, settings and what was counted are."""
+
+_PICTURES: Final = META_FIELDS.index(b"pictures")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Known:
+    """A session as one read found it.
+
+    Attributes:
+        meta: the values of ``META_FIELDS``.
+        view: them, with bounds for what nobody counted in the policy's tokens.
+        body: the stored context.
+        counts: of turns up to ``counted_seq`` of the read that asked for them.
+        open_calls: of the newest turn.
+        newest: its entry in the log; None where the log is empty.
+        size: bytes of what is kept, roughly.
+        is_marked: whether something in it may end a provider's cached prefix.
+    """
+
+    session: SessionId
+    meta: tuple[bytes | None, ...]
+    view: View
+    body: bytes | None
+    stored: StoredContext
+    counts: Mapping[bytes, bytes]
+    counted_seq: int
+    turns: tuple[KnownTurn, ...]
+    open_calls: tuple[str, ...]
+    newest: Any
+    size: int
+    is_marked: bool
+
+    @property
+    def since(self) -> str | None:
+        """Where in the log the next read begins; None if it must ask for everything."""
+        return str(self.turns[-1].seq) if self.newest and _has_chain(self.newest[1]) else None
+
+    def images(self, context: Context) -> list[ImageRef]:
+        """The images a context shows; does not search a session that never had one."""
+        return refs_of(context.messages) if self.meta[_PICTURES] is not None else []
+
 
 @as_corrupt()
-def read_context(session: SessionId, reply: Sequence[Any], beside: int = 0) -> Context:
-    """The context in the reply to a read of a known session, projected when it is too large.
+def known_in(session: SessionId, reply: Sequence[Any]) -> Known:
+    """What is in the reply to a whole read of a known session.
 
     Raises:
         NewerFormat, CorruptContext: this version cannot read something stored, or none could.
     """
     meta, body, counts, entries, _ = reply
-    view = View.of(meta)
     stored = StoredContext.parse(body)
-    view = view.reliable(stored).with_beside(beside)
+    view = View.of(meta).reliable(stored)
+    tracker = CallTracker()
     log = [LogEntry.of(entry) for entry in entries]
-    pushed = decode_turns([entry.messages for entry in log])
-    tail = _tail(log, pushed, _with_elisions(pushed, log, stored), view, counts)
-    pending = sum(turn.tokens for turn in tail if not turn.exact)
-    correction = view.correction
-    fits = _fitted(view, stored, tail, pending, correction)
+    turns = tuple(known_turns(log, stored, view, tracker))
+    return Known(
+        session=session,
+        meta=tuple(meta),
+        view=view,
+        body=body,
+        stored=stored,
+        counts=counts,
+        counted_seq=view.counted_seq,
+        turns=turns,
+        open_calls=tuple(tracker.open),
+        newest=entries[-1] if entries else None,
+        size=2 * len(body or b"") + _size(turns),
+        is_marked=any(map(_has_mark, (body or b"", *(turn.shown for turn in turns)))),
+    )
+
+
+@as_corrupt()
+def known_since(before: Known, reply: Sequence[Any]) -> Known | None:
+    """What was known with what is new in a reply; None if the whole must be read.
+
+    Raises:
+        NewerFormat, CorruptContext: as ``known_in``.
+    """
+    found, entries, _ = reply
+    meta = list(before.meta)
+    for place, value in zip(_PLACES, found, strict=True):
+        meta[place] = value
+    if any(meta[at] != before.meta[at] for at in _SAME) or not entries:
+        return None
+    # A turn of the same chain could have been erased, had there been no commit.
+    if tuple(entries[0]) != tuple(before.newest):
+        return None
+    view = View.of(meta).reliable(before.stored)
+    if len(entries) == 1:
+        return replace(before, meta=tuple(meta), view=view)
+    tracker = CallTracker(before.open_calls)
+    log = [LogEntry.of(entry) for entry in entries[1:]]
+    turns = tuple(known_turns(log, EMPTY, view, tracker))
+    return replace(
+        before,
+        meta=tuple(meta),
+        view=view,
+        turns=before.turns + turns,
+        open_calls=tuple(tracker.open),
+        newest=entries[-1],
+        size=before.size + _size(turns),
+        is_marked=before.is_marked or any(_has_mark(turn.shown) for turn in turns),
+    )
+
+
+@as_corrupt()
+def read_context(known: Known, beside: int = 0) -> Context | None:
+    """The context, projected when it is too large; None if counts that it takes are not known.
+
+    Raises:
+        NewerFormat, CorruptContext: this version cannot read something stored, or none could.
+    """
+    # What is kept for the next read must not be in the caller's hands.
+    stored = StoredContext.parse(known.body) if known.stored.pins else known.stored
+    view = known.view.with_beside(beside) if beside else known.view
+    pending = sum(turn.bound for turn in known.turns if turn.seq > view.counted_seq)
+    fits = _fitted(view, known, stored, pending)
+    if fits is None:
+        return None
     return Context(
         messages=fits.messages,
-        session=session,
+        session=known.session,
         version=stored.version,
         watermark=stored.watermark,
-        last_seq=log[-1].seq if log else view.last_seq,
-        tokens=correction.corrected(fits.tokens),
+        last_seq=known.turns[-1].seq if known.turns else view.last_seq,
+        tokens=view.correction.corrected(fits.tokens),
         exact=view.is_counted and not pending and fits.receipt is None,
         projection=fits.receipt,
         summary=stored.summary,
@@ -71,6 +197,11 @@ def read_context(session: SessionId, reply: Sequence[Any], beside: int = 0) -> C
     )
 
 
+def whole_context(known: Known, beside: int = 0) -> Context:
+    """The context of a session that was just read whole; raises as ``read_context``."""
+    return cast("Context", read_context(known, beside))  # no count that it takes was left out
+
+
 def _cached_head(view: View, stored: StoredContext, fits: Projected) -> int | None:
     """Messages that stay until a commit; in a projection nothing but the system prompt does."""
     if not view.policy.cache_marks:
@@ -78,91 +209,41 @@ def _cached_head(view: View, stored: StoredContext, fits: Projected) -> int | No
     return len(render_head(stored if fits.receipt is None else EMPTY, view.system))
 
 
-def _fitted(
-    view: View,
-    stored: StoredContext,
-    tail: Sequence[TailTurn],
-    pending: int,
-    correction: Correction,
-) -> Projected:
+def _fitted(view: View, known: Known, stored: StoredContext, pending: int) -> Projected | None:
     """All messages where they are within the hard limit, else the projection."""
     tokens = view.usage.total + pending
-    limits = view.policy.limits(view.usage.system, correction.ratio)
+    limits = view.policy.limits(view.usage.system, view.correction.ratio)
     if tokens <= limits.hard:
-        return Projected(messages=render(view.system, stored, tail), tokens=tokens, receipt=None)
+        messages = [*render_head(stored, view.system), *messages_of(known.turns)]
+        return Projected(messages=_marked(messages, view, known), tokens=tokens, receipt=None)
+    if view.counted_seq > known.counted_seq:
+        return None
     more = _RECEIPT_BYTES if file_of(view.policy.encoding) else 0
     cut = project(
         view.system,
         stored,
-        tail,
-        limits.model_copy(update={"hard": limits.hard - more}),
+        tail(known.turns, view, known.counts),
+        limits.model_copy(update={"hard": limits.hard - more}) if more else limits,
         view.bound,
         fixed_tokens=view.usage.system + view.usage.summary + view.usage.REPLY,
     )
-    return replace(cut, tokens=cut.tokens + more)
+    messages = _marked(cut.messages, view, known)
+    return replace(cut, messages=messages, tokens=cut.tokens + more)
 
 
-def _with_elisions(
-    pushed: Sequence[list[JsonMessage]], log: Sequence[LogEntry], stored: StoredContext
-) -> list[list[JsonMessage]]:
-    turns = list(pushed)
-    if stored.elisions:
-        place = {entry.seq: at for at, entry in enumerate(log)}
-        for elision in stored.elisions:
-            at = place[Seq(elision.seq)]
-            if turns[at] is pushed[at]:
-                turns[at] = list(pushed[at])
-            turns[at][elision.index] = elision.message
-    return turns
+def _marked(messages: list[JsonMessage], view: View, known: Known) -> list[JsonMessage]:
+    """The messages with as many cache marks as a provider takes; few sessions have any."""
+    return with_last_marks(messages) if known.is_marked and view.dialect == "chat" else messages
 
 
-def _tail(
-    log: Sequence[LogEntry],
-    pushed: Sequence[Sequence[JsonMessage]],
-    turns: Sequence[Sequence[JsonMessage]],
-    view: View,
-    counts: Mapping[bytes, bytes],
-) -> list[TailTurn]:
-    """The turns as a provider takes them, with tokens: exact where counted, else a bound."""
-    tracker = CallTracker()
-    thumbnail = _thumbnail(log, view)
-    tail = []
-    for entry, whole, turn in zip(log, pushed, turns, strict=True):
-        legal = tracker.repair(turn)
-        exact = entry.seq <= view.counted_seq
-        tokens = int(counts.get(b"%d" % entry.seq, 0)) if exact else 0
-        if not tokens:
-            tokens = _bound(entry, view) if legal is turn else view.bound(legal)
-        tail.append(
-            TailTurn(
-                seq=entry.seq,
-                messages=legal,
-                tokens=tokens,
-                exact=exact,
-                pinned=entry.pinned or entry.seq == thumbnail,
-                pushed=whole,
-                mark=entry.mark,
-                body=entry.messages,
-            )
-        )
-    return tail
+def _size(turns: Sequence[KnownTurn]) -> int:
+    return sum(_TURN_BYTES + len(turn.shown) for turn in turns)
 
 
-def _thumbnail(log: Sequence[LogEntry], view: View) -> Seq | None:
-    """The uncovered turn with the session's first image, if the policy keeps that image.
-
-    A projection keeps it as a compaction does (``first_image_turn``).
-    """
-    is_kept = view.policy.max_history_images is not None and view.policy.keep_first_image
-    if not is_kept or view.images_before:
-        return None
-    return next((entry.seq for entry in log if b'"type":"image_url"' in entry.messages), None)
+def _has_mark(body: bytes) -> bool:
+    return b'"cache_control"' in body
 
 
-def _bound(entry: LogEntry, view: View) -> int:
-    """An upper bound of the turn as pushed: noted by the push, which did not know the policy."""
-    policy = view.policy
-    is_repriced = policy.image_formula != DEFAULT_FORMULA and b'"image_url"' in entry.messages
-    if is_repriced or file_of(policy.encoding):
-        return view.bound_body(entry.messages)
-    return entry.bound
+def _has_chain(fields: Any) -> bool:
+    """Whether a client that knows chains pushed the entry; fields as redis-py has them, or raw."""
+    return b"chain" in fields

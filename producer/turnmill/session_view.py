@@ -44,6 +44,9 @@ META_FIELDS = (
     b"tools_bound",
     b"ratios",
     b"tools_bytes",
+    b"commit_id",
+    b"settings",
+    b"settings_id",
 )
 
 

@@ -43,5 +43,5 @@ def test_a_policys_ratio_is_shown_until_usage_is_told(
 
     said, told = turnmill("info", "s").stdout, turnmill("info", "s", "--json").json
 
-    assert "times 1.35 for the model" in " ".join(said.split())
+    assert "times 1.35 for the model: a guess until" in " ".join(said.split())
     assert told["correction"] == {"ratio": 1.35, "error": None, "calls": 0}

@@ -39,13 +39,14 @@ def test_a_demo_works_with_the_up_beside_it_which_counts_all_namespaces(tmp_path
 
         ran = run(
             *(tmp_path, "demo", "--agents", 2, "--steps", 20, "--max-tokens", 4000),
-            *("--workers", 1, "--pace", 5),
+            *("--workers", 1, "--pace", 5, "--hold"),
         )
 
         assert ran.exit_code == 0, ran.stdout + ran.stderr
         assert "Joining `turnmill up` with 1 worker" in ran.stderr
+        assert "turnmill visualize agent-01 --namespace demo-" in ran.stderr
         wait_until(
-            lambda: " 2 sessions in " in up.output().rpartition("workers ·")[2],
+            lambda: " 4 sessions in 3 namespaces " in up.output().rpartition("workers ·")[2],
             within_s=30,
-            what="those of both namespaces",
+            what="those of all namespaces",
         )

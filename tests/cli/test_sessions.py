@@ -111,8 +111,8 @@ def test_sessions_are_listed_the_most_recently_pushed_first(
     assert "private" not in table.stdout
 
 
-def test_an_empty_namespace_has_no_sessions(turnmill: Callable[..., Ran]) -> None:
-    assert "no sessions" in turnmill("sessions").stdout
+def test_an_empty_namespace_has_no_sessions(turnmill: Callable[..., Ran], namespace: str) -> None:
+    assert f"no sessions in namespace {namespace};" in turnmill("sessions").stdout
     assert turnmill("sessions", "--json").json == []
 
 

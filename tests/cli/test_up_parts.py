@@ -106,8 +106,7 @@ def test_the_status_says_what_does_not_answer(redis_client: redis.Redis) -> None
         line = reader.line()
         reader.close()
 
-    assert line.startswith("0 sessions · backlog 0 · due 0 · 0 commits")
-    assert line.endswith("the broker does not answer")
+    assert line.startswith("0 sessions · backlog 0 · due 0 · the broker does not answer · ")
 
 
 def test_a_redis_that_goes_away_has_no_status(tmp_path: Path) -> None:

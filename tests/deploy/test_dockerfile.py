@@ -140,7 +140,8 @@ def test_the_build_context_is_enough_to_build_the_wheel(wheel: Path) -> None:
         packed = set(archive.namelist())
 
     for root in (REPOSITORY / "producer", REPOSITORY / "worker", REPOSITORY / "cli"):
-        data = [path for kind in ("*.py", "*.lua", "*.md", "page.*") for path in root.rglob(kind)]
+        kinds = ("*.py", "*.lua", "*.md", "*.css", "*.jinja", "*.js")
+        data = [path for kind in kinds for path in root.rglob(kind)]
         assert {str(path.relative_to(root)) for path in data} <= packed
 
 

@@ -14,7 +14,6 @@ from langgraph.checkpoint.memory import InMemorySaver
 from pydantic import SecretStr
 
 from tests.integrations.scripted import Said, ScriptedModel
-from tests.processes import wait_until
 from turnmill import ContextClient, Policy
 from turnmill.contract.legality import violations
 from turnmill_worker.tokens import count_request, counter_for
@@ -73,14 +72,6 @@ def asking(*numbers: int) -> dict[str, Any]:
 
 def thread(name: str) -> Any:
     return {"configurable": {"thread_id": name}}
-
-
-def settled(client: ContextClient, session: str) -> None:
-    def nothing_left() -> bool:
-        info = client.info(session)
-        return info.counted_seq == info.last_seq and info.due_in_s is None
-
-    wait_until(nothing_left, what="session settled")
 
 
 def assert_fits(client: ContextClient, session: str, model: ScriptedModel) -> None:

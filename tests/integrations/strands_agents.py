@@ -9,8 +9,8 @@ from strands import Agent, tool
 from strands.models.openai import OpenAIModel
 
 from tests.integrations.scripted import Said, ScriptedModel
-from tests.processes import wait_until
-from turnmill import ContextClient, Policy
+from tests.specifications.agents import settled
+from turnmill import Policy
 from turnmill.integrations.strands import TurnmillConversationManager
 
 __all__ = ["PROMPT", "SMALL", "agent_of", "clerk", "question", "said_in", "settled", "text"]
@@ -59,14 +59,6 @@ def agent_of(model: ScriptedModel, manager: TurnmillConversationManager, **field
 
 def question(number: int) -> str:
     return f"Question {number}: where is ship S{number * 71}?"
-
-
-def settled(client: ContextClient, session: str) -> None:
-    def nothing_left() -> bool:
-        info = client.info(session)
-        return info.counted_seq == info.last_seq and info.due_in_s is None
-
-    wait_until(nothing_left, what="session settled")
 
 
 def said_in(messages: Sequence[Any]) -> list[str]:

@@ -17,7 +17,7 @@ from agent_framework.openai import OpenAIChatCompletionClient
 from openai import AsyncOpenAI
 
 from tests.integrations.scripted import Said, ScriptedModel, serving
-from tests.processes import wait_until
+from tests.specifications.agents import settled
 from turnmill import AsyncContextClient, ContextClient, Policy, SilentWaker
 from turnmill.contract.legality import violations
 from turnmill.embedded_redis import EmbeddedRedis
@@ -74,27 +74,10 @@ def texts(request: list[JsonMessage]) -> list[str]:
     return [str(message.get("content")) for message in request]
 
 
-@pytest.fixture
-async def histories(
-    agents: ContextClient, store: EmbeddedRedis
-) -> AsyncIterator[AsyncContextClient]:
-    """The asynchronous client of the same namespace, hints and all."""
-    async with AsyncContextClient(store.url, namespace=agents.namespace) as made:
-        yield made
-
-
-def settled(client: ContextClient, session: str) -> None:
-    def nothing_left() -> bool:
-        info = client.info(session)
-        return info.counted_seq == info.last_seq and info.due_in_s is None
-
-    wait_until(nothing_left, what="session settled")
-
-
 async def test_a_long_chat_with_tools_stays_within_its_limit(
-    agents: ContextClient, histories: AsyncContextClient
+    agents: ContextClient, async_agents: AsyncContextClient
 ) -> None:
-    provider = TurnmillHistoryProvider(histories, policy=SMALL)
+    provider = TurnmillHistoryProvider(async_agents, policy=SMALL)
     session = AgentSession(session_id="ann")
     with serving(clerk) as model:
         async with clerk_of(model, provider) as agent:
@@ -118,9 +101,9 @@ async def test_a_long_chat_with_tools_stays_within_its_limit(
 
 
 async def test_a_streamed_run_is_pushed_once(
-    agents: ContextClient, histories: AsyncContextClient
+    agents: ContextClient, async_agents: AsyncContextClient
 ) -> None:
-    provider = TurnmillHistoryProvider(histories)
+    provider = TurnmillHistoryProvider(async_agents)
     session = AgentSession(session_id="ann")
     with serving(lambda _: Said("It lies at pier one.")) as model:
         async with clerk_of(model, provider) as agent:
@@ -132,11 +115,11 @@ async def test_a_streamed_run_is_pushed_once(
 
 
 async def test_two_processes_go_on_with_one_session(
-    agents: ContextClient, histories: AsyncContextClient
+    agents: ContextClient, async_agents: AsyncContextClient
 ) -> None:
     with serving(clerk) as model:
         for number in range(1, 5):
-            provider = TurnmillHistoryProvider(histories)
+            provider = TurnmillHistoryProvider(async_agents)
             async with clerk_of(model, provider) as agent:
                 await agent.run(question(number), session=AgentSession(session_id="ann"))
 
@@ -147,17 +130,17 @@ async def test_two_processes_go_on_with_one_session(
 
 
 async def test_an_approval_that_is_asked_for_goes_on_in_another_process(
-    agents: ContextClient, histories: AsyncContextClient
+    agents: ContextClient, async_agents: AsyncContextClient
 ) -> None:
     with serving(clerk) as model:
         session = AgentSession(session_id="ann")
-        async with clerk_of(model, TurnmillHistoryProvider(histories)) as agent:
+        async with clerk_of(model, TurnmillHistoryProvider(async_agents)) as agent:
             asked = (await agent.run("Pay S1", session=session)).user_input_requests
         assert len(asked) == 1
 
         again = AgentSession.from_dict(session.to_dict())
         answer = Message("user", [asked[0].to_function_approval_response(approved=True)])
-        async with clerk_of(model, TurnmillHistoryProvider(histories)) as agent:
+        async with clerk_of(model, TurnmillHistoryProvider(async_agents)) as agent:
             done = await agent.run(answer, session=again)
 
     assert "S1 is paid" in done.text

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -24,12 +24,12 @@ from tests.integrations.langchain_agents import (
     assert_fits,
     clerk,
     question,
-    settled,
     texts,
     thread,
 )
 from tests.integrations.scripted import ScriptedModel, serving
-from turnmill import AsyncContextClient, ContextClient
+from tests.specifications.agents import settled
+from turnmill import ContextClient
 from turnmill.contract.legality import violations
 from turnmill.embedded_redis import EmbeddedRedis
 from turnmill.integrations.calling import Client
@@ -40,12 +40,6 @@ from turnmill.integrations.langchain import ContextMiddleware
 def model() -> Iterator[ScriptedModel]:
     with serving(clerk) as running:
         yield running
-
-
-@pytest.fixture
-async def async_agents(agents: ContextClient, store: EmbeddedRedis) -> AsyncIterator[Client]:
-    async with AsyncContextClient(store.url, namespace=agents.namespace) as made:
-        yield made
 
 
 def test_a_long_chat_with_tools_stays_within_its_limit_and_the_state_stays_complete(

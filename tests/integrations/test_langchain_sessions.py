@@ -12,6 +12,7 @@ pytest.importorskip("langchain")
 pytest.importorskip("langchain_openai")
 
 from langchain_core.messages import HumanMessage
+from langchain_core.runnables.history import RunnableWithMessageHistory
 from langchain_core.tools import tool
 from langgraph.checkpoint.memory import InMemorySaver
 
@@ -22,6 +23,7 @@ from tests.integrations.langchain_agents import (
     agent_of,
     asking,
     assert_fits,
+    chat_model,
     clerk,
     question,
     texts,
@@ -30,7 +32,7 @@ from tests.integrations.langchain_agents import (
 from tests.integrations.scripted import Said, ScriptedModel, serving
 from turnmill import ContextClient, InvalidInput
 from turnmill.contract.legality import violations
-from turnmill.integrations.langchain import ContextMiddleware
+from turnmill.integrations.langchain import ContextChatMessageHistory, ContextMiddleware
 
 
 @pytest.fixture
@@ -211,3 +213,21 @@ def test_conversations_in_one_session_at_a_time_each_get_their_own_context(
     for shown in model.requests:
         assert violations(shown) == []
         assert sum("Question" in str(message["content"]) for message in shown) == 1
+
+
+# LangChain deprecates it in favour of agents; chains that have it want a history all the same.
+@pytest.mark.filterwarnings("ignore:RunnableWithMessageHistory is deprecated")
+def test_a_chain_goes_on_from_the_chat_history(client: ContextClient, model: ScriptedModel) -> None:
+    def history(session_id: str) -> ContextChatMessageHistory:
+        return ContextChatMessageHistory(client, session_id)
+
+    model.script = lambda messages: Said(f"I was told: {messages[-1]['content']}")
+    chain = RunnableWithMessageHistory(chat_model(model), history)
+    for text in ("Hello", "Thanks"):
+        said = chain.invoke([HumanMessage(text)], {"configurable": {"session_id": "ann"}})
+
+    assert said.content == "I was told: Thanks"
+    assert [message["content"] for message in model.requests[-1]] == [
+        "Hello", "I was told: Hello", "Thanks",
+    ]  # fmt: skip
+    assert client.info("ann").last_seq == 4

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -26,7 +26,7 @@ from tests.integrations.llama_index_agents import (
     texts,
 )
 from tests.integrations.scripted import Said, ScriptedModel, serving
-from tests.processes import wait_until
+from tests.specifications.agents import settled
 from turnmill import AsyncContextClient, ContextClient, InvalidInput, Policy
 from turnmill.contract.legality import violations
 from turnmill.embedded_redis import EmbeddedRedis
@@ -50,22 +50,6 @@ def model(monkeypatch: pytest.MonkeyPatch) -> Iterator[ScriptedModel]:
         monkeypatch.setenv("OPENAI_BASE_URL", running.base_url)
         monkeypatch.setenv("OPENAI_API_KEY", "none")
         yield running
-
-
-@pytest.fixture
-async def async_agents(
-    agents: ContextClient, store: EmbeddedRedis
-) -> AsyncIterator[AsyncContextClient]:
-    async with AsyncContextClient(store.url, namespace=agents.namespace) as made:
-        yield made
-
-
-def settled(client: ContextClient, session: str) -> None:
-    def nothing_left() -> bool:
-        info = client.info(session)
-        return info.counted_seq == info.last_seq and info.due_in_s is None
-
-    wait_until(nothing_left, what="session settled")
 
 
 async def test_a_long_chat_with_tools_stays_within_its_limit(

@@ -36,7 +36,8 @@ from tests.image_parts import data_url, image, png
 from tests.properties.models import AnyBatches, AnySummarizer, WatchedNotes
 from tests.properties.stepping import Outside, SentHints, SteppedJob
 from tests.properties.strategies import SYSTEM_PROMPTS, GivenTurn, policies, turns
-from turnmill import ContextClient, Policy, SilentWaker, SystemPromptTooLarge, UnknownSession
+from tests.read_twice import ReadsTwice
+from turnmill import Policy, SilentWaker, SystemPromptTooLarge, UnknownSession
 from turnmill.contract import jobs
 from turnmill.contract.context import JsonMessage, Pushed, StoredContext
 from turnmill.contract.errors import ArchiveUnavailable, NoCheckpoint
@@ -260,7 +261,7 @@ class Protocol(RuleBasedStateMachine):
         url = server.url.removesuffix("/0") + "/7"
         self.redis = redis.Redis.from_url(url)
         self.redis.flushdb()
-        self.client = ContextClient(url, namespace=NAMESPACE, broker=SilentWaker())
+        self.client = ReadsTwice(url, namespace=NAMESPACE, broker=SilentWaker())
         self.sql = archive
         for name in NAMES:
             self.sql.forget(_ref(name))
@@ -764,9 +765,7 @@ class Protocol(RuleBasedStateMachine):
     def a_read_is_the_committed_context_and_every_later_turn(self) -> None:
         for name, session in self.model.items():
             read = self.client.read(name)
-            messages = read.messages
-            limit = session.policy.hard_limit
-
+            messages, limit = read.messages, session.policy.hard_limit
             watermark = self._stored(name).watermark
             assert read.last_seq in (len(session.turns), max([watermark, *session.kept()]))
             assert violations(messages) == []

@@ -33,6 +33,12 @@ from turnmill_worker.templates.loader import TemplateLoader
 from turnmill_worker.tokens import counter_for
 
 
+@pytest.fixture(autouse=True)
+def _alone(redis_client: redis.Redis) -> None:
+    """Empty the shared server: a sweep visits every namespace that earlier tests have left."""
+    redis_client.flushall()
+
+
 class Surface:
     """Either client, called the same way: an asynchronous one is run to its answer."""
 

@@ -74,7 +74,7 @@ def test_five_hundred_agents_without_workers_all_read_contexts_under_their_limit
 
     def run(number: int) -> tuple[Context, Policy]:
         formula = "gpt-4o-mini" if number % 3 == 0 else "gpt-4o"
-        policy = Policy(max_tokens=2000 + 40 * number, image_formula=formula)
+        policy = Policy(max_tokens=2000 + 8 * number, image_formula=formula)
         name = f"agent-{number}"
         client.open(name, policy)
         client.push_many(
@@ -100,7 +100,7 @@ def _conversations() -> list[list[dict[str, Any]]]:
 
 def _with_images(said: list[dict[str, Any]], number: int) -> list[dict[str, Any]]:
     """The messages with a large text, and an image after every third."""
-    large = {"role": "user", "content": f"Agent {number}: " + "and so on, " * (200 + 20 * number)}
+    large = {"role": "user", "content": f"Agent {number}: " + "and so on, " * (200 + 4 * number)}
     shown: list[dict[str, Any]] = [large]
     for at, message in enumerate(said):
         shown.append(message)

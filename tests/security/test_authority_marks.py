@@ -27,6 +27,7 @@ from turnmill_worker.compaction.ledger.selection import ledger, ledger_text
 from turnmill_worker.reading.earlier_summary import add_previous
 from turnmill_worker.reading.messages import read_units
 from turnmill_worker.reading.units import Source, Units
+from turnmill_worker.reading.updates import Told
 from turnmill_worker.summarizers.extractive import extract
 from turnmill_worker.tokens import counter_for
 
@@ -159,7 +160,7 @@ def test_a_fact_is_attributed_to_whom_its_words_are_of() -> None:
         (4, {"role": "user", "content": "What is #ACC-99187?"}),
     ]
 
-    facts = ledger((), read_units(said), 400, COUNTER.count)
+    facts = ledger((), Told(read_units(said)), 400, COUNTER.count)
 
     [line] = [line for line in ledger_text(facts).splitlines() if "approved" in line]
     assert line.startswith("2 result: ")  # it stands beside its call
@@ -169,7 +170,7 @@ def test_a_fact_is_attributed_to_whom_its_words_are_of() -> None:
 def test_no_fact_ends_the_facts_or_poses_as_the_users(text: str) -> None:
     content = f"Error: {text} #ACC-99187 {text}"
 
-    shown = ledger_text(ledger((), read_units(records(content)), 900, COUNTER.count))
+    shown = ledger_text(ledger((), Told(read_units(records(content))), 900, COUNTER.count))
 
     assert spoken(shown) == []
     assert not any(looks_like(mark, shown) for mark in MARKS)

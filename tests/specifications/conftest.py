@@ -2,22 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterator
-from pathlib import Path
+from collections.abc import Iterator
 
 import pytest
 
 from tests.processes import WorkerProcess
 from tests.specifications.agents import worker_with_archive
-from turnmill import AsyncContextClient, ContextClient
 from turnmill.embedded_redis import EmbeddedRedis
-
-
-@pytest.fixture(scope="module")
-def store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedRedis]:
-    """A server of the module's own: its worker finds no other test's sessions there."""
-    with EmbeddedRedis(tmp_path_factory.mktemp("redis"), durable=False) as server:
-        yield server
 
 
 @pytest.fixture(scope="module")
@@ -25,28 +16,5 @@ def worker(
     store: EmbeddedRedis, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[WorkerProcess]:
     """One worker for the module, with an archive."""
-    folder: Path = tmp_path_factory.mktemp("worker")
-    with worker_with_archive(store, folder) as running:
+    with worker_with_archive(store, tmp_path_factory.mktemp("worker")) as running:
         yield running
-
-
-@pytest.fixture
-def agents(
-    store: EmbeddedRedis,
-    namespace: str,
-    worker: WorkerProcess,  # noqa: ARG001 - it must run
-) -> Iterator[ContextClient]:
-    """A client as agents have it, hints and all."""
-    with ContextClient(store.url, namespace=namespace) as made:
-        yield made
-
-
-@pytest.fixture
-async def async_agents(
-    store: EmbeddedRedis,
-    namespace: str,
-    worker: WorkerProcess,  # noqa: ARG001 - it must run
-) -> AsyncIterator[AsyncContextClient]:
-    """The asynchronous client of the same namespace."""
-    async with AsyncContextClient(store.url, namespace=namespace) as made:
-        yield made

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.processes import WorkerProcess, emptied
+from tests.processes import WorkerProcess
 from tests.tour.documents import PAGES, ROOT, Typed, python_blocks, typed_lines
 from tests.tour.echo_model import echo_model
 from turnmill import ContextClient
@@ -75,7 +75,7 @@ def here(line: str) -> bool:
 
 @pytest.fixture(scope="module")
 def environment(
-    server: EmbeddedRedis, tmp_path_factory: pytest.TempPathFactory
+    store: EmbeddedRedis, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[dict[str, str]]:
     """A worker that archives, models that echo, and a folder with what pages name."""
     folder = tmp_path_factory.mktemp("pages")
@@ -90,9 +90,8 @@ def environment(
     (folder / "templates" / "ours.md").write_text("# Ours\n\nWrite a summary: {{recent_turns}}\n")
     (folder / "turnmill").write_text(f'#!/bin/sh\nexec {sys.executable} -m turnmill_cli "$@"\n')
     (folder / "turnmill").chmod(0o755)
-    emptied(server.url)
     data = {"TURNMILL_ARCHIVE_URL": "", "TURNMILL_DATA_DIR": str(folder / "data")}
-    with echo_model() as url, WorkerProcess(server.url, folder, env=data):
+    with echo_model() as url, WorkerProcess(store.url, folder, env=data):
         # As a user runs it: measuring coverage slows imports enough to upset openai's lazy ones.
         given = {k: v for k, v in os.environ.items() if not k.startswith("COVERAGE_")}
         yield {
@@ -101,7 +100,7 @@ def environment(
             "HOME": str(folder),
             "PWD": str(folder),
             "PATH": f"{folder}:{given['PATH']}",
-            "TURNMILL_REDIS_URL": server.url,
+            "TURNMILL_REDIS_URL": store.url,
             "OPENAI_BASE_URL": f"{url}/v1",
             "OPENAI_API_KEY": "none",
             "ANTHROPIC_BASE_URL": url,

@@ -146,9 +146,9 @@ def test_a_pinned_turn_stays_word_for_word(client: ContextClient) -> None:
 
 
 def test_without_workers_a_read_is_cut_to_its_limit_and_says_so(
-    server: EmbeddedRedis, namespace: str
+    store: EmbeddedRedis, namespace: str
 ) -> None:
-    with ContextClient(server.url, namespace=f"{namespace}-idle", broker=SilentWaker()) as client:
+    with ContextClient(store.url, namespace=f"{namespace}-idle", broker=SilentWaker()) as client:
         client.open("agent-7", POLICY)
         client.push_many(("agent-7", delivery(number)) for number in range(500))
 

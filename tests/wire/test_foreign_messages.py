@@ -22,25 +22,25 @@ pytestmark = pytest.mark.worker
 
 @pytest.fixture(scope="module")
 def worker(
-    broker: EmbeddedRedis, tmp_path_factory: pytest.TempPathFactory
+    store: EmbeddedRedis, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[WorkerProcess]:
     """A worker that hardly ever sweeps: what gets done was asked for by message."""
     folder, env = tmp_path_factory.mktemp("wire"), {"TURNMILL_SWEEP_INTERVAL_S": "3600"}
-    with WorkerProcess(broker.url, folder, env=env) as running:
+    with WorkerProcess(store.url, folder, env=env) as running:
         yield running
 
 
 @pytest.fixture
-def silent(broker: EmbeddedRedis, namespace: str) -> Iterator[ContextClient]:
+def silent(store: EmbeddedRedis, namespace: str) -> Iterator[ContextClient]:
     """A client that publishes nothing itself."""
-    with ContextClient(broker.url, namespace=namespace, broker=SilentWaker()) as made:
+    with ContextClient(store.url, namespace=namespace, broker=SilentWaker()) as made:
         yield made
 
 
 @pytest.fixture
-def anybody(broker: EmbeddedRedis) -> Iterator[Celery]:
+def anybody(store: EmbeddedRedis) -> Iterator[Celery]:
     """A Celery client that knows the name of a task and nothing else of turnmill."""
-    with Celery("anybody", broker=broker.url, set_as_current=False) as app:
+    with Celery("anybody", broker=store.url, set_as_current=False) as app:
         yield app
 
 
@@ -69,7 +69,7 @@ def test_arguments_may_be_named(silent: ContextClient, anybody: Celery) -> None:
 
 @pytest.mark.usefixtures("worker")
 def test_a_message_written_without_celery_is_enough(
-    silent: ContextClient, broker: EmbeddedRedis
+    silent: ContextClient, store: EmbeddedRedis
 ) -> None:
     silent.push("s", {"role": "user", "content": "Hello"})
     job = uuid.uuid4().hex
@@ -88,7 +88,7 @@ def test_a_message_written_without_celery_is_enough(
         },
     }
 
-    with redis.Redis.from_url(broker.url) as plain:
+    with redis.Redis.from_url(store.url) as plain:
         plain.lpush("estimate", json.dumps(message))
 
     wait_until(lambda: _counted(silent, "s"))

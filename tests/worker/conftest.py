@@ -1,4 +1,4 @@
-"""Servers, a worker and clients of their own for each module: workers here are killed at will."""
+"""Servers, workers and clients of their own for each module: workers here are killed at will."""
 
 from __future__ import annotations
 
@@ -32,21 +32,6 @@ def new_server(
     yield start
     for server in made:
         server.stop()
-
-
-@pytest.fixture(scope="module")
-def store(new_server: Callable[..., EmbeddedRedis]) -> EmbeddedRedis:
-    """The module's server: state store, and broker too where the test has no other."""
-    return new_server()
-
-
-@pytest.fixture(scope="module")
-def worker(
-    store: EmbeddedRedis, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[WorkerProcess]:
-    """One worker for the module, for tests that leave it alive."""
-    with WorkerProcess(store.url, tmp_path_factory.mktemp("worker"), name="shared") as running:
-        yield running
 
 
 @pytest.fixture

@@ -230,7 +230,7 @@ class Monitor:
 
     def __init__(self, url: str) -> None:
         where = urlsplit(url)
-        self._socket = socket.create_connection((where.hostname or "", where.port or 0), timeout=30)
+        self._socket = socket.create_connection((where.hostname or "", where.port or 0))
         self._chunks: list[bytes] = []
         self._thread = threading.Thread(target=self._gather, daemon=True)
 
@@ -262,7 +262,7 @@ class Monitor:
 
 def end_with(worker: WorkerProcess, *signals: signal.Signals, within_s: float = 40.0) -> None:
     """Send the signals, each once the one before was noticed; at last kill it, as systemd would."""
-    process: subprocess.Popen[bytes] | None = worker._process
+    process = worker._process
     assert process is not None
     for number, one in enumerate(signals, 1):
         os.kill(worker.pid, one)

@@ -14,7 +14,7 @@ from typing import Any
 import turnmill
 import turnmill_worker
 
-__all__ = ["NewerVersion"]
+__all__ = ["NewerVersion", "turnmill_format"]
 
 _CLIENT = """
 import json, sys
@@ -65,9 +65,10 @@ class NewerVersion:
             shutil.copytree(source, folder / source.name, ignore=ignore)
         formats = [(f'FORMAT: Final = "{turnmill_format()}"', f'FORMAT: Final = "{writes}"')]
         for name, changes in {**_CHANGES, "turnmill/contract/formats.py": formats}.items():
-            self._change(name, changes)
+            self.change(name, changes)
 
-    def _change(self, name: str, changes: Sequence[tuple[str, str]]) -> None:
+    def change(self, name: str, changes: Sequence[tuple[str, str]]) -> None:
+        """Make a file of it another; per change, what stands there now and what it has."""
         file = self.folder / name
         text = file.read_text()
         for now, newer in changes:

@@ -72,7 +72,7 @@ def test_every_pool_drains_covered_turns(
     new_worker: Callable[..., WorkerProcess],
 ) -> None:
     worker = new_worker("pool", pool=pool, concurrency=concurrency, env=_env(tmp_path))
-    sessions = {f"s{n}": chat(100, topic=f"parcel of s{n}") for n in range(6)}
+    sessions = {f"s{n}": chat(100, topic=f"parcel of s{n}") for n in range(4)}
 
     for session, turns in sessions.items():
         client.open(session, SMALL)

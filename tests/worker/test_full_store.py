@@ -15,7 +15,7 @@ from tests.processes import WorkerProcess, wait_until
 from turnmill import ContextClient, Policy, SilentWaker, StoreFull
 from turnmill.embedded_redis import EmbeddedRedis
 
-ROOM = 2_500_000
+ROOM = 800_000
 FREED_S = 90.0
 POLICY = Policy(max_tokens=4_000, quality_threshold=0.0)
 SERVERS = {

@@ -20,6 +20,7 @@ from turnmill.contract.registry import QUARANTINED, QUARANTINED_COUNT, QUARANTIN
 pytestmark = pytest.mark.worker
 
 MARK = "moonflower-4711"
+FLOOD = 8 * QUARANTINED_KEPT
 """What every bad message says, and no log may."""
 
 CALL = [[MARK, MARK], {}, {"callbacks": None, "errbacks": None, "chain": None, "chord": None}]
@@ -153,11 +154,11 @@ def test_a_worker_survives_every_bad_message_and_serves_the_next_good_one(
 def test_a_flood_of_bad_messages_leaves_a_short_list_and_a_short_log(
     reader: WorkerProcess, server: redis.Redis, client: ContextClient
 ) -> None:
-    server.lpush("estimate", *[_raw(_message(timelimit=["a", "b"])) for _ in range(3_000)])
+    server.lpush("estimate", *[_raw(_message(timelimit=["a", "b"])) for _ in range(FLOOD)])
     client.open("healthy")
     client.push_many(("healthy", message) for message in chat(5))
 
     wait_until(lambda: _counted(client), within_s=60, what="a valid hint served")
-    wait_until(lambda: int(server.get(QUARANTINED_COUNT) or 0) == 3_000, what="all counted")
+    wait_until(lambda: int(server.get(QUARANTINED_COUNT) or 0) == FLOOD, what="all counted")
     assert server.llen(QUARANTINED) == QUARANTINED_KEPT
     assert reader.output().count("quarantined") < 100

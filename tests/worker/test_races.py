@@ -44,7 +44,7 @@ def test_two_workers_commit_each_version_once(
         for at in range(120):
             for session, turns in sessions.items():
                 client.push(session, turns[at])
-                if at % 10 == 0:  # a hint nobody asked for
+                if at % 30 == 0:  # a hint nobody asked for
                     send(store.url, COMPACT, client.namespace, session)
         for session in sessions:
             wait_until(lambda: settled(client, session, turns=120))  # noqa: B023

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from signal import SIGINT, SIGQUIT, SIGTERM, Signals
 
@@ -12,15 +13,19 @@ from tests.processes import WorkerProcess, wait_until
 from tests.worker.harness import (
     ROLLING,
     SMALL,
+    Events,
     chat,
     end_with,
     keys_of,
     long_turns,
     push_all,
+    send,
     settled,
     stored,
 )
 from turnmill import ContextClient
+from turnmill.contract import jobs
+from turnmill.embedded_redis import EmbeddedRedis
 
 pytestmark = pytest.mark.worker
 
@@ -77,3 +82,28 @@ def test_a_hurried_shutdown_loses_nothing(
     for session, turns in (("at-work", pushed), ("queued", queued)):
         wait_until(lambda: settled(client, session, turns=len(turns)), within_s=60)  # noqa: B023
         stored(server, client, session).assert_conserved(turns)
+
+
+def test_a_cold_shutdown_tells_of_all_jobs_that_were_done(
+    store: EmbeddedRedis, client: ContextClient, new_worker: Callable[..., WorkerProcess]
+) -> None:
+    leaving = new_worker("leaving")
+    with Events(store.url) as events:
+        for at in range(60):
+            send(store.url, jobs.ESTIMATE, client.namespace, f"none-{at}")
+        # What a job did is told a moment later, with what follows soon.
+        wait_until(lambda: done_by(leaving), what="a job done")
+        end_with(leaving, SIGQUIT)
+
+        # One job may have been cut between its last line and its end.
+        wait_until(lambda: len(done_by(leaving) - told(events)) <= 1, what="all jobs told of")
+
+
+def done_by(worker: WorkerProcess) -> set[str]:
+    """The ids of the jobs that say in the worker's log what came of them."""
+    return set(re.findall(r"event='unknown'.* task_id='([-\w]+)'", worker.output()))
+
+
+def told(events: Events) -> set[str]:
+    """The ids of the jobs that Celery's events say are done."""
+    return {str(one["uuid"]) for one in list(events.seen) if one["type"] == "task-succeeded"}

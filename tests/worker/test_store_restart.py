@@ -37,7 +37,7 @@ def test_a_killed_and_restarted_store_loses_no_acknowledged_turn(
 ) -> None:
     store = new_server(durable=True)
     broker = store if shared else new_server()
-    sessions = {f"s{n}": chat(600, topic=f"parcel of s{n}") for n in range(4)}
+    sessions = {f"s{n}": chat(300, topic=f"parcel of s{n}") for n in range(4)}
     with (
         redis.Redis.from_url(store.url) as server,
         ContextClient(store.url, namespace=namespace, broker=broker.url, timeout_s=1) as client,
@@ -54,14 +54,14 @@ def test_a_killed_and_restarted_store_loses_no_acknowledged_turn(
             thread.start()
         wait_until(lambda: client.info("s0").last_seq >= 60)
 
-        assert client.info("s0").last_seq < 600
+        assert client.info("s0").last_seq < 300
         store.kill()
         store.start()
         for thread in threads:
             thread.join(timeout=60)
 
         for session, turns in sessions.items():
-            wait_until(lambda: settled(client, session, turns=600), within_s=60)  # noqa: B023
+            wait_until(lambda: settled(client, session, turns=300), within_s=60)  # noqa: B023
             stored(server, client, session).assert_conserved(turns)
         assert worker.stop() == 0
 

@@ -10,6 +10,7 @@ from typing import Any
 from celery import Celery, bootsteps, signals
 from kombu import Exchange, Queue
 
+from turnmill.broker_connection import ThriftyAmqp
 from turnmill.contract import jobs
 from turnmill.contract.errors import NewerFormat
 from turnmill_worker import logs, tasks, wiring
@@ -41,7 +42,7 @@ class Threads(bootsteps.StartStopStep):
 
 def make_app() -> Celery:
     """The app with turnmill's tasks, queues and the settings they rely on."""
-    made = Celery("turnmill", set_as_current=True)
+    made = Celery("turnmill", set_as_current=True, amqp=ThriftyAmqp)
     made.conf.update(
         **wiring.settings().broker.settings(
             socket_connect_timeout=2, socket_timeout=30, retry_on_timeout=False, max_retries=0

@@ -97,7 +97,7 @@ def _print(steps: Sequence[Step]) -> None:
             *map(receipt_line, receipts),
         )
         for line in filter(None, lines):
-            print_line(f"{'':<27}{line}", "dim")
+            print_line(f"    {line}", "dim")
     print_line(_sum(steps), "dim")
 
 
@@ -116,7 +116,7 @@ def _covered(record: Compaction) -> str:
     if record.turns:
         parts.append(f"turns {record.from_watermark + 1:,}-{record.watermark:,} covered")
     if record.elided:
-        parts.append(f"{count(record.elided, 'message')} shortened")
+        parts.append(f"{count(record.elided, 'message')} now shortened")
     if record.strategy == "rollback":
         parts.append(f"back to turn {record.last_seq:,}")
     if record.strategy == "erase":

@@ -115,7 +115,9 @@ def _counted(found: ContextInfo) -> str:
     """By what tokens were counted, and what the agent told of its provider's."""
     known, basis = found.correction, found.basis or "nobody yet"
     if known.error is None:
-        return basis if known.ratio == 1 else f"{basis}, times {known.ratio:g} for the model"
+        if known.ratio == 1:
+            return basis
+        return f"{basis}, times {known.ratio:g} for the model: a guess until pushes tell `usage=`"
     calls = count(len(known.ratios), "call")
     return f"{basis}, times {known.ratio:.2f} as {calls} told, {known.error:.0%} too high at most"
 

@@ -55,11 +55,15 @@ def sessions(
     if as_json:
         print_json([{**as_dict(each), "last_push_ms": int(at)} for each, at in rows])
     elif not rows:
-        print_line("no sessions")
+        print_line("no sessions" if everywhere else _none_in(view.namespace))
     else:
         _print_table(rows, now_ms, with_namespaces=everywhere)
         if hidden := len(listed) - len(shown):
             stdout().print(f"… and {hidden:,} more: --limit 0 lists all", style="dim")
+
+
+def _none_in(namespace: str) -> str:
+    return f"no sessions in namespace {namespace}; `turnmill sessions -A` lists those of all"
 
 
 def _views(view: RedisView) -> list[RedisView]:

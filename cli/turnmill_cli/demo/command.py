@@ -96,8 +96,8 @@ def demo(
         with progress(count(agents, "agent"), agents * steps) as on_steps:
             card, sessions = run_agents(settings, crowd, on_steps=on_steps)
         _report(card, sessions, crowd, as_json=as_json, dead=running.dead)
-        if hold and running.supervisor:
-            _hold(running.redis_url, running.flower_url)
+        if hold:
+            _hold(running, f"--namespace {settings.namespace}")
     raise typer.Exit(0 if card.ok else 1)
 
 
@@ -129,8 +129,16 @@ def _say_how_reads_were_used(crowd: Sequence[ScriptedAgent]) -> None:
     )
 
 
-def _hold(redis_url: str, flower_url: str) -> None:
-    print_note(f"Redis: {redis_url}   Flower: {flower_url or 'not started'}   Ctrl-C ends both.")
+def _hold(running: LocalPipeline, options: str) -> None:
+    """Say how to look at the sessions; what the demo started stays until Ctrl-C."""
+    if running.supervisor:
+        options += f" --redis-url {running.redis_url}"
+    print_note(f"The sessions stay. List them: turnmill sessions {options}")
+    print_note(f"Make a page of one: turnmill visualize agent-01 {options}")
+    if not running.supervisor:
+        return
+    print_note(f"Redis: {running.redis_url}   Flower: {running.flower_url or 'not started'}")
+    print_note("Ctrl-C ends both.")
     try:
         while True:
             time.sleep(3600)

@@ -173,7 +173,7 @@ class MeteredSummarizer:
                 previous=prose, records=said, budget_tokens=whole, candidates=candidates
             )
             if self.ledger:
-                facts = facts_after(facts, said, whole, count)
+                facts = facts_after(facts, candidates.told, whole, count)
                 request = reserve(request, facts, int(self.ledger * whole), count)
             prose = self._asked(request) or prose
             pool = candidates.pool(request.budget_tokens, count)

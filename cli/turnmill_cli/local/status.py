@@ -32,8 +32,8 @@ class StatusReader:
         except redis.RedisError:
             return "Redis does not answer"
         return (
-            f"{count(sessions, 'session')}{where} · backlog {backlog:,} · due {due:,} · "
-            f"{count(self._commits, 'commit')}, {self._freed:,} tokens freed{self._tasks()}"
+            f"{count(sessions, 'session')}{where} · backlog {backlog:,} · due {due:,}"
+            f"{self._tasks()} · {count(self._commits, 'commit')}, {self._freed:,} tokens freed"
         )
 
     def close(self) -> None:

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Self, overload
 
 from turnmill._async.connection import AsyncConnection
 from turnmill._async.erasing import AsyncErasing
 from turnmill._async.opening import AsyncOpening
+from turnmill._async.reading import AsyncReading
 from turnmill._async.session import AsyncContextManager
 from turnmill._async.waiting import Redis
-from turnmill.commands import Call, Command, Commands, PushCall
-from turnmill.context import Context
+from turnmill.commands import Call, Commands, PushCall
 from turnmill.contract import jobs
 from turnmill.contract.context import Pushed
 from turnmill.contract.correction import LastReads
@@ -30,11 +30,11 @@ from turnmill.contract.results import (
     RollbackResult,
     SummarizationResult,
 )
-from turnmill.contract.rules import Rule
 from turnmill.contract.sealing import Cipher
 from turnmill.contract.turns import DEFAULT_MAX_TURN_BYTES, TurnLike
 from turnmill.given_seqs import GivenSeqs
 from turnmill.image_cache import DEFAULT_CACHE_BYTES, ImageCache
+from turnmill.lately_read import LatelyRead
 from turnmill.requests import Ask, ask
 from turnmill.transport import new_id
 from turnmill.wake import HintCounts, Waker, waker_for
@@ -46,7 +46,7 @@ if TYPE_CHECKING:
 __all__ = ["AsyncContextClient"]
 
 
-class AsyncContextClient(AsyncOpening, AsyncErasing):
+class AsyncContextClient(AsyncReading, AsyncOpening, AsyncErasing):
     """Pushes turns and reads contexts; one per event loop, shared by its tasks.
 
     Args:
@@ -82,6 +82,7 @@ class AsyncContextClient(AsyncOpening, AsyncErasing):
         self._images = ImageCache(image_cache_bytes)
         self._given = GivenSeqs()
         self._reads = LastReads()
+        self._lately = LatelyRead()
         self._waker = waker_for(redis, broker)
         self._redis = AsyncConnection(redis, timeout_s, cipher, self._commands.registration)
 
@@ -145,39 +146,6 @@ class AsyncContextClient(AsyncOpening, AsyncErasing):
                 await self._welcome(pushed.session)
         return done
 
-    async def read(self, session: str, *, beside: int = 0) -> Context:
-        """The context as of now: never waits for a worker, never over the limit.
-
-        One round trip, two for new images; ``beside`` are tokens that the session is not told of.
-
-        Raises:
-            UnknownSession: never opened nor pushed to, forgotten, or expired.
-        """
-        context, urls = await self._look(session, beside)
-        if None in urls.values():
-            # Let go between the two trips, by a compaction: then it is not in the context now.
-            context, urls = await self._look(session, beside)
-        whole = context.projection is None
-        self._reads.note(session, context.version, context.last_seq, is_whole=whole)
-        return context.shown(urls)
-
-    async def rules(self, session: str) -> tuple[Rule, ...]:
-        """The user's rules in force, oldest first; raises what ``read`` does."""
-        return self._commands.rules(session, await self._redis.whole(*self._view(session)))
-
-    def _view(self, session: str) -> tuple[list[Command], Callable[[Sequence[Any]], bool]]:
-        return self._commands.read(session), self._commands.is_torn
-
-    async def _look(self, session: str, beside: int) -> tuple[Context, dict[str, str | None]]:
-        """The context with references for its images, and their data URLs by reference."""
-        reply = await self._redis.whole(*self._view(session))
-        context = self._commands.context(session, reply, beside)
-        urls, unseen = self._images.seen(self._commands.images(reply, context))
-        if unseen:
-            found = await self._redis.pipeline(self._commands.fetch(session, unseen))
-            urls |= self._images.fetched(unseen, found)
-        return context, urls
-
     async def info(self, session: str) -> ContextInfo:
         """The session in numbers, without its content.
 
@@ -197,6 +165,7 @@ class AsyncContextClient(AsyncOpening, AsyncErasing):
 
         The result is true when there was such a session, and says how many keys are left.
         """
+        self._lately.take(session)
         done = self._commands.forgotten(await self._list(self._commands.forget(session)))
         self._waker.wake(self._commands.namespace, SessionId(session), task=jobs.FORGET)
         return done

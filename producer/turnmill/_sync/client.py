@@ -3,17 +3,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Self, overload
 
 from turnmill._sync.connection import Connection
 from turnmill._sync.erasing import Erasing
 from turnmill._sync.opening import Opening
+from turnmill._sync.reading import Reading
 from turnmill._sync.session import ContextManager
 from turnmill._sync.waiting import Redis
-from turnmill.commands import Call, Command, Commands, PushCall
-from turnmill.context import Context
+from turnmill.commands import Call, Commands, PushCall
 from turnmill.contract import jobs
 from turnmill.contract.context import Pushed
 from turnmill.contract.correction import LastReads
@@ -31,11 +31,11 @@ from turnmill.contract.results import (
     RollbackResult,
     SummarizationResult,
 )
-from turnmill.contract.rules import Rule
 from turnmill.contract.sealing import Cipher
 from turnmill.contract.turns import DEFAULT_MAX_TURN_BYTES, TurnLike
 from turnmill.given_seqs import GivenSeqs
 from turnmill.image_cache import DEFAULT_CACHE_BYTES, ImageCache
+from turnmill.lately_read import LatelyRead
 from turnmill.requests import Ask, ask
 from turnmill.transport import new_id
 from turnmill.wake import HintCounts, Waker, waker_for
@@ -47,7 +47,7 @@ if TYPE_CHECKING:
 __all__ = ["ContextClient"]
 
 
-class ContextClient(Opening, Erasing):
+class ContextClient(Reading, Opening, Erasing):
     """Pushes turns and reads contexts; safe to share between threads.
 
     Args:
@@ -83,6 +83,7 @@ class ContextClient(Opening, Erasing):
         self._images = ImageCache(image_cache_bytes)
         self._given = GivenSeqs()
         self._reads = LastReads()
+        self._lately = LatelyRead()
         self._waker = waker_for(redis, broker)
         self._redis = Connection(redis, timeout_s, cipher, self._commands.registration)
 
@@ -146,39 +147,6 @@ class ContextClient(Opening, Erasing):
                 self._welcome(pushed.session)
         return done
 
-    def read(self, session: str, *, beside: int = 0) -> Context:
-        """The context as of now: never waits for a worker, never over the limit.
-
-        One round trip, two for new images; ``beside`` are tokens that the session is not told of.
-
-        Raises:
-            UnknownSession: never opened nor pushed to, forgotten, or expired.
-        """
-        context, urls = self._look(session, beside)
-        if None in urls.values():
-            # Let go between the two trips, by a compaction: then it is not in the context now.
-            context, urls = self._look(session, beside)
-        whole = context.projection is None
-        self._reads.note(session, context.version, context.last_seq, is_whole=whole)
-        return context.shown(urls)
-
-    def rules(self, session: str) -> tuple[Rule, ...]:
-        """The user's rules in force, oldest first; raises what ``read`` does."""
-        return self._commands.rules(session, self._redis.whole(*self._view(session)))
-
-    def _view(self, session: str) -> tuple[list[Command], Callable[[Sequence[Any]], bool]]:
-        return self._commands.read(session), self._commands.is_torn
-
-    def _look(self, session: str, beside: int) -> tuple[Context, dict[str, str | None]]:
-        """The context with references for its images, and their data URLs by reference."""
-        reply = self._redis.whole(*self._view(session))
-        context = self._commands.context(session, reply, beside)
-        urls, unseen = self._images.seen(self._commands.images(reply, context))
-        if unseen:
-            found = self._redis.pipeline(self._commands.fetch(session, unseen))
-            urls |= self._images.fetched(unseen, found)
-        return context, urls
-
     def info(self, session: str) -> ContextInfo:
         """The session in numbers, without its content.
 
@@ -198,6 +166,7 @@ class ContextClient(Opening, Erasing):
 
         The result is true when there was such a session, and says how many keys are left.
         """
+        self._lately.take(session)
         done = self._commands.forgotten(self._list(self._commands.forget(session)))
         self._waker.wake(self._commands.namespace, SessionId(session), task=jobs.FORGET)
         return done

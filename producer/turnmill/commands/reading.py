@@ -8,34 +8,28 @@ from typing import Any, cast
 
 from turnmill.commands.calls import LUA, Base, Call, Command
 from turnmill.context import Context
-from turnmill.contract.context import (
-    EMPTY,
-    StoredContext,
-)
-from turnmill.contract.errors import (
-    CorruptContext,
-    NewerFormat,
-)
+from turnmill.contract.context import EMPTY, StoredContext
+from turnmill.contract.errors import CorruptContext, NewerFormat
 from turnmill.contract.formats import as_corrupt
-from turnmill.contract.images.references import refs_of
 from turnmill.contract.images.token_cost import ImageRef
 from turnmill.contract.info import ContextInfo, Wait, Waits
-from turnmill.contract.keys import (
-    SHARDS,
-    shard_keys,
-)
+from turnmill.contract.keys import SHARDS, shard_keys
 from turnmill.contract.log_entry import LogEntry, decode_turns
-from turnmill.contract.names import (
-    Seq,
-    SessionId,
-    Version,
-)
+from turnmill.contract.names import Seq, SessionId, Version
 from turnmill.contract.registry import registered_channel, registry_keys
 from turnmill.contract.render import render_head
 from turnmill.contract.results import Forgotten
 from turnmill.contract.rules import Rule
 from turnmill.contract.scripts import load_script
-from turnmill.read_reply import META_FIELDS, View, read_context, to_int
+from turnmill.read_reply import (
+    CHANGING,
+    META_FIELDS,
+    Known,
+    View,
+    known_in,
+    to_int,
+    whole_context,
+)
 
 __all__ = ["Reading"]
 
@@ -59,6 +53,15 @@ class Reading(Base):
             ("HMGET", keys.meta, *META_FIELDS[:2]),
         ]
 
+    def read_on(self, session: str, since: str) -> list[Command]:
+        """The same for who knows the rest: numbers, and the turns from this one on."""
+        _, keys = self._keys(session)
+        return [
+            ("HMGET", keys.meta, *CHANGING),
+            ("XRANGE", keys.log, since, "+"),
+            ("HMGET", keys.meta, *META_FIELDS[:2]),
+        ]
+
     @staticmethod
     def is_torn(reply: Sequence[Any]) -> bool:
         """Whether a commit came between the commands of a read: then read again.
@@ -68,17 +71,25 @@ class Reading(Base):
         """
         return list(reply[0][:2]) != list(reply[-1])
 
-    def context(self, session: str, reply: Sequence[Any], beside: int = 0) -> Context:
-        """The context in a read's reply, projected when it is over the hard limit.
-
-        ``beside`` are tokens of the request that the session was not told of.
+    def known(self, session: str, reply: Sequence[Any]) -> Known:
+        """What is in the reply to a whole read.
 
         Raises:
             UnknownSession: there is no such session.
         """
         if reply[0][0] is None:
             raise self._unknown(session)
-        return read_context(SessionId(session), reply, beside)
+        return known_in(SessionId(session), reply)
+
+    def context(self, session: str, reply: Sequence[Any], beside: int = 0) -> Context:
+        """The context in the reply to a whole read, projected when it is over the hard limit.
+
+        ``beside`` are tokens of the request that the session was not told of.
+
+        Raises:
+            UnknownSession: there is no such session.
+        """
+        return whole_context(self.known(session, reply), beside)
 
     @as_corrupt()
     def rules(self, session: str, reply: Sequence[Any]) -> tuple[Rule, ...]:
@@ -97,12 +108,6 @@ class Reading(Base):
         turns = decode_turns([entry.messages for entry in log])
         said = (Said(e.seq, messages, e.mark) for e, messages in zip(log, turns, strict=True))
         return in_force(StoredContext.parse(body).rules, said)
-
-    @staticmethod
-    def images(reply: Sequence[Any], context: Context) -> list[ImageRef]:
-        """The images a context shows; does not search a session that never had one."""
-        was_pushed = reply[0][META_FIELDS.index(b"pictures")] is not None
-        return refs_of(context.messages) if was_pushed else []
 
     def fetch(self, session: str, refs: Sequence[ImageRef]) -> list[Command]:
         """The bytes of images."""

@@ -42,6 +42,11 @@ class CallTracker:
         dead, self.open = self.open, [call["id"] for call in message.get("tool_calls") or ()]
         return dead, False
 
+    def follow(self, messages: Sequence[JsonMessage]) -> None:
+        """Take messages that are legal already, or only looked at."""
+        for message in messages:
+            self.feed(message)
+
     def repair(self, messages: Sequence[JsonMessage]) -> Sequence[JsonMessage]:
         """The next turn's messages, made legal: the same object when they were.
 
@@ -118,6 +123,5 @@ def segments(
         if not tracker.open:
             groups.append([])
         groups[-1].append(turn)
-        for message in messages:
-            tracker.feed(message)
+        tracker.follow(messages)
     return groups, bool(tracker.open)

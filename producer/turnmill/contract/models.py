@@ -38,11 +38,16 @@ class Model(BaseModel):
     window: int = Field(ge=1024)
     reply: int = Field(default=0, ge=0)
     encoding: str = "o200k_base"
-    ratio: float = 1.0
+    ratio: float = Field(default=1.0, ge=0.5, le=4.0)
     image_formula: str = DEFAULT_FORMULA
 
 
 _TABLE: Final = TypeAdapter(dict[str, Model])
+
+_ALLOWED: Final = (
+    "A table has, for each name, a window of 1,024 tokens or more, and may have reply, encoding, "
+    "ratio (0.5 to 4) and image_formula, and nothing else"
+)
 
 
 @cache
@@ -106,9 +111,9 @@ def _own(own: Mapping[str, Any] | str | None) -> Mapping[str, Model]:
     except OSError as error:
         raise InvalidPolicy(f"models: {own!r} cannot be read ({error.strerror})") from None
     except ValidationError as error:
-        where = error.errors(include_input=False, include_url=False)[0]
-        at = ".".join(map(str, where["loc"]))
-        raise InvalidPolicy(f"models: {at}: {where['msg']}") from None
+        found = error.errors(include_input=False, include_url=False)[:3]
+        said = [".".join(map(str, one["loc"])) + f": {one['msg']}" for one in found]
+        raise InvalidPolicy(f"models: {'; '.join(said).lstrip(': ')}. {_ALLOWED}") from None
 
 
 def _short(name: str) -> str:

@@ -10,7 +10,7 @@ from turnmill.contract.context import JsonMessage, StoredContext
 from turnmill.contract.open_requests import OpenRequest
 from turnmill.contract.policy import Limits
 from turnmill.contract.render import requests_message, rules_beside, rules_message
-from turnmill.contract.rules import Rule
+from turnmill.contract.rules import UNMARKED, Rule
 from turnmill.contract.tail import TailTurn
 from turnmill.contract.token_counters import CountMessages
 from turnmill.open_requests.find import open_requests
@@ -112,7 +112,9 @@ class Carried:
         for turn in turns:
             self._is_known = self._is_known and turn.body is not None
             self._digest.update(b"%d %d " % (turn.seq, len(turn.body or b"")))
-            self._digest.update(repr(turn.mark).encode() + (turn.body or b""))
+            self._digest.update(turn.body or b"")
+            if turn.mark != UNMARKED:
+                self._digest.update(repr(turn.mark).encode())
         found = _known.get(self._place) if self._is_known else None
         if found is None:
             return False

@@ -7,11 +7,11 @@ from collections.abc import AsyncIterator
 import pytest
 
 from tests.integrations.google_adk.clerk import ClerkEndpoint
-from tests.specifications.conftest import agents, async_agents, store, worker
+from tests.specifications.conftest import worker
 from turnmill import AsyncContextClient, Policy
 from turnmill.integrations.google_adk import TurnmillSessionService
 
-__all__ = ["agents", "async_agents", "endpoint", "service", "store", "worker"]
+__all__ = ["endpoint", "service", "worker"]
 
 POLICY = Policy(max_tokens=1600, quality_threshold=0.0)
 

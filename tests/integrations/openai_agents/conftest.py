@@ -16,13 +16,6 @@ from turnmill.embedded_redis import EmbeddedRedis
 
 
 @pytest.fixture(scope="module")
-def store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedRedis]:
-    """The module's server."""
-    with EmbeddedRedis(tmp_path_factory.mktemp("server"), durable=False) as server:
-        yield server
-
-
-@pytest.fixture(scope="module")
 def worker(
     store: EmbeddedRedis, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[WorkerProcess]:

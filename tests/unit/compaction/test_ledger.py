@@ -18,13 +18,14 @@ from turnmill_worker.compaction.ledger.selection import Fact, beside, ledger_tex
 from turnmill_worker.compaction.ledger.selection import ledger as ledger_of
 from turnmill_worker.compaction.ledger.stated_values import KINDS
 from turnmill_worker.reading.messages import read_units
+from turnmill_worker.reading.updates import Told
 from turnmill_worker.tokens import counter_for
 
 count = counter_for("o200k_base", "gpt-4o").count
 
 
 def ledger(known: Sequence[Fact], records: Any, *rest: Any) -> tuple[Fact, ...]:
-    return ledger_of(known, read_units(records), *rest)
+    return ledger_of(known, Told(read_units(records)), *rest)
 
 
 PLENTY = 1_000_000

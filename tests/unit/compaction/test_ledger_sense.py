@@ -5,15 +5,18 @@ from __future__ import annotations
 import json
 from typing import Any
 
+import pytest
+
 from turnmill_worker.compaction.ledger.selection import beside, ledger, ledger_text
 from turnmill_worker.reading.messages import read_units
+from turnmill_worker.reading.updates import Told
 from turnmill_worker.tokens import counter_for
 
 COUNT = counter_for("o200k_base").count
 
 
 def shown(*messages: dict[str, Any], prose: str = "") -> str:
-    facts = ledger((), read_units(list(enumerate(messages, 1))), 1_000, COUNT)
+    facts = ledger((), Told(read_units(list(enumerate(messages, 1)))), 1_000, COUNT)
     return ledger_text(beside(prose, facts, 1_000, COUNT))
 
 
@@ -28,6 +31,15 @@ def test_a_plain_word_somebody_came_back_to_is_one() -> None:
     again = {"role": "user", "content": "Then change CommandParser, and nothing else."}
 
     assert "CommandParser" in shown(said, again)
+
+
+@pytest.mark.parametrize("word", ["TODO", "CORS", "UX"])
+def test_an_abbreviation_the_user_said_once_is_no_fact(word: str) -> None:
+    once = {"role": "user", "content": f"Please help me to mend the {word} part of the display."}
+    again = {"role": "user", "content": f"Did you see to {word}?"}
+
+    assert shown(once) == ""
+    assert word in shown(once, again)
 
 
 def test_an_identifier_with_a_digit_is_one_however_rarely_it_is_said() -> None:

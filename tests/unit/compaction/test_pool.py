@@ -169,6 +169,25 @@ def test_a_sentence_that_says_more_than_what_is_past_stays_and_is_marked() -> No
     assert "$3,000 (until 2), and Rosa Lind pays it." in told.text(200, count)
 
 
+@pytest.mark.parametrize(
+    ("role", "content"),
+    [
+        ("assistant", "I booked rooms for the team offsite at Lagos."),
+        ("tool", '{"note": "The team offsite is at Lagos."}'),
+    ],
+)
+def test_who_else_says_what_is_past_is_not_repeated_as_if_it_held(role: str, content: str) -> None:
+    records: list[Record] = [
+        (1, {"role": "user", "content": "The team offsite is at Lagos."}),
+        (2, {"role": role, "content": content}),
+        (3, {"role": "user", "content": "The team offsite is now at Pune."}),
+    ]
+
+    text = Candidates(read_units(records)).text(200, count)
+
+    assert text == "3 user: The team offsite is now at Pune."
+
+
 def test_a_rule_that_stands_beside_is_not_said_again_under_its_label() -> None:
     told = said("HOUSE RULE: Shoes stay at the door.", "The bike is in the shed.")
 

@@ -83,16 +83,19 @@ def test_a_table_of_ones_own_comes_first(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("body", "said"),
     [
-        ("no JSON", "models: .*JSON"),
-        ('{"mine": {"window": 8}}', "models: mine.window"),
-        ('{"mine": {"windows": 8192}}', "models: mine.window"),
+        ("no JSON", "models: Invalid JSON"),
+        ('{"mine": {"window": 8}}', "models: mine.window: .* 1024"),
+        ('{"mine": {"windows": 8192}}', "mine.windows: Extra"),
+        ('{"mine": {"window": 8192, "ratio": 9}}', "models: mine.ratio: .* 4"),
     ],
 )
-def test_a_table_that_is_none_is_refused(tmp_path: Path, body: str, said: str) -> None:
+def test_a_table_that_is_none_is_refused_and_told_what_it_may_have(
+    tmp_path: Path, body: str, said: str
+) -> None:
     file = tmp_path / "models.json"
     file.write_text(body)
 
-    with pytest.raises(InvalidPolicy, match=said):
+    with pytest.raises(InvalidPolicy, match=f"{said}.*image_formula, and nothing else"):
         Policy.for_model("mine", models=str(file))
 
 

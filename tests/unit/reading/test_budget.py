@@ -17,6 +17,7 @@ from turnmill.rules.standing import Said, in_force
 from turnmill_worker.compaction.ledger.fact_merging import merged
 from turnmill_worker.reading.messages import read_units
 from turnmill_worker.reading.sentences import MOST_UNITS, sentences
+from turnmill_worker.reading.updates import Told
 from turnmill_worker.summarizers.extractive.summarizer import extract
 from turnmill_worker.tokens import counter_for
 
@@ -61,7 +62,7 @@ WORKS: dict[str, Callable[[str], object]] = {
         budget_tokens=800,
         count=COUNT,
     ),
-    "ledger": lambda text: merged((), read_units([(1, {"role": "user", "content": text})])),
+    "ledger": lambda text: merged((), Told(read_units([(1, {"role": "user", "content": text})]))),
     "rules": lambda text: in_force((), said(text)),
     "requests": lambda text: open_requests(EMPTY, said(text)),
 }

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from turnmill_worker.compaction.pool.factors import field_factors
+from turnmill_worker.compaction.pool.factors import field_factors, is_filling_slots
 from turnmill_worker.reading.units import Line, Source, Unit
 
 CALL = Line(1, Source.CALL, "book")
@@ -31,3 +31,12 @@ def test_a_field_met_once_says_less_than_one_met_often() -> None:
     met_once, met_often, *_ = field_factors([CALL, RESULT], units, by_unit, used=[False] * 21)
 
     assert met_once > met_often
+
+
+def test_a_day_or_an_hour_is_no_identifier_by_which_tools_are_called() -> None:
+    said = Unit(0, 0, "", "A table on March 12th, 11am.", 0)
+    booked = Unit(1, 1, "", "order=W7730021", len("order="))
+    lines = [Line(1, Source.USER), CALL]
+
+    assert is_filling_slots(lines, [said])
+    assert not is_filling_slots(lines, [said, booked])

@@ -6,6 +6,7 @@ import logging
 import sys
 import uuid
 from collections.abc import Callable
+from contextlib import suppress
 from functools import cache
 from typing import Any
 
@@ -95,6 +96,13 @@ def _careful(channel: Any, put_aside: Callable[[BadMessage], None]) -> Any:
     class CarefulChannel(channel):  # type: ignore[misc]
         Message = CarefulMessage
 
+        def __init__(self, *args: Any, **options: Any) -> None:
+            super().__init__(*args, **options)
+            if hasattr(self, "ack_emulation"):
+                # Copies in Redis would cost more than the job's message, and come back in an hour.
+                self.ack_emulation = False
+                self.QoS = _InMemory
+
         def _brpop_read(self, **options: Any) -> Any:
             return _read(super()._brpop_read, put_aside, **options)
 
@@ -102,6 +110,21 @@ def _careful(channel: Any, put_aside: Callable[[BadMessage], None]) -> Any:
             return _read(super()._receive, put_aside)
 
     return CarefulChannel
+
+
+class _InMemory(virtual.QoS):
+    """The messages that a worker has and has not begun; they go back when it ends."""
+
+    _delivered: Any
+    _flush: Callable[[], None]
+
+    def restore_unacked(self) -> None:
+        """Put them back; if the broker is gone, the sweep hints them again."""
+        self._flush()
+        with suppress(Exception):
+            while self._delivered:
+                self.channel._restore(self._delivered.popitem(last=False)[1])  # noqa: SLF001
+        self._delivered.clear()
 
 
 def _read(read: Callable[..., Any], put_aside: Callable[[BadMessage], None], **options: Any) -> Any:

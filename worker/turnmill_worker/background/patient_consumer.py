@@ -13,7 +13,7 @@ __all__ = ["PatientConsumer"]
 
 PAUSE_S: Final = 1.0
 
-EVENTS_EVERY_S: Final = 0.1
+EVENTS_EVERY_S: Final = 0.3
 """How long events of tasks gather: each message of them costs what a job's own message does."""
 
 

@@ -106,7 +106,7 @@ class Plan:
         ledger_tokens: most tokens of the facts shown, beside what a summary leaves; 0 shows none.
         facts: the ledger after it.
         candidates: what its texts and the pool after it are chosen from.
-        pooling: makes the pool after it; None where that stays as it is.
+        pooling: makes the pool after it and its request; None where that stays as it is.
     """
 
     strategy: str
@@ -124,12 +124,12 @@ class Plan:
     ledger_tokens: int = 0
     facts: tuple[Fact, ...] = ()
     candidates: Candidates | None = None
-    pooling: Callable[[], tuple[PooledLine, ...]] | None = None
+    pooling: Callable[[SummaryRequest | None], tuple[PooledLine, ...]] | None = None
 
     @property
     def pool(self) -> tuple[PooledLine, ...]:
         """The pool after it; a plan that is not carried out needs none."""
-        return self.snapshot.pool if self.pooling is None else self.pooling()
+        return self.snapshot.pool if self.pooling is None else self.pooling(self.request)
 
     @property
     def requests(self) -> tuple[SummaryRequest, ...]:

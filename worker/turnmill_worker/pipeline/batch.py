@@ -228,6 +228,6 @@ class BatchWriter:
     def best(self, plan: Plan, counter: Counter, *, patient: bool = False) -> Draft | Later:
         """When to look for the answer, or the live writer's draft; errors as of ``Writer.best``."""
         # With its facts, as a live request: the answer is recognised by the whole request.
-        whole = with_pool(with_facts(plan, counter.count), counter.count)
+        whole = with_facts(with_pool(plan, counter.count), counter.count)
         later = self.batches.hand_in(self.ref, whole, counter)
         return later or self.live.best(plan, counter, patient=patient)

@@ -84,7 +84,7 @@ class Writer:
             SummaryRejected: none wrote anything that can be committed.
             Transient: all failed, at least one of them for a reason that may pass.
         """
-        plan = with_pool(with_facts(plan, counter.count), counter.count)
+        plan = with_facts(with_pool(plan, counter.count), counter.count)
         # One scorer for all summarizers: they are measured by the same turns.
         scorer = scorer_of(plan)
         tries: list[Draft | Failure] = []

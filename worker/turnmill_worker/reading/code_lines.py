@@ -12,7 +12,8 @@ __all__ = ["coded", "is_code", "is_heading"]
 _FENCE = re.compile(r"\s*(?:```|~~~)")
 _HEADING = re.compile(r"#{1,6}\s|\*\*[^*]{1,80}\*\*:?$")
 _WORD = re.compile(r"(?<![\w.(/=<-])[^\W\d_]{2,}(?:['’-][^\W\d_]+)*(?=[\s.,;:!?)\"”]|$)")
-_MARKS = re.compile(r"[{}()<>\[\]=;|\\_`$]|->|::|//|/\*|--")
+# An amount of money is no mark of code.
+_MARKS = re.compile(r"[{}()<>\[\]=;|\\_`]|\$(?! ?\d)|->|::|//|/\*|--")
 _FEW: Final = 4
 _SIGNS: Final = 0.4
 """So many marks of code for each plain word make a line code."""

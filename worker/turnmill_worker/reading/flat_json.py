@@ -8,10 +8,14 @@ from collections.abc import Iterator
 from itertools import chain
 from typing import Any, Final, NamedTuple
 
-from turnmill_worker.reading.sentences import capped, one_line
+from turnmill_worker.reading.code_lines import is_code
+from turnmill_worker.reading.sentences import UNIT_CHARS, capped, one_line, sentences
 
 _LIST_RUN: Final = 8
 """List elements that share one unit: enough to keep short lists whole, few enough to choose."""
+
+_LOOKED_AT: Final = 2_000
+"""Characters of a value that tell whether it is prose."""
 
 
 class Flat(NamedTuple):
@@ -37,6 +41,9 @@ def flatten(value: Any) -> Iterator[Flat]:
     stack: list[tuple[str, Any]] = [("", value)]
     while stack:
         label, node = stack.pop()
+        if isinstance(node, str):
+            yield Flat(label, tuple(("", sentence) for sentence in sentences(node)))
+            continue
         if isinstance(node, dict):
             pairs, nested = _of_object(node)
         else:
@@ -55,7 +62,9 @@ def _of_object(node: dict[str, Any]) -> tuple[list[tuple[str, str]], list[tuple[
     clashing = _clashing(node)
     for raw, child in node.items():
         key = one_line(raw)
-        if not isinstance(child, dict | list):
+        if isinstance(child, str) and _is_prose(child):
+            nested.append((key[:64], child))
+        elif not isinstance(child, dict | list):
             pairs.extend(_pair(key, _scalar(child)))
         elif not _is_inline(raw, child):
             nested.extend([(key[:64], child)] if child else [])
@@ -66,6 +75,14 @@ def _of_object(node: dict[str, Any]) -> tuple[list[tuple[str, str]], list[tuple[
                 name = f"{key}.{one_line(inner)}" if inner in clashing else one_line(inner)
                 pairs.extend(_pair(name, _scalar(value)))
     return pairs, nested
+
+
+def _is_prose(value: str) -> bool:
+    """Whether a value is a text of several sentences, which are told one by one."""
+    if len(value) <= UNIT_CHARS and "\n" not in value.strip():
+        return False
+    texts = sentences(value[:_LOOKED_AT])
+    return len(texts) > 1 and 4 * sum(map(is_code, texts)) <= len(texts)
 
 
 def _clashing(node: dict[str, Any]) -> set[str]:

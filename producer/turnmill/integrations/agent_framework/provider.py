@@ -192,9 +192,11 @@ def _prompt(agent: SupportsAgentRun) -> str:
 
 
 def _tools(agent: SupportsAgentRun, context: SessionContext) -> tuple[dict[str, Any], ...]:
-    """The schemas of the agent's functions, and of those that other providers brought."""
+    """The schemas of the agent's functions, of connected MCP servers', and of other providers'."""
     options = getattr(agent, "default_options", None) or {}
-    tools = [*(options.get("tools") or ()), *context.tools]
+    servers = [each for each in getattr(agent, "mcp_tools", ()) if each.is_connected]
+    offered = [each for server in servers for each in server.functions]
+    tools = [*(options.get("tools") or ()), *context.tools, *offered]
     return tuple(each.to_json_schema_spec() for each in tools if isinstance(each, FunctionTool))
 
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, cast
 
-from agents import Agent, FunctionTool
+from agents import FunctionTool
 
 from turnmill.dialects.responses_in import to_chat
 from turnmill.integrations.beside import function
 
 if TYPE_CHECKING:
-    from agents import TResponseInputItem
+    from agents import Tool, TResponseInputItem
 
     from turnmill.context import Context
 
@@ -40,10 +40,10 @@ def turns_of(items: Sequence[TResponseInputItem]) -> list[list[dict[str, Any]]]:
     return turns
 
 
-def functions_of(agent: Agent[Any]) -> tuple[dict[str, Any], ...]:
-    """The schemas of the agent's own functions; those of MCP servers only they know."""
-    tools = (each for each in agent.tools if isinstance(each, FunctionTool))
-    return tuple(function(each.name, each.description, each.params_json_schema) for each in tools)
+def functions_of(tools: Sequence[Tool]) -> tuple[dict[str, Any], ...]:
+    """The schemas of the functions among the tools."""
+    found = (each for each in tools if isinstance(each, FunctionTool))
+    return tuple(function(each.name, each.description, each.params_json_schema) for each in found)
 
 
 def items_of(context: Context) -> list[TResponseInputItem]:

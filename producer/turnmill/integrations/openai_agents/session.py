@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
-from agents import SessionSettings
+from agents import RunContextWrapper, SessionSettings
 from agents.memory.session_settings import coerce_session_settings, resolve_session_limit
 from agents.run import ModelInputData
 
@@ -26,6 +26,7 @@ from turnmill.integrations.openai_agents.items import functions_of, items_of, tu
 
 if TYPE_CHECKING:
     from agents import TResponseInputItem
+    from agents.mcp import MCPServer
     from agents.memory import OpenAIResponsesCompactionArgs
     from agents.run import CallModelData
 
@@ -92,6 +93,7 @@ class TurnmillSession:
         self._seen: list[TResponseInputItem] | None = None
         self._waiting: list[_Turn] = []
         self._beside = Beside()
+        self._offered: tuple[list[MCPServer], tuple[_Turn, ...]] = ([], ())
         self._instructions_tokens = 0
 
     async def get_items(self, limit: int | None = None) -> list[TResponseInputItem]:
@@ -176,15 +178,17 @@ class TurnmillSession:
     async def call_model_input_filter(self, data: CallModelData[Any]) -> ModelInputData:
         """For ``RunConfig``: each model call of a run gets the context as of now.
 
-        So a single long run stays within the limit, too; the agent's instructions and functions
-        count. The input is left as it is where its newest item is not the session's, as behind an
-        ``input_filter`` of a handoff, and where anything fails.
+        So a single long run stays within the limit, too. The agent's instructions and functions
+        count, and what its MCP servers offered when they were first asked here. The input is left
+        as it is where its newest item is not the session's, as behind an ``input_filter`` of a
+        handoff, and where anything fails.
         """
         given = data.model_data
         try:
             # Only counted: told to the session, instructions would come back in the input, too.
             self._instructions_tokens = bound_tokens((given.instructions or "").encode())
-            await self._tell(Beside("", functions_of(data.agent)))
+            tools = (*functions_of(data.agent.tools), *await self._offered_to(data))
+            await self._tell(Beside("", tools))
             shown = await self.get_items()
         except Exception as error:  # noqa: BLE001 - an agent must go on, whatever happened here
             log.warning("model input left as it is: %s", type(error).__name__)
@@ -193,6 +197,15 @@ class TurnmillSession:
             self.counts.unfiltered += 1
             return given
         return replace(given, input=shown)
+
+    async def _offered_to(self, data: CallModelData[Any]) -> tuple[_Turn, ...]:
+        """The schemas of what the agent's MCP servers offer; asked once, while it has these."""
+        servers, schemas = self._offered
+        if servers != data.agent.mcp_servers:
+            found = await data.agent.get_mcp_tools(RunContextWrapper(data.context))
+            schemas = functions_of(found)
+            self._offered = (list(data.agent.mcp_servers), schemas)
+        return schemas
 
     async def _tell(self, beside: Beside) -> None:
         if beside != self._beside:

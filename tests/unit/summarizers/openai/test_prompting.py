@@ -15,6 +15,7 @@ from turnmill.contract.names import Seq
 from turnmill.testing import FakeEndpoint
 from turnmill_worker.compaction.ledger.budget import facts_after, reserve
 from turnmill_worker.compaction.plan import Records, SummaryRequest
+from turnmill_worker.reading.updates import Told
 from turnmill_worker.summarizers.openai.checks.section_parser import SECTIONS, parse
 from turnmill_worker.summarizers.openai.prompt_records import cleaned, entry_of
 from turnmill_worker.summarizers.openai.prompts import (
@@ -181,7 +182,9 @@ def kept_facts() -> SummaryRequest:
         user(f"My order is #W7730021, at https://shop.example/a?password={HIDDEN} as you see."),
     )
     before = (Seq(1), user("Long ago it was order #W1111111, I think."))
-    facts = facts_after((), Records([before, *request(*said).records]), 500, COUNTER.count)
+    facts = facts_after(
+        (), Told(Records([before, *request(*said).records]).units), 500, COUNTER.count
+    )
     assert {"#W7730021", "#W1111111"} <= {fact.text for fact in facts}
     assert HIDDEN in str(facts)
     return reserve(request(*said), facts, 200, COUNTER.count)

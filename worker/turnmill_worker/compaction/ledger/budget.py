@@ -11,17 +11,37 @@ from dataclasses import replace
 from typing import Final
 
 from turnmill.contract.token_counters import CountText
-from turnmill_worker.compaction.ledger.selection import Fact, beside, current, ledger, ledger_text
-from turnmill_worker.compaction.plan import Plan, Records, SummaryRequest
+from turnmill_worker.compaction.ledger.selection import (
+    SYSTEM,
+    Fact,
+    Unstated,
+    beside,
+    current,
+    ledger,
+    ledger_text,
+)
+from turnmill_worker.compaction.plan import Plan, SummaryRequest
 from turnmill_worker.compaction.strategies.rolling import summary_budget
+from turnmill_worker.reading.updates import Told
 
-__all__ = ["certain_values", "facts_after", "reserve", "shown_beside", "up_to", "with_facts"]
+__all__ = [
+    "certain_values",
+    "facts_after",
+    "free_tokens",
+    "reserve",
+    "shown_beside",
+    "up_to",
+    "with_facts",
+]
 
 _STORED: Final = 2
 """Ledger stored, in summary budgets: the next prose may drop what this one states."""
 
 _MOST_STORED_TOKENS: Final = 8192
 """The limit for any context: about 110 KB of JSON, loaded and written by every compaction."""
+
+_LEAST_LEDGER_TOKENS: Final = 32
+"""Room for fewer facts than there are is set apart only if it is as much."""
 
 _LEAST_TOKENS: Final = 32
 """A summary shorter than this says nothing: the ledger leaves it this much."""
@@ -34,27 +54,37 @@ def with_facts(plan: Plan, count: CountText) -> Plan:
         return plan
     facts, request = snapshot.facts, plan.request
     if plan.covered:
-        facts = facts_after(facts, plan.records, summary_budget(snapshot, count), count)
+        facts = facts_after(facts, _told(plan), summary_budget(snapshot, count), count)
     if request is not None and plan.ledger_tokens:
         request = reserve(request, facts, plan.ledger_tokens, count)
     return replace(plan, facts=facts, request=request)
 
 
+def _told(plan: Plan) -> Told:
+    """What the plan covers, behind the pool where it has one."""
+    return plan.candidates.told if plan.candidates else Told(plan.records.units)
+
+
 def facts_after(
-    known: Sequence[Fact], records: Records, budget_tokens: int, count: CountText
+    known: Sequence[Fact], told: Told, budget_tokens: int, count: CountText
 ) -> tuple[Fact, ...]:
-    """The ledger once these records are covered, beside summaries of ``budget_tokens``."""
+    """The ledger once the last part of what is told is covered, beside such summaries."""
     most = min(_STORED * budget_tokens, _MOST_STORED_TOKENS)
-    return ledger(known, records.units, most, count)
+    return ledger(known, told, most, count)
 
 
 def reserve(
     request: SummaryRequest, facts: tuple[Fact, ...], most_tokens: int, count: CountText
 ) -> SummaryRequest:
-    """The request with up to ``most_tokens`` of its budget set apart for the facts."""
+    """The request with up to ``most_tokens`` of its budget set apart for the facts.
+
+    None where hardly one of them would fit: sentences say more then. And none for what only a
+    system message says, like the date a session began.
+    """
     facts = current(facts)
     most = min(most_tokens, request.budget_tokens - _LEAST_TOKENS)
-    reserved = max(min(most, count(ledger_text(facts))), 0)
+    needed = count(ledger_text(fact for fact in facts if fact.by != SYSTEM))
+    reserved = needed if needed <= most else most * (most >= _LEAST_LEDGER_TOKENS)
     return replace(
         request,
         budget_tokens=request.budget_tokens - reserved,
@@ -67,6 +97,16 @@ def certain_values(request: SummaryRequest, count: CountText) -> tuple[str, ...]
     """The values that a context is certain to show if the text does not state them."""
     shown = beside("", request.facts, request.ledger_tokens, count)
     return tuple(fact.text for fact in shown)
+
+
+def free_tokens(text: str, request: SummaryRequest, count: CountText) -> int:
+    """How many tokens set apart for facts this text leaves free: it states some of them itself.
+
+    None where there are more facts than were given room.
+    """
+    beside_it = [*(each.text for each in request.asked), *(rule.text for rule in request.rules)]
+    left = Unstated("\n".join([text, *beside_it]), request.facts, count)
+    return max(request.ledger_tokens - left.tokens(request.ledger_tokens), 0)
 
 
 def shown_beside(text: str, facts: Sequence[Fact], most_tokens: int, count: CountText) -> str:

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from operator import attrgetter
 from typing import Final, Self
 
 from turnmill_worker.compaction.ledger.stated_values import VALUE_AT, Kind, Mention, mentions
 from turnmill_worker.reading.units import Line, Source, Units
-from turnmill_worker.reading.updates import superseded
+from turnmill_worker.reading.updates import SPEAKERS, Told
 
 __all__ = ["Fact", "merged", "placed"]
 
 _LONGEST_LABEL: Final = 80
+_SPEAKERS: Final = frozenset(source.value for source in SPEAKERS)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,11 +47,14 @@ class Fact:
     until: int = 0
 
 
-def merged(previous: Sequence[Fact], units: Units) -> list[Fact]:
-    """Facts known and new, each value once, in the order they were first stated."""
+def merged(previous: Sequence[Fact], told: Told) -> list[Fact]:
+    """Facts known and new, each value once, in the order they were first stated.
+
+    The last part of what is ``told`` is new, and behind it is what is left of the turns before.
+    """
     known = {_key(fact.text): _OpenFact.of(fact) for fact in previous}
     holds = {fact.label: _key(fact.text) for fact in previous if fact.replaces and not fact.until}
-    for mention in mentions(units):
+    for mention in mentions(told.parts[-1]):
         key = _key(mention.text)
         fact = known.get(key)
         if fact is None:
@@ -61,25 +67,38 @@ def merged(previous: Sequence[Fact], units: Units) -> list[Fact]:
                 known[older].until = mention.seq
                 known[older].fact = None
             holds[mention.label] = key
-    for key, seq in _ended(previous, units, known):
+    for key, seq in chain(_ended(told, known), _ended(_told_besides(previous, told), known)):
         known[key].until = seq
         known[key].fact = None
     facts = [fact.as_fact() for fact in known.values()]
     return sorted(facts, key=attrgetter("seq"))
 
 
-def _ended(
-    previous: Sequence[Fact], units: Units, known: Mapping[str, _OpenFact]
-) -> Iterator[tuple[str, int]]:
-    """Facts of what people said that they have since said otherwise, and in which turn."""
-    earlier = Units([], [])
+def _told_besides(previous: Sequence[Fact], told: Told) -> Told:
+    """What people said of which the facts are all that is left, and the new part."""
+    texts: dict[int | None, list[str]] = defaultdict(list)
+    for part in told.parts[:-1]:
+        for unit in part.units:
+            texts[part.lines[unit.line].seq].append(unit.text)
+    left = Units([], [])
     for fact in previous:
-        source = Source.USER if Source.USER.value in fact.by else Source.ASSISTANT
-        earlier.add_text(Line(fact.seq, source), [placed(fact.label, fact.text)])
-    for at, newer in superseded(earlier, units).items():
-        before = len(earlier.units)
-        part = earlier if at < before else units
-        seq = part.lines[part.units[at if at < before else at - before].line].seq or 0
+        said = not _SPEAKERS.isdisjoint(fact.by) and not fact.until
+        if said and not any(fact.text in text for text in texts[fact.seq]):
+            source = Source.USER if Source.USER.value in fact.by else Source.ASSISTANT
+            left.add_text(Line(fact.seq, source), [placed(fact.label, fact.text)])
+    return Told(left, told.parts[-1]) if left.units else Told(left)
+
+
+def _ended(told: Told, known: Mapping[str, _OpenFact]) -> Iterator[tuple[str, int]]:
+    """Facts of which has been told since that they hold no longer, and in which turn."""
+    whole = told.whole
+    new = len(whole.units) - len(told.parts[-1].units)
+    for at, newer in told.past.items():
+        line = whole.lines[whole.units[at].line]
+        if at < new and line.source not in SPEAKERS:
+            # An amount or a place that one tool has told before may be another's fact, too.
+            continue
+        seq = line.seq or 0
         for value, by, _ in newer:
             fact_now = known.get(_key(value))
             if fact_now and not fact_now.until and fact_now.seq <= seq and fact_now.last_seq < by:

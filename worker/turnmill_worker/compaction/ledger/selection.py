@@ -6,11 +6,9 @@ deterministic and linear: the same facts and records give the same ledger in any
 
 from __future__ import annotations
 
-import itertools
 import math
-from bisect import bisect_right
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from functools import lru_cache
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import cached_property, lru_cache
 from itertools import accumulate, groupby
 from operator import attrgetter
 from typing import Final
@@ -19,6 +17,7 @@ from turnmill.contract.marks import quoted_lines
 from turnmill.contract.token_counters import CountText
 from turnmill_worker.compaction.ledger.fact_merging import Fact, merged, placed
 from turnmill_worker.compaction.ledger.stated_values import Kind
+from turnmill_worker.compaction.pool.costs import longest_beginning
 from turnmill_worker.compaction.quality.fact_coverage import (
     NEWEST,
     OLDEST,
@@ -27,20 +26,21 @@ from turnmill_worker.compaction.quality.fact_coverage import (
     SAID_BY_USER,
     USED_IN_CALL,
 )
-from turnmill_worker.reading.units import Source, Units
+from turnmill_worker.reading.units import Source
+from turnmill_worker.reading.updates import Told
 
-__all__ = ["Fact", "Unstated", "beside", "current", "ledger", "ledger_text"]
+__all__ = ["SYSTEM", "Fact", "Unstated", "beside", "current", "ledger", "ledger_text"]
 
 
 def ledger(
-    previous: Sequence[Fact], units: Units, budget_tokens: int, count: CountText
+    previous: Sequence[Fact], told: Told, budget_tokens: int, count: CountText
 ) -> tuple[Fact, ...]:
-    """The facts of ``previous`` and these units most likely to be used, in conversation order.
+    """The facts of ``previous`` and what is newly told most likely to be used, in order.
 
     Their ``ledger_text`` has at most ``budget_tokens``. While all fit, none is ever dropped; with
     nothing new, ``previous`` comes back as it was.
     """
-    return Unstated("", merged(previous, units), count).within(budget_tokens)
+    return Unstated("", merged(previous, told), count).within(budget_tokens)
 
 
 def beside(
@@ -60,10 +60,16 @@ def current(facts: Iterable[Fact]) -> tuple[Fact, ...]:
 
 
 def _is_plain_word(fact: Fact) -> bool:
-    """Whether it is words only, which nobody but the assistant said, once, or with no other."""
+    """Whether it is words only, which nobody but the assistant said, once, or with no other.
+
+    A short word in capitals that the user said once is an abbreviation, and no value.
+    """
     if fact.kind not in {"id", "name"} or not fact.text.replace(" ", "").isalpha():
         return False
-    return not fact.label or (fact.uses == 1 and fact.by == _ASSISTANT)
+    short = fact.text.isupper() and len(fact.text) <= _ABBREVIATION
+    return not fact.label or (
+        fact.uses == 1 and (fact.by == _ASSISTANT or (short and fact.by == _USER))
+    )
 
 
 class Unstated:
@@ -76,36 +82,56 @@ class Unstated:
             at for at, fact in enumerate(facts) if not (said and _states(said, fact.text.lower()))
         ]
         self._count = count
-        self._tokens = 0
 
     def within(self, budget: int) -> tuple[Fact, ...]:
         """The best of them, as many as the budget holds; by exact count."""
         left, facts = self._left, self._facts
         if not left or budget <= 0:
             return ()
-        # Not counted when there are more facts than tokens: counting could only waste time.
-        if len(left) <= budget and self._all_tokens() <= budget:
+        if self.tokens(budget) <= budget:
             return tuple(facts[at] for at in left)
         # Ranked among all, so that what a prose states does not change the order of the others.
-        wanted = frozenset(left)
-        order = [at for at in _ranking(facts, self._count) if at in wanted]
-        kept = order[: _most_that_fit(facts, order, budget, self._count, self._tokens)]
-        return tuple(facts[at] for at in sorted(kept))
+        wanted, costs = frozenset(left), self._costs
+        order = [at for at in _ranking(facts, costs) if at in wanted][:budget]
+        sums = list(accumulate(costs[at] for at in order))
 
+        def fitting(text_of: Callable[[Iterable[Fact]], str]) -> tuple[int, str]:
+            def beginning(most: int) -> str:
+                return text_of(facts[at] for at in sorted(order[:most]))
+
+            return longest_beginning(sums, budget, beginning, self._count)
+
+        fits, text = fitting(_text)
+        if quoted_lines(text) != text:
+            fits, _ = fitting(ledger_text)
+        return tuple(facts[at] for at in sorted(order[:fits]))
+
+    def tokens(self, budget: int) -> int:
+        """Of all of them; only that they are more, where they are far more than the budget."""
+        # Not counted then: counting could only waste time.
+        chars = sum(len(self._facts[at].label) + len(self._facts[at].text) for at in self._left)
+        return self._all_tokens if chars <= _CHARS_PER_TOKEN * budget else budget + 1
+
+    @cached_property
+    def _costs(self) -> Sequence[int]:
+        return list(_costs(self._facts, self._count))
+
+    @cached_property
     def _all_tokens(self) -> int:
-        self._tokens = self._tokens or self._count(
-            ledger_text(self._facts[at] for at in self._left)
-        )
-        return self._tokens
+        return self._count(ledger_text(self._facts[at] for at in self._left))
 
 
 def ledger_text(facts: Iterable[Fact]) -> str:
     """The facts as lines ``seq speaker: label value, …``; ``""`` without any."""
-    lines = (
+    return quoted_lines(_text(facts))
+
+
+def _text(facts: Iterable[Fact]) -> str:
+    """The same, whatever it may read as."""
+    return "\n".join(
         f"{seq} {speaker}: {'; '.join(_entries(own))}"
         for (seq, speaker), own in groupby(facts, key=lambda f: (f.seq, _speaker(f.by)))
     )
-    return quoted_lines("\n".join(lines))
 
 
 def _states(prose: str, value: str) -> bool:
@@ -130,54 +156,40 @@ _REPLACED: Final = 0.1
 _UNLABELLED: Final = 0.5
 _COST_POWER: Final = 0.85
 _OPENING_TOKENS: Final = 4
+_CHARS_PER_TOKEN: Final = 8
+"""More than a ledger has: its values are numbers and identifiers."""
+
 _RESULT: Final = (Source.RESULT.value,)
+SYSTEM: Final = (Source.SYSTEM.value,)
+"""Who says what only a system message says."""
+
 _ASSISTANT: Final = (Source.ASSISTANT.value,)
-_TOKENS_PER_CHAR: Final = 0.35
-_GUESSES: Final = 4
+_USER: Final = (Source.USER.value,)
+_ABBREVIATION: Final = 5
+"""Letters."""
 
 
-def _most_that_fit(
-    facts: Sequence[Fact], order: Sequence[int], budget: int, count: CountText, tokens: int
-) -> int:
-    """How many of the first facts in order fit, by exact count; ``tokens`` of all, or 0."""
-    sizes = list(accumulate(len(facts[at].label) + len(facts[at].text) + 2 for at in order))
-    tokens_per_char = tokens / sizes[-1] if tokens else _TOKENS_PER_CHAR
-    low, high = 0, min(len(order), budget)
-    for tried in itertools.count():
-        if low >= high:
-            break
-        # A text's tokens go with its length, so a guess is near; halving bounds bad luck.
-        middle = (low + high + 1) // 2
-        guess = bisect_right(sizes, budget / tokens_per_char) if tried < _GUESSES else middle
-        at = min(max(guess, low + 1), high)
-        tokens = count(ledger_text(facts[one] for one in sorted(order[:at])))
-        tokens_per_char = max(tokens, 1) / sizes[at - 1]
-        if tokens <= budget:
-            low = at
-        else:
-            high = at - 1
-    return low
-
-
-def _ranking(facts: Sequence[Fact], count: CountText) -> tuple[int, ...]:
-    """The facts' positions, those worth most for their tokens first."""
-    if not facts:
-        return ()
-    newest = max(fact.last_seq for fact in facts) or 1
-    ratios = []
+def _costs(facts: Sequence[Fact], count: CountText) -> Iterator[int]:
+    """What each fact costs, beside others of its turn; near, not exact."""
     before = -1
     for fact in facts:
-        tokens = count(f"; {_entry(fact)}")
-        if fact.seq != before:
-            tokens += _OPENING_TOKENS
-            before = fact.seq
-        ratios.append(-_weight(fact, newest) / math.pow(tokens, _COST_POWER))
-    return tuple(sorted(range(len(facts)), key=ratios.__getitem__))
+        yield count(f"; {_entry(fact)}") + (_OPENING_TOKENS if fact.seq != before else 0)
+        before = fact.seq
+
+
+def _ranking(facts: Sequence[Fact], costs: Sequence[int]) -> list[int]:
+    """The facts' positions, those worth most for their tokens first."""
+    newest = max(fact.last_seq for fact in facts) or 1
+    ratios = [
+        -_weight(fact, newest) / math.pow(tokens, _COST_POWER)
+        for fact, tokens in zip(facts, costs, strict=True)
+    ]
+    return sorted(range(len(facts)), key=ratios.__getitem__)
 
 
 def _weight(fact: Fact, newest: int) -> float:
     weight = _standing(fact.kind, fact.by) * (1.0 + REPEATED * math.log(fact.uses))
-    weight *= ONLY_IN_RESULTS if fact.by == _RESULT else 1.0
+    weight *= ONLY_IN_RESULTS if fact.by in {_RESULT, SYSTEM} else 1.0
     weight *= _REPLACED if fact.until else 1.0
     weight *= 1.0 if fact.label or fact.kind in {"command", "error"} else _UNLABELLED
     return weight * (OLDEST + NEWEST * (fact.last_seq / newest) ** 2)

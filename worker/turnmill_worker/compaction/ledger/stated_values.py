@@ -108,7 +108,8 @@ def _owner(units: Sequence[Unit], line: Line) -> _Owner:
         return _Owner(named[0])
     keyed = [value for key, value in pairs if key.endswith("id") and kind_of(value) == CODE]
     if keyed:
-        return _Owner(keyed[0], is_identifier=True)
+        # One card pays for many orders: what hangs in another record has a value in each.
+        return _Owner(keyed[0], is_identifier=not units[0].label)
     # A flight, say, is named by its number, wherever it was listed.
     numbered = [value for _, value in pairs if _is_number_of_something(value)]
     if numbered and not (units[0].label and _IDENTIFYING.search(units[0].label)):

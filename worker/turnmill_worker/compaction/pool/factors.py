@@ -41,7 +41,9 @@ _USUAL_SHARE: Final = 0.4
 _DOUBT: Final = 3
 """So many concepts of a field must be met before its own share counts more than the usual one."""
 
-_IDENTIFIER = re.compile(r"\b(?=\w*\d)(?=\w*[A-Za-z])\w{4,}\b|\w_\d|\w@\w")
+_IDENTIFIER = re.compile(
+    r"\b(?!\d+(?:st|nd|rd|th|am|pm)\b)(?=\w*\d)(?=\w*[A-Za-z])\w{4,}\b|\w_\d|\w@\w", re.IGNORECASE
+)
 
 
 def is_filling_slots(lines: Sequence[Line], units: Sequence[Unit]) -> bool:
@@ -68,10 +70,8 @@ def slot_factors(lines: Sequence[Line], units: Sequence[Unit]) -> Iterator[float
     last = max(len(lines) - 1, 1)
     for unit in units:
         source = lines[unit.line].source
-        if source in TALK:
-            yield SPOKEN * (1 + RECENT * (unit.line / last) ** 2)
-        else:
-            yield RETURNED if source is Source.RESULT else 1.0
+        worth = SPOKEN if source in TALK else RETURNED if source is Source.RESULT else 1.0
+        yield worth * (1 + RECENT * (unit.line / last) ** 2)
 
 
 def field_factors(

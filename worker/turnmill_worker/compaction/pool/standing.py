@@ -42,6 +42,9 @@ LONG_ANSWER: Final = 0.7
 """An assistant's sentences beyond that many share what so many are worth, to this power: long
 answers are mostly advice, and what was decided is said in few words."""
 
+LONG_REPORT: Final = 0.35
+"""The same where tools are used: there a long answer tells what they returned and came to."""
+
 LABELLED: Final = 1.6
 """What a user put a label in capitals before: ``DECISION: …``, ``NOTE: …``."""
 
@@ -77,6 +80,7 @@ def first_standings(
     Without ``again``, units of which it is known may be given any.
     """
     talk, called = _is_talk(lines), _called(lines, units)
+    tools = any(line.source in TOOLS for line in lines)
     asked = False
     for at, members in groupby(units, key=attrgetter("line")):
         line, own = lines[at], list(members)
@@ -87,7 +91,8 @@ def first_standings(
         spoken = line.source in TALK
         plain = spoken and own[0].is_prose
         other = PROMPT if is_prompt(line, len(own)) else 1.0
-        forms = _forms(line, own, called.get(line.seq, "")) if plain else repeat(other, len(own))
+        acted, power = called.get(line.seq, ""), LONG_REPORT if tools else LONG_ANSWER
+        forms = _forms(line, own, acted, power) if plain else repeat(other, len(own))
         for place, (unit, factor) in enumerate(zip(own, forms, strict=True)):
             opens_long = place == 0 and len(own) >= _LONG_MESSAGE and unit.is_prose
             factor *= WORK[unit.role]  # noqa: PLW2901 - one product of five
@@ -113,7 +118,7 @@ def _called(lines: Sequence[Line], units: Sequence[Unit]) -> dict[int | None, st
     return {seq: " ".join(texts) for seq, texts in calls.items()}
 
 
-def _forms(line: Line, own: Sequence[Unit], called: str) -> Iterator[float]:
+def _forms(line: Line, own: Sequence[Unit], called: str, power: float) -> Iterator[float]:
     """A heading says little, and the more an assistant says, the less each of it.
 
     What it ``called`` in the same turn tells what it was about to do.
@@ -121,7 +126,7 @@ def _forms(line: Line, own: Sequence[Unit], called: str) -> Iterator[float]:
     sentences = sum(unit.role is not Role.QUOTATION for unit in own)
     factor = 1.0
     if line.source is Source.ASSISTANT and sentences > _PLAIN_ANSWER:
-        factor = (_PLAIN_ANSWER / sentences) ** LONG_ANSWER
+        factor = (_PLAIN_ANSWER / sentences) ** power
     for unit in own:
         if called and line.source is Source.ASSISTANT and _announces(unit.text, called):
             yield factor * ANNOUNCED

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from functools import partial
 from typing import Final
 
 from turnmill.contract.context import SummaryEvent
@@ -42,11 +41,10 @@ def with_pool(plan: Plan, count: CountText) -> Plan:
         previous=previous,
         pool_tokens=pool_tokens(whole),
     )
-    budget = request.budget_tokens if request else whole
     return replace(
         plan,
         candidates=candidates,
-        pooling=partial(candidates.pool, budget, count),
+        pooling=lambda asked: candidates.pool(asked.budget_tokens if asked else whole, count),
         # A template says itself what a managed view is made from.
         request=request if not request or plan.managed else replace(request, candidates=candidates),
         wanted=tuple(

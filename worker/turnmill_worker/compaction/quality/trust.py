@@ -24,7 +24,7 @@ from turnmill.contract.rules import Rule
 from turnmill.rules.wording.english import STOP
 from turnmill_worker.reading.earlier_summary import add_previous
 from turnmill_worker.reading.units import Units
-from turnmill_worker.reading.updates import Replaced, Told
+from turnmill_worker.reading.updates import Told
 
 __all__ = ["DEFAULT_THRESHOLD", "Trust"]
 
@@ -101,11 +101,7 @@ class Trust:
 
     def prepare(self) -> None:
         """Read all but the heads; ``parts`` does it if nobody has."""
-        _ = self._replaced, self._source
-
-    @cached_property
-    def _replaced(self) -> Replaced:
-        return Replaced(self._told)
+        _ = self._told.replaced, self._source
 
     @cached_property
     def _source(self) -> list[str]:
@@ -120,7 +116,7 @@ class Trust:
         prose = Units([], [])
         for text in _prose(head):
             add_previous(prose, text)
-        known, current = self._replaced.stated_in(prose)
+        known, current = self._told.replaced.stated_in(prose)
         return {
             "rules": 1.0 - lost / len(self._rules) if lost else 1.0,
             "current": 1.0 - current / known if current else 1.0,

@@ -6,16 +6,14 @@ from turnmill_worker.reading.updates.find import (
     marked,
     newest_first,
     superseded,
-    superseded_in,
 )
-from turnmill_worker.reading.updates.outdated import Replaced
+from turnmill_worker.reading.updates.replaced import SPEAKERS
 
 __all__ = [
+    "SPEAKERS",
     "Newer",
-    "Replaced",
     "Told",
     "marked",
     "newest_first",
     "superseded",
-    "superseded_in",
 ]

@@ -16,34 +16,27 @@ from turnmill_worker.reading.updates.wording import (
     EMPTY,
     HYPOTHETICAL,
     IN_BRACKETS,
-    IS,
-    JOURNEY,
     LABEL,
     LABELLED,
     LABELS,
-    LIGHT,
     LINK,
     MARKED,
-    NAMED,
-    NAMING,
     NUMBER_OF,
     OF_ONESELF,
     OPENING,
     WAS,
 )
 
-__all__ = ["Claim", "Place", "claims_of", "names_of"]
+__all__ = ["DATED", "NEAR", "Claim", "Place", "around", "claims_of", "is_listing"]
 
-_NEAR: Final = 90
+NEAR: Final = 90
 """Characters within which a word makes a value new."""
 
-_FAR: Final = 2 * _NEAR
-_BESIDE: Final = 12
-_LINK: Final = 24
+_FAR: Final = 2 * NEAR
 _SAID: Final = 2
 _JOINED: Final = len(", at ")
 _SENTENCE_ENDS: Final = frozenset((". ", ": ", "! ", "? "))
-_DATED: Final = frozenset({"date", "weekday", "time"})
+DATED: Final = frozenset({"date", "weekday", "time"})
 
 _LIST_MARK = re.compile(r"\W{0,6}(\d{1,3})[.)](?:\s|$)")
 _CODE = re.compile(r"\w\(|==|=>|</?\w|;\s*$")
@@ -92,7 +85,7 @@ class Claim(NamedTuple):
 
 def claims_of(place: Place, text: str, before: str) -> Iterator[Claim]:
     """The values a sentence states as they are; ``before`` is the sentence before it, or ``""``."""
-    values = [] if _is_code(text) else values_of(text)
+    values = [] if is_listing(text) else values_of(text)
     if not values:
         return
     labels = list(_labels(text))
@@ -123,11 +116,11 @@ def _claim(
     joined: bool,
 ) -> Claim | None:
     """The value as a claim of which the subject is not known yet; None if it is not stated."""
-    lead, rest = text[max(0, value.start - _NEAR) : value.start], text[value.end :]
+    lead, rest = text[max(0, value.start - NEAR) : value.start], text[value.end :]
     lead = IN_BRACKETS.sub("", lead)
     if MARKED.match(rest):
         return None
-    own = text[max(earlier.end if earlier else 0, value.start - _NEAR) : value.start]
+    own = text[max(earlier.end if earlier else 0, value.start - NEAR) : value.start]
     was = replaced_value(earlier, value, text)
     new = is_new(lead, rest, own) or (joined and len(own) <= _JOINED)
     linked = new or bool(LINK.search(lead))
@@ -135,26 +128,26 @@ def _claim(
         if not linked and not was:
             return None
         value = _with_noun(value, lead)
-    dated = value.kind in _DATED and not WAS.search(lead[-16:])
+    dated = value.kind in DATED and not WAS.search(lead[-16:])
     if not new and not dated and is_unreal(LABEL.sub("", lead, count=1)):
         return None
     others = (other for other in values if other.kind != value.kind)
-    real = new or not HYPOTHETICAL.search(lead[-_NEAR // 2 :])
+    real = new or not HYPOTHETICAL.search(lead[-NEAR // 2 :])
     return Claim(
         place=place,
         value=value,
         subject=Subject(),
         new=new,
         was=was,
-        context=frozenset(other.exact for other in others if other.kind in _DATED),
+        context=frozenset(other.exact for other in others if other.kind in DATED),
         codes=frozenset(other.exact for other in values if other.kind == "code"),
-        adds=ADDS.search(lead[-_NEAR // 2 :]) is not None,
+        adds=ADDS.search(lead[-NEAR // 2 :]) is not None,
         own=real and OF_ONESELF.search(lead) is not None,
         is_so=real and bool(linked),
     )
 
 
-def _is_code(text: str) -> bool:
+def is_listing(text: str) -> bool:
     """Whether a line is of a program, a listing or a screen: what it sets says nothing here."""
     screen = text.startswith("[") and text.endswith("]")
     if screen or text.startswith(_CODE_OPENS) or not _CODE_MARKS.isdisjoint(text):
@@ -179,7 +172,7 @@ def _with_subject(
 ) -> Claim:
     """The claim with what it is about; if it leaves that out, it is what was spoken of before."""
     value = claim.value
-    subject = subject_of(_around(text, value, values), value.start, value.end, value.counted)
+    subject = subject_of(around(text, value, values), value.start, value.end, value.counted)
     elliptic = not subject.roots
     if elliptic and before:
         said = words_of(before, len(before) - _FAR, len(before))
@@ -188,10 +181,10 @@ def _with_subject(
     return claim._replace(subject=subject, elliptic=elliptic)
 
 
-def _around(text: str, value: Value, values: Sequence[Value]) -> list[Token]:
+def around(text: str, value: Value, values: Sequence[Value]) -> list[Token]:
     """The words around a value that are in none, without the label that the text opens with."""
     first = _first(text, value)
-    words = words_of(text, max(first, value.start - _FAR), value.end + _NEAR)
+    words = words_of(text, max(first, value.start - _FAR), value.end + NEAR)
     return [
         word._replace(text=word.text.lower()) if _opens(text, word, first) else word
         for word in words
@@ -221,28 +214,3 @@ def _labels(text: str) -> Iterator[tuple[str, str, int]]:
         label = text[: match.start()].rpartition(" ")[2].lower().lstrip("(\"'*")
         if label.removesuffix("s") in LABELS or label in LABELS:
             yield label.removesuffix("s"), match[1], match.start(1)
-
-
-def _link(lead: str) -> str:
-    """What says, right before it, that a name is one; ``""`` if nothing does."""
-    words = [word for word in lead.lower().split() if word not in LIGHT]
-    last = words[-1] if words else ""
-    return ":" if last.endswith(":") else last if last in NAMING else ""
-
-
-def names_of(place: Place, text: str) -> Iterator[Claim]:
-    """The names a sentence gives as what something is called, or where it is."""
-    for match in NAMED.finditer(text):
-        start, end = match.span(1)
-        link = _link(text[max(0, start - _LINK) : start])
-        if not link:
-            continue
-        lead, rest = text[max(0, start - _NEAR) : start], text[end:]
-        dated = (value.kind in _DATED for value in values_of(text[max(0, start - 1) : end + 3]))
-        if MARKED.match(rest) or any(dated) or JOURNEY.search(lead) or _is_code(text):
-            continue
-        kind = "name" if link in IS else f"name {link}"
-        value = Value(kind, match[1].lower(), match[1], start, end)
-        subject = subject_of(_around(text, value, [value]), start, end)
-        new = OPENING.match(text) is not None or is_new(lead, rest[:_BESIDE], lead)
-        yield Claim(place, value, subject, new)

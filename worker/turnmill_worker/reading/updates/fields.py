@@ -42,13 +42,17 @@ def _fields(units: list[tuple[int, Unit]], tool: str, about: str) -> Iterator[tu
     """The fields a result states once, by what they belong to."""
     pairs = [(at, unit) for at, unit in units if unit.body_at]
     times = Counter((unit.label, unit.text[: unit.body_at]) for _, unit in pairs)
+    whole = ""
     for _, members in groupby(pairs, key=lambda pair: pair[1].group):
         own = list(members)
-        owner = _identifier([unit for _, unit in own])
+        known = _identifier([unit for _, unit in own])
+        whole = whole if own[0][1].label else known
+        # One card pays for many orders: what an object hangs in is a part of what it is.
+        owner = known and f"{whole} {known}"
         for at, unit in own:
             key, value = unit.text[: unit.body_at], _value(unit)
             alone = times[unit.label, key] == 1
-            if value != owner and len(value) <= _LONGEST and (owner or (alone and about)):
+            if value != known and len(value) <= _LONGEST and (owner or (alone and about)):
                 yield (tool, owner or about, unit.label, key), at
 
 

@@ -11,10 +11,11 @@ from turnmill_worker.reading.units import Source, Units
 from turnmill_worker.reading.updates.alike import Weights, can_replace, near, replaces
 from turnmill_worker.reading.updates.claims import Claim
 from turnmill_worker.reading.updates.fields import replaced_fields
+from turnmill_worker.reading.updates.outdated import Replaced
 from turnmill_worker.reading.updates.replaced import replaced_names
 from turnmill_worker.reading.updates.statements import stated_in
 
-__all__ = ["Newer", "Told", "marked", "newest_first", "pairs_of", "superseded", "superseded_in"]
+__all__ = ["Newer", "Told", "marked", "newest_first", "pairs_of", "superseded"]
 
 
 class Newer(NamedTuple):
@@ -69,33 +70,42 @@ class Told:
     @cached_property
     def pairs(self) -> Sequence[tuple[Claim, Claim]]:
         """Older and newer statements of one thing."""
-        return list(pairs_of(self.claims))
+        return list(pairs_of(self.claims, self._weights))
+
+    @cached_property
+    def _weights(self) -> Weights:
+        return Weights(self.claims)
+
+    @cached_property
+    def replaced(self) -> Replaced:
+        """The values that were replaced, to be looked for in texts."""
+        return Replaced(self.claims, self.pairs, self._weights)
 
     @cached_property
     def news(self) -> frozenset[int]:
         """The units that say that what they state replaces what an earlier one stated."""
         return frozenset(one.place.at for _, one in self.pairs if one.new or one.was)
 
+    @cached_property
+    def past(self) -> Mapping[int, tuple[Newer, ...]]:
+        """The units whose value a later unit has replaced, by position."""
+        whole = self.whole
+        past: dict[int, dict[str, Newer]] = defaultdict(dict)
+        pairs = [(older.place.at, older.value.text, newer.place.at) for older, newer in self.pairs]
+        for older, value, newer in [*pairs, *replaced_names(whole), *replaced_fields(whole)]:
+            seq = whole.lines[whole.units[newer].line].seq or 0
+            known = past[older].get(value)
+            if known is None or newer < known.unit:
+                past[older][value] = Newer(value, seq, newer)
+        return {at: tuple(by_value.values()) for at, by_value in sorted(past.items())}
 
-def superseded(*parts: Units) -> dict[int, tuple[Newer, ...]]:
+
+def superseded(*parts: Units) -> Mapping[int, tuple[Newer, ...]]:
     """The units whose value a later unit has replaced, by position. Pure and linear.
 
     Of several parts, each continues the one before; positions go on from one to the next.
     """
-    return superseded_in(Told(*parts))
-
-
-def superseded_in(told: Told) -> dict[int, tuple[Newer, ...]]:
-    """The same, of what has been read."""
-    whole = told.whole
-    past: dict[int, dict[str, Newer]] = defaultdict(dict)
-    pairs = [(older.place.at, older.value.text, newer.place.at) for older, newer in told.pairs]
-    for older, value, newer in [*pairs, *replaced_names(whole), *replaced_fields(whole)]:
-        seq = whole.lines[whole.units[newer].line].seq or 0
-        known = past[older].get(value)
-        if known is None or newer < known.unit:
-            past[older][value] = Newer(value, seq, newer)
-    return {at: tuple(by_value.values()) for at, by_value in sorted(past.items())}
+    return Told(*parts).past
 
 
 def marked(text: str, newer: Sequence[Newer]) -> str:
@@ -132,9 +142,9 @@ def newest_first(order: Sequence[int], past: Mapping[int, Sequence[Newer]]) -> l
     return list(found)
 
 
-def pairs_of(claims: Sequence[Claim]) -> Iterator[tuple[Claim, Claim]]:
+def pairs_of(claims: Sequence[Claim], weights: Weights) -> Iterator[tuple[Claim, Claim]]:
     """Older and newer statements of one thing; each is replaced at most once."""
-    held = _Held(Weights(claims))
+    held = _Held(weights)
     for claim in claims:
         if can_replace(claim):
             older = held.replaced_by(claim)

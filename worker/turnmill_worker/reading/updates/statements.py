@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from operator import attrgetter
 from typing import Final, NamedTuple
 
-from turnmill_worker.reading.units import Source, Unit, Units
-from turnmill_worker.reading.updates.claims import Claim, Place, claims_of, names_of
+from turnmill_worker.reading.units import Source, Units
+from turnmill_worker.reading.updates.claims import Claim, Place, claims_of
+from turnmill_worker.reading.updates.names import names_of
 from turnmill_worker.reading.updates.news import is_news
 from turnmill_worker.reading.updates.values import SPELLED, has_digits
 from turnmill_worker.reading.updates.wording import TELLING
@@ -43,13 +44,15 @@ def _placed(parts: Sequence[Units]) -> Iterator[_Part]:
         line += len(part.lines)
 
 
-def values_in(text: str, before: str, source: Source) -> tuple[Claim, ...]:
-    """The values that a sentence states behind another, wherever it stands."""
+def values_in(text: str, before: str, place: Place) -> Iterator[Claim]:
+    """The values that a sentence states in its place, behind another."""
+    # It states the same whoever says it, unless that is the assistant.
+    source = Source.ASSISTANT if place.source is Source.ASSISTANT else Source.USER
     found = _values_in(text, "", source)
     # Only what leaves out what it is about is read by the sentence before it.
     if before and any(claim.elliptic for claim in found):
-        return _values_in(text, before, source)
-    return found
+        found = _values_in(text, before, source)
+    return (claim._replace(place=place) for claim in found)
 
 
 @lru_cache(_KNOWN)
@@ -57,10 +60,14 @@ def _values_in(text: str, before: str, source: Source) -> tuple[Claim, ...]:
     return tuple(claims_of(Place(0, 0, source), text, before))
 
 
+def names_in(text: str, place: Place) -> Iterator[Claim]:
+    """The names that a sentence gives in its place."""
+    return (claim._replace(place=place) for claim in _names_in(text))
+
+
 @lru_cache(_KNOWN)
-def names_in(text: str, source: Source) -> tuple[Claim, ...]:
-    """The names that a sentence gives, wherever it stands."""
-    return tuple(names_of(Place(0, 0, source), text))
+def _names_in(text: str) -> tuple[Claim, ...]:
+    return tuple(names_of(Place(0, 0, Source.USER), text))
 
 
 class _Signs(NamedTuple):
@@ -126,16 +133,11 @@ class _Part:
             yield from self._names_of(at)
 
     def _values_of(self, at: int, before: str) -> Iterator[Claim]:
-        unit = self._found.units[at]
-        source = self._found.lines[unit.line].source
-        return self._placed(at, unit, values_in(unit.text, before, source))
+        return values_in(self._found.units[at].text, before, self._place(at))
 
     def _names_of(self, at: int) -> Iterator[Claim]:
-        unit = self._found.units[at]
-        source = self._found.lines[unit.line].source
-        return self._placed(at, unit, names_in(unit.text, source))
+        return names_in(self._found.units[at].text, self._place(at))
 
-    def _placed(self, at: int, unit: Unit, claims: Iterable[Claim]) -> Iterator[Claim]:
-        for claim in claims:
-            place = Place(self._at + at, self._line + unit.line, claim.place.source)
-            yield claim._replace(place=place)
+    def _place(self, at: int) -> Place:
+        line = self._found.units[at].line
+        return Place(self._at + at, self._line + line, self._found.lines[line].source)

@@ -8,12 +8,11 @@ from typing import Final
 from turnmill.rules.wording.english import STOP
 
 __all__ = [
-    "ADDS", "CHANGES", "CLOCK", "CONTRASTS", "DONE", "EMPTY", "FROM", "GOAL_IS", "HYPOTHETICAL",
-    "IN_BRACKETS", "IS", "JOINING", "JOURNEY", "LABEL", "LABELLED", "LABELS", "LIGHT", "LINK",
-    "MARKED", "NAMED", "NAMING",
-    "NEW", "NEW_ONE", "NOW_AFTER", "NOW_BEFORE", "NUMBER_OF", "OF_ONESELF", "OLD_GONE", "OPENING",
-    "OWNERS", "PAST", "REPLACED",
-    "REPLACING", "SAME", "TELLING", "TO", "WAS", "WISH",
+    "ADDS", "CHANGES", "CLOCK", "CONTRASTS", "DOES", "DONE", "DONE_BY", "EMPTY", "FROM",
+    "GOAL_IS", "HYPOTHETICAL", "IN_BRACKETS", "IS", "JOINING", "JOURNEY", "LABEL", "LABELLED",
+    "LABELS", "LIGHT", "LINK", "MARKED", "NAMED", "NAMING", "NEW", "NEW_ONE", "NOW_AFTER",
+    "NOW_BEFORE", "NUMBER_OF", "OF_ONESELF", "OLD_GONE", "OPENING", "OWNERS", "PAST",
+    "REPLACED", "REPLACING", "SAME", "TELLING", "TO", "WAS", "WISH",
 ]  # fmt: skip
 
 
@@ -201,6 +200,17 @@ NAMED: Final = re.compile(r"(?<=[\w:]) ((?:\d{1,5} )?[A-Z][\w'’-]*(?: [A-Z][\w
 NAMING: Final = _words(
     "is are called named to in at on with by from : ist heißt est es nach bei à en"
 )
+# Who does what: "Kim now runs the desk", "the desk was handed over to Lee".
+DOES: Final = re.compile(
+    r"(?:^|[.:;,] |\b(?:and|on|now|today) )([A-Z][\w'’-]*(?: [A-Z][\w'’-]*){0,2})"
+    r"(?: is| was|'s| will be| has been)?(?: now| currently)? ("
+    r"(?:handl|lead|runn?|manag|cover|own|overse|coordinat|chair)(?:e?s|e?ing)"
+    r"|tak(?:es|ing) (?:over|care of)|took over|in charge of|responsible for|on duty for)\b"
+)
+DONE_BY: Final = re.compile(
+    r"\b(belongs?(?: now)? to|falls(?: now)? to|handed(?: over)? to|assigned to"
+    r"|(?:handled|led|run|managed|covered|owned|overseen|coordinated|chaired)(?: now)? by) $"
+)
 IS: Final = _words("is are called named : ist heißt est es")
 CLOCK: Final = re.compile(r"\b(?:it's|it is|today is|today's)(?: now| already)? $", re.IGNORECASE)
 GOAL_IS: Final = re.compile(r"\b(?:goal|target|aim|limit|plan) (?:is|was|of|:)\W*$", re.IGNORECASE)
@@ -215,9 +225,9 @@ JOURNEY: Final = re.compile(
 )
 # How words begin of which one stands in each sentence that gives something a new name.
 TELLING: Final = _words(
-    "new newe now no actu inst chan move movi swit migr rena corr make upda agre sett tran turn "
-    "wron reac jetz nun neue stat geän verl umge main nouv dépl ahor nuev movi camb ades nuov agor "
-    "novo nova nieu"
+    "new newe now no actu took hand inst chan move movi swit migr rena corr make upda agre sett "
+    "tran turn wron reac jetz nun neue stat geän verl umge main nouv dépl ahor nuev movi camb ades "
+    "nuov agor novo nova nieu"
 )
 # A sentence that opens like this is told because something is no longer as it was said.
 OPENING: Final = re.compile(

@@ -1,0 +1,59 @@
+"""What a record is called: it stands before any of its fields, or nobody knows whose they are."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import groupby
+from typing import Final
+
+from turnmill_worker.reading.units import Line, Source, Unit
+
+__all__ = ["Heads", "heads_of", "with_heads"]
+
+Heads = Mapping[int, tuple[int, ...]]
+"""For the position of a field, the positions of those that say what it belongs to."""
+
+_LONGEST: Final = 40
+_NAMES = re.compile(r"(?:^|[._ -]|(?<=[a-z]))(?:[Ii]d|ID|[Nn]umber)=")
+_IDENTIFIER = re.compile(r"#?(?=\w*\d)[A-Za-z]\w{3,}")
+
+
+def heads_of(lines: Sequence[Line], units: Sequence[Unit]) -> Heads:
+    """The identifier of each record among several, and that of the record they hang in."""
+    found: dict[int, tuple[int, ...]] = {}
+    for line, members in groupby(range(len(units)), key=lambda at: units[at].line):
+        # What is passed to a tool is few fields, all of which are kept or none.
+        if lines[line].source is not Source.CALL:
+            found.update(_of_records([*members], units))
+    return found
+
+
+def with_heads(order: Iterable[int], heads: Heads) -> list[int]:
+    """The same positions, each behind what it belongs to."""
+    return list(dict.fromkeys(at for own in order for at in (*heads.get(own, ()), own)))
+
+
+def _of_records(
+    places: Sequence[int], units: Sequence[Unit]
+) -> Iterator[tuple[int, tuple[int, ...]]]:
+    records = [[*own] for _, own in groupby(places, key=lambda place: units[place].group)]
+    labels = Counter(units[own[0]].label for own in records)
+    root: tuple[int, ...] = ()
+    for own in records:
+        label = units[own[0]].label
+        head = next((place for place in own if _names(units[place])), None)
+        if not label:
+            root = () if head is None else (head,)
+        heads = (*root, head) if head is not None and label and labels[label] > 1 else root
+        for place in own:
+            yield place, tuple(other for other in heads if other != place)
+
+
+def _names(unit: Unit) -> bool:
+    """Whether a field says what its record is called."""
+    value = unit.text[unit.body_at :]
+    if not unit.body_at or len(value) > _LONGEST:
+        return False
+    return bool(_NAMES.search(unit.text[: unit.body_at]) or _IDENTIFIER.fullmatch(value))
