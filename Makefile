@@ -7,7 +7,7 @@ PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c const
 PYTHON ?= $(shell for p in python3 python3.11 python3.12 python3.13 python; do \
 	$$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$p && break; done)
 
-.PHONY: help setup hooks demo test test-fast check lint types contracts generated format sync docs sizes pictures lock audit fuzz chaos chaos-bugs bench bench-peers bench-steps boards clean
+.PHONY: help setup hooks demo test coverage test-fast check lint types contracts generated format sync docs sizes pictures lock audit fuzz chaos chaos-bugs bench bench-peers bench-steps boards clean
 
 help:  ## List the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | sort
@@ -36,12 +36,18 @@ demo: | $(BIN)/turnmill  ## Run 50 concurrent tool-using agents through the whol
 # Workers are started by the hundred, so compiled code is kept whatever the environment says.
 unexport PYTHONDONTWRITEBYTECODE
 
+TESTS := -m pytest --numprocesses=auto --maxprocesses=4 --dist=loadscope --durations=30
+
 # A test that fails beside thousands of others, on a machine with other work, says little: it runs once
 # more, alone. What fails again is red; what does not is still in the first list, to be mended.
-test: setup  ## Run every test and the coverage gate
+test: setup  ## Run every test
+	$(BIN)/python $(TESTS) || \
+		{ [ $$? = 1 ] && $(BIN)/python -m pytest --last-failed --last-failed-no-failures=none; }
+
+# Tracing every line doubles what the tests take, so it is not part of them.
+coverage: setup  ## Run every test under the coverage gate
 	$(BIN)/coverage erase
-	$(BIN)/coverage run -m pytest --numprocesses=auto --maxprocesses=4 --dist=loadscope --durations=30 || \
-		{ [ $$? = 1 ] && $(BIN)/coverage run -m pytest --last-failed --last-failed-no-failures=none; }
+	$(BIN)/coverage run $(TESTS)
 	$(BIN)/coverage combine --quiet
 	$(BIN)/coverage report
 

@@ -32,7 +32,7 @@ def assert_linear(work: Callable[[int], object], *, size: int, factor: int = 4) 
     work(size // 2)  # what is loaded or compiled once
     small = large = math.inf
     for _ in range(_ROUNDS):
-        small = min(small, least_cpu_s(lambda: work(size)))
+        small = min(small, least_cpu_s(lambda: work(size), times=1))
         large = min(large, least_cpu_s(lambda: work(size * factor), times=1))
         if large <= factor**1.6 * small + _FORGIVEN_S:
             return

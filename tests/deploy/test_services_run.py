@@ -45,7 +45,7 @@ def service(name: str, redis_url: str, secrets: Path) -> Service:
 
 def healthy(service: Service, environment: dict[str, str]) -> bool:
     checked = subprocess.run(
-        service.healthcheck.argv(), env=environment, capture_output=True, check=False, timeout=30
+        service.healthcheck.argv(), env=environment, capture_output=True, check=False, timeout=90
     )
     return checked.returncode == 0
 

@@ -232,7 +232,7 @@ def test_a_summary_under_way_is_refused_after_an_erasure(
     commit = front.set(Trap("commit", "freeze"))
     through = {**_env(folder), "TURNMILL_REDIS_URL": front.url}
     compacting = new_worker("compacting", queues="summarize", env=through)
-    assert commit.sprung.wait(60)
+    assert commit.sprung.wait(180)
     try:
         told = client.erase("s", turns=[1], timeout_s=30)
     finally:

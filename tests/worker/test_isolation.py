@@ -92,7 +92,7 @@ def test_a_session_forgotten_during_its_compaction_stays_forgotten(
     with Events(store.url) as events:
         client.open("s", ROLLING)
         push_all(client, "s", long_turns())
-        assert commit.sprung.wait(60)
+        assert commit.sprung.wait(180)
         try:
             assert client.forget("s")
         finally:
@@ -118,7 +118,7 @@ def test_a_new_session_of_a_forgotten_name_gets_nothing_of_the_old_one(
     with Events(store.url) as events:
         client.open("s", ROLLING)
         push_all(client, "s", long_turns())
-        assert commit.sprung.wait(60)
+        assert commit.sprung.wait(180)
         try:
             client.forget("s")
             push_all(client, "s", chat(3, topic="letter"))

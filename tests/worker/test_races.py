@@ -76,7 +76,7 @@ def test_a_session_in_work_is_left_alone_and_says_leased(
     with Events(store.url) as events:
         client.open("s", ROLLING)
         push_all(client, "s", long_turns())
-        assert commit.sprung.wait(60)
+        assert commit.sprung.wait(180)
         try:
             assert server.exists(keys_of(client, "s").lease)
             send(store.url, COMPACT, client.namespace, "s")
@@ -104,7 +104,7 @@ def test_turns_pushed_during_a_compaction_are_kept_and_do_not_invalidate_it(
     with Events(store.url) as events:
         client.open("s", ROLLING)
         push_all(client, "s", before)
-        assert commit.sprung.wait(60)
+        assert commit.sprung.wait(180)
         try:
             push_all(client, "s", during)
             version_while_pushing = client.info("s").version
@@ -132,7 +132,7 @@ def test_a_worker_paused_beyond_its_lease_cannot_commit_over_another(
     with Events(store.url) as events:
         client.open("s", ROLLING)
         push_all(client, "s", pushed)
-        assert commit.sprung.wait(60)
+        assert commit.sprung.wait(180)
         try:
             new_worker("other")
             wait_until(lambda: settled(client, "s", turns=len(pushed)), within_s=50)

@@ -115,7 +115,7 @@ def test_a_compaction_under_way_is_refused_after_a_rollback(
         push_all(client, "s", chat(100))
         commit = front.set(Trap("commit", "freeze"))
         new_worker("compacting", queues="summarize", env={"TURNMILL_REDIS_URL": front.url})
-        assert commit.sprung.wait(60)
+        assert commit.sprung.wait(180)
         try:
             result = client.rollback("s", "here", timeout_s=30)
         finally:
