@@ -17,8 +17,9 @@ from turnmill.contract.policy import Limits
 from turnmill.contract.render import rule_line
 from turnmill.contract.rules import UNMARKED, Kind, Mark, Rule
 from turnmill.rules.find import find_rules
+from turnmill.rules.once import is_choice
 from turnmill.rules.rank import kept
-from turnmill.rules.supersede import Relation, ended, is_choice, stands
+from turnmill.rules.supersede import Relation, ended, stands
 
 __all__ = ["Said", "fitting", "in_force", "is_shown", "rules_room"]
 

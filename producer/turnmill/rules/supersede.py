@@ -10,10 +10,9 @@ from typing import Final, NamedTuple
 
 from turnmill.contract.rules import Kind, Rule
 from turnmill.rules.wording.english import stem
-from turnmill.rules.wording.refusals import CHOICE
 from turnmill.rules.wording.slots import EMPTY, SLOTS, TEMPORAL
 
-__all__ = ["Relation", "ended", "is_choice", "relation", "stands"]
+__all__ = ["Relation", "ended", "relation", "stands"]
 
 
 class Relation(StrEnum):
@@ -103,15 +102,6 @@ def ended(new: Rule, earlier: Sequence[Rule]) -> dict[int, Relation]:
     """What the new rule does to earlier ones, by position; those it leaves alone are not in it."""
     found = ((at, relation(new, old)) for at, old in enumerate(earlier))
     return {at: known for at, known in found if known is not None}
-
-
-def is_choice(rule: Rule) -> bool:
-    """Whether it only answers a choice, and so is no rule unless it ends one."""
-    said = " ".join(rule.text.lower().split())
-    return rule.kind is Kind.PREFERENCE and bool(_CHOICE.fullmatch(said))
-
-
-_CHOICE = re.compile(CHOICE)
 
 
 def stands(rule: Rule) -> bool:

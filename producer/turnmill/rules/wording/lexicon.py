@@ -130,7 +130,10 @@ CHATTER: Final = (
     r"smile|breathe|celebrate|treat|rest))|give up|lose|let|mind|worry|stop (?:believing|trying|"
     r"learning|dreaming|being)|be (?:afraid|shy|sad|angry|hard|scared|too|so)|get me wrong|hesitate"
     r"|say never|underestimate|look back|miss|take it)"
-    r"|\byourself\b|^let me know|^let's\b|\bcan't wait\b|\bhow \w+ (?:you are|i am)\b"
+    r"|\byourself\b|^let me know"
+    r"|\blet (?:me|us) know (?:if|when|whether) you(?:'d)? (?:need|want|like|ever|have any)\b"
+    r"|^let's\b|\bcan't wait\b|\bhow \w+ (?:you are|i am)\b"
+    r"|\bkeep (?:up the|it up)\b|\bkeep (?:pushing|going|moving forward|shining|smiling)[.!]*$"
     r"|^(?:just )?keep (?:pushing|going|moving forward|shining|smiling)\b"
     r"|\bstay (?:patient|positive|strong|true)\b"
 )
@@ -148,7 +151,8 @@ STANDING: Final = (
     r"|my (?:permission|approval|consent|ok|okay|explicit|say-so|confirmation)|exceptions?)"
     r"|no matter (?:what|how|who|when)|under (?:no|any) circumstances|at all|on my behalf"
     r"|consistently|all future|by the end of (?:every|each)|(?:once|twice) an? (?:day|week|month)"
-    r"|(?:per|each|every) (?:message|reply|response|answer|turn|day|week|month|time|commit|file)"
+    r"|(?<!cost )(?<!price )(?<!rate )(?<!fee )(?:per|each|every) (?:message|reply|response"
+    r"|answer|turn|day|week|month|time|commit|file)"
     r"|as long as|on (?:mon|tues|wednes|thurs|fri|satur|sun)days|on week(?:ends|days)"
     r"|in (?:your|all) (?:answers|replies|responses|messages|explanations|summaries|emails)"
 )

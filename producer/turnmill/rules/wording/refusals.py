@@ -16,6 +16,7 @@ REFUSED: Final = (
     r"|\b(?:i|we|he|she|they) (?:never|always|only) (?:\w+ed|got|had|saw|went|did"
     r"|knew|thought|felt|met|found|heard|made|ran|was|were)\b"
     r"|\bi(?:'d| would) (?:hate|love) (?:for|to)\b"
+    r"|\bi (?:[a-z]+ )?make sure to\b|\b(?:can't|cannot) wait\b"
     r"|\bthe (?:user|customer|caller|assistant|agent|system|attacker|sender|email"
     r"|message|document)s? (?:also |now )?(?:demands?|wants?|says?|asks?"
     r"|asked|insists?|requires?|requested|instructs?|instructed|said|told|states?"

@@ -160,7 +160,7 @@ WISHES: Final[tuple[tuple[Kind, str, str, str], ...]] = (
         "i",
         (
             r"\bi (?:prioriti[sz]e|value|favou?r|insist on|care (?:most|more) about|stick to"
-            r"|refuse to|avoid|abstain from)\b"
+            r"|refuse to|avoid|abstain from)\b(?=.*[a-z])"
         ),
     ),
     (
