@@ -10,6 +10,7 @@ from typing import Final
 from turnmill.contract.rules import Kind, Rule
 from turnmill.rules.content import TOKEN, Content, content_of, plain, roots
 from turnmill.rules.retold import covers
+from turnmill.rules.revised import revises
 
 __all__ = ["Relation", "ended", "relation", "stands"]
 
@@ -20,6 +21,7 @@ class Relation(StrEnum):
     REPEATS = "repeats"
     REPLACES = "replaces"
     ENDS = "ends"
+    REVISES = "revises"
 
 
 _LIFTED = re.compile(
@@ -99,7 +101,8 @@ def relation(new: Rule, old: Rule) -> Relation | None:
         return Relation.ENDS
     if new.kind is Kind.REVOCATION:
         return None
-    return _against(text, old.text, this, that) or _retold(new, old)
+    found = _against(text, old.text, this, that) or _retold(new, old)
+    return found or (Relation.REVISES if revises(new, old) else None)
 
 
 def _names(this: Content, that: Content) -> bool:
@@ -136,7 +139,8 @@ def _against(text: str, older: str, this: Content, that: Content) -> Relation | 
         )
         return Relation.REPLACES if whole and this.whole else None
     if changed and not this.negative:
-        return Relation.REPLACES
+        whole = that.slots.keys() <= this.slots.keys()
+        return Relation.REPLACES if whole else Relation.REVISES
     if this.numbers != that.numbers:
         one_value = len(this.numbers) == len(that.numbers) <= _DATE or bool(_CHANGED.search(text))
         exact = this.about == that.about and bool(this.about)

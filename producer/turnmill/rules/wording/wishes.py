@@ -214,6 +214,16 @@ WISHES: Final[tuple[tuple[Kind, str, str, str], ...]] = (
         ),
     ),
     (
+        Kind.PREFERENCE,
+        "answers replies responses explanations summaries",
+        "want need expect like get have",
+        (
+            r"\bi(?:'d| would)? (?:want|need|expect|like|rather (?:get|have))"
+            r" (?:(?!more|some|any|no|the|your|these|those|a|an|to|it|how|all|better)[a-z-]+,?"
+            r" (?:and )?){1,3}(?:answers|replies|responses|explanations|summaries)\b"
+        ),
+    ),
+    (
         Kind.COMMAND,
         "when whenever",
         "mean means",
