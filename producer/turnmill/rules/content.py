@@ -59,7 +59,7 @@ def plain(text: str) -> str:
     return text.lower().replace("’", "'")
 
 
-@lru_cache(maxsize=1024)
+@lru_cache(maxsize=4096)
 def content_of(text: str) -> Content:
     """What a rule says, or a part of one; `text` is plain."""
     gone = _NO_MORE.search(text) or _INSTEAD.search(text)

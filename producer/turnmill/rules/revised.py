@@ -11,7 +11,7 @@ from turnmill.rules.content import Content, content_of, plain
 from turnmill.rules.wording.lexicon import words
 from turnmill.rules.wording.slots import SLOTS
 
-__all__ = ["revises"]
+__all__ = ["may_revise", "revises"]
 
 _PARTS = re.compile(r"[,;:]\s|\b(?:and|but|with|while)\b")
 _RATHER = re.compile(r"\b(?:rather|instead|after all|actually)\b")
@@ -24,6 +24,13 @@ _SOUNDS = re.compile(
 _OF_ALL = re.compile(r"\b(?:all|every|each|any|always|everything)\b")
 _FORMS: Final = words("language units temperature currency zone clock spelling")
 _ANSWERS: Final = words("answer answers reply replies response responses")
+
+
+def may_revise(text: str, this: Content, that: Content) -> bool:
+    """Whether a plain rule of this content is worth a look beside an older one; cheap."""
+    if not this.slots or not that.slots:
+        return False
+    return not this.slots.keys().isdisjoint(that.slots) or _RATHER.search(text) is not None
 
 
 def revises(new: Rule, old: Rule) -> bool:

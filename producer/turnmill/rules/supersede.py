@@ -10,7 +10,7 @@ from typing import Final
 from turnmill.contract.rules import Kind, Rule
 from turnmill.rules.content import TOKEN, Content, content_of, plain, roots
 from turnmill.rules.retold import covers
-from turnmill.rules.revised import revises
+from turnmill.rules.revised import may_revise, revises
 
 __all__ = ["Relation", "ended", "relation", "stands"]
 
@@ -101,8 +101,12 @@ def relation(new: Rule, old: Rule) -> Relation | None:
         return Relation.ENDS
     if new.kind is Kind.REVOCATION:
         return None
-    found = _against(text, old.text, this, that) or _retold(new, old)
-    return found or (Relation.REVISES if revises(new, old) else None)
+    found = _against(text, old.text, this, that)
+    # Most rules have nothing in common, and each is compared with all before it.
+    if found is None and this.about & that.about:
+        found = _retold(new, old)
+    revised = found is None and may_revise(text, this, that) and revises(new, old)
+    return Relation.REVISES if revised else found
 
 
 def _names(this: Content, that: Content) -> bool:
