@@ -98,7 +98,8 @@ def _one_line(text: str) -> str:
 
 def rule_line(rule: Rule) -> str:
     """The rule on one line, whatever it holds; it cannot end the list."""
-    return f"- (turn {rule.seq}) {quoted_entry(_one_line(rule.text))}"
+    past = f" (in part until turn {rule.revised})" if rule.revised else ""
+    return f"- (turn {rule.seq}) {quoted_entry(_one_line(rule.text))}{past}"
 
 
 def requests_message(requests: Iterable[OpenRequest]) -> JsonMessage:

@@ -42,6 +42,7 @@ class Rule(BaseModel):
         place: which of that turn's rules it is, from 1.
         text: as the user wrote it.
         kind: what it does.
+        revised: the turn of a later rule that says otherwise in part, if there is one.
     """
 
     model_config: ClassVar[ConfigDict] = ConfigDict(
@@ -52,6 +53,7 @@ class Rule(BaseModel):
     place: int = 1
     text: str
     kind: Kind = Kind.COMMAND
+    revised: Seq | None = None
 
     @property
     def id(self) -> str:

@@ -9,6 +9,7 @@ from typing import Final, NamedTuple
 from turnmill.rules.clauses import Span, clauses, lowered, sentences
 from turnmill.rules.declared import Declared, declared
 from turnmill.rules.kinds import Clause, Kind
+from turnmill.rules.once import is_one_act
 from turnmill.rules.orders import may_order, opening, ordered
 from turnmill.rules.quoted import own_words
 from turnmill.rules.statements import Pattern, hinted, refused, stated
@@ -165,7 +166,7 @@ def _kind(message: _Message, span: Span, hints: _Hints) -> Kind | None:
         return Kind.COMMAND if standing else None
     if _asks(clause):
         return Kind.COMMAND if _ASKS_ALWAYS.search(clause) else None
-    return None if refused(clause) else kind
+    return None if refused(clause) or is_one_act(kind, clause) else kind
 
 
 def _named(own: str, span: Span) -> Kind | None:

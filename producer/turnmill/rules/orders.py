@@ -9,6 +9,7 @@ from typing import Final, NamedTuple
 from turnmill.rules.kinds import Kind
 from turnmill.rules.wording.lexicon import NO_NOUN, SOFT, STYLE, VERBS
 from turnmill.rules.wording.phrases import (
+    AGREED,
     ALL,
     ANAPHOR,
     BY_ITSELF,
@@ -39,7 +40,9 @@ from turnmill.rules.wording.phrases import (
     STANDING_SAID,
     TELL,
     TELLERS,
+    TELLING,
     THIS_ONCE,
+    TO_YOU,
     TOLD,
     WHEN_YOU,
 )
@@ -108,13 +111,19 @@ def _order(low: str) -> _Order | None:
         and found.negative
     ):
         return found
-    at = -1
+    at, telling = -1, False
     for _ in range(_MOST_COMMAS):
-        at = low.find(",", at + 1)
+        began, at = at + 1, low.find(",", at + 1)
         if at < 0:
             return None
         rest = low[at + 1 :].lstrip()
         if rest.startswith("and ") and MINE.match(low):
+            continue
+        # "I log in, type the address" goes on telling; "I'm new here, please explain" does not.
+        telling = telling or bool(TELLING.match(low[began:at].lstrip()))
+        if AGREED.match(rest):
+            return None
+        if telling and not TO_YOU.match(rest):
             continue
         if found := _parsed(rest, low[opened.end() if opened else 0 : at]):
             return found

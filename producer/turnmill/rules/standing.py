@@ -6,6 +6,7 @@ Rules come from what users say alone: not from tools, programs, the assistant, o
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Set as AbstractSet
 from hashlib import blake2b
 from typing import Final, NamedTuple
 
@@ -17,8 +18,9 @@ from turnmill.contract.policy import Limits
 from turnmill.contract.render import rule_line
 from turnmill.contract.rules import UNMARKED, Kind, Mark, Rule
 from turnmill.rules.find import find_rules
+from turnmill.rules.once import is_choice
 from turnmill.rules.rank import kept
-from turnmill.rules.supersede import Relation, ended, is_choice, stands
+from turnmill.rules.supersede import Relation, ended, stands
 
 __all__ = ["Said", "fitting", "in_force", "is_shown", "rules_room"]
 
@@ -65,7 +67,8 @@ def in_force(stored: Sequence[Rule], turns: Iterable[Said]) -> tuple[Rule, ...]:
             standing = [rule for rule in standing if rule.id != event]
         else:
             standing = _heaviest(_with(standing, event), _MOST_IN_ALL)
-    return tuple(standing)
+    seqs = {rule.seq for rule in standing}
+    return tuple(_whole_again(rule, seqs) for rule in standing)
 
 
 def is_shown(rule: Rule, messages: Iterable[JsonMessage]) -> bool:
@@ -138,8 +141,18 @@ def _with(standing: list[Rule], new: Rule) -> list[Rule]:
         return standing
     if not touched and is_choice(new):
         return standing
-    left = [rule for at, rule in enumerate(standing) if at not in touched]
+    left = [
+        rule if at not in touched else rule.model_copy(update={"revised": new.seq})
+        for at, rule in enumerate(standing)
+        if touched.get(at, Relation.REVISES) is Relation.REVISES
+    ]
     return [*left, new] if stands(new) else left
+
+
+def _whole_again(rule: Rule, seqs: AbstractSet[Seq]) -> Rule:
+    """The rule; whole again if nothing stands any more that said otherwise."""
+    ended = rule.revised is not None and rule.revised not in seqs
+    return rule.model_copy(update={"revised": None}) if ended else rule
 
 
 def _heaviest(rules: list[Rule], most: int) -> list[Rule]:

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from enum import StrEnum
-from functools import lru_cache
-from typing import Final, NamedTuple
+from typing import Final
 
 from turnmill.contract.rules import Kind, Rule
-from turnmill.rules.wording.english import stem
-from turnmill.rules.wording.refusals import CHOICE
-from turnmill.rules.wording.slots import EMPTY, SLOTS, TEMPORAL
+from turnmill.rules.content import TOKEN, Content, content_of, plain, roots
+from turnmill.rules.retold import covers
+from turnmill.rules.revised import may_revise, revises
 
-__all__ = ["Relation", "ended", "is_choice", "relation", "stands"]
+__all__ = ["Relation", "ended", "relation", "stands"]
 
 
 class Relation(StrEnum):
@@ -22,24 +21,9 @@ class Relation(StrEnum):
     REPEATS = "repeats"
     REPLACES = "replaces"
     ENDS = "ends"
+    REVISES = "revises"
 
 
-class _Read(NamedTuple):
-    """A rule taken apart: what it is about, its values, and whether it forbids."""
-
-    about: frozenset[str]
-    slots: dict[str, str]
-    numbers: tuple[str, ...]
-    negative: bool
-    dropped: frozenset[str]
-
-
-_TOKEN = re.compile(r"[^\W\d_]+-\d\w*|[$€£]?\d[\d.,:/%-]*\w*|[^\W\d_]+(?:'[^\W\d_]+)?")
-_NEGATIVE = re.compile(
-    r"\b(?:not|never|no|don't|do not|doesn't|can't|cannot|mustn't|shouldn't|without"
-    r"|avoid|stop|nothing"
-    r"|hate|dislike|nobody|nie|niemals|nicht|kein\w*|jamais|nunca|mai|nooit|geen)\b"
-)
 _LIFTED = re.compile(
     r"\b(?:forget|ignore|disregard|scratch|drop|scrap|lift|remove|undo|strike|void|revoke|cancel)\b"
     r".{0,40}?\b(?:about|rules?|limits?|instructions?|restrictions?|preferences?"
@@ -54,13 +38,6 @@ _ALL = re.compile(
     r" (?:rules|instructions|preferences|that))\b"
 )
 _NO_LONGER = re.compile(r"\b(?:i'm|i am|we're|we are|i|we) no longer\b(.*)|\bnot (.*) any ?more\b")
-_NO_MORE = re.compile(
-    r"^(?:please |actually,? |so |ok,? )*(?:no more(?! than)|stop(?: using| sending"
-    r"| with)?|enough of the?)\b ([^,.;]+)"
-)
-_INSTEAD = re.compile(
-    r"\b(?:instead of|rather than|(?<=, )not|no longer) ((?:the |any )?[\w'-]+(?: [\w'-]+)?)"
-)
 _AGAIN = re.compile(r"\byou (?:can|may|are allowed to)\b.*\b(?:again|now|after all|any ?time)\b")
 _CHANGED = re.compile(
     r"\b(?:actually|instead|now|from now on|rather|after all|changed?|switch|again"
@@ -105,55 +82,53 @@ def ended(new: Rule, earlier: Sequence[Rule]) -> dict[int, Relation]:
     return {at: known for at, known in found if known is not None}
 
 
-def is_choice(rule: Rule) -> bool:
-    """Whether it only answers a choice, and so is no rule unless it ends one."""
-    said = " ".join(rule.text.lower().split())
-    return rule.kind is Kind.PREFERENCE and bool(_CHOICE.fullmatch(said))
-
-
-_CHOICE = re.compile(CHOICE)
-
-
 def stands(rule: Rule) -> bool:
     """Whether a rule says anything beside what it takes back."""
-    return not (rule.kind is Kind.REVOCATION and _LIFTED.search(_plain(rule.text)))
+    return not (rule.kind is Kind.REVOCATION and _LIFTED.search(plain(rule.text)))
 
 
 def relation(new: Rule, old: Rule) -> Relation | None:
     """What one rule does to an older one, or ``None`` where they live side by side or in doubt."""
-    text = _plain(new.text)
+    text = plain(new.text)
     if _ALL.search(text):
         return Relation.ENDS
-    this, that = _read(text), _read(_plain(old.text))
+    this, that = content_of(text), content_of(plain(old.text))
     if not that.about and not that.slots:
         return None
     if _LIFTED.search(text):
         return Relation.ENDS if _names(this, that) else None
     if _takes_back(text, this, that):
         return Relation.ENDS
-    return _against(text, old.text, this, that) if new.kind is not Kind.REVOCATION else None
+    if new.kind is Kind.REVOCATION:
+        return None
+    found = _against(text, old.text, this, that)
+    # Most rules have nothing in common, and each is compared with all before it.
+    if found is None and this.about & that.about:
+        found = _retold(new, old)
+    revised = found is None and may_revise(text, this, that) and revises(new, old)
+    return Relation.REVISES if revised else found
 
 
-def _names(this: _Read, that: _Read) -> bool:
+def _names(this: Content, that: Content) -> bool:
     """Whether what is taken back is named by words the older rule is made of."""
     named = this.about | set(this.slots.values()) | set(this.numbers)
     held = that.about | set(that.slots.values()) | set(that.numbers)
     return bool(named) and named <= held
 
 
-def _takes_back(text: str, this: _Read, that: _Read) -> bool:
+def _takes_back(text: str, this: Content, that: Content) -> bool:
     """Whether the new rule ends the old: no longer this, no more of that, that again."""
     if _AGAIN.search(text):
-        return that.negative and bool(_all_of(this)) and _all_of(this) == _all_of(that)
+        return that.negative and bool(this.whole) and this.whole == that.whole
     if found := _NO_LONGER.search(text):
-        gone = _read(found[1] or found[2] or "")
+        gone = content_of(found[1] or found[2] or "")
         return not that.negative and _names(gone, that)
-    return not that.negative and bool(this.dropped) and bool(this.dropped <= _all_of(that))
+    return not that.negative and bool(this.dropped) and bool(this.dropped <= that.whole)
 
 
-def _against(text: str, older: str, this: _Read, that: _Read) -> Relation | None:
+def _against(text: str, older: str, this: Content, that: Content) -> Relation | None:
     """Two rules about the same thing: the same again, the opposite, or another value."""
-    if _is_news(text, _plain(older), this, that):
+    if _is_news(text, plain(older), this, that):
         return Relation.REPLACES
     if not _same(this.about, that.about):
         return None
@@ -166,21 +141,25 @@ def _against(text: str, older: str, this: _Read, that: _Read) -> Relation | None
         whole = (
             this.about == that.about and this.slots == that.slots and this.numbers == that.numbers
         )
-        return Relation.REPLACES if whole and _all_of(this) else None
+        return Relation.REPLACES if whole and this.whole else None
     if changed and not this.negative:
-        return Relation.REPLACES
+        whole = that.slots.keys() <= this.slots.keys()
+        return Relation.REPLACES if whole else Relation.REVISES
     if this.numbers != that.numbers:
         one_value = len(this.numbers) == len(that.numbers) <= _DATE or bool(_CHANGED.search(text))
         exact = this.about == that.about and bool(this.about)
         return Relation.REPLACES if exact and one_value and this.numbers and that.numbers else None
-    return (
-        Relation.REPEATS
-        if this.about == that.about and this.slots == that.slots and _all_of(this)
-        else None
-    )
+    return Relation.REPEATS if this._replace(dropped=that.dropped) == that and this.whole else None
 
 
-def _is_news(text: str, older: str, this: _Read, that: _Read) -> bool:
+def _retold(new: Rule, old: Rule) -> Relation | None:
+    """The same in other words: the older stands unless it says less; so the prompt stays."""
+    if covers(old, new):
+        return Relation.REPEATS
+    return Relation.REPLACES if covers(new, old) else None
+
+
+def _is_news(text: str, older: str, this: Content, that: Content) -> bool:
     """Whether a rule says that it is new, and gives another value to what the older one is of."""
     if this.numbers == that.numbers or not any(
         value.search(text) and value.search(older) for value in _VALUES
@@ -203,7 +182,7 @@ def _is_news(text: str, older: str, this: _Read, that: _Read) -> bool:
 def _called(new: re.Pattern[str], text: str) -> frozenset[str] | None:
     """What a rule says is new; ``None`` where it says that of nothing."""
     found = new.search(text)
-    return _topic(_content(_TOKEN.findall(found[1]))) if found else None
+    return _topic(roots(TOKEN.findall(found[1]))) if found else None
 
 
 def _topic(about: frozenset[str]) -> frozenset[str]:
@@ -216,34 +195,3 @@ def _same(this: frozenset[str], that: frozenset[str]) -> bool:
     if not this or not that:
         return this == that
     return len(this & that) / len(this | that) >= _NEAR
-
-
-def _all_of(read: _Read) -> frozenset[str]:
-    return read.about | frozenset(read.slots.values())
-
-
-def _plain(text: str) -> str:
-    return text.lower().replace("’", "'")
-
-
-@lru_cache(maxsize=1024)
-def _read(text: str) -> _Read:
-    gone = _NO_MORE.search(text) or _INSTEAD.search(text)
-    dropped = _content(_TOKEN.findall(gone[1])) if gone else frozenset()
-    kept = text.replace(gone[0], " ") if gone and _INSTEAD.search(text) else text
-    tokens = _TOKEN.findall(kept)
-    slots = {SLOTS[token]: stem(token) for token in tokens if token in SLOTS}
-    numbers = tuple(token for token in tokens if any(map(str.isdigit, token)) or token in TEMPORAL)
-    about = _content(token for token in tokens if token not in SLOTS)
-    return _Read(about - dropped, slots, numbers, bool(_NEGATIVE.search(kept)), dropped)
-
-
-def _content(tokens: Iterable[str]) -> frozenset[str]:
-    return frozenset(
-        stem(token)
-        for token in tokens
-        if token not in EMPTY
-        and stem(token) not in EMPTY
-        and token not in TEMPORAL
-        and not any(map(str.isdigit, token))
-    )

@@ -128,6 +128,9 @@ def test_what_a_user_calls_a_rule_is_one_whatever_it_says(text: str, rule: str) 
         "The queue drains in batches, limited to 50 at once.",
         "The client retries with a delay, capped at ten seconds.",
         "The smaller one is Max, our first cat.",
+        "Here's a short example of a timer, given the need to keep the page under 2 MB:",
+        "However, to keep the page below 2 MB, this approach could be a start.",
+        "Given the goal to keep the load under 90 ms, you could also consider a cache.",
     ],
 )
 def test_what_only_speaks_of_a_rule_or_describes_a_bound_is_none(text: str) -> None:

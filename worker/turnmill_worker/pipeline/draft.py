@@ -74,7 +74,8 @@ class Draft:
         covered = [turn for group in plan.covered for turn in group.turns]
         after = plan.snapshot.usage
         kept = sum(t.tokens for t in plan.snapshot.turns if t.seq > context.watermark)
-        known, rules = set(before.stored.rules), set(context.rules)
+        known = {rule.id for rule in before.stored.rules}
+        rules = {rule.id for rule in context.rules}
         return Compaction(
             session=before.session,
             version=context.version,

@@ -88,7 +88,8 @@ LIMITS: Final[tuple[tuple[Kind, str, str, str], ...]] = (
         NUMBER_HINTS,
         (
             # "…, capped at 30" only describes; what "is capped at 30" is bound.
-            r"\b(?:keep(?:ing)?|stay(?:ing)?|remain|limit|cap|restrict|hold"
+            r"\b(?:(?<!i'll )(?<!we'll )(?<!i will )keep(?:ing)?|stay(?:ing)?|remain|limit|cap"
+            r"|restrict|hold"
             r"|(?:is|are|be|am|'m|'re|gets?) (?:\w+ )?(?:limited|capped|restricted)"
             r")\b.{0,60}\b(?:under|below|within"
             rf"|to|at|above|over|between|less than)\b (?:\w+ )?{NUMBER}"
@@ -150,7 +151,8 @@ LIMITS: Final[tuple[tuple[Kind, str, str, str], ...]] = (
         (
             r"\b(?:deadline|due date|cut-?off|(?:launch|release|delivery|start|end|target|ship"
             r"|go-live) date|launch|release) (?:has |have |was |is |got )?(?:been )?(?:now )?"
-            r"(?:moved|postponed|pushed|shifted|extended|rescheduled)\b.{0,30}?\b(?:to|until|till)\b"
+            r"(?:moved|postponed|pushed|shifted|extended|rescheduled)\b.{0,30}?\b(?:to|until"
+            r"|till)\b"
             rf".{{0,20}}?\b(?:{TIMES})"
         ),
     ),

@@ -185,6 +185,9 @@ PEOPLE: Final[tuple[tuple[Kind, str, str, str], ...]] = (
         Kind.IDENTITY,
         "mind",
         "that this it",
-        r"\b(?:keep|bear) (?:that|this|it) in mind\b(?! (?:that|and|the next))",
+        (
+            r"(?<!i'll )(?<!we'll )(?<!i will )\b(?:keep|bear) (?:that|this|it) in mind\b"
+            r"(?! (?:that|and|the next))"
+        ),
     ),
 )

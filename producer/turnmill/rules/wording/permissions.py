@@ -17,15 +17,16 @@ PERMISSIONS: Final[tuple[tuple[Kind, str, str, str], ...]] = (
     (
         Kind.PERMISSION,
         (
-            "always anytime time whenever without now long often up any unless until after "
+            "anytime time whenever without now long often up any unless until after "
             "before during groceries work all small if"
         ),
         "you you're",
         (
-            r"\byou(?:'re| are)? (?:can|may|are (?:allowed|free|welcome|permitted) to|have"
+            r"(?:^|[,;:—–-] ?|\b(?:and|but|or|that|then|yes|also|please|where|if) )"
+            r"you(?:'re| are)? (?:can|may|are (?:allowed|free|welcome|permitted) to|have"
             r" (?:my"
             r"|our) (?:permission|ok|okay|blessing|consent)"
-            r"|allowed to|free to|welcome to)\b.{0,80}?\b(?:always|any ?time|whenever"
+            r"|allowed to|free to|welcome to)\b.{0,80}?\b(?:any ?time|whenever"
             r"|without (?:asking|my|checking)|from now on|as (?:long|often) as"
             r"|up to|at any|any of my|until|after|before|during|unless|for (?:groceries"
             r"|work|all"
@@ -107,11 +108,12 @@ PERMISSIONS: Final[tuple[tuple[Kind, str, str, str], ...]] = (
     ),
     (
         Kind.PERMISSION,
-        "my our",
+        "my our me us",
         "you you're",
         (
             r"\byou can (?:use|access|share|contact|call|email|text|charge|read|edit|open)"
             r" (?:my|our)\b"
+            r"|\byou can always (?:call|email|text|phone|reach|contact|ask|message|use) (?:me|us)\b"
         ),
     ),
 )

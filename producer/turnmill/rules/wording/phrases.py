@@ -17,6 +17,7 @@ from turnmill.rules.wording.lexicon import (
 )
 
 __all__ = [
+    "AGREED",
     "ALL",
     "ANAPHOR",
     "BY_ITSELF",
@@ -47,8 +48,10 @@ __all__ = [
     "STANDING_SAID",
     "TELL",
     "TELLERS",
+    "TELLING",
     "THIS_ONCE",
     "TOLD",
+    "TO_YOU",
     "WHEN_YOU",
 ]
 
@@ -115,6 +118,15 @@ CHATTER_SAID = re.compile(CHATTER)
 FORMATS_SAID = re.compile(rf"\b(?:{FORMATS})\b")
 # Orders that are never for once.
 MINE = re.compile(r"(?:[a-z]+,? )?(?:i|we|i'd|i'll|i'm|i've)\b")
+TO_YOU = re.compile(
+    r"(?:so |but |and |then )*(?:please|kindly|always|never|only|don't|do not|no|nothing|make sure"
+    r"|be sure|keep|avoid|refrain|stick|use|assume|skip|leave)\b"
+)
+TELLING = re.compile(
+    r"(?:(?!when|if|before|after|until|once|while|as|unless|where|because|since)[a-z]+,? )?"
+    r"(?:i|we|i'd|i'll|i'm|i've|we're|we've)\b"
+)
+AGREED = re.compile(r"(?:then |so )*(?:yes|yeah|yep)\b")
 BY_ITSELF = re.compile(
     r"(?:make sure (?:that )?(?:every|each|no|nobody|nothing|only) (?!one)"
     r"|leave (?!me\b)[\w' -]{2,50} alone|leave (?!me\b)[\w' -]{2,40} out of"
@@ -122,7 +134,8 @@ BY_ITSELF = re.compile(
     r"|all|every|any)|skip the [a-z]+s\b"
     r"|refer to me|speak to me|talk to me|address me|explain (?:things|everything)"
     r"|assume (?:that )?i\b"
-    r"|stick to|go easy on|spare me|in doubt|when in doubt|if in doubt"
+    r"|stick to (?!.*\b(?:today|tonight|tomorrow|this (?:week|month|morning|weekend))\b)"
+    r"|go easy on|spare me|in doubt|when in doubt|if in doubt"
     r"|(?:keep|bear) (?:that|this|it) in mind|plan around (?:that|this|it)"
     r"|take (?:that|this|it) into account)"
 )
@@ -179,7 +192,11 @@ GENERIC_IF = re.compile(
 THIS_ONCE = re.compile(
     r"\b(?:it|this|that|these|those|them|chance|ready|done with|finished with|arrive|the)\b"
     r"|\b(?:you|i|we) (?:have (?:a|an|some|the)? ?(?:time|minute|moment|second|update|answer)"
-    r"|can|get (?:home|there|back)|find|pull)\b|'re (?:ready|done|finished)"
+    r"|can|get (?:home|there|back|to)|come to|find|pull)\b|'re (?:ready|done|finished)"
+    # What is under way comes to its next step; "before you start a new task" is of each.
+    r"|\bbefore (?:you|i|we) (?:proceed|submit|finali[sz]e|decide|continue|go (?:ahead|on)|move on"
+    r"|start|begin|transfer|wrap up|sign off|hang up|close)\b"
+    r"(?! (?:an?|any|each|every|another|new|with any|[a-z]+s)\b)"
 )
 TELL = re.compile(r"^(?:let|tell|give|contact|inform)\b")
 GATED = re.compile(

@@ -89,7 +89,8 @@ POLICIES: Final[tuple[tuple[Kind, str, str, str], ...]] = (
             ANYTHING
             + r" (?:must (?:not |never |always |only )?(?!have (?:been|left|gone|got|had|made"
             r"|forgotten|lost|come|taken|\w+ed)\b"
-            r"|be (?:a (?:mistake|way)|some|so|something|wrong))|shall|(?:is|are) (?:not "
+            r"|be (?:a (?:mistake|way)|some|so|something|wrong|very|really|quite|such|pretty))"
+            r"|shall|(?:is|are) (?:not "
             r"|never |always "
             r"|strictly )?(?:allowed|permitted|forbidden|prohibited|off-limits|off limits"
             r"|mandatory"

@@ -19,7 +19,8 @@ _ROWS: Final = {
     "currency": "euros euro eur dollars dollar usd pounds gbp yen francs chf",
     "seat": "aisle window middle",
     "length": "short brief concise terse long detailed verbose lengthy thorough shorter longer",
-    "tone": "formal informal casual formally informally casually",
+    "tone": "formal informal casual formally informally casually friendly playful warm serious dry "
+    "humorous witty cheerful polite neutral blunt",
     "indent": "tabs spaces",
     "clock": "12-hour 24-hour",
     "zone": "utc gmt cet cest pacific eastern est edt pst pdt bst ist jst",

@@ -160,7 +160,7 @@ WISHES: Final[tuple[tuple[Kind, str, str, str], ...]] = (
         "i",
         (
             r"\bi (?:prioriti[sz]e|value|favou?r|insist on|care (?:most|more) about|stick to"
-            r"|refuse to|avoid|abstain from)\b"
+            r"|refuse to|avoid|abstain from)\b(?=.*[a-z])"
         ),
     ),
     (
@@ -211,6 +211,16 @@ WISHES: Final[tuple[tuple[Kind, str, str, str], ...]] = (
             r"|each time"
             r"|when you (?:recommend|suggest|give|write|answer|reply|quote|cite|plan|book"
             r"|show|send))\b"
+        ),
+    ),
+    (
+        Kind.PREFERENCE,
+        "answers replies responses explanations summaries",
+        "want need expect like get have",
+        (
+            r"\bi(?:'d| would)? (?:want|need|expect|like|rather (?:get|have))"
+            r" (?:(?!more|some|any|no|the|your|these|those|a|an|to|it|how|all|better)[a-z-]+,?"
+            r" (?:and )?){1,3}(?:answers|replies|responses|explanations|summaries)\b"
         ),
     ),
     (
