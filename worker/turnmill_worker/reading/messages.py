@@ -16,7 +16,13 @@ from turnmill_worker.reading.demonstrations import without_demonstrations
 from turnmill_worker.reading.fenced import last_action
 from turnmill_worker.reading.flat_json import Flat, flatten, parse_json
 from turnmill_worker.reading.message_text import content_text, safe_name, speaker
-from turnmill_worker.reading.outcomes import blocks, outcome, telling_lines, usual_openings
+from turnmill_worker.reading.outcomes import (
+    blocks,
+    is_short,
+    outcome,
+    telling_lines,
+    usual_openings,
+)
 from turnmill_worker.reading.screens import NO_SCREEN, read_screen
 from turnmill_worker.reading.sentences import sentences
 from turnmill_worker.reading.units import CAME_OF_IT, Line, Source, Units
@@ -168,7 +174,7 @@ class _Reading:
             lines = lines[1:]
         role = self.found.units[place].role
         self._tell(place, outcome(lines, role))
-        if len(lines) > _SHORT and role is not Role.CHANGE:
+        if len(lines) > _SHORT and role is not Role.CHANGE and not is_short(lines, role):
             self.found.add_text(line, blocks(lines), Role.QUOTATION)
 
 

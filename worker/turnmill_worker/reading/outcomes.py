@@ -10,12 +10,13 @@ from typing import Final
 from turnmill_worker.reading.actions import Role
 from turnmill_worker.reading.sentences import UNIT_CHARS, clean
 
-__all__ = ["blocks", "is_telling", "outcome", "telling_lines", "usual_openings"]
+__all__ = ["blocks", "is_short", "is_telling", "outcome", "telling_lines", "usual_openings"]
 
 _MOST_LINES: Final = 4
 _LONGEST_LINE: Final = 160
 _LONGEST: Final = 360
 _SHORT: Final = 3
+_SHORT_LOOK: Final = 6
 _USUAL: Final = 3
 _WORDY: Final = 4
 _READ_LINES: Final = 2000
@@ -80,12 +81,18 @@ def is_telling(line: str) -> bool:
     return _TELLS.search(line[:_LONGEST_LINE]) is not None
 
 
+def is_short(lines: Sequence[str], role: Role) -> bool:
+    """Whether all of an output stands beside its action: of what was looked at, some lines more."""
+    most = _SHORT_LOOK if role is Role.LOOK else _SHORT
+    return len(lines) <= most and sum(map(len, lines)) <= 2 * _LONGEST_LINE
+
+
 def outcome(lines: Sequence[str], role: Role) -> str:
     """What the lines of an output say came of it, on one line."""
     if not lines:
         return "no output"
     kept = [line for line in lines if not _FINE.fullmatch(line)] or list(lines[:1])
-    if len(kept) <= _SHORT and sum(map(len, kept)) <= 2 * _LONGEST_LINE:
+    if is_short(kept, role):
         return " / ".join(kept)
     if role is Role.LOOK:
         return f"{len(kept)} lines"

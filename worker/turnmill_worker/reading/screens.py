@@ -16,7 +16,8 @@ from turnmill_worker.reading.sentences import one_line
 __all__ = ["NO_SCREEN", "Screen", "read_screen"]
 
 _ITEM = re.compile(
-    r"(?:^|(?<=[\s;]))\[(\d{1,5})\][ \t]{0,4}:?[ \t]{0,4}(?=[<\"'\w*])", re.MULTILINE
+    r"(?:^|(?<=[\s;]))\[(\d{1,5})\][ \t]{0,4}:?[ \t]{0,4}(?=<[A-Za-z]|\"|\w{1,20} ['\"])",
+    re.MULTILINE,
 )
 _TAG = re.compile(r"</?[A-Za-z][^<>\n]{0,80}>")
 _QUOTED = re.compile(r"\"([^\"\n]{1,200})\"")
