@@ -134,7 +134,9 @@ class _Reading:
         if called.place is not None:
             self._answer(line, called.place, content)
         elif not self._told_with(called, content):
-            _add_content(self.found, line, content)
+            own = self.found.units[called.first : called.end]
+            asked = frozenset(unit.text[unit.body_at :] for unit in own if unit.body_at)
+            _add_content(self.found, line, content, asked)
 
     def _act(self, seq: int, action: Action) -> int:
         line = Line(seq, Source.CALL, action.name)
@@ -217,10 +219,10 @@ _SOURCES: Final = {
 }
 
 
-def _fields(content: str) -> tuple[Flat, ...]:
+def _fields(content: str, asked: frozenset[str] = frozenset()) -> tuple[Flat, ...]:
     """What a text states in JSON."""
     parsed = parse_json(content)
-    return () if parsed is None else tuple(flatten(parsed))
+    return () if parsed is None else tuple(flatten(parsed, asked))
 
 
 _READ_AGAIN: Final = 4_000
@@ -228,8 +230,11 @@ _record = lru_cache(maxsize=1 << 11)(_fields)
 """A result is read when it is in the tail, and again when it is covered."""
 
 
-def _add_content(into: Units, line: Line, content: str) -> None:
-    flat = _record(content) if len(content) <= _READ_AGAIN else _fields(content)
+def _add_content(
+    into: Units, line: Line, content: str, asked: frozenset[str] = frozenset()
+) -> None:
+    """What a text says, or states in JSON; ``asked`` is what a tool was given for it."""
+    flat = _record(content, asked) if len(content) <= _READ_AGAIN else _fields(content, asked)
     if flat:
         into.add_flat(line, flat)
     else:
