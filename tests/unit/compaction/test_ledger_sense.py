@@ -73,3 +73,25 @@ def test_what_a_list_holds_is_told_by_the_number_of_each_record() -> None:
 
     assert "HAT214: price 1498" in text
     assert "HAT305: price 2135" in text
+
+
+@pytest.mark.parametrize(
+    ("said", "told"),
+    [
+        (
+            "The total number of possible outcomes is 6.5, so there are 8 ms left.",
+            "1 user: total number of possible outcomes is 6.5; 8 ms left",
+        ),
+        ("I want 2 rooms, and **Price:** $295, $207 or $216 would do.", "Price $295, $207, $216"),
+        ("We improved to 85% of all problems within 2 weeks.", "problems within 2 weeks"),
+        ("The odds are 3/6, which simplifies to 1/2.", "odds are 3/6; simplifies to 1/2"),
+    ],
+)
+def test_a_value_stands_in_the_words_of_its_clause_as_they_were_said(said: str, told: str) -> None:
+    assert told in shown({"role": "user", "content": said})
+
+
+def test_an_error_that_an_assistant_only_speaks_of_is_no_error_line() -> None:
+    said = "The script raised an AttributeError, as the issue says, for want of an attribute."
+
+    assert "The script raised" not in shown({"role": "assistant", "content": said})

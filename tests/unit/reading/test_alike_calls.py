@@ -63,3 +63,18 @@ def test_what_calls_pass_on_is_not_taken_for_a_count() -> None:
     text = extract(records, budget_tokens=60, count=COUNT)
 
     assert "#W2378156" in text
+
+
+@pytest.mark.parametrize("records", [2, 9])
+def test_what_all_records_of_a_list_were_asked_for_stands_before_any_of_them(records: int) -> None:
+    listed = [
+        {"flight": f"HAT{at}", "origin": "ATL", "status": "late", "seats": 7 * at, "price": 80 + at}
+        for at in range(100, 100 + records)
+    ]
+    [(_, call), (_, _)] = asked_and_answered([""], origin="ATL")
+    answer = {"role": "tool", "tool_call_id": "c1", "content": json.dumps(listed)}
+
+    text = extract([(1, call), (2, answer)], budget_tokens=60, count=COUNT)
+
+    [line] = [line for line in text.split("\n") if "result" in line]
+    assert line.startswith("2 result read_log: all: origin=ATL; flight=HAT")

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from tests.effort import least_cpu_s
+from turnmill_worker.compaction.pool.standing import first_standings
 from turnmill_worker.reading.actions import Role
 from turnmill_worker.reading.messages import read_units
 from turnmill_worker.reading.units import Source, Units
@@ -187,6 +188,24 @@ def test_a_small_summary_tells_changes_and_outcomes_before_listings() -> None:
     assert "value_77" not in text
 
 
+def test_what_is_said_of_an_outcome_gives_way_to_what_was_found() -> None:
+    remarks = [
+        "It seems that the `src/lib` directory does not exist.",
+        "The backslashes are not read by the tool.",
+        "To find it, I need to look at the files.",
+    ]
+    records = step(1, "execute", "ls: src/lib: No such file", command="ls src/lib")
+    again = step(3, "execute", "a.py", command="ls src")
+    again[0][1]["content"] = " ".join(remarks)
+
+    found = read_units([*records, *again])
+
+    standing = dict(
+        zip([u.text for u in found.units], first_standings(found.lines, found.units), strict=True)
+    )
+    assert [standing[remark] < 0.5 for remark in remarks] == [True, False, True]
+
+
 def test_an_action_is_read_back_from_a_summary_as_one() -> None:
     records = step(1, "execute", "a=1 failed", command="FOO=1 make all")
     once = extract(records, budget_tokens=200, count=COUNT)
@@ -194,8 +213,20 @@ def test_an_action_is_read_back_from_a_summary_as_one() -> None:
     assert extract([], previous=once, budget_tokens=200, count=COUNT) == once
 
 
-@pytest.mark.parametrize("text", ["x" * 200_000, "<a>" * 60_000, "Error " * 30_000, "\n" * 200_000])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "x" * 200_000,
+        "<a>" * 60_000,
+        "Error " * 30_000,
+        "\n" * 200_000,
+        "[1]: " * 10_000,
+        "<example>\n" * 5_000,
+        "Action: \n" * 5_000,
+    ],
+)
 def test_hostile_output_costs_no_more_than_its_length(text: str) -> None:
     said = [*step(1, "execute", text, command=text), *shell(3, text, text)]
+    said += [(5, {"role": "user", "content": text}), (6, {"role": "assistant", "content": text})]
 
     assert least_cpu_s(lambda: read_units(said)) < 5.0

@@ -14,6 +14,11 @@ _CLOSING = re.compile(r"</([A-Za-z][\w-]{0,40})>\s*\Z")
 _FIELD = re.compile(r"<([A-Za-z][\w-]{0,40})(?:=([\w.-]{1,60}))?>([^<]*)</\1>")
 _NAMED = re.compile(r"<[\w-]{1,41}[= ]([\w.-]{1,60})>")
 _TAIL: Final = 20_000
+_LABELLED = re.compile(
+    r"^[ \t]{0,8}\**(?:next )?(?:action|act|command|execute)\**[ \t]?:\**[ \t]*(?=\S)",
+    re.IGNORECASE | re.MULTILINE,
+)
+_MOST_ROWS: Final = 3
 _LAST_WORDS: Final = 80
 """Who goes on for longer behind a block only shows it."""
 
@@ -21,9 +26,19 @@ _LAST_WORDS: Final = 80
 def last_action(text: str) -> tuple[str, Action] | None:
     """What an assistant said before the last thing it orders, and that; None if it orders nothing.
 
-    An order is a fenced block, or an element whose fields are a call's arguments.
+    An order is a fenced block, an element whose fields are a call's arguments, or what stands
+    behind a label that names it: ``Action: Click [24]``.
     """
-    return _element(text) or _block(text)
+    return _element(text) or _block(text) or _labelled(text)
+
+
+def _labelled(text: str) -> tuple[str, Action] | None:
+    start = max(len(text) - _TAIL, 0)
+    labels = list(_LABELLED.finditer(text, start))
+    order = text[labels[-1].end() :].strip() if labels else ""
+    if not order or order.count("\n") >= _MOST_ROWS:
+        return None
+    return (text[: labels[-1].start()], ordered(" ".join(order.split())))
 
 
 def _block(text: str) -> tuple[str, Action] | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 from itertools import chain
 from typing import Any, Final, NamedTuple
 
@@ -36,8 +36,19 @@ def parse_json(text: str) -> Any | None:
     return value if isinstance(value, dict | list) and value else None
 
 
-def flatten(value: Any) -> Iterator[Flat]:
-    """The objects in `value`, outermost first; nulls and empties are left out."""
+SHARED: Final = "all"
+"""The label of what all records of a list have in common."""
+
+_A_LIST: Final = 2
+_A_RECORD: Final = 3
+"""More fields than that have a record of which some are told once for all."""
+
+
+def flatten(value: Any, asked: Container[str] = ()) -> Iterator[Flat]:
+    """The objects in `value`, outermost first; nulls and empties are left out.
+
+    What was `asked` for, and every record of a list has, is told once before them.
+    """
     stack: list[tuple[str, Any]] = [("", value)]
     while stack:
         label, node = stack.pop()
@@ -49,10 +60,34 @@ def flatten(value: Any) -> Iterator[Flat]:
         else:
             scalars = [_scalar(child) for child in node if not isinstance(child, dict | list)]
             pairs = list(_runs("", scalars))
+            shared = _shared(node, asked)
+            if shared:
+                yield Flat(
+                    SHARED,
+                    tuple(
+                        chain.from_iterable(
+                            _pair(one_line(k), one_line(v)) for k, v in shared.items()
+                        )
+                    ),
+                )
+                node = [{k: v for k, v in own.items() if k not in shared} for own in node]
             nested = [(label, child) for child in node if child and isinstance(child, dict | list)]
         if pairs:
             yield Flat(label, tuple(pairs))
         stack.extend(reversed(nested))
+
+
+def _shared(records: list[Any], asked: Container[str]) -> dict[str, str]:
+    """The fields that all these records have with one value, where that was asked for."""
+    if len(records) < _A_LIST or not all(isinstance(own, dict) for own in records):
+        return {}
+    return {
+        key: value
+        for key, value in records[0].items()
+        if isinstance(value, str)
+        and value in asked
+        and all(len(own) > _A_RECORD and own.get(key) == value for own in records)
+    }
 
 
 def _of_object(node: dict[str, Any]) -> tuple[list[tuple[str, str]], list[tuple[str, Any]]]:

@@ -12,10 +12,18 @@ from turnmill.open_requests.speech import outputs_among
 from turnmill.rules.standing import Said
 from turnmill_worker.reading.actions import Action, Role, described
 from turnmill_worker.reading.code_lines import coded
+from turnmill_worker.reading.demonstrations import without_demonstrations
 from turnmill_worker.reading.fenced import last_action
 from turnmill_worker.reading.flat_json import Flat, flatten, parse_json
 from turnmill_worker.reading.message_text import content_text, safe_name, speaker
-from turnmill_worker.reading.outcomes import blocks, outcome, telling_lines
+from turnmill_worker.reading.outcomes import (
+    blocks,
+    is_short,
+    outcome,
+    telling_lines,
+    usual_openings,
+)
+from turnmill_worker.reading.screens import NO_SCREEN, read_screen
 from turnmill_worker.reading.sentences import sentences
 from turnmill_worker.reading.units import CAME_OF_IT, Line, Source, Units
 
@@ -24,9 +32,9 @@ __all__ = ["read_units"]
 
 def read_units(records: Sequence[tuple[int, Mapping[str, Any]]]) -> Units:
     """The units of these messages; many share them, so never change them."""
-    reading = _Reading()
     texts = [content_text(message.get("content")) for _, message in records]
     outputs = _outputs(records, texts)
+    reading = _Reading(usual_openings(texts[at] for at in outputs))
     for at, (seq, message) in enumerate(records):
         role = str(message.get("role") or "")
         if role in {"tool", "function"}:
@@ -40,7 +48,8 @@ def read_units(records: Sequence[tuple[int, Mapping[str, Any]]]) -> Units:
             line = Line(seq, source, speaker(message.get("name")))
             # The last one's output may be in a turn that stays.
             acts = bool(outputs) and (at + 1 in outputs or at + 1 == len(records))
-            reading.said(line, texts[at], acts=acts)
+            text = without_demonstrations(texts[at]) if role == "user" else texts[at]
+            reading.said(line, text, acts=acts)
             calls = message.get("tool_calls")
             for call in calls if isinstance(calls, list) else ():
                 reading.call(seq, call)
@@ -65,10 +74,12 @@ def _outputs(
 class _Reading:
     """Reads messages one by one, and brings what came of an action to it."""
 
-    def __init__(self) -> None:
+    def __init__(self, usual: frozenset[str]) -> None:
+        self._usual = usual
         self.found = Units([], [])
         self._called: dict[str, _Called] = {}
         self._acted: int | None = None
+        self._screen = NO_SCREEN
 
     def said(self, line: Line, content: str, *, acts: bool) -> None:
         """What somebody says; an assistant that ``acts`` ends with what it orders."""
@@ -78,13 +89,18 @@ class _Reading:
             _add_content(self.found, line, content)
             return
         said, action = found
-        _add_content(self.found, line, said)
+        _add_content(self.found, line, self._screen.named(said))
+        action = action._replace(text=self._screen.named(action.text))
         self._acted = self._act(line.seq or 0, action)
 
     def output(self, seq: int, content: str) -> None:
         """What a program answers in a user's message."""
         line = Line(seq, Source.RESULT)
-        if self._acted is None:
+        before, screen = self._screen, read_screen(content)
+        self._screen = screen or NO_SCREEN
+        if screen is not None:
+            self._show(line, *screen.outcome(before))
+        elif self._acted is None:
             self.found.add_text(line, blocks(telling_lines(content)), Role.QUOTATION)
         else:
             self._answer(line, self._acted, content)
@@ -118,7 +134,9 @@ class _Reading:
         if called.place is not None:
             self._answer(line, called.place, content)
         elif not self._told_with(called, content):
-            _add_content(self.found, line, content)
+            own = self.found.units[called.first : called.end]
+            asked = frozenset(unit.text[unit.body_at :] for unit in own if unit.body_at)
+            _add_content(self.found, line, content, asked)
 
     def _act(self, seq: int, action: Action) -> int:
         line = Line(seq, Source.CALL, action.name)
@@ -136,6 +154,17 @@ class _Reading:
         self.found.units[called.end - 1] = unit._replace(text=told)
         return True
 
+    def _show(self, line: Line, came: str, quoted: list[str]) -> None:
+        """Bring what was new on a screen to the order that led there."""
+        if self._acted is not None:
+            self._tell(self._acted, came)
+        if quoted:
+            self.found.add_text(line, quoted, Role.QUOTATION)
+
+    def _tell(self, place: int, came: str) -> None:
+        unit = self.found.units[place]
+        self.found.units[place] = unit._replace(text=f"{unit.text}{CAME_OF_IT}{came}")
+
     def _answer(self, line: Line, place: int, content: str) -> None:
         """Bring the output to its action; what is long and not only confirms, is quoted too."""
         parsed = parse_json(content)
@@ -143,10 +172,11 @@ class _Reading:
             self.found.add_flat(line, list(flatten(parsed)))
             return
         lines = telling_lines(content if parsed is None else inner or "")
-        unit = self.found.units[place]
-        came = outcome(lines, unit.role)
-        self.found.units[place] = unit._replace(text=f"{unit.text}{CAME_OF_IT}{came}")
-        if len(lines) > _SHORT and unit.role is not Role.CHANGE:
+        if len(lines) > 1 and lines[0] in self._usual:
+            lines = lines[1:]
+        role = self.found.units[place].role
+        self._tell(place, outcome(lines, role))
+        if len(lines) > _SHORT and role is not Role.CHANGE and not is_short(lines, role):
             self.found.add_text(line, blocks(lines), Role.QUOTATION)
 
 
@@ -189,10 +219,10 @@ _SOURCES: Final = {
 }
 
 
-def _fields(content: str) -> tuple[Flat, ...]:
+def _fields(content: str, asked: frozenset[str] = frozenset()) -> tuple[Flat, ...]:
     """What a text states in JSON."""
     parsed = parse_json(content)
-    return () if parsed is None else tuple(flatten(parsed))
+    return () if parsed is None else tuple(flatten(parsed, asked))
 
 
 _READ_AGAIN: Final = 4_000
@@ -200,8 +230,11 @@ _record = lru_cache(maxsize=1 << 11)(_fields)
 """A result is read when it is in the tail, and again when it is covered."""
 
 
-def _add_content(into: Units, line: Line, content: str) -> None:
-    flat = _record(content) if len(content) <= _READ_AGAIN else _fields(content)
+def _add_content(
+    into: Units, line: Line, content: str, asked: frozenset[str] = frozenset()
+) -> None:
+    """What a text says, or states in JSON; ``asked`` is what a tool was given for it."""
+    flat = _record(content, asked) if len(content) <= _READ_AGAIN else _fields(content, asked)
     if flat:
         into.add_flat(line, flat)
     else:

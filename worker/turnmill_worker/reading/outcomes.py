@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
 from turnmill_worker.reading.actions import Role
 from turnmill_worker.reading.sentences import UNIT_CHARS, clean
 
-__all__ = ["blocks", "outcome", "telling_lines"]
+__all__ = ["blocks", "is_short", "is_telling", "outcome", "telling_lines", "usual_openings"]
 
 _MOST_LINES: Final = 4
 _LONGEST_LINE: Final = 160
 _LONGEST: Final = 360
 _SHORT: Final = 3
+_SHORT_LOOK: Final = 6
+_USUAL: Final = 3
+_WORDY: Final = 4
 _READ_LINES: Final = 2000
 _BLOCK_CHARS: Final = UNIT_CHARS - 8
 _LEAST_CHARS: Final = 24
@@ -62,12 +66,33 @@ def _untagged(tag: re.Match[str]) -> str:
     return "" if tag[1] else f"{tag[2]} "
 
 
+def usual_openings(texts: Iterable[str]) -> frozenset[str]:
+    """First lines that come again and again and tell no outcome: they only say what follows."""
+    times = Counter(" ".join(text.partition("\n")[0].split()) for text in texts)
+    return frozenset(
+        line
+        for line, number in times.items()
+        if number >= _USUAL and line.count(" ") >= _WORDY and not is_telling(line)
+    )
+
+
+def is_telling(line: str) -> bool:
+    """Whether a line of an output says what came of it."""
+    return _TELLS.search(line[:_LONGEST_LINE]) is not None
+
+
+def is_short(lines: Sequence[str], role: Role) -> bool:
+    """Whether all of an output stands beside its action: of what was looked at, some lines more."""
+    most = _SHORT_LOOK if role is Role.LOOK else _SHORT
+    return len(lines) <= most and sum(map(len, lines)) <= 2 * _LONGEST_LINE
+
+
 def outcome(lines: Sequence[str], role: Role) -> str:
     """What the lines of an output say came of it, on one line."""
     if not lines:
         return "no output"
     kept = [line for line in lines if not _FINE.fullmatch(line)] or list(lines[:1])
-    if len(kept) <= _SHORT and sum(map(len, kept)) <= 2 * _LONGEST_LINE:
+    if is_short(kept, role):
         return " / ".join(kept)
     if role is Role.LOOK:
         return f"{len(kept)} lines"
@@ -85,7 +110,7 @@ def _telling(lines: Sequence[str]) -> list[str]:
     found = [
         line
         for line in [*lines[:_READ_LINES], *lines[_READ_LINES:][-_READ_LINES:]]
-        if _TELLS.search(line[:_LONGEST_LINE]) and not _NO_OUTCOME.match(line)
+        if is_telling(line) and not _NO_OUTCOME.match(line)
     ]
     half = _MOST_LINES // 2
     return found if len(found) <= _MOST_LINES else [*found[:half], *found[-half:]]

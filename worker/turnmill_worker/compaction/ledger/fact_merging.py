@@ -9,7 +9,8 @@ from itertools import chain
 from operator import attrgetter
 from typing import Final, Self
 
-from turnmill_worker.compaction.ledger.stated_values import VALUE_AT, Kind, Mention, mentions
+from turnmill_worker.compaction.ledger.labels import VALUE_AT, said_of
+from turnmill_worker.compaction.ledger.stated_values import Kind, Mention, mentions
 from turnmill_worker.reading.units import Line, Source, Units
 from turnmill_worker.reading.updates import SPEAKERS, Told
 
@@ -53,7 +54,11 @@ def merged(previous: Sequence[Fact], told: Told) -> list[Fact]:
     The last part of what is ``told`` is new, and behind it is what is left of the turns before.
     """
     known = {_key(fact.text): _OpenFact.of(fact) for fact in previous}
-    holds = {fact.label: _key(fact.text) for fact in previous if fact.replaces and not fact.until}
+    holds = {
+        said_of(fact.label): _key(fact.text)
+        for fact in previous
+        if fact.replaces and not fact.until
+    }
     for mention in mentions(told.parts[-1]):
         key = _key(mention.text)
         fact = known.get(key)
@@ -62,11 +67,12 @@ def merged(previous: Sequence[Fact], told: Told) -> list[Fact]:
         else:
             fact.again(mention)
         if mention.replaces:
-            older = holds.get(mention.label, key)
+            of = said_of(mention.label)
+            older = holds.get(of, key)
             if older != key and known[older].last_seq < mention.seq:
                 known[older].until = mention.seq
                 known[older].fact = None
-            holds[mention.label] = key
+            holds[of] = key
     for key, seq in chain(_ended(told, known), _ended(_told_besides(previous, told), known)):
         known[key].until = seq
         known[key].fact = None
@@ -163,7 +169,7 @@ class _OpenFact:
         if new:
             self.last_seq = mention.seq
             self.uses += 1
-        if mention.label == self.label:
+        if said_of(mention.label) == said_of(self.label):
             self.until = 0
         self.fact = None
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from functools import cache
 from typing import Final, Literal
 
@@ -114,12 +115,21 @@ def values_in(text: str) -> list[tuple[Kind, str, int]]:
             if not inner[0].isspace() and len(inner.split()) <= _MOST_NAME_WORDS:
                 found.append(("name", inner, at + 1))
         elif group in {"url", "path"}:
-            stripped = value.rstrip(".,:;!?")
-            if group == "url" or not stripped.replace("/", "").isalpha() or stripped[0] in "/~.":
-                found.append((group, stripped, at))  # type: ignore[arg-type]
+            found.extend(_located(group, value.rstrip(".,:;!?"), at))
         else:
             found.append(("id" if group == "phone" else group, value, at))  # type: ignore[arg-type]
     return found
+
+
+def _located(group: str, value: str, at: int) -> Iterator[tuple[Kind, str, int]]:
+    """A URL or a path; a fraction is a number, and "and/or" is neither."""
+    bare = value.replace("/", "")
+    if bare.isdigit():
+        yield "number", value, at
+    elif group == "url":
+        yield "url", value, at
+    elif not bare.isalpha() or value[0] in "/~.":
+        yield "path", value, at
 
 
 def _is_identifier(token: str) -> bool:

@@ -12,13 +12,14 @@ from dataclasses import dataclass, replace
 from itertools import groupby
 from typing import Final, NamedTuple
 
-from turnmill.rules.wording.english import STOP
+from turnmill_worker.compaction.ledger.labels import labelled
 from turnmill_worker.compaction.ledger.patterns import KINDS, Kind, values_in
 from turnmill_worker.reading.actions import Role
 from turnmill_worker.reading.units import (
     CAME_OF_IT,
     LABEL,
     LINE_END,
+    TALK,
     Line,
     Source,
     Unit,
@@ -27,13 +28,7 @@ from turnmill_worker.reading.units import (
 )
 from turnmill_worker.reading.words import CODE, kind_of
 
-__all__ = ["KINDS", "VALUE_AT", "Kind", "Mention", "mentions"]
-
-VALUE_AT: Final = "…"
-"""Stands in a label where the value stood among its words."""
-
-_LABEL_WORDS: Final = 4
-"""Nearest words a value keeps: fewer, and nobody knows what it is; more, and prose is cheaper."""
+__all__ = ["KINDS", "Kind", "Mention", "mentions"]
 
 _LONGEST: Final = 160
 """Characters of a command or error line; its beginning says what it is."""
@@ -157,7 +152,6 @@ _ERROR_WORDS: Final = (
     *("error", "exception", "warning", "fatal", "panic", "failed", "exit ", "errno", "http "),
 )
 _STARTS: Final = (CAME_OF_IT, " / ", LINE_END, ". ")
-_WORD = re.compile(r"[^\W_][\w'’-]*")
 _VALUES: Final[tuple[Kind, ...]] = ("number", "money", "date")
 
 
@@ -166,7 +160,7 @@ def _of_prose(text: str, line: Line) -> Iterator[Mention]:
     if _COMMAND.match(text) and not text.endswith((".", "?", "!")):
         yield Mention("command", _beginning(text), "", seq, line.source)
         return
-    if line.source is not Source.USER and (error := _error(text)):
+    if line.source not in TALK and (error := _error(text)):
         yield Mention("error", _around(text, error.start()), "", seq, line.source)
     label = LABEL.match(text)
     # What a text is called in capitals, "DECISION: …", is no identifier.
@@ -174,9 +168,8 @@ def _of_prose(text: str, line: Line) -> Iterator[Mention]:
     found = [one for one in values_in(text) if one[2] >= called or not one[1].isalpha()]
     if not found:
         return
-    words = _content_words(text, [(at, at + len(value)) for _, value, at in found])
-    for kind, value, at in found:
-        near, company = _nearest(words, at)
+    labels = labelled(text, [(at, at + len(value)) for _, value, at in found])
+    for (kind, value, _), (near, company) in zip(found, labels, strict=True):
         yield Mention(kind, value, near, seq, line.source, kind in _VALUES and company > 1)
 
 
@@ -201,25 +194,3 @@ def _beginning(text: str) -> str:
         return text
     end = text.rfind(" ", _LONGEST // 2, _LONGEST + 1)
     return text[: end if end > 0 else _LONGEST]
-
-
-def _content_words(text: str, taken: Sequence[tuple[int, int]]) -> list[tuple[int, str]]:
-    """The words that say something and are not values themselves, with their positions."""
-    spans = iter([*taken, (len(text) + 1, 0)])
-    start, end = next(spans)
-    words = []
-    for match in _WORD.finditer(text):
-        while match.start() >= end and end:
-            start, end = next(spans)
-        if match.end() <= start and match[0].lower() not in STOP:
-            words.append((match.start(), match[0]))
-    return words
-
-
-def _nearest(words: Sequence[tuple[int, str]], at: int) -> tuple[str, int]:
-    """The words nearest to a position, in order, with the value's place; and how many."""
-    before = [word for place, word in words if place < at]
-    after = [word for place, word in words if place > at]
-    ahead = min(len(before), _LABEL_WORDS - min(len(after), 1))
-    left, right = before[len(before) - ahead :], after[: _LABEL_WORDS - ahead]
-    return " ".join([*left, *([VALUE_AT, *right] if right else [])]), len(left) + len(right)

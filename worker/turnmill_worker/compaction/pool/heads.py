@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import groupby
 from typing import Final
 
+from turnmill_worker.reading.flat_json import SHARED
 from turnmill_worker.reading.units import Line, Source, Unit
 
 __all__ = ["Heads", "heads_of", "with_heads"]
@@ -41,14 +42,18 @@ def _of_records(
     records = [[*own] for _, own in groupby(places, key=lambda place: units[place].group)]
     labels = Counter(units[own[0]].label for own in records)
     root: tuple[int, ...] = ()
+    shared: tuple[int, ...] = ()
     for own in records:
         label = units[own[0]].label
+        if label == SHARED:
+            shared = tuple(own)
+            continue
         head = next((place for place in own if _names(units[place])), None)
         if not label:
             root = () if head is None else (head,)
         heads = (*root, head) if head is not None and label and labels[label] > 1 else root
         for place in own:
-            yield place, tuple(other for other in heads if other != place)
+            yield place, tuple(other for other in (*shared, *heads) if other != place)
 
 
 def _names(unit: Unit) -> bool:

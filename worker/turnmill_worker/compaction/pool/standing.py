@@ -7,16 +7,17 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
+from functools import lru_cache
 from itertools import groupby, repeat
 from operator import attrgetter
-from typing import Final
+from typing import Final, NamedTuple
 
 from turnmill_worker.compaction.pool.work_worth import WORK
 from turnmill_worker.reading.actions import Role
 from turnmill_worker.reading.code_lines import is_heading
 from turnmill_worker.reading.sentences import is_guarded
-from turnmill_worker.reading.units import TALK, TOOLS, Line, Source, Unit, is_prompt
-from turnmill_worker.reading.words import IDENTIFIERS, concepts_of
+from turnmill_worker.reading.units import CAME_OF_IT, TALK, TOOLS, Line, Source, Unit, is_prompt
+from turnmill_worker.reading.words import IDENTIFIERS, Concept, concepts_of
 
 __all__ = ["first_standings", "standings"]
 
@@ -49,7 +50,8 @@ LABELLED: Final = 1.6
 """What a user put a label in capitals before: ``DECISION: …``, ``NOTE: …``."""
 
 ANNOUNCED: Final = 0.1
-"""What an assistant says it does next, beside the call that does it: the call tells the same."""
+"""What an assistant says it does next, beside the call that does it, or of an outcome that stands
+beside its action, and adds no name or reason to: that tells the same."""
 
 _LONG_MESSAGE: Final = 3
 _QUESTION_MARKS: Final = ("?", "？", "؟")
@@ -57,9 +59,26 @@ _CAPITAL = r"[^\W\d_a-zß-ÿа-яё]"
 _LABELLED = re.compile(rf"{_CAPITAL}{{2,20}}(?:[ _-]{_CAPITAL}{{1,20}}){{0,2}}: ?\w")
 _OWN = re.compile(r"\b(?:I|[Mm]y|me|mine|[Ww]e|[Oo]ur|us)\b")
 _ANNOUNCES = re.compile(
-    r"(?:[A-Za-z]{1,12},? ){0,2}?"
-    r"(?:[Ll]et(?:'s|’s| me| us)(?! know)|I(?:'ll|’ll| will|(?:'m|’m| am) going to)) "
+    r"(?:[A-Za-z]{1,12},? ){0,2}?(?:[Tt]o [^,.:;]{1,60}, )?"
+    r"(?:[Ll]et(?:'s|’s| me| us)(?! know)|(?:I|[Ww]e)(?:'ll|’ll| will"
+    r"|(?:'m|’m|'re|’re| am| are) going to"
+    r"| need to (?:find|look|explore|examine|locate|check|view|identify|understand|see|read))) "
 )
+_OF_OUTCOMES: Final = frozenset(
+    {word for _, word in concepts_of(
+        "seem look appear like search command output result listing snippet directory folder file"
+        " script edit change error message show contain return say indicate provide exact match"
+        " exist bound large process syntax mistake previous attempt tool range code several"
+        " relevant likely find any found success successfully update remove create locate"
+        " still subdirectory",
+        prose=False,
+    )}
+)  # fmt: skip
+"""Words in which people say that something came of an action, and not what."""
+
+_A_REMARK: Final = 20
+"""Words; who says more adds something."""
+
 _EDGES: Final = ".,:;!?()\"'`"
 _ASKING: Final = frozenset({"if", "whether"})
 _WHY: Final = frozenset({"because", "since", "therefore"})
@@ -81,7 +100,7 @@ def first_standings(
     """
     talk, called = _is_talk(lines), _called(lines, units)
     tools = any(line.source in TOOLS for line in lines)
-    asked = False
+    asked, came = False, ""
     for at, members in groupby(units, key=attrgetter("line")):
         line, own = lines[at], list(members)
         if not again and all(unit.standing for unit in own):
@@ -92,7 +111,10 @@ def first_standings(
         plain = spoken and own[0].is_prose
         other = PROMPT if is_prompt(line, len(own)) else 1.0
         acted, power = called.get(line.seq, ""), LONG_REPORT if tools else LONG_ANSWER
-        forms = _forms(line, own, acted, power) if plain else repeat(other, len(own))
+        forms = _forms(line, own, _Beside(acted, came), power) if plain else repeat(other, len(own))
+        if line.source is Source.CALL:
+            ended = [unit.text for unit in own if CAME_OF_IT in unit.text]
+            came = " ".join([line.name, *ended]) if ended else ""
         for place, (unit, factor) in enumerate(zip(own, forms, strict=True)):
             opens_long = place == 0 and len(own) >= _LONG_MESSAGE and unit.is_prose
             factor *= WORK[unit.role]  # noqa: PLW2901 - one product of five
@@ -118,17 +140,27 @@ def _called(lines: Sequence[Line], units: Sequence[Unit]) -> dict[int | None, st
     return {seq: " ".join(texts) for seq, texts in calls.items()}
 
 
-def _forms(line: Line, own: Sequence[Unit], called: str, power: float) -> Iterator[float]:
-    """A heading says little, and the more an assistant says, the less each of it.
+class _Beside(NamedTuple):
+    """What tells the same as an assistant's words: what it calls with them, what came before."""
 
-    What it ``called`` in the same turn tells what it was about to do.
-    """
+    called: str
+    came: str
+
+    def tells(self, text: str) -> bool:
+        """Whether a sentence of the assistant's adds nothing to it."""
+        if self.called and _ANNOUNCES.match(text):
+            return _announces(text, self.called)
+        return bool(self.came) and text.count(" ") < _A_REMARK and _restates(text, self.came)
+
+
+def _forms(line: Line, own: Sequence[Unit], beside: _Beside, power: float) -> Iterator[float]:
+    """A heading says little, and the more an assistant says, the less each of it."""
     sentences = sum(unit.role is not Role.QUOTATION for unit in own)
     factor = 1.0
     if line.source is Source.ASSISTANT and sentences > _PLAIN_ANSWER:
         factor = (_PLAIN_ANSWER / sentences) ** power
     for unit in own:
-        if called and line.source is Source.ASSISTANT and _announces(unit.text, called):
+        if line.source is Source.ASSISTANT and beside.tells(unit.text):
             yield factor * ANNOUNCED
         else:
             yield factor * (HEADING if is_heading(unit.text) else 1.0)
@@ -136,13 +168,27 @@ def _forms(line: Line, own: Sequence[Unit], called: str, power: float) -> Iterat
 
 def _announces(text: str, called: str) -> bool:
     """Whether a sentence only says what is done next: no reason, no limit, and nothing by name."""
-    if not _ANNOUNCES.match(text):
-        return False
-    words = [word.lower().strip(_EDGES) for word in text.replace("’", "'").split()]
+    words = _words(text)
     if is_guarded([word for word in words if word not in _ASKING]) or not _WHY.isdisjoint(words):
         return False
     named = (value for kind, value in concepts_of(text, prose=True) if kind in IDENTIFIERS)
     return all(map(called.lower().__contains__, named))
+
+
+def _restates(text: str, came: str) -> bool:
+    """Whether a sentence says of an outcome only what is told of it: no reason, nothing new."""
+    said = frozenset(concepts_of(text, prose=False))
+    new = [value for _, value in said.difference(_told(came)) if value not in _OF_OUTCOMES]
+    return not new and _WHY.isdisjoint(_words(text))
+
+
+@lru_cache(maxsize=1 << 8)
+def _told(came: str) -> frozenset[Concept]:
+    return frozenset(concepts_of(came, prose=False))
+
+
+def _words(text: str) -> list[str]:
+    return [word.lower().strip(_EDGES) for word in text.replace("’", "'").split()]
 
 
 def _wording(text: str, *, settled: bool, answers: bool) -> float:

@@ -1,0 +1,91 @@
+"""Screens an agent saw, whose parts are told by numbers: `[24]: <button> "Next"`.
+
+A number holds for one screen only. So an order is told with what its number named, and of a screen
+that is past what was new on it, without numbers.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from typing import Final, NamedTuple
+
+from turnmill_worker.reading.outcomes import blocks, is_telling, telling_lines
+from turnmill_worker.reading.sentences import one_line
+
+__all__ = ["NO_SCREEN", "Screen", "read_screen"]
+
+_ITEM = re.compile(
+    r"(?:^|(?<=[\s;]))\[(\d{1,5})\][ \t]{0,4}:?[ \t]{0,4}(?=<[A-Za-z]|\"|\w{1,20} ['\"])",
+    re.MULTILINE,
+)
+_TAG = re.compile(r"</?[A-Za-z][^<>\n]{0,80}>")
+_QUOTED = re.compile(r"\"([^\"\n]{1,200})\"")
+_NAMES = re.compile(r"\w")
+_NUMBER = re.compile(r"\[(\d{1,5})\]")
+_LEAST: Final = 6
+"""Fewer parts are a list of sources, or notes."""
+
+_LONGEST: Final = 80
+_SHOWN: Final = "screen: "
+_MOST_TOLD: Final = 6
+
+
+class Screen(NamedTuple):
+    """What was on a screen.
+
+    Attributes:
+        parts: by their numbers.
+        said: lines beside them that tell an outcome.
+    """
+
+    parts: dict[str, str]
+    said: tuple[str, ...]
+
+    def named(self, text: str) -> str:
+        """A text, in which the numbers of this screen are what they stood for."""
+        return _NUMBER.sub(self._name, text) if self.parts else text
+
+    def _name(self, number: re.Match[str]) -> str:
+        part = self.parts.get(number[1], "")
+        return f'"{part}"' if part else number[0]
+
+    def outcome(self, before: Screen) -> tuple[str, list[str]]:
+        """What was new on it, on one line; and all of that in blocks, if it is more."""
+        known = frozenset(before.parts.values())
+        new = list(dict.fromkeys(part for part in self.parts.values() if part not in known))
+        shown = ", ".join(f'"{part}"' for part in new[:_MOST_TOLD])
+        if not known:
+            told = f"a screen of {len(self.parts)} parts"
+        elif new:
+            told = f"new on the screen: {shown}{', …' if len(new) > _MOST_TOLD else ''}"
+        else:
+            told = "nothing new on the screen"
+        more = not known or len(new) > _MOST_TOLD
+        quoted = [f"{_SHOWN}{block}" for block in blocks(new)] if more else []
+        return " / ".join([*self.said, told]), quoted
+
+
+NO_SCREEN: Final = Screen({}, ())
+
+
+def read_screen(text: str) -> Screen | None:
+    """The screen an output shows; None if its parts have no numbers."""
+    found = list(_ITEM.finditer(text))
+    if len({item[1] for item in found}) < _LEAST:
+        return None
+    parts = dict(_parts(text, found))
+    beside = telling_lines(text[: found[0].start()])
+    return Screen(parts, tuple(line for line in beside if is_telling(line)))
+
+
+def _parts(text: str, found: Iterable[re.Match[str]]) -> Iterator[tuple[str, str]]:
+    places = list(found)
+    ends = [*(item.start() for item in places[1:]), len(text)]
+    for item, end in zip(places, ends, strict=True):
+        own = text[item.end() : end].partition("\n")[0]
+        quoted = _QUOTED.findall(own)
+        names = [*filter(_NAMES.search, quoted)] if quoted else [_TAG.sub(" ", own)]
+        name = one_line(", ".join(names)).strip("; ")[:_LONGEST]
+        if _NAMES.search(name):
+            yield item[1], name
