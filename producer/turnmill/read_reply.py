@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Final, cast
+from typing import Any, Final, Self, cast
 
 from turnmill.context import Context
 from turnmill.contract.context import EMPTY, JsonMessage, StoredContext
@@ -47,6 +47,10 @@ _RECEIPT_BYTES = 96
 """What a projection's receipt may have in bytes, beyond the room that is kept for its tokens."""
 
 _TURN_BYTES: Final = 500  # of what is kept with a turn beside its text
+_NEXT_TURNS: Final = 4
+"""Turns that may be counted before a read knows of them."""
+
+_MOST_AWAITED: Final = 64
 _SETTINGS: Final = (b"policy", b"system", b"tools_bound", b"tools_bytes")
 """What changes with the session's settings alone, and may be long."""
 
@@ -78,6 +82,7 @@ class Known:
         newest: its entry in the log; None where the log is empty.
         size: bytes of what is kept, roughly.
         is_marked: whether something in it may end a provider's cached prefix.
+        is_cut: the read had to project it, and so may the next.
     """
 
     session: SessionId
@@ -92,11 +97,24 @@ class Known:
     newest: Any
     size: int
     is_marked: bool
+    is_cut: bool = False
+
+    @property
+    def awaited(self) -> range:
+        """Turns whose counts the next read asks for: a projection takes them, nothing else does."""
+        first = self.counted_seq + 1
+        after = self.turns[-1].seq + 1 + _NEXT_TURNS if self.is_cut and self.turns else first
+        return range(first, min(after, first + _MOST_AWAITED))
 
     @property
     def since(self) -> str | None:
         """Where in the log the next read begins; None if it must ask for everything."""
         return str(self.turns[-1].seq) if self.newest and _has_chain(self.newest[1]) else None
+
+    def after(self, context: Context) -> Self:
+        """The same for the next read, which may have to project what this one did."""
+        is_cut = context.projection is not None
+        return self if is_cut == self.is_cut else replace(self, is_cut=is_cut)
 
     def images(self, context: Context) -> list[ImageRef]:
         """The images a context shows; does not search a session that never had one."""
@@ -139,7 +157,7 @@ def known_since(before: Known, reply: Sequence[Any]) -> Known | None:
     Raises:
         NewerFormat, CorruptContext: as ``known_in``.
     """
-    found, entries, _ = reply
+    found, entries, *asked, _ = reply
     meta = list(before.meta)
     for place, value in zip(_PLACES, found, strict=True):
         meta[place] = value
@@ -149,15 +167,20 @@ def known_since(before: Known, reply: Sequence[Any]) -> Known | None:
     if tuple(entries[0]) != tuple(before.newest):
         return None
     view = View.of(meta).reliable(before.stored)
+    new: dict[str, Any] = {"meta": tuple(meta), "view": view}
+    if asked:
+        fresh = zip(before.awaited, asked[0], strict=True)
+        found = {b"%d" % seq: count for seq, count in fresh if count is not None}
+        new["counts"] = {**before.counts, **found}
+        new["counted_seq"] = max(before.counted_seq, min(view.counted_seq, before.awaited[-1]))
     if len(entries) == 1:
-        return replace(before, meta=tuple(meta), view=view)
+        return replace(before, **new)
     tracker = CallTracker(before.open_calls)
     log = [LogEntry.of(entry) for entry in entries[1:]]
     turns = tuple(known_turns(log, EMPTY, view, tracker))
     return replace(
         before,
-        meta=tuple(meta),
-        view=view,
+        **new,
         turns=before.turns + turns,
         open_calls=tuple(tracker.open),
         newest=entries[-1],
