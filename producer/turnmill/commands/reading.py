@@ -59,10 +59,11 @@ class Reading(Base):
         Of turns whose counts are ``awaited``, those too.
         """
         _, keys = self._keys(session)
+        counts: list[Command] = [("HMGET", keys.counts, *awaited)] if awaited else []
         return [
             ("HMGET", keys.meta, *CHANGING),
             ("XRANGE", keys.log, since, "+"),
-            *([("HMGET", keys.counts, *awaited)] if awaited else []),
+            *counts,
             ("HMGET", keys.meta, *META_FIELDS[:2]),
         ]
 

@@ -61,7 +61,8 @@ class AnyCase:
 
     def sub(self, word: str, text: str) -> str:
         """The text with a word in the place of each match."""
-        parts, at = [], 0
+        parts: list[str] = []
+        at = 0
         for found in self.finditer(text):
             parts += (text[at : found.start()], word)
             at = found.end()
