@@ -1,22 +1,32 @@
-"""The turns of a log as reads show them, so that the next read only has to add to them."""
+"""What a read found, turns as reads show them, so that the next read only has to add to it."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import NamedTuple
+from dataclasses import dataclass, replace
+from typing import Any, Final, NamedTuple, Self
 
+from turnmill.context import Context
 from turnmill.contract.codec import decode_json, encode_json
 from turnmill.contract.context import JsonMessage, StoredContext
 from turnmill.contract.encodings import file_of
-from turnmill.contract.images.token_cost import DEFAULT_FORMULA
+from turnmill.contract.images.references import refs_of
+from turnmill.contract.images.token_cost import DEFAULT_FORMULA, ImageRef
 from turnmill.contract.legality import CallTracker
 from turnmill.contract.log_entry import LogEntry, decode_turns
-from turnmill.contract.names import Seq
+from turnmill.contract.names import Seq, SessionId
 from turnmill.contract.rules import Mark
 from turnmill.contract.tail import TailTurn
-from turnmill.session_view import View
+from turnmill.session_view import META_FIELDS, View
 
-__all__ = ["KnownTurn", "known_turns", "messages_of", "tail"]
+__all__ = ["Known", "KnownTurn", "known_turns", "messages_of", "tail"]
+
+
+_PICTURES: Final = META_FIELDS.index(b"pictures")
+_NEXT_TURNS: Final = 4
+"""Turns that may be counted before a read knows of them."""
+
+_MOST_AWAITED: Final = 64
 
 
 class KnownTurn(NamedTuple):
@@ -34,6 +44,63 @@ class KnownTurn(NamedTuple):
     bound: int
     pinned: bool
     mark: Mark
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Known:
+    """A session as one read found it.
+
+    Attributes:
+        meta: the values of ``META_FIELDS``.
+        view: them, with bounds for what nobody counted in the policy's tokens.
+        body: the stored context.
+        counts: of turns up to ``counted_seq`` of the read that asked for them.
+        open_calls: of the newest turn.
+        newest: its entry in the log; None where the log is empty.
+        size: bytes of what is kept, roughly.
+        is_marked: whether something in it may end a provider's cached prefix.
+        is_cut: the read had to project it, and so may the next.
+    """
+
+    session: SessionId
+    meta: tuple[bytes | None, ...]
+    view: View
+    body: bytes | None
+    stored: StoredContext
+    counts: Mapping[bytes, bytes]
+    counted_seq: int
+    turns: tuple[KnownTurn, ...]
+    open_calls: tuple[str, ...]
+    newest: Any
+    size: int
+    is_marked: bool
+    is_cut: bool = False
+
+    @property
+    def awaited(self) -> range:
+        """Turns whose counts the next read asks for: a projection takes them, nothing else does."""
+        first = self.counted_seq + 1
+        after = self.turns[-1].seq + 1 + _NEXT_TURNS if self.is_cut and self.turns else first
+        return range(first, min(after, first + _MOST_AWAITED))
+
+    @property
+    def since(self) -> str | None:
+        """Where in the log the next read begins; None if it must ask for everything."""
+        return str(self.turns[-1].seq) if self.newest and _has_chain(self.newest[1]) else None
+
+    def after(self, context: Context) -> Self:
+        """The same for the next read, which may have to project what this one did."""
+        is_cut = context.projection is not None
+        return self if is_cut == self.is_cut else replace(self, is_cut=is_cut)
+
+    def images(self, context: Context) -> list[ImageRef]:
+        """The images a context shows; does not search a session that never had one."""
+        return refs_of(context.messages) if self.meta[_PICTURES] is not None else []
+
+
+def _has_chain(fields: Any) -> bool:
+    """Whether a client that knows chains pushed the entry; fields as redis-py has them, or raw."""
+    return b"chain" in fields
 
 
 def known_turns(

@@ -10,22 +10,20 @@ is read.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any, Final, cast
 
 from turnmill.context import Context
 from turnmill.contract.context import EMPTY, JsonMessage, StoredContext
 from turnmill.contract.encodings import file_of
 from turnmill.contract.formats import as_corrupt
-from turnmill.contract.images.references import refs_of
-from turnmill.contract.images.token_cost import ImageRef
 from turnmill.contract.legality import CallTracker
 from turnmill.contract.log_entry import LogEntry
 from turnmill.contract.names import SessionId
 from turnmill.contract.render import render_head
 from turnmill.dialects.cache_marks import with_last_marks
-from turnmill.known_turns import KnownTurn, known_turns, messages_of, tail
+from turnmill.known_turns import Known, KnownTurn, known_turns, messages_of, tail
 from turnmill.projection import Projected, project
 from turnmill.session_view import DEFAULT_POLICY, META_FIELDS, View, bound, to_int
 
@@ -61,46 +59,6 @@ _SAME: Final = tuple(
     )
 )
 """While these are the same, context, settings and what was counted are."""
-
-_PICTURES: Final = META_FIELDS.index(b"pictures")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Known:
-    """A session as one read found it.
-
-    Attributes:
-        meta: the values of ``META_FIELDS``.
-        view: them, with bounds for what nobody counted in the policy's tokens.
-        body: the stored context.
-        counts: of turns up to ``counted_seq`` of the read that asked for them.
-        open_calls: of the newest turn.
-        newest: its entry in the log; None where the log is empty.
-        size: bytes of what is kept, roughly.
-        is_marked: whether something in it may end a provider's cached prefix.
-    """
-
-    session: SessionId
-    meta: tuple[bytes | None, ...]
-    view: View
-    body: bytes | None
-    stored: StoredContext
-    counts: Mapping[bytes, bytes]
-    counted_seq: int
-    turns: tuple[KnownTurn, ...]
-    open_calls: tuple[str, ...]
-    newest: Any
-    size: int
-    is_marked: bool
-
-    @property
-    def since(self) -> str | None:
-        """Where in the log the next read begins; None if it must ask for everything."""
-        return str(self.turns[-1].seq) if self.newest and _has_chain(self.newest[1]) else None
-
-    def images(self, context: Context) -> list[ImageRef]:
-        """The images a context shows; does not search a session that never had one."""
-        return refs_of(context.messages) if self.meta[_PICTURES] is not None else []
 
 
 @as_corrupt()
@@ -139,7 +97,7 @@ def known_since(before: Known, reply: Sequence[Any]) -> Known | None:
     Raises:
         NewerFormat, CorruptContext: as ``known_in``.
     """
-    found, entries, _ = reply
+    found, entries, *asked, _ = reply
     meta = list(before.meta)
     for place, value in zip(_PLACES, found, strict=True):
         meta[place] = value
@@ -149,15 +107,20 @@ def known_since(before: Known, reply: Sequence[Any]) -> Known | None:
     if tuple(entries[0]) != tuple(before.newest):
         return None
     view = View.of(meta).reliable(before.stored)
+    new: dict[str, Any] = {"meta": tuple(meta), "view": view}
+    if asked:
+        fresh = zip(before.awaited, asked[0], strict=True)
+        found = {b"%d" % seq: count for seq, count in fresh if count is not None}
+        new["counts"] = {**before.counts, **found}
+        new["counted_seq"] = max(before.counted_seq, min(view.counted_seq, before.awaited[-1]))
     if len(entries) == 1:
-        return replace(before, meta=tuple(meta), view=view)
+        return replace(before, **new)
     tracker = CallTracker(before.open_calls)
     log = [LogEntry.of(entry) for entry in entries[1:]]
     turns = tuple(known_turns(log, EMPTY, view, tracker))
     return replace(
         before,
-        meta=tuple(meta),
-        view=view,
+        **new,
         turns=before.turns + turns,
         open_calls=tuple(tracker.open),
         newest=entries[-1],
@@ -242,8 +205,3 @@ def _size(turns: Sequence[KnownTurn]) -> int:
 
 def _has_mark(body: bytes) -> bool:
     return b'"cache_control"' in body
-
-
-def _has_chain(fields: Any) -> bool:
-    """Whether a client that knows chains pushed the entry; fields as redis-py has them, or raw."""
-    return b"chain" in fields

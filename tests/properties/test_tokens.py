@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from turnmill.contract.estimate import bound_tokens, bound_turn, estimate_tokens
-from turnmill_worker.tokens import count_message, count_request, counter_for
+from turnmill_worker.tokens import CountedOnce, count_message, count_request, counter_for
 from turnmill_worker.tokens.heuristic import HeuristicCounter
 from turnmill_worker.tokens.tiktoken import TiktokenCounter
 
@@ -20,6 +20,13 @@ HEURISTIC = HeuristicCounter()
 # Surrogates cannot be in JSON that is UTF-8, so nothing pushed has them.
 texts = st.text(st.characters(exclude_categories=["Cs"]), max_size=300)
 any_texts = st.text(st.characters(), max_size=300)
+pieces = st.one_of(
+    st.sampled_from(
+        ["\n", "\n", " ", "\t", "\r\n", "/", "//", "word", "'s", "1234", "...", "\xa0", "["]
+    ),
+    st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=6),
+)
+"""What lines begin and end with, most of all."""
 calls = st.fixed_dictionaries(
     {
         "id": texts,
@@ -52,6 +59,15 @@ def body_of(turn: list[dict[str, Any]]) -> bytes:
 @given(any_texts)
 def test_any_text_counts_like_tiktoken(text: str) -> None:
     assert O200K.count(text) == REFERENCE.count(text)
+
+
+@given(st.lists(pieces, min_size=1, max_size=12))
+def test_a_text_has_the_tokens_of_its_lines(said: list[str]) -> None:
+    text = "".join(said)
+    text *= 250 // len(text) + 1  # a shorter one is counted whole
+
+    for counter in (O200K, CL100K):
+        assert CountedOnce(counter).count(text) == counter.count(text)
 
 
 @given(texts)

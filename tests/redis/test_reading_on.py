@@ -64,22 +64,42 @@ def test_a_read_after_changes_is_as_whole_as_the_first(
         agent.read("s")
 
 
+def asked(redis_client: redis.Redis) -> int:
+    """How often anybody asked for all counts of a session: whole reads do."""
+    stats: Any = redis_client.info("commandstats")
+    return int(stats["cmdstat_hgetall"]["calls"])
+
+
 def test_only_the_first_read_asks_for_everything(
     either: Surface, redis_client: redis.Redis
 ) -> None:
-    def asked() -> int:
-        stats: Any = redis_client.info("commandstats")
-        return int(stats["cmdstat_hgetall"]["calls"])
-
     either.push("s", said(0))
     either.read("s")
-    before = asked()
+    before = asked(redis_client)
 
     for at in range(1, 9):
         either.push("s", said(at))
         assert len(either.read("s").messages) == at + 1
 
-    assert asked() == before
+    assert asked(redis_client) == before
+
+
+def test_while_a_summary_is_late_a_read_asks_only_for_what_is_new_and_was_counted(
+    either: Surface, worker: Worker, redis_client: redis.Redis
+) -> None:
+    either.open("s", SMALL)
+    either.push_many([("s", said(at)) for at in range(14)])
+    worker.pipeline.estimate(worker.ref("s"))
+    assert either.read("s").projection
+    before = asked(redis_client)
+
+    for at in range(14, 30):
+        either.push("s", said(at))
+        if at % 3:  # before the read or behind it
+            worker.pipeline.estimate(worker.ref("s"))
+        assert either.read("s").projection
+
+    assert asked(redis_client) == before
 
 
 def test_what_a_caller_does_with_a_context_is_not_in_the_next(

@@ -54,7 +54,7 @@ class AsyncReading:
         known, context = await self._read_on(session, beside) or await self._read_whole(
             session, beside
         )
-        self._lately.keep(known)
+        self._lately.keep(known.after(context))
         urls, unseen = self._images.seen(known.images(context))
         if unseen:
             found = await self._redis.pipeline(self._commands.fetch(session, unseen))
@@ -66,7 +66,7 @@ class AsyncReading:
         before = self._lately.take(session)
         if before is None or before.since is None:
             return None
-        asked = self._commands.read_on(session, before.since)
+        asked = self._commands.read_on(session, before.since, before.awaited)
         known = known_since(before, await self._redis.whole(asked, self._commands.is_torn))
         context = known and read_context(known, beside)
         return (known, context) if known and context else None

@@ -53,7 +53,7 @@ class Reading:
     def _look(self, session: str, beside: int) -> tuple[Context, dict[str, str | None]]:
         """The context with references for its images, and their data URLs by reference."""
         known, context = self._read_on(session, beside) or self._read_whole(session, beside)
-        self._lately.keep(known)
+        self._lately.keep(known.after(context))
         urls, unseen = self._images.seen(known.images(context))
         if unseen:
             found = self._redis.pipeline(self._commands.fetch(session, unseen))
@@ -65,7 +65,7 @@ class Reading:
         before = self._lately.take(session)
         if before is None or before.since is None:
             return None
-        asked = self._commands.read_on(session, before.since)
+        asked = self._commands.read_on(session, before.since, before.awaited)
         known = known_since(before, self._redis.whole(asked, self._commands.is_torn))
         context = known and read_context(known, beside)
         return (known, context) if known and context else None

@@ -53,12 +53,17 @@ class Reading(Base):
             ("HMGET", keys.meta, *META_FIELDS[:2]),
         ]
 
-    def read_on(self, session: str, since: str) -> list[Command]:
-        """The same for who knows the rest: numbers, and the turns from this one on."""
+    def read_on(self, session: str, since: str, awaited: Sequence[int] = ()) -> list[Command]:
+        """The same for who knows the rest: numbers, and the turns from this one on.
+
+        Of turns whose counts are ``awaited``, those too.
+        """
         _, keys = self._keys(session)
+        counts: list[Command] = [("HMGET", keys.counts, *awaited)] if awaited else []
         return [
             ("HMGET", keys.meta, *CHANGING),
             ("XRANGE", keys.log, since, "+"),
+            *counts,
             ("HMGET", keys.meta, *META_FIELDS[:2]),
         ]
 

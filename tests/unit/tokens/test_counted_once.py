@@ -29,6 +29,19 @@ def test_a_text_is_counted_once_however_often_it_is_shown() -> None:
     assert counter.basis == "words/1"
 
 
+def test_a_line_is_counted_once_where_no_token_reaches_over_its_end() -> None:
+    class ByLines(Words):
+        splits_lines = True
+
+    words = ByLines()
+    first, second, third = ("one " * 70 + "\n", "/two " * 70 + "\n", "three " * 70)
+
+    counts = [CountedOnce(words).count(text) for text in (first + third, first + second + third)]
+
+    assert counts == [140, 210]
+    assert words.asked == [first, third, first + second]
+
+
 def test_a_message_counts_as_its_text_does_elsewhere() -> None:
     words = Words()
     counter = CountedOnce(words)

@@ -27,6 +27,9 @@ class _Tokenizer(Protocol):
 class BpeCounter(TokenCounter):
     """Counts text with bpe-openai; special tokens in the text are text."""
 
+    splits_lines = True
+    """Both vocabularies split a text before they merge, and always there."""
+
     def __init__(self, encoding: str) -> None:
         """Load the vocabulary of `encoding`: about 0.1 s and 65 MB, once per process.
 

@@ -23,6 +23,7 @@ class ImagePricing(TokenCounter):
         self._text = text
         self._basis = basis
         self.framing = text.framing
+        self.splits_lines = text.splits_lines
 
     @property
     def basis(self) -> str:

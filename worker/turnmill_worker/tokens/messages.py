@@ -22,7 +22,7 @@ from __future__ import annotations
 
 import json
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from functools import lru_cache
 from typing import Any, Final
 
@@ -50,6 +50,7 @@ _ATTACHMENT_TOKENS: Final = 16
 # characters per token. 100 leaves room, and for files too.
 _ATTACHMENT_CHARS_PER_TOKEN: Final = 100
 _SENTENCE_CHARS: Final = 240
+_LINE_CHARS: Final = 1024
 _KNOWN: Final = frozenset({"role", "content", "name", "tool_calls", "tool_call_id"})
 
 
@@ -58,6 +59,9 @@ class TokenCounter(ABC):
 
     framing: int = 3
     """Tokens around each message."""
+
+    splits_lines: bool = False
+    """Whether no token reaches over a line's end, but where a space or a slash is behind it."""
 
     @property
     @abstractmethod
@@ -82,13 +86,14 @@ class TokenCounter(ABC):
 class CountedOnce(TokenCounter):
     """One job's counter: a text that plan, prompt and context show is counted once.
 
-    A sentence is counted once in a process, as far as it is remembered: each compaction weighs all
-    that earlier ones kept.
+    A sentence or a line is counted once in a process, as far as it is remembered: each compaction
+    weighs all that earlier ones kept, and shows most of it again.
     """
 
     def __init__(self, counter: Counter) -> None:
         self._counter = counter
         self.framing = counter.framing
+        self._by_lines = isinstance(counter, TokenCounter) and counter.splits_lines
         self._known: dict[str, int] = {}
 
     @property
@@ -102,13 +107,41 @@ class CountedOnce(TokenCounter):
             return _count_sentence(self._counter, text)
         tokens = self._known.get(text)
         if tokens is None:
-            tokens = self._known[text] = self._counter.count(text)
+            parts = _lines(text) if self._by_lines else (text,)
+            tokens = self._known[text] = sum(map(self._of_line, parts))
+        return tokens
+
+    def _of_line(self, line: str) -> int:
+        if len(line) <= _SENTENCE_CHARS:
+            return _count_sentence(self._counter, line)
+        if len(line) <= _LINE_CHARS:
+            return _count_line(self._counter, line)
+        tokens = self._known.get(line)
+        if tokens is None:
+            tokens = self._known[line] = self._counter.count(line)
         return tokens
 
 
 @lru_cache(maxsize=1 << 15)
 def _count_sentence(counter: Counter, text: str) -> int:
     return counter.count(text)
+
+
+@lru_cache(maxsize=1 << 13)
+def _count_line(counter: Counter, text: str) -> int:
+    return counter.count(text)
+
+
+def _lines(text: str) -> Iterator[str]:
+    """The text's lines, each with its end, and with those that tokens may join to it."""
+    first, *others = text.split("\n")
+    held = [first]
+    for line in others:
+        if line and line[0] != "/" and not line[0].isspace():
+            yield "\n".join([*held, ""])
+            held.clear()
+        held.append(line)
+    yield "\n".join(held)
 
 
 def count_request(counter: TokenCounter, messages: Iterable[Mapping[str, Any]]) -> int:

@@ -44,6 +44,7 @@ class Candidates:
             add_previous(self._older, previous)
         self.told = Told(self._older, newer)
         self._ranked: dict[int, Ranked] = {}
+        self._pools: dict[int, tuple[PooledLine, ...]] = {}
         self._outdated: dict[int, set[int]] = {}
 
     def text(
@@ -67,7 +68,10 @@ class Candidates:
 
     def pool(self, budget_tokens: int, count: CountText) -> tuple[PooledLine, ...]:
         """What stays for the summaries after this one, beside one of this budget."""
-        return self._rank(budget_tokens, count).pool
+        found = self._pools.get(budget_tokens)
+        if found is None:
+            found = self._pools[budget_tokens] = self._rank(budget_tokens, count).pool
+        return found
 
     def earlier(self, budget_tokens: int, count: CountText) -> str:
         """The most telling original passages of turns covered before; ``""`` where none is kept."""

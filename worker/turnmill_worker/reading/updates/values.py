@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from typing import Final, NamedTuple
 
 from turnmill.rules.wording.english import STOP, stem
+from turnmill_worker.reading.any_case import AnyCase
 from turnmill_worker.reading.lexicon import NUMBER_WORDS
 
 __all__ = ["SPELLED", "Token", "Value", "has_digits", "values_of", "words_of"]
@@ -67,27 +68,26 @@ _UNITS: Final = {
 _NUMBER: Final = r"\d{1,15}(?:,\d{3})*(?:\.\d{1,9}|,\d{1,2}(?!\d))?"
 _COUNTED: Final = "|".join(word for word in NUMBER_WORDS if word not in {"zero", "one"})
 _SPELLED_NUMBER: Final = f"{_COUNTED}|an?|hundred|thousand|million"
-_VALUE: Final = re.compile(
+_VALUE: Final = AnyCase(
     rf"(?P<date>\b\d{{4}}-\d\d-\d\d\b|\b{_MONTHS}\.? \d{{1,2}}(?:st|nd|rd|th)?\b(?:,? \d{{4}}\b)?"
     rf"|\b\d{{1,2}}(?:st|nd|rd|th|\.)? (?:of )?{_MONTHS}\b(?:,? \d{{4}}\b)?"
     r"|\b\d{1,2}[/.]\d{1,2}[/.]\d{2,4}\b)"
     r"|(?P<time>\b\d{1,2}:\d\d(?: ?[ap]\.?m\b)?|\b\d{1,2} ?[ap]\.?m\b)"
-    rf"|(?P<money>[$€£¥] ?{_NUMBER}[kKmM]?\b"
+    rf"|(?P<money>[$€£¥] ?{_NUMBER}[km]?\b"
     rf"|\b{_NUMBER} ?(?:usd|eur|gbp|dollars?|euros?|€|bucks)(?!\w)"
     rf"|\b(?:(?:{_SPELLED_NUMBER})[ -]){{1,4}}(?:usd|eur|gbp|dollars?|euros?|€|bucks)(?!\w))"
     rf"|(?P<share>\b{_NUMBER} ?(?:%|percent\b|prozent\b))"
-    rf"|(?P<degree>\b{_NUMBER} ?(?:°[CF]?|degrees?\b))"
+    rf"|(?P<degree>\b{_NUMBER} ?(?:°[cf]?|degrees?\b))"
     rf"|(?P<phone>\+\d[\d ().-]{{6,18}}\d|\b\d{{3}}-\d{{3}}-\d{{4}}\b)"
     rf"|(?P<email>\b[\w.+-]{{1,64}}@[\w-]{{1,64}}(?:\.[\w-]{{1,64}}){{1,4}})"
     rf"|(?P<version>\bv?\d{{1,5}}(?:\.\d{{1,5}}){{2,4}}\b|\bv\d{{1,5}}(?:\.\d{{1,5}})?\b)"
     rf"|(?P<weekday>\b(?:{_DAYS})s?\b)"
     rf"|(?P<count>(?<![\w.#@/-]){_NUMBER}(?!(?:st|nd|rd|th)\b)(?![\w.]*[\w-]*\d)|\b(?:{_COUNTED})\b)"
-    r"|(?P<branch>(?<![\w/.:@-])[A-Za-z][\w-]{0,24}(?:/[A-Za-z][\w-]{1,40}){1,2}(?![\w/.]*\w))"
-    r"|(?P<code>(?<![\w/])#?(?=[\w-]{0,24}\d)[A-Za-z][\w-]{1,24}\b|#\w{2,24})",
-    re.IGNORECASE,
+    r"|(?P<branch>(?<![\w/.:@-])[a-z][\w-]{0,24}(?:/[a-z][\w-]{1,40}){1,2}(?![\w/.]*\w))"
+    r"|(?P<code>(?<![\w/])#?(?=[\w-]{0,24}\d)[a-z][\w-]{1,24}\b|#\w{2,24})"
 )
 _DIGIT_ANCHOR: Final = re.compile(r"(?<!\S)[^\s\d]*\d\S*")
-_ANCHOR: Final = re.compile(rf"(?<!\S)\S*?\d\S*|\b(?:{_DAYS}|{_COUNTED})s?\b", re.IGNORECASE)
+_ANCHOR: Final = AnyCase(rf"(?<!\S)\S*?\d\S*|\b(?:{_DAYS}|{_COUNTED})s?\b")
 SPELLED: Final = frozenset(word[:4] for word in [*_DAYS.split("|"), *_COUNTED.split("|")])
 """How words begin that are values without a digit."""
 
@@ -118,11 +118,12 @@ def _has_spelled(text: str) -> bool:
 def values_of(text: str) -> list[Value]:
     """The values of a text, left to right."""
     values: list[Value] = []
+    value_at = _VALUE.matcher(text)
     for anchor in (_ANCHOR if _has_spelled(text) else _DIGIT_ANCHOR).finditer(text):
         for start in _starts(text, *anchor.span()):
             if values and start < values[-1].end:
                 continue
-            match = _VALUE.match(text, start)
+            match = value_at(start)
             # Paths, choices and things to deploy are written alike.
             if match and (match.lastgroup != "branch" or _OF_BRANCHES.search(text)):
                 values.append(_read(match, text))
@@ -132,7 +133,7 @@ def values_of(text: str) -> list[Value]:
     return [value for value in values if kinds[value.kind, value.counted] < _LISTED]
 
 
-_OF_BRANCHES: Final = re.compile(r"\b(?:branch|rebase|merge|checkout|check out)", re.IGNORECASE)
+_OF_BRANCHES: Final = AnyCase(r"\b(?:branch|rebase|merge|checkout|check out)")
 
 
 def _starts(text: str, start: int, end: int) -> Iterator[int]:
@@ -153,7 +154,7 @@ def words_of(text: str, start: int, end: int) -> list[Token]:
 
 
 def _read(match: re.Match[str], text: str) -> Value:
-    kind, written = str(match.lastgroup), match[0]
+    kind, written = str(match.lastgroup), text[match.start() : match.end()]
     exact = " ".join(written.lower().replace(",", "").split())
     if kind in {"money", "share"}:
         digits = re.search(r"[\d.]+k?", exact)
@@ -179,7 +180,7 @@ def _counted(match: re.Match[str], text: str, exact: str) -> Value:
         end = behind.end(1)
         return Value(_UNITS[words[0]], f"{exact} {stem(words[0])}", text[start:end], start, end)
     if "." in exact:
-        return Value("version", exact, match[0], start, end)
+        return Value("version", exact, text[start:end], start, end)
     nouns: list[str] = []
     for word in words if not text[end : end + 1].isalnum() else ():
         if word in STOP or word == "per":

@@ -6,6 +6,7 @@ import re
 from typing import Final
 
 from turnmill.rules.wording.english import STOP
+from turnmill_worker.reading.any_case import AnyCase
 
 __all__ = [
     "ADDS", "CHANGES", "CLOCK", "CONTRASTS", "DOES", "DONE", "DONE_BY", "EMPTY", "FROM",
@@ -21,7 +22,7 @@ def _words(text: str) -> frozenset[str]:
 
 
 # A change, and what it leads to behind a link: "raised the limit … to 7".
-CHANGES: Final = re.compile(
+CHANGES: Final = AnyCase(
     r"\b(?:chang(?:ed?|ing)|mov(?:ed?|ing)|switch(?:ed|ing)?|migrat(?:ed?|ing)|rais(?:ed?|ing)"
     r"|re-?based"
     r"|lower(?:ed|ing)?|increas(?:ed?|ing)|decreas(?:ed?|ing)|reduc(?:ed?|ing)|cut(?:ting)?"
@@ -33,7 +34,6 @@ CHANGES: Final = re.compile(
     r"|changée?s?|déplacée?s?|reportée?s?|passée?s?|augmentée?s?|baissée?s?"
     r"|cambi(?:ado|ó|amos|é)|movido|aplazad[oa]|subido|bajado|aumentado|pasado"
     r"|spostat[oa]|cambiat[oa]|aumentat[oa]|mudou|mudado|adiad[oa]|verplaatst|gewijzigd|verhoogd)\b",
-    re.IGNORECASE,
 )
 LINK: Final = re.compile(
     r"(?:\b(?:to|onto|until|till|at|for|is|are|of|auf|zu|à|au|a|al|para|por|ad?|para|naar|tot|called"
@@ -44,62 +44,52 @@ LINK: Final = re.compile(
     re.IGNORECASE,
 )
 # What makes the value behind it the new one, wherever it stands in the clause.
-NOW_BEFORE: Final = re.compile(
+NOW_BEFORE: Final = AnyCase(
     r"\b(?:now|no longer|actually|correction|as of (?:today|now)|turns out|(?:was|were) wrong"
     r"|reach(?:ed|es)|turned|currently at|these days|from now on|agreed"
     r"|(?:am|are|is|'[mrs]e?|been) (?:up|down) to|make (?:it|that)"
     r"|jetzt|nun|nunmehr|mittlerweile|inzwischen|stattdessen|doch"
     r"|maintenant|désormais|finalement|ahora|en realidad|adesso|ora|agora|nu)\b",
-    re.IGNORECASE,
 )
 # What is new, and what it is: "the new deadline of", "my new address is".
-NEW: Final = re.compile(
+NEW: Final = AnyCase(
     r"\b(?:new|newest|updated|corrected|revised|wrong|neue[nrsm]?|nouveaux?|nouvelles?|nuev[oa]s?"
     r"|nuov[oaie]|nov[oa]s?|nieuwe?)(?:[ :,]+[\w'’-]+){1,5}$",
-    re.IGNORECASE,
 )
 # What it is called stands between: "the new code 5521", "my new number 555-123-4567".
-NEW_ONE: Final = re.compile(
+NEW_ONE: Final = AnyCase(
     r"\b(?:the|my|our|your|their) (?:new|updated|corrected|revised)(?: [\w'’-]+){1,3}\W{1,2}$",
-    re.IGNORECASE,
 )
 # What was there before is gone: "…; the old one no longer works".
-OLD_GONE: Final = re.compile(
+OLD_GONE: Final = AnyCase(
     r"[^.!?\n]{0,40}[;,.] (?:and )?(?:the|my|our) (?:old|previous|former|earlier)(?: [\w-]+){1,2}?"
     r" (?:no longer|is|was|has been|doesn't|does not|won't)\b",
-    re.IGNORECASE,
 )
-DONE: Final = re.compile(
+DONE: Final = AnyCase(
     r"^(?!\W*[-*\d\"“])(?!.*\bmy\b).*\b(?:i've|i have|we've|we have|(?:has|have) been|(?:is|are)"
     r" now|agreed|ich habe|wurde|he|j'ai|ho|eu)\b",
-    re.IGNORECASE,
 )
-NOW_AFTER: Final = re.compile(
+NOW_AFTER: Final = AnyCase(
     r"^[^.;!?]{0,25}?(?<!\w)\b(?:now|instead|from now on|as of (?:today|now)|these days|after all"
     r"|jetzt|stattdessen|verschoben|verlegt|geändert|erhöht|gesenkt|maintenant|désormais|ahora"
     r"|adesso|agora)\b(?! (?:that|i|we|let|what|how)\b)",
-    re.IGNORECASE,
 )
-HYPOTHETICAL: Final = re.compile(
+HYPOTHETICAL: Final = AnyCase(
     r"\b(?:if|could|should|would|might|may|suppose|imagine|consider|recommend|suggest|maybe|perhaps"
     r"|say|let's say|example|wenn|falls|könnten?|sollten?|pourrait|podría)\b",
-    re.IGNORECASE,
 )
-WISH: Final = re.compile(
+WISH: Final = AnyCase(
     r"\b(?:goal|aim(?:ing)?|target(?:ing)?|hope|hoping|plan(?:ning)?|want(?:ing)?|wish|tr(?:y|ying)"
     r"|how (?:do|can|to)|can (?:we|i|you)|help me|need(?:s|ing)?|way to|ways to|in order)\b",
-    re.IGNORECASE,
 )
-ADDS: Final = re.compile(
+ADDS: Final = AnyCase(
     r"\b(?:another|also|additional(?:ly)?|extra|besides|a second|as well|too|plus|auch|noch ein\w*"
     r"|aussi|un autre|también|otr[oa])\b",
-    re.IGNORECASE,
 )
-PAST: Final = re.compile(
+PAST: Final = AnyCase(
     r"\b(?:from|was|were|used to be|previously|formerly|originally|instead of|rather than|not|no"
     r" longer|than|von|statt|war)"
     r"(?: (?:the|a|an|at|in|on|about|around))*[\s\"'“`*]*$",
-    re.IGNORECASE,
 )
 MARKED: Final = re.compile(r"^ ?\(until \d+\)")
 
@@ -190,10 +180,9 @@ LIGHT: Final = _words(
     "now also still already currently jetzt ahora the a an my our der die das den dem le la les el "
     "los las"
 )
-NUMBER_OF: Final = re.compile(
+NUMBER_OF: Final = AnyCase(
     r"\b(?:number|count|amount|growth|total|rise|drop|anzahl|nombre|número) (?:of|in|der|de|von) "
     r"(?:the |my |our |recent )?([^\W\d_]+)(?: ([^\W\d_]+))?",
-    re.IGNORECASE,
 )
 # A name, and before it what says that it is one: "called", "at the", "is now".
 NAMED: Final = re.compile(r"(?<=[\w:]) ((?:\d{1,5} )?[A-Z][\w'’-]*(?: [A-Z][\w'’-]*){0,3})")
@@ -212,16 +201,15 @@ DONE_BY: Final = re.compile(
     r"|(?:handled|led|run|managed|covered|owned|overseen|coordinated|chaired)(?: now)? by) $"
 )
 IS: Final = _words("is are called named : ist heißt est es")
-CLOCK: Final = re.compile(r"\b(?:it's|it is|today is|today's)(?: now| already)? $", re.IGNORECASE)
-GOAL_IS: Final = re.compile(r"\b(?:goal|target|aim|limit|plan) (?:is|was|of|:)\W*$", re.IGNORECASE)
-WAS: Final = re.compile(r"\b(?:was|were|used|instead|not)\b", re.IGNORECASE)
-FROM: Final = re.compile(r"\b(?:from|von|de|da|desde)\s+\W?$", re.IGNORECASE)
-TO: Final = re.compile(r"[^.;!?]{0,24}\b(?:to|auf|à|a|zu|naar|para)\s+\W?", re.IGNORECASE)
-OF_ONESELF: Final = re.compile(r"\b(?:i|we|my|our|ich|wir|je|nous|yo)\b", re.IGNORECASE)
-JOURNEY: Final = re.compile(
+CLOCK: Final = AnyCase(r"\b(?:it's|it is|today is|today's)(?: now| already)? $")
+GOAL_IS: Final = AnyCase(r"\b(?:goal|target|aim|limit|plan) (?:is|was|of|:)\W*$")
+WAS: Final = AnyCase(r"\b(?:was|were|used|instead|not)\b")
+FROM: Final = AnyCase(r"\b(?:from|von|de|da|desde)\s+\W?$")
+TO: Final = AnyCase(r"[^.;!?]{0,24}\b(?:to|auf|à|a|zu|naar|para)\s+\W?")
+OF_ONESELF: Final = AnyCase(r"\b(?:i|we|my|our|ich|wir|je|nous|yo)\b")
+JOURNEY: Final = AnyCase(
     r"\b(?:flights?|trip|train|bus|drive|ride|route|travel\w*|fly\w*|go(?:ing)?|back)\W+(?:\w+ )?"
     r"(?:to|from) $",
-    re.IGNORECASE,
 )
 # How words begin of which one stands in each sentence that gives something a new name.
 TELLING: Final = _words(
@@ -230,11 +218,10 @@ TELLING: Final = _words(
     "nuov agor novo nova nieu"
 )
 # A sentence that opens like this is told because something is no longer as it was said.
-OPENING: Final = re.compile(
+OPENING: Final = AnyCase(
     r"\W*(?:updates?|correction|change|edit|news"
     r"|revision|amendment|korrektur|änderung|neu|mise à jour|rectification|corrección|actualización"
     r"|cambio|aggiornamento|correzione|atualização|correctie|wijziging)\s?[:,–—-]\s"
     # What is new is named before the colon: "New limit for the trip: …".
     r"|\W*(?:(?:the|my|our) )?(?:new|updated|revised|changed) [^\W\d_][\w' -]{2,40}:\s",
-    re.IGNORECASE,
 )

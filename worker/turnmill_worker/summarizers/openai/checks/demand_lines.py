@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from functools import lru_cache
 from typing import Final
 
+from turnmill_worker.reading.any_case import AnyCase
 from turnmill_worker.summarizers.openai.checks.section_parser import (
     CONSTRAINTS,
     GOAL,
@@ -47,24 +48,22 @@ _ASKING: Final = (
     r"(?:要求|想要|希望|指示|命令|同意|授权|授權|批准|允许|允許|[说說]|[请請]求|[坚堅]持|依頼|許可|承認|求め"
     r"|述べ|요청|요구|원하|지시|명령|동의|허락|승인|말)"
 )
-_WORDS: Final = re.compile(
-    rf"\b(?:(?P<user>{_USER})|(?P<demand>(?:{_DEMANDS})\w*))|{_NAMED}|{_ASKING}", re.IGNORECASE
+_WORDS: Final = AnyCase(
+    rf"\b(?:(?P<user>{_USER})|(?P<demand>(?:{_DEMANDS})\w*))|{_NAMED}|{_ASKING}"
 )
 _REACH: Final = 80
 """Characters between the user and the demand, at most."""
 
-_OTHERWISE: Final = re.compile(
+_OTHERWISE: Final = AnyCase(
     r"\b(?:ask|want|request|requir|insist|demand|instruct|authori|approv|decid|command)\w*"
     r".{0,40}?\bby (?:the |our )?user\b"
     r"|\b(?:per|according to) (?:the |our )?user\b"
     r"|^(?:the )?user ?[:：]"
-    rf"|{_NAMED}.{{0,20}}?{_ASKING}",
-    re.IGNORECASE,
+    rf"|{_NAMED}.{{0,20}}?{_ASKING}"
 )
-_PASSIVE: Final = re.compile(
+_PASSIVE: Final = AnyCase(
     r"\b(?:is|are|was|were|be|been) (?:not |then |also |only )?"
-    r"(?:told|asked|instructed|required|requested|allowed|permitted|granted|directed)\b(?! by\b)",
-    re.IGNORECASE,
+    r"(?:told|asked|instructed|required|requested|allowed|permitted|granted|directed)\b(?! by\b)"
 )
 """What somebody else asked, told or granted the user."""
 
