@@ -71,6 +71,7 @@ def run(framework: str, root: Path, env: Mapping[str, str], *, within_s: float) 
             **os.environ,
             **env,
             "PYTHONPATH": os.pathsep.join(paths),
+            "PYTHONSAFEPATH": "1",  # a checkout's own package would stand before the one installed
             "TURNMILL_EXCLUSIONS": str(own / f"{framework}.toml"),
         },
         capture_output=True,
