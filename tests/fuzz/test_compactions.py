@@ -55,7 +55,7 @@ def test_recorded_conversations_are_played_in_every_dialect(
         {"role": "tool", "tool_call_id": "c", "content": "found " * 900},
     ]
     with gzip.open(tmp_path / "some.jsonl.gz", "wt") as file:
-        file.write(json.dumps({"session_id": "s", "messages": [*said, *said[1:] * 4]}))
+        file.write(json.dumps({"session_id": "s", "messages": [*said, *said[1:] * 9]}))
 
     done = main(["--compactions", "0", "--data", str(tmp_path)])
 

@@ -39,7 +39,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         for said in _play(player, asked.compactions, asked.seed):
             _show(said, player.tally)
         if asked.data:
-            for name in recorded(asked.data, DIALECTS, player.told, Policy(max_tokens=4096)):
+            for name in recorded(asked.data, DIALECTS, player.told, Policy(max_tokens=8192)):
                 _show(name, player.tally)
         for fault, times in player.tally.faults.most_common(MOST_FAULTS):
             _say(f"{times} x {fault}")
