@@ -123,7 +123,8 @@ def test_reasoning_apart_from_what_it_led_to_is_noticed(client: ContextClient) -
 def test_a_context_that_a_provider_refuses_is_noticed(client: ContextClient) -> None:
     context, _ = read(client, [{"role": "user", "content": "Go."}], [REASONING, CALL], [OUTPUT])
 
-    torn = replace(context, chat=context.messages_for("chat")[:-2] + context.chat[-1:])
+    stored = context.chat or []
+    torn = replace(context, chat=[*stored[:-2], stored[-1]])
 
     assert list(invalid(context)) == []
     assert any("without its call" in what for what in invalid(torn))
