@@ -7,7 +7,7 @@ PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c const
 PYTHON ?= $(shell for p in python3 python3.11 python3.12 python3.13 python; do \
 	$$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$p && break; done)
 
-.PHONY: help setup hooks demo test coverage test-fast check lint types contracts generated format sync docs sizes pictures lock audit fuzz chaos chaos-bugs bench bench-peers bench-steps boards clean
+.PHONY: help setup hooks demo test coverage test-fast check lint types contracts generated format sync docs sizes pictures lock audit fuzz fuzz-compactions chaos chaos-bugs bench bench-peers bench-steps boards clean
 
 help:  ## List the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | sort
@@ -107,6 +107,12 @@ FUZZ_SECONDS ?= 30
 fuzz: setup  ## Feed the parsers of what others write with bytes that atheris makes up
 	$(PIP) atheris
 	$(BIN)/python -m tests.fuzz $(FUZZ_SECONDS) $(TARGETS)
+
+# Again and longer: make fuzz-compactions COMPACTIONS="--compactions 50000 --seed 7"; --help tells more.
+COMPACTIONS ?=
+
+fuzz-compactions: setup  ## Compact sessions of every dialect 10,000 times; check every context, every thought
+	$(BIN)/python -m tests.fuzz.compactions $(COMPACTIONS)
 
 sizes: setup  ## Lower the lengths in tests/house/sizes.toml to what files and functions have now
 	$(BIN)/python -m tests.house.test_sizes

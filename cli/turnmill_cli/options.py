@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
 
 import typer
+from typer.core import TyperGroup
 
 from turnmill.contract.errors import InvalidInput
 from turnmill.contract.names import Namespace, namespace
@@ -33,6 +34,7 @@ __all__ = [
     "BrokerUrl",
     "CommandApp",
     "Connection",
+    "GroupApp",
     "JsonFlag",
     "Limit",
     "NamespaceName",
@@ -172,6 +174,23 @@ class CommandApp(typer.Typer):
             return command
 
         return register
+
+
+class _FirstByItself(TyperGroup):
+    """A group that runs its first command when none is named."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        is_option = args[:1] and args[0].startswith("-") and args[0] not in ctx.help_option_names
+        if (not args or is_option) and not ctx.resilient_parsing:
+            args = [self.list_commands(ctx)[0], *args]
+        return super().parse_args(ctx, args)
+
+
+class GroupApp(CommandApp):
+    """Commands under one word, of which the first runs when none is named."""
+
+    def __init__(self, *, help: str) -> None:  # noqa: A002 - typer's name
+        super().__init__(cls=_FirstByItself, help=help)
 
 
 def _with_single_options(command: Callable[..., None]) -> Callable[..., None]:

@@ -20,6 +20,7 @@ from turnmill.contract.errors import TurnmillError
 
 __all__ = [
     "NO_REDIS",
+    "REDIS_REFUSES",
     "CommandFailed",
     "clean",
     "confirm",
@@ -48,6 +49,9 @@ T = TypeVar("T")
 
 NO_REDIS = "start it (`turnmill up`), or correct --redis-url / TURNMILL_REDIS_URL"
 """What to do when Redis cannot be reached."""
+
+REDIS_REFUSES = "correct --redis-url / TURNMILL_REDIS_URL, or give --redis-password-file"
+"""What to do when Redis refuses the client."""
 
 # C0 and C1 controls but tab and newline: an escape sequence in a message must not drive a terminal.
 _CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")

@@ -46,6 +46,17 @@ def test_every_command_prints_json_for_programs() -> None:
     assert without == WITHOUT_JSON.keys()
 
 
+@pytest.mark.parametrize("options", [(), ("--json",)])
+def test_a_group_without_a_command_lists_what_it_has(
+    turnmill: Callable[..., Ran], options: tuple[str, ...]
+) -> None:
+    for group in ("policies", "templates"):
+        alone, named = turnmill(group, *options), turnmill(group, "list", *options)
+
+        assert (alone.exit_code, alone.stdout) == (0, named.stdout)
+        assert "Usage:" in turnmill(group, "-h").stdout
+
+
 def test_every_list_shows_a_command_with_the_first_words_of_its_own_help() -> None:
     root: Any = get_command(app)
     for name in root.list_commands(None):
@@ -158,6 +169,7 @@ def test_a_wrong_password_is_not_a_server_that_is_down(
                 admin.config_set("requirepass", "")
 
     assert "password is missing or wrong" in sessions.stderr
+    assert "→ correct --redis-url / TURNMILL_REDIS_URL" in sessions.stderr
     told = {check["name"]: check for check in both["checks"]}
     assert "password" in told["redis"]["found"]
     assert "start it" not in told["redis"]["advice"]

@@ -12,7 +12,7 @@ from tests.replay.commands import run
 from turnmill import ContextClient
 from turnmill_cli.local.lock import UpRunning, announce, locked, running_in
 
-RUNNING = UpRunning("redis://127.0.0.1:7/0", "", 2)
+RUNNING = UpRunning("redis://127.0.0.1:7/0", "")
 
 
 def test_only_an_up_that_runs_is_found(tmp_path: Path) -> None:
@@ -43,7 +43,7 @@ def test_a_demo_works_with_the_up_beside_it_which_counts_all_namespaces(tmp_path
         )
 
         assert ran.exit_code == 0, ran.stdout + ran.stderr
-        assert "Joining `turnmill up` with 1 worker" in ran.stderr
+        assert "Joining the `turnmill up` at redis://127.0.0.1:" in ran.stderr
         assert "turnmill visualize agent-01 --namespace demo-" in ran.stderr
         wait_until(
             lambda: " 4 sessions in 3 namespaces " in up.output().rpartition("workers ·")[2],

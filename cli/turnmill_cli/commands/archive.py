@@ -16,7 +16,7 @@ from turnmill.contract.trajectory import LostTurns, Trajectory
 from turnmill.markdown_transcript import markdown
 from turnmill_cli.archive_database import ArchiveDatabase
 from turnmill_cli.commands.erase import spans
-from turnmill_cli.options import CommandApp, JsonFlag, Limit, NamespaceName, SessionName, Yes
+from turnmill_cli.options import GroupApp, JsonFlag, Limit, NamespaceName, SessionName, Yes
 from turnmill_cli.output import (
     CommandFailed,
     clean,
@@ -43,7 +43,7 @@ MOST = 2**31 - 1
 _SECONDS = {"m": 60, "h": 3600, "d": 86_400, "w": 7 * 86_400}
 _MIB = 1024 * 1024
 
-archive_app = CommandApp(no_args_is_help=True, help="Look into the archive, or prune it.")
+archive_app = GroupApp(help="Look into the archive, or prune it.")
 
 
 @archive_app.command("info")

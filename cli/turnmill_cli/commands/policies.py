@@ -9,7 +9,7 @@ import typer
 from turnmill._sync.client import ContextClient
 from turnmill.contract.errors import UnknownPolicy
 from turnmill.contract.policy import Policy
-from turnmill_cli.options import CommandApp, Connection, JsonFlag
+from turnmill_cli.options import Connection, GroupApp, JsonFlag
 from turnmill_cli.output import (
     clean,
     count,
@@ -28,9 +28,7 @@ PolicyName = Annotated[
     str, typer.Argument(metavar="NAME", help="The policy's name.", show_default=False)
 ]
 
-policies_app = CommandApp(
-    no_args_is_help=True, help="List, show or set a namespace's named policies."
-)
+policies_app = GroupApp(help="List, show or set a namespace's named policies.")
 
 
 @policies_app.command("list")

@@ -10,7 +10,7 @@ from rich.table import Column
 
 from turnmill.contract.errors import InvalidInput
 from turnmill.contract.names import template_name
-from turnmill_cli.options import CommandApp, JsonFlag
+from turnmill_cli.options import GroupApp, JsonFlag
 from turnmill_cli.output import (
     clean,
     count,
@@ -38,9 +38,7 @@ Folders = Annotated[
     ),
 ]
 
-templates_app = CommandApp(
-    no_args_is_help=True, help="List, show or check templates of managed contexts."
-)
+templates_app = GroupApp(help="List, show or check templates of managed contexts.")
 
 
 @templates_app.command("list")

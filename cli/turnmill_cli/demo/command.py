@@ -50,7 +50,7 @@ class PipelineOptions:
         """That of a `turnmill up`, or one for as long as the block."""
         joined = None if self.alone else running_in(self.data_dir)
         if joined:
-            print_note(f"Joining `turnmill up` with {count(joined.workers, 'worker')} …")
+            print_note(f"Joining the `turnmill up` at {joined.redis_url} …")
             yield LocalPipeline(joined.redis_url, flower_url=joined.flower_url)
             return
         print_note(f"Starting Redis and {count(self.workers, 'worker')} …")

@@ -15,7 +15,7 @@ from turnmill_cli.doctor.check import Check, graded
 from turnmill_cli.doctor.model_checks import check_models, check_summaries
 from turnmill_cli.doctor.tenant_checks import check_namespaces, check_quarantine, check_quotas
 from turnmill_cli.options import Connection
-from turnmill_cli.output import NO_REDIS, count
+from turnmill_cli.output import NO_REDIS, REDIS_REFUSES, count
 from turnmill_cli.redis_view import RedisView
 
 __all__ = ["check_redis"]
@@ -42,8 +42,7 @@ def check_redis(connection: Connection, *, is_archive_off: bool) -> Iterator[Che
             yield check_summaries(view)
             yield from check_models(view)
     except StoreRefused as error:
-        advice = "correct the user or password in --redis-url, or in --redis-password-file"
-        yield Check("redis", "problem", str(error), advice)
+        yield Check("redis", "problem", str(error), REDIS_REFUSES)
     except TurnmillError as error:
         yield Check("redis", "problem", str(error), NO_REDIS)
 

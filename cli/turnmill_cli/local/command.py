@@ -198,8 +198,7 @@ class _WorkersAndFlower:
             lines["Flower"] = f"http://127.0.0.1:{flower_port}"
         lines |= {"Data": str(self.folder), "Logs": str(self.folder / "logs")}
         if self.server and not connection.broker_url:
-            workers = self.options.workers
-            announce(self.folder, UpRunning(self.server.url, lines.get("Flower", ""), workers))
+            announce(self.folder, UpRunning(self.server.url, lines.get("Flower", "")))
         console = stdout()
         console.print("turnmill is up. Ctrl-C stops it and keeps the data.", style="bold green")
         for name, value in lines.items():

@@ -22,7 +22,6 @@ class UpRunning(NamedTuple):
 
     redis_url: str
     flower_url: str
-    workers: int
 
 
 def announce(directory: Path, running: UpRunning) -> None:

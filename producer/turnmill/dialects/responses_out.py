@@ -8,6 +8,7 @@ from typing import Any, Final
 from turnmill.contract.codec import decode_json
 from turnmill.contract.context import JsonMessage
 from turnmill.dialects.native import CALL, TEXT, Converted, fields_of, native_of
+from turnmill.dialects.types import RESPONSES_CALLS
 
 __all__ = ["from_chat"]
 
@@ -20,12 +21,14 @@ _INPUT_TYPES: Final = frozenset({"refusal", "input_audio", "input_image", "input
 def from_chat(messages: Sequence[JsonMessage]) -> Converted:
     """The items for ``input``, and the text for ``instructions``.
 
-    A reasoning item of which what it led to has left the context goes with it: the API takes none
-    alone.
+    A reasoning item of which what it led to has left the context, or was shortened so that it is
+    another item, goes with it: the API takes none alone. What else the model put out with it is
+    said without ids, and its own tools' items not at all: by their ids the API knows that the
+    reasoning is missing.
     """
     writer = _Writer()
-    for message in messages:
-        writer.add(message)
+    for at, message in enumerate(messages):
+        writer.add(message, _results(messages, at))
     return Converted(writer.items, "\n\n".join(writer.system), tuple(writer.left_out))
 
 
@@ -36,17 +39,17 @@ class _Writer:
         self.items: list[JsonMessage] = []
         self.system: list[str] = []
         self.left_out: dict[str, None] = {}
-        # Calls that were shortened so that only a function's may look like it.
+        # Calls of the last batch of which, or of whose result, only a function's may look like it.
         self._as_functions: set[str] = set()
 
-    def add(self, message: JsonMessage) -> None:
-        """One more message."""
+    def add(self, message: JsonMessage, results: Mapping[str, JsonMessage]) -> None:
+        """One more message, and the results right behind it."""
         role, content = message["role"], message.get("content")
         native = native_of(message, "responses")
         if role == "tool":
             self.items.append(self._result(message))
         elif role == "assistant":
-            self.items += self._said(message, native)
+            self.items += self._said(message, native.get("blocks", ()), results)
         elif role in {"system", "developer"} and not self.items and not native:
             self.system.append(content if isinstance(content, str) else _joined(content))
         else:
@@ -56,29 +59,35 @@ class _Writer:
     def _result(self, message: JsonMessage) -> JsonMessage:
         content, call_id = message.get("content"), message["tool_call_id"]
         output: Any = content if isinstance(content, str) else self._parts(content, "input_text")
+        if call_id in self._as_functions:
+            return {"call_id": call_id, "output": output, "type": "function_call_output"}
         kept = {"type": "function_call_output", **fields_of(message, "responses")}
         if (screen := kept.pop("screen", None)) and isinstance(output, list):
-            shown = output[0].get("image_url")
-            output = {**screen, "image_url": shown} if shown else _joined(output)
+            output = {**screen, "image_url": output[0].get("image_url")}
         if kept.pop("is_json", False):
-            found = _parsed(output)
-            output = output if found is None else found
-        if call_id in self._as_functions:
-            kept = {"type": "function_call_output"}
+            output = _parsed(output)
         by = {} if kept.pop("by_id", False) else {"call_id": call_id}
         return {**by, "output": output, **kept}
 
-    def _said(self, message: JsonMessage, native: Mapping[str, Any]) -> Iterator[JsonMessage]:
+    def _said(
+        self, message: JsonMessage, order: Sequence[Any], results: Mapping[str, JsonMessage]
+    ) -> Iterator[JsonMessage]:
         content = message.get("content")
         parts = [{"type": "text", "text": content}] if isinstance(content, str) else content or []
         calls = {call["id"]: call for call in message.get("tool_calls") or ()}
-        order = native.get("blocks", ())
         if not order and isinstance(content, str):
             if content:
                 yield {"role": "assistant", "content": content}
             parts = []
-        wanted = [one.removeprefix(CALL) for one in order if isinstance(one, str)]
-        is_whole = all(call_id in calls for call_id in wanted)
+        wanted = {one.removeprefix(CALL) for one in order if isinstance(one, str)}
+        changed = {
+            call_id
+            for call_id, call in calls.items()
+            if call_id not in wanted or not _keeps_its_kind(call, results.get(call_id))
+        }
+        reasoned = any(_is(one, "reasoning") for one in order)
+        is_apart = reasoned and not wanted <= calls.keys() - changed
+        self._as_functions = set(calls) if is_apart else changed
         at = 0
         for one in order:
             if isinstance(one, str):
@@ -87,8 +96,9 @@ class _Writer:
             elif "is_text" in one:
                 own = parts[at : at + one[TEXT]]
                 at += one[TEXT]
-                yield from self._message(own, one["fields"], is_text=one["is_text"])
-            elif is_whole or one.get("type") != "reasoning":
+                fields = {} if is_apart else one["fields"]
+                yield from self._message(own, fields, is_text=one["is_text"])
+            elif not is_apart or _is(one, "compaction", "compaction_summary"):
                 yield one
         yield from self._message(parts[at:], {}, is_text=False)
         yield from map(self._call, calls.values())
@@ -96,13 +106,11 @@ class _Writer:
     def _call(self, call: Mapping[str, Any]) -> JsonMessage:
         function, fields = call.get("function") or {}, fields_of(call, "responses")
         name, arguments = function.get("name") or "unknown", function.get("arguments", "{}")
-        found = _parsed(arguments) if "type" in fields else None
-        if isinstance(found, dict) and found.keys() & _SAID:
-            named = {"name": name} if name != fields["type"] else {}
-            return {"call_id": call["id"], **named, **found, **fields}
-        if "type" in fields:
-            self._as_functions.add(call["id"])
+        if call["id"] in self._as_functions:
             fields = {}
+        if "type" in fields:
+            named = {"name": name} if name != fields["type"] else {}
+            return {"call_id": call["id"], **named, **_parsed(arguments), **fields}
         said = {"name": name, "arguments": arguments}
         return {"type": "function_call", "call_id": call["id"], **said, **fields}
 
@@ -137,7 +145,42 @@ class _Writer:
                 return {"type": text_type, "text": f"[{kind}, which cannot be shown here]"}
 
 
-def _parsed(text: str) -> Any:
+def _results(messages: Sequence[JsonMessage], at: int) -> dict[str, JsonMessage]:
+    """The results right behind a message with calls, by the ids of these."""
+    found: dict[str, JsonMessage] = {}
+    if messages[at].get("tool_calls"):
+        for place in range(at + 1, len(messages)):
+            if messages[place]["role"] != "tool":
+                break
+            found[messages[place]["tool_call_id"]] = messages[place]
+    return found
+
+
+def _keeps_its_kind(call: Mapping[str, Any], result: JsonMessage | None) -> bool:
+    """Whether the call, with its result, still says what one of its type must say."""
+    kind = fields_of(call, "responses").get("type")
+    if kind is None:
+        return True
+    said = _parsed((call.get("function") or {}).get("arguments", ""))
+    if not (isinstance(said, dict) and said.keys() & _SAID):
+        return False
+    return result is None or _answers(result, RESPONSES_CALLS[kind])
+
+
+def _answers(result: JsonMessage, kind: str) -> bool:
+    """Whether the result is of this type, with its screen or its JSON where it has one."""
+    fields, content = fields_of(result, "responses"), result.get("content")
+    if fields.get("type") != kind or (fields.get("is_json") and _parsed(content) is None):
+        return False
+    return "screen" not in fields or (isinstance(content, list) and _is(content[0], "image_url"))
+
+
+def _is(value: object, *kinds: str) -> bool:
+    return isinstance(value, Mapping) and value.get("type") in kinds
+
+
+def _parsed(text: Any) -> Any:
+    """What the JSON says; None where it is no JSON."""
     try:
         return decode_json(text.encode("utf-8", "surrogatepass"))
     except ValueError:
@@ -145,5 +188,6 @@ def _parsed(text: str) -> Any:
 
 
 def _joined(parts: object) -> str:
-    texts = (part.get("text") for part in (parts if isinstance(parts, list | tuple) else ()))
+    found = parts if isinstance(parts, list | tuple) else ()
+    texts = (part.get("text", part.get("refusal")) for part in found)
     return "\n".join(text for text in texts if isinstance(text, str))

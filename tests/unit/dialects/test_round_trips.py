@@ -109,3 +109,66 @@ def test_an_error_in_one_message_says_where_in_the_turn_it_is() -> None:
 def test_a_part_that_nobody_can_read_is_refused_by_its_name(turn: list[Json], said: str) -> None:
     with pytest.raises(InvalidTurn, match=said):
         to_turn(turn_in_chat(turn)[1])
+
+
+REASONED: list[Json] = [
+    {"type": "reasoning", "id": "rs_1", "summary": [], "encrypted_content": "x9"},
+    {
+        "type": "message",
+        "id": "msg_1",
+        "role": "assistant",
+        "status": "completed",
+        "content": [{"type": "output_text", "text": "So far", "annotations": []}],
+    },
+    {"type": "web_search_call", "id": "ws_1", "status": "completed"},
+    {"type": "function_call", "id": "fc_1", "call_id": "a", "name": "f", "arguments": "{}"},
+    {"type": "custom_tool_call", "id": "ctc_1", "call_id": "b", "name": "run", "input": "ls"},
+]
+ANSWERS: list[Json] = [
+    {"type": "function_call_output", "call_id": "a", "output": "found"},
+    {"type": "custom_tool_call_output", "call_id": "b", "output": "total 0"},
+]
+
+
+def test_without_its_reasoning_an_output_has_no_ids_and_nothing_of_the_providers_own_tools() -> (
+    None
+):
+    said, *results = stored([[*REASONED, *ANSWERS]])
+    left = {**said, "tool_calls": said["tool_calls"][:1]}
+
+    found = from_chat([left, results[0]], "responses").messages
+
+    assert found == [
+        {"role": "assistant", "content": "So far"},
+        {"type": "function_call", "call_id": "a", "name": "f", "arguments": "{}"},
+        ANSWERS[0],
+    ]
+
+
+def test_a_result_that_lost_its_shape_makes_its_call_a_functions() -> None:
+    said, *results = stored([[*REASONED[1:], *ANSWERS]])
+    shortened = {key: value for key, value in results[1].items() if key != "native"}
+
+    found = from_chat([said, results[0], shortened], "responses").messages
+
+    as_function = {"type": "function_call", "call_id": "b", "name": "run"}
+    assert found == [
+        *REASONED[1:4],
+        {**as_function, "arguments": '{"input":"ls"}'},
+        ANSWERS[0],
+        {"type": "function_call_output", "call_id": "b", "output": "total 0"},
+    ]
+    assert violations(found, "responses") == []
+
+
+@pytest.mark.parametrize("content", ["[gone]", [{"type": "text", "text": "[gone]"}]])
+def test_a_computer_whose_screen_left_the_context_is_a_function(content: object) -> None:
+    call = {"type": "computer_call", "id": "cu_1", "call_id": "c", "action": {"type": "wait"}}
+    shown = {"type": "computer_screenshot", "image_url": "https://example.org/s.png"}
+    output = {"type": "computer_call_output", "call_id": "c", "output": shown}
+    said, result = stored([[call, output]])
+
+    found = from_chat([said, {**result, "content": content}], "responses").messages
+
+    assert [item["type"] for item in found] == ["function_call", "function_call_output"]
+    RESPONSES.validate_python(found)

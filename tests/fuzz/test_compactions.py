@@ -1,0 +1,132 @@
+"""A few sessions of what `make fuzz-compactions` plays by the thousand, and that it can fail."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from collections.abc import Iterator
+from contextlib import closing
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.fuzz.compactions.__main__ import main
+from tests.fuzz.compactions.agents import AGENTS, SECRET
+from tests.fuzz.compactions.checks import Sealed, invalid, over
+from tests.fuzz.compactions.play import Player
+from turnmill import Context, ContextClient
+from turnmill.embedded_redis import EmbeddedRedis
+
+THOUGHT = {"type": "thinking", "thinking": "Lyon?", "signature": f"{SECRET}1"}
+HIDDEN = {"type": "redacted_thinking", "data": f"{SECRET}2"}
+SAID = {"role": "assistant", "content": [THOUGHT, HIDDEN, {"type": "text", "text": "Lyon."}]}
+REASONING = {"type": "reasoning", "id": "rs", "summary": [], "encrypted_content": f"{SECRET}3"}
+CALL = {"type": "function_call", "id": "fc", "call_id": "c", "name": "f", "arguments": "{}"}
+OUTPUT = {"type": "function_call_output", "call_id": "c", "output": "done"}
+
+
+@pytest.fixture
+def player(redis_server: EmbeddedRedis) -> Iterator[Player]:
+    with closing(Player(redis_server.url.removesuffix("/0") + "/8")) as made:
+        yield made
+
+
+@pytest.mark.parametrize("dialect", AGENTS)
+def test_contexts_are_valid_and_thoughts_come_back_as_they_were_pushed(
+    player: Player, dialect: str
+) -> None:
+    player.fuzz(dialect, 10, turns=30)
+
+    assert player.tally.faults == {}
+    assert player.tally.compactions.total() > 0
+    assert player.tally.thoughts > 0 or dialect == "chat"
+
+
+def test_recorded_conversations_are_played_in_every_dialect(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    call = {"id": "c", "type": "function", "function": {"name": "f", "arguments": "{}"}}
+    said = [
+        {"role": "system", "content": "You are terse."},
+        {"role": "user", "content": "Look. " * 40},
+        {"role": "assistant", "content": None, "tool_calls": [call]},
+        {"role": "tool", "tool_call_id": "c", "content": "found " * 900},
+    ]
+    with gzip.open(tmp_path / "some.jsonl.gz", "wt") as file:
+        file.write(json.dumps({"session_id": "s", "messages": [*said, *said[1:] * 9]}))
+
+    done = main(["--compactions", "0", "--data", str(tmp_path)])
+
+    told = capsys.readouterr().out.splitlines()
+    assert done == 0
+    assert [line.partition(":")[0] for line in told[1:-1]] == [
+        f"{dialect}, some.jsonl.gz" for dialect in ("chat", "anthropic", "responses")
+    ]
+    assert " 0 compactions" not in told[-2]
+
+
+def read(client: ContextClient, *turns: list[Any]) -> tuple[Context, Sealed]:
+    sealed = Sealed()
+    for turn in turns:
+        client.push("s", turn)
+        sealed.add(turn)
+    return client.read("s"), sealed
+
+
+@pytest.mark.parametrize(
+    ("blocks", "fault"),
+    [
+        ([THOUGHT, HIDDEN], ""),
+        ([], ""),
+        ([HIDDEN], "missing"),
+        ([{**THOUGHT, "thinking": "Nice?"}, HIDDEN], "not as it was"),
+        ([{key: THOUGHT[key] for key in reversed(THOUGHT)}, HIDDEN], "not as it was"),
+    ],
+)
+def test_a_thought_that_came_back_otherwise_is_noticed(
+    client: ContextClient, blocks: list[Any], fault: str
+) -> None:
+    context, sealed = read(client, [{"role": "user", "content": "Where to?"}], [SAID])
+
+    shown = {**SAID, "content": [*blocks, {"type": "text", "text": "Lyon."}]}
+    found = list(sealed.broken(replace(context, messages=[*context.messages[:-1], shown])))
+
+    assert bool(found) == bool(fault)
+    assert fault in "".join(found)
+
+
+def test_thoughts_in_another_order_or_in_a_text_are_noticed(client: ContextClient) -> None:
+    other = {**SAID, "content": [{**THOUGHT, "signature": f"{SECRET}9"}]}
+    context, sealed = read(client, [SAID], [other])
+
+    turned = replace(context, messages=context.messages[::-1])
+    leaked = replace(context, messages=[{"role": "user", "content": f"[{SECRET}1]"}])
+
+    assert list(sealed.broken(turned)) == ["thoughts have changed places"]
+    assert list(sealed.broken(leaked)) == ["a thought stands where none was pushed"]
+
+
+def test_reasoning_apart_from_what_it_led_to_is_noticed(client: ContextClient) -> None:
+    asked = {"role": "user", "content": "Go."}
+    context, sealed = read(client, [asked], [REASONING, CALL], [OUTPUT])
+
+    alone = replace(context, messages=[asked, CALL, OUTPUT])
+    before_another = replace(context, messages=[asked, REASONING, {**CALL, "id": "x"}, OUTPUT])
+
+    assert list(sealed.broken(context)) == []
+    assert "has its id, and not the reasoning" in "".join(sealed.broken(alone))
+    assert "before another item" in "".join(sealed.broken(before_another))
+
+
+def test_a_context_that_a_provider_refuses_is_noticed(client: ContextClient) -> None:
+    context, _ = read(client, [{"role": "user", "content": "Go."}], [REASONING, CALL], [OUTPUT])
+
+    stored = context.chat or []
+    torn = replace(context, chat=[*stored[:-2], stored[-1]])
+
+    assert list(invalid(context)) == []
+    assert any("without its call" in what for what in invalid(torn))
+    assert list(over(context, context.tokens)) == []
+    assert list(over(context, context.tokens - 1)) != []
