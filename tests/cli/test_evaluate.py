@@ -385,7 +385,7 @@ def test_any_summarizer_can_be_plugged_in_and_what_it_writes_too_long_counts_as_
 
     done = run(
         *(str(talks), "--summarizer", "chatterbox", "--strategies", "extract", "--json"),
-        *("--budget", "0.4", "--no-probes", "--no-costs"),
+        *("--budget", "0.2", "--no-probes", "--no-costs"),
     )
 
     found = done.json

@@ -51,12 +51,23 @@ class Agent:
 
 
 class Load:
-    """Some agents in threads and some in an event loop, all at once, until they are done."""
+    """Some agents in threads and some in an event loop, all at once, until they are done.
+
+    Each thinks for ``think_s`` after every step.
+    """
 
     def __init__(
-        self, url: str, namespace: str, *, broker: str | None, turns: int, agents: int = 6
+        self,
+        url: str,
+        namespace: str,
+        *,
+        broker: str | None,
+        turns: int,
+        agents: int = 6,
+        think_s: float = 0.0,
     ) -> None:
         self.namespace = namespace
+        self._think_s = think_s
         self._url = url
         self._options: dict[str, Any] = {"namespace": namespace, "broker": broker}
         names = [f"{kind}-{at}" for at in range(agents) for kind in ("sync", "async")]
@@ -81,7 +92,7 @@ class Load:
     def join(self) -> None:
         """Wait for them; raises what a check found."""
         for thread in self._threads:
-            thread.join(timeout=60)
+            thread.join(timeout=180)
         assert not self.is_running
         if self.failures:
             raise self.failures[0]
@@ -115,6 +126,7 @@ class Load:
                     agent.errors.append(repr(error))
             with suppress(Transient):
                 self._check(agent, client.read(agent.session))
+            time.sleep(self._think_s)
 
     def _run_in_loop(self) -> None:
         asyncio.run(self._all_async())
@@ -135,6 +147,7 @@ class Load:
                     agent.errors.append(repr(error))
             with suppress(Transient):
                 self._check(agent, await client.read(agent.session))
+            await asyncio.sleep(self._think_s)
 
     def _check(self, agent: Agent, context: Context) -> None:
         if self.is_checking:
