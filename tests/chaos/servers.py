@@ -22,6 +22,9 @@ __all__ = ["IGNORING_FULL_DISKS", "Sentinel", "Server"]
 IGNORING_FULL_DISKS = ("sh", "-c", 'trap "" XFSZ; exec "$@"', "sh")
 """A launcher: a write over the limit of a file fails, as on a full disk, and kills nobody."""
 
+REWRITING = ("in_progress", "scheduled")
+"""What a rewrite of the journal is while it must not be copied."""
+
 
 class Server(EmbeddedRedis):
     """A redis-server with settings of one's own."""
@@ -96,7 +99,7 @@ class Server(EmbeddedRedis):
         """Copy its data as docs/operations.md says."""
         with self.admin() as client:
             client.config_set("auto-aof-rewrite-percentage", 0)
-            while client.info("persistence")["aof_rewrite_in_progress"]:
+            while any(client.info("persistence")[f"aof_rewrite_{it}"] for it in REWRITING):
                 time.sleep(0.01)
             folder = self.directory / "appendonlydir"
             if folder.exists():
