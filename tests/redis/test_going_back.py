@@ -7,6 +7,8 @@ import pytest
 from tests.redis.conftest import Site
 from tests.redis.test_counting_and_committing import commit_from
 from turnmill import Policy, Turn
+from turnmill.contract.keys import session_keys
+from turnmill.contract.names import Namespace, SessionId
 from turnmill_worker.ports.values import CountedTurn, Counts
 from turnmill_worker.store.sessions import RedisSessions
 
@@ -43,6 +45,48 @@ def test_a_commit_is_kept_when_the_same_turns_were_pushed_again(site: Site) -> N
     committed = RedisSessions(site.redis).commit(*args, **options)
 
     assert committed.version == 1
+
+
+def test_a_commit_is_stale_where_its_turns_are_back_but_not_their_counts(site: Site) -> None:
+    site.say("first")
+    site.store.note()
+    turns = [
+        Turn(messages=[{"role": "user", "content": "word " * 60}], turn_id=f"{at}")
+        for at in range(8)
+    ]
+    for turn in turns:
+        site.agent.push("s", turn)
+    ref = site.worker.ref("s")
+    site.worker.pipeline.estimate(ref)
+    args, options = commit_from(site.worker, site.worker.sessions.snapshot(ref))
+
+    site.go_back()
+    for turn in turns:
+        site.agent.push("s", turn)
+    committed = site.worker.sessions.commit(*args, **options)
+    site.worker.pipeline.estimate(ref)
+
+    assert committed.version == 0
+    info = site.agent.info("s")
+    assert info.counted_seq == info.last_seq
+
+
+def test_a_session_covered_further_than_it_was_counted_is_counted_again(site: Site) -> None:
+    site.say("first", turns=20)
+    ref = site.worker.ref("s")
+    site.worker.pipeline.estimate(ref)
+    args, options = commit_from(site.worker, site.worker.sessions.snapshot(ref))
+    assert site.worker.sessions.commit(*args, **options).version == 1
+    keys = session_keys(Namespace(site.agent.namespace), SessionId("s"))
+    site.redis.hset(
+        keys.meta, "counted_seq", 1
+    )  # as an earlier version left it where Redis went back
+
+    site.say("next")
+    site.worker.pipeline.estimate(ref)
+
+    info = site.agent.info("s")
+    assert info.counted_seq == info.last_seq
 
 
 def test_counts_of_lost_turns_are_not_given_to_others(site: Site) -> None:

@@ -5,11 +5,15 @@
 -- full: goes on
 -- returns: the new version or 0 when the session changed meanwhile, then 1 when it is over its soft limit still, with what its uncounted turns are expected to have
 local seen = redis.call('HMGET', meta, 'epoch', 'version', 'tail_tokens', 'system_tokens', 'expires_at',
-  'settings', 'settings_id', 'commit_id', 'tools_tokens', 'pending', 'bound_ratio')
+  'settings', 'settings_id', 'commit_id', 'tools_tokens', 'pending', 'bound_ratio', 'counted_seq')
 local found = newest ~= '' and redis.call('XRANGE', log, newest, newest)[1]
 local is_same = newest == '' or (found and (found[2][14] or found[2][6] .. ' ' .. found[2][10]) == newest_chain)
 if not is_same or seen[1] ~= epoch or (seen[2] or '0') ~= expected_version or (seen[8] or '') ~= expected_commit
   or (seen[6] or '0') .. (seen[7] or '') ~= revision then
+  return {0, 0}
+end
+-- Redis returned to where these turns were not counted: what they cost is not known here.
+if (tonumber(seen[12]) or 0) < watermark then
   return {0, 0}
 end
 local tail = tonumber(seen[3]) or 0

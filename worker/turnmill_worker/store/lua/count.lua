@@ -8,13 +8,13 @@
 -- full: goes on
 -- returns: counted_seq, 1 when the backlog still holds the session, 1 when it newly became due; or -1 when policy, prompt, incarnation or counted_seq changed meanwhile
 local seen = redis.call('HMGET', meta, 'epoch', 'settings', 'basis', 'counted_seq', 'last_seq',
-  'tail_tokens', 'expires_at', 'settings_id')
+  'tail_tokens', 'expires_at', 'settings_id', 'watermark')
 local found = newest ~= '' and redis.call('XRANGE', log, newest, newest)[1]
 local is_same = newest == '' or (found and (found[2][14] or found[2][6] .. ' ' .. found[2][10]) == newest_chain)
 if not is_same or seen[1] ~= epoch or (seen[2] or '0') .. (seen[8] or '') ~= revision or (seen[3] or basis) ~= basis then
   return {-1, 0, 0}
 end
-local counted = tonumber(seen[4]) or 0
+local counted = math.max(tonumber(seen[4]) or 0, tonumber(seen[9]) or 0)
 local before = tonumber(seen[6]) or 0
 local tail = before
 

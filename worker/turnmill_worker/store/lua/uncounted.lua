@@ -11,5 +11,7 @@ if not fields[1] then
   return nil
 end
 fields[2] = (fields[2] or '0') .. (redis.call('HGET', meta, 'settings_id') or '')
-local from = (tonumber(fields[7]) or 0) + 1
+-- Turns that were covered before anybody counted them here are not counted any more.
+fields[7] = string.format('%.0f', math.max(tonumber(fields[7]) or 0, tonumber(redis.call('HGET', meta, 'watermark')) or 0))
+local from = tonumber(fields[7]) + 1
 return {fields, redis.call('XRANGE', log, from, '+', 'COUNT', most)}
