@@ -31,33 +31,28 @@ class AnyCase:
 
     def search(self, text: str) -> re.Match[str] | None:
         """As of a compiled pattern."""
-        if text.isascii():
-            return self._exact.search(text.lower())
-        return self._ignoring.search(text)
+        pattern, text = self._for(text)
+        return pattern.search(text)
 
     def match(self, text: str) -> re.Match[str] | None:
         """As of a compiled pattern."""
-        if text.isascii():
-            return self._exact.match(text.lower())
-        return self._ignoring.match(text)
+        pattern, text = self._for(text)
+        return pattern.match(text)
 
     def matcher(self, text: str) -> Callable[[int], re.Match[str] | None]:
         """What matches from one place of the text or another."""
-        if text.isascii():
-            return partial(self._exact.match, text.lower())
-        return partial(self._ignoring.match, text)
+        pattern, text = self._for(text)
+        return partial(pattern.match, text)
 
     def fullmatch(self, text: str) -> re.Match[str] | None:
         """As of a compiled pattern."""
-        if text.isascii():
-            return self._exact.fullmatch(text.lower())
-        return self._ignoring.fullmatch(text)
+        pattern, text = self._for(text)
+        return pattern.fullmatch(text)
 
     def finditer(self, text: str) -> Iterator[re.Match[str]]:
         """As of a compiled pattern."""
-        if text.isascii():
-            return self._exact.finditer(text.lower())
-        return self._ignoring.finditer(text)
+        pattern, text = self._for(text)
+        return pattern.finditer(text)
 
     def sub(self, word: str, text: str) -> str:
         """The text with a word in the place of each match."""
@@ -67,3 +62,7 @@ class AnyCase:
             parts += (text[at : found.start()], word)
             at = found.end()
         return "".join([*parts, text[at:]])
+
+    def _for(self, text: str) -> tuple[re.Pattern[str], str]:
+        """Which pattern reads a text, and the text as it reads it."""
+        return (self._exact, text.lower()) if text.isascii() else (self._ignoring, text)
