@@ -17,6 +17,9 @@ pytestmark = pytest.mark.worker
 
 KEY = "sk-for-tests-only-0123456789"
 
+AN_HOUR = {"TURNMILL_BATCH_FIRST_LOOK_S": "3600", "TURNMILL_BATCH_LONGEST_PAUSE_S": "3600"}
+"""Both: a slow worker loses its lease, and another's look is followed by the longest pause."""
+
 Message = dict[str, object]
 
 
@@ -152,7 +155,7 @@ def test_an_urgent_session_does_not_wait(
     start: Callable[..., WorkerProcess],
 ) -> None:
     # Were it only looked for in time, it would be found an hour late.
-    start(TURNMILL_BATCH_FIRST_LOOK_S="3600", TURNMILL_BATCH_LONGEST_PAUSE_S="3600")
+    start(**AN_HOUR)
     talk = handed_in(server, client)
     assert live(endpoint) == 0
 
@@ -202,7 +205,7 @@ def test_a_batch_of_a_conversation_that_was_cleared_is_cancelled(
     endpoint: FakeEndpoint,
     start: Callable[..., WorkerProcess],
 ) -> None:
-    start(TURNMILL_BATCH_FIRST_LOOK_S="3600")
+    start(**AN_HOUR)
     handed_in(server, client)
     wait_until(lambda: (client.info("s").due_in_s or 0) > 60, what="put off to the first look")
     client.clear("s")
@@ -220,7 +223,7 @@ def test_a_batch_of_turns_that_were_rolled_back_is_cancelled(
     endpoint: FakeEndpoint,
     start: Callable[..., WorkerProcess],
 ) -> None:
-    start(TURNMILL_BATCH_FIRST_LOOK_S="3600")
+    start(**AN_HOUR)
     handed_in(server, client)
 
     client.rollback("s", client.checkpoints("s")[0].id)
@@ -236,7 +239,7 @@ def test_forgetting_a_session_ends_its_batch(
     endpoint: FakeEndpoint,
     start: Callable[..., WorkerProcess],
 ) -> None:
-    start(TURNMILL_BATCH_FIRST_LOOK_S="3600")
+    start(**AN_HOUR)
     handed_in(server, client)
     keys = keys_of(client, "s")
 
