@@ -28,6 +28,7 @@ from turnmill_worker.requests.rollback import Rollback
 from turnmill_worker.store.earlier_states import RedisStates
 from turnmill_worker.store.outgoing import RedisOutgoing
 from turnmill_worker.store.sessions import RedisSessions
+from turnmill_worker.store.summary_queue import RedisWaiting
 from turnmill_worker.summarizers.extractive.summarizer import ExtractiveSummarizer
 from turnmill_worker.templates.loader import TemplateLoader
 from turnmill_worker.tokens import counter_for
@@ -100,6 +101,7 @@ class Worker:
             templates=TemplateLoader(),
             sessions=self.sessions,
             hints=self.hints,
+            waiting=RedisWaiting(client),
             counters=counter_for,
             summarizers=lambda _policy: [ExtractiveSummarizer()],
         )

@@ -10,6 +10,9 @@ import pytest
 import redis
 
 from tests.processes import wait_until
+from tests.redis.conftest import Worker
+from turnmill import ContextClient, Policy
+from turnmill.contract import jobs
 from turnmill.contract.keys import WAITING
 from turnmill.contract.names import Namespace, SessionId
 from turnmill.embedded_redis import EmbeddedRedis
@@ -149,3 +152,23 @@ def test_nothing_is_left_when_nobody_waits_and_all_expires(
     assert all(server.pttl(key) > 0 for key in server.keys("*"))
     taken(waiting, 3)
     assert server.keys("*") == []
+
+
+def test_a_session_looked_at_while_it_waits_gets_one_message_unless_messages_were_lost(
+    client: ContextClient, worker: Worker
+) -> None:
+    sessions = [worker.ref(name) for name in ("a", "b")]
+    for each in sessions:
+        client.open(each.session, Policy(max_tokens=512))
+        client.push_many([(each.session, {"role": "user", "content": "word " * 60})] * 12)
+        worker.pipeline.estimate(each)
+
+    def looked_at() -> list[str]:
+        """The sessions whose messages wait after some looks, as of a sweep while nobody writes."""
+        for each in sessions * 3:
+            assert worker.pipeline.compact(each).outcome == "needs-summary"
+        return [each.session for task, each in worker.hints.sent if task == jobs.SUMMARIZE]
+
+    assert looked_at() == ["a", "b"]
+    worker.hints.sent.clear()
+    assert looked_at() == ["a", "b"]

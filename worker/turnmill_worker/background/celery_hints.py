@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import Any
 
 from celery import Celery
@@ -44,11 +45,11 @@ class CeleryHints:
         return True
 
     def waiting(self, task: str) -> int:
-        """How many messages wait in the task's queue; 0 when it does not exist yet."""
-        with self._app.connection_for_read() as connection:
-            channel: Any = connection.default_channel
-            try:
+        """How many messages wait in the task's queue; 0 when it is not there, or no broker is."""
+        with suppress(OperationalError, OSError), self._app.connection_or_acquire() as connection:
+            gone = (*connection.channel_errors, *connection.connection_errors)
+            with suppress(*gone):
+                channel: Any = connection.default_channel
                 declared = channel.queue_declare(queue=jobs.QUEUE_OF[task], passive=True)
-            except connection.channel_errors:
-                return 0
-            return int(declared.message_count)
+                return int(declared.message_count)
+        return 0

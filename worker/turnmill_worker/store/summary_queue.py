@@ -29,9 +29,9 @@ class RedisWaiting:
         self._redis = client
         self._ageing_ms = int(ageing_s * 1000)
 
-    def add(self, ref: SessionRef, *, room: float) -> None:
-        """Let the session wait, or update how much of its room is left."""
-        run(
+    def add(self, ref: SessionRef, *, room: float) -> int:
+        """Let the session wait, or update how much of its room is left; see ``Waiting``."""
+        waiting: int = run(
             self._redis,
             "await_summary",
             WAITING,
@@ -41,6 +41,7 @@ class RedisWaiting:
             ageing_ms=self._ageing_ms,
             ttl_ms=TTL_MS,
         )
+        return waiting
 
     def take(self) -> SessionRef | None:
         """The session whose turn it is; None when none waits."""

@@ -3,7 +3,7 @@
 -- ARGV: namespace, session, room:number, ageing_ms:number, ttl_ms:number
 -- ageing_ms: how much sooner a session without room comes than one with all of its room
 -- full: goes on
--- returns: 1 when it did not wait before, else 0
+-- returns: 0 when it did not wait before; else how many sessions wait, at least
 local own, began = waiting .. namespace, since .. namespace
 local time = redis.call('TIME')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
@@ -21,4 +21,8 @@ end
 for _, key in ipairs({own, began, order, served}) do
   redis.call('PEXPIRE', key, ttl_ms)
 end
-return added
+if added == 1 then
+  return 0
+end
+-- Of each other namespace that waits, one session does.
+return redis.call('ZCARD', own) + redis.call('ZCARD', order) - 1
