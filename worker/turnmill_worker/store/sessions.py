@@ -41,8 +41,8 @@ from turnmill_worker.store.session_replies import logged_again, snapshot_in, unc
 
 __all__ = ["RedisSessions"]
 
-KEEP_RECORDS = 1000
-"""Compaction records kept per session in Redis."""
+KEEP_RECORDS = 100
+"""Compaction records kept per session in Redis, roughly; the archive has all."""
 
 FIRST_PAUSE_MS = 5_000
 LONGEST_PAUSE_MS = 300_000
