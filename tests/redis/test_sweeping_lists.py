@@ -130,3 +130,32 @@ def test_a_batch_is_looked_at_as_rarely_as_its_worker_said(
     RedisSweepLists(redis_client).drop_expired(worker.ref("s").namespace)
 
     assert redis_client.zscore(worker.keys("s").due, "s") == before
+
+
+def test_a_session_that_waits_is_looked_at_ever_more_rarely_while_nobody_writes(
+    client: ContextClient, worker: Worker, redis_client: redis.Redis
+) -> None:
+    client.open("s", SMALL)
+    client.push_many([("s", LONG)] * 12)
+    worker.pipeline.estimate(worker.ref("s"))
+    sweeper = Sweeper(RedisSweepLists(redis_client), worker.hints, stale_after_s=0.01)
+    looks = 0
+
+    def looked_at() -> None:
+        nonlocal looks
+        assert worker.pipeline.compact(worker.ref("s")).outcome == "needs-summary"
+        looks += 1
+
+    looked_at()
+    ends = time.monotonic() + 2.0
+    while time.monotonic() < ends:
+        sweeper.run()
+        hint = (jobs.COMPACT, worker.ref("s"))
+        while hint in worker.hints.sent:
+            worker.hints.sent.remove(hint)
+            looked_at()
+            sweeper.run()  # it is on no list for a while
+        redis_client.zincrby(worker.keys("s").due, -60_000, "s")
+
+    assert 3 <= looks <= 12
+    assert worker.hints.waiting(jobs.SUMMARIZE) == 1

@@ -133,12 +133,12 @@ class _Repeater:
 
     def send(self, refs: Sequence[SessionRef], queues: Sequence[str]) -> int:
         """Hint those whose pause is over, or all when nothing waits; returns how many."""
-        if not refs:
-            self._next.clear()
-            return 0
         now = time.monotonic()
+        # A look puts a session off for some seconds: it comes back to the list as the same one.
+        paused = self._next = {ref: each for ref, each in self._next.items() if sum(each) > now}
+        if not refs:
+            return 0
         idle = not any(self._hints.waiting(queue) for queue in queues)
-        paused = {ref: self._next[ref] for ref in refs if ref in self._next}
         ready = [ref for ref in refs if idle or paused.get(ref, (0.0, 0.0))[0] <= now]
         sent = 0
         for ref in ready[:MOST]:
@@ -148,7 +148,6 @@ class _Repeater:
             pause = self._first_pause_s if idle else min(pause * 2, LONGEST_PAUSE_S)
             paused[ref] = (now + pause, pause)
             sent += 1
-        self._next = paused
         return sent
 
 
