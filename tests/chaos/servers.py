@@ -14,6 +14,7 @@ from typing import Any, Self
 import psutil
 import redis
 
+from tests.processes import wait_until
 from turnmill.contract.errors import StoreUnavailable
 from turnmill.embedded_redis import EmbeddedRedis, find_redis_server, free_port
 
@@ -47,8 +48,7 @@ class Server(EmbeddedRedis):
     def admin(self) -> Iterator[Any]:
         """A connection for whoever operates it, once it has loaded its data."""
         with redis.Redis(port=self.port, socket_timeout=30) as client:
-            while client.info("persistence")["loading"]:
-                time.sleep(0.01)
+            wait_until(lambda: _is_up(client), within_s=60, what="Redis up")
             yield client
 
     def crash(self, *, cut_to: int | None = None) -> float:
@@ -88,6 +88,14 @@ class Server(EmbeddedRedis):
         if more_bytes is not None:
             most = self.journal.stat().st_size + more_bytes
         psutil.Process(self.pid).rlimit(psutil.RLIMIT_FSIZE, (most, psutil.RLIM_INFINITY))
+
+    def answers(self) -> bool:
+        """Whether it runs, and goes on: what fails to write its journal answers nobody."""
+        try:
+            with redis.Redis(port=self.port, socket_timeout=30) as client:
+                return bool(client.info("server"))
+        except redis.ConnectionError:
+            return False
 
     def limit_memory(self, more_bytes: int | None) -> None:
         """Let it use so many bytes more at most; None ends that."""
@@ -184,3 +192,11 @@ class Sentinel:
         except redis.RedisError:
             return False
         return bool(found)
+
+
+def _is_up(client: Any) -> bool:
+    """Whether it answers with its data; another fault may be starting it just now."""
+    try:
+        return not client.info("persistence")["loading"]
+    except redis.ConnectionError:
+        return False
