@@ -70,7 +70,7 @@ _OF_OUTCOMES: Final = frozenset(
         " script edit change error message show contain return say indicate provide exact match"
         " exist bound large process syntax mistake previous attempt tool range code several"
         " relevant likely find any found success successfully update remove create locate"
-        " still subdirectory",
+        " still subdirectory processed",
         prose=False,
     )}
 )  # fmt: skip
