@@ -8,6 +8,7 @@ from typing import Final
 
 from turnmill.contract.context import StoredContext
 from turnmill.contract.open_requests import OpenRequest
+from turnmill.open_requests.demonstrations import without_demonstrations
 from turnmill.open_requests.speech import Speech, hear
 from turnmill.rules.standing import Said
 
@@ -57,4 +58,8 @@ def _followed(request: OpenRequest) -> OpenRequest:
 
 
 def _requests(said: Iterable[Speech]) -> tuple[OpenRequest, ...]:
-    return tuple(OpenRequest(seq=each.seq, text=each.text, first=each.opens) for each in said)
+    """As they were said, but for demonstrations: what is ordered in those was done elsewhere."""
+    return tuple(
+        OpenRequest(seq=each.seq, text=without_demonstrations(each.text), first=each.opens)
+        for each in said
+    )

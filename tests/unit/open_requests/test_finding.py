@@ -49,6 +49,15 @@ def test_the_first_thing_said_to_an_agent_with_tools_is_its_request() -> None:
     assert [(each.seq, each.text, each.first) for each in asked] == [(1, TASK, True)]
 
 
+def test_work_that_a_user_only_shows_is_no_part_of_the_request() -> None:
+    work = "ISSUE: shop.py rounds.\n```\nopen shop.py\n```\n31:x = 1\n```\nedit 31:31\n```\nSaved."
+    shown = f"--- START OF EXAMPLE ---\n{work}\n--- END OF EXAMPLE ---"
+
+    [asked] = open_requests(EMPTY, turns(user(f"Work as shown.\n{shown}\n{TASK}"), *calls()))
+
+    assert asked.text == f"Work as shown.\n[A demonstration of 9 lines stood here.]\n{TASK}"
+
+
 def test_an_agent_may_greet_before_it_is_asked() -> None:
     assert found(says("Hello! What can I do for you today?"), user("Book a flight."), *calls()) == [
         (2, False)

@@ -93,7 +93,7 @@ def test_every_line_tells_its_seq_and_speaker() -> None:
     assert summary.split("\n") == [
         "7 user: Where is order #W1234567?",
         "8 call get_order: order_id=#W1234567",
-        "9 result get_order: status=pending; items: name=Lamp price=46.5",
+        "9 result: status=pending; items: name=Lamp price=46.5",
         "10 assistant: It is pending.",
     ]
 
@@ -108,7 +108,7 @@ def test_a_reused_call_id_names_the_newest_call() -> None:
 
     summary = extract(records, budget_tokens=100, count=words)
 
-    assert "2 result get_order: lost" in summary.split("\n")
+    assert "2 call get_order: ()\n2 result: lost" in summary
 
 
 def test_a_speakers_role_is_told_once() -> None:

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Final
 
 from turnmill_worker.reading.actions import Role, role_told
-from turnmill_worker.reading.flat_json import Flat
+from turnmill_worker.reading.flat_json import SHARED, Flat
 from turnmill_worker.reading.sentences import clean, sentences
 from turnmill_worker.reading.units import (
+    ALIKE_MARK,
     CAME_OF_IT,
     GROUP_MARK,
     LINE_END,
     TALK,
+    TOOLS,
     WROTE,
     Line,
     Source,
@@ -24,18 +27,25 @@ __all__ = ["add_previous"]
 
 _OPENING = re.compile(r"(?:(\d{1,18}) )?([\w.-]{1,64})(?: ([\w.-]{1,64}))?: ?")
 _PAIR_START = re.compile(r" (?=[^\s=]{1,64}=)")
-_LABEL = re.compile(r"([^\s=]{1,64}): ")
+_LABEL = re.compile(rf"((?:{SHARED} )?[^\s=]{{1,64}}(?: \d{{1,3}})?): ")
 _BY_NAME: Final = {source.value: source for source in Source}
 
 
 def add_previous(into: Units, previous: str) -> None:
     """Adds the lines of `previous`; a line this package did not write counts as `earlier`."""
     speakers: dict[str, Source] = {}
+    tool = ""
     for row in clean(previous).split("\n"):
         text = row.strip()
         if not text:
             continue
         line, body = _read(text, speakers)
+        if line.source in TOOLS:
+            # Told once for all lines that follow each other.
+            tool = line.name or tool
+            line = replace(line, name=tool)
+        else:
+            tool = ""
         if line.source is Source.CALL and CAME_OF_IT in body:
             action, *written = body.split(f" {WROTE}")
             into.add_action(line, action, role_told(action.partition(CAME_OF_IT)[0]), written)
@@ -63,11 +73,13 @@ def _read(text: str, speakers: dict[str, Source]) -> tuple[Line, str]:
 
 
 def _groups(body: str) -> Iterator[Flat]:
-    for group in body.split(GROUP_MARK):
-        label = _LABEL.match(group)
-        rest = group[label.end() :] if label else group
-        pairs = (pair.partition("=") for pair in _PAIR_START.split(rest))
-        found = tuple(
-            (key, value) if mark and key else ("", key + mark + value) for key, mark, value in pairs
-        )
-        yield Flat(label[1] if label else "", found)
+    for groups in body.split(GROUP_MARK):
+        label = _LABEL.match(groups)
+        rest = groups[label.end() :] if label else groups
+        for group in rest.split(ALIKE_MARK):
+            pairs = (pair.partition("=") for pair in _PAIR_START.split(group))
+            found = tuple(
+                (key, value) if mark and key else ("", key + mark + value)
+                for key, mark, value in pairs
+            )
+            yield Flat(label[1] if label else "", found)

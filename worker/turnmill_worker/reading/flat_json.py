@@ -37,9 +37,12 @@ def parse_json(text: str) -> Any | None:
 
 
 SHARED: Final = "all"
-"""The label of what all records of a list have in common."""
+"""Opens the label of what all records of a list have in common."""
 
-_A_LIST: Final = 2
+_SEVERAL: Final = 2
+_MOST_TOGETHER: Final = 8
+"""Lists of more records are no parts of one thing, like the flights of a route."""
+
 _A_RECORD: Final = 3
 """More fields than that have a record of which some are told once for all."""
 
@@ -60,34 +63,56 @@ def flatten(value: Any, asked: Container[str] = ()) -> Iterator[Flat]:
         else:
             scalars = [_scalar(child) for child in node if not isinstance(child, dict | list)]
             pairs = list(_runs("", scalars))
-            shared = _shared(node, asked)
-            if shared:
-                yield Flat(
-                    SHARED,
-                    tuple(
-                        chain.from_iterable(
-                            _pair(one_line(k), one_line(v)) for k, v in shared.items()
-                        )
-                    ),
-                )
-                node = [{k: v for k, v in own.items() if k not in shared} for own in node]
-            nested = [(label, child) for child in node if child and isinstance(child, dict | list)]
+            if asked and (shared := _shared(node, asked)):
+                told = (_pair(one_line(key), one_line(value)) for key, value in shared.items())
+                yield Flat(f"{SHARED} {label}".rstrip(), tuple(chain.from_iterable(told)))
+                node = _without(node, shared)
+            nested = [
+                (_numbered(label, number, child), child)
+                for number, child in enumerate(node, 1)
+                if child and isinstance(child, dict | list)
+            ]
         if pairs:
             yield Flat(label, tuple(pairs))
         stack.extend(reversed(nested))
 
 
-def _shared(records: list[Any], asked: Container[str]) -> dict[str, str]:
-    """The fields that all these records have with one value, where that was asked for."""
-    if len(records) < _A_LIST or not all(isinstance(own, dict) for own in records):
+def _shared(node: list[Any], asked: Container[str]) -> dict[str, str]:
+    """What was asked for, and all these records have; of lists of them, one record in each."""
+    lists = [child if isinstance(child, list) else [child] for child in node]
+    records = list(chain.from_iterable(lists))
+    if len(records) < _SEVERAL or not all(map(_is_record, records)):
+        return {}
+    if max(map(len, lists)) > _MOST_TOGETHER:
         return {}
     return {
         key: value
-        for key, value in records[0].items()
+        for own in lists[:1]
+        for key, value in chain.from_iterable(map(dict.items, own))
         if isinstance(value, str)
         and value in asked
-        and all(len(own) > _A_RECORD and own.get(key) == value for own in records)
+        and all(any(one.get(key) == value for one in other) for other in lists)
     }
+
+
+def _is_record(value: Any) -> bool:
+    return isinstance(value, dict) and len(value) > _A_RECORD
+
+
+def _without(node: list[Any], shared: dict[str, str]) -> list[Any]:
+    return [
+        _without(child, shared)
+        if isinstance(child, list)
+        else {key: value for key, value in child.items() if shared.get(key) != value}
+        for child in node
+    ]
+
+
+def _numbered(label: str, number: int, child: Any) -> str:
+    """The label of a list's element: lists of records in a list are told apart by numbers."""
+    if not (isinstance(child, list) and len(child) >= _SEVERAL and isinstance(child[0], dict)):
+        return label
+    return f"{label} {number}".lstrip()
 
 
 def _of_object(node: dict[str, Any]) -> tuple[list[tuple[str, str]], list[tuple[str, Any]]]:

@@ -8,11 +8,11 @@ from typing import Any, Final, NamedTuple
 
 from turnmill.contract.authors import author
 from turnmill.contract.names import Seq
+from turnmill.open_requests.demonstrations import without_demonstrations
 from turnmill.open_requests.speech import outputs_among
 from turnmill.rules.standing import Said
 from turnmill_worker.reading.actions import Action, Role, described
 from turnmill_worker.reading.code_lines import coded
-from turnmill_worker.reading.demonstrations import without_demonstrations
 from turnmill_worker.reading.fenced import last_action
 from turnmill_worker.reading.flat_json import Flat, flatten, parse_json
 from turnmill_worker.reading.message_text import content_text, safe_name, speaker

@@ -14,6 +14,9 @@ from turnmill_worker.reading.flat_json import Flat
 GROUP_MARK: Final = "; "
 """Stands between the groups of a line."""
 
+ALIKE_MARK: Final = " | "
+"""Stands between groups of one label, which is told once."""
+
 CAME_OF_IT: Final = " → "
 """Stands between an action and its outcome."""
 

@@ -56,12 +56,17 @@ def mentions(found: Units) -> Iterator[Mention]:
     """Every value worth keeping word for word, in conversation order."""
     # What was only looked at, or written to a file, can be read there again.
     lasting = (unit for unit in found.units if unit.role not in _ELSEWHERE)
+    at, root = -1, ""
     for _, members in groupby(lasting, key=lambda unit: unit.group):
         own = list(members)
         line = found.lines[own[0].line]
         if is_prompt(line, len(own)):
             continue
-        owner = _owner(own, line)
+        if own[0].line != at:
+            at, root = own[0].line, ""
+        owner = _owner(own, line, root)
+        if not own[0].label:
+            root = owner.name if owner.is_identifier else ""
         for unit in own:
             if unit.is_prose:
                 yield from _of_prose(unit.text, line)
@@ -88,13 +93,18 @@ _BARE_NUMBER = re.compile(r"-?\d{1,15}(?:\.\d{1,9})?")
 
 @dataclass(frozen=True, slots=True)
 class _Owner:
-    """Whose field it is: an object's name or identifier, or a call's name."""
+    """Whose field it is: an object's name or identifier, or a call's name.
+
+    Attributes:
+        of: what the object belongs to: the record it hangs in, or what was asked for it.
+    """
 
     name: str
     is_identifier: bool = False
+    of: str = ""
 
 
-def _owner(units: Sequence[Unit], line: Line) -> _Owner:
+def _owner(units: Sequence[Unit], line: Line, root: str) -> _Owner:
     if line.source is Source.CALL:
         return _Owner(line.name)
     pairs = [(unit.text[: unit.body_at - 1], unit.text[unit.body_at :]) for unit in units]
@@ -104,11 +114,11 @@ def _owner(units: Sequence[Unit], line: Line) -> _Owner:
     keyed = [value for key, value in pairs if key.endswith("id") and kind_of(value) == CODE]
     if keyed:
         # One card pays for many orders: what hangs in another record has a value in each.
-        return _Owner(keyed[0], is_identifier=not units[0].label)
+        return _Owner(keyed[0], is_identifier=not units[0].label, of=root if units[0].label else "")
     # A flight, say, is named by its number, wherever it was listed.
     numbered = [value for _, value in pairs if _is_number_of_something(value)]
     if numbered and not (units[0].label and _IDENTIFYING.search(units[0].label)):
-        return _Owner(numbered[0])
+        return _Owner(numbered[0], of=root or line.name)
     return _Owner(units[0].label or line.name)
 
 
@@ -120,7 +130,8 @@ def _is_number_of_something(value: str) -> bool:
 def _of_pair(unit: Unit, line: Line, owner: _Owner) -> Iterator[Mention]:
     key, value = unit.text[: unit.body_at - 1], unit.text[unit.body_at :]
     own = value == owner.name
-    label = key if own or not owner.name else f"{owner.name}: {key}"
+    whose = owner.of if own else owner.name
+    label = f"{whose}: {key}" if whose else key
     seq = line.seq or 0
     if key in _SHELL and line.source is Source.CALL:
         yield Mention("command", _beginning(value), line.name, seq, line.source)

@@ -23,7 +23,7 @@ USED_FIELD: Final = 2 * UNUSED_FIELD
 asked for again, not the seats left."""
 
 _FEW_RECORDS: Final = 3
-LISTED: Final = 0.3
+LISTED: Final = 0.35
 """The records of one result that nobody spoke of share what so many are worth, to this power."""
 
 SPOKEN: Final = 2.0

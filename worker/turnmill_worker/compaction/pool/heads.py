@@ -43,11 +43,14 @@ def _of_records(
     labels = Counter(units[own[0]].label for own in records)
     root: tuple[int, ...] = ()
     shared: tuple[int, ...] = ()
+    of = ""
     for own in records:
         label = units[own[0]].label
-        if label == SHARED:
-            shared = tuple(own)
+        if label == SHARED or label.startswith(f"{SHARED} "):
+            shared, of = tuple(own), label[len(SHARED) + 1 :]
             continue
+        if not label.startswith(of):
+            shared, of = (), ""
         head = next((place for place in own if _names(units[place])), None)
         if not label:
             root = () if head is None else (head,)

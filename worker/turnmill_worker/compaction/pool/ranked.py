@@ -12,6 +12,7 @@ from turnmill.contract.marks import quoted_lines
 from turnmill.contract.token_counters import CountText
 from turnmill_worker.compaction.pool.again import NOTHING, Again, again
 from turnmill_worker.compaction.pool.costs import Costs, longest_beginning
+from turnmill_worker.compaction.pool.factors import is_filling_slots
 from turnmill_worker.compaction.pool.heads import Heads, heads_of, with_heads
 from turnmill_worker.compaction.pool.past import (
     all_marked,
@@ -35,6 +36,9 @@ _CHARS_PER_TOKEN: Final = 16
 
 _USER_SHARE: Final = 0.5
 """Up to this share of the budget, what the user said is not put into telegraph style."""
+
+_MOSTLY_TALK: Final = 0.75
+"""Where less is talk, tools tell what is asked for again: telegraph style gains no room for it."""
 
 _SMALLER_TRIED: Final = 16
 """Units tried, in order, in the room that was too small for the next best one."""
@@ -142,7 +146,17 @@ class Ranked:
 def _spared(
     lines: Sequence[Line], units: Sequence[Unit], budget: int, count: CountText
 ) -> frozenset[Source]:
-    """Whose words stay as they were said: the user's, while they are a small part of the budget."""
+    """Whose words stay as they were said.
+
+    All, beside tools; else the user's, while they are a small part of the budget.
+    """
+    talk = whole = 0
+    for unit in units:
+        chars = len(unit.text)
+        whole += chars
+        talk += chars * (lines[unit.line].source in TALK)
+    if talk < _MOSTLY_TALK * whole and not is_filling_slots(lines, units):
+        return TALK
     said = " ".join(unit.text for unit in units if lines[unit.line].source is Source.USER)
     room = int(budget * _USER_SHARE)
     fits = len(said) <= room * _CHARS_PER_TOKEN and count(said) <= room

@@ -4,36 +4,49 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from turnmill_worker.reading.units import GROUP_MARK, TALK, Line, Source, Unit
+from turnmill_worker.reading.units import ALIKE_MARK, GROUP_MARK, TALK, TOOLS, Line, Source, Unit
 
 __all__ = ["is_told", "opening", "render"]
 
 
 def opening(line: Line, *, named: bool = False) -> str:
-    """`12 user:`; with `named`, the speaker's role was told before and the name stands for it."""
+    """`12 user:`; with `named`, it was told before: a speaker's name stands alone, a tool's not."""
     seq = "" if line.seq is None else f"{line.seq} "
-    if named and line.name:
-        return f"{seq}{line.name}:"
-    return f"{seq}{line.source.value}{' ' if line.name else ''}{line.name}:"
+    if not line.name:
+        return f"{seq}{line.source.value}:"
+    if not named:
+        return f"{seq}{line.source.value} {line.name}:"
+    return f"{seq}{line.name if line.source in TALK else line.source.value}:"
 
 
 def render(
     lines: Sequence[Line], units: Sequence[Unit], texts: Sequence[str], chosen: Iterable[int]
 ) -> str:
-    """The chosen units, in conversation order."""
+    """The chosen units, in conversation order.
+
+    Of records that follow each other, a label that all have is told once; so is a tool's name.
+    """
     told: dict[str, Source] = {}
+    tool = ""
     out: list[str] = []
     at_line = at_group = -1
+    label = ""
     for index in sorted(chosen):
         unit = units[index]
         if unit.line != at_line:
-            at_line, at_group = unit.line, unit.group
+            at_line, at_group, label = unit.line, unit.group, unit.label
             line = lines[at_line]
-            out += ["\n" if out else "", opening(line, named=is_told(line, told)), " "]
-            out.append(f"{unit.label}: " if unit.label else "")
+            named = is_told(line, told) or (line.source in TOOLS and line.name == tool)
+            tool = line.name if line.source in TOOLS else ""
+            out += ["\n" if out else "", opening(line, named=named), " "]
+            out.append(f"{label}: " if label else "")
         elif unit.group != at_group:
             at_group = unit.group
-            out.append(f"{GROUP_MARK}{unit.label}: " if unit.label else GROUP_MARK)
+            if unit.label == label and unit.body_at:
+                out.append(ALIKE_MARK)
+            else:
+                label = unit.label
+                out.append(f"{GROUP_MARK}{label}: " if label else GROUP_MARK)
         else:
             out.append(" ")
         out.append(texts[index])

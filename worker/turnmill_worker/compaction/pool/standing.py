@@ -70,7 +70,7 @@ _OF_OUTCOMES: Final = frozenset(
         " script edit change error message show contain return say indicate provide exact match"
         " exist bound large process syntax mistake previous attempt tool range code several"
         " relevant likely find any found success successfully update remove create locate"
-        " still subdirectory",
+        " still subdirectory processed",
         prose=False,
     )}
 )  # fmt: skip
@@ -169,6 +169,8 @@ def _forms(line: Line, own: Sequence[Unit], beside: _Beside, power: float) -> It
 def _announces(text: str, called: str) -> bool:
     """Whether a sentence only says what is done next: no reason, no limit, and nothing by name."""
     words = _words(text)
+    # Where nothing follows an "instead", it says of nothing what is not done.
+    words = words[:-1] if words[-1:] == ["instead"] else words
     if is_guarded([word for word in words if word not in _ASKING]) or not _WHY.isdisjoint(words):
         return False
     named = (value for kind, value in concepts_of(text, prose=True) if kind in IDENTIFIERS)

@@ -47,6 +47,9 @@ _LONGEST_VALUE: Final = 60
 _COUNTER = re.compile(r"\d{1,4}$")
 """A number that stands for itself: no part of an identifier."""
 
+_COUNTED = re.compile(r"(?:^| )\d{1,3}$")
+"""The number of a list's element, which only tells it from the others."""
+
 _KNOWN: Final = 1 << 15
 """Texts that are remembered: those of a pool are appraised for every summary."""
 
@@ -194,7 +197,7 @@ def _read(label: str, text: str, body_at: int, done: bool) -> _Reading:  # noqa:
 def _concepts(label: str, text: str, body_at: int, *, done: bool) -> Iterator[Concept]:
     """The concepts of a unit's label, its key and its text."""
     if label:
-        yield from concepts_of(label, prose=False)
+        yield from concepts_of(_COUNTED.sub("", label), prose=False)
     if done:
         yield (DONE, text)
     if not body_at:
