@@ -19,8 +19,7 @@ from turnmill import AsyncContextClient, Policy
 from turnmill.integrations.openai_agents import TurnmillSession
 
 REDIS = os.environ.get("TURNMILL_REDIS_URL", "redis://localhost:6379/0")
-# The agent's instructions and tools are counted among the reserved tokens.
-POLICY = Policy(max_tokens=32_000, reserved_tokens=4_000)
+POLICY = Policy(max_tokens=32_000)
 
 
 @function_tool
@@ -40,7 +39,7 @@ async def main() -> None:
     agent = Agent(name="Clerk", instructions="Be brief.", tools=[find_order, refund])
     async with AsyncContextClient(REDIS) as client:
         session = TurnmillSession("customer-7", client=client, policy=POLICY)
-        # Within a run, too, each model call gets the compacted context.
+        # Each model call of a run, too, gets the compacted context; instructions and tools count.
         config = RunConfig(
             call_model_input_filter=session.call_model_input_filter, tracing_disabled=True
         )

@@ -11,10 +11,10 @@ from typing import Annotated, Any, ClassVar
 import typer
 from typer.core import TyperCommand, TyperGroup
 
-from turnmill.contract.errors import StoreRefused, StoreUnavailable, TurnmillError
+from turnmill.contract.errors import TurnmillError
 from turnmill_cli import INTERRUPTED
 from turnmill_cli.exit_codes import exit_code
-from turnmill_cli.output import NO_REDIS, REDIS_REFUSES, print_error, print_note
+from turnmill_cli.output import print_error
 
 __all__ = ["COMMANDS", "app"]
 
@@ -127,12 +127,6 @@ def _first_paragraph(place: str) -> str:
     return ""
 
 
-_ADVICE: Mapping[type[TurnmillError], str] = {
-    StoreUnavailable: NO_REDIS,
-    StoreRefused: REDIS_REFUSES,
-}
-
-
 class _Root(TyperGroup):
     """Turns what a command raises into one line and an exit code."""
 
@@ -158,8 +152,6 @@ class _Root(TyperGroup):
             return super().invoke(ctx)
         except TurnmillError as error:
             print_error(error)
-            if advice := _ADVICE.get(type(error)):
-                print_note(f"→ {advice}")
             raise typer.Exit(exit_code(error)) from None
         except KeyboardInterrupt:
             raise typer.Exit(INTERRUPTED) from None

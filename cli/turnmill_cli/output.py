@@ -17,10 +17,9 @@ from rich.progress import MofNCompleteColumn, Progress, TimeElapsedColumn
 from rich.table import Column, Table
 
 from turnmill.contract.errors import TurnmillError
+from turnmill_cli.advice import ADVICE
 
 __all__ = [
-    "NO_REDIS",
-    "REDIS_REFUSES",
     "CommandFailed",
     "clean",
     "confirm",
@@ -46,12 +45,6 @@ __all__ = [
 ]
 
 T = TypeVar("T")
-
-NO_REDIS = "start it (`turnmill up`), or correct --redis-url / TURNMILL_REDIS_URL"
-"""What to do when Redis cannot be reached."""
-
-REDIS_REFUSES = "correct --redis-url / TURNMILL_REDIS_URL, or give --redis-password-file"
-"""What to do when Redis refuses the client."""
 
 # C0 and C1 controls but tab and newline: an escape sequence in a message must not drive a terminal.
 _CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
@@ -81,9 +74,11 @@ def stderr() -> Console:
 
 
 def print_error(error: TurnmillError, *, where: str = "") -> None:
-    """Print an error in red: where, its type, and its message."""
+    """Print an error in red: where, its type, its message; then what to do, where that is known."""
     kind = "" if isinstance(error, CommandFailed) else f"{type(error).__name__}: "
     _print(stderr(), f"{where}{kind}{error}", "red")
+    if advice := ADVICE.get(type(error)):
+        print_note(f"→ {advice}")
 
 
 def print_note(text: str) -> None:

@@ -11,6 +11,7 @@ from typing import Annotated, Any
 
 import typer
 
+from turnmill.contract.errors import InvalidPolicy
 from turnmill.contract.policy import Policy
 
 __all__ = ["PolicyOptions", "Preset", "text_of"]
@@ -92,7 +93,7 @@ class PolicyOptions:
             preset: Policy = getattr(Policy, self.preset.value)(**self.overrides)
             return preset
         if _is_file(self.policy):
-            base = Policy.from_json(text_of(Path(self.policy), "--policy"))
+            base = _read(Path(self.policy))
         else:
             base = named(self.policy) if self.policy else present()
         return Policy(**{**base.model_dump(), **self.overrides}) if self.overrides else base
@@ -100,6 +101,13 @@ class PolicyOptions:
 
 def _is_file(policy: str) -> bool:
     return "/" in policy or policy.endswith(".json")
+
+
+def _read(file: Path) -> Policy:
+    try:
+        return Policy.from_json(text_of(file, "--policy"))
+    except InvalidPolicy as error:
+        raise InvalidPolicy(f"{file}: {error}") from None
 
 
 def _field(text: str) -> tuple[str, Any]:

@@ -15,8 +15,6 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-import redis
-
 from turnmill.contract.errors import StoreUnavailable
 
 __all__ = ["EmbeddedRedis", "find_redis_server", "free_port"]
@@ -127,6 +125,8 @@ class EmbeddedRedis:
         )
 
     def _answers_before(self, deadline: float) -> bool:
+        import redis  # noqa: PLC0415 - slow, and the help of commands needs none
+
         with redis.Redis(port=self.port, host="127.0.0.1", socket_timeout=1) as client:
             while time.monotonic() < deadline and self.alive:
                 try:

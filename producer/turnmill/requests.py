@@ -86,8 +86,8 @@ class Ask:
         if withdrawn:
             return NotAnswered(
                 f"{what}: no worker took it up within {self.timeout_s:g} s, and it was withdrawn: "
-                f"nothing was done. Is a worker consuming the queue {QUEUE_OF[self.task]!r}? "
-                "`turnmill doctor` says"
+                f"nothing was done. Does a worker consume the queue {QUEUE_OF[self.task]!r}? "
+                "`turnmill doctor` looks"
             )
         return NotAnswered(
             f"{what}: a worker took it up and is still at it after {self.timeout_s:g} s; it may "

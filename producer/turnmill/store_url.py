@@ -20,10 +20,6 @@ from dataclasses import dataclass, field
 from typing import Any, Final, Literal, NamedTuple
 from urllib.parse import parse_qsl, quote, urlencode
 
-from redis.backoff import NoBackoff
-from redis.connection import parse_url
-from redis.retry import Retry
-
 from turnmill.contract.errors import InvalidInput
 
 __all__ = ["Address", "Broker", "StoreUrl", "celery_broker", "store_url"]
@@ -75,6 +71,10 @@ class StoreUrl:
     @property
     def sentinel_options(self) -> dict[str, Any]:
         """What redis-py needs to talk to a Sentinel, but where it is."""
+        from redis.backoff import NoBackoff  # noqa: PLC0415 - slow, and the help of commands needs none
+        from redis.connection import parse_url  # noqa: PLC0415
+        from redis.retry import Retry  # noqa: PLC0415
+
         options = dict(parse_url(self.sentinel(("localhost", 1))))  # type: ignore[no-untyped-call]
         for name in ("host", "port", "connection_class"):
             options.pop(name, None)
@@ -170,6 +170,8 @@ def _broker_tls(url: str) -> tuple[str, dict[str, Any] | None]:
 
 
 def _single(url: str, *, is_known: bool) -> StoreUrl:
+    from redis.connection import parse_url  # noqa: PLC0415 - as above
+
     with suppress(ValueError):
         if is_known:
             parse_url(url)  # type: ignore[no-untyped-call]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 from collections.abc import Callable
 from pathlib import Path
 
@@ -16,7 +17,19 @@ FAILED = 1
 
 TABLE: dict[tuple[str, int], tuple[str, ...]] = {
     ("no such option", WRONG_WORDS): ("sessions --nope", "up --nope", "archive info --nope"),
-    ("an argument is missing", WRONG_WORDS): ("read", "open", "templates show", "diff"),
+    ("an argument is missing", WRONG_WORDS): (
+        "read",
+        "open",
+        "templates show",
+        "diff",
+        "replay",
+        "evaluate",
+    ),
+    ("a value that is none of those there are", WRONG_WORDS): (
+        "open s --preset nope",
+        "evaluate {conversations} --strategies nope",
+        "evaluate {conversations} --budget 2",
+    ),
     ("no such command", WRONG_WORDS): ("nope", "policies nope"),
     ("a name that no namespace can have", WRONG_WORDS): (
         "sessions --namespace {bad}",
@@ -33,6 +46,7 @@ TABLE: dict[tuple[str, int], tuple[str, ...]] = {
         "checkpoint {bad}",
         "clear {bad} --yes",
         "history {bad}",
+        "push {bad}",
     ),
     ("a URL that is none", WRONG_WORDS): (
         "sessions --redis-url http://host",
@@ -51,6 +65,8 @@ TABLE: dict[tuple[str, int], tuple[str, ...]] = {
     ("a field that no policy has", WRONG_WORDS): (
         "open s --set nope=1",
         "policies set p --set nope=1",
+        "open s --policy {policy}",
+        "replay {conversations} --policy {policy}",
     ),
     ("nothing of this name", FAILED): (
         "read nobody",
@@ -66,6 +82,7 @@ TABLE: dict[tuple[str, int], tuple[str, ...]] = {
         "namespaces --redis-url {down}",
         "read s --redis-url {down}",
         "open s --redis-url {down}",
+        "push s --redis-url {down}",
         "doctor --redis-url {down}",
     ),
     ("nobody can answer the question", FAILED): ("clear known", "forget known"),
@@ -87,16 +104,61 @@ def test_the_same_mistake_has_the_same_exit_code(
     conversations = tmp_path / "some.jsonl"
     conversations.write_text('{"messages": [{"role": "user", "content": "x"}]}\n')
     client.push("known", {"role": "user", "content": "x"})
+    policy = tmp_path / "policy.json"
+    policy.write_text('{"soft_ration": 0.7}')
     down = f"redis://127.0.0.1:{free_port()}/0"
     words = [
-        word.format(bad="a b", folder=tmp_path, conversations=conversations, down=down)
+        word.format(
+            bad="a b", folder=tmp_path, conversations=conversations, policy=policy, down=down
+        )
         for word in line.split()
     ]
 
-    ran = turnmill(*words)
+    ran = turnmill(*words, stdin='{"role": "user", "content": "x"}\n')
 
     assert ran.exit_code == code, mistake
     assert "Traceback" not in ran.stderr + ran.stdout
+
+
+@pytest.mark.parametrize("line", ["sessions", "push s", "compact s", "policies", "export s"])
+def test_each_command_says_the_same_of_a_redis_that_is_down(
+    turnmill: Callable[..., Ran], line: str
+) -> None:
+    down = f"redis://127.0.0.1:{free_port()}/0"
+
+    ran = turnmill(*line.split(), "--redis-url", down, stdin='{"role": "user", "content": "x"}\n')
+
+    assert "StoreUnavailable: Redis cannot be reached" in ran.stderr
+    assert "→ start it (`turnmill up`), or correct --redis-url" in ran.stderr
+
+
+@pytest.mark.parametrize("line", ["read nobody", "retry nobody", "checkpoints nobody"])
+def test_an_unknown_session_may_be_in_another_namespace(
+    turnmill: Callable[..., Ran], line: str
+) -> None:
+    assert turnmill(*line.split()).stderr.splitlines()[-1].startswith("→ `turnmill sessions -A`")
+
+
+def test_a_wrong_field_of_a_policy_is_told_with_its_file(
+    turnmill: Callable[..., Ran], tmp_path: Path
+) -> None:
+    file = tmp_path / "mine.json"
+    file.write_text('{"soft_ration": 0.7}')
+
+    told = turnmill("open", "s", "--policy", str(file)).stderr
+
+    assert f"{file}: policy: no field 'soft_ration'; did you mean soft_ratio?" in told
+
+
+def test_flower_beside_another_one_asks_for_another_port(turnmill: Callable[..., Ran]) -> None:
+    with socket.socket() as other:
+        other.bind(("127.0.0.1", 0))
+        other.listen()
+        port = other.getsockname()[1]
+        ran = turnmill("flower", "--port", str(port))
+
+    assert ran.exit_code == FAILED
+    assert ran.stderr == f"port {port} is in use: choose another with --port\n"
 
 
 def test_a_question_that_nobody_answers_stands_on_a_line_of_its_own(

@@ -76,6 +76,6 @@ def test_bytes_that_are_no_text_are_a_bad_line(turnmill: Callable[..., Ran]) -> 
 def test_a_bad_session_name_is_an_error_and_not_a_traceback(turnmill: Callable[..., Ran]) -> None:
     ran = turnmill("push", "no spaces", stdin='{"role": "user", "content": "x"}')
 
-    assert ran.exit_code == 1
+    assert ran.exit_code == 2
     assert "InvalidName" in ran.stderr
     assert "Traceback" not in ran.stderr

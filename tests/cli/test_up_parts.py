@@ -225,9 +225,15 @@ def unused_port() -> int:
         (
             "{'outcome': 'deferred', 'session': 'a', 'failed': ('SummarizerTimeout',), "  # noqa: ISC004
             "'retry_s': 12.5}",
-            "deferred a: failed before: SummarizerTimeout, tried again in 12.5 s",
+            "deferred a after SummarizerTimeout: tried again in 12.5 s",
         ),
-        ("{'outcome': 'skipped', 'session': 's'}", "skipped s"),
+        (
+            "{'outcome': 'committed', 'session': 'a', 'model': 'extractive', 'quality': 0.6637, "  # noqa: ISC004
+            "'failed': ('UnusableSummary', 'below-quality')}",
+            "committed a (extractive after UnusableSummary, below-quality): quality 0.66",
+        ),
+        ("{'outcome': 'skipped', 'session': 's'}", "skipped s: nothing to do"),
+        ("{'outcome': 'answered', 'session': 's'}", "answered s"),
         ("None", "None"),
         ("{'cut off", "{'cut off"),
         (None, None),

@@ -32,7 +32,7 @@ def test_the_queue_nobody_consumes_is_named(
 
     assert ran.exit_code == 1
     assert ran.stderr.startswith("NotAnswered: ")
-    assert "Is a worker consuming the queue" in ran.stderr
+    assert "Does a worker consume the queue" in ran.stderr
     assert ran.stderr.count("\n") == 1
 
 

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Annotated, NamedTuple
+from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 import typer
 
-from turnmill._sync.client import ContextClient
 from turnmill.contract.errors import NoCheckpoint
 from turnmill_cli.options import Connection, JsonFlag, SessionName, Timeout, Yes
 from turnmill_cli.output import (
@@ -22,6 +21,9 @@ from turnmill_cli.output import (
     when,
     word_column,
 )
+
+if TYPE_CHECKING:
+    from turnmill._sync.client import ContextClient
 
 __all__ = ["checkpoint", "checkpoints", "rollback"]
 

@@ -6,14 +6,16 @@ import getpass
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from turnmill._sync.client import ContextClient
 from turnmill.contract.erasure import Erased
 from turnmill_cli.options import Connection, JsonFlag, SessionName, Timeout, Yes
 from turnmill_cli.output import confirm, count, print_json, print_line
+
+if TYPE_CHECKING:
+    from turnmill._sync.client import ContextClient
 
 __all__ = ["erase", "spans"]
 

@@ -68,6 +68,7 @@ def flower(options: FlowerOptions) -> None:
     if not options.is_closed:
         where = f"--address {options.address}"
         raise WrongUsage(f"{where} shows sessions to others: give --basic-auth-file")
+    child_commands.choose_port(options.port, options.port, "--port")
     given = {
         "TURNMILL_REDIS_URL": options.redis_url,
         "TURNMILL_REDIS_PASSWORD_FILE": options.redis_password_file,

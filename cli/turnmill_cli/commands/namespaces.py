@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from turnmill_cli.commands.sessions import ago
-from turnmill_cli.namespaces_view import all_namespaces
 from turnmill_cli.options import Connection, JsonFlag
 from turnmill_cli.output import (
     count,
@@ -16,14 +15,19 @@ from turnmill_cli.output import (
     print_table,
     stdout,
 )
-from turnmill_cli.redis_view import RedisView
+
+if TYPE_CHECKING:
+    from turnmill_cli.redis_view import RedisView
 
 __all__ = ["namespaces"]
 
 
 def namespaces(connection: Connection, as_json: JsonFlag = False) -> None:
     """List the namespaces of this Redis, the most recently pushed to first."""
-    from turnmill.transport import redis_now_ms  # noqa: PLC0415 - slow, and the help needs none
+    # These are slow to import, and the help needs none.
+    from turnmill.transport import redis_now_ms  # noqa: PLC0415
+    from turnmill_cli.namespaces_view import all_namespaces  # noqa: PLC0415
+    from turnmill_cli.redis_view import RedisView  # noqa: PLC0415
 
     with connection.redis() as view:
         found = [_row(RedisView(view.client, name)) for name in all_namespaces(view.client)]

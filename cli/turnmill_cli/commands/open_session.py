@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from turnmill._sync.client import ContextClient
 from turnmill.contract.errors import UnknownSession
 from turnmill.contract.policy import Policy
 from turnmill_cli.commands.info import as_dict
@@ -16,6 +15,9 @@ from turnmill_cli.commands.policies import named
 from turnmill_cli.options import Connection, JsonFlag, SessionName
 from turnmill_cli.output import print_json, print_line
 from turnmill_cli.policy_options import PolicyOptions, text_of
+
+if TYPE_CHECKING:
+    from turnmill._sync.client import ContextClient
 
 __all__ = ["open_session"]
 

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from turnmill._sync.client import ContextClient
 from turnmill.contract.errors import UnknownPolicy
 from turnmill.contract.policy import Policy
 from turnmill_cli.options import Connection, GroupApp, JsonFlag
@@ -21,6 +20,9 @@ from turnmill_cli.output import (
     print_table,
 )
 from turnmill_cli.policy_options import PolicyOptions
+
+if TYPE_CHECKING:
+    from turnmill._sync.client import ContextClient
 
 __all__ = ["named", "policies_app"]
 

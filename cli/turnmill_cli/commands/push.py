@@ -8,6 +8,7 @@ import sys
 import typer
 
 from turnmill.contract.errors import InvalidTurn, TurnmillError
+from turnmill.contract.names import session_id
 from turnmill.contract.turns import TurnLike
 from turnmill_cli.options import Connection, JsonFlag, SessionName
 from turnmill_cli.output import count, print_error, print_json, print_note
@@ -21,6 +22,7 @@ def push(session: SessionName, connection: Connection, as_json: JsonFlag = False
     Prints the seq of each turn. The first line that is refused ends the command: earlier lines are
     pushed, later ones are not.
     """
+    session_id(session)
     if sys.stdin.isatty():
         print_note("Reading turns from the terminal, one JSON value per line. Ctrl-D ends.")
     pushed = duplicates = number = 0

@@ -10,12 +10,7 @@ import typer
 from rich.text import Text
 
 from turnmill_cli.archive_database import ArchiveDatabase
-from turnmill_cli.doctor.broker_checks import check_broker, check_vocabulary
 from turnmill_cli.doctor.check import Check
-from turnmill_cli.doctor.file_checks import check_archive, check_templates
-from turnmill_cli.doctor.position_checks import check_positions
-from turnmill_cli.doctor.redis_checks import check_redis
-from turnmill_cli.doctor.tokenizer_checks import check_tokenizers
 from turnmill_cli.options import Connection, JsonFlag
 from turnmill_cli.output import clean, field_table, print_json, print_line, safe_url, stdout
 
@@ -50,16 +45,9 @@ def doctor(
     tokenizer_dir: _TokenizerDir = "",
 ) -> None:
     """Check Redis, broker, workers, models, archive and templates. Exits with 1 on a problem."""
-    namespace = connection.check()
-    checks = [
-        *check_redis(connection, is_archive_off=archive.archive_url == "none"),
-        *check_broker(connection),
-        check_vocabulary(),
-        *check_tokenizers(tokenizer_dir, connection),
-        check_archive(archive, namespace),
-        *check_positions(archive, connection),
-        check_templates(template_dirs),
-    ]
+    from turnmill_cli.doctor.every_check import every_check  # noqa: PLC0415 - slow, and the help needs none
+
+    checks = list(every_check(connection, archive, template_dirs, tokenizer_dir))
     healthy = all(check.status != "problem" for check in checks)
     if as_json:
         print_json({"ok": healthy, "checks": [asdict(check) for check in checks]})

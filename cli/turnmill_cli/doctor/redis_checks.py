@@ -11,11 +11,12 @@ import redis
 
 from turnmill.contract.errors import StoreRefused, TurnmillError
 from turnmill.contract.scripts import load_script
+from turnmill_cli.advice import NO_REDIS, REDIS_REFUSES
 from turnmill_cli.doctor.check import Check, graded
 from turnmill_cli.doctor.model_checks import check_models, check_summaries
 from turnmill_cli.doctor.tenant_checks import check_namespaces, check_quarantine, check_quotas
 from turnmill_cli.options import Connection
-from turnmill_cli.output import NO_REDIS, REDIS_REFUSES, count
+from turnmill_cli.output import count
 from turnmill_cli.redis_view import RedisView
 
 __all__ = ["check_redis"]

@@ -11,7 +11,7 @@ import typer
 from turnmill.contract.policy import OFFLINE, Policy
 from turnmill_cli.evaluate.entities import VALUES
 from turnmill_cli.evaluate.methods import METHODS
-from turnmill_cli.output import CommandFailed
+from turnmill_cli.exit_codes import WrongUsage
 
 __all__ = ["BOARDS", "EvaluateOptions"]
 
@@ -25,7 +25,7 @@ class EvaluateOptions:
     """What to evaluate.
 
     Raises:
-        CommandFailed: a value is out of its range, or names nothing.
+        WrongUsage: a value is out of its range, or names nothing.
     """
 
     files: Annotated[
@@ -125,17 +125,17 @@ class EvaluateOptions:
     def __post_init__(self) -> None:
         for name in self.boards:
             if name not in BOARDS:
-                raise CommandFailed(f"no board {name!r}: there are {', '.join(BOARDS)}")
+                raise WrongUsage(f"no board {name!r}: there are {', '.join(BOARDS)}")
         if not self.files and (not self.boards or any(BOARDS[name] for name in self.boards)):
-            raise CommandFailed("give at least one file of conversations")
+            raise WrongUsage("give at least one file of conversations")
         for share in self.budgets:
             if not 0 < share <= 1:
-                raise CommandFailed(f"--budget {share:g} must lie in (0, 1]")
+                raise WrongUsage(f"--budget {share:g} must lie in (0, 1]")
         for name in self.methods:
             if name not in METHODS:
-                raise CommandFailed(f"no strategy {name!r}: there are {', '.join(METHODS)}")
+                raise WrongUsage(f"no strategy {name!r}: there are {', '.join(METHODS)}")
         if self.values and self.values not in VALUES:
-            raise CommandFailed(f"--values must be one of {', '.join(VALUES)}")
+            raise WrongUsage(f"--values must be one of {', '.join(VALUES)}")
 
     @property
     def boards(self) -> tuple[str, ...]:

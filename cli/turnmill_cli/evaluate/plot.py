@@ -5,7 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from turnmill_cli.output import CommandFailed, needing
+from turnmill_cli.exit_codes import WrongUsage
+from turnmill_cli.output import needing
 
 if TYPE_CHECKING:
     from turnmill_cli.evaluate.report import Evaluation
@@ -25,12 +26,13 @@ def check(path: Path) -> None:
     """Return when an image can be drawn there.
 
     Raises:
-        CommandFailed: another format, no such folder, or matplotlib is not installed.
+        WrongUsage: another format, or no such folder.
+        CommandFailed: matplotlib is not installed.
     """
     if path.suffix.lower() not in FORMATS:
-        raise CommandFailed(f"{path}: a plot is a .png or .svg file")
+        raise WrongUsage(f"{path}: a plot is a .png or .svg file")
     if not path.absolute().parent.is_dir():
-        raise CommandFailed(f"{path}: no such folder")
+        raise WrongUsage(f"{path}: no such folder")
     with needing("evaluate"):
         import matplotlib.figure  # noqa: F401, PLC0415 - heavy, and only for plots
 

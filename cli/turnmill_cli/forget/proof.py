@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import time
 from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING
 
-from turnmill._sync.client import ContextClient
 from turnmill.contract.errors import NotAnswered, Transient, UnknownSession
 from turnmill.contract.names import Namespace, SessionId
 from turnmill_cli.archive_database import ArchiveDatabase
 from turnmill_cli.output import CommandFailed, count
 from turnmill_worker.ports.values import SessionRef
+
+if TYPE_CHECKING:
+    from turnmill._sync.client import ContextClient
 
 __all__ = ["Proof", "known_turns", "prove"]
 

@@ -60,13 +60,15 @@ def _place(arguments: Any) -> Any:
 def sentence(result: Any) -> Any:
     """What a job did, in words; what is no outcome stays.
 
-    ``committed agent-7 by rolling (gpt-5-mini): 9,120 → 3,075 tokens, 41 turns``
+    A cell shows some fifty letters, so what went wrong comes before the numbers:
+    ``committed agent-7 by rolling (extractive after below-quality): 9,120 → 3,075 tokens``
     """
     try:
         told = dict(ast.literal_eval(result))
-        said = str(told.pop("outcome"))
+        outcome = str(told.pop("outcome"))
     except (ValueError, SyntaxError, TypeError, KeyError):
         return result
+    said = outcome
     # Not always the one among the arguments: a summary is written for whose turn it is.
     if session := told.pop("session", None):
         namespace, sessions = told.pop("namespace", None), told.pop("sessions", 1)
@@ -74,10 +76,27 @@ def sentence(result: Any) -> Any:
         said += f" and {sessions - 1} more" if sessions > 1 else ""
     if strategy := told.pop("strategy", None):
         said += f" by {strategy}"
-    if writer := told.pop("model", None):
-        said += f" ({writer})"
-    facts = list(_facts(told))
+    failed = ", ".join(map(str, told.pop("failed", None) or ()))
+    after = f" after {failed}" if failed else ""
+    writer = told.pop("model", None)
+    said += f" ({writer}{after})" if writer else after
+    facts = [_MEANINGS[outcome]] if outcome in _MEANINGS else []
+    facts += _facts(told)
     return f"{said}: {', '.join(facts)}" if facts else said
+
+
+_MEANINGS = {
+    "skipped": "nothing to do",
+    "no-plan": "nothing worth doing yet",
+    "needs-summary": "left to the queue summarize",
+    "leased": "another worker has it",
+    "stale": "it changed meanwhile, and is looked at again",
+    "batched": "its summary comes from a batch",
+    "parked": "waits for turnmill retry",
+    "below-quality": "the context stays as it was",
+    "late": "nobody waits for it any more",
+    "unknown": "there is no such session",
+}
 
 
 def _facts(told: dict[str, Any]) -> Any:
@@ -86,10 +105,11 @@ def _facts(told: dict[str, Any]) -> Any:
     for noun in ("turn", "token"):
         if f"{noun}s" in told:
             yield count(told.pop(f"{noun}s"), noun)
-    for name, words in (("failed", "failed before"), ("rejected", "refused")):
-        if value := told.pop(name, None):
-            yield f"{words}: {', '.join(map(str, value))}"
+    if refused := told.pop("rejected", None):
+        yield f"refused: {', '.join(map(str, refused))}"
     if (pause_s := told.pop("retry_s", None)) is not None:
         yield f"tried again in {pause_s:g} s"
+    if (quality := told.pop("quality", None)) is not None:
+        yield f"quality {quality:.2f}"
     for name, value in told.items():
         yield f"{name} {value}"
