@@ -61,7 +61,7 @@ def mentions(found: Units) -> Iterator[Mention]:
         line = found.lines[own[0].line]
         if is_prompt(line, len(own)):
             continue
-        owner = _owner(own, line)
+        owner = _NOBODY if all(unit.is_prose for unit in own) else _owner(own, line)
         for unit in own:
             if unit.is_prose:
                 yield from _of_prose(unit.text, line)
@@ -69,7 +69,8 @@ def mentions(found: Units) -> Iterator[Mention]:
             # Beside a call's field may stand what the tool answered: no words of the call.
             is_call = line.source is Source.CALL
             pair, _, answer = unit.text.partition(CAME_OF_IT) if is_call else (unit.text, "", "")
-            yield from _of_pair(unit._replace(text=pair), line, owner)
+            field = unit if pair == unit.text else unit._replace(text=pair)
+            yield from _of_pair(field, line, owner)
             if answer:
                 yield from _of_prose(answer, replace(line, source=Source.RESULT))
 
@@ -92,6 +93,9 @@ class _Owner:
 
     name: str
     is_identifier: bool = False
+
+
+_NOBODY: Final = _Owner("")
 
 
 def _owner(units: Sequence[Unit], line: Line) -> _Owner:
