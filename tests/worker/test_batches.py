@@ -17,9 +17,8 @@ pytestmark = pytest.mark.worker
 
 KEY = "sk-for-tests-only-0123456789"
 
+# Both: a slow worker loses its lease, and another's look is followed by the longest pause.
 AN_HOUR = {"TURNMILL_BATCH_FIRST_LOOK_S": "3600", "TURNMILL_BATCH_LONGEST_PAUSE_S": "3600"}
-"""Both: a slow worker loses its lease, and another's look is followed by the longest pause."""
-
 Message = dict[str, object]
 
 
@@ -154,8 +153,7 @@ def test_an_urgent_session_does_not_wait(
     endpoint: FakeEndpoint,
     start: Callable[..., WorkerProcess],
 ) -> None:
-    # Were it only looked for in time, it would be found an hour late.
-    start(**AN_HOUR)
+    start(**AN_HOUR)  # were it only looked for in time, it would be found an hour late
     talk = handed_in(server, client)
     assert live(endpoint) == 0
 

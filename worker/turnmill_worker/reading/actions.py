@@ -25,6 +25,9 @@ class Role(Enum):
     WRITTEN = "written"
     QUOTATION = "quotation"
 
+    # Found by its name in Python code otherwise, and asked for with every unit.
+    __hash__ = object.__hash__
+
 
 class Action(NamedTuple):
     """One call or command, on one line.

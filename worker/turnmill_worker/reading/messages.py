@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from functools import lru_cache
 from typing import Any, Final, NamedTuple
 
 from turnmill.contract.authors import author
@@ -11,10 +10,10 @@ from turnmill.contract.names import Seq
 from turnmill.open_requests.demonstrations import without_demonstrations
 from turnmill.open_requests.speech import outputs_among
 from turnmill.rules.standing import Said
-from turnmill_worker.reading.actions import Action, Role, described
+from turnmill_worker.reading.actions import Action, Role
 from turnmill_worker.reading.code_lines import coded
 from turnmill_worker.reading.fenced import last_action
-from turnmill_worker.reading.flat_json import Flat, flatten, parse_json
+from turnmill_worker.reading.flat_json import parse_json
 from turnmill_worker.reading.message_text import content_text, safe_name, speaker
 from turnmill_worker.reading.outcomes import (
     blocks,
@@ -23,6 +22,7 @@ from turnmill_worker.reading.outcomes import (
     telling_lines,
     usual_openings,
 )
+from turnmill_worker.reading.recorded import answer_in, call_in, fields_in
 from turnmill_worker.reading.screens import NO_SCREEN, read_screen
 from turnmill_worker.reading.sentences import sentences
 from turnmill_worker.reading.units import CAME_OF_IT, Line, Source, Units
@@ -112,18 +112,14 @@ class _Reading:
         if not isinstance(function, Mapping):
             return
         name = safe_name(function.get("name"))
-        arguments = function.get("arguments")
-        text = arguments.strip() if isinstance(arguments, str) else ""
-        parsed = arguments if isinstance(arguments, Mapping) else parse_json(text)
-        action = described(name, parsed) if isinstance(parsed, Mapping) else None
+        asked = call_in(name, function.get("arguments"))
         place, first = None, len(self.found.units)
-        if action is not None:
-            place = self._act(seq, action)
-        elif parsed is None and text not in {"", "{}", "[]"}:
-            self.found.add_text(Line(seq, Source.CALL, name), sentences(text))
+        if isinstance(asked, Action):
+            place = self._act(seq, asked)
+        elif isinstance(asked, str):
+            self.found.add_text(Line(seq, Source.CALL, name), sentences(asked))
         else:
-            flat = list(flatten(parsed or {}))
-            self.found.add_flat(Line(seq, Source.CALL, name), flat, even_if_empty=True)
+            self.found.add_flat(Line(seq, Source.CALL, name), asked, even_if_empty=True)
         self._called[str(call.get("id"))] = _Called(name, place, first, len(self.found.units))
 
     def result(self, seq: int, message: Mapping[str, Any], content: str) -> None:
@@ -167,11 +163,11 @@ class _Reading:
 
     def _answer(self, line: Line, place: int, content: str) -> None:
         """Bring the output to its action; what is long and not only confirms, is quoted too."""
-        parsed = parse_json(content)
-        if parsed is not None and (inner := _texts_of(parsed)) is None:
-            self.found.add_flat(line, list(flatten(parsed)))
+        answer = answer_in(content)
+        if not isinstance(answer, str):
+            self.found.add_flat(line, answer)
             return
-        lines = telling_lines(content if parsed is None else inner or "")
+        lines = telling_lines(answer)
         if len(lines) > 1 and lines[0] in self._usual:
             lines = lines[1:]
         role = self.found.units[place].role
@@ -203,15 +199,6 @@ _SHORT: Final = 3
 """So few lines of output stand beside the action itself."""
 
 
-def _texts_of(parsed: Any) -> str | None:
-    """The text in a JSON result that wraps a program's output; None if it is a record."""
-    if not isinstance(parsed, dict):
-        return None
-    texts = [value for value in parsed.values() if isinstance(value, str) and "\n" in value]
-    others = [f"{key}: {value}" for key, value in parsed.items() if isinstance(value, int | float)]
-    return "\n".join([*texts, *others]) if texts else None
-
-
 _SOURCES: Final = {
     "user": Source.USER,
     "system": Source.SYSTEM,
@@ -219,22 +206,11 @@ _SOURCES: Final = {
 }
 
 
-def _fields(content: str, asked: frozenset[str] = frozenset()) -> tuple[Flat, ...]:
-    """What a text states in JSON."""
-    parsed = parse_json(content)
-    return () if parsed is None else tuple(flatten(parsed, asked))
-
-
-_READ_AGAIN: Final = 4_000
-_record = lru_cache(maxsize=1 << 11)(_fields)
-"""A result is read when it is in the tail, and again when it is covered."""
-
-
 def _add_content(
     into: Units, line: Line, content: str, asked: frozenset[str] = frozenset()
 ) -> None:
     """What a text says, or states in JSON; ``asked`` is what a tool was given for it."""
-    flat = _record(content, asked) if len(content) <= _READ_AGAIN else _fields(content, asked)
+    flat = fields_in(content, asked)
     if flat:
         into.add_flat(line, flat)
     else:

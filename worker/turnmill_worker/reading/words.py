@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from itertools import repeat
+from itertools import chain, repeat
 from typing import Final, NamedTuple
 
 from turnmill.rules.wording.english import STOP, stem
@@ -89,16 +89,10 @@ class _Tokens(dict[str, Token]):
 _TOKENS: Final = _Tokens()
 
 
-class Numbers(dict[Concept, int]):
-    """Numbers concepts in the order they are met."""
-
-    def __missing__(self, concept: Concept) -> int:
-        found = self[concept] = len(self)
-        return found
-
-    def of(self, concepts: Iterable[Concept]) -> tuple[int, ...]:
-        """Their numbers."""
-        return tuple(map(self.__getitem__, concepts))
+def numbered(met: Iterable[Iterable[Concept]]) -> dict[Concept, int]:
+    """Numbers for concepts, in the order they are met."""
+    known = dict.fromkeys(chain.from_iterable(met))
+    return dict(zip(known, range(len(known)), strict=True))
 
 
 def _analyse(token: str) -> Token:

@@ -64,7 +64,7 @@ def mentions(found: Units) -> Iterator[Mention]:
             continue
         if own[0].line != at:
             at, root = own[0].line, ""
-        owner = _owner(own, line, root)
+        owner = _NOBODY if all(unit.is_prose for unit in own) else _owner(own, line, root)
         if not own[0].label:
             root = owner.name if owner.is_identifier else ""
         for unit in own:
@@ -74,7 +74,8 @@ def mentions(found: Units) -> Iterator[Mention]:
             # Beside a call's field may stand what the tool answered: no words of the call.
             is_call = line.source is Source.CALL
             pair, _, answer = unit.text.partition(CAME_OF_IT) if is_call else (unit.text, "", "")
-            yield from _of_pair(unit._replace(text=pair), line, owner)
+            field = unit if pair == unit.text else unit._replace(text=pair)
+            yield from _of_pair(field, line, owner)
             if answer:
                 yield from _of_prose(answer, replace(line, source=Source.RESULT))
 
@@ -102,6 +103,9 @@ class _Owner:
     name: str
     is_identifier: bool = False
     of: str = ""
+
+
+_NOBODY: Final = _Owner("")
 
 
 def _owner(units: Sequence[Unit], line: Line, root: str) -> _Owner:

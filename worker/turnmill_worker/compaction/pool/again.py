@@ -42,6 +42,8 @@ class Again(NamedTuple):
 
     def noted(self, texts: Sequence[str]) -> list[str]:
         """The texts, each with its note."""
+        if not self.notes:
+            return list(texts)
         return [f"{text}{self.notes.get(at, '')}" for at, text in enumerate(texts)]
 
     def once(self, order: Sequence[int]) -> list[int]:

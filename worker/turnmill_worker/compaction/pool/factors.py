@@ -61,8 +61,8 @@ def routine_factors(units: Sequence[Unit]) -> Iterator[float]:
     times = Counter(
         unit.text for unit in units if unit.is_prose and unit.text.count(" ") >= _SENTENCE
     )
-    for unit in units:
-        yield min(1.0, _INSISTED / max(times[unit.text], 1))
+    routine = {text: _INSISTED / often for text, often in times.items() if often > _INSISTED}
+    return (routine.get(unit.text, 1.0) for unit in units)
 
 
 def slot_factors(lines: Sequence[Line], units: Sequence[Unit]) -> Iterator[float]:

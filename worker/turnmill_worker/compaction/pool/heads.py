@@ -25,9 +25,10 @@ def heads_of(lines: Sequence[Line], units: Sequence[Unit]) -> Heads:
     """The identifier of each record among several, and that of the record they hang in."""
     found: dict[int, tuple[int, ...]] = {}
     for line, members in groupby(range(len(units)), key=lambda at: units[at].line):
+        own = [*members]
         # What is passed to a tool is few fields, all of which are kept or none.
-        if lines[line].source is not Source.CALL:
-            found.update(_of_records([*members], units))
+        if lines[line].source is not Source.CALL and any(_is_of_record(units[at]) for at in own):
+            found.update(_of_records(own, units))
     return found
 
 
@@ -57,6 +58,10 @@ def _of_records(
         heads = (*root, head) if head is not None and label and labels[label] > 1 else root
         for place in own:
             yield place, tuple(other for other in (*shared, *heads) if other != place)
+
+
+def _is_of_record(unit: Unit) -> bool:
+    return bool(unit.body_at or unit.label)
 
 
 def _names(unit: Unit) -> bool:

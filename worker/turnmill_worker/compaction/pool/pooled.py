@@ -5,11 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import groupby
+from typing import Final
 
 from turnmill_worker.reading.actions import Role
 from turnmill_worker.reading.units import Line, Source, Unit, Units
 
 __all__ = ["PooledGroup", "PooledLine", "pooled", "pooled_up_to", "units_of"]
+
+
+_ONLY_SAID: Final = frozenset({Role.SAID})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,14 +37,14 @@ class PooledGroup:
     @classmethod
     def of(cls, units: Sequence[Unit], standings: Iterable[float]) -> PooledGroup:
         """One group's units."""
-        body_at = tuple(unit.body_at for unit in units)
-        roles = tuple(unit.role for unit in units)
+        body_at = tuple([unit.body_at for unit in units])
+        roles = tuple([unit.role for unit in units])
         return cls(
-            texts=tuple(unit.text for unit in units),
+            texts=tuple([unit.text for unit in units]),
             label=units[0].label,
             body_at=body_at if any(body_at) else (),
-            standings=tuple(round(standing, 3) for standing in standings),
-            roles=roles if any(role is not Role.SAID for role in roles) else (),
+            standings=tuple([round(standing, 3) for standing in standings]),
+            roles=() if _ONLY_SAID.issuperset(roles) else roles,
         )
 
 
@@ -76,7 +80,7 @@ def pooled(
                 source=line.source,
                 name=line.name,
                 groups=tuple(
-                    PooledGroup.of([own[one] for one in group], (standings[one] for one in group))
+                    PooledGroup.of([own[one] for one in group], [standings[one] for one in group])
                     for group in groups
                 ),
             )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import heapq
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Final
 
 from turnmill_worker.compaction.pool.unit_worth import Worth
@@ -114,30 +114,29 @@ class Selection:
             if position is not None and (cost := self._cost(position)) <= limit:
                 limit -= cost
                 order.append(position)
-                self._enqueue(self._take(position))
+                if cheaper := self._take(position):
+                    self._enqueue(cheaper)
             queue.offer(self._heap)
         return order
 
-    def _enqueue(self, positions: Iterable[int]) -> None:
+    def _enqueue(self, positions: Sequence[int]) -> None:
         """Queues units by what they are worth now."""
-        patterns = self._worth.patterns
-        positions = list(positions)
-        for position in positions:
-            entry = (-self._score(position), position)
-            heapq.heappush(self._queues[patterns[position]].units, entry)
-        for pattern in dict.fromkeys(patterns[position] for position in positions):
-            self._queues[pattern].offer(self._heap)
+        own = [self._queues[self._worth.patterns[position]] for position in positions]
+        for position, queue in zip(positions, own, strict=True):
+            heapq.heappush(queue.units, (-self._score(position), position))
+        for queue in dict.fromkeys(own):
+            queue.offer(self._heap)
 
     def _best_of(self, queue: _Queue) -> int | None:
         """The queue's best unit, if it is still as good as all others; else it is queued anew."""
-        _, position = heapq.heappop(queue.units)
+        position = heapq.heappop(queue.units)[1]
         if self._taken[position]:
             return None
         score = self._score(position)
-        if score * queue.share <= 0:
+        now = -score * queue.share
+        if now >= 0:
             return None
-        rival = min(queue.best, self._heap[0][0] if self._heap else 0.0)
-        if -score * queue.share > rival:
+        if now > queue.best or (self._heap and now > self._heap[0][0]):
             heapq.heappush(queue.units, (-score, position))
             return None
         return position

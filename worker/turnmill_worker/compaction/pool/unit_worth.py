@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import accumulate, chain
@@ -28,8 +28,8 @@ from turnmill_worker.reading.words import (
     NUMBER,
     WORD,
     Concept,
-    Numbers,
     concepts_of,
+    numbered,
 )
 
 VALUE: Final = "value"
@@ -129,8 +129,8 @@ def appraise(lines: Sequence[Line], units: Sequence[Unit], texts: Sequence[str])
         _read(unit.label, text, unit.body_at, unit.role in ENDED)
         for unit, text in zip(units, texts, strict=True)
     ]
-    numbers = Numbers()
-    by_unit = [numbers.of(each.concepts) for each in read]
+    numbers = numbered([each.concepts for each in read])
+    by_unit = [tuple(map(numbers.__getitem__, each.concepts)) for each in read]
     seen = _Seen(lines, units, texts, by_unit)
     used = list(map(seen.outside_results.__contains__, range(len(numbers))))
     known = tuple(standings(lines, units))
@@ -152,7 +152,7 @@ def appraise(lines: Sequence[Line], units: Sequence[Unit], texts: Sequence[str])
     )
 
 
-def _weights(numbers: Numbers, seen: _Seen, lines: int) -> tuple[float, ...]:
+def _weights(numbers: Mapping[Concept, int], seen: _Seen, lines: int) -> tuple[float, ...]:
     of_words = {times: _weight_of_word(lines / times) for times in set(seen.lines.values())}
     return tuple(
         [

@@ -9,14 +9,14 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from typing import Final
 
 from turnmill_worker.compaction.quality.passages import Passage
 from turnmill_worker.reading.units import Source
-from turnmill_worker.reading.words import CAPS, CODE, NUMBER, WORD, Numbers
+from turnmill_worker.reading.words import CAPS, CODE, NUMBER, WORD, Concept, numbered
 
 __all__ = [
     "NEWEST",
@@ -56,7 +56,10 @@ class _Seen:
     """Where concepts were met, by their numbers."""
 
     def __init__(
-        self, numbers: Numbers, passages: Sequence[Passage], own: Sequence[Sequence[int]]
+        self,
+        numbers: Mapping[Concept, int],
+        passages: Sequence[Passage],
+        own: Sequence[Sequence[int]],
     ) -> None:
         self.places: list[list[int]] = [[] for _ in numbers]
         stated: dict[Source, set[int]] = {source: set() for source in Source}
@@ -64,7 +67,8 @@ class _Seen:
             for number in concepts:
                 self.places[number].append(at)
             stated[passage.source].update(concepts[: passage.stated])
-        self.named = set(numbers.of(chain.from_iterable([each.named for each in passages])))
+        named = chain.from_iterable([each.named for each in passages])
+        self.named = set(map(numbers.__getitem__, named))
         self.stated = set[int]().union(*stated.values())
         self.by_user, self.in_call = stated[Source.USER], stated[Source.CALL]
         del stated[Source.RESULT], stated[Source.SYSTEM]
@@ -82,16 +86,6 @@ class _Seen:
         weight *= 1.0 if number in self.elsewhere else ONLY_IN_RESULTS
         # Squared, so that age costs little until it is recent turns it is compared with.
         return weight * (OLDEST + NEWEST * ((places[-1] + 1) / total) ** 2)
-
-
-@dataclass(frozen=True, slots=True)
-class _Overlaps:
-    """What some concepts have in common with passages, by the passage's position."""
-
-    times: dict[int, int]
-    weights: dict[int, float]
-    spoken: set[int]
-    """Passages with one of them that is a word or a field's name, no bare identifier."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,10 +128,10 @@ class Facts:
     """
 
     def __init__(self, passages: Sequence[Passage]) -> None:
-        numbers = Numbers()
-        self.passages = [numbers.of(passage.concepts) for passage in passages]
+        numbers = numbered([passage.concepts for passage in passages])
+        self.passages = [tuple(map(numbers.__getitem__, passage.concepts)) for passage in passages]
         seen = _Seen(numbers, passages, self.passages)
-        self._number = dict(numbers).get
+        self._number = numbers.get
         total = len(passages)
         kinds = [kind for kind, _ in numbers]
         self.rarity = [math.log(1 + total / len(places)) for places in seen.places]
@@ -147,32 +141,23 @@ class Facts:
         ]
         self._places = [places[-_MOST_PLACES:] for places in seen.places]
         self._shares = [w / len(at) for w, at in zip(self.weights, self._places, strict=True)]
-        self._says = [
-            kind == WORD or number not in seen.stated for number, kind in enumerate(kinds)
-        ]
+        # Words and names of fields; the others are bare identifiers.
+        self._saying = {
+            number for number, kind in enumerate(kinds) if kind == WORD or number not in seen.stated
+        }
         self._guarded = [passage.guarded for passage in passages]
-        whole = self._overlaps(range(len(kinds)))
-        self._needed = [min(_COMPANY, whole.times.get(at, 0)) for at in range(total)]
-        self._mute = [at not in whole.spoken for at in range(total)]
-        self.passage_weights = [whole.weights.get(at, 0.0) for at in range(total)]
+        self._holding: list[set[int]] = [set() for _ in passages]
+        self.passage_weights = [0.0] * total
+        for number, (places, share) in enumerate(zip(self._places, self._shares, strict=True)):
+            for at in places:
+                self._holding[at].add(number)
+                self.passage_weights[at] += share
+        self._needed = [min(_COMPANY, len(holding)) for holding in self._holding]
+        self._mute = [self._saying.isdisjoint(holding) for holding in self._holding]
         self.guard_weights = [
             _guard_weight(passage) if needed else 0.0
             for passage, needed in zip(passages, self._needed, strict=True)
         ]
-
-    def _overlaps(self, numbers: Iterable[int]) -> _Overlaps:
-        """How often, and with what weight, these concepts are met in each passage."""
-        times: dict[int, int] = {}
-        weights: dict[int, float] = {}
-        spoken: set[int] = set()
-        for number in numbers:
-            places, share = self._places[number], self._shares[number]
-            for at in places:
-                times[at] = times.get(at, 0) + 1
-                weights[at] = weights.get(at, 0.0) + share
-            if self._says[number]:
-                spoken.update(places)
-        return _Overlaps(times, weights, spoken)
 
     def numbers(self, passage: Passage) -> list[int]:
         """The numbers of another passage's concepts that are known here."""
@@ -202,13 +187,13 @@ class Facts:
 
         A list of bare identifiers does not say it, nor does a sentence that has lost its "not".
         """
-        places, needed = self._places, self._needed
+        places, needed, share_of = self._places, self._needed, self._shares.__getitem__
         times = Counter(chain.from_iterable([places[number] for number in numbers]))
-        for at, met in times.items():
-            if met >= needed[at] and (guarded or not self._guarded[at]):
-                again = [number for number in numbers if at in places[number]]
-                if self._mute[at] or any(self._says[number] for number in again):
-                    yield at, sum([self._shares[number] for number in again])
+        for at in [at for at, met in times.items() if met >= needed[at]]:
+            if guarded or not self._guarded[at]:
+                again = list(filter(self._holding[at].__contains__, numbers))
+                if self._mute[at] or not self._saying.isdisjoint(again):
+                    yield at, sum(map(share_of, again))
 
 
 def _guard_weight(passage: Passage) -> float:

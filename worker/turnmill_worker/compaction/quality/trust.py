@@ -106,7 +106,7 @@ class Trust:
     @cached_property
     def _source(self) -> list[str]:
         """The words of what the head stands for, in order."""
-        texts = (unit.text for part in (self._older, self._covered) for unit in part.units)
+        texts = [unit.text for part in (self._older, self._covered) for unit in part.units]
         return list(chain.from_iterable(map(_tokens, texts)))
 
     def parts(self, head: Sequence[JsonMessage]) -> dict[str, float]:
@@ -169,7 +169,7 @@ def _pairs(texts: Iterable[str], reach: int, known: frozenset[str]) -> Iterator[
                     one in known
                     and other in known
                     and one != other
-                    and not STOP.issuperset((one, other))
+                    and not (one in STOP and other in STOP)
                 ):
                     yield one, other
 

@@ -50,7 +50,7 @@ def _candidates(snapshot: Snapshot) -> Iterator[tuple[LoggedTurn, int, JsonMessa
         if not group.closed or group.pinned:
             continue
         for turn in group.turns:
-            if turn.seq in newest:
+            if turn.seq in newest or turn.tokens <= snapshot.policy.elide_over_tokens:
                 continue
             for index, message in enumerate(turn.shown):
                 if message["role"] == "tool" and (turn.seq, index) not in done:

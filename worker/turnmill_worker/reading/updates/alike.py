@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections import defaultdict
+from collections import Counter
 from collections.abc import Sequence
+from itertools import chain
 from typing import Final
 
 from turnmill_worker.reading.units import Source
@@ -30,11 +31,8 @@ class Weights:
     def __init__(self, claims: Sequence[Claim]) -> None:
         self._weights: dict[str, float] = {}
         self._wholes: dict[int, tuple[Subject, float]] = {}
-        self._times: dict[str, int] = defaultdict(int)
+        self._times = Counter(chain.from_iterable([claim.subject.roots for claim in claims]))
         self._total = len(claims) + 1
-        for claim in claims:
-            for root in claim.subject.roots:
-                self._times[root] += 1
         self.rare = _RARE * math.log(1 + self._total / 2)
 
     def of(self, root: str) -> float:

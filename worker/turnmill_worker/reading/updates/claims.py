@@ -117,7 +117,7 @@ def _claim(
 ) -> Claim | None:
     """The value as a claim of which the subject is not known yet; None if it is not stated."""
     lead, rest = text[max(0, value.start - NEAR) : value.start], text[value.end :]
-    lead = IN_BRACKETS.sub("", lead)
+    lead = IN_BRACKETS.sub("", lead) if "(" in lead else lead
     if MARKED.match(rest):
         return None
     own = text[max(earlier.end if earlier else 0, value.start - NEAR) : value.start]

@@ -51,14 +51,14 @@ def _fields(units: list[tuple[int, Unit]], tool: str, about: str) -> Iterator[tu
         owner = known and f"{whole} {known}"
         for at, unit in own:
             key, value = unit.text[: unit.body_at], _value(unit)
-            alone = times[unit.label, key] == 1
-            if value != known and len(value) <= _LONGEST and (owner or (alone and about)):
-                yield (tool, owner or about, unit.label, key), at
+            of = owner or (about if times[unit.label, key] == 1 else "")
+            if of and value != known and len(value) <= _LONGEST:
+                yield (tool, of, unit.label, key), at
 
 
 def _identifier(units: list[Unit]) -> str:
     """What an object is known by, or ``""``."""
-    keyed = (_value(unit) for unit in units if unit.text[: unit.body_at - 1].endswith("id"))
+    keyed = (_value(unit) for unit in units if unit.text.endswith("id", 0, unit.body_at - 1))
     return next((value for value in keyed if kind_of(value) == CODE), "")
 
 

@@ -213,7 +213,7 @@ class _Held:
         rarest = sorted(roots[_NEAREST:], key=lambda root: -self._weights.of(root))
         seen = set[int]()
         for root in (*roots[:_NEAREST], *rarest[:_RAREST]):
-            for older in reversed(self._by_root[kind, root]):
+            for older in reversed(self._by_root.get((kind, root), ())):
                 known = id(older) in seen or id(older) in self._gone
                 if not known and older.place.at != claim.place.at:
                     seen.add(id(older))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 from typing import Final
 
 from turnmill_worker.reading.updates.values import Value
@@ -34,6 +35,7 @@ _BESIDE: Final = 25
 _CLAUSE = re.compile(r"[;!?]|\.\s")
 
 
+@lru_cache(maxsize=1 << 14)
 def is_news(text: str) -> bool:
     """Whether an assistant says that it has changed something, or that it was changed."""
     return DONE.search(text) is not None and CHANGES.search(text) is not None

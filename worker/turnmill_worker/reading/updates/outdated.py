@@ -53,9 +53,9 @@ class Replaced:
         low = [text.lower() for text in texts] if self._pairs else []
         for value, pairs in list(self._pairs.items())[-_MOST_VALUES:]:
             written = {older.value.text.lower() for older, _ in pairs[-_MOST:]}
-            for at, said in enumerate(low):
-                if any(map(said.__contains__, written)):
-                    yield at, value, self._is_current(texts[at], value, pairs[-_MOST:])
+            found = {at for one in written for at, said in enumerate(low) if one in said}
+            for at in sorted(found):
+                yield at, value, self._is_current(texts[at], value, pairs[-_MOST:])
 
     def _is_current(self, said: str, value: _Value, pairs: Sequence[tuple[Claim, Claim]]) -> bool:
         if "(until " in said:

@@ -44,7 +44,7 @@ def _placed(parts: Sequence[Units]) -> Iterator[_Part]:
         line += len(part.lines)
 
 
-def values_in(text: str, before: str, place: Place) -> Iterator[Claim]:
+def values_in(text: str, before: str, place: Place) -> list[Claim]:
     """The values that a sentence states in its place, behind another."""
     # It states the same whoever says it, unless that is the assistant.
     source = Source.ASSISTANT if place.source is Source.ASSISTANT else Source.USER
@@ -52,7 +52,7 @@ def values_in(text: str, before: str, place: Place) -> Iterator[Claim]:
     # Only what leaves out what it is about is read by the sentence before it.
     if before and any(claim.elliptic for claim in found):
         found = _values_in(text, before, source)
-    return (claim._replace(place=place) for claim in found)
+    return [Claim(place, *claim[1:]) for claim in found]
 
 
 @lru_cache(_KNOWN)
@@ -60,9 +60,9 @@ def _values_in(text: str, before: str, source: Source) -> tuple[Claim, ...]:
     return tuple(claims_of(Place(0, 0, source), text, before))
 
 
-def names_in(text: str, place: Place) -> Iterator[Claim]:
+def names_in(text: str, place: Place) -> list[Claim]:
     """The names that a sentence gives in its place."""
-    return (claim._replace(place=place) for claim in _names_in(text))
+    return [Claim(place, *claim[1:]) for claim in _names_in(text)]
 
 
 @lru_cache(_KNOWN)
@@ -132,10 +132,10 @@ class _Part:
         for at in self._unnamed:
             yield from self._names_of(at)
 
-    def _values_of(self, at: int, before: str) -> Iterator[Claim]:
+    def _values_of(self, at: int, before: str) -> list[Claim]:
         return values_in(self._found.units[at].text, before, self._place(at))
 
-    def _names_of(self, at: int) -> Iterator[Claim]:
+    def _names_of(self, at: int) -> list[Claim]:
         return names_in(self._found.units[at].text, self._place(at))
 
     def _place(self, at: int) -> Place:
