@@ -16,7 +16,6 @@ from turnmill.testing import FakeEndpoint
 pytestmark = pytest.mark.worker
 
 KEY = "sk-for-tests-only-0123456789"
-
 # Both: a slow worker loses its lease, and another's look is followed by the longest pause.
 AN_HOUR = {"TURNMILL_BATCH_FIRST_LOOK_S": "3600", "TURNMILL_BATCH_LONGEST_PAUSE_S": "3600"}
 Message = dict[str, object]

@@ -6,12 +6,10 @@ import re
 from collections.abc import Sequence
 from typing import Final
 
-from turnmill_worker.reading.any_case import AnyCase
-
 __all__ = ["without_demonstrations"]
 
 _NAMES: Final = r"demonstration|demo|example|walk-?through|beispiel|exemple|ejemplo"
-_MENTIONS = AnyCase(_NAMES)
+_MENTIONS = re.compile(_NAMES, re.IGNORECASE)
 _BANNER = re.compile(r"\s{0,8}[-=*#]{3,}[ \t]*([A-Za-z][^\n]{1,60}?)[ \t]*[-=*#]{3,}\s{0,8}")
 _TAG = re.compile(r"\s{0,8}<(/?)([A-Za-z][\w -]{0,40})>\s{0,8}")
 _SHOWS = re.compile(rf"\b(?:{_NAMES})s?\b", re.IGNORECASE)

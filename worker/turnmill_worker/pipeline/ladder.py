@@ -57,11 +57,8 @@ class Ports:
         return CountedOnce(self.counters(policy.encoding, policy.image_formula))
 
     def await_turn(self, ref: SessionRef, *, room: float) -> None:
-        """Have the session wait for a summary, and allow for one more to be written.
-
-        One that waits already has a message, unless messages were lost: then there are fewer than
-        sessions. Another at each look would fill the broker while workers lag behind.
-        """
+        """Have the session wait for a summary, and allow for one more to be written."""
+        # One that waits already has a message, unless some were lost.
         waiting = 0 if self.waiting is None else self.waiting.add(ref, room=room)
         if not waiting or self.hints.waiting(jobs.SUMMARIZE) < waiting:
             self.hints.send(jobs.SUMMARIZE, ref)
