@@ -26,7 +26,8 @@ from turnmill_worker.reading.units import (
 __all__ = ["add_previous"]
 
 _OPENING = re.compile(r"(?:(\d{1,18}) )?([\w.-]{1,64})(?: ([\w.-]{1,64}))?: ?")
-_PAIR_START = re.compile(r" (?=[^\s=]{1,64}=)")
+_PAIR = re.compile(r"[^\s=]{1,64}=")
+_PAIR_START = re.compile(rf" (?={_PAIR.pattern})")
 _LABEL = re.compile(rf"((?:{SHARED} )?[^\s=]{{1,64}}(?: \d{{1,3}})?): ")
 _BY_NAME: Final = {source.value: source for source in Source}
 
@@ -73,13 +74,28 @@ def _read(text: str, speakers: dict[str, Source]) -> tuple[Line, str]:
 
 
 def _groups(body: str) -> Iterator[Flat]:
-    for groups in body.split(GROUP_MARK):
-        label = _LABEL.match(groups)
-        rest = groups[label.end() :] if label else groups
-        for group in rest.split(ALIKE_MARK):
-            pairs = (pair.partition("=") for pair in _PAIR_START.split(group))
-            found = tuple(
-                (key, value) if mark and key else ("", key + mark + value)
-                for key, mark, value in pairs
-            )
-            yield Flat(label[1] if label else "", found)
+    """The records of a line; a mark where none begins or ends stands inside a value."""
+    labelled: list[tuple[str, str]] = []
+    for part in body.split(GROUP_MARK):
+        found = _LABEL.match(part)
+        label = found[1] if found else ""
+        if labelled and label == labelled[-1][0]:
+            labelled[-1] = (label, f"{labelled[-1][1]}{GROUP_MARK}{part}")
+        else:
+            labelled.append((label, part[found.end() :] if found else part))
+    for label, records in labelled:
+        record, *others = records.split(ALIKE_MARK)
+        for other in others:
+            if _PAIR.match(record) and _PAIR.match(other):
+                yield Flat(label, _pairs(record))
+                record = other
+            else:
+                record += ALIKE_MARK + other
+        yield Flat(label, _pairs(record))
+
+
+def _pairs(record: str) -> tuple[tuple[str, str], ...]:
+    pairs = (pair.partition("=") for pair in _PAIR_START.split(record))
+    return tuple(
+        (key, value) if mark and key else ("", key + mark + value) for key, mark, value in pairs
+    )

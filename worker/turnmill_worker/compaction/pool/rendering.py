@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 
 from turnmill_worker.reading.units import ALIKE_MARK, GROUP_MARK, TALK, TOOLS, Line, Source, Unit
 
 __all__ = ["is_told", "opening", "render"]
+
+_UNNAMED = "unknown"
+"""A tool that nobody knows, like that of a result without its call."""
 
 
 def opening(line: Line, *, named: bool = False) -> str:
@@ -37,8 +41,11 @@ def render(
             at_line, at_group, label = unit.line, unit.group, unit.label
             line = lines[at_line]
             named = is_told(line, told) or (line.source in TOOLS and line.name == tool)
+            # Behind a tool that was told, no name would read as the same tool.
+            is_other = bool(tool) and line.source in TOOLS and not line.name
+            shown = replace(line, name=_UNNAMED) if is_other else line
             tool = line.name if line.source in TOOLS else ""
-            out += ["\n" if out else "", opening(line, named=named), " "]
+            out += ["\n" if out else "", opening(shown, named=named), " "]
             out.append(f"{label}: " if label else "")
         elif unit.group != at_group:
             at_group = unit.group
