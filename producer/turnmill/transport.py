@@ -9,7 +9,6 @@ from collections.abc import Sequence
 from contextlib import suppress
 from queue import Empty, SimpleQueue
 from typing import Any
-from urllib.parse import urlsplit
 
 import hiredis
 import redis
@@ -211,8 +210,10 @@ def run_script(client: Any, script: Script, words: Sequence[str | bytes | int]) 
 def server_name(client: Any) -> str:
     """What errors call the server of a URL or of a client: never with a password."""
     if isinstance(client, str):
-        parts = urlsplit(client)
-        return f"Redis at {parts.netloc.rpartition('@')[2] or parts.path}"
+        # By hand: `urlsplit` refuses several servers when one has an IPv6 address.
+        rest = client.split("://", 1)[-1].partition("?")[0]
+        netloc, slash, path = rest.partition("/")
+        return f"Redis at {netloc.rpartition('@')[2] or slash + path}"
     with suppress(AttributeError, KeyError):
         options = client.connection_pool.connection_kwargs
         return f"Redis at {options['host']}:{options['port']}"

@@ -43,7 +43,7 @@ def test_a_lock_has_the_versions_that_are_tested(name: str) -> None:
 
 def test_the_lock_has_all_that_the_image_needs() -> None:
     assert (
-        asked_for("worker", "flower", "postgres", "tokenizers")
+        asked_for("worker", "flower", "postgres", "tokenizers", python="3.12.0")
         <= locked("requirements.lock").keys()
     )
     assert "hatchling" in locked("build.lock")

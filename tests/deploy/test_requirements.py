@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import platform
 import subprocess
 import sys
 import tomllib
@@ -36,8 +37,8 @@ for module in sys.argv[2:]:
 """
 
 
-def asked_for(*extras: str) -> set[str]:
-    """The distributions that installing turnmill with these extras brings along."""
+def asked_for(*extras: str, python: str = platform.python_version()) -> set[str]:
+    """The distributions that installing turnmill with these extras brings along, for a Python."""
     project = tomllib.loads((REPOSITORY / "pyproject.toml").read_text())["project"]
     options: dict[str, list[str]] = project["optional-dependencies"]
     wanted = [(Requirement(text), "") for text in project["dependencies"]]
@@ -47,7 +48,9 @@ def asked_for(*extras: str) -> set[str]:
     while wanted:
         asked, extra = wanted.pop()
         name = canonicalize_name(asked.name)
-        if asked.marker is not None and not asked.marker.evaluate({"extra": extra}):
+        if asked.marker is not None and not asked.marker.evaluate(
+            {"extra": extra, "python_full_version": python}
+        ):
             continue
         for own in ("", *asked.extras):
             if (name, own) in done:

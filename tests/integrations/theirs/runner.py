@@ -51,6 +51,8 @@ def sources(table: Mapping[str, Any], folder: Path) -> Path:
     archives = list(folder.glob(f"{wanted}.tar.gz"))
     if not archives:
         pytest.skip(f"{wanted} is neither here nor on the index: {done.stderr[-200:]}")
+    if not hasattr(tarfile, "data_filter"):
+        pytest.skip("this Python unpacks no archive safely: 3.11.4 does")
     with tarfile.open(archives[0]) as archive:
         archive.extractall(folder, filter="data")
     return folder / wanted

@@ -80,12 +80,12 @@ TELLERS: Final = words(
 )
 
 OPENERS: Final = (
-    r"(?:(?:and|but|so|also|then|ok|okay|oh|yes|yeah|hi|hey|hello|well|now|just|kindly|please|pls"
+    r"(?>(?:(?:and|but|so|also|then|ok|okay|oh|yes|yeah|hi|hey|hello|well|now|just|kindly|please|pls"
     r"|remember(?: to| that)?|note(?: that)?|important(?:ly)?|nb|reminder|btw|fyi|first|second"
     r"|finally|lastly|additionally|again|plus|thanks|thank you|sure|great|perfect|alright|actually"
     r"|rule|rules|one more thing|by the way|for the record|this is an important constraint|simply"
     r"|instead|otherwise|therefore|in (?:addition|short|particular)|strictly|do please)"
-    r"\b[,:.!;\s–—-]*)*+"
+    r"\b[,:.!;\s–—-]*)*)"
 )
 ASKED: Final = (
     r"(?:(?:make sure|be sure|see to it|ensure|try|remember|take care|be careful|i expect you"

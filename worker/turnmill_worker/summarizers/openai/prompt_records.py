@@ -17,11 +17,12 @@ __all__ = ["cleaned", "entry_of"]
 
 # Images inside text: a data URL, or what the bytes of PNG, JPEG, GIF, WebP, TIFF, BMP, AVIF, HEIC
 # and SVG begin with; in one run, or in lines, as MIME has them; JSON may have escaped both.
-# Possessive: nothing is kept to go back to.
-_RUN = r"(?:[A-Za-z0-9+/=_%-]++|\\/)++"
-_BREAK = r"(?:\\r|\\n|\r|\n){1,4}+[ \t]{0,16}+"
+# Atomic or possessive: nothing is kept to go back to. A group is atomic, for until Python 3.11.5 a
+# possessive one forgot what it had matched (cpython#106052).
+_RUN = r"(?>(?:[A-Za-z0-9+/=_%-]++|\\/)+)"
+_BREAK = r"(?>(?:\\r|\\n|\r|\n){1,4})[ \t]{0,16}+"
 _LINES = (
-    rf"(?:{_BREAK}(?=(?:[A-Za-z0-9+/=_-]|\\/){{60}}){_RUN})*+"
+    rf"(?>(?:{_BREAK}(?=(?:[A-Za-z0-9+/=_-]|\\/){{60}}){_RUN})*)"
     rf"(?:{_BREAK}(?:[A-Za-z0-9+/_-]|\\/){{0,80}}=)?=?"
 )
 _DATA_URL = re.compile(
