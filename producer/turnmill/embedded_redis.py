@@ -113,7 +113,9 @@ class EmbeddedRedis:
             if not self._chosen:
                 break
             self.port = free_port()
-        raise StoreUnavailable(f"redis-server did not start; see {self.directory / 'redis.log'}")
+        log = self.directory / "redis.log"
+        last = log.read_text(errors="replace").splitlines()[-3:] if log.exists() else ()
+        raise StoreUnavailable(f"redis-server did not start; see {log}: {' / '.join(last)}")
 
     def _spawn(self) -> None:
         self._process = subprocess.Popen(  # noqa: S603 - the binary found above

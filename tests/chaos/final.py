@@ -10,6 +10,7 @@ from typing import Any
 import redis
 from sqlalchemy import create_engine, inspect, text
 
+from turnmill.commands.pushing import PUT_MS
 from turnmill.contract.context import JsonMessage
 from turnmill.contract.images.references import blobs_of, join_images
 from turnmill.contract.keys import in_all_shards, session_keys
@@ -190,7 +191,9 @@ def _is_blob(name: str) -> bool:
 
 
 def _is_orphan(client: Any, name: str) -> bool:
-    """Whether no session that exists says that it holds the image."""
+    """Whether no session that exists says that it holds the image, and it stays for long."""
+    if 0 < client.pttl(name) <= PUT_MS:
+        return False  # its agent died before the push: it expires by itself
     tag = name.partition("}")[0] + "}"
     holders = [field.decode() for field in client.hkeys(f"{name}:held") if field.startswith(b"s:")]
     return not any(client.exists(f"{tag}:{holder}:meta") for holder in holders)

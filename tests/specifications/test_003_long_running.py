@@ -120,7 +120,7 @@ def test_process_turn_says_what_was_grounded_triggered_checkpointed_and_counted(
     assert first.summarization_triggered is False
     assert first.checkpoint_created is None
     assert first.quality_score == 1.0
-    assert first.token_count >= agent.info().usage.tail > 0
+    wait_until(lambda: first.token_count >= agent.info().usage.tail > 0, what="counted")
     third = agent.checkpoints()[-1]
     assert (third.seq, third.automatic) == (3, True)
 
