@@ -9,7 +9,6 @@ import threading
 import time
 from collections.abc import Sequence
 from contextlib import suppress
-from typing import Protocol
 
 import structlog
 
@@ -20,6 +19,7 @@ from turnmill.contract.names import Namespace
 from turnmill_worker.background.quota_watch import QuotaWatch
 from turnmill_worker.background.troubles import Troubles
 from turnmill_worker.background.visits import EXPIRY_EVERY, Visits
+from turnmill_worker.ports.hints_and_waiting import Hints
 from turnmill_worker.ports.sweep import SweepLease, SweepLists
 from turnmill_worker.ports.values import SessionRef
 
@@ -47,23 +47,13 @@ REST = 3
 """The pause after a pass is at least this many times its work: a quarter of a core is enough."""
 
 
-class SweepHints(Protocol):
-    """What a sweep needs to publish."""
-
-    def send(self, task: str, ref: SessionRef) -> bool:
-        """Publish a hint."""
-
-    def waiting(self, task: str) -> int:
-        """How many messages wait in the task's queue."""
-
-
 class Sweeper:
     """One pass over the namespaces' lists; idle sessions and namespaces at rest cost nothing."""
 
     def __init__(
         self,
         lists: SweepLists,
-        hints: SweepHints,
+        hints: Hints,
         *,
         stale_after_s: float,
         archive: bool = True,
@@ -125,7 +115,7 @@ class _Repeater:
     would fill the broker and then the workers' time.
     """
 
-    def __init__(self, hints: SweepHints, task: str, *, first_pause_s: float) -> None:
+    def __init__(self, hints: Hints, task: str, *, first_pause_s: float) -> None:
         self._hints = hints
         self._task = task
         self._first_pause_s = first_pause_s

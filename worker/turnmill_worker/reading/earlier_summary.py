@@ -75,23 +75,27 @@ def _read(text: str, speakers: dict[str, Source]) -> tuple[Line, str]:
 
 def _groups(body: str) -> Iterator[Flat]:
     """The records of a line; a mark where none begins or ends stands inside a value."""
-    labelled: list[tuple[str, str]] = []
+    labelled: list[tuple[str, list[str]]] = []
     for part in body.split(GROUP_MARK):
         found = _LABEL.match(part)
         label = found[1] if found else ""
         if labelled and label == labelled[-1][0]:
-            labelled[-1] = (label, f"{labelled[-1][1]}{GROUP_MARK}{part}")
+            labelled[-1][1].append(part)
         else:
-            labelled.append((label, part[found.end() :] if found else part))
-    for label, records in labelled:
-        record, *others = records.split(ALIKE_MARK)
-        for other in others:
-            if _PAIR.match(record) and _PAIR.match(other):
-                yield Flat(label, _pairs(record))
-                record = other
-            else:
-                record += ALIKE_MARK + other
-        yield Flat(label, _pairs(record))
+            labelled.append((label, [part[found.end() :] if found else part]))
+    for label, parts in labelled:
+        for record in _records(GROUP_MARK.join(parts)):
+            yield Flat(label, _pairs(record))
+
+
+def _records(text: str) -> Iterator[str]:
+    own: list[str] = []
+    for part in text.split(ALIKE_MARK):
+        if own and _PAIR.match(own[0]) and _PAIR.match(part):
+            yield ALIKE_MARK.join(own)
+            own = []
+        own.append(part)
+    yield ALIKE_MARK.join(own)
 
 
 def _pairs(record: str) -> tuple[tuple[str, str], ...]:
