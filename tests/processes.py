@@ -135,14 +135,15 @@ class WorkerProcess:
 
     def kill(self) -> None:
         """End it and its children with SIGKILL, at once."""
-        if self._process is None:
+        process = self._process  # somebody may start it again meanwhile
+        if process is None:
             return
         try:
-            family = psutil.Process(self._process.pid).children(recursive=True)
+            family = psutil.Process(process.pid).children(recursive=True)
         except psutil.NoSuchProcess:
             family = []
-        self._process.kill()
-        self._process.wait()
+        process.kill()
+        process.wait()
         for child in family:
             if child.is_running():
                 child.kill()

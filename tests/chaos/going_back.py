@@ -53,9 +53,10 @@ def promote_without_tail(
 
 def cut_the_journal(world: World, _: random.Random, *, meanwhile: Meanwhile = _a_while) -> None:
     """A crash takes the end of the append-only file with it."""
-    size, since_s = world.store.journal.stat().st_size, time.monotonic()
-    meanwhile()
-    world.losses.append(Loss(since_s, world.store.crash(cut_to=size)))
+    with world.store.without_rewrites():  # else there would be another file to cut
+        size, since_s = world.store.journal.stat().st_size, time.monotonic()
+        meanwhile()
+        world.losses.append(Loss(since_s, world.store.crash(cut_to=size)))
 
 
 def restore_the_backup(world: World, _: random.Random, *, meanwhile: Meanwhile = _a_while) -> None:
@@ -69,13 +70,11 @@ def restore_the_backup(world: World, _: random.Random, *, meanwhile: Meanwhile =
     with closing(sqlite3.connect(archive)) as source, closing(sqlite3.connect(copy)) as target:
         source.backup(target)
     _a_while()
-    for worker in world.fleet.workers:
-        worker.kill()
-    for end in ("", "-wal", "-shm"):
-        Path(f"{archive}{end}").unlink(missing_ok=True)
-    shutil.move(copy, archive)
-    world.losses.append(Loss(since_s, world.store.restore(backup)))
-    world.fleet.replace()
+    with world.fleet.ended():
+        for end in ("", "-wal", "-shm"):
+            Path(f"{archive}{end}").unlink(missing_ok=True)
+        shutil.move(copy, archive)
+        world.losses.append(Loss(since_s, world.store.restore(backup)))
 
 
 BACK = (promote_without_tail, cut_the_journal, restore_the_backup)

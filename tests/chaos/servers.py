@@ -41,8 +41,9 @@ class Server(EmbeddedRedis):
     @property
     def journal(self) -> Path:
         """The append-only file: one, or the newest of Redis 7's folder."""
-        parts = sorted(self.directory.glob("appendonlydir/*.incr.aof"))
-        return parts[-1] if parts else self.directory / "appendonly.aof"
+        parts = self.directory.glob("appendonlydir/*.incr.aof")
+        single = self.directory / "appendonly.aof"
+        return max(parts, key=lambda part: int(part.name.split(".")[-3]), default=single)
 
     @contextmanager
     def admin(self) -> Iterator[Any]:
@@ -103,19 +104,26 @@ class Server(EmbeddedRedis):
             used = int(client.info("memory")["used_memory"])
             client.config_set("maxmemory", 0 if more_bytes is None else used + more_bytes)
 
-    def back_up(self, to: Path) -> None:
-        """Copy its data as docs/operations.md says."""
+    @contextmanager
+    def without_rewrites(self) -> Iterator[None]:
+        """Its journal stays the file that it is, and only grows."""
         with self.admin() as client:
             client.config_set("auto-aof-rewrite-percentage", 0)
             while any(client.info("persistence")[f"aof_rewrite_{it}"] for it in REWRITING):
                 time.sleep(0.01)
+        yield
+        with self.admin() as client:
+            client.config_set("auto-aof-rewrite-percentage", 100)
+
+    def back_up(self, to: Path) -> None:
+        """Copy its data as docs/operations.md says."""
+        with self.without_rewrites():
             folder = self.directory / "appendonlydir"
             if folder.exists():
                 shutil.copytree(folder, to / folder.name)
             else:
                 to.mkdir(parents=True)
                 shutil.copy(self.journal, to)
-            client.config_set("auto-aof-rewrite-percentage", 100)
 
     def restore(self, backup: Path) -> float:
         """End it, and start it with the data of a backup; returns when it was gone."""

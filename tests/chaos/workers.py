@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import os
 import signal
+import threading
 import time
-from collections.abc import Mapping
-from contextlib import suppress
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -82,6 +83,7 @@ class Fleet:
     redis_url: str
     env: Mapping[str, str]
     workers: list[Worker] = field(default_factory=list)
+    _beginning: threading.RLock = field(default_factory=threading.RLock)
 
     def add(self, *, pool: str = "", path: str = "", **env: str) -> Worker:
         """Begin one more. ``path``: where its packages are, for a fleet of two versions."""
@@ -108,11 +110,24 @@ class Fleet:
         )
 
     def replace(self) -> int:
-        """Begin again those that have ended, as a supervisor would; returns how many."""
-        ended = [worker for worker in self.workers if not worker.alive]
-        for worker in ended:
-            worker.begin()
-        return len(ended)
+        """Begin again those that have ended, as a supervisor would; returns how many.
+
+        Two faults at a time may ask for it: a worker begun twice would be one that nobody ends.
+        """
+        with self._beginning:
+            ended = [worker for worker in self.workers if not worker.alive]
+            for worker in ended:
+                worker.begin()
+            return len(ended)
+
+    @contextmanager
+    def ended(self) -> Iterator[None]:
+        """All of them are killed, and nobody begins one until the block ends; then all begin."""
+        with self._beginning:
+            for worker in self.workers:
+                worker.kill()
+            yield
+            self.replace()
 
     def stop(self) -> None:
         """End them all: warmly, since coverage is written on the way out, then not."""
