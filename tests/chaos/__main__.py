@@ -21,7 +21,10 @@ def main() -> int:
     parser.add_argument("--fsync", choices=("everysec", "always"), default="everysec")
     parser.add_argument("--workers", type=int, default=2)
     parser.add_argument(
-        "--settle-s", type=float, default=SETTLES_WITHIN_S, help="more on a machine that is busy"
+        "--settle-s",
+        type=float,
+        default=SETTLES_WITHIN_S,
+        help="more on a machine that is busy, and for a larger burst: most of it is queued work",
     )
     parser.add_argument("--burst", type=int, default=50, help="most turns of one call; 0 for few")
     parser.add_argument(

@@ -30,6 +30,8 @@ from turnmill.testing import FakeEndpoint
 __all__ = ["SETTLES_WITHIN_S", "World"]
 
 SETTLES_WITHIN_S = 10.0
+"""Of this, waiting for sweeps and leases takes two seconds at most. The rest is for queued work."""
+
 LATE_S = 60.0
 
 

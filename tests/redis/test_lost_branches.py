@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
 from tests.redis.conftest import Site
+from turnmill import Policy
 from turnmill.contract.errors import NoCheckpoint
 from turnmill_worker.ports.archive import ArchiveDiverged
 from turnmill_worker.store.outgoing import RedisOutgoing
@@ -133,3 +135,32 @@ def test_a_version_that_redis_lost_is_not_restored(site: Site) -> None:
     with pytest.raises(NoCheckpoint):
         site.rollback(2)
     assert site.lost() != []
+
+
+def test_a_clock_set_back_after_a_session_was_forgotten_costs_the_next_of_its_name_no_turn(
+    site: Site,
+) -> None:
+    ref, key = site.worker.ref("s"), site.worker.keys("s").forgotten
+    site.say("forgotten")
+    site.compact()
+    site.store_away()
+    site.agent.forget("s")
+    members: Any = site.redis.zrange(key, 0, -1, withscores=True)
+    site.redis.delete(key)
+    for member, score in members:  # as a clock an hour ahead had it
+        at_us, name = member.decode().split(":")
+        site.redis.zadd(key, {f"{int(at_us) + 3_600_000_000}:{name}": score})
+
+    site.agent.open("s", Policy(max_tokens=512))
+    site.store.note()
+    lost = site.say("lost")
+    site.compact()
+    site.store_away()
+    site.go_back()
+    new = site.say("new")
+    site.compact()
+    site.store_away()
+    site.archiving.forget(ref)
+
+    assert site.told() == new
+    assert [turns for turns, _, _ in site.lost()] == [len(lost) - 1]

@@ -10,7 +10,7 @@ from sqlalchemy import Connection, Engine
 
 from turnmill.contract.sealing import Cipher
 from turnmill_worker.archive import scrub
-from turnmill_worker.archive.engine import WRITES, make_engine
+from turnmill_worker.archive.engine import WRITES, check_file, make_engine
 from turnmill_worker.archive.error_translation import typed
 from turnmill_worker.archive.migrate import migrate
 
@@ -51,8 +51,10 @@ class Database:
 
     @contextlib.contextmanager
     def _write(self) -> Iterator[Connection]:
-        with typed(), self._writing.begin() as connection:
-            yield connection
+        with typed(), self._writing.connect() as connection:
+            with connection.begin():
+                yield connection
+            check_file(connection)
 
     def _scrub(self) -> None:
         """Empty SQLite's write-ahead log; a reader may keep it, and a later write reuses it."""

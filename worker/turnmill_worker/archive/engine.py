@@ -8,12 +8,14 @@ from pathlib import Path
 from typing import Any
 
 from sqlalchemy import URL, Connection, Engine, create_engine, event, exc, make_url
+from sqlalchemy.pool import ConnectionPoolEntry
 
+from turnmill.contract.errors import ArchiveUnavailable
 from turnmill.contract.sealing import Cipher
 from turnmill_worker.archive.sealed_rows import with_cipher
 from turnmill_worker.errors import InvalidArchiveUrl
 
-__all__ = ["WRITES", "make_engine"]
+__all__ = ["WRITES", "check_file", "make_engine"]
 
 WRITES = {"turnmill_writes": True}
 """Execution option of transactions that write: on SQLite they take the lock when they begin."""
@@ -72,6 +74,8 @@ def _sqlite(url: URL) -> Engine:
         Path(url.database).parent.mkdir(parents=True, exist_ok=True)
     engine = create_engine(url, hide_parameters=True, connect_args={"timeout": _LOCK_TIMEOUT_S})
     event.listen(engine, "connect", _prepare)
+    event.listen(engine, "connect", lambda _, entry: _note_file(entry, Path(url.database or "")))
+    event.listen(engine, "checkout", lambda _, entry, __: _leave_old_file(entry))
     event.listen(engine, "begin", _begin)
     return engine
 
@@ -84,6 +88,43 @@ def _prepare(connection: sqlite3.Connection, _record: object) -> None:
     # What is forgotten is overwritten, not only unlinked.
     connection.execute("PRAGMA secure_delete = ON")
     _use_wal(connection)
+
+
+def _note_file(entry: ConnectionPoolEntry, file: Path) -> None:
+    entry.info["file"] = file.absolute(), _identity(file)
+
+
+def _identity(file: Path) -> tuple[int, int] | None:
+    try:
+        found = file.stat()
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino
+
+
+def _leave_old_file(entry: ConnectionPoolEntry) -> None:
+    file, opened = entry.info["file"]
+    now = _identity(file)
+    if opened is None or now == opened:
+        return
+    if now is None:
+        # Opening it again would make an empty one, in the place of what is being put back.
+        raise ArchiveUnavailable("archive: its file is gone")
+    raise exc.DisconnectionError
+
+
+def check_file(connection: Connection) -> None:
+    """See that what this connection has committed is in the archive, and in no file that was.
+
+    Somebody may put a backup in the place of a SQLite file that is in use; what is written into
+    the old one then is lost as soon as nobody has it open.
+
+    Raises:
+        ArchiveUnavailable: another file is there by now.
+    """
+    file, opened = connection.info.get("file", (None, None))
+    if opened is not None and _identity(file) != opened:
+        raise ArchiveUnavailable("archive: its file was replaced meanwhile")
 
 
 def _use_wal(connection: sqlite3.Connection) -> None:

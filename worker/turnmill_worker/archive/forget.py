@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Iterable
 from dataclasses import fields
 
 from sqlalchemy import (
@@ -38,21 +39,26 @@ def remove(
     ref: SessionRef,
     *,
     through_epoch: int | None = None,
+    but: int | None = None,
     older_than_ms: int | None = None,
 ) -> Removed:
-    """Delete the session: all of it, or up to an incarnation, or only if it is still that old."""
+    """Delete the session: all of it, or up to an incarnation, or only if it is still that old.
+
+    ``but`` is an incarnation that stays, with what Redis lost of it.
+    """
     lock(connection, ref.namespace)
     if older_than_ms is not None and not _is_older(connection, ref, older_than_ms):
         return Removed()
-    shown = set(
-        connection.execute(
-            select(blob_refs.c.sha256).where(_which(blob_refs, ref, through_epoch)).distinct()
-        ).scalars()
-    )
+    kept = () if but is None else (but, *_branches(connection, ref, but))
+
+    def which(table: Table) -> ColumnElement[bool]:
+        return _which(table, ref, through_epoch, kept)
 
     def gone(table: Table) -> int:
-        return connection.execute(delete(table).where(_which(table, ref, through_epoch))).rowcount
+        return connection.execute(delete(table).where(which(table))).rowcount
 
+    hashes = select(blob_refs.c.sha256).where(which(blob_refs))
+    shown = set(connection.execute(hashes).scalars())
     gone(sessions)
     gone(blob_refs)
     removed = Removed(
@@ -62,10 +68,7 @@ def remove(
         memories=gone(memories),
         blobs=release(connection, ref.namespace, shown),
     )
-    records = of(erasures, ref)
-    if through_epoch is not None:  # an epoch is the microsecond in which a session began
-        records &= erasures.c.at_ms <= through_epoch // 1000
-    connection.execute(delete(erasures).where(records))
+    connection.execute(delete(erasures).where(_records(ref, through_epoch, but)))
     if removed.memories:
         memories_were_deleted(connection, ref.namespace)
     return removed
@@ -111,9 +114,26 @@ def plus(one: Removed, other: Removed) -> Removed:
     )
 
 
-def _which(table: Table, ref: SessionRef, through_epoch: int | None) -> ColumnElement[bool]:
+def _which(
+    table: Table, ref: SessionRef, through_epoch: int | None, kept: Collection[int]
+) -> ColumnElement[bool]:
     mine = of(table, ref)
+    if kept:
+        mine &= table.c.epoch.not_in(kept)
     return mine if through_epoch is None else mine & (table.c.epoch <= through_epoch)
+
+
+def _records(ref: SessionRef, through_epoch: int | None, but: int | None) -> ColumnElement[bool]:
+    """Records of erasures, by when they were: an epoch is the microsecond a session began."""
+    records = of(erasures, ref)
+    if through_epoch is not None:
+        records &= erasures.c.at_ms <= through_epoch // 1000
+    return records if but is None else records & (erasures.c.at_ms < but // 1000)
+
+
+def _branches(connection: Connection, ref: SessionRef, epoch: int) -> Iterable[int]:
+    wanted = select(sessions.c.epoch).where(of(sessions, ref), sessions.c.branch_of == epoch)
+    return connection.execute(wanted).scalars()
 
 
 def _is_older(connection: Connection, ref: SessionRef, older_than_ms: int) -> bool:

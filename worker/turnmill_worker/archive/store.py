@@ -180,11 +180,13 @@ class SqlArchive(Erasures):
         self._scrub()
         return removed
 
-    def forget_epochs(self, ref: SessionRef, *, through_epoch: str) -> Removed:
-        """Delete the session's incarnations up to this one in the same way; a later one stays."""
-        number = epoch_number(through_epoch)
+    def forget_epochs(
+        self, ref: SessionRef, *, through_epoch: str, but: str | None = None
+    ) -> Removed:
+        """Delete the session's incarnations up to this one in the same way; ``but`` one stays."""
+        through, kept = epoch_number(through_epoch), None if but is None else epoch_number(but)
         with self._write() as connection:
-            removed = forgetting.remove(connection, ref, through_epoch=number)
+            removed = forgetting.remove(connection, ref, through_epoch=through, but=kept)
         self._scrub()
         return removed
 

@@ -99,9 +99,14 @@ class Archiving:
         for at_us in self._outgoing.forgotten(ref):
             if self._archive is not None:
                 # An epoch is the microsecond a session began: all that began before are gone.
-                self._archive.forget_epochs(ref, through_epoch=str(at_us))
+                self._forget(self._archive, ref, str(at_us))
             self._outgoing.forgotten_done(ref, at_us, settled=self._archive is None)
         return Outcome(outcome="forgotten", session=ref.session)
+
+    def _forget(self, archive: Archive, ref: SessionRef, through_epoch: str) -> None:
+        # What Redis has now was begun since, by a clock that may have been set back.
+        now = self._outgoing.incarnation(ref)
+        archive.forget_epochs(ref, through_epoch=through_epoch, but=now)
 
     def _drain_or_divide(self, archive: Archive, refs: Sequence[SessionRef], done: _Done) -> None:
         """Drain these sessions together; those that keep others from it alone."""
@@ -136,7 +141,7 @@ class Archiving:
                 continue
             if left == "forgotten":
                 # Forgotten while we stored: what was stored must go, too.
-                archive.forget_epochs(ref, through_epoch=drains[ref].epoch)
+                self._forget(archive, ref, drains[ref].epoch)
                 continue
             if left == "lost":
                 # Nobody asked for it: the archive may be all that is left of the session.

@@ -83,6 +83,9 @@ class Outgoing(Runs, Protocol):
     def forgotten(self, ref: SessionRef) -> list[int]:
         """When the session was forgotten, in µs, as long as the archive may have some of it."""
 
+    def incarnation(self, ref: SessionRef) -> str | None:
+        """The epoch of the session that Redis has now; None for none."""
+
     def forgotten_done(self, ref: SessionRef, at_us: int, *, settled: bool) -> None:
         """The archive has none of it; unless ``settled``, look again after any late drains."""
 
@@ -136,8 +139,10 @@ class Archive(Protocol):
     def blobs(self, namespace: Namespace, hashes: Sequence[str]) -> dict[str, Blob]:
         """The images with these sha256 that the archive has, by sha256."""
 
-    def forget_epochs(self, ref: SessionRef, *, through_epoch: str) -> Removed:
-        """Remove the session's incarnations up to this one."""
+    def forget_epochs(
+        self, ref: SessionRef, *, through_epoch: str, but: str | None = None
+    ) -> Removed:
+        """Remove the session's incarnations up to this one; ``but`` and its branches stay."""
 
     def remember(self, namespace: Namespace, memory: Memory) -> bool:
         """Keep a memory an agent pushed; False when it was there."""

@@ -129,6 +129,12 @@ class RedisOutgoing(RedisRuns):
         mine = ref.session.encode()
         return [int(at) for at, _, session in parts if session == mine and at.isdigit()]
 
+    def incarnation(self, ref: SessionRef) -> str | None:
+        """The epoch of the session that Redis has now; None for none."""
+        with translated():
+            epoch: bytes | None = self._redis.hget(keys_of(ref).meta, "epoch")
+        return None if epoch is None else epoch.decode()
+
     def _was_forgotten(self, ref: SessionRef, drain: Drain) -> bool:
         """Whether somebody forgot this incarnation; its epoch is when it began, in µs."""
         return any(at_us >= int(drain.epoch) for at_us in self.forgotten(ref))
