@@ -21,6 +21,10 @@ from turnmill.transport import redis_now_ms
 __all__ = ["Collected", "FinalState", "Place", "SessionState", "left_behind", "read_archive"]
 
 
+_LOOKS = 100
+"""At a session that does not rest, as its workers are late."""
+
+
 @dataclass(frozen=True, slots=True)
 class Place:
     """A stored turn: where it is, and as what."""
@@ -62,9 +66,15 @@ class Collected(Mapping[str, SessionState]):
     archive_url: str
 
     def __getitem__(self, name: str) -> SessionState:
-        archived = read_archive(self.archive_url, self.namespace, name)
+        namespace = Namespace(self.namespace)
         with redis.Redis.from_url(self.url) as client:
-            return _session(client, Namespace(self.namespace), name, archived)
+            for _ in range(_LOOKS):
+                before = _session(client, namespace, name)
+                archived = read_archive(self.archive_url, self.namespace, name)
+                state = _session(client, namespace, name)
+                if state == before:  # else a turn on its way to the archive would be in neither
+                    break
+        return replace(state, places=(*state.places, *archived))
 
     def __iter__(self) -> Iterator[str]:
         return iter(self.names)
@@ -73,7 +83,7 @@ class Collected(Mapping[str, SessionState]):
         return len(self.names)
 
 
-def _session(client: Any, namespace: Namespace, name: str, archived: list[Place]) -> SessionState:
+def _session(client: Any, namespace: Namespace, name: str) -> SessionState:
     keys = session_keys(namespace, SessionId(name))
     with client.pipeline(transaction=True) as pipe:
         pipe.xrange(keys.log)
@@ -86,7 +96,7 @@ def _session(client: Any, namespace: Namespace, name: str, archived: list[Place]
     ]
     places = _with_images(places, lambda sha256: client.get(f"{keys.blob}{sha256}"))
     return SessionState(
-        places=(*places, *archived),
+        places=tuple(places),
         watermark=int(watermark or 0),
         last_seq=int(last_seq or 0),
         epoch=(epoch or b"").decode(),
