@@ -30,7 +30,7 @@ key, after the tag        type    what                                          
 ``parked``                zset    sessions whose compactions fail, by since ms       permanent
 ``forgotten``             zset    ``<µs>:<session>`` to remove from the archive,     permanent
                                   by not-before ms
-``hinted``                string  a job that counts the shard's turns is on its way    a second
+``hinted``                string  a job that counts the shard's turns is on its way    1 to 10 s
 ``blob:<sha256>``         hash    an image: ``data``, ``type``, and ``s:<id>`` for  its last
                                   each session that holds it                         session
 ``ask:<id>``              string  what an agent asks a worker for                    its PX

@@ -107,8 +107,15 @@ end
 local hint, listed = 0, 0
 if is_due and (tonumber(seen[13]) or 0) <= now then
   listed = redis.call('ZADD', backlog, 'LT', 'CH', now, session)
-  -- One job counts all of a shard's sessions that wait. If it does not come in a second, it is asked for again.
+  -- One job counts all of a shard's sessions that wait. If it does not come in a second, it is asked for again, and
+  -- ever more rarely while workers are late: each time all have waited twice as long, or ten seconds.
   hint = redis.call('SET', hinted, 1, 'NX', 'PX', 1000) and 1 or 0
+  if hint == 1 then
+    local waited = now - tonumber(redis.call('ZRANGE', backlog, 0, 0, 'WITHSCORES')[2])
+    if waited > 1000 then
+      redis.call('PEXPIRE', hinted, math.min(waited, 10000))
+    end
+  end
 else
   listed = redis.call('ZADD', backlog, 'NX', now + quiet_ms, session)
 end

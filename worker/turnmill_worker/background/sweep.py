@@ -33,6 +33,12 @@ MOST = 1000
 LONGEST_PAUSE_S = 3600.0
 """The longest pause between two hints of a session, however many messages wait."""
 
+CROWDED_S = 60.0
+"""More of a pause while twice as many messages wait as sessions: most find nothing to do."""
+
+REMEMBERED_S = 300.0
+"""What was hinted is known so long, also by a worker that sweeps now and then."""
+
 ARCHIVE_EVERY = 3
 """Sweeps between two looks for turns that wait for the archive, and for sessions to forget there.
 
@@ -125,16 +131,18 @@ class _Repeater:
         """Hint those whose pause is over, or all when nothing waits; returns how many."""
         now = time.monotonic()
         # A look puts a session off for some seconds: it comes back to the list as the same one.
-        paused = self._next = {ref: each for ref, each in self._next.items() if sum(each) > now}
+        known = self._next.items()
+        paused = self._next = {ref: each for ref, each in known if sum(each) + REMEMBERED_S > now}
         if not refs:
             return 0
-        idle = not any(self._hints.waiting(queue) for queue in queues)
-        ready = [ref for ref in refs if idle or paused.get(ref, (0.0, 0.0))[0] <= now]
+        waiting = sum(self._hints.waiting(queue) for queue in queues)
+        idle, until = not waiting, now - (CROWDED_S if waiting >= 2 * len(refs) else 0.0)
+        ready = [ref for ref in refs if idle or ref not in paused or paused[ref][0] <= until]
         sent = 0
         for ref in ready[:MOST]:
             if not self._hints.send(self._task, ref):
                 break  # the broker is down: the next sweep tries again
-            _, pause = paused.get(ref, (0.0, self._first_pause_s / 2))
+            _, pause = paused.get(ref, (now, self._first_pause_s / 2))
             pause = self._first_pause_s if idle else min(pause * 2, LONGEST_PAUSE_S)
             paused[ref] = (now + pause, pause)
             sent += 1
