@@ -51,6 +51,8 @@ def diff(
     changed = changes(*(side.context if side else EMPTY for side in sides))
     if as_json:
         print_json(_as_dict(sides, changed))
+    elif not found:
+        print_line(f"{session} was never compacted")
     else:
         _print(session, sides, changed)
 
