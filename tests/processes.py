@@ -25,13 +25,20 @@ PATIENCE = 3
 
 
 def wait_until(
-    condition: Callable[[], object], *, within_s: float = 30.0, what: str = "condition"
+    condition: Callable[[], object],
+    *,
+    within_s: float = 30.0,
+    what: str | Callable[[], str] = "condition",
 ) -> None:
-    """Return as soon as the condition holds; fail when it does not in time, with `PATIENCE`."""
+    """Return as soon as the condition holds; fail when it does not in time, with `PATIENCE`.
+
+    ``what`` names the condition, or is asked what there is instead, such as a log.
+    """
     deadline = time.monotonic() + within_s * PATIENCE
     while not condition():
         if time.monotonic() > deadline:
-            raise AssertionError(f"{what} did not hold within {within_s * PATIENCE} s")
+            told = what if isinstance(what, str) else what()
+            raise AssertionError(f"not within {within_s * PATIENCE} s: {told}")
         time.sleep(0.02)
 
 

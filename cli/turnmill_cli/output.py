@@ -5,15 +5,14 @@ from __future__ import annotations
 import json
 import re
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from functools import cache
-from typing import Any, TypeVar
+from typing import Any
 
 import typer
 from rich.console import Console
-from rich.progress import MofNCompleteColumn, Progress, TimeElapsedColumn
 from rich.table import Column, Table
 
 from turnmill.contract.errors import TurnmillError
@@ -24,7 +23,6 @@ __all__ = [
     "clean",
     "confirm",
     "count",
-    "each_shown",
     "field_table",
     "install",
     "needing",
@@ -36,15 +34,12 @@ __all__ = [
     "print_note",
     "print_table",
     "print_text",
-    "progress",
     "safe_url",
     "stderr",
     "stdout",
     "when",
     "word_column",
 ]
-
-T = TypeVar("T")
 
 # C0 and C1 controls but tab and newline: an escape sequence in a message must not drive a terminal.
 _CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
@@ -156,37 +151,6 @@ def needing(extra: str) -> Iterator[None]:
         yield
     except ModuleNotFoundError as error:
         raise CommandFailed(f"this needs more packages ({error.name}): {install(extra)}") from None
-
-
-@contextmanager
-def progress(what: str, total: int) -> Iterator[Callable[[int], object]]:
-    """A bar on stderr if that is a terminal; the caller tells it how many steps were taken.
-
-    More steps than foreseen make the bar longer.
-    """
-    with Progress(
-        *Progress.get_default_columns()[:3],
-        MofNCompleteColumn(),
-        TimeElapsedColumn(),
-        console=stderr(),
-        disable=not sys.stderr.isatty(),
-        transient=True,
-    ) as bar:
-        task = bar.add_task(what, total=total)
-
-        def on_steps(steps: int) -> None:
-            done = bar.tasks[0].completed + steps
-            bar.update(task, completed=done, total=max(total, done))
-
-        yield on_steps
-
-
-def each_shown(what: str, items: Sequence[T]) -> Iterator[T]:
-    """The items one by one, with such a bar."""
-    with progress(what, len(items)) as on_steps:
-        for item in items:
-            yield item
-            on_steps(1)
 
 
 def confirm(question: str, *, yes: bool) -> None:

@@ -87,7 +87,7 @@ class Ask:
             return NotAnswered(
                 f"{what}: no worker took it up within {self.timeout_s:g} s, and it was withdrawn: "
                 f"nothing was done. Does a worker consume the queue {QUEUE_OF[self.task]!r}? "
-                "`turnmill doctor` looks"
+                "`turnmill doctor` says so, and how to start one"
             )
         return NotAnswered(
             f"{what}: a worker took it up and is still at it after {self.timeout_s:g} s; it may "

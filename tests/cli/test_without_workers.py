@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import pty
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -34,6 +38,29 @@ def test_the_queue_nobody_consumes_is_named(
     assert ran.stderr.startswith("NotAnswered: ")
     assert "Does a worker consume the queue" in ran.stderr
     assert ran.stderr.count("\n") == 1
+
+
+@pytest.mark.usefixtures("turnmill")
+def test_a_person_is_told_at_once_that_a_worker_is_asked(client: ContextClient) -> None:
+    client.push("s", {"role": "user", "content": "x"})
+    terminal, end = pty.openpty()
+
+    done = subprocess.run(
+        [sys.executable, "-m", "turnmill_cli", "history", "s", "--timeout", "0.2"],
+        env={**os.environ, "COLUMNS": "80", "TERM": "xterm"},
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=end,
+        timeout=60,
+        check=False,
+    )
+    os.close(end)
+    told = os.read(terminal, 4096).decode()
+    os.close(terminal)
+
+    assert done.stdout == b""
+    waits = "asking a worker, 0.2 s at most; `turnmill up` starts one"
+    assert told.index(waits) < told.index("NotAnswered: ")
 
 
 def test_forget_says_what_is_pending_and_fails_for_want_of_proof(

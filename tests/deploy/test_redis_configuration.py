@@ -18,8 +18,8 @@ from tests.deploy.processes import (
     free_port,
     redis_servers,
     running,
-    wait_until,
 )
+from tests.processes import wait_until
 
 CONFIGURATION = REPOSITORY / "deploy" / "redis.conf"
 
@@ -51,7 +51,7 @@ def started(
 ) -> Iterator[Program]:
     url = f"redis://:{password}@127.0.0.1:{port}/0"
     with running(argv, environment=clean_environment(), folder=folder) as program:
-        wait_until(lambda: answers(url), within_s=10, otherwise=program.output)
+        wait_until(lambda: answers(url), within_s=10, what=program.output)
         yield program
 
 
@@ -87,7 +87,7 @@ def test_what_was_written_is_there_after_a_kill(server: str, tmp_path: Path) -> 
         redis.Redis(port=port, password=PASSWORD, decode_responses=True) as client,
     ):
         client.set("turn", "kept")
-        wait_until(lambda: synced(client), within_s=10, otherwise=program.output)
+        wait_until(lambda: synced(client), within_s=10, what=program.output)
         program.process.kill()
 
     with (

@@ -9,8 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.deploy.processes import Program, wait_until
+from tests.deploy.processes import Program
 from tests.deploy.test_services_run import COMPLAINT, service, up
+from tests.processes import wait_until
 from turnmill import ContextClient, Policy, UnknownSession
 from turnmill.contract.jobs import QUEUES
 
@@ -48,7 +49,7 @@ def test_what_is_covered_is_archived_and_found_by_every_service(
         wait_until(
             lambda: client.info("s").version and not client.info("s").turns_covered,
             within_s=30,
-            otherwise=said,
+            what=said,
         )
         assert (tmp_path / "data" / "archive.db").exists()
 
@@ -62,7 +63,7 @@ def test_what_is_covered_is_archived_and_found_by_every_service(
         assert done
         assert back.restored == "version 1"
         assert found.memories
-        wait_until(lambda: is_unknown(client), within_s=20, otherwise=said)
+        wait_until(lambda: is_unknown(client), within_s=20, what=said)
     assert not COMPLAINT.search(said()), said()
 
 

@@ -21,8 +21,8 @@ from tests.deploy.processes import (
     clean_environment,
     free_port,
     running,
-    wait_until,
 )
+from tests.processes import wait_until
 from turnmill.contract.jobs import QUEUES
 
 CREDENTIALS = "me:secret"
@@ -60,10 +60,10 @@ def up(service: Service, folder: Path) -> Iterator[Program]:
         wait_until(
             lambda: program.ended() or STARTED.search(program.output()),
             within_s=30,
-            otherwise=program.output,
+            what=program.output,
         )
         assert not program.ended(), program.output()
-        wait_until(lambda: healthy(service, environment), within_s=30, otherwise=program.output)
+        wait_until(lambda: healthy(service, environment), within_s=30, what=program.output)
         yield program
 
 
@@ -145,7 +145,7 @@ def test_flower_shows_workers_to_who_has_the_password_and_changes_nothing(
         assert browser.status("/api/workers") == http.client.UNAUTHORIZED
         assert browser.status("/", CREDENTIALS) == http.client.OK
         assert browser.status("/metrics") == http.client.OK
-        wait_until(lambda: node in browser.workers(), within_s=20, otherwise=flower.output)
+        wait_until(lambda: node in browser.workers(), within_s=20, what=flower.output)
         assert not COMPLAINT.search(flower.output()), flower.output()
 
         shutdown = browser.status(f"/api/worker/shutdown/{node}", CREDENTIALS, "POST")

@@ -15,8 +15,8 @@ from tests.deploy.processes import (
     clean_environment,
     free_port,
     running,
-    wait_until,
 )
+from tests.processes import wait_until
 from tests.security.roles import (
     ACL,
     PASSWORD,
@@ -155,7 +155,7 @@ def test_a_server_starts_with_all_files_together(guarded: EmbeddedRedis, tmp_pat
     command += ["--aclfile", str(users)]
     with running(command, environment=clean_environment(), folder=tmp_path) as program:
         url = url_of(port, "operator")
-        wait_until(lambda: answers(url), within_s=10, otherwise=program.output)
+        wait_until(lambda: answers(url), within_s=10, what=program.output)
 
         with redis.Redis(port=port) as nobody, pytest.raises(redis.RedisError):
             nobody.ping()

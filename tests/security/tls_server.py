@@ -12,7 +12,8 @@ from urllib.parse import urlencode
 
 import pytest
 
-from tests.deploy.processes import clean_environment, free_port, redis_servers, running, wait_until
+from tests.deploy.processes import clean_environment, free_port, redis_servers, running
+from tests.processes import wait_until
 from tests.security.certificates import Authority, Signed
 
 __all__ = ["TlsRedis", "tls_redis"]
@@ -68,7 +69,7 @@ def tls_redis(
         wait_until(
             lambda: "Ready to accept connections" in program.output(),
             within_s=10,
-            otherwise=program.output,
+            what=program.output,
         )
         yield made
 

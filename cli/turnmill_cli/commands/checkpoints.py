@@ -21,6 +21,7 @@ from turnmill_cli.output import (
     when,
     word_column,
 )
+from turnmill_cli.progress import asking
 
 if TYPE_CHECKING:
     from turnmill._sync.client import ContextClient
@@ -103,7 +104,8 @@ def rollback(
         if not yes:
             lost = count(_lost(client, session, chosen, timeout), "turn")
             confirm(f"Go back to {chosen} of {session}? {lost} will leave the session.", yes=yes)
-        done = client.rollback(session, chosen.to, timeout_s=timeout)
+        with asking(timeout):
+            done = client.rollback(session, chosen.to, timeout_s=timeout)
     if as_json:
         print_json(done.model_dump(mode="json"))
         return
@@ -149,7 +151,8 @@ def _lost(client: ContextClient, session: str, chosen: _Destination, timeout_s: 
     Raises:
         NoCheckpoint: it has no such version.
     """
-    found = client.trajectory(session, timeout_s=timeout_s)
+    with asking(timeout_s):
+        found = client.trajectory(session, timeout_s=timeout_s)
     seq = chosen.seq
     if seq is None:
         records = [each.record for each in found.compactions]

@@ -8,6 +8,7 @@ import typer
 
 from turnmill_cli.options import Connection, JsonFlag, SessionName, Timeout, Yes
 from turnmill_cli.output import confirm, count, print_json, print_line
+from turnmill_cli.progress import asking
 
 __all__ = ["clear", "compact"]
 
@@ -27,7 +28,7 @@ def compact(
     timeout: Timeout = 60.0,
 ) -> None:
     """Summarize all but the newest turns now, whatever the limits say, and wait for the result."""
-    with connection.client(hints=True) as client:
+    with connection.client(hints=True) as client, asking(timeout):
         done = client.summarize(session, template=template, timeout_s=timeout)
     assert done is not None  # noqa: S101 - it was waited for
     if as_json:

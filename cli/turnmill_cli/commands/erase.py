@@ -13,6 +13,7 @@ import typer
 from turnmill.contract.erasure import Erased
 from turnmill_cli.options import Connection, JsonFlag, SessionName, Timeout, Yes
 from turnmill_cli.output import confirm, count, print_json, print_line
+from turnmill_cli.progress import asking
 
 if TYPE_CHECKING:
     from turnmill._sync.client import ContextClient
@@ -77,16 +78,17 @@ def erase(
 def _ask(
     client: ContextClient, session: str, chosen: Chosen, *, by: str, dry_run: bool, timeout_s: float
 ) -> Erased:
-    return client.erase(
-        session,
-        turns=chosen.turn or (),
-        matching=chosen.matching,
-        subject=chosen.subject,
-        repeats=chosen.repeats,
-        by=by or getpass.getuser(),
-        dry_run=dry_run,
-        timeout_s=timeout_s,
-    )
+    with asking(timeout_s):
+        return client.erase(
+            session,
+            turns=chosen.turn or (),
+            matching=chosen.matching,
+            subject=chosen.subject,
+            repeats=chosen.repeats,
+            by=by or getpass.getuser(),
+            dry_run=dry_run,
+            timeout_s=timeout_s,
+        )
 
 
 def _is_any(done: Erased) -> bool:

@@ -11,6 +11,7 @@ from turnmill.contract.job_outcomes import Compaction
 from turnmill.contract.trajectory import CommittedContext, LostTurns
 from turnmill_cli.options import Connection, JsonFlag, SessionName, Timeout
 from turnmill_cli.output import count, print_json, print_line, when
+from turnmill_cli.progress import asking
 
 __all__ = ["history", "receipt_line"]
 
@@ -37,7 +38,7 @@ def history(
     """List a session's compactions: what each removed, what it saved, and what it cost."""
     lost: Sequence[LostTurns] = ()
     try:
-        with connection.client(hints=True) as client:
+        with connection.client(hints=True) as client, asking(timeout):
             found = client.trajectory(session, timeout_s=timeout)
         steps, lost = list(_steps(found.compactions)), found.lost
     except NotPermitted:  # who may only look cannot ask a worker for what is in the archive

@@ -9,6 +9,7 @@ import typer
 from turnmill.contract.results import GroundedMemory
 from turnmill_cli.options import Connection, JsonFlag, Timeout
 from turnmill_cli.output import print_json, print_line, print_note, when
+from turnmill_cli.progress import asking
 
 __all__ = ["ground", "remember"]
 
@@ -27,7 +28,7 @@ def ground(
     timeout: Timeout = 10.0,
 ) -> None:
     """Print what the namespace remembers about a query, most relevant first."""
-    with connection.client(hints=True) as client:
+    with connection.client(hints=True) as client, asking(timeout):
         found = client.ground(query, k, session=session, timeout_s=timeout)
     if as_json:
         print_json(found.model_dump(mode="json"))
@@ -59,7 +60,7 @@ def remember(
     timeout: Timeout = 10.0,
 ) -> None:
     """Add a text to the namespace's memories, for all its sessions, and print the memory's id."""
-    with connection.client(hints=True) as client:
+    with connection.client(hints=True) as client, asking(timeout):
         made = client.remember(text, timeout_s=timeout)
     if as_json:
         print_json({"id": made})

@@ -13,6 +13,7 @@ from turnmill.contract.trajectory import Trajectory
 from turnmill.markdown_transcript import markdown
 from turnmill_cli.options import Connection, JsonFlag, SessionName, Timeout
 from turnmill_cli.output import CommandFailed, count, print_note, print_text
+from turnmill_cli.progress import asking
 
 __all__ = ["export", "transcript", "whole_session", "write_file"]
 
@@ -55,7 +56,7 @@ def whole_session(connection: Connection, session: str, timeout_s: float) -> Tra
         UnknownSession: neither Redis nor the archive has it.
         NotAnswered: no worker answered in time.
     """
-    with connection.client(hints=True) as client:
+    with connection.client(hints=True) as client, asking(timeout_s):
         found = client.trajectory(session, timeout_s=timeout_s)
         with suppress(UnknownSession):  # expired: only the archive has it
             messages = client.read(session).messages

@@ -19,7 +19,8 @@ from turnmill_cli.demo.before_after import most_telling, show_compaction
 from turnmill_cli.local.lock import running_in
 from turnmill_cli.local.temporary_pipeline import LocalPipeline, local_pipeline
 from turnmill_cli.options import JsonFlag
-from turnmill_cli.output import count, print_line, print_note, progress
+from turnmill_cli.output import count, print_line, print_note
+from turnmill_cli.progress import progress
 from turnmill_cli.replay.command import report
 from turnmill_cli.replay.concurrent_agents import AgentSession
 from turnmill_cli.replay.run import ReplaySettings, run_agents

@@ -14,6 +14,7 @@ from turnmill.contract.trajectory import CommittedContext
 from turnmill_cli.diff.changes import Changes, Part, changes
 from turnmill_cli.options import Connection, JsonFlag, SessionName, Timeout
 from turnmill_cli.output import CommandFailed, print_json, print_line, when
+from turnmill_cli.progress import asking
 
 __all__ = ["diff"]
 
@@ -41,7 +42,7 @@ def diff(
 
     Without V2 it is the newest, and without V1 the one before V2. `turnmill history` lists them.
     """
-    with connection.client(hints=True) as client:
+    with connection.client(hints=True) as client, asking(timeout):
         found = client.trajectory(session, timeout_s=timeout).compactions
     commits = {each.context.version: each for each in found}
     newest = max(commits, default=0) if new is None else new
@@ -50,6 +51,8 @@ def diff(
     changed = changes(*(side.context if side else EMPTY for side in sides))
     if as_json:
         print_json(_as_dict(sides, changed))
+    elif not found:
+        print_line(f"{session} was never compacted")
     else:
         _print(session, sides, changed)
 

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from contextlib import closing
 
 from turnmill.contract import jobs
+from turnmill_cli.advice import NO_REDIS, REDIS_REFUSES
 from turnmill_cli.broker_view import BrokerView, is_refusal
 from turnmill_cli.doctor.check import Check
 from turnmill_cli.options import Connection
@@ -20,7 +21,7 @@ REFUSED = "correct the user or password in --broker-url, or in --broker-password
 
 def check_broker(connection: Connection) -> Iterator[Check]:
     """Whether the broker answers, which workers do, and whether every queue is consumed."""
-    url = connection.broker
+    url, is_own = connection.broker, bool(connection.broker_url)
     try:
         with closing(BrokerView(url, timeout_s=TIMEOUT_S)) as broker:
             waiting = broker.waiting()
@@ -33,11 +34,10 @@ def check_broker(connection: Connection) -> Iterator[Check]:
         return
     except Exception as error:  # noqa: BLE001 - any failure of any broker
         if is_refusal(error):
-            yield Check(
-                "broker", "problem", "refuses this client: its user or password is wrong", REFUSED
-            )
+            found = "refuses this client: its user or password is wrong"
+            yield Check("broker", "problem", found, REFUSED if is_own else REDIS_REFUSES)
             return
-        advice = "start it, or correct --broker-url / TURNMILL_BROKER_URL"
+        advice = "start it, or correct --broker-url / TURNMILL_BROKER_URL" if is_own else NO_REDIS
         # Not its message: it may hold the URL with its password.
         yield Check("broker", "problem", f"does not answer ({type(error).__name__})", advice)
         return

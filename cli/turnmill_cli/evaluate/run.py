@@ -13,7 +13,8 @@ from turnmill_cli.evaluate.options import EvaluateOptions
 from turnmill_cli.evaluate.planted_facts import probe, real_turns
 from turnmill_cli.evaluate.report import Evaluation
 from turnmill_cli.evaluate.survival import DataSet, load, survival
-from turnmill_cli.output import CommandFailed, progress
+from turnmill_cli.output import CommandFailed
+from turnmill_cli.progress import progress
 from turnmill_worker.errors import SummarizerFailed
 from turnmill_worker.ports.models import Summarizer
 from turnmill_worker.summarizers.openai.prices import Price, load_prices

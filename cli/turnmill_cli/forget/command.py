@@ -8,6 +8,7 @@ from turnmill_cli.archive_database import ArchiveDatabase
 from turnmill_cli.forget.proof import known_turns, prove
 from turnmill_cli.options import Connection, JsonFlag, SessionName, Timeout, Yes
 from turnmill_cli.output import confirm, count, print_json, print_line
+from turnmill_cli.progress import asking
 
 __all__ = ["forget"]
 
@@ -29,7 +30,8 @@ def forget(
         turns = known_turns(client, session, timeout)
         confirm(f"Forget {session} with its {turns}, in Redis and the archive?", yes=yes)
         done = client.forget(session)
-        proof = prove(client, session, archive, timeout_s=timeout)
+        with asking(timeout):
+            proof = prove(client, session, archive, timeout_s=timeout)
     if as_json:
         checked = {"gone": proof.gone, "found": proof.found, "left": proof.left}
         print_json({"session": session, "keys_left": done.keys_left, "archive": checked})

@@ -10,6 +10,7 @@ from turnmill.contract.errors import NotAnswered, Transient, UnknownSession
 from turnmill.contract.names import Namespace, SessionId
 from turnmill_cli.archive_database import ArchiveDatabase
 from turnmill_cli.output import CommandFailed, count
+from turnmill_cli.progress import asking
 from turnmill_worker.ports.values import SessionRef
 
 if TYPE_CHECKING:
@@ -46,7 +47,8 @@ def known_turns(client: ContextClient, session: str, timeout_s: float) -> str:
     try:
         return count(client.info(session).last_seq, "turn")
     except UnknownSession:  # expired: the archive may have it all the same
-        found = client.trajectory(session, timeout_s=timeout_s)
+        with asking(timeout_s):
+            found = client.trajectory(session, timeout_s=timeout_s)
         return f"{count(len(found.turns), 'turn')} in the archive"
 
 

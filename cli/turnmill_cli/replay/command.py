@@ -23,15 +23,9 @@ from turnmill_cli.options import (
     JsonFlag,
     RedisPasswordFile,
 )
-from turnmill_cli.output import (
-    CommandFailed,
-    print_json,
-    print_line,
-    print_note,
-    progress,
-    stdout,
-)
+from turnmill_cli.output import CommandFailed, print_json, print_line, print_note, stdout
 from turnmill_cli.policy_options import PolicyOptions
+from turnmill_cli.progress import progress
 from turnmill_cli.replay.run import ReplaySettings, run_agents
 from turnmill_cli.replay.scorecard import Scorecard, table
 from turnmill_cli.setting import setting

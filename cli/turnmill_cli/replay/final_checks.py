@@ -7,13 +7,14 @@ import hashlib
 import json
 import time
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from typing import Any
 
 from turnmill import ContextClient, Policy, SilentWaker
 from turnmill.contract.context import JsonMessage
+from turnmill.contract.info import ContextInfo
 from turnmill.contract.names import Namespace
 from turnmill.topology.connect import store_client
 from turnmill_cli.redis_view import RedisView
@@ -26,6 +27,9 @@ _LOOK_EVERY_S = 0.05
 TIMEOUT_S = 5.0
 EXPORT_WITHIN_S = 60.0
 """Longest wait for one session's trajectory: workers may still be busy with the others."""
+
+ARCHIVED_WITHIN_S = 10.0
+"""Longest wait for the archive, of which workers think every third sweep; there may be none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,20 +57,34 @@ def connect(url: str, namespace: str, *, broker_url: str, has_workers: bool) -> 
 
 
 def wait_for_workers(store: Store, names: Sequence[str], *, within_s: float) -> int:
-    """Wait until no session waits for a worker; returns how many still do after ``within_s``."""
-    deadline = time.monotonic() + within_s
-    waiting = _waiting(store, names)
-    while waiting and time.monotonic() < deadline:
-        time.sleep(_LOOK_EVERY_S)
-        waiting = _waiting(store, waiting)
+    """Wait until no session waits for a worker; returns how many still do after ``within_s``.
+
+    What is covered should be in the archive by then: it is what the last checks look at.
+    """
+    waiting = _wait(store, names, _is_due, within_s=within_s)
+    if store.has_workers:
+        _wait(store, names, _is_covered, within_s=min(within_s, ARCHIVED_WITHIN_S))
     return len(waiting)
 
 
-def _waiting(store: Store, names: Sequence[str]) -> list[str]:
-    found = [(name, store.client.info(name)) for name in names]
-    return [
-        name for name, info in found if info.pending_for_s is not None or info.due_in_s is not None
-    ]
+def _wait(
+    store: Store, names: Sequence[str], waits: Callable[[ContextInfo], bool], *, within_s: float
+) -> list[str]:
+    """The sessions that still wait after ``within_s``."""
+    deadline = time.monotonic() + within_s
+    waiting = [name for name in names if waits(store.client.info(name))]
+    while waiting and time.monotonic() < deadline:
+        time.sleep(_LOOK_EVERY_S)
+        waiting = [name for name in waiting if waits(store.client.info(name))]
+    return waiting
+
+
+def _is_due(info: ContextInfo) -> bool:
+    return info.pending_for_s is not None or info.due_in_s is not None
+
+
+def _is_covered(info: ContextInfo) -> bool:
+    return info.turns_covered > 0
 
 
 def check_session(

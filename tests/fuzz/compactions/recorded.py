@@ -31,11 +31,15 @@ def recorded(folder: Path, dialects: Iterable[str], play: Play, policy: Policy) 
 
 
 def said_in(dialect: str, messages: Sequence[Json]) -> list[list[Json]]:
-    """The messages as turns of the dialect: a message each, or what a model put out in a row."""
+    """The messages as turns of the dialect: one each, or what a model or tools say in a row."""
     found = from_chat(repair(messages), dialect).messages
     if dialect != "responses":
         return [[message] for message in found]
-    return [list(items) for _, items in groupby(found, key=_who)]
+    turns: list[list[Json]] = []
+    for who, row in groupby(found, key=_who):
+        items = list(row)
+        turns += [[item] for item in items] if who == "user" else [items]
+    return turns
 
 
 def _who(item: Json) -> str:

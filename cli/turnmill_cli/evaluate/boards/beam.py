@@ -17,7 +17,7 @@ from turnmill_cli.evaluate.methods import BASELINES, MeteredSummarizer
 from turnmill_cli.evaluate.metrics import Mean
 from turnmill_cli.evaluate.sheet import Sheet
 from turnmill_cli.evaluate.word_matching import text_of
-from turnmill_cli.output import each_shown
+from turnmill_cli.progress import each_shown
 
 __all__ = ["beam_board"]
 

@@ -13,7 +13,8 @@ from turnmill_cli.evaluate.methods import BASELINES, MeteredSummarizer
 from turnmill_cli.evaluate.metrics import Mean
 from turnmill_cli.evaluate.sheet import Sheet
 from turnmill_cli.evaluate.word_matching import Record, is_past, stems
-from turnmill_cli.output import each_shown, needing
+from turnmill_cli.output import needing
+from turnmill_cli.progress import each_shown
 
 __all__ = ["kit_board"]
 

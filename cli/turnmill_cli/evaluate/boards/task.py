@@ -16,7 +16,7 @@ from turnmill_cli.evaluate.metrics import Mean
 from turnmill_cli.evaluate.sheet import Sheet
 from turnmill_cli.evaluate.survival import DataSet
 from turnmill_cli.evaluate.word_matching import rendered, stands_in, stems, text_of
-from turnmill_cli.output import each_shown
+from turnmill_cli.progress import each_shown
 
 __all__ = ["edited", "task_board"]
 

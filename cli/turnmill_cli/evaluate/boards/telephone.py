@@ -11,7 +11,7 @@ from turnmill_cli.evaluate.methods import BASELINES, MeteredSummarizer, method
 from turnmill_cli.evaluate.metrics import Mean
 from turnmill_cli.evaluate.sheet import Sheet
 from turnmill_cli.evaluate.survival import DataSet, survival
-from turnmill_cli.output import each_shown
+from turnmill_cli.progress import each_shown
 
 __all__ = ["ROUNDS", "telephone_board"]
 

@@ -1,0 +1,68 @@
+"""What a person sees while a command takes its time: on stderr, and only if that is a terminal."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import TypeVar
+
+from rich.progress import (
+    MofNCompleteColumn,
+    Progress,
+    SpinnerColumn,
+    TextColumn,
+    TimeElapsedColumn,
+)
+
+from turnmill_cli.output import stderr
+
+__all__ = ["asking", "each_shown", "progress"]
+
+T = TypeVar("T")
+
+
+@contextmanager
+def asking(within_s: float) -> Iterator[None]:
+    """While a worker is asked: says so, how long that may take, and what to do if there is none."""
+    with Progress(
+        SpinnerColumn(),
+        TextColumn("{task.description}", style="dim", markup=False),
+        TimeElapsedColumn(),
+        console=stderr(),
+        disable=not sys.stderr.isatty(),
+        transient=True,
+    ) as line:
+        line.add_task(f"asking a worker, {within_s:g} s at most; `turnmill up` starts one")
+        yield
+
+
+@contextmanager
+def progress(what: str, total: int) -> Iterator[Callable[[int], object]]:
+    """A bar; the caller tells it how many steps were taken.
+
+    More steps than foreseen make the bar longer.
+    """
+    with Progress(
+        *Progress.get_default_columns()[:3],
+        MofNCompleteColumn(),
+        TimeElapsedColumn(),
+        console=stderr(),
+        disable=not sys.stderr.isatty(),
+        transient=True,
+    ) as bar:
+        task = bar.add_task(what, total=total)
+
+        def on_steps(steps: int) -> None:
+            done = bar.tasks[0].completed + steps
+            bar.update(task, completed=done, total=max(total, done))
+
+        yield on_steps
+
+
+def each_shown(what: str, items: Sequence[T]) -> Iterator[T]:
+    """The items one by one, with such a bar."""
+    with progress(what, len(items)) as on_steps:
+        for item in items:
+            yield item
+            on_steps(1)
