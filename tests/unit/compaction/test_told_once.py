@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from typing import Any
 
 from turnmill_worker.compaction.ledger.selection import ledger, ledger_text
@@ -103,6 +104,31 @@ def test_what_a_list_in_a_record_shares_is_not_told_of_other_lists() -> None:
     }
     assert told["price=62"] == ["origin=JFK", "booking_id=QX171", "flight_number=HAT1"]
     assert told["bags=5"] == ["booking_id=QX171"]
+
+
+def test_what_is_told_of_one_of_several_people_stands_behind_a_name() -> None:
+    guests = [
+        {"first_name": name, "last_name": "Okoye", "born": f"19{year}-03-0{year % 9 + 1}"}
+        for name, year in (("Nnamdi", 61), ("Ada", 84), ("Chidi", 88))
+    ]
+    records = asked(1, "get_booking", {**BOOKING, "guests": guests})
+    budgets = range(20, 130, 3)
+
+    texts = [Candidates(read_units(records)).text(most, COUNT) for most in budgets]
+
+    told = [part for text in texts for part in re.split("; | [|] ", text) if "born=" in part]
+    assert told
+    assert all("name=" in part for part in told)
+
+
+def test_of_a_short_call_all_that_is_passed_is_told_or_nothing() -> None:
+    talk = {"role": "user", "content": "We would rather leave early, if the price is fair. " * 3}
+    call = asked(2, "find_routes", [], origin="JFK", destination="SEA", day="2031-04-09")
+    texts = [Candidates(read_units([(1, talk), *call])).text(most, COUNT) for most in range(8, 90)]
+
+    lines = [line for text in texts for line in text.split("\n") if line.startswith("2 call")]
+
+    assert set(lines) == {"2 call find_routes: origin=JFK destination=SEA day=2031-04-09"}
 
 
 def test_a_number_in_a_list_is_a_fact_of_what_it_hangs_in_or_of_what_listed_it() -> None:

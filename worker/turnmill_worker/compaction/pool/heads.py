@@ -17,24 +17,53 @@ Heads = Mapping[int, tuple[int, ...]]
 """For the position of a field, the positions of those that say what it belongs to."""
 
 _LONGEST: Final = 40
+_WHOLE: Final = 200
+"""Characters: so much of what is passed to a tool is kept whole or not at all."""
+
+_CALLED = re.compile(r"(?:^|[._ -]|(?<=[a-z]))(?:[Nn]ame|[Tt]itle)=")
 _NAMES = re.compile(r"(?:^|[._ -]|(?<=[a-z]))(?:[Ii]d|ID|[Nn]umber)=")
 _IDENTIFIER = re.compile(r"#?(?=\w*\d)[A-Za-z]\w{3,}")
 
 
 def heads_of(lines: Sequence[Line], units: Sequence[Unit]) -> Heads:
-    """The identifier of each record among several, and that of the record they hang in."""
+    """The name of each record, and that of the record they hang in; of a call, all its fields."""
     found: dict[int, tuple[int, ...]] = {}
     for line, members in groupby(range(len(units)), key=lambda at: units[at].line):
         own = [*members]
-        # What is passed to a tool is few fields, all of which are kept or none.
-        if lines[line].source is not Source.CALL and any(_is_of_record(units[at]) for at in own):
+        if not any(_is_of_record(units[at]) for at in own):
+            continue
+        if lines[line].source is Source.CALL:
+            found.update(_of_call(own, units))
+        else:
             found.update(_of_records(own, units))
+    return found
+
+
+def costs_with_names(
+    costs: Sequence[int], heads: Heads, lines: Sequence[Line], units: Sequence[Unit]
+) -> list[int]:
+    """What units cost, each with the name of whom a result tells it."""
+    found = list(costs)
+    for place, own in heads.items():
+        if lines[units[place].line].source is not Source.CALL and not _calls(units[place]):
+            found[place] += sum(costs[at] for at in own if _calls(units[at]))
     return found
 
 
 def with_heads(order: Iterable[int], heads: Heads) -> list[int]:
     """The same positions, each behind what it belongs to."""
     return list(dict.fromkeys(at for own in order for at in (*heads.get(own, ()), own)))
+
+
+def _of_call(places: Sequence[int], units: Sequence[Unit]) -> Iterator[tuple[int, tuple[int, ...]]]:
+    """All that is passed, where that is little; else what is passed in the same record."""
+    whole = [[*places]]
+    if sum(len(units[place].text) for place in places) > _WHOLE:
+        whole = [[*own] for _, own in groupby(places, key=lambda place: units[place].group)]
+    for own in whole:
+        if sum(len(units[place].text) for place in own) <= _WHOLE:
+            for place in own:
+                yield place, tuple(other for other in own if other != place)
 
 
 def _of_records(
@@ -52,16 +81,25 @@ def _of_records(
             continue
         if not label.startswith(of):
             shared, of = (), ""
-        head = next((place for place in own if _names(units[place])), None)
+        named = tuple(place for place in own if _names(units[place]))[:1]
         if not label:
-            root = () if head is None else (head,)
-        heads = (*root, head) if head is not None and label and labels[label] > 1 else root
+            root = named
+        elif labels[label] == 1:
+            named = ()
+        elif not named:
+            named = tuple(place for place in own if _calls(units[place]))[:1]
+        heads = (*root, *named) if label else root
         for place in own:
             yield place, tuple(other for other in (*shared, *heads) if other != place)
 
 
 def _is_of_record(unit: Unit) -> bool:
     return bool(unit.body_at or unit.label)
+
+
+def _calls(unit: Unit) -> bool:
+    """Whether a field says what somebody or something without an identifier is called."""
+    return _CALLED.search(unit.text[: unit.body_at]) is not None and len(unit.text) <= _LONGEST
 
 
 def _names(unit: Unit) -> bool:

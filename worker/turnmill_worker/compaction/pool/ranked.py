@@ -13,7 +13,7 @@ from turnmill.contract.token_counters import CountText
 from turnmill_worker.compaction.pool.again import NOTHING, Again, again
 from turnmill_worker.compaction.pool.costs import Costs, longest_beginning
 from turnmill_worker.compaction.pool.factors import is_filling_slots
-from turnmill_worker.compaction.pool.heads import Heads, heads_of, with_heads
+from turnmill_worker.compaction.pool.heads import Heads, costs_with_names, heads_of, with_heads
 from turnmill_worker.compaction.pool.past import (
     all_marked,
     by_news,
@@ -94,7 +94,9 @@ class Ranked:
         most = max(pool_tokens, budget + budget // 5 + 16)
         costs = Costs.of(lines, own, texts, count)
         heads = heads_of(lines, own)
-        order = with_heads(newest_first(_order(own, worth, costs, most), past), heads)
+        whole = costs._replace(texts=costs_with_names(costs.texts, heads, lines, own))
+        selected = _order(own, worth, whole, most)
+        order = with_heads(newest_first(selected, past), heads)
         return cls(units, texts, order, worth.standings, past, costs, heads, repeated)
 
     @property
@@ -126,6 +128,9 @@ class Ranked:
             count,
         )
         chosen = list(order[:fits])
+        while chosen and not self._heads_of(chosen[-1], order).issubset(chosen):
+            chosen.pop()
+        best = best if len(chosen) == fits else rendered(chosen)
         left = budget - count(best)
         for position in order[fits + 1 : fits + 1 + _SMALLER_TRIED]:
             if self.costs.texts[position] > left + _NEARLY:
@@ -138,6 +143,11 @@ class Ranked:
                 best, left = candidate, budget - tokens
                 chosen += more
         return best
+
+    def _heads_of(self, position: int, order: Sequence[int]) -> frozenset[int]:
+        """What it belongs to, or is told with, as far as that may be told."""
+        own = self.heads.get(position, ())
+        return frozenset(own).intersection(order) if own else frozenset()
 
     def _rendered(self, chosen: Sequence[int]) -> str:
         return render(self.units.lines, self.units.units, self.texts, chosen)
