@@ -11,6 +11,7 @@ from tests.effort import least_cpu_s
 from turnmill_worker.compaction.pool.standing import first_standings
 from turnmill_worker.reading.actions import Role
 from turnmill_worker.reading.messages import read_units
+from turnmill_worker.reading.outcomes import outcome
 from turnmill_worker.reading.units import Source, Units
 from turnmill_worker.summarizers.extractive import extract
 from turnmill_worker.tokens import counter_for
@@ -106,6 +107,25 @@ def test_the_outcome_of_tests_is_what_failed_and_the_counts() -> None:
     assert "FAILED tests/test_a.py::test_total" in action[1]
     assert "1 failed, 59 passed" in action[1]
     assert "test_30" not in action[1]
+
+
+def test_of_what_a_script_printed_one_by_one_the_first_and_the_last_are_told() -> None:
+    printed = [f"round {n}: lowest {n * n % 7}" for n in range(1, 30)]
+    lines = ["Warning: no colours here", *printed, "round 30: lowest 48151", "[*] closed the port"]
+
+    told = outcome(lines, Role.RUN)
+
+    assert told == (
+        "Warning: no colours here / round 1: lowest 1 / round 30: lowest 48151 (30 lines like it)"
+        " / [*] closed the port"
+    )
+
+
+def test_a_long_value_is_cut_where_it_is_long_not_before_it() -> None:
+    told = outcome([f'{{"key": "{"9F" * 200}"}}', *"abcd"], Role.CHANGE)
+
+    assert told.startswith('{"key": "9F9F9F')
+    assert len(told) < 170
 
 
 def test_a_listing_is_counted_beside_the_action_and_quoted_in_blocks() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final
 
 from turnmill_worker.reading.actions import Role
@@ -18,6 +18,7 @@ _LONGEST: Final = 360
 _SHORT: Final = 3
 _SHORT_LOOK: Final = 6
 _USUAL: Final = 3
+_A_SERIES: Final = 3
 _WORDY: Final = 4
 _READ_LINES: Final = 2000
 _BLOCK_CHARS: Final = UNIT_CHARS - 8
@@ -37,6 +38,7 @@ _DONE = re.compile(
     r"|applied|installed|finished|built|deleted|removed)\b",
     re.IGNORECASE,
 )
+_NUMBER = re.compile(r"\d{1,60}(?:\.\d{1,20})?")
 # Prompts, what a shell tells of itself in brackets, and numbers of lines with nothing on them.
 _EMPTY = re.compile(r"\W{0,3}\([^()]{1,300}\)\W{0,3}|\S{0,24}[$#>]|\d{1,6}[:|]")
 _TAG = re.compile(r"<(/?)([A-Za-z][\w-]{0,40})>")
@@ -101,7 +103,9 @@ def outcome(lines: Sequence[str], role: Role) -> str:
         told = (first[:1] or kept[:1]) + _telling(kept[1:])
     else:
         ends = [line for line in kept[-_SHORT:] if not _NO_OUTCOME.match(line)]
-        told = _telling(kept[:-1]) + ends[-1:]
+        printed = _series(kept)
+        others = [line for line in kept[:-1] if line not in printed]
+        told = _telling(others) + _ends_of(printed) + [e for e in ends[-1:] if e not in printed]
     return _joined([_short(line) for line in dict.fromkeys(told)]) or f"{len(kept)} lines"
 
 
@@ -116,10 +120,31 @@ def _telling(lines: Sequence[str]) -> list[str]:
     return found if len(found) <= _MOST_LINES else [*found[:half], *found[-half:]]
 
 
+def _series(lines: Sequence[str]) -> Mapping[str, None]:
+    """What a program printed one by one: the lines that differ in numbers only, if most do."""
+    alike: dict[str, dict[str, None]] = {}
+    for line in lines[:_READ_LINES]:
+        if len(line) <= _LONGEST_LINE and not _NO_OUTCOME.match(line):
+            shape, numbers = _NUMBER.subn("", line)
+            if numbers and shape:
+                alike.setdefault(shape, {})[line] = None
+    most = max(alike.values(), key=len, default={})
+    return most if len(most) >= max(_A_SERIES, len(lines) // 2) else {}
+
+
+def _ends_of(series: Mapping[str, None]) -> list[str]:
+    """The first and the last of such lines, and how many there are."""
+    if not series:
+        return []
+    first, *_, last = series
+    return [first, f"{last} ({len(series)} lines like it)"]
+
+
 def _short(line: str) -> str:
     if len(line) <= _LONGEST_LINE:
         return line
-    return f"{line[:_LONGEST_LINE].rsplit(' ', 1)[0]} …"
+    end = line.rfind(" ", _LONGEST_LINE // 2, _LONGEST_LINE)
+    return f"{line[: end if end > 0 else _LONGEST_LINE]} …"
 
 
 def _joined(lines: Sequence[str]) -> str:
