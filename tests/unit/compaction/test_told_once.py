@@ -121,14 +121,16 @@ def test_what_is_told_of_one_of_several_people_stands_behind_a_name() -> None:
     assert all("name=" in part for part in told)
 
 
-def test_of_a_short_call_all_that_is_passed_is_told_or_nothing() -> None:
-    talk = {"role": "user", "content": "We would rather leave early, if the price is fair. " * 3}
-    call = asked(2, "find_routes", [], origin="JFK", destination="SEA", day="2031-04-09")
-    texts = [Candidates(read_units([(1, talk), *call])).text(most, COUNT) for most in range(8, 90)]
+def test_what_is_passed_to_a_tool_is_told_together() -> None:
+    units = read_units(
+        asked(2, "find_routes", [], origin="JFK", destination="SEA", day="2031-04-09")
+    )
+    heads = heads_of(units.lines, units.units)
 
-    lines = [line for text in texts for line in text.split("\n") if line.startswith("2 call")]
+    passed = [at for at, unit in enumerate(units.units) if unit.body_at]
 
-    assert set(lines) == {"2 call find_routes: origin=JFK destination=SEA day=2031-04-09"}
+    assert len(passed) == 3
+    assert all(sorted((at, *heads[at])) == passed for at in passed)
 
 
 def test_a_number_in_a_list_is_a_fact_of_what_it_hangs_in_or_of_what_listed_it() -> None:

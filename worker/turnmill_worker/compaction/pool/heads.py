@@ -11,7 +11,7 @@ from typing import Final
 from turnmill_worker.reading.flat_json import SHARED
 from turnmill_worker.reading.units import Line, Source, Unit
 
-__all__ = ["Heads", "heads_of", "with_heads"]
+__all__ = ["Heads", "costs_with_names", "heads_of", "with_heads"]
 
 Heads = Mapping[int, tuple[int, ...]]
 """For the position of a field, the positions of those that say what it belongs to."""
@@ -26,7 +26,7 @@ _IDENTIFIER = re.compile(r"#?(?=\w*\d)[A-Za-z]\w{3,}")
 
 
 def heads_of(lines: Sequence[Line], units: Sequence[Unit]) -> Heads:
-    """The name of each record, and that of the record they hang in; of a call, all its fields."""
+    """The name of each record, and that of the record they hang in; of a call, all it passes."""
     found: dict[int, tuple[int, ...]] = {}
     for line, members in groupby(range(len(units)), key=lambda at: units[at].line):
         own = [*members]

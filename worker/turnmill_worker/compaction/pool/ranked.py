@@ -128,9 +128,6 @@ class Ranked:
             count,
         )
         chosen = list(order[:fits])
-        while chosen and not self._heads_of(chosen[-1], order).issubset(chosen):
-            chosen.pop()
-        best = best if len(chosen) == fits else rendered(chosen)
         left = budget - count(best)
         for position in order[fits + 1 : fits + 1 + _SMALLER_TRIED]:
             if self.costs.texts[position] > left + _NEARLY:
@@ -143,11 +140,6 @@ class Ranked:
                 best, left = candidate, budget - tokens
                 chosen += more
         return best
-
-    def _heads_of(self, position: int, order: Sequence[int]) -> frozenset[int]:
-        """What it belongs to, or is told with, as far as that may be told."""
-        own = self.heads.get(position, ())
-        return frozenset(own).intersection(order) if own else frozenset()
 
     def _rendered(self, chosen: Sequence[int]) -> str:
         return render(self.units.lines, self.units.units, self.texts, chosen)
