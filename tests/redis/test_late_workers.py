@@ -19,7 +19,7 @@ LONG = {"role": "user", "content": "word " * 60}
 def test_workers_that_sweep_in_turns_with_long_passes_do_not_fill_the_queues(
     client: ContextClient, worker: Worker, redis_client: redis.Redis
 ) -> None:
-    names = [f"s{at}" for at in range(20)]
+    names = [f"s{at}" for at in range(60)]
     for name in names:
         client.open(name, SMALL)
         client.push_many([(name, LONG)] * 12)

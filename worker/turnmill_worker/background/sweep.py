@@ -33,10 +33,11 @@ MOST = 1000
 LONGEST_PAUSE_S = 3600.0
 """The longest pause between two hints of a session, however many messages wait."""
 
+CROWDED = 100
 CROWDED_S = 60.0
-"""More of a pause while twice as many messages wait as sessions: most find nothing to do."""
+"""More of a pause while so many messages wait, two for each session: most find nothing to do."""
 
-REMEMBERED_S = 300.0
+REMEMBERED_S = 60.0
 """What was hinted is known so long, also by a worker that sweeps now and then."""
 
 ARCHIVE_EVERY = 3
@@ -136,7 +137,8 @@ class _Repeater:
         if not refs:
             return 0
         waiting = sum(self._hints.waiting(queue) for queue in queues)
-        idle, until = not waiting, now - (CROWDED_S if waiting >= 2 * len(refs) else 0.0)
+        idle, crowded = not waiting, waiting >= max(CROWDED, 2 * len(refs))
+        until = now - CROWDED_S if crowded else now
         ready = [ref for ref in refs if idle or ref not in paused or paused[ref][0] <= until]
         sent = 0
         for ref in ready[:MOST]:
