@@ -10,6 +10,7 @@ from typing import TypeVar
 from rich.progress import (
     MofNCompleteColumn,
     Progress,
+    ProgressColumn,
     SpinnerColumn,
     TextColumn,
     TimeElapsedColumn,
@@ -25,13 +26,8 @@ T = TypeVar("T")
 @contextmanager
 def asking(within_s: float) -> Iterator[None]:
     """While a worker is asked: says so, how long that may take, and what to do if there is none."""
-    with Progress(
-        SpinnerColumn(),
-        TextColumn("{task.description}", style="dim", markup=False),
-        TimeElapsedColumn(),
-        console=stderr(),
-        disable=not sys.stderr.isatty(),
-        transient=True,
+    with _shown(
+        SpinnerColumn(), TextColumn("{task.description}", style="dim", markup=False)
     ) as line:
         line.add_task(f"asking a worker, {within_s:g} s at most; `turnmill up` starts one")
         yield
@@ -43,14 +39,7 @@ def progress(what: str, total: int) -> Iterator[Callable[[int], object]]:
 
     More steps than foreseen make the bar longer.
     """
-    with Progress(
-        *Progress.get_default_columns()[:3],
-        MofNCompleteColumn(),
-        TimeElapsedColumn(),
-        console=stderr(),
-        disable=not sys.stderr.isatty(),
-        transient=True,
-    ) as bar:
+    with _shown(*Progress.get_default_columns()[:3], MofNCompleteColumn()) as bar:
         task = bar.add_task(what, total=total)
 
         def on_steps(steps: int) -> None:
@@ -66,3 +55,13 @@ def each_shown(what: str, items: Sequence[T]) -> Iterator[T]:
         for item in items:
             yield item
             on_steps(1)
+
+
+def _shown(*columns: str | ProgressColumn) -> Progress:
+    return Progress(
+        *columns,
+        TimeElapsedColumn(),
+        console=stderr(),
+        disable=not sys.stderr.isatty(),
+        transient=True,
+    )

@@ -14,18 +14,22 @@ from turnmill_worker.ports.archive import ArchiveDiverged
 from turnmill_worker.store.outgoing import RedisOutgoing
 
 
+def _stored(site: Site, words: str) -> list[str]:
+    """Turns that were pushed, compacted and archived; their texts."""
+    said = site.say(words)
+    site.compact()
+    site.store_away()
+    return said
+
+
 def test_no_turn_pushed_after_redis_went_back_is_missing(site: Site) -> None:
     first = site.say("first")
     site.compact()
     site.store.note()
-    lost = site.say("lost")
-    site.compact()
-    site.store_away()
+    lost = _stored(site, "lost")
 
     site.go_back()
-    new = site.say("new")
-    site.compact()
-    site.store_away()
+    new = _stored(site, "new")
 
     assert site.told() == first + new
     kept = {turn.seq for turn in site.archive.turns(site.worker.ref("s"))}
@@ -41,13 +45,9 @@ def test_each_loss_is_a_branch_of_its_own_and_is_logged_without_content(
     first = site.say("first")
     for words in ("once", "twice"):
         site.store.note()
-        site.say(words)
-        site.compact()
-        site.store_away()
+        _stored(site, words)
         site.go_back()
-    new = site.say("new")
-    site.compact()
-    site.store_away()
+    new = _stored(site, "new")
 
     assert site.told() == first + new
     assert len(site.lost()) == 2
@@ -70,9 +70,7 @@ def test_a_drain_of_what_redis_lost_trims_nothing_and_replaces_nothing(site: Sit
     }
 
     site.go_back()
-    new = site.say("new")
-    site.compact()
-    site.store_away()
+    new = _stored(site, "new")
     with pytest.raises(ArchiveDiverged):
         site.archive.drain(held)
     site.say("more")
@@ -107,9 +105,7 @@ def test_a_drain_of_what_redis_lost_that_came_first_is_kept_apart(site: Site) ->
 def test_a_rollback_that_redis_lost_sets_no_turn_aside(site: Site) -> None:
     first = site.say("first")
     site.agent.checkpoint("s", name="here")
-    second = site.say("second")
-    site.compact()
-    site.store_away()
+    second = _stored(site, "second")
     site.store.note()
     site.rollback("here")
     site.store_away()
@@ -122,13 +118,9 @@ def test_a_rollback_that_redis_lost_sets_no_turn_aside(site: Site) -> None:
 
 
 def test_a_version_that_redis_lost_is_not_restored(site: Site) -> None:
-    site.say("first")
-    site.compact()
-    site.store_away()
+    _stored(site, "first")
     site.store.note()
-    site.say("lost")
-    site.compact()
-    site.store_away()
+    _stored(site, "lost")
 
     site.go_back()
 
@@ -141,9 +133,7 @@ def test_a_clock_set_back_after_a_session_was_forgotten_costs_the_next_of_its_na
     site: Site,
 ) -> None:
     ref, key = site.worker.ref("s"), site.worker.keys("s").forgotten
-    site.say("forgotten")
-    site.compact()
-    site.store_away()
+    _stored(site, "forgotten")
     site.agent.forget("s")
     members: Any = site.redis.zrange(key, 0, -1, withscores=True)
     site.redis.delete(key)
@@ -153,13 +143,9 @@ def test_a_clock_set_back_after_a_session_was_forgotten_costs_the_next_of_its_na
 
     site.agent.open("s", Policy(max_tokens=512))
     site.store.note()
-    lost = site.say("lost")
-    site.compact()
-    site.store_away()
+    lost = _stored(site, "lost")
     site.go_back()
-    new = site.say("new")
-    site.compact()
-    site.store_away()
+    new = _stored(site, "new")
     site.archiving.forget(ref)
 
     assert site.told() == new

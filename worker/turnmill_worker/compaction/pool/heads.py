@@ -18,7 +18,7 @@ Heads = Mapping[int, tuple[int, ...]]
 
 _LONGEST: Final = 40
 _WHOLE: Final = 200
-"""Characters: so much of what is passed to a tool is kept whole or not at all."""
+"""Characters: so much of what is passed to a tool is told together."""
 
 _CALLED = re.compile(r"(?:^|[._ -]|(?<=[a-z]))(?:[Nn]ame|[Tt]itle)=")
 _NAMES = re.compile(r"(?:^|[._ -]|(?<=[a-z]))(?:[Ii]d|ID|[Nn]umber)=")
@@ -56,7 +56,7 @@ def with_heads(order: Iterable[int], heads: Heads) -> list[int]:
 
 
 def _of_call(places: Sequence[int], units: Sequence[Unit]) -> Iterator[tuple[int, tuple[int, ...]]]:
-    """All that is passed, where that is little; else what is passed in the same record."""
+    """All that is passed beside it, where that is little; else what is passed in its record."""
     whole = [[*places]]
     if sum(len(units[place].text) for place in places) > _WHOLE:
         whole = [[*own] for _, own in groupby(places, key=lambda place: units[place].group)]
