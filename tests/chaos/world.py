@@ -177,9 +177,13 @@ class World:
     # the end
 
     def settle(self, *, within_s: float) -> float:
-        """Wait until nothing waits any more; returns how long that took, at most this long."""
+        """Wait until nothing waits any more; returns how long that took, at most this long.
+
+        Traps set before may still kill a worker: it is begun again, as a supervisor would.
+        """
         began = time.monotonic()
         while self.left() and time.monotonic() - began < within_s:
+            self.fleet.replace()
             time.sleep(0.1)
         return time.monotonic() - began
 
@@ -191,7 +195,7 @@ class World:
     def finish(self, *sessions: str, within_s: float = SETTLES_WITHIN_S) -> Report:
         """Stop the agents, let the workers settle, and check these sessions, or all."""
         self.stop_agents()
-        self.fleet.replace()  # a trap that was sprung late has killed one that nobody looked after
+        self.fleet.replace()
         self.fleet.wait(within_s=180.0)
         settled_s = self.settle(within_s=within_s)
         late = self.left() if settled_s >= within_s else {}
