@@ -14,7 +14,7 @@ DONE: Final = "done"
 ENDED: Final = frozenset({Role.CHANGE, Role.RUN})
 
 WORK: Final = {
-    Role.SAID: 1.0, Role.CHANGE: 2.0, Role.RUN: 1.5, Role.WRITTEN: 1.0, Role.LOOK: 0.4,
+    Role.SAID: 1.0, Role.CHANGE: 3.0, Role.RUN: 1.5, Role.WRITTEN: 1.0, Role.LOOK: 0.4,
     Role.QUOTATION: 0.04,
 }  # fmt: skip
 """What was changed and what came of it is what an agent goes on from; what it only looked at can be
