@@ -7,7 +7,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import pytest
 
@@ -118,6 +118,15 @@ def test_a_url_is_shown_without_its_password(url: str, shown: str) -> None:
     assert safe_url(url) == shown
 
 
+@pytest.fixture
+def in_the_foreground() -> Iterator[None]:
+    """Processes begun obey Ctrl-C, also where tests run in the background, which ignores it."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.usefixtures("in_the_foreground")
 def test_ctrl_c_is_exit_code_130_without_a_traceback(redis_server: EmbeddedRedis) -> None:
     command = [sys.executable, "-m", "turnmill_cli", "push", "s", "--redis-url", redis_server.url]
     line = b'{"role": "user", "content": "x"}\n'

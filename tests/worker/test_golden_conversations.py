@@ -16,12 +16,12 @@ import pytest
 from tests.processes import wait_until
 from tests.worker.harness import settled
 from turnmill import ContextClient, Policy
+from turnmill.dialects.convert import DIALECTS
 from turnmill.dialects.legality import violations
 
 pytestmark = [pytest.mark.worker, pytest.mark.usefixtures("worker")]
 
 FOLDER = Path(__file__).with_name("golden_conversations")
-DIALECTS = ("chat", "anthropic", "responses")
 ROOMY = Policy(max_tokens=100_000)
 TIGHT = Policy(max_tokens=1_000, strategies=("rolling", "window"), quality_threshold=0.0)
 HOW = "if the change is meant: TURNMILL_WRITE_GOLDEN=1, then read what it did to the file"
