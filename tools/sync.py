@@ -17,6 +17,7 @@ GENERATED = (
     "connection.py",
     "erasing.py",
     "opening.py",
+    "parking.py",
     "reading.py",
     "recall.py",
     "rulebook.py",

@@ -174,9 +174,10 @@ def _thumbnail(turns: Sequence[KnownTurn], view: View) -> Seq | None:
 
 
 def _bound(entry: LogEntry, view: View) -> int:
-    """An upper bound of the turn as pushed: noted by the push, which did not know the policy."""
+    """An upper bound of the turn as pushed: noted by the push, which may not know the policy."""
     policy = view.policy
     is_repriced = policy.image_formula != DEFAULT_FORMULA and b'"image_url"' in entry.messages
-    if is_repriced or file_of(policy.encoding):
+    is_of_another = entry.counted_by not in ("", policy.encoding)
+    if is_repriced or is_of_another or file_of(policy.encoding):
         return view.bound_body(entry.messages)
     return entry.bound

@@ -6,6 +6,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from typing import Any, Final, NamedTuple
 
 from turnmill.commands.calls import LUA, Base, Call, Command
+from turnmill.contract.codec import decode_json
 from turnmill.contract.context import Pushed
 from turnmill.contract.correction import LEAST_TOKENS, Told
 from turnmill.contract.errors import (
@@ -19,6 +20,7 @@ from turnmill.contract.images.stored import StoredImage, take_images
 from turnmill.contract.names import Seq, SessionId
 from turnmill.contract.scripts import load_script
 from turnmill.contract.sealing import Digest, Secret
+from turnmill.contract.token_counters import Exact
 from turnmill.contract.turns import TurnLike, encode_turn, to_turn
 from turnmill.dialects.turns import turn_in_chat
 from turnmill.read_reply import DEFAULT_POLICY
@@ -75,9 +77,13 @@ class Pushing(Base):
         turn_id: str | None = None,
         *,
         told: Told | None = None,
+        exact: Exact | None = None,
         new_id: Callable[[], str],
     ) -> PushCall:
-        """Append a turn; one without an id gets a new one, so that a retry cannot double it."""
+        """Append a turn; one without an id gets a new one, so that a retry cannot double it.
+
+        What counts it exactly gives its bound, else that is fitted.
+        """
         name, keys = self._keys(session)
         dialect, in_chat = turn_in_chat(turn)
         value, images = take_images(to_turn(in_chat, turn_id=turn_id), keys.blob)
@@ -97,7 +103,7 @@ class Pushing(Base):
             messages=Secret(messages),
             fields=Secret(fields),
             digest=Digest.of(messages, fields),
-            bound=bound_turn(messages),
+            **_bound(messages, exact),
             **_SAME_FOR_ALL,
             dialect=dialect or "",
             told=told.encode() if told else "",
@@ -106,14 +112,14 @@ class Pushing(Base):
         return PushCall(Call(script, words), name, chosen, images)
 
     def push_many(
-        self, turns: Iterable[tuple[str, TurnLike]], *, new_id: Callable[[], str]
+        self, turns: Iterable[tuple[str, TurnLike, Exact | None]], *, new_id: Callable[[], str]
     ) -> list[PushCall]:
-        """One push per (session, turn); all are checked before any is sent."""
+        """One push per (session, turn, its count); all are checked before any is sent."""
         calls = []
         known: dict[str, StoredImage] = {}  # an image in many turns is in memory once
-        for at, (session, turn) in enumerate(turns):
+        for at, (session, turn, exact) in enumerate(turns):
             try:
-                push = self.push(session, turn, new_id=new_id)
+                push = self.push(session, turn, exact=exact, new_id=new_id)
             except InvalidInput as error:
                 raise type(error)(f"turns[{at}]: {error}") from None
             images = tuple(known.setdefault(each.key, each) for each in push.images)
@@ -190,6 +196,14 @@ class Pushing(Base):
             checkpoint=checkpoint.decode() if checkpoint else None,
         )
         return done, bool(hint)
+
+
+def _bound(messages: bytes, exact: Exact | None) -> dict[str, int | str]:
+    """Tokens of a turn's messages at most, and the encoding they were counted by, if they were."""
+    # An image's price is the policy's, not the vocabulary's.
+    if exact is None or b'"image_url"' in messages:
+        return {"bound": bound_turn(messages), "counted_by": ""}
+    return {"bound": exact.count(decode_json(messages)), "counted_by": exact.encoding}
 
 
 def _bytes_of(images: Iterable[StoredImage]) -> int:

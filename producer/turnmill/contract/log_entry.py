@@ -16,10 +16,16 @@ from turnmill.contract.sealing import check_plain
 __all__ = ["LogEntry", "decode_turns"]
 
 _CHAIN = 13
+_COUNTED_BY = 15
 
 
 class LogEntry(NamedTuple):
-    """One turn as the log holds it."""
+    """One turn as the log holds it.
+
+    Attributes:
+        bound: tokens of its messages at most.
+        counted_by: the encoding by which that is their exact number; ``""`` where it is fitted.
+    """
 
     seq: Seq
     messages: bytes
@@ -28,6 +34,7 @@ class LogEntry(NamedTuple):
     fields: bytes
     at_ms: bytes
     chain: str
+    counted_by: str = ""
 
     @classmethod
     def of(cls, entry: tuple[bytes, Any]) -> LogEntry:
@@ -50,6 +57,7 @@ class LogEntry(NamedTuple):
             fields[7],
             fields[9],
             chain.decode("utf-8", "replace"),
+            fields[_COUNTED_BY].decode() if len(fields) > _COUNTED_BY else "",
         )
 
     @property

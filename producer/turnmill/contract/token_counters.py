@@ -3,17 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from turnmill.contract.context import JsonMessage
 
-__all__ = ["CountMessages", "CountText", "Counter", "Counters"]
+__all__ = ["CountMessages", "CountText", "Counter", "Counters", "Exact"]
 
 CountText = Callable[[str], int]
 """Tokens of a text."""
 
 CountMessages = Callable[[Sequence[JsonMessage]], int]
 """Tokens of a list of messages, without the reply's opening; additive."""
+
+
+class Exact(NamedTuple):
+    """What counts the messages of a turn as workers will, and by which encoding."""
+
+    encoding: str
+    count: CountMessages
 
 
 class Counter(Protocol):

@@ -1,8 +1,9 @@
 -- Append one turn to the session's log, unless its turn_id was pushed before; its images are kept with it.
 -- KEYS: expiring..., backlog, index, hinted, blob
--- ARGV: session, turn_id, messages, fields, digest, bound:number, ttl_ms:number, window:number, checkpoint_every:number, keep_checkpoints:number, hard:number, quiet_ms:number, dialect, told, is_telling:number, images...
+-- ARGV: session, turn_id, messages, fields, digest, bound:number, counted_by, ttl_ms:number, window:number, checkpoint_every:number, keep_checkpoints:number, hard:number, quiet_ms:number, dialect, told, is_telling:number, images...
 -- quiet_ms: how long a turn that makes nothing due may wait to be counted
 -- digest: of messages and fields; each turn's chain is made of it and of the chain before: the same chain, the same turns so far
+-- counted_by: the encoding that the bound is exact by, '' where it is fitted
 -- dialect: the provider's shape that the turn came in, '' where nothing tells; the first stays
 -- told: what the provider counted for the context of a read, or ''; is_telling: 1 when something can be learned from it
 -- images: of each its sha256 and media type; their bytes were put before, and expire soon unless a push follows
@@ -37,8 +38,9 @@ if dialect ~= '' then
   redis.call('HSETNX', meta, 'dialect', dialect)
 end
 
+local exact = counted_by ~= '' and {'counted_by', counted_by} or {}
 redis.call('XADD', log, string.format('%.0f-0', seq), 'messages', messages, 'bound', bound, 'turn_id', turn_id,
-  'fields', fields, 'at', now_ms, 'blobs', table.concat(hashes, ' '), 'chain', chain)
+  'fields', fields, 'at', now_ms, 'blobs', table.concat(hashes, ' '), 'chain', chain, unpack(exact))
 redis.call('ZADD', ids, seq, turn_id)
 if seq > window then
   redis.call('ZREMRANGEBYSCORE', ids, '-inf', seq - window)

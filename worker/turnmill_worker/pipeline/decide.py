@@ -88,7 +88,9 @@ def next_look(
     these ``bounds``. Below ``put_off`` tokens no compaction is tried again.
     """
     known = sum(bounds)
-    ratio = (counted + USUAL_RATIO * KNOWN_TOKENS) / (known + KNOWN_TOKENS)
+    # An agent that counts gives bounds that are exact.
+    usual = 1.0 if counted == known > 0 else USUAL_RATIO
+    ratio = (counted + usual * KNOWN_TOKENS) / (known + KNOWN_TOKENS)
     if counts_more_than_tokens(policy):
         return Look(tokens=None, bound=0, ratio=ratio)
     ahead = (max(limits.soft, put_off), limits.urgent)
