@@ -14,9 +14,13 @@ LONGEST: Final = 1000
 
 # A line that goes on in lower case belongs to the line before: somebody's editor wrapped it.
 _WRAPPED = re.compile(r"\n(?<=[a-z,]\n)(?<=[^\n]{50}\n)(?=[a-z])(?!\w{1,20}:)")
-_ENDS = re.compile(r"[.!?…]+[\"'”»)_]*\s+(?=[^\sa-z])|\n\s*|[。！？]+")
+# Many write no capitals: then a mark behind a word of three letters ends a sentence.
+_ENDS = re.compile(
+    r"[.!?…]+[\"'”»)_]*\s+(?=[^\sa-z])|[.!?](?<=[a-z\d)]{2}[.!?])\s+(?=[a-z])|\n\s*|[。！？]+"
+)
 _ABBREVIATED = re.compile(
-    r"\b(?:mr|mrs|ms|dr|st|no|nr|vs|prof|e\.g|i\.e|z\.b|p\.ej|p\.ex|bijv|approx|ca|inc|[a-z])\.$",
+    r"\b(?:mr|mrs|ms|dr|st|nr|vs|prof|e\.g|i\.e|z\.b|p\.ej|p\.ex|bijv|approx|ca|inc|etc|min|max"
+    r"|fig|est|dept|incl|excl|resp|esp|usw|[a-z])\.$",
     re.IGNORECASE,
 )
 _BULLET = re.compile(r"\s*(?:(?:[-*•‣–—+>#]+|\(?\d{1,3}[.)]|\(?[a-z]\)|\[[ x]?\])\s+){1,3}")
@@ -33,11 +37,13 @@ _JOINED = re.compile(
     rf"(?:,|;|\s[–—-]+)\s+(?:(?:and|but|so|or|then|also|plus|yet|und|aber|et|mais|y|pero|e|ma|mas"
     rf"|en|maar)\s+)?(?={_SUBJECT})"
     rf"|\s(?:and|but|so|und|aber|et|mais|y|pero|en|maar)\s(?={_SUBJECT})"
+    r"|,\s+so\s+(?!that\b|much\b|many\b|far\b|long\b|as\b|on\b)(?=\w)"
+    r"|\sso\s(?=(?:no|nothing|nobody|never|always|only|don't|please|keep|plan|leave|make sure"
+    r"|assume|use|avoid|skip|limit|stick|every|all|any|anything)\b)"
     r"|,\s+(?:so|and so|but)\s+(?=(?:no|nothing|nobody|no one|never|always|only|don't|do not"
     r"|please)\b)"
     r"|;\s+|\s[–—]+\s|\s--?\s"
-    r"|,\s+(?:considering|given that|especially since|especially because)\s",
-    re.IGNORECASE,
+    r"|,\s+(?:considering|given that|especially since|especially because)\s"
 )
 # A clause that opens with one of these says when, where or why the next one holds.
 _OPENS: Final = words(
@@ -70,14 +76,20 @@ def sentences(text: str) -> list[Span]:
     start = 0
     joined = _WRAPPED.sub(" ", text) if "\n" in text else text
     for end in _ENDS.finditer(joined):
-        if end[0][0] == "." and _ABBREVIATED.search(
-            text, max(start, end.start() - 8), end.start() + 1
-        ):
+        if end[0][0] == "." and _is_abbreviated(text, start, end):
             continue
         _add(found, text, start, end.end())
         start = end.end()
     _add(found, text, start, len(text))
     return found
+
+
+def _is_abbreviated(text: str, start: int, end: re.Match[str]) -> bool:
+    """Whether a full stop only shortens a word: "approx. 5", "no. 7", but not "a no. Then"."""
+    at = end.start()
+    if _ABBREVIATED.search(text, max(start, at - 8), at + 1):
+        return True
+    return text[max(start, at - 2) : at].lower() == "no" and text[end.end() :][:1].isdigit()
 
 
 def _add(found: list[Span], text: str, start: int, end: int) -> None:

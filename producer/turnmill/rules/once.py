@@ -7,10 +7,11 @@ from itertools import islice
 from typing import Final
 
 from turnmill.contract.rules import Kind, Rule
-from turnmill.rules.wording.lexicon import GENERIC, words
+from turnmill.rules.wording.lexicon import words
 from turnmill.rules.wording.phrases import STANDING_SAID
 from turnmill.rules.wording.refusals import CHOICE
 from turnmill.rules.wording.slots import SLOTS, TEMPORAL
+from turnmill.rules.wording.things import GENERIC
 
 __all__ = ["is_choice", "is_one_act"]
 
@@ -73,6 +74,8 @@ def is_choice(rule: Rule) -> bool:
     if rule.kind is not Kind.PREFERENCE:
         return False
     said = " ".join(rule.text.lower().replace("\u2019", "'").split())
+    if _NOW.search(said):
+        return True
     if _LASTING.search(said) or STANDING_SAID.search(said):
         return False
     return bool(_CHOICE.fullmatch(said)) or _is_for_now(said)
@@ -89,6 +92,11 @@ def _is_at_hand(the: re.Match[str]) -> bool:
     return the["what"] is None or (the["what"] not in SLOTS and the["what"] not in _IN_GENERAL)
 
 
+_NOW = re.compile(
+    r"\b(?:this time|for now|just this once|in this case|for this (?:one|trip|order))\b"
+    r"|\b(?:prefer|rather (?:have|take)) (?:the|this|that) (?:first|second|third|last|latter"
+    r"|former|other)\b"
+)
 _CHOICE = re.compile(CHOICE)
 _WISHED = re.compile(
     r"\b(?:i|we)(?:'d| would) (?:[a-z]+ )?(?:prefer|rather)\b(?! (?:that )?you\b)"

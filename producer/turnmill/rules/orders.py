@@ -4,72 +4,48 @@ from __future__ import annotations
 
 import re
 from collections.abc import Set as AbstractSet
-from typing import Final, NamedTuple
+from typing import Final
 
+from turnmill.rules.fragments import fragment, names_form
+from turnmill.rules.imperatives import Order, is_general, order_in
+from turnmill.rules.keeping import is_kept
 from turnmill.rules.kinds import Kind
-from turnmill.rules.wording.lexicon import NO_NOUN, SOFT, STYLE, VERBS
+from turnmill.rules.wording.each import ALL, EVERY, SHOWN, WHEN_YOU
+from turnmill.rules.wording.lasting import (
+    FOR_ONCE,
+    KEPT_VERBS,
+    OFTEN_VERBS,
+    OPENING,
+    STAND_VERBS,
+)
+from turnmill.rules.wording.lexicon import SOFT, STYLE, VERBS, words
 from turnmill.rules.wording.phrases import (
-    AGREED,
-    ALL,
     ANAPHOR,
     BY_ITSELF,
     CHATTER_SAID,
     COMPOSED,
     CONDITIONS,
-    DOUBT,
     EMBEDDED,
-    ENDS_ONLY,
-    EVERY,
     FORM_HINTS,
     FORMATS_SAID,
     GATED,
-    GENERIC_IF,
-    GENERIC_WHEN,
     HINTS,
-    IMPERATIVE,
-    MINE,
+    LED_UP,
     NEGATED_TAIL,
-    NO_FRAGMENT,
-    NOTHING,
     ONE_MADE,
     ONE_THING,
-    ONLY_FRAGMENT,
     OPENED,
-    PER,
-    SHOWN,
     STANDING_SAID,
-    TELL,
     TELLERS,
-    TELLING,
     THIS_ONCE,
-    TO_YOU,
-    TOLD,
-    WHEN_YOU,
 )
 
-__all__ = ["may_order", "opening", "ordered"]
-
-
-class _Order(NamedTuple):
-    """A clause in the imperative: what stands before the verb, the verb, what follows it."""
-
-    lead: str
-    verb: str
-    rest: str
-    negative: bool
-
-
-_LONGEST_FRAGMENT: Final = 16
-_SHORTEST_TOLD: Final = 3
-_LONGEST_TOLD: Final = 60
-"""In characters: what is told before a colon and a prohibition."""
-
-_MOST_COMMAS: Final = 6
+__all__ = ["may_follow", "may_open", "may_order", "opening", "ordered"]
 
 
 def opening(low: str) -> int:
-    """How many characters of a clause only lead up to it: "please", "note:", "and also"."""
-    found = OPENED.match(low)
+    """How many characters of a clause only lead up to it: "please", "note:", "going forward"."""
+    found = LED_UP.match(low)
     return found.end() if found else 0
 
 
@@ -82,85 +58,76 @@ def may_order(words: AbstractSet[str]) -> bool:
     )
 
 
+_MAY_BE: Final = (VERBS - FOR_ONCE) | STAND_VERBS | KEPT_VERBS | OFTEN_VERBS
+
+
+def may_follow(low: str) -> bool:
+    """Whether the clause orders what is not done for once."""
+    order = order_in(low)
+    return order is not None and order.verb not in FOR_ONCE | _ASKED_ONCE
+
+
+_ASKED_ONCE: Final = words(
+    "confirm switch list authenticate verify transfer thank let leave look get"
+)
+
+
+def may_open(words: AbstractSet[str], low: str, sentence: tuple[int, int]) -> bool:
+    """Whether a piece of the sentence may open with an order, or name a form without a verb."""
+    start, end = sentence
+    if end - start < _SHORT and names_form(words):
+        return True
+    if words.isdisjoint(_MAY_BE):
+        return False
+    return not _MAY_BE.isdisjoint(OPENING.findall(low, start, min(end, start + _SHORT)))
+
+
+_SHORT: Final = 100
+"""In characters: what is longer is no rule without a verb."""
+
+
 def ordered(low: str) -> Kind | None:
     """What the clause orders to last, or ``None``."""
     if _lasting_by_itself(low):
         return Kind.COMMAND
     first = low[opening(low) :].partition(" ")[0]
     told = first in TELLERS and "," not in low and ": " not in low
-    order = None if told else _order(low)
+    order = None if told else order_in(low)
     if order is None:
-        return _fragment(low)
+        return fragment(low)
     if order.negative:
         return _forbidden(order, low)
+    if is_kept(order.verb, order.rest, low, led=bool(order.lead)):
+        return Kind.COMMAND
     if _lasting(order, low):
         return Kind.FORMAT if order.verb in STYLE and FORMATS_SAID.search(low) else Kind.COMMAND
     return Kind.FORMAT if _shaped(order, low) else None
 
 
-def _order(low: str) -> _Order | None:
-    """The clause as an order: at once, or behind a condition and a comma."""
-    if found := _parsed(low, ""):
-        return found
-    opened = OPENED.match(low)
-    told, colon, behind = low.partition(": ")
-    if (
-        colon
-        and _SHORTEST_TOLD < len(told) <= _LONGEST_TOLD
-        and (found := _parsed(behind, ""))
-        and found.negative
-    ):
-        return found
-    at, telling = -1, False
-    for _ in range(_MOST_COMMAS):
-        began, at = at + 1, low.find(",", at + 1)
-        if at < 0:
-            return None
-        rest = low[at + 1 :].lstrip()
-        if rest.startswith("and ") and MINE.match(low):
-            continue
-        # "I log in, type the address" goes on telling; "I'm new here, please explain" does not.
-        telling = telling or bool(TELLING.match(low[began:at].lstrip()))
-        if AGREED.match(rest):
-            return None
-        if telling and not TO_YOU.match(rest):
-            continue
-        if found := _parsed(rest, low[opened.end() if opened else 0 : at]):
-            return found
-    return None
+_DOING: Final = re.compile(r" [a-z]+ing\b(?! (?:me|about)\b)")
+_DONE: Final = {
+    "stop": _DOING,
+    "quit": _DOING,
+    "bother": _DOING,
+    "give": re.compile(
+        r" (?:me|us) (?!that"
+        "|this|up\b|a )"
+    ),
+}
 
 
-def _parsed(low: str, lead: str) -> _Order | None:
-    found = IMPERATIVE.match(low)
-    if not found:
-        return None
-    verb, negative = found["verb"], found["not"] or ""
-    if negative.startswith(("avoid", "refrain", "stop", "quit")):
-        return _Order(lead, negative.split()[0], f" {verb}{found['rest']}", negative=True)
-    if not lead and negative.startswith("do") and verb.isalpha() and verb not in TELLERS:
-        return _Order(lead, verb, found["rest"], negative=True)
-    if verb not in VERBS or found["rest"][:1].strip(" ,.!:_\n"):
-        return None
-    if not lead and found["rest"][:1] in {",", "."} and not negative:
-        return None
-    return _Order(lead, verb, found["rest"], negative=bool(negative))
-
-
-def _forbidden(order: _Order, low: str) -> Kind | None:
+def _forbidden(order: Order, low: str) -> Kind | None:
     if order.verb in SOFT and not (
         order.verb in {"stop", "quit", "give", "let", "have", "hold"}
         and STANDING_SAID.search(order.rest)
     ):
-        return (
-            Kind.PROHIBITION
-            if order.verb in {"stop", "quit"} and re.match(r" [a-z]+ing\b", order.rest)
-            else None
-        )
-    if CHATTER_SAID.search(low) or (NEGATED_TAIL.match(order.rest) and not _generic(order)):
+        meant = _DONE.get(order.verb)
+        return Kind.PROHIBITION if meant and meant.match(order.rest) else None
+    if CHATTER_SAID.search(low) or (NEGATED_TAIL.match(order.rest) and not is_general(order)):
         return None
     if (
         order.lead
-        and not _generic(order)
+        and not is_general(order)
         and THIS_ONCE.search(order.lead)
         and not STANDING_SAID.search(low)
     ):
@@ -168,49 +135,36 @@ def _forbidden(order: _Order, low: str) -> Kind | None:
     return Kind.PROHIBITION
 
 
-def _lasting(order: _Order, low: str) -> bool:
+def _lasting(order: Order, low: str) -> bool:
     """Whether an order is for more than now."""
-    if CHATTER_SAID.search(low):
-        return False
+    return _is_lasting(order, low) and not CHATTER_SAID.search(low)
+
+
+def _is_lasting(order: Order, low: str) -> bool:
     standing = STANDING_SAID.search(low)
     if standing and not EMBEDDED.search(low, 0, standing.start()):
         return True
-    if (order.lead and _generic(order)) or _of_each(order):
+    if (order.lead and is_general(order)) or _of_each(order):
         return True
-    if GATED.search(low) and not ANAPHOR.search(low[low.find("before") :]):
+    gates = "before" in low or "without" in low or " first" in low
+    if gates and GATED.search(low) and not ANAPHOR.search(low[low.find("before") :]):
         return True
-    return bool(re.match(rf"(?:.*\b)?only {order.verb}\b", low)) and not ONE_THING.search(low)
+    return f"only {order.verb} " in low and not ONE_THING.search(low)
 
 
-def _of_each(order: _Order) -> bool:
+def _of_each(order: Order) -> bool:
     """Whether an order is of every thing of its kind, or of all that the agent says."""
-    if EVERY.search(order.rest):
+    if ("every" in order.rest or "each" in order.rest) and EVERY.search(order.rest):
         return True
     return order.verb in STYLE and bool(WHEN_YOU.search(order.rest) or ALL.search(order.rest))
 
 
-def _generic(order: _Order) -> bool:
-    """Whether the condition before an order can come true again and again."""
-    if DOUBT.match(order.lead):
-        return True
-    if re.match(r"(?:and |but |so |also |please )*if\b", order.lead):
-        return bool(GENERIC_IF.match(order.lead)) and not TELL.match(order.verb)
-    return (
-        bool(GENERIC_WHEN.match(order.lead))
-        and not (THIS_ONCE.search(order.lead) or TELL.match(order.verb))
-        and bool(
-            re.search(
-                r"\b(?:you|i|we|a|an|any|every|each|anything|someone|something)\b", order.lead
-            )
-        )
-    )
-
-
 def _lasting_by_itself(low: str) -> bool:
-    return bool(BY_ITSELF.match(OPENED.sub("", low, count=1)))
+    opened = OPENED.match(low)
+    return bool(BY_ITSELF.match(low, opened.end() if opened else 0))
 
 
-def _shaped(order: _Order, low: str) -> bool:
+def _shaped(order: Order, low: str) -> bool:
     """Whether an order gives a form to keep to: a language, a length, a unit, a style."""
     if order.verb not in STYLE or order.verb in {"translate", "convert"}:
         return False
@@ -221,16 +175,3 @@ def _shaped(order: _Order, low: str) -> bool:
         return False
     before = order.rest[: shape.start()]
     return not (order.verb in COMPOSED and ONE_MADE.search(before)) and "?" not in low
-
-
-def _fragment(low: str) -> Kind | None:
-    """A rule without a verb: "No emojis", "Only window seats", "Vegetarian food only"."""
-    if low.count(" ") > _LONGEST_FRAGMENT or low.endswith("?"):
-        return None
-    no = NO_FRAGMENT.fullmatch(low)
-    if no and no[1] not in NO_NOUN and not TOLD.search(no[2]):
-        return Kind.PROHIBITION
-    if NOTHING.match(low):
-        return Kind.PROHIBITION
-    only = ONLY_FRAGMENT.match(low) or ENDS_ONLY.match(low)
-    return Kind.COMMAND if (only and not TOLD.search(low)) or PER.match(low) else None

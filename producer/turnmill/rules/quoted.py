@@ -50,22 +50,45 @@ _RESUMED = re.compile(
     r"|constraints?|question)\b[^\n]{0,20}:",
     re.IGNORECASE | re.MULTILINE,
 )
-_REPORTED = re.compile(
-    r"\b(?:said|says|wrote|writes|replied|reads|states|stated|demands|quote|user|assistant|system"
-    r"|tool|human)\s?:[ \t]+[^\n]+",
-    re.IGNORECASE,
+_COLONS = re.compile(r":[ \t]+(?=[^\n])")
+_REPORTERS: Final = frozenset(
+    [
+        "said",
+        "says",
+        "wrote",
+        "writes",
+        "replied",
+        "reads",
+        "states",
+        "stated",
+        "demands",
+        "quote",
+        "user",
+        "assistant",
+        "system",
+        "tool",
+        "human",
+    ]
 )
+_WORD_BEFORE = re.compile(r"\b(\w+)\s?$")
+_LONGEST_WORD: Final = 12
 _LINES: Final = re.compile(
     r"^(?:[ \t]*>[^\n]*"  # quoted mail
     r"|[ \t]*\d{1,6}[:|][^\n]*|[ \t]*[+-]{3} [^\n]*|[ \t]*@@[^\n]*|diff --git[^\n]*"
     r"|[ \t]*[{}\[\]][^\n]*|[ \t]*\"[^\"\n]{1,80}\":[^\n]*"  # data
-    r"|[^\n]{0,500}[{};][ \t]*"  # code
     r"|[ \t]*(?:def|class|import|return|const|let|var|function|#include|public|private|assert"
     r"|raise|elif|select|insert|update)\b[^\n]*[(=:;)\"'][^\n]*"
     r"|[ \t]*(?:\$|#|//|/\*|\w+@[\w.-]+:[^\n]{0,60}\$) ?[a-z./-][^\n]*"  # commands, comments
-    r"|[ \t]*(?:Traceback|File \"|\w{2,40}(?:Error|Exception):)[^\n]*)$",
+    r"|[ \t]*(?:#+ ?(?:NOTE|TODO|FIXME|XXX|HACK)\b|\[?(?:ERROR|WARN(?:ING)?|INFO|DEBUG|FATAL"
+    r"|TRACE|warn|error"
+    r"|info|debug)\b[\]: ])[^\n]*"
+    r"|[ \t]*(?:Traceback|File \"|\w{2,40}(?:[Ee]rror|[Ee]xception):)[^\n]*)$",
     re.MULTILINE,
 )
+
+
+_STATEMENTS: Final = re.compile(r"^[^\n]{0,500}[{};][ \t]*$", re.MULTILINE)
+"""Lines of code by their ends; looked for only where there are such ends."""
 
 
 def own_words(text: str) -> str:
@@ -83,6 +106,8 @@ def _own_words(text: str) -> str:
         text = _without_banners(text)
     text = _without_sent(text)
     text = _LINES.sub(_blank, text)
+    if ";" in text or "{" in text or "}" in text:
+        text = _STATEMENTS.sub(_blank, text)
     return _QUOTE.sub(_held, text) if '"' in text or not text.isascii() else text
 
 
@@ -153,7 +178,23 @@ def _without_sent(text: str) -> str:
         if _hands_over(line) and follows not in {"", "_", "<", ">"}:
             text = _without_rest(text, colon.end())
             break
-    return _REPORTED.sub(_held, text) if ": " in text else text
+    return _without_reported(text)
+
+
+def _without_reported(text: str) -> str:
+    """Without the rest of a line behind "she said:", however many such there are."""
+    parts, done = [], 0
+    for colon in _COLONS.finditer(text):
+        start = colon.start()
+        if start < done:
+            continue
+        word = _WORD_BEFORE.search(text, max(start - _LONGEST_WORD, done), start)
+        if word and word[1].lower() in _REPORTERS:
+            end = text.find("\n", start)
+            end = len(text) if end < 0 else end
+            parts += [text[done : word.start()], _hold(text[word.start() : end])]
+            done = end
+    return "".join([*parts, text[done:]]) if parts else text
 
 
 def _hands_over(line: str) -> bool:
@@ -179,6 +220,10 @@ def _blank(found: re.Match[str]) -> str:
 
 
 def _held(found: re.Match[str]) -> str:
+    return _hold(found[0])
+
+
+def _hold(said: str) -> str:
     """As one long word, which no sentence can end in and no cue can be found in."""
-    ended = found[0][-2:-1] in {".", "!", "?"}
-    return "_" * (len(found[0]) - 1) + ("." if ended else "_")
+    ended = said[-2:-1] in {".", "!", "?"}
+    return "_" * (len(said) - 1) + ("." if ended else "_")

@@ -4,19 +4,25 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
+from collections.abc import Callable
 from collections.abc import Set as AbstractSet
 from typing import Final, NamedTuple
 
 from turnmill.rules.kinds import Kind
+from turnmill.rules.wording.facts import FACTS
+from turnmill.rules.wording.generics import GENERICS
+from turnmill.rules.wording.habits import HABITS
 from turnmill.rules.wording.limits import LIMITS
+from turnmill.rules.wording.norms import NORMS
 from turnmill.rules.wording.people import PEOPLE
 from turnmill.rules.wording.permissions import PERMISSIONS
 from turnmill.rules.wording.policies import POLICIES
-from turnmill.rules.wording.refusals import REFUSED
+from turnmill.rules.wording.refusals import REFUSED, TELLS
 from turnmill.rules.wording.taking_back import TAKING_BACK
+from turnmill.rules.wording.wants import WANTS
 from turnmill.rules.wording.wishes import WISHES
 
-__all__ = ["HINTS", "Pattern", "hinted", "refused", "stated"]
+__all__ = ["Pattern", "hinted", "refused", "stated"]
 
 
 class Pattern(NamedTuple):
@@ -25,43 +31,80 @@ class Pattern(NamedTuple):
     rank: int
     kind: Kind
     beside: frozenset[str]
-    pattern: re.Pattern[str]
+    found: Callable[[str], object]
 
 
-_ALL: Final = (*TAKING_BACK, *PEOPLE, *WISHES, *LIMITS, *PERMISSIONS, *POLICIES)
+_ESCAPED = re.compile(r"\\.|\[[^\]]*\]")
+_OF_ANY_TENSE: Final = (*TAKING_BACK, *PEOPLE, *WISHES, *LIMITS, *PERMISSIONS, *POLICIES)
+# What only the present lays down: in a sentence that asks or tells of the past, it is not sought.
+_OF_THE_PRESENT: Final = (*WANTS, *HABITS, *NORMS, *GENERICS, *FACTS)
+_ALL: Final = (*_OF_ANY_TENSE, *_OF_THE_PRESENT)
+
+
+def _is_anchored(pattern: str) -> bool:
+    """Whether each alternative of a pattern opens with ``^``."""
+    depth, at_start = 0, True
+    for mark in _ESCAPED.sub("", pattern):
+        if at_start and mark != "^":
+            return False
+        depth += (mark == "(") - (mark == ")")
+        at_start = mark == "|" and depth == 0
+    return True
 
 
 def _indexed() -> dict[str, list[Pattern]]:
     found = defaultdict(list)
     for rank, (kind, hints, beside, pattern) in enumerate(_ALL):
-        known = Pattern(rank, kind, frozenset(beside.split()), re.compile(pattern))
+        compiled = re.compile(pattern)
+        # Where it can only stand in front, looking for it farther on would cost half of all.
+        find = compiled.match if _is_anchored(pattern) else compiled.search
+        known = Pattern(rank, kind, frozenset(beside.split()), find)
         for hint in set(hints.split()):
             found[hint].append(known)
     return dict(found)
 
 
-_BY_HINT: Final = _indexed()
-HINTS: Final = frozenset(_BY_HINT)
+def _of_any_tense(by_hint: dict[str, list[Pattern]]) -> dict[str, list[Pattern]]:
+    rest = {
+        hint: [each for each in known if each.rank < len(_OF_ANY_TENSE)]
+        for hint, known in by_hint.items()
+    }
+    return {hint: known for hint, known in rest.items() if known}
+
+
+_BY_HINT: Final[dict[str, list[Pattern]]] = _indexed()
+_BY_HINT_TOLD: Final[dict[str, list[Pattern]]] = _of_any_tense(_BY_HINT)
+_SAID: Final[tuple[frozenset[str], dict[str, list[Pattern]]]] = (frozenset(_BY_HINT), _BY_HINT)
+_TOLD: Final[tuple[frozenset[str], dict[str, list[Pattern]]]] = (
+    frozenset(_BY_HINT_TOLD),
+    _BY_HINT_TOLD,
+)
 _REFUSED = re.compile(REFUSED)
+_TELLS = re.compile(TELLS)
 
 
-def hinted(words: AbstractSet[str]) -> list[Pattern]:
-    """The patterns that may be found beside these words, in their order."""
-    found = words & HINTS
+def hinted(words: AbstractSet[str], *, told: bool = False) -> list[Pattern]:
+    """The patterns that may be found beside these words, in their order.
+
+    What is `told` or asked lays nothing down by saying how things are in general.
+    """
+    hints, known = _TOLD if told else _SAID
+    found = words & hints
     if not found:
         return []
     by_rank = {
-        known.rank: known
+        each.rank: each
         for hint in found
-        for known in _BY_HINT[hint]
-        if not known.beside or not known.beside.isdisjoint(words)
+        for each in known[hint]
+        if not each.beside or not each.beside.isdisjoint(words)
     }
     return [by_rank[rank] for rank in sorted(by_rank)]
 
 
 def stated(clause: str, patterns: list[Pattern]) -> Kind | None:
     """What the clause lays down by saying how things are, or ``None``."""
-    return next((known.kind for known in patterns if known.pattern.search(clause)), None)
+    kind = next((known.kind for known in patterns if known.found(clause)), None)
+    return None if kind is None or _TELLS.search(clause) else kind
 
 
 def refused(clause: str) -> bool:

@@ -6,7 +6,7 @@ from typing import Final
 
 from turnmill.rules.wording.lexicon import words
 
-__all__ = ["STOP", "stem"]
+__all__ = ["MEANT", "PAST", "STOP", "stem"]
 
 STOP: Final = words(
     "a about after again all also am an and any are as at be because been before being both but by "
@@ -21,6 +21,23 @@ STOP: Final = words(
     "sure "
     "great good nice cool awesome glad hope true false null none"
 )
+
+# A sentence with one of these tells of what has been.
+PAST: Final = words(
+    "was were had did didn't wasn't weren't hadn't couldn't got"
+    " went said told came saw took made thought felt"
+    " found gave bought ate met heard knew ago yesterday wanted"
+    " loved asked happened started tried decided"
+)
+
+# What people mean who leave out the apostrophe.
+MEANT: Final = {
+    word.replace("'", ""): word
+    for word in words(
+        "don't can't won't doesn't didn't isn't aren't mustn't shouldn't needn't wouldn't i'm i've"
+        " you're they're we've let's that's"
+    )
+} | {"pls": "please", "plz": "please", "u": "you", "ur": "your", "dont't": "don't"}
 
 _SUFFIXES: Final = ("ingly", "edly", "ings", "ing", "ies", "ied", "ed", "es", "ly", "s")
 _SHORTEST_ROOT: Final = 3

@@ -10,7 +10,6 @@ __all__ = [
     "CHATTER",
     "FORMATS",
     "GATES",
-    "GENERIC",
     "IDENTITIES",
     "NO_NOUN",
     "NUMBER",
@@ -108,7 +107,7 @@ FORMATS: Final = (
     r"|est|pst|pacific time|eastern time|central time|mountain time|local time|dd[/.-]mm"
     r"|mm[/.-]dd|yyyy"
     r"|day-month|month-day|sentences?|tabs|spaces|type hints?|docstrings?|snake_case|camelcase"
-    r"|kebab-case|code blocks?|citations?|sources|apa|mla|chicago|first person|third person"
+    r"|kebab-case|code blocks?|citations?|sources|apa|mla|chicago style|first person|third person"
     r"|second person|active voice|passive voice|present tense|oxford commas?|layman|lay terms"
     r"|non-technical|technical terms|step by step|step-by-step|headings|headers|footnotes"
     r"|lower ?case|upper ?case|title case|capital letters|dark mode|vegan|vegetarian|gluten-free"
@@ -159,17 +158,6 @@ STANDING: Final = (
     r"|in (?:your|all) (?:answers|replies|responses|messages|explanations|summaries|emails)"
 )
 
-# Subjects of all there will be, not of one thing.
-GENERIC: Final = (
-    r"answers|replies|responses|messages|emails?|explanations|summaries|variable names|commits?"
-    r"|commit messages|reports|dates|times|prices|amounts|numbers|names|units|code|functions|files"
-    r"|tests|comments|temperatures|distances|measurements|currencies|reply|response|answer|message"
-    r"|citations|references|examples|suggestions|recommendations|recipes|restaurants|flights|hotels"
-    r"|seats|meetings|calls|invoices|purchases|bookings|reservations|orders|payments|refunds"
-    r"|changes|pull requests|prs|branches|releases|deployments|translations|output|outputs|titles"
-    r"|sentences|paragraphs|lists|tables|headings|links|quotes|meals|dishes|trips|appointments"
-)
-
 # Verbs an agent can be kept from.
 ACTIONS: Final = (
     r"use|modify|change|edit|delete|ask|share|contact|send|book|spend|touch|run|install|enter|open"
@@ -196,7 +184,10 @@ IDENTITIES: Final = (
     r"|wheelchair user|wheelchair-bound|in a wheelchair|non-binary|nonbinary|transgender|a minor"
     r"|a beginner|an absolute beginner|a complete beginner|a novice|a non-native|not a native"
     r"|a native|on a (?:\w+ )?(?:diet|budget|fixed income|tight)|keto|paleo|low-carb|fasting"
-    r"|a light sleeper|an early riser|a night owl|a morning person|afraid of (?:flying|heights)"
+    r"|self-employed|exempt|vat exempt|a charity|an? (?:\w+ )?(?:visual|auditory) (?:person"
+    r"|learner)|sighted|partially sighted"
+    r"|low-vision|a light sleeper|an early riser|a night owl|a morning person|afraid of (?:flying"
+    r"|heights)"
     r"|scared of (?:flying|heights)|claustrophobic|immunocompromised|hypersensitive|sensitive to"
 )
 
@@ -220,9 +211,11 @@ TIMES: Final = (
     r"(?:mon|tues|wednes|thurs|fri|satur|sun)day|january|february|march|april|june|july|august"
     r"|september|october|november|december|tomorrow|tonight|today|noon|midnight|eod"
     r"|cob|eow|next week"
-    r"|next month|end of (?:the |this )?(?:day|week|month|year|quarter)|christmas|easter|the \d"
+    r"|next month|end of (?:the |this )?(?:day|week|month|year|quarter)|christmas|easter"
+    r"|thanksgiving|new year|the \d"
     r"|may \d|\d{1,2}(?::\d\d)?\s?(?:am|pm|a\.m|p\.m|h\b|o'clock)|\d{1,2}[/.]\d{1,2}|\d{4}-\d\d"
-    r"|\d{1,2}(?:st|nd|rd|th)|q[1-4]\b|jan\b|feb\b|mar\b|apr\b|jun\b|jul\b|aug\b|sep\b|oct\b|nov\b"
+    r"|\d{1,2}(?:st|nd|rd|th)|q[1-4]\b|jan\b|feb\b|mar\b|apr\b|jun\b|jul\b|aug\b|sept?\b|oct\b"
+    r"|nov\b"
     r"|dec\b|mon\b|tue\b|wed\b|thu\b|fri\b|sat\b|sun\b"
 )
 
@@ -236,7 +229,7 @@ TIME_HINTS: Final = (
     " march april may june "
     "july august september october november december tomorrow tonight today noon"
     " midnight eod cob eow "
-    "week month year quarter day christmas easter jan feb mar apr jun jul aug sep"
+    "week month year quarter day christmas easter thanksgiving sept jan feb mar apr jun jul aug sep"
     " oct nov dec mon tue "
     "wed thu fri sat sun"
 )

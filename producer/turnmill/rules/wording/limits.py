@@ -9,7 +9,8 @@ from __future__ import annotations
 from typing import Final
 
 from turnmill.rules.kinds import Kind
-from turnmill.rules.wording.lexicon import GENERIC, NUMBER, NUMBER_HINTS, TIME_HINTS, TIMES
+from turnmill.rules.wording.lexicon import NUMBER, NUMBER_HINTS, TIME_HINTS, TIMES
+from turnmill.rules.wording.things import GENERIC
 
 __all__ = ["LIMITS"]
 

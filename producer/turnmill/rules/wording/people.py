@@ -172,10 +172,11 @@ PEOPLE: Final[tuple[tuple[Kind, str, str, str], ...]] = (
     ),
     (
         Kind.IDENTITY,
-        "remember mind note aware know",
+        "remember mind note aware know consider",
         "i i'm my we our i've we're",
         (
-            r"^(?:please |also |and |but |just |so )*(?:remember|keep in mind|bear in mind"
+            r"^(?:please |also |and |but |just |so )*(?:remember|mind|consider|keep in mind"
+            r"|bear in mind"
             r"|note|be aware|you should know)(?: that)?,?:? "
             r"(?:i|i'm|my|we|our|we're|the|all|there)\b(?! (?:remember|was|were|had|went"
             r"|did))"

@@ -111,6 +111,8 @@ PERMISSIONS: Final[tuple[tuple[Kind, str, str, str], ...]] = (
         "my our me us",
         "you you're",
         (
+            r"\byou (?:can|may) be (?:rude|blunt|harsh|frank|honest|direct|funny|silly|brutal"
+            r"|informal|casual|strict|tough)\b|"
             r"\byou can (?:use|access|share|contact|call|email|text|charge|read|edit|open)"
             r" (?:my|our)\b"
             r"|\byou can always (?:call|email|text|phone|reach|contact|ask|message|use) (?:me|us)\b"

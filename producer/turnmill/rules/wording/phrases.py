@@ -9,17 +9,17 @@ from turnmill.rules.wording.lexicon import (
     CHATTER,
     FORMATS,
     GATES,
-    GENERIC,
     NUMBER,
     STANDING,
     words,
     words_of,
 )
+from turnmill.rules.wording.things import GENERIC, MADE
 
 __all__ = [
     "AGREED",
-    "ALL",
     "ANAPHOR",
+    "BEFOREHAND",
     "BY_ITSELF",
     "CHATTER_SAID",
     "COMPOSED",
@@ -27,7 +27,6 @@ __all__ = [
     "DOUBT",
     "EMBEDDED",
     "ENDS_ONLY",
-    "EVERY",
     "FORMATS_SAID",
     "FORM_HINTS",
     "GATED",
@@ -35,6 +34,7 @@ __all__ = [
     "GENERIC_WHEN",
     "HINTS",
     "IMPERATIVE",
+    "LED_UP",
     "MINE",
     "NEGATED_TAIL",
     "NOTHING",
@@ -43,8 +43,8 @@ __all__ = [
     "ONE_THING",
     "ONLY_FRAGMENT",
     "OPENED",
+    "PARTICIPLE",
     "PER",
-    "SHOWN",
     "STANDING_SAID",
     "TELL",
     "TELLERS",
@@ -52,7 +52,6 @@ __all__ = [
     "THIS_ONCE",
     "TOLD",
     "TO_YOU",
-    "WHEN_YOU",
 ]
 
 # Without one of these words a sentence orders nothing that lasts.
@@ -80,7 +79,8 @@ TELLERS: Final = words(
 )
 
 OPENERS: Final = (
-    r"(?>(?:(?:and|but|so|also|then|ok|okay|oh|yes|yeah|hi|hey|hello|well|now|just|kindly|please|pls"
+    r"(?>(?:(?:and|but|so|also|then|ok|okay|oh|yes|yeah|hi|hey|hello|well|now|just|kindly|please"
+    r"|pls"
     r"|remember(?: to| that)?|note(?: that)?|important(?:ly)?|nb|reminder|btw|fyi|first|second"
     r"|finally|lastly|additionally|again|plus|thanks|thank you|sure|great|perfect|alright|actually"
     r"|rule|rules|one more thing|by the way|for the record|this is an important constraint|simply"
@@ -111,6 +111,10 @@ IMPERATIVE = re.compile(
     r"(?P<verb>[a-z-]+)\b(?P<rest>.*)",
     re.DOTALL,
 )
+LED_UP = re.compile(rf"{OPENERS}{LED}{OPENERS}")
+PARTICIPLE = re.compile(
+    r"(?:been|had|seen|heard|done|gone|thought|knew|felt|got|made|met|mind|again|once|\w+ed)$"
+)
 NEGATED_TAIL = re.compile(r"\s*$|\s+(?:it|that|this|them|so|yet|too much)\b[^a-z]*$|.*\byet\b")
 STANDING_SAID = re.compile(rf"\b(?:{STANDING})\b")
 EMBEDDED = re.compile(r"\b(?:that|which|who|whom|because|why|how|where|if it|said)\b[^,]*$")
@@ -136,7 +140,8 @@ BY_ITSELF = re.compile(
     r"|assume (?:that )?i\b"
     r"|stick to (?!.*\b(?:today|tonight|tomorrow|this (?:week|month|morning|weekend))\b)"
     r"|go easy on|spare me|in doubt|when in doubt|if in doubt"
-    r"|(?:keep|bear) (?:that|this|it) in mind|plan around (?:that|this|it)"
+    r"|(?:keep|bear) (?:that|this|it) in mind|(?:plan around|plan for|allow for|account for"
+    r"|adjust for) (?:that|this|it)"
     r"|take (?:that|this|it) into account)"
 )
 ONE_THING = re.compile(
@@ -154,21 +159,6 @@ COMPOSED: Final = words(
     "state report recommend suggest put display render treat order begin start end book schedule"
 )
 ONE_MADE = re.compile(r"\b(?:an?|one|it|some|me the|how)\b")
-EVERY = re.compile(
-    rf"\b(?:every|each)\s+(?:[\w-]+\s+){{0,3}}?(?:{GENERIC}|menu|release|meeting|flight"
-    r"|hotel|trip|meal|recipe|document|file|function|invoice|ticket|letter|report"
-    r"|purchase|booking|payment"
-    r"|change|call|date|price|number|name|paragraph|sentence|summary|suggestion"
-    r"|recommendation|quote|photo"
-    r"|picture|slide|chart)\b|\b(?:every|each) time\b"
-)
-ALL = re.compile(
-    r"\b(?:all|any)\s+(?:of )?(?:your |my |our |future |new |outgoing )*(?:answers"
-    r"|number|replies|responses|messages"
-    r"|explanations|summaries|names|dates|times|prices|amounts|numbers|units|comments|code snippets"
-    r"|code|documents|reports|letters|invoices|emails|suggestions|recommendations|temperatures"
-    r"|distances|measurements|quotes|translations)\b"
-)
 DOUBT = re.compile(
     r"^(?:when|if|where) (?:in doubt|unsure|not sure)\b|^(?:when|where)(?:ver)?"
     r" (?:possible|relevant|applicable|appropriate)\b"
@@ -179,7 +169,8 @@ GENERIC_WHEN = re.compile(
     r"(?=.*\b(?:you|i|we|a|an|any|every|each|anything|someone|something|\w+s)\b)"
 )
 GENERIC_IF = re.compile(
-    r"^(?:and |but |so |also |please )*if (?:(?:i|you) (?:ever|ask|say|mention"
+    r"^(?:and |but |so |also |please )*if (?:you(?:'re| are) (?:going|about) to\b|(?:i"
+    r"|you) (?:ever|need to|want to|have to|must|ask|say|mention"
     r"|forget|are un|'re un|aren't sure"
     r"|are not sure|are in doubt|don't know|do not know|cite|quote|recommend"
     r"|suggest|use|have to guess)"
@@ -204,6 +195,7 @@ GATED = re.compile(
     rf"|\bwithout (?:asking|my)\b"
     r"|\b(?:ask|check)(?: with)? me first\b|\bask (?:me |us )?(?:first )?before\b"
 )
+BEFOREHAND = re.compile(r"\b(?:first|beforehand|before|up front|in advance|ahead)\b")
 ANAPHOR = re.compile(r"\b(?:it|this|that|them)\b")
 NO_FRAGMENT = re.compile(
     r"(?:and |but |so |also |please |with )*(?:absolutely )?no (?:more )?([a-z-]+'?[a-z]*)(.*)",
@@ -224,26 +216,11 @@ ONLY_FRAGMENT = re.compile(
     r"|to\b|yesterday|today|about|some|in (?:19|20)|once|just|for\b)[a-z]+"
 )
 ENDS_ONLY = re.compile(
-    r"^(?!.*\b(?:this|that|these|it|for|one|item)\b)[^?]{3,80}\bonly(?:[,.! ]+please)?[.!]*$"
+    r"^(?!.*\b(?:this|that|these|it|for|one|item)\b)[^?]{3,80}\bonly(?:[,.! ]+please)?(?:[.!]*$"
+    r"|, (?!but|so|to\b|when|if|because))"
 )
 PER = re.compile(
-    rf"(?:{GENERIC}) (?:always |only |never )?(?:in|under|below|within|as|with"
-    rf"|without|at most|no longer than)\b"
-)
-
-# Of what the agent does again and again, not of what it will be done with soon.
-WHEN_YOU: Final = re.compile(
-    r"\bwhen(?:ever)? you (?!have|can|could|get|are|'re|were|find|finish|see|know"
-    r"|want|need|got|feel|like)"
-    r"(?!\w+ (?:it|this|that|them)\b)[a-z]"
-)
-
-# Bare plurals behind a verb of showing or saying: all there will be, not some that are there.
-SHOWN: Final = re.compile(
-    r"^ (?:all )?(?:answers|replies|responses|prices|dates|times|amounts|numbers"
-    r"|names|units|distances"
-    r"|temperatures|comments|summaries|titles|quotes|links|headings|measurements"
-    r"|fractions|currencies"
-    r"|totals|sources|citations|code|acronyms|abbreviations) (?:in|with|as|to|by"
-    r"|without|out|using)\b"
+    rf"(?:(?:{MADE}) in|(?:{GENERIC}) (?:always |only |never )?(?:in the [a-z]+|under|below"
+    rf"|within|as|with"
+    rf"|without|at most|no longer than))\b"
 )

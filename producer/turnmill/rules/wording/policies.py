@@ -10,7 +10,7 @@ from typing import Final
 
 from turnmill.rules.kinds import Kind
 from turnmill.rules.wording.houses import ANYTHING, DAY_WORDS, DAYS, OURS, PRESENT
-from turnmill.rules.wording.lexicon import GENERIC
+from turnmill.rules.wording.things import GENERIC
 
 __all__ = ["POLICIES"]
 
@@ -72,13 +72,17 @@ POLICIES: Final[tuple[tuple[Kind, str, str, str], ...]] = (
         (
             "house home office company team family repo repository project codebase shop"
             " lab kitchen "
-            "school"
+            "school we everything nothing nobody every"
         ),
-        "",
+        "our my this",
         (
-            r"^(?:in|at|on) (?:our|my|this) (?:house|home|office|company|team|family|repo"
+            r"^(?:in|at|on) (?:our|my) [a-z]+(?: [a-z]+)?,? (?:we (?!were|had|went|did|used|got"
+            r"|have|are|\w+ed\b)"
+            r"[a-z]+|everything|nothing|nobody|all|every)\b|^(?:in|at|on) (?:our|my"
+            r"|this) (?:house|home|office|company|team|family|repo"
             r"|repository|project|codebase|shop|lab|kitchen|school)\b"
-            r"(?=.* (?:is|are|must|only|never|always|no|stays?|goes?|comes?|get|use|we)\b)"
+            r"(?!.*\b(?:was|were|had|did)\b)(?=.* (?:is|are|must|only|never|always|no|stays?"
+            r"|goes?|comes?|get|use|we)\b)"
         ),
     ),
     (
@@ -99,12 +103,6 @@ POLICIES: Final[tuple[tuple[Kind, str, str, str], ...]] = (
     ),
     (
         Kind.POLICY,
-        "only not never always",
-        "may can should",
-        (ANYTHING + r" (?:may (?:not|only|never)|can only|should (?:always|never|only))\b"),
-    ),
-    (
-        Kind.POLICY,
         "has have need needs are",
         "to two three at",
         (
@@ -112,22 +110,6 @@ POLICIES: Final[tuple[tuple[Kind, str, str, str], ...]] = (
             + r" (?:(?:has|have) to (?!say|admit|be (?:something|a way)|do with)|needs? to be"
             r"|need (?:two|three|at least|an? )|are to be)\b"
         ),
-    ),
-    (
-        Kind.POLICY,
-        "hard strict firm negotiable off strictly",
-        "",
-        (
-            r"\b(?:is|are) (?:a (?:hard|strict|firm) (?:no|rule|requirement|limit)"
-            r"|non-negotiable"
-            r"|off[- ]limits|strictly (?:forbidden|prohibited))\b"
-        ),
-    ),
-    (
-        Kind.POLICY,
-        "through",
-        "",
-        r"\b(?:goes|go) through .{2,40} before\b",
     ),
     (
         Kind.POLICY,
@@ -142,17 +124,12 @@ POLICIES: Final[tuple[tuple[Kind, str, str, str], ...]] = (
     ),
     (
         Kind.POLICY,
-        "anything everything whatever whoever anyone everyone",
-        "goes gets stays counts goes go",
         (
-            r"^(?:anything|everything|whatever|whoever|anyone|everyone)\b.{2,60}?\b(?:goes"
-            r"|gets|stays|counts)\b(?! (?:well|wrong|on|better|worse))"
+            "dates times prices amounts names files branches commits"
+            " tickets replies answers invoices reports"
+            " titles numbers comments emails tests functions"
         ),
-    ),
-    (
-        Kind.POLICY,
         "go get include start end come",
-        "",
         (
             r"^(?:from (?:now on|today),? )?(?:all |the )?(?:dates|times|prices|amounts"
             r"|names|files|branches|commits|tickets|replies"
@@ -215,21 +192,6 @@ POLICIES: Final[tuple[tuple[Kind, str, str, str], ...]] = (
             r"\bi (?:have to|must|need to) .{3,60}\b(?:every|each) (?:day|morning|evening"
             r"|night|week"
             r"|weekday|month|\w+day)\b"
-        ),
-    ),
-    (
-        Kind.POLICY,
-        "every each",
-        "needs gets opens goes starts ends",
-        r"^(?:every|each) (?!of\b|one\b|time)[\w -]{2,40}? (?:needs|gets|opens|goes|starts|ends)\b",
-    ),
-    (
-        Kind.LIMIT,
-        "only",
-        "after before on until between from by with",
-        (
-            r"\b(?:i|we) can only (?!imagine|hope|guess|assume|speak|say|see|find)[a-z]+ .{0,20}?"
-            r"\b(?:after|before|on|until|between|from|by|with)\b"
         ),
     ),
 )

@@ -9,7 +9,8 @@ from __future__ import annotations
 from typing import Final
 
 from turnmill.rules.kinds import Kind
-from turnmill.rules.wording.lexicon import GENERIC, words_of
+from turnmill.rules.wording.lexicon import words_of
+from turnmill.rules.wording.things import GENERIC
 
 __all__ = ["WISHES"]
 
@@ -41,18 +42,6 @@ WISHES: Final[tuple[tuple[Kind, str, str, str], ...]] = (
         "preference preferences",
         "",
         r"\b(?:my|our|the) (?:\w+ )?preferences? (?:is|are|for|would be)\b",
-    ),
-    (
-        Kind.PREFERENCE,
-        "prefer",
-        "",
-        r"\bas i prefer\b",
-    ),
-    (
-        Kind.PREFERENCE,
-        "prefer",
-        "",
-        r"\blike i prefer\b",
     ),
     (
         Kind.PREFERENCE,
