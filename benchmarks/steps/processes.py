@@ -85,7 +85,7 @@ class Process:
 def worker_commands(kind: str) -> dict[str, list[str]]:
     """The workers' commands by name.
 
-    ``pair``: one prefork worker and one of threads for models. ``up``: what ``turnmill up`` starts.
+    ``pair``: one prefork worker and two of threads for summaries. ``up``: what ``turnmill up`` starts.
     ``compose``: the services of docker-compose.yml.
     """
     celery = [sys.executable, "-m", "celery"]
@@ -105,7 +105,8 @@ def worker_commands(kind: str) -> dict[str, list[str]]:
         word.replace("--queues=compact", f"--queues={others}").replace("compact@", "prefork@")
         for word in found["compact"]
     ]
-    return {"prefork": prefork, "summarize": found["summarize"]}
+    second = [word.replace("summarize@", "summarize2@") for word in found["summarize"]]
+    return {"prefork": prefork, "summarize": found["summarize"], "summarize2": second}
 
 
 @contextmanager

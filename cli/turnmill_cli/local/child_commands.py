@@ -23,7 +23,10 @@ __all__ = [
 _CELERY = (sys.executable, "-m", "celery", "-A", "turnmill_worker.app")
 FLOWER_PORT = 5555
 SUMMARIZE_THREADS = 8
-"""Model calls waited for at once."""
+"""Model calls that one process waits for at once."""
+
+MOST_SUMMARIZERS = 2
+"""Processes that summarize: around a model's answer, and without a model, each takes CPU time."""
 
 
 def check_installed(*, with_flower: bool) -> None:
@@ -44,7 +47,7 @@ def _is_there(module: str) -> bool:
 
 
 def workers(number: int, *, logs: Path, env: dict[str, str], host: str) -> list[ChildSpec]:
-    """``number`` processes that count and compact, and one that waits for models; none for 0."""
+    """``number`` processes that count and compact, and one or two that summarize; none for 0."""
     if not number:
         return []
     # Processes of one thread each, not one with a pool: Flower counts them one by one, they are
@@ -53,8 +56,11 @@ def workers(number: int, *, logs: Path, env: dict[str, str], host: str) -> list[
         _worker(f"worker-{at}", "estimate,compact,archive", "solo", 1, logs, env, host)
         for at in range(1, number + 1)
     ]
-    waiting = _worker("summarize", "summarize", "threads", SUMMARIZE_THREADS, logs, env, host)
-    return [*compute, waiting]
+    summarize = [
+        _worker(f"summarize-{at}", "summarize", "threads", SUMMARIZE_THREADS, logs, env, host)
+        for at in range(1, min(number, MOST_SUMMARIZERS) + 1)
+    ]
+    return [*compute, *summarize]
 
 
 def _worker(
