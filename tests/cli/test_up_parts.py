@@ -9,6 +9,7 @@ import socket
 import sys
 from contextlib import closing
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import redis
@@ -20,7 +21,7 @@ from turnmill_cli.broker_view import BrokerView
 from turnmill_cli.local import child_commands as specs
 from turnmill_cli.local import tether
 from turnmill_cli.local.child_process import Child, ChildSpec, end
-from turnmill_cli.local.flower_config import sentence
+from turnmill_cli.local.flower_config import format_task, sentence
 from turnmill_cli.local.lock import locked
 from turnmill_cli.local.status import StatusReader
 from turnmill_cli.local.stop_signals import stop_signals
@@ -241,3 +242,9 @@ def unused_port() -> int:
 )
 def test_flower_tells_an_outcome_as_a_sentence(result: object, told: object) -> None:
     assert sentence(result) == told
+
+
+def test_flower_tells_the_error_of_a_job_that_failed() -> None:
+    failed = SimpleNamespace(args="('shop', 'a')", result=None, exception="CorruptContext('…')")
+
+    assert format_task(failed).result == "CorruptContext('…')"
