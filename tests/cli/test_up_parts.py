@@ -9,19 +9,19 @@ import socket
 import sys
 from contextlib import closing
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 import redis
 
 from tests.processes import wait_until
+from turnmill.contract.keys import shard_keys
 from turnmill.contract.names import Namespace
 from turnmill.embedded_redis import EmbeddedRedis, free_port
 from turnmill_cli.broker_view import BrokerView
 from turnmill_cli.local import child_commands as specs
 from turnmill_cli.local import tether
 from turnmill_cli.local.child_process import Child, ChildSpec, end
-from turnmill_cli.local.flower_config import format_task, sentence
+from turnmill_cli.local.flower_config import sentence
 from turnmill_cli.local.lock import locked
 from turnmill_cli.local.status import StatusReader
 from turnmill_cli.local.stop_signals import stop_signals
@@ -102,12 +102,13 @@ def _wait_for_its_end(dying: Child) -> None:
 
 def test_the_status_says_what_does_not_answer(redis_client: redis.Redis) -> None:
     down = f"redis://127.0.0.1:{free_port()}/0"
+    redis_client.zadd(shard_keys(Namespace("late"), 0).backlog, {"s": 1})
     with closing(BrokerView(down, timeout_s=0.2)) as no_broker:
-        reader = StatusReader(RedisView(redis_client, Namespace("empty")), no_broker)
+        reader = StatusReader(RedisView(redis_client, Namespace("late")), no_broker)
         line = reader.line()
         reader.close()
 
-    assert line.startswith("0 sessions · backlog 0 · due 0 · the broker does not answer · ")
+    assert line.startswith("0 sessions · backlog 1 · the broker does not answer · ")
 
 
 def test_a_redis_that_goes_away_has_no_status(tmp_path: Path) -> None:
@@ -242,9 +243,3 @@ def unused_port() -> int:
 )
 def test_flower_tells_an_outcome_as_a_sentence(result: object, told: object) -> None:
     assert sentence(result) == told
-
-
-def test_flower_tells_the_error_of_a_job_that_failed() -> None:
-    failed = SimpleNamespace(args="('shop', 'a')", result=None, exception="CorruptContext('…')")
-
-    assert format_task(failed).result == "CorruptContext('…')"
