@@ -80,6 +80,9 @@ class PipelineOptions:
             help="Worker processes to start. 0: contexts are only cut by reads.",
         ),
     ] = 2
+    namespace: Annotated[
+        str | None, typer.Option(metavar="NAME", help="Namespace to play in. Default: a new one.")
+    ] = None
     keep: Annotated[
         bool, typer.Option("--keep", help="Do not forget the sessions; needs --redis-url.")
     ] = False
@@ -167,9 +170,6 @@ def replay(
             "agents step at the same instant, and wait for each other.",
         ),
     ] = 0,
-    namespace: Annotated[
-        str | None, typer.Option(metavar="NAME", help="Namespace to play in. Default: a new one.")
-    ] = None,
     settle: Annotated[
         float,
         typer.Option(min=0, metavar="SECONDS", help="Longest wait for the workers at the end."),
@@ -186,7 +186,7 @@ def replay(
         settings = ReplaySettings(
             redis_url=running.redis_url,
             broker_url=pipeline.broker,
-            namespace=namespace or f"replay-{uuid.uuid4().hex[:8]}",
+            namespace=pipeline.namespace or f"replay-{uuid.uuid4().hex[:8]}",
             policy=policy,
             concurrency=agents,
             pace_s=pace / 1000,
