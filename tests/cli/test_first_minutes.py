@@ -9,6 +9,7 @@ import sys
 from collections.abc import Callable, Iterator
 from importlib import metadata
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -18,6 +19,7 @@ from tests.cli.commands import Ran
 from turnmill import ContextClient
 from turnmill.embedded_redis import EmbeddedRedis, free_port
 from turnmill_cli.app import app
+from turnmill_cli.local.flower_config import format_task
 
 ROOT = Path(__file__).parents[2]
 WITHOUT_JSON = {
@@ -95,16 +97,24 @@ def test_short_help_is_help(turnmill: Callable[..., Ran]) -> None:
     assert turnmill("policies", "set", "-h").exit_code == 0
 
 
-@pytest.mark.parametrize(("typed", "offers"), [("nam", "namespaces"), ("policies s", "show")])
-def test_a_shell_completes_commands(typed: str, offers: str) -> None:
+@pytest.mark.parametrize(
+    ("typed", "offers"),
+    [
+        ("nam", "namespaces"),
+        ("policies s", "show"),
+        ("sessions --al", "--all-namespaces"),
+        ("open s --preset m", "managed"),
+    ],
+)
+def test_bash_completes_by_the_script_that_is_shown(typed: str, offers: str) -> None:
+    words = ["turnmill", *typed.split()]
+    pressed = f"COMP_WORDS=({' '.join(words)}); COMP_CWORD={len(words) - 1}"
+    shown = 'eval "$(turnmill --show-completion)"'
+    script = f'{shown}; {pressed}; _turnmill_completion turnmill; echo "${{COMPREPLY[@]}}"'
+
     done = subprocess.run(
-        [sys.executable, "-m", "turnmill_cli"],
-        env={
-            **_plain(),
-            "_TURNMILL_COMPLETE": "complete_bash",
-            "COMP_WORDS": f"turnmill {typed}",
-            "COMP_CWORD": str(len(typed.split())),
-        },
+        ["bash", "--norc", "-c", script],
+        env={**_plain(), "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"},
         capture_output=True,
         text=True,
         check=False,
@@ -183,3 +193,9 @@ def test_flower_does_not_listen_to_others_without_a_password(turnmill: Callable[
 
     assert ran.exit_code == 2
     assert "--basic-auth-file" in ran.stderr
+
+
+def test_flower_tells_the_error_of_a_job_that_failed() -> None:
+    failed = SimpleNamespace(args="('shop', 'a')", result=None, exception="CorruptContext('…')")
+
+    assert format_task(failed).result == "CorruptContext('…')"

@@ -24,7 +24,7 @@ from turnmill import ContextClient, Policy
 from turnmill.embedded_redis import EmbeddedRedis
 
 STATUS = re.compile(
-    r"\d/2 workers · \d+ sessions? in \d+ namespaces? · backlog \d+ · due \d+ · \d+ commits?"
+    r"\d/2 workers · \d+ sessions? in \d+ namespaces?( · (backlog|due) [\d,]+)* · \d+ commits?"
 )
 
 pytestmark = [pytest.mark.worker, pytest.mark.timeout(240)]

@@ -14,6 +14,7 @@ import pytest
 import redis
 
 from tests.processes import wait_until
+from turnmill.contract.keys import shard_keys
 from turnmill.contract.names import Namespace
 from turnmill.embedded_redis import EmbeddedRedis, free_port
 from turnmill_cli.broker_view import BrokerView
@@ -101,12 +102,13 @@ def _wait_for_its_end(dying: Child) -> None:
 
 def test_the_status_says_what_does_not_answer(redis_client: redis.Redis) -> None:
     down = f"redis://127.0.0.1:{free_port()}/0"
+    redis_client.zadd(shard_keys(Namespace("late"), 0).backlog, {"s": 1})
     with closing(BrokerView(down, timeout_s=0.2)) as no_broker:
-        reader = StatusReader(RedisView(redis_client, Namespace("empty")), no_broker)
+        reader = StatusReader(RedisView(redis_client, Namespace("late")), no_broker)
         line = reader.line()
         reader.close()
 
-    assert line.startswith("0 sessions · backlog 0 · due 0 · the broker does not answer · ")
+    assert line.startswith("0 sessions · backlog 1 · the broker does not answer · ")
 
 
 def test_a_redis_that_goes_away_has_no_status(tmp_path: Path) -> None:

@@ -29,10 +29,15 @@ class Overflow(Exception):
 
 @dataclass
 class ScriptedModel:
-    """Answers each request by the script, which gets its messages; keeps all requests."""
+    """Answers each request by the script, which gets its messages; keeps all requests.
+
+    Attributes:
+        asked: the models that the requests named.
+    """
 
     script: Callable[[list[JsonMessage]], Said]
     requests: list[list[JsonMessage]] = field(default_factory=list)
+    asked: set[str] = field(default_factory=set)
     base_url: str = ""
 
 
@@ -47,6 +52,7 @@ def serving(script: Callable[[list[JsonMessage]], Said]) -> Iterator[ScriptedMod
         def do_POST(self) -> None:
             body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
             model.requests.append(body["messages"])
+            model.asked.add(body["model"])
             try:
                 said = model.script(body["messages"])
             except Overflow:

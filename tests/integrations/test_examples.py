@@ -41,27 +41,33 @@ def clerk(argument: str) -> Callable[[list[dict[str, Any]]], Said]:
 
 
 @pytest.mark.parametrize(
-    ("name", "argument", "last"),
+    ("name", "of", "argument", "last"),
     [
-        ("agent_framework_agent.py", "ship", "6 turns in the session"),
-        ("langchain_agent.py", "name", "3 requests got the context, 0 did not"),
-        ("llama_index_agent.py", "name", "The session holds 6 messages"),
+        ("agent_framework_agent.py", "", "ship", "6 turns in the session"),
+        ("langchain_agent.py", "openai:", "name", "3 requests got the context, 0 did not"),
+        ("llama_index_agent.py", "", "name", "The session holds 6 messages"),
         # The last answer is pushed with the next question.
-        ("pydantic_ai_agent.py", "name", "5 turns in the session"),
-        ("strands_agent.py", "ship", "6 turns in the session"),
+        ("pydantic_ai_agent.py", "openai-chat:", "name", "5 turns in the session"),
+        ("strands_agent.py", "", "ship", "6 turns in the session"),
     ],
 )
 def test_an_example_answers_from_its_sessions_context(
-    name: str, argument: str, last: str, store: EmbeddedRedis
+    name: str, of: str, argument: str, last: str, store: EmbeddedRedis
 ) -> None:
-    env = {"MODEL": "openai-chat:gpt-5-mini"} if "pydantic" in name else {}
     with serving(clerk(argument)) as model:
-        output = run(str(EXAMPLES / name), said=TALK, model=model.base_url, redis=store.url, **env)
+        output = run(
+            str(EXAMPLES / name),
+            said=TALK,
+            model=model.base_url,
+            redis=store.url,
+            MODEL=f"{of}gpt-5-nano",
+        )
 
     told = [line for line in output.splitlines() if "I was told: " in line]
     assert "Emma lies at pier" in told[0]
     assert "Thanks." in told[1]
     assert last in output
+    assert model.asked == {"gpt-5-nano"}
     shown = [message["role"] for message in model.requests[-1] if message["role"] != "system"]
     assert shown == ["user", "assistant", "tool", "assistant", "user"]
 

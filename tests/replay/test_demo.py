@@ -1,15 +1,21 @@
 from __future__ import annotations
 
+from io import StringIO
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
+from rich.console import Console
 
 from tests.replay.commands import run
 from turnmill import Context
 from turnmill.contract.context import JsonMessage
 from turnmill.contract.legality import violations
 from turnmill.contract.names import Seq, SessionId, Version
+from turnmill_cli.demo import before_after
 from turnmill_cli.demo.agents import ScriptedAgent
+from turnmill_cli.demo.before_after import show_compaction
 from turnmill_cli.demo.tools import run_tool
 
 
@@ -69,6 +75,19 @@ def test_an_agent_asks_again_for_what_its_context_no_longer_holds() -> None:
 @pytest.mark.parametrize("path", ["../../../etc/passwd", "no_such_module.py", "json"])
 def test_tools_answer_with_an_error_what_they_cannot_read(path: str) -> None:
     assert run_tool("read_file", {"path": path}).startswith("error: ")
+
+
+def test_messages_are_cut_where_a_narrow_terminal_ends(monkeypatch: pytest.MonkeyPatch) -> None:
+    shown = StringIO()
+    monkeypatch.setattr(before_after, "stdout", lambda: Console(width=60, file=shown))
+    messages = [{"role": "assistant", "content": "word " * 90}]
+    checked = SimpleNamespace(context=SimpleNamespace(version=1, messages=messages), tokens=90)
+    session: Any = SimpleNamespace(agent=SimpleNamespace(name="a"), compacted=(checked, checked))
+
+    show_compaction(session)
+
+    rows = [line for line in shown.getvalue().splitlines() if line.startswith("assistant ")]
+    assert [(len(row), row[-1]) for row in rows] == [(60, "…")] * 2
 
 
 @pytest.mark.worker

@@ -137,8 +137,16 @@ def test_sessions_that_exist_are_not_replayed_over(pipeline: str, tmp_path: Path
     second = run(tmp_path, *words)
 
     assert first.exit_code == 0, first
+    assert first.stderr == "The sessions stay: turnmill sessions --namespace mine\n"
     assert second.exit_code == 1
     assert "already has 1 of these sessions" in " ".join(second.stderr.split())
+
+
+def test_what_a_redis_of_its_own_would_keep_is_refused(tmp_path: Path) -> None:
+    ran = run(tmp_path, "replay", write(tmp_path, sessions=1, turns=4), "--keep")
+
+    assert ran.exit_code == 2
+    assert ran.stderr.startswith("--keep needs --redis-url")
 
 
 def test_a_policy_file_is_used_and_a_bad_one_refused(pipeline: str, tmp_path: Path) -> None:

@@ -61,7 +61,7 @@ def flower(options: FlowerOptions) -> None:
     """Run Flower, which shows the workers and their jobs, until Ctrl-C.
 
     It listens on this machine alone unless --address says more; then it needs --basic-auth-file.
-    Search for result:deferred, result:parked or result:below-quality to find what did not work out.
+    Search for result:deferred, result:below-quality or state:FAILURE to find what did not work out.
     Any other option of Flower is a variable: FLOWER_READ_ONLY=false, for example.
     """
     child_commands.check_installed(with_flower=True)

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from rich.table import Table
+from rich.table import Column, Table
 from rich.text import Text
 
 from turnmill.contract.context import JsonMessage
-from turnmill_cli.output import clean, stdout
+from turnmill_cli.output import clean, number_column, plain_table, stdout, word_column
 from turnmill_cli.replay.concurrent_agents import AgentSession
 from turnmill_cli.replay.promises import CheckedRead
 from turnmill_worker.tokens import count_message, counter_for
@@ -67,10 +67,9 @@ def _summary(checked: CheckedRead) -> str:
 def _messages(checked: CheckedRead, title: str) -> Table:
     counter = counter_for()
     rows = [(m["role"], count_message(counter, m), _first(m)) for m in checked.context.messages]
-    table = Table(title=title, title_justify="left", pad_edge=False)
-    table.add_column("role", no_wrap=True, min_width=9)
-    table.add_column("tokens", justify="right", no_wrap=True, min_width=6)
-    table.add_column(f"first {MOST_CHARACTERS} characters", no_wrap=True)
+    begins = Column("begins", no_wrap=True, ratio=1)  # it gives way in a narrow terminal
+    table = plain_table(word_column("role"), number_column("tokens"), begins)
+    table.title, table.title_justify, table.expand = title, "left", True
     for role, tokens, text in _shortened(rows):
         table.add_row(role, f"{tokens:,}", Text(text))
     return table

@@ -43,9 +43,9 @@ if _file := os.environ.get(PASSWORDS):
 
 
 def format_task(task: Any) -> Any:
-    """The task with its arguments and its result readable in a table's cell."""
+    """The task with its arguments, and its result or its error, readable in a table's cell."""
     task.args = _place(task.args)
-    task.result = sentence(task.result)
+    task.result = sentence(task.result or task.exception)
     return task
 
 

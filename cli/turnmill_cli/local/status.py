@@ -31,9 +31,11 @@ class StatusReader:
             sessions, backlog, due, where = self._counts()
         except redis.RedisError:
             return "Redis does not answer"
+        # Zeros are left out: the line fits a narrow terminal while nothing waits.
+        waits = "".join(f" · {name} {n:,}" for name, n in (("backlog", backlog), ("due", due)) if n)
         return (
-            f"{count(sessions, 'session')}{where} · backlog {backlog:,} · due {due:,}"
-            f"{self._tasks()} · {count(self._commits, 'commit')}, {self._freed:,} tokens freed"
+            f"{count(sessions, 'session')}{where}{waits}{self._tasks()}"
+            f" · {count(self._commits, 'commit')}, {self._freed:,} tokens freed"
         )
 
     def close(self) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -15,6 +16,7 @@ from turnmill.contract.context import JsonMessage
 from turnmill.contract.policy import Policy
 from turnmill.credentials import with_password
 from turnmill_cli.conversations import BadInput, Conversation, load, shape
+from turnmill_cli.exit_codes import WrongUsage
 from turnmill_cli.local.temporary_pipeline import LocalPipeline, local_pipeline
 from turnmill_cli.options import (
     BrokerPasswordFile,
@@ -78,6 +80,12 @@ class PipelineOptions:
             help="Worker processes to start. 0: contexts are only cut by reads.",
         ),
     ] = 2
+    namespace: Annotated[
+        str | None, typer.Option(metavar="NAME", help="Namespace to play in. Default: a new one.")
+    ] = None
+    keep: Annotated[
+        bool, typer.Option("--keep", help="Do not forget the sessions; needs --redis-url.")
+    ] = False
 
     @property
     def has_workers(self) -> bool:
@@ -91,11 +99,17 @@ class PipelineOptions:
 
     @contextmanager
     def running(self) -> Iterator[LocalPipeline]:
-        """The pipeline at the URL, or one that lives as long as the block."""
+        """The pipeline at the URL, or one that lives as long as the block.
+
+        Raises:
+            WrongUsage: sessions are to stay in a Redis that does not.
+        """
         if self.redis_url:
             there = Connection(self.redis_url, redis_password_file=self.redis_password_file)
             there.check()
             yield LocalPipeline(there.store)
+        elif self.keep:
+            raise WrongUsage("--keep needs --redis-url: a Redis that replay starts ends with it")
         else:
             with local_pipeline(workers=self.workers) as started:
                 yield started
@@ -156,10 +170,6 @@ def replay(
             "agents step at the same instant, and wait for each other.",
         ),
     ] = 0,
-    namespace: Annotated[
-        str | None, typer.Option(metavar="NAME", help="Namespace to play in. Default: a new one.")
-    ] = None,
-    keep: Annotated[bool, typer.Option("--keep", help="Do not forget the sessions.")] = False,
     settle: Annotated[
         float,
         typer.Option(min=0, metavar="SECONDS", help="Longest wait for the workers at the end."),
@@ -176,12 +186,12 @@ def replay(
         settings = ReplaySettings(
             redis_url=running.redis_url,
             broker_url=pipeline.broker,
-            namespace=namespace,
+            namespace=pipeline.namespace or f"replay-{uuid.uuid4().hex[:8]}",
             policy=policy,
             concurrency=agents,
             pace_s=pace / 1000,
             settle_s=settle if pipeline.has_workers else 0.0,
-            keep=keep,
+            keep=pipeline.keep,
             has_workers=pipeline.has_workers,
         )
         steps = sum(len(session.messages) for session in sessions)
@@ -190,6 +200,8 @@ def replay(
             card, _ = run_agents(settings, played, on_steps=on_steps)
         dead = running.dead
     report(card, title=f"replay at {policy.hard_limit:,} tokens", as_json=as_json, dead=dead)
+    if pipeline.keep:
+        print_note(f"The sessions stay: turnmill sessions --namespace {settings.namespace}")
     raise typer.Exit(0 if card.ok else 1)
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import gc
 import time
-import uuid
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -29,7 +28,7 @@ class ReplaySettings:
 
     Attributes:
         redis_url, broker_url: of the pipeline; the broker is the same Redis when ``""``.
-        namespace: whose sessions these become; a fresh one when None.
+        namespace: whose sessions these become.
         concurrency: agents at a time.
         pace_s: seconds between an agent's steps.
         settle_s: how long to wait for the workers after the last step.
@@ -39,7 +38,7 @@ class ReplaySettings:
 
     redis_url: str
     broker_url: str = ""
-    namespace: str | None = None
+    namespace: str
     policy: Policy
     concurrency: int
     pace_s: float = 0.0
@@ -59,19 +58,18 @@ def run_agents(
     """
     counter = counter_for(settings.policy.encoding, settings.policy.image_formula)
     count = TokenCache(partial(count_message, counter))
-    namespace = settings.namespace or f"replay-{uuid.uuid4().hex[:8]}"
     names = [agent.name for agent in agents]
     begun = time.perf_counter()
     with (
         connect(
             settings.redis_url,
-            namespace,
+            settings.namespace,
             broker_url=settings.broker_url,
             has_workers=settings.has_workers,
         ) as store,
         _forgotten_afterwards(store, names, keep=settings.keep),
     ):
-        sessions, stepping_s = asyncio.run(_run(settings, namespace, agents, count, on_steps))
+        sessions, stepping_s = asyncio.run(_run(settings, agents, count, on_steps))
         live = [each for each in sessions if not each.refused]
         live_names = [each.agent.name for each in live]
         unsettled = wait_for_workers(store, live_names, within_s=settings.settle_s)
@@ -108,7 +106,6 @@ def _forgotten_afterwards(store: Store, names: Sequence[str], *, keep: bool) -> 
 
 async def _run(
     settings: ReplaySettings,
-    namespace: str,
     agents: Sequence[Agent],
     count: TokenCache,
     on_steps: Callable[[int], object],
@@ -118,7 +115,7 @@ async def _run(
     gc.freeze()  # what was loaded is no garbage, and a real agent would not carry all of it
     try:
         async with AsyncContextClient(
-            settings.redis_url, namespace=namespace, broker=broker
+            settings.redis_url, namespace=settings.namespace, broker=broker
         ) as client:
             rounds = Rounds(
                 client,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import importlib
 import os
+import sys
 import uuid
 from typing import Any, Self
 
@@ -102,6 +103,8 @@ class InPlaceOfList(InPlace):
         await super()._push(turns)
 
 
+# Tests that want it look into RedisSession, or break connections that are not ours: see the docs.
+sys.modules["fakeredis"] = None  # type: ignore[assignment]
 for module in (agents, agents.memory, agents.memory.sqlite_session):
     module.SQLiteSession = InPlaceOfSQLite  # type: ignore[attr-defined]
 agents.extensions.memory.redis_session.RedisSession = InPlaceOfRedis  # type: ignore[misc, assignment]
