@@ -92,8 +92,8 @@ def _load_before_fork(**_: Any) -> None:
     # would copy it in every forked process.
     gc.collect()
     gc.freeze()
-    # A summary makes a hundred thousand values and few cycles; the default looks for them at each 700,
-    # and now and then at all sentences that are remembered, which took a tenth of the CPU time.
+    # A summary makes a hundred thousand values and few cycles. The default looks for them at each
+    # 700, and now and then at all sentences that are remembered: a tenth of the CPU time.
     gc.set_threshold(100_000, 10, 10)
 
 
