@@ -119,12 +119,14 @@ def test_under_another_encoding_a_bound_is_fitted_anew(
     assert client.read("s").tokens > noted + Usage.REPLY
 
 
-def test_a_tokenizer_file_and_an_image_keep_their_bounds(
+def test_what_would_hold_the_agent_up_or_is_no_text_keeps_its_bound(
     client: ContextClient, worker: Worker, redis_client: redis.Redis, namespace: str
 ) -> None:
     fill(client, worker)
     pixel = {"type": "image_url", "image_url": {"url": "https://example.com/1.png"}}
     client.push("s", {"role": "user", "content": [pixel]})
+    assert bounds(redis_client, namespace)[-1][1] == b""
+    client.push("s", {"role": "user", "content": "word " * 20_000})
     assert bounds(redis_client, namespace)[-1][1] == b""
 
     client.open("s", POLICY.model_copy(update={"encoding": "file:mine"}))

@@ -49,6 +49,9 @@ CHUNK = 500
 CHUNK_BYTES = 32 * 1024 * 1024
 """Bytes of images per pipeline of ``push_many``."""
 
+MOST_COUNTED = 65_536
+"""Bytes of a turn that is counted when it is pushed: at most some two milliseconds."""
+
 PUT_MS = 300_000
 """How long Redis keeps an image that was put but never pushed."""
 
@@ -200,8 +203,8 @@ class Pushing(Base):
 
 def _bound(messages: bytes, exact: Exact | None) -> dict[str, int | str]:
     """Tokens of a turn's messages at most, and the encoding they were counted by, if they were."""
-    # An image's price is the policy's, not the vocabulary's.
-    if exact is None or b'"image_url"' in messages:
+    # An image's price is the policy's, not the vocabulary's; and counting must not hold agents up.
+    if exact is None or len(messages) > MOST_COUNTED or b'"image_url"' in messages:
         return {"bound": bound_turn(messages), "counted_by": ""}
     return {"bound": exact.count(decode_json(messages)), "counted_by": exact.encoding}
 
