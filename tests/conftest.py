@@ -11,19 +11,13 @@ import pytest
 import redis
 
 from tests.processes import WorkerProcess
-from turnmill import AsyncContextClient, ContextClient, SilentWaker, exact_tokens
+from turnmill import AsyncContextClient, ContextClient, SilentWaker
 from turnmill.embedded_redis import EmbeddedRedis
 
 # The same examples in every run, so that red means a change; TURNMILL_EXPLORE=1 looks for new ones.
 hypothesis.settings.register_profile("repeat", derandomize=True, deadline=None)
 hypothesis.settings.register_profile("explore", deadline=None)
 hypothesis.settings.load_profile("explore" if os.environ.get("TURNMILL_EXPLORE") else "repeat")
-
-
-@pytest.fixture(scope="session", autouse=True)
-def _vocabulary() -> None:
-    """Loaded before any test, not in a thread beside some of them: agents count with it."""
-    exact_tokens.load("o200k_base")
 
 
 def _new_server(factory: pytest.TempPathFactory) -> EmbeddedRedis:

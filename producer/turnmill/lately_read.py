@@ -6,7 +6,6 @@ import threading
 from collections import OrderedDict
 from typing import Final
 
-from turnmill.contract.policy import Policy
 from turnmill.read_reply import Known
 
 __all__ = ["LatelyRead"]
@@ -31,11 +30,11 @@ class LatelyRead:
             self._bytes -= known.size if known else 0
             return known
 
-    def policy(self, session: str) -> Policy | None:
-        """What the session's policy was at its last read; None if that is not known."""
+    def encoding(self, session: str) -> str:
+        """What the session's policy counts by since its last read; ``""`` if that is not known."""
         with self._lock:
             known = self._known.get(session)
-        return known.view.policy if known else None
+        return known.view.policy.encoding if known else ""
 
     def keep(self, known: Known) -> None:
         """Remember what a read found, if there is room."""

@@ -11,6 +11,7 @@ import redis
 from tests.redis.conftest import Worker
 from turnmill import ContextClient, Policy, SilentWaker
 from turnmill.contract.context import Usage
+from turnmill.contract.errors import UnknownEncoding
 from turnmill.contract.keys import session_keys
 from turnmill.contract.names import Namespace, SessionId
 from turnmill.embedded_redis import EmbeddedRedis
@@ -36,10 +37,10 @@ EXACT = counter_for("o200k_base")
 
 
 @pytest.fixture
-def blind(redis_server: EmbeddedRedis, namespace: str) -> Iterator[ContextClient]:
-    """A client that does not count."""
+def counting(redis_server: EmbeddedRedis, namespace: str) -> Iterator[ContextClient]:
+    """A client that counts what it pushes."""
     with ContextClient(
-        redis_server.url, namespace=namespace, broker=SilentWaker(), counts_tokens=False
+        redis_server.url, namespace=namespace, broker=SilentWaker(), counts_by="o200k_base"
     ) as made:
         yield made
 
@@ -63,40 +64,45 @@ def bounds(server: redis.Redis, namespace: str) -> list[tuple[int, bytes]]:
 
 
 def test_a_context_that_fits_is_not_cut_though_workers_are_late(
-    client: ContextClient, worker: Worker, redis_client: redis.Redis, namespace: str
+    counting: ContextClient, worker: Worker, redis_client: redis.Redis, namespace: str
 ) -> None:
-    fill(client, worker)
+    fill(counting, worker)
 
-    context = client.read("s")
+    context = counting.read("s")
 
     assert context.projection is None
     last = bounds(redis_client, namespace)[-1]
     assert last == (EXACT.count_messages([SAID]), b"o200k_base")
 
 
-def test_without_the_count_the_same_context_is_cut(blind: ContextClient, worker: Worker) -> None:
-    fill(blind, worker)
+def test_without_the_count_the_same_context_is_cut(client: ContextClient, worker: Worker) -> None:
+    fill(client, worker)
 
-    assert blind.read("s").projection is not None
+    assert client.read("s").projection is not None
 
 
-def test_nothing_is_counted_while_contexts_are_small(
-    client: ContextClient, redis_client: redis.Redis, namespace: str
+def test_nothing_is_counted_before_the_policy_is_known(
+    counting: ContextClient, redis_client: redis.Redis, namespace: str
 ) -> None:
-    client.open("s", POLICY)
-    for _ in range(3):
-        client.push("s", SAID)
-        client.read("s")
+    counting.push("s", SAID)
+    counting.read("s")
+    counting.push("s", SAID)
 
-    assert {by for _, by in bounds(redis_client, namespace)} == {b""}
+    assert [by for _, by in bounds(redis_client, namespace)] == [b"", b"o200k_base"]
+
+
+@pytest.mark.parametrize("encoding", ["o300k", "heuristic", "file:mine"])
+def test_what_cannot_be_counted_by_is_refused(encoding: str) -> None:
+    with pytest.raises(UnknownEncoding, match=r"use one of o200k_base.*extra `counting`"):
+        ContextClient(broker=SilentWaker(), counts_by=encoding)
 
 
 def test_workers_find_the_numbers_that_the_agent_found(
-    client: ContextClient, worker: Worker, redis_client: redis.Redis, namespace: str
+    counting: ContextClient, worker: Worker, redis_client: redis.Redis, namespace: str
 ) -> None:
-    fill(client, worker)
-    client.push("s", CALLED)
-    client.push_many([("s", SAID)])
+    fill(counting, worker)
+    counting.push("s", CALLED)
+    counting.push_many([("s", SAID)])
     found = bounds(redis_client, namespace)
 
     worker.pipeline.estimate(worker.ref("s"))
@@ -109,27 +115,27 @@ def test_workers_find_the_numbers_that_the_agent_found(
 
 
 def test_under_another_encoding_a_bound_is_fitted_anew(
-    client: ContextClient, worker: Worker, redis_client: redis.Redis, namespace: str
+    counting: ContextClient, worker: Worker, redis_client: redis.Redis, namespace: str
 ) -> None:
-    fill(client, worker)
+    fill(counting, worker)
 
-    client.open("s", Policy(max_tokens=65_536, encoding="cl100k_base"))
+    counting.open("s", Policy(max_tokens=65_536, encoding="cl100k_base"))
 
     noted = sum(bound for bound, _ in bounds(redis_client, namespace))
-    assert client.read("s").tokens > noted + Usage.REPLY
+    assert counting.read("s").tokens > noted + Usage.REPLY
 
 
 def test_what_would_hold_the_agent_up_or_is_no_text_keeps_its_bound(
-    client: ContextClient, worker: Worker, redis_client: redis.Redis, namespace: str
+    counting: ContextClient, worker: Worker, redis_client: redis.Redis, namespace: str
 ) -> None:
-    fill(client, worker)
+    fill(counting, worker)
     pixel = {"type": "image_url", "image_url": {"url": "https://example.com/1.png"}}
-    client.push("s", {"role": "user", "content": [pixel]})
+    counting.push("s", {"role": "user", "content": [pixel]})
     assert bounds(redis_client, namespace)[-1][1] == b""
-    client.push("s", {"role": "user", "content": "word " * 20_000})
+    counting.push("s", {"role": "user", "content": "word " * 20_000})
     assert bounds(redis_client, namespace)[-1][1] == b""
 
-    client.open("s", POLICY.model_copy(update={"encoding": "file:mine"}))
-    client.read("s")
-    client.push("s", SAID)
+    counting.open("s", POLICY.model_copy(update={"encoding": "file:mine"}))
+    counting.read("s")
+    counting.push("s", SAID)
     assert bounds(redis_client, namespace)[-1][1] == b""

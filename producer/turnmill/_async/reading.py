@@ -10,7 +10,6 @@ from turnmill.commands import Command, Commands
 from turnmill.context import Context
 from turnmill.contract.correction import LastReads
 from turnmill.contract.rules import Rule
-from turnmill.exact_tokens import Counting
 from turnmill.image_cache import ImageCache
 from turnmill.lately_read import LatelyRead
 from turnmill.read_reply import Known, known_since, read_context, whole_context
@@ -26,7 +25,6 @@ class AsyncReading:
     _images: ImageCache
     _reads: LastReads
     _lately: LatelyRead
-    _counting: Counting
 
     async def read(self, session: str, *, beside: int = 0) -> Context:
         """The context as of now: never waits for a worker, never over the limit.
@@ -57,7 +55,6 @@ class AsyncReading:
             session, beside
         )
         self._lately.keep(known.after(context))
-        self._counting.seen(context.tokens, known.view.policy)
         urls, unseen = self._images.seen(known.images(context))
         if unseen:
             found = await self._redis.pipeline(self._commands.fetch(session, unseen))

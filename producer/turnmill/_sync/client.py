@@ -33,7 +33,7 @@ from turnmill.contract.results import (
 )
 from turnmill.contract.sealing import Cipher
 from turnmill.contract.turns import DEFAULT_MAX_TURN_BYTES, TurnLike
-from turnmill.exact_tokens import Counting
+from turnmill.exact_tokens import exact_by
 from turnmill.given_seqs import GivenSeqs
 from turnmill.image_cache import DEFAULT_CACHE_BYTES, ImageCache
 from turnmill.lately_read import LatelyRead
@@ -62,9 +62,9 @@ class ContextClient(Reading, Opening, Parking, Erasing):
         max_image_bytes: largest images of one turn accepted, in bytes together.
         image_cache_bytes: memory for images shown before, so that a read need not fetch them.
         cipher: what encrypts content before it is stored; the workers need the same.
-        counts_tokens: whether pushed turns are counted here, exactly, where the workers' vocabulary
-            is installed (extra ``counting``): then no read is cut because of a margin. It is loaded
-            when a context is first half full: 0.4 s of CPU and 90 MB, once per process.
+        counts_by: the encoding of the sessions' policies, such as ``o200k_base``, by which pushed
+            turns are counted here, exactly: then no read is cut for the margin of a bound. Needs
+            the extra ``counting``; loading takes 0.4 s of CPU and 90 MB, once per process.
 
     Every method raises ``StoreUnavailable`` within ``timeout_s`` while Redis is down, and works
     again when it is back. Pushes are retried safely: a turn has an id.
@@ -81,7 +81,7 @@ class ContextClient(Reading, Opening, Parking, Erasing):
         max_image_bytes: int = DEFAULT_MAX_IMAGE_BYTES,
         image_cache_bytes: int = DEFAULT_CACHE_BYTES,
         cipher: Cipher | None = None,
-        counts_tokens: bool = True,
+        counts_by: str = "",
     ) -> None:
         self._commands = Commands.of(namespace, max_turn_bytes, max_image_bytes)
         self._namespace = self._commands.namespace
@@ -89,7 +89,7 @@ class ContextClient(Reading, Opening, Parking, Erasing):
         self._given = GivenSeqs()
         self._reads = LastReads()
         self._lately = LatelyRead()
-        self._counting = Counting(wanted=counts_tokens)
+        self._exact = exact_by(counts_by) if counts_by else None
         self._waker = waker_for(redis, broker)
         self._redis = Connection(redis, timeout_s, cipher, self._commands.registration)
 
@@ -118,7 +118,7 @@ class ContextClient(Reading, Opening, Parking, Erasing):
             InvalidTurn, TurnTooLarge, InvalidName, InvalidInput, QuotaExceeded: nothing was stored.
         """
         told = self._reads.told(session, usage)
-        exact = self._counting.under(self._lately.policy(session))
+        exact = self._exact and self._exact.under(self._lately.encoding(session))
         push = self._commands.push(session, turn, turn_id, told=told, exact=exact, new_id=new_id)
         push = self._given.dated(push)
         self._redis.register(REGISTER_EVERY_S)
@@ -134,7 +134,8 @@ class ContextClient(Reading, Opening, Parking, Erasing):
         All are checked before any is sent. When Redis fails midway some may be stored; give the
         turns ids and push again.
         """
-        counted = ((s, turn, self._counting.under(self._lately.policy(s))) for s, turn in turns)
+        exact, encoding = self._exact, self._lately.encoding
+        counted = ((s, turn, exact and exact.under(encoding(s))) for s, turn in turns)
         calls = list(map(self._given.dated, self._commands.push_many(counted, new_id=new_id)))
         self._redis.register(REGISTER_EVERY_S)
         sessions = {call.session for call in calls}

@@ -11,7 +11,6 @@ from turnmill.commands import Command, Commands
 from turnmill.context import Context
 from turnmill.contract.correction import LastReads
 from turnmill.contract.rules import Rule
-from turnmill.exact_tokens import Counting
 from turnmill.image_cache import ImageCache
 from turnmill.lately_read import LatelyRead
 from turnmill.read_reply import Known, known_since, read_context, whole_context
@@ -27,7 +26,6 @@ class Reading:
     _images: ImageCache
     _reads: LastReads
     _lately: LatelyRead
-    _counting: Counting
 
     def read(self, session: str, *, beside: int = 0) -> Context:
         """The context as of now: never waits for a worker, never over the limit.
@@ -56,7 +54,6 @@ class Reading:
         """The context with references for its images, and their data URLs by reference."""
         known, context = self._read_on(session, beside) or self._read_whole(session, beside)
         self._lately.keep(known.after(context))
-        self._counting.seen(context.tokens, known.view.policy)
         urls, unseen = self._images.seen(known.images(context))
         if unseen:
             found = self._redis.pipeline(self._commands.fetch(session, unseen))

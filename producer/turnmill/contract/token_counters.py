@@ -22,6 +22,10 @@ class Exact(NamedTuple):
     encoding: str
     count: CountMessages
 
+    def under(self, encoding: str) -> Exact | None:
+        """It, for a policy of this encoding; None for another."""
+        return self if encoding == self.encoding else None
+
 
 class Counter(Protocol):
     """Counts tokens exactly, or says by its basis that it only estimates."""
