@@ -25,6 +25,7 @@ PEERS = {
 HOMES = {
     "floor": "benchmarks.steps.floor:memory",
     "turnmill": "benchmarks.steps.turnmill_memory:memory",
+    "turnmill counting": "benchmarks.steps.turnmill_memory:counting",
     **{name: f"benchmarks.steps.peers.{home}" for name, home in PEERS.items()},
 }
 """What is compared, and the module and function that make it."""

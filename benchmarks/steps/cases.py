@@ -62,7 +62,13 @@ TABLES = {
         cases=(
             Case(label="floor", name="floor", load=_LOAD),
             Case(label="turnmill", name="turnmill", load=_LOAD),
+            Case(label="turnmill, counting", name="turnmill counting", load=_LOAD),
             Case(label="turnmill, extractive", name="turnmill", load=replace(_LOAD, model=False)),
+            Case(
+                label="turnmill, extractive, counting",
+                name="turnmill counting",
+                load=replace(_LOAD, model=False),
+            ),
             Case(label="floor, pinned", name="floor", load=_LOAD, setup=Setup(pins=APART)),
             Case(label="turnmill, pinned", name="turnmill", load=_LOAD, setup=Setup(pins=APART)),
         ),

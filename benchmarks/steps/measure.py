@@ -96,7 +96,7 @@ def measured(name: str, load: Load, setup: Setup, python: str = sys.executable) 
         load = replace(load, archive=str(folder / "data" / "archive.db"))
         assert server.pid is not None
         pids = {"redis": server.pid, "endpoint": endpoint.pid}
-        if name == "turnmill":
+        if name.startswith("turnmill"):
             env = environment(server.url, endpoint.url, folder / "data")
             staff = stack.enter_context(workers(setup.workers, folder, env, setup.pins.workers))
             pids |= {each.name: each.pid for each in staff}

@@ -25,9 +25,9 @@ MOST_LOOKED_AT = 200
 class TurnmillMemory:
     """One client for all agents of the process, as it is meant to be."""
 
-    def __init__(self, load: Load) -> None:
+    def __init__(self, load: Load, *, counts_by: str = "") -> None:
         self._load = load
-        self._client = AsyncContextClient(load.redis_url, namespace=NAMESPACE)
+        self._client = AsyncContextClient(load.redis_url, namespace=NAMESPACE, counts_by=counts_by)
         self._reads = 0
         self._looked_at: list[Context] = []
         self._windows: dict[str, int] = {}
@@ -101,3 +101,8 @@ class TurnmillMemory:
 
 def memory(load: Load) -> TurnmillMemory:
     return TurnmillMemory(load)
+
+
+def counting(load: Load) -> TurnmillMemory:
+    """Agents that count what they push."""
+    return TurnmillMemory(load, counts_by="o200k_base")
