@@ -75,7 +75,10 @@ def _persistence(info: dict[str, Any]) -> Check:
         advice = "set appendonly yes: a restart loses everything since the last snapshot"
         return Check("persistence", "warning", "no append-only file", advice)
     if info.get("aof_last_write_status", "ok") != "ok":
-        advice = "Redis refuses writes until this is fixed: look at its disk and its log"
+        advice = (
+            "Redis refuses writes until this is fixed: look at its disk and its log; when there is "
+            "room, run BGREWRITEAOF, or it may not start again"
+        )
         return Check("persistence", "problem", "the last append failed", advice)
     return Check("persistence", "ok", "append-only file")
 
