@@ -66,10 +66,10 @@ class Answering:
 
     def answer(self, task: str, ref: SessionRef, ask: str) -> Outcome:
         """Answer the question; with the error when it cannot be done."""
-        body = self._questions.take(ref, ask)
-        if body is None:
-            return Outcome(outcome="late", session=ref.session)
         try:
+            body = self._questions.take(ref, ask)
+            if body is None:
+                return Outcome(outcome="late", session=ref.session)
             asked = decode_json(body)
             refuse_newer(asked, "a client's question")
             told: dict[str, Any] = {"answer": self._kinds[task](ref, asked), **stamp()}
