@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -9,7 +10,7 @@ from typing import Any
 from turnmill.contract.codec import decode_json
 from turnmill.contract.errors import QuotaExceeded
 
-__all__ = ["REPORT_EVERY", "Admission"]
+__all__ = ["REPORT_EVERY", "Admission", "exceeded"]
 
 RETRY_EVERY_S = 1.0
 """A client that was refused asks again at most this often."""
@@ -21,6 +22,7 @@ WHAT_TO_DO = {
     "sessions": "forget sessions that are over, give them a shorter ttl_s, or raise the quota",
     "bytes": "forget sessions that are over, let workers archive, or raise the quota",
     "pushes_per_second": "push less often, or raise the quota",
+    "memories": "erase some, or raise the quota",
 }
 
 
@@ -33,11 +35,7 @@ class Admission:
         self._wait_until_s = 0.0
         self._counts = False
         self._pushes = 0
-
-    @property
-    def pushes(self) -> int:
-        """How many pushes no registration has told of."""
-        return self._pushes
+        self._counting = threading.Lock()
 
     @property
     def owes(self) -> bool:
@@ -53,12 +51,20 @@ class Admission:
             return now >= self._wait_until_s
         return now - self._told_s >= (min(every_s, RETRY_EVERY_S) if self._over else every_s)
 
-    def told(self, reply: Sequence[Any], pushes: int) -> None:
-        """Take in what a registration said, which told of so many pushes."""
+    def untold(self) -> int:
+        """Pushes for a registration to tell of; another one that begins meanwhile tells of others.
+
+        If it fails they are not told again, as they may have arrived.
+        """
+        with self._counting:
+            pushes, self._pushes = self._pushes, 0
+        return pushes
+
+    def told(self, reply: Sequence[Any]) -> None:
+        """Take in what a registration said."""
         now = time.monotonic()
         over, wait_ms = reply[1], reply[2]
         self._told_s, self._counts = now, bool(reply[3])
-        self._pushes -= pushes
         self._over = decode_json(over) if over else {}
         self._wait_until_s = now + wait_ms / 1000 if wait_ms else 0.0
 
@@ -70,10 +76,11 @@ class Admission:
         """
         left_s = self._wait_until_s - time.monotonic()
         if left_s > 0:
-            raise _exceeded("pushes_per_second", retry_after_s=left_s)
+            raise exceeded("pushes_per_second", retry_after_s=left_s)
         if "bytes" in self._over:
-            raise _exceeded("bytes", *self._over["bytes"])
-        self._pushes += pushes
+            raise exceeded("bytes", *self._over["bytes"])
+        with self._counting:
+            self._pushes += pushes
 
     @property
     def takes_new_sessions(self) -> bool:
@@ -82,12 +89,13 @@ class Admission:
 
     def refuse_session(self) -> None:
         """Raise ``QuotaExceeded`` for a session that would be new."""
-        raise _exceeded("sessions", *self._over["sessions"])
+        raise exceeded("sessions", *self._over["sessions"])
 
 
-def _exceeded(
+def exceeded(
     quota: str, used: int = 0, allowed: int = 0, *, retry_after_s: float = RETRY_EVERY_S
 ) -> QuotaExceeded:
+    """The error that says which quota is used up, and what to do."""
     numbers = f"{used:,} of {allowed:,} {quota}" if allowed else quota
     told = QuotaExceeded(
         f"the namespace's quota is used up: {numbers}; nothing was stored. Try again in "

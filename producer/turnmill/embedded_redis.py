@@ -95,12 +95,13 @@ class EmbeddedRedis:
         return self._process is not None and self._process.poll() is None
 
     def start(self, *, within_s: float = 30.0) -> Self:
-        """Start it and wait until it answers.
+        """Start it and wait until it answers, however long it loads its data.
 
         A port it chose itself and lost to another process before listening is chosen anew.
 
         Raises:
-            StoreUnavailable: it did not answer in time; its log is ``redis.log`` in ``directory``.
+            StoreUnavailable: it did not answer in time, or cannot load its data; its log is
+                ``redis.log`` in ``directory``.
         """
         self.directory.mkdir(parents=True, exist_ok=True)
         deadline = time.monotonic() + within_s
@@ -127,17 +128,23 @@ class EmbeddedRedis:
         )
 
     def _answers_before(self, deadline: float) -> bool:
-        import redis  # noqa: PLC0415 - slow, and the help of commands needs none
+        # Slow to import, and the help of commands needs none.
+        import redis  # noqa: PLC0415
+        from redis.backoff import NoBackoff  # noqa: PLC0415
+        from redis.retry import Retry  # noqa: PLC0415
 
-        with redis.Redis(port=self.port, host="127.0.0.1", socket_timeout=1) as client:
-            while time.monotonic() < deadline and self.alive:
-                try:
-                    info: Any = client.info("server")
-                except redis.RedisError:
-                    time.sleep(0.02)
-                else:
-                    # Somebody else's server on this port would answer, too.
-                    return bool(info["process_id"] == self.pid)
+        is_loading = False
+        once = Retry(NoBackoff(), 0)
+        with redis.Redis.from_url(self.url, socket_timeout=1, retry=once) as client:
+            while self.alive and (is_loading or time.monotonic() < deadline):
+                with suppress(redis.RedisError):
+                    info: Any = client.info()
+                    if info["process_id"] != self.pid:
+                        return False  # somebody else's server on this port
+                    is_loading = bool(info["loading"])
+                    if not is_loading:
+                        return True
+                time.sleep(0.02)
         return False
 
     def stop(self) -> None:

@@ -105,7 +105,9 @@ class Ask:
         if "error" not in told:
             return told["answer"]
         kind = vars(errors).get(told["error"], TurnmillError)
-        raise kind(told["message"])
+        raised = kind(told["message"])
+        vars(raised).update(told.get("about", {}))
+        raise raised
 
 
 def ask(

@@ -68,7 +68,10 @@ def fill_the_memory(world: World, rng: random.Random) -> None:
 
 
 def fill_the_disk(world: World, rng: random.Random) -> None:
-    """Redis cannot append to its journal for a while: it refuses writes, and goes on afterwards."""
+    """Redis cannot append to its journal for a while: it refuses writes, and goes on afterwards.
+
+    Its operator has it write the journal anew then: there may be a hole in it.
+    """
     world.store.limit_disk(rng.randint(0, 50_000))
     time.sleep(rng.uniform(0.5, 1.5))
     with suppress(psutil.NoSuchProcess):
@@ -76,6 +79,7 @@ def fill_the_disk(world: World, rng: random.Random) -> None:
     if not world.store.answers():
         # With `appendfsync always` it ends itself, for it cannot keep its word.
         world.store.crash()
+    world.store.rewrite()
 
 
 def crash_the_broker(world: World, rng: random.Random) -> None:

@@ -104,13 +104,20 @@ class Server(EmbeddedRedis):
             used = int(client.info("memory")["used_memory"])
             client.config_set("maxmemory", 0 if more_bytes is None else used + more_bytes)
 
+    def rewrite(self) -> None:
+        """Write its journal anew, as docs/operations.md says to do after its disk was full."""
+        with self.admin() as client:
+            _wait_for_rewrites(client)
+            client.bgrewriteaof()
+            _wait_for_rewrites(client)
+            assert client.info("persistence")["aof_last_bgrewrite_status"] == "ok"
+
     @contextmanager
     def without_rewrites(self) -> Iterator[None]:
         """Its journal stays the file that it is, and only grows."""
         with self.admin() as client:
             client.config_set("auto-aof-rewrite-percentage", 0)
-            while any(client.info("persistence")[f"aof_rewrite_{it}"] for it in REWRITING):
-                time.sleep(0.01)
+            _wait_for_rewrites(client)
         yield
         with self.admin() as client:
             client.config_set("auto-aof-rewrite-percentage", 100)
@@ -118,6 +125,7 @@ class Server(EmbeddedRedis):
     def back_up(self, to: Path) -> None:
         """Copy its data as docs/operations.md says."""
         with self.without_rewrites():
+            self.rewrite()
             folder = self.directory / "appendonlydir"
             if folder.exists():
                 shutil.copytree(folder, to / folder.name)
@@ -200,6 +208,11 @@ class Sentinel:
         except redis.RedisError:
             return False
         return bool(found)
+
+
+def _wait_for_rewrites(client: Any) -> None:
+    while any(client.info("persistence")[f"aof_rewrite_{it}"] for it in REWRITING):
+        time.sleep(0.01)
 
 
 def _is_up(client: Any) -> bool:

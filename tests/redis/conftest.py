@@ -20,15 +20,18 @@ from turnmill.contract.keys import SessionKeys, session_keys
 from turnmill.contract.names import Namespace, SessionId
 from turnmill.embedded_redis import EmbeddedRedis
 from turnmill_worker.archive import SqlArchive
+from turnmill_worker.background.quota_watch import QuotaWatch
 from turnmill_worker.pipeline.archive import Archiving
 from turnmill_worker.pipeline.compact import Pipeline
 from turnmill_worker.ports.values import SessionRef
+from turnmill_worker.quotas import Quotas
 from turnmill_worker.requests.export import Exporting
 from turnmill_worker.requests.rollback import Rollback
 from turnmill_worker.store.earlier_states import RedisStates
 from turnmill_worker.store.outgoing import RedisOutgoing
 from turnmill_worker.store.sessions import RedisSessions
 from turnmill_worker.store.summary_queue import RedisWaiting
+from turnmill_worker.store.usage import RedisUsage
 from turnmill_worker.summarizers.extractive.summarizer import ExtractiveSummarizer
 from turnmill_worker.templates.loader import TemplateLoader
 from turnmill_worker.tokens import counter_for
@@ -208,3 +211,19 @@ def site(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Site]:
         made = Site(store, opened)
         made.agent.open("s", Policy(max_tokens=512))
         yield made
+
+
+@pytest.fixture
+def measure(
+    redis_client: redis.Redis, worker: Worker, tmp_path: Path
+) -> Callable[[str], QuotaWatch]:
+    """Measure the client's namespace under these quotas, as a sweep does."""
+
+    def run(quota: str) -> QuotaWatch:
+        file = tmp_path / "quotas.toml"
+        file.write_text(f"[default]\n{quota}\n")
+        watch = QuotaWatch(Quotas(file), RedisUsage(redis_client))
+        watch.run([worker.ref("s").namespace])
+        return watch
+
+    return run

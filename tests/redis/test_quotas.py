@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from pathlib import Path
 
 import pytest
 import redis
@@ -16,27 +15,10 @@ from turnmill.contract.names import Namespace
 from turnmill.contract.registry import registry_keys
 from turnmill.embedded_redis import EmbeddedRedis
 from turnmill_worker.background.quota_watch import EVERY, QuotaWatch
-from turnmill_worker.quotas import Quotas
 from turnmill_worker.store.usage import RedisUsage
 
 HELLO = {"role": "user", "content": "Hello."}
 LONG = {"role": "user", "content": "word " * 4_000}
-
-
-@pytest.fixture
-def measure(
-    redis_client: redis.Redis, worker: Worker, tmp_path: Path
-) -> Callable[[str], QuotaWatch]:
-    """Measure the client's namespace under these quotas, as a sweep does."""
-
-    def run(quota: str) -> QuotaWatch:
-        file = tmp_path / "quotas.toml"
-        file.write_text(f"[default]\n{quota}\n")
-        watch = QuotaWatch(Quotas(file), RedisUsage(redis_client))
-        watch.run([worker.ref("s").namespace])
-        return watch
-
-    return run
 
 
 def again(client: ContextClient) -> ContextClient:

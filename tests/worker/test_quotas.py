@@ -47,8 +47,9 @@ def test_a_tenant_beyond_its_quota_is_told_and_others_go_on(
 
     first = client.remember("Anna likes parcels.")
     assert client.remember("Anna likes parcels.") == first
-    with pytest.raises(QuotaExceeded, match="1 of 1 memories"):
+    with pytest.raises(QuotaExceeded, match="1 of 1 memories") as told:
         client.remember("Berta likes letters.")
+    assert (told.value.quota, told.value.used, told.value.allowed) == ("memories", 1, 1)
 
     file.write_text(f"[namespaces.{client.namespace}]\nsessions = 1000\n")
     wait_until(takes_a_session, within_s=30)

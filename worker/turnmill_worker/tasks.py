@@ -32,11 +32,11 @@ __all__ = ["at_home", "register"]
 
 log = structlog.get_logger()
 
-_OUTAGES = (ArchiveUnavailable, CannotDecrypt, StoreFull, StoreUnavailable)
+_OUTAGES = (ArchiveUnavailable, StoreFull, StoreUnavailable)
 
-NEWER_AGAIN_S = 1.0
-"""When a session of a newer version is counted, or its hint handed on, again: seldom, in case all
-workers are older."""
+UNREADABLE_AGAIN_S = 1.0
+"""When a session of a newer version, or under another key, is counted, or its hint handed on,
+again: seldom, in case all workers are older, or lack the key."""
 
 MOST_HANDED_ON = 10_000
 _handed_on: dict[SessionRef, float] = {}
@@ -162,9 +162,11 @@ def _guarded(name: str, stage: Stage, parts: Parts, ref: SessionRef) -> Outcome:
     logs.name_session(ref.namespace, ref.session)
     try:
         outcome = stage(parts, ref)
-    except NewerFormat as error:
-        # The session is left as it is, for a worker that can read it: upgrade this one.
-        log.warning("newer format", why=str(error))
+    except (CannotDecrypt, NewerFormat) as error:
+        # The session is left as it is, for a worker that can read it: upgrade this one, or give it
+        # the key.
+        event = "newer format" if isinstance(error, NewerFormat) else "cannot decrypt"
+        log.warning(event, why=str(error))
         _hand_on(name, parts, ref)
         raise
     except Transient as error:
@@ -189,15 +191,15 @@ def _guarded(name: str, stage: Stage, parts: Parts, ref: SessionRef) -> Outcome:
 
 
 def _hand_on(name: str, parts: Parts, ref: SessionRef) -> None:
-    """Let a newer worker have what this one cannot read: it is next, for this one is busy."""
+    """Let another worker have what this one cannot read: it is next, for this one is busy."""
     if name == jobs.ESTIMATE:
         with suppress(TurnmillError):
-            parts.pipeline.postpone(ref, NEWER_AGAIN_S)
+            parts.pipeline.postpone(ref, UNREADABLE_AGAIN_S)
     now = time.monotonic()
     if name in (jobs.ESTIMATE, jobs.COMPACT, jobs.SUMMARIZE) and _handed_on.get(ref, 0.0) < now:
         if len(_handed_on) > MOST_HANDED_ON:
             _handed_on.clear()
-        _handed_on[ref] = now + NEWER_AGAIN_S
+        _handed_on[ref] = now + UNREADABLE_AGAIN_S
         parts.pipeline.hand_on(name, ref)
 
 

@@ -9,7 +9,8 @@ from typing import Any
 
 import redis
 
-from turnmill.contract.errors import StoreRefused, TurnmillError
+from turnmill.contract.errors import CannotDecrypt, StoreRefused, TurnmillError
+from turnmill.contract.keys import session_keys
 from turnmill.contract.scripts import load_script
 from turnmill_cli.advice import NO_REDIS, REDIS_REFUSES
 from turnmill_cli.doctor.check import Check, graded
@@ -25,6 +26,9 @@ OLDEST_REDIS = (6, 2)
 SCRIPT_PACKAGES = ("turnmill.lua", "turnmill_worker.store.lua")
 _MIB = 1024 * 1024
 
+LOOKED_AT = 16
+"""Sessions whose content the doctor tries to read."""
+
 
 def check_redis(connection: Connection, *, is_archive_off: bool) -> Iterator[Check]:
     """How Redis is configured, whether it runs the scripts, and what its keys say."""
@@ -37,6 +41,7 @@ def check_redis(connection: Connection, *, is_archive_off: bool) -> Iterator[Che
             yield _backlog(view)
             yield _parked(view)
             yield _unarchived(view, is_off=is_archive_off)
+            yield _content(view)
             yield check_namespaces(view)
             yield check_quotas(view)
             yield check_quarantine(view)
@@ -75,7 +80,10 @@ def _persistence(info: dict[str, Any]) -> Check:
         advice = "set appendonly yes: a restart loses everything since the last snapshot"
         return Check("persistence", "warning", "no append-only file", advice)
     if info.get("aof_last_write_status", "ok") != "ok":
-        advice = "Redis refuses writes until this is fixed: look at its disk and its log"
+        advice = (
+            "Redis refuses writes until this is fixed: look at its disk and its log; when there is "
+            "room, run BGREWRITEAOF, or it may not start again"
+        )
         return Check("persistence", "problem", "the last append failed", advice)
     return Check("persistence", "ok", "append-only file")
 
@@ -116,6 +124,28 @@ def _backlog(view: RedisView) -> Check:
     found = f"{count(waiting, 'session')} waiting, the oldest for {oldest_s:.0f} s"
     advice = "start workers, or more of them; read their logs"
     return graded("backlog", found, advice, oldest_s, warning=10, problem=60)
+
+
+def _content(view: RedisView) -> Check:
+    """Whether the cipher here can read what agents and workers stored last."""
+    newest = [name for name, _ in view.newest_sessions(1)][:LOOKED_AT]
+    unreadable, why = 0, ""
+    for name in newest:
+        keys = session_keys(view.namespace, name)
+        try:
+            view.client.xrevrange(keys.log, count=1)
+            view.client.get(keys.context)
+        except CannotDecrypt as error:
+            unreadable, why = unreadable + 1, str(error)
+    if not unreadable:
+        looked_at = count(len(newest), "session")
+        return Check("content", "ok", f"can be read here ({looked_at} of {view.namespace})")
+    found = f"{unreadable:,} of {count(len(newest), 'session')} of {view.namespace}: {why}"
+    advice = (
+        "give this command, and every worker, all keys that agents encrypt with; workers that lack "
+        "one leave such sessions to others, and log `cannot decrypt`"
+    )
+    return Check("content", "warning", found, advice)
 
 
 def _parked(view: RedisView) -> Check:

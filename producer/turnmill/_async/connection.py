@@ -65,8 +65,8 @@ class AsyncConnection:
         Before anything is written: what is not listed, no sweep repairs.
         """
         if self._admission.is_due(every_s):
-            pushes = self._admission.pushes
-            self._admission.told(await self.run(self._registration(pushes)), pushes)
+            told_of = self._registration(self._admission.untold())
+            self._admission.told(await self.run(told_of))
 
     async def admit(self, sessions: Iterable[Command], pushes: int = 0) -> None:
         """Refuse what quotas leave no room for; commands ask whether the sessions are there."""

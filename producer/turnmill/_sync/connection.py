@@ -66,8 +66,8 @@ class Connection:
         Before anything is written: what is not listed, no sweep repairs.
         """
         if self._admission.is_due(every_s):
-            pushes = self._admission.pushes
-            self._admission.told(self.run(self._registration(pushes)), pushes)
+            told_of = self._registration(self._admission.untold())
+            self._admission.told(self.run(told_of))
 
     def admit(self, sessions: Iterable[Command], pushes: int = 0) -> None:
         """Refuse what quotas leave no room for; commands ask whether the sessions are there."""

@@ -162,7 +162,10 @@ def test_a_full_disk_costs_no_turn(scene: Scene) -> None:
             time.sleep(0.1)
     scene.world.store.limit_disk(None)
     wait_until(lambda: _writable(scene), what="writes again")
+    scene.world.store.rewrite()
     _grow(scene)
+    scene.world.store.stop()
+    scene.world.store.start()
 
     scene.assert_kept()
 

@@ -8,6 +8,7 @@ from typing import Any
 
 from sqlalchemy import Connection, bindparam, delete, func, select, update
 
+from turnmill.admission import exceeded
 from turnmill.contract.names import Namespace
 from turnmill_worker.archive import memory_extraction as making
 from turnmill_worker.archive.memory_extraction import Made
@@ -46,6 +47,11 @@ _NEWEST_POSITION = (
 _NEWEST_VERSION = select(func.max(compactions.c.version)).where(
     *(compactions.c[name] == bindparam(name) for name in ("namespace", "session", "epoch"))
 )
+_PUSHED = (
+    select(func.count())
+    .where(memories.c.namespace == bindparam("mine"))
+    .where(memories.c.kind == "pushed")
+)
 _DELETED = (
     update(namespaces)
     .where(namespaces.c.namespace == bindparam("mine"))
@@ -70,11 +76,19 @@ def next_position(connection: Connection, ref: SessionRef, epoch: int) -> int:
     return (connection.execute(_NEWEST_POSITION, session_row(ref, epoch)).scalar() or 0) + 1
 
 
-def remember(connection: Connection, namespace: Namespace, memory: Memory) -> bool:
+def remember(
+    connection: Connection, namespace: Namespace, memory: Memory, most: int | None
+) -> bool:
     """Insert a memory an agent pushed; False when its id is there already."""
     lock(connection, namespace)
     [row] = _rows(connection, namespace, [(None, Made(0, memory))])
-    return bool(insert_new(connection, memories, ("id",), [row]))
+    if not insert_new(connection, memories, ("id",), [row]):
+        return False
+    if most is not None:
+        pushed = connection.execute(_PUSHED, {"mine": namespace}).scalar_one()
+        if pushed > most:  # nobody else inserts any meanwhile
+            raise exceeded("memories", pushed - 1, most)
+    return True
 
 
 def insert_memories(connection: Connection, namespace: Namespace, made: Sequence[Dated]) -> None:

@@ -152,10 +152,14 @@ class SqlArchive(Erasures):
         with self._read() as connection:
             return queries.read_sessions(connection, namespace, most)
 
-    def remember(self, namespace: Namespace, memory: Memory) -> bool:
-        """Keep a memory an agent pushed; False when its id is there already."""
+    def remember(self, namespace: Namespace, memory: Memory, *, most: int | None = None) -> bool:
+        """Keep a memory an agent pushed; False when its id is there already.
+
+        Raises:
+            QuotaExceeded: agents have pushed ``most`` already.
+        """
         with self._write() as connection:
-            return memory_writes.remember(connection, namespace, memory)
+            return memory_writes.remember(connection, namespace, memory, most)
 
     def memories(
         self, namespace: Namespace, *, after: int = 0, most: int = 1000

@@ -144,8 +144,12 @@ class Archive(Protocol):
     ) -> Removed:
         """Remove the session's incarnations up to this one; ``but`` and its branches stay."""
 
-    def remember(self, namespace: Namespace, memory: Memory) -> bool:
-        """Keep a memory an agent pushed; False when it was there."""
+    def remember(self, namespace: Namespace, memory: Memory, *, most: int | None = None) -> bool:
+        """Keep a memory an agent pushed; False when it was there.
+
+        Raises:
+            QuotaExceeded: agents have pushed ``most`` already.
+        """
 
     def epochs(self, ref: SessionRef) -> Mapping[str, str]:
         """The session's incarnations, oldest first, each after what Redis lost of it.

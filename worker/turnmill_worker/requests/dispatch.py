@@ -7,7 +7,7 @@ from typing import Any, Protocol
 
 from turnmill.contract import jobs
 from turnmill.contract.codec import decode_json, encode_json
-from turnmill.contract.errors import TurnmillError
+from turnmill.contract.errors import QuotaExceeded, TurnmillError
 from turnmill.contract.formats import refuse_newer, stamp
 from turnmill.contract.job_outcomes import Outcome
 from turnmill_worker.pipeline.compact import Pipeline
@@ -66,15 +66,17 @@ class Answering:
 
     def answer(self, task: str, ref: SessionRef, ask: str) -> Outcome:
         """Answer the question; with the error when it cannot be done."""
-        body = self._questions.take(ref, ask)
-        if body is None:
-            return Outcome(outcome="late", session=ref.session)
         try:
+            body = self._questions.take(ref, ask)
+            if body is None:
+                return Outcome(outcome="late", session=ref.session)
             asked = decode_json(body)
             refuse_newer(asked, "a client's question")
             told: dict[str, Any] = {"answer": self._kinds[task](ref, asked), **stamp()}
         except TurnmillError as error:
             told = {"error": type(error).__name__, "message": str(error)}
+            if isinstance(error, QuotaExceeded):
+                told["about"] = vars(error)
         except BaseException:
             # The task's guard reports it; the agent need not wait until its time is up.
             told = {"error": "TurnmillError", "message": f"{task} failed; the worker's log says"}

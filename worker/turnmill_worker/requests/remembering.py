@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from typing import Any
 
-from turnmill.contract.errors import InvalidInput, QuotaExceeded
+from turnmill.contract.errors import InvalidInput
 from turnmill.contract.names import Namespace
 from turnmill_worker.ports.archive import Archive, Memories
 from turnmill_worker.ports.records import Memory
@@ -37,15 +37,7 @@ class Remembering:
         digest = hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
         memory = Memory(id=f"pushed:{digest[:32]}", kind="pushed", text=text, at_ms=at_ms)
         self._quotas.read_again()
-        most = self._quotas.of(namespace).memories
-        if most is not None:
-            held = {held for held, _ in self._archive.pushed_memories(namespace)}
-            if len(held) >= most and memory.id not in held:
-                raise QuotaExceeded(
-                    f"the namespace's quota is used up: {len(held):,} of {most:,} memories; "
-                    "nothing was stored. Raise the quota"
-                )
-        self._archive.remember(namespace, memory)
+        self._archive.remember(namespace, memory, most=self._quotas.of(namespace).memories)
         return memory.id
 
     def search(self, ref: SessionRef, body: Any) -> Any:
