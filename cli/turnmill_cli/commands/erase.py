@@ -122,6 +122,8 @@ def _print(done: Erased) -> None:
         print_line(f"  {turns} repeat some of it: --repeats erases them, too", "yellow")
     if done.in_system_prompt:
         print_line("  the system prompt has some of it: change it with `turnmill open`", "yellow")
+    if not done.dry_run:
+        print_line("  Redis' files keep old bytes until it writes them anew: BGREWRITEAOF", "dim")
     if done.rewritten is False:
         print_line(
             "  the archive's files still hold old bytes: erase again when it is idle", "yellow"
