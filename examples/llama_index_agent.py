@@ -44,7 +44,7 @@ REDIS_URL = os.environ.get("TURNMILL_REDIS_URL", "redis://localhost:6379/0")
 class Chat(CustomLLM, FunctionCallingLLM):
     """Any endpoint with chat completions, asked by the `openai` package of any version."""
 
-    model: str
+    model: str = os.environ.get("MODEL", "gpt-5-mini")
 
     @property
     def metadata(self) -> LLMMetadata:
@@ -128,8 +128,7 @@ async def main() -> None:
         policy = Policy(max_tokens=8192, reserved_tokens=1000)
         memory = ContextMemory.from_defaults("llama-index-example", client=client, policy=policy)
         prompt = "You are a harbour clerk. Be brief."
-        chat = Chat(model=os.environ.get("MODEL", "gpt-5-mini"))
-        agent = FunctionAgent(llm=chat, tools=[find_ship], system_prompt=prompt, streaming=False)
+        agent = FunctionAgent(llm=Chat(), tools=[find_ship], system_prompt=prompt, streaming=False)
         with suppress(EOFError):
             while text := input("> "):
                 print(await agent.run(text, memory=memory))

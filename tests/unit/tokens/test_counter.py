@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from collections.abc import Iterator
 
 import pytest
 
@@ -17,7 +18,14 @@ from turnmill_worker.tokens.tiktoken import TiktokenCounter
 
 
 @pytest.fixture(autouse=True)
-def fresh_choice() -> None:
+def fresh_choice() -> Iterator[None]:
+    """Choose the counter anew, also for the tests after these: one of these finds no library."""
+    choose_anew()
+    yield
+    choose_anew()
+
+
+def choose_anew() -> None:
     counter_for.cache_clear()
     counter_module._text_counter.cache_clear()
 
