@@ -32,8 +32,9 @@ GENERICS: Final[tuple[tuple[Kind, str, str, str], ...]] = (
         ),
         "",
         (
-            rf"{THING}(?:(?:stays?|remains?) (?!the same|with me|the night|home|there|here"
-            rf"|up late)[a-z]+"
+            # "Parcel 17 goes to 12 Long Street" is of one parcel.
+            rf"^(?!\w+ #?\d){THING}(?:(?:stays?|remains?) (?!the same|with me|the night|home|there"
+            rf"|here|up late)[a-z]+"
             r"|(?:gets|(?<=s )get) (?!lost|stuck|tired|bored|\w+ed (?:every time|when)|annoyed"
             r"|confused|excited)(?:\w+ed"
             r"|\w+en|fed|done|made|sent|shown|cut|put|kept|paid|read|run|built)\b"
