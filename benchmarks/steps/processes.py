@@ -86,8 +86,7 @@ def worker_commands(kind: str) -> dict[str, list[str]]:
     """The workers' commands by name.
 
     ``pair``: one prefork worker, and two of threads for summaries. ``up``: what ``turnmill up``
-    starts.
-    ``compose``: the services of docker-compose.yml.
+    starts. ``compose``: the services of docker-compose.yml.
     """
     celery = [sys.executable, "-m", "celery"]
     if kind == "up":

@@ -10,20 +10,13 @@ from typing import Any
 from turnmill.contract.codec import decode_json
 from turnmill.contract.errors import QuotaExceeded
 
-__all__ = ["REPORT_EVERY", "Admission", "exceeded"]
+__all__ = ["REPORT_EVERY", "Admission"]
 
 RETRY_EVERY_S = 1.0
 """A client that was refused asks again at most this often."""
 
 REPORT_EVERY = 100
 """Pushes after which a client with a quota of them registers, however little time has passed."""
-
-WHAT_TO_DO = {
-    "sessions": "forget sessions that are over, give them a shorter ttl_s, or raise the quota",
-    "bytes": "forget sessions that are over, let workers archive, or raise the quota",
-    "pushes_per_second": "push less often, or raise the quota",
-    "memories": "erase some, or raise the quota",
-}
 
 
 class Admission:
@@ -76,9 +69,9 @@ class Admission:
         """
         left_s = self._wait_until_s - time.monotonic()
         if left_s > 0:
-            raise exceeded("pushes_per_second", retry_after_s=left_s)
+            raise QuotaExceeded.of("pushes_per_second", retry_after_s=left_s)
         if "bytes" in self._over:
-            raise exceeded("bytes", *self._over["bytes"])
+            raise QuotaExceeded.of("bytes", *self._over["bytes"])
         with self._counting:
             self._pushes += pushes
 
@@ -89,17 +82,4 @@ class Admission:
 
     def refuse_session(self) -> None:
         """Raise ``QuotaExceeded`` for a session that would be new."""
-        raise exceeded("sessions", *self._over["sessions"])
-
-
-def exceeded(
-    quota: str, used: int = 0, allowed: int = 0, *, retry_after_s: float = RETRY_EVERY_S
-) -> QuotaExceeded:
-    """The error that says which quota is used up, and what to do."""
-    numbers = f"{used:,} of {allowed:,} {quota}" if allowed else quota
-    told = QuotaExceeded(
-        f"the namespace's quota is used up: {numbers}; nothing was stored. Try again in "
-        f"{retry_after_s:.1f} s; {WHAT_TO_DO[quota]}"
-    )
-    told.quota, told.used, told.allowed, told.retry_after_s = quota, used, allowed, retry_after_s
-    return told
+        raise QuotaExceeded.of("sessions", *self._over["sessions"])

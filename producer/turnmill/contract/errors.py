@@ -174,6 +174,32 @@ class QuotaExceeded(Transient):
     allowed: int = 0
     retry_after_s: float = 1.0
 
+    @classmethod
+    def of(
+        cls, quota: str, used: int = 0, allowed: int = 0, *, retry_after_s: float = 1.0
+    ) -> QuotaExceeded:
+        """The error for a quota; its words say what to do."""
+        numbers = f"{used:,} of {allowed:,} {quota}" if allowed else quota
+        made = cls(
+            f"the namespace's quota is used up: {numbers}; nothing was stored. Try again in "
+            f"{retry_after_s:.1f} s; {_WHEN_USED_UP[quota]}"
+        )
+        made.quota, made.used, made.allowed, made.retry_after_s = (
+            quota,
+            used,
+            allowed,
+            retry_after_s,
+        )
+        return made
+
+
+_WHEN_USED_UP = {
+    "sessions": "forget sessions that are over, give them a shorter ttl_s, or raise the quota",
+    "bytes": "forget sessions that are over, let workers archive, or raise the quota",
+    "pushes_per_second": "push less often, or raise the quota",
+    "memories": "erase some, or raise the quota",
+}
+
 
 class ArchiveUnavailable(Transient):
     """The archive's database is locked, or cannot be reached."""

@@ -64,8 +64,6 @@ _NEXT: Final = 4
 _SHORTEST: Final = 5
 """In characters: a sentence of fewer lays nothing down."""
 
-_KINDS_OF_HINT: Final = 4
-
 _NO_NAMES: Final = words(
     "Sorry Not Sure Just Very So Happy Glad Really Trying Looking Fine Good Ok Okay Great"
 )
@@ -89,7 +87,7 @@ def find_rules(text: str) -> list[Clause]:
             _add(found, text, called.span, _kind_of(message, called))
         elif sentence.start >= done and sentence.end - sentence.start > _SHORTEST:
             hints = _hints(message, sentence)
-            if any(hints[:_KINDS_OF_HINT]):
+            if any(hints._replace(sloppy=False)):  # sloppy spelling alone is nothing
                 for span, kind in _in_sentence(message, sentence, before, hints):
                     _add(found, text, span, kind)
         before = sentence

@@ -8,7 +8,7 @@ from typing import Any
 
 from sqlalchemy import Connection, bindparam, delete, func, select, update
 
-from turnmill.admission import exceeded
+from turnmill.contract.errors import QuotaExceeded
 from turnmill.contract.names import Namespace
 from turnmill_worker.archive import memory_extraction as making
 from turnmill_worker.archive.memory_extraction import Made
@@ -87,7 +87,7 @@ def remember(
     if most is not None:
         pushed = connection.execute(_PUSHED, {"mine": namespace}).scalar_one()
         if pushed > most:  # nobody else inserts any meanwhile
-            raise exceeded("memories", pushed - 1, most)
+            raise QuotaExceeded.of("memories", pushed - 1, most)
     return True
 
 
