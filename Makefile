@@ -7,7 +7,7 @@ PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c const
 PYTHON ?= $(shell for p in python3 python3.11 python3.12 python3.13 python; do \
 	$$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$p && break; done)
 
-.PHONY: help setup hooks demo test coverage test-fast check lint types contracts generated format sync docs sizes pictures lock audit fuzz fuzz-compactions chaos chaos-bugs bench bench-peers bench-steps boards clean
+.PHONY: help setup hooks demo test coverage test-fast check lint types contracts generated format sync docs sizes pictures lock audit fuzz fuzz-compactions chaos chaos-bugs bench bench-peers bench-steps fit-rules boards clean
 
 help:  ## List the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | sort
@@ -148,6 +148,10 @@ bench-steps: setup bench-peers  ## Measure what a step costs; write tables and p
 	$(BIN)/python -m benchmarks.steps --rate --json $(STEPS)
 	$(BIN)/python -m benchmarks.steps --idle --json $(STEPS)
 	$(BIN)/python -m benchmarks.steps.page $(STEPS) docs/benchmarks.md
+
+fit-rules: setup  ## Fit again what tells how much a clause sounds like a rule, with the conversations in DATA
+	$(PIP) scikit-learn
+	$(BIN)/python -m benchmarks.fit_rules $(DATA) --fit
 
 # Conversations, a checkout of mohammadtavakoli78/BEAM, and of ZhiqiEliWang/compaction-integrity.
 DATA ?= ../shared/data

@@ -9,17 +9,10 @@ from collections.abc import Set as AbstractSet
 from typing import Final, NamedTuple
 
 from turnmill.rules.kinds import Kind
-from turnmill.rules.wording.facts import FACTS
-from turnmill.rules.wording.generics import GENERICS
-from turnmill.rules.wording.habits import HABITS
 from turnmill.rules.wording.limits import LIMITS
-from turnmill.rules.wording.norms import NORMS
-from turnmill.rules.wording.people import PEOPLE
 from turnmill.rules.wording.permissions import PERMISSIONS
-from turnmill.rules.wording.policies import POLICIES
 from turnmill.rules.wording.refusals import REFUSED, TELLS
 from turnmill.rules.wording.taking_back import TAKING_BACK
-from turnmill.rules.wording.wants import WANTS
 from turnmill.rules.wording.wishes import WISHES
 
 __all__ = ["Pattern", "hinted", "refused", "stated"]
@@ -35,10 +28,7 @@ class Pattern(NamedTuple):
 
 
 _ESCAPED = re.compile(r"\\.|\[[^\]]*\]")
-_OF_ANY_TENSE: Final = (*TAKING_BACK, *PEOPLE, *WISHES, *LIMITS, *PERMISSIONS, *POLICIES)
-# What only the present lays down: in a sentence that asks or tells of the past, it is not sought.
-_OF_THE_PRESENT: Final = (*WANTS, *HABITS, *NORMS, *GENERICS, *FACTS)
-_ALL: Final = (*_OF_ANY_TENSE, *_OF_THE_PRESENT)
+_ALL: Final = (*TAKING_BACK, *WISHES, *LIMITS, *PERMISSIONS)
 
 
 def _is_anchored(pattern: str) -> bool:
@@ -64,38 +54,17 @@ def _indexed() -> dict[str, list[Pattern]]:
     return dict(found)
 
 
-def _of_any_tense(by_hint: dict[str, list[Pattern]]) -> dict[str, list[Pattern]]:
-    rest = {
-        hint: [each for each in known if each.rank < len(_OF_ANY_TENSE)]
-        for hint, known in by_hint.items()
-    }
-    return {hint: known for hint, known in rest.items() if known}
-
-
 _BY_HINT: Final[dict[str, list[Pattern]]] = _indexed()
-_BY_HINT_TOLD: Final[dict[str, list[Pattern]]] = _of_any_tense(_BY_HINT)
-_SAID: Final[tuple[frozenset[str], dict[str, list[Pattern]]]] = (frozenset(_BY_HINT), _BY_HINT)
-_TOLD: Final[tuple[frozenset[str], dict[str, list[Pattern]]]] = (
-    frozenset(_BY_HINT_TOLD),
-    _BY_HINT_TOLD,
-)
 _REFUSED = re.compile(REFUSED)
 _TELLS = re.compile(TELLS)
 
 
-def hinted(words: AbstractSet[str], *, told: bool = False) -> list[Pattern]:
-    """The patterns that may be found beside these words, in their order.
-
-    What is `told` or asked lays nothing down by saying how things are in general.
-    """
-    hints, known = _TOLD if told else _SAID
-    found = words & hints
-    if not found:
-        return []
+def hinted(words: AbstractSet[str]) -> list[Pattern]:
+    """The patterns that may be found beside these words, in their order."""
     by_rank = {
         each.rank: each
-        for hint in found
-        for each in known[hint]
+        for hint in words & _BY_HINT.keys()
+        for each in _BY_HINT[hint]
         if not each.beside or not each.beside.isdisjoint(words)
     }
     return [by_rank[rank] for rank in sorted(by_rank)]

@@ -1,0 +1,66 @@
+"""Rules are found in words that no pattern knows, in messages the weights were not fitted to."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from benchmarks.fit_rules import FITTED, HELD_OUT, Message, found_and_taken, written
+from tests.effort import assert_linear
+from turnmill.rules.scored import BUCKETS, buckets, score
+
+
+def messages(folder: Path) -> list[Message]:
+    return list(written(*folder.glob("*.txt")))
+
+
+@pytest.mark.parametrize(
+    ("name", "least", "most"), [("mixed", 0.8, 0.09), ("freely_worded", 0.74, 0.04)]
+)
+def test_most_rules_are_found_in_words_that_nobody_prepared_for(
+    name: str, least: float, most: float
+) -> None:
+    # Of the others half were written to be taken for rules: they share their words and shapes.
+    held_out = list(written(HELD_OUT / f"{name}.txt"))
+
+    found, taken = found_and_taken(held_out)
+
+    assert len(held_out) >= 400
+    assert found >= least
+    assert taken <= most
+
+
+def test_no_message_that_measures_was_fitted_to() -> None:
+    fitted = {each.text for each in messages(FITTED)}
+
+    assert len(fitted) > 12_000
+    assert fitted.isdisjoint(each.text for each in messages(HELD_OUT))
+
+
+@pytest.mark.parametrize(
+    ("rule", "other"),
+    [
+        ("short answers suit me.", "the short answer suits me."),
+        ("we only ship from oslo.", "they only shipped from oslo."),
+        ("keep receipts for everything.", "keep hers."),
+        ("i get carsick on winding roads.", "i got carsick on the road up."),
+    ],
+)
+def test_what_lasts_sounds_more_like_a_rule_than_what_was_or_is_at_hand(
+    rule: str, other: str
+) -> None:
+    assert score(rule) > 0 > score(other)
+
+
+@pytest.mark.parametrize("clause", ["", "?", "\u2019", "x" * 5_000, "\ud800 never"])
+def test_any_clause_has_a_score(clause: str) -> None:
+    found = buckets(clause.encode("utf-8", "replace").decode())
+
+    assert found
+    assert all(0 <= each < BUCKETS for each in found)
+
+
+@pytest.mark.parametrize("part", ["never ", "no-", "1.", "don't'"])
+def test_a_score_costs_in_proportion_to_the_length_of_the_clause(part: str) -> None:
+    assert_linear(lambda size: score(part * size), size=4_000)
