@@ -71,6 +71,29 @@ def test_a_commit_is_stale_where_its_turns_are_back_but_not_their_counts(site: S
     assert info.counted_seq == info.last_seq
 
 
+def test_a_commit_planned_from_a_context_that_redis_lost_is_stale(site: Site) -> None:
+    """Its version is given out again, and the turns behind it are the same: the commit is not."""
+    said = {"role": "user", "content": "word " * 60}
+    turns = [Turn(messages=[said], turn_id=f"again-{at}") for at in range(12)]
+
+    def compact_and_push_on() -> None:
+        site.compact()
+        for turn in turns:
+            site.agent.push("s", turn)
+        site.worker.pipeline.estimate(site.worker.ref("s"))
+
+    site.say("first")
+    site.store.note()
+    compact_and_push_on()
+    args, options = commit_from(site.worker, site.worker.sessions.snapshot(site.worker.ref("s")))
+
+    site.go_back()
+    compact_and_push_on()
+    committed = RedisSessions(site.redis).commit(*args, **options)
+
+    assert committed.version == 0
+
+
 def test_a_session_covered_further_than_it_was_counted_is_counted_again(site: Site) -> None:
     site.say("first", turns=20)
     ref = site.worker.ref("s")
