@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 
 from tests.redis.conftest import Site
 from tests.redis.test_counting_and_committing import commit_from
 from turnmill import Policy, Turn
+from turnmill.contract.errors import NoCheckpoint
 from turnmill.contract.keys import session_keys
 from turnmill.contract.names import Namespace, SessionId
-from turnmill_worker.ports.values import CountedTurn, Counts
+from turnmill_worker.ports.past import Past, Restored
+from turnmill_worker.ports.values import CountedTurn, Counts, SessionRef
+from turnmill_worker.requests.rollback import Rollback
+from turnmill_worker.store.earlier_states import RedisStates
 from turnmill_worker.store.sessions import RedisSessions
+from turnmill_worker.tokens import counter_for
 
 
 def test_a_commit_planned_before_redis_went_back_is_stale(site: Site) -> None:
@@ -92,6 +99,38 @@ def test_a_commit_planned_from_a_context_that_redis_lost_is_stale(site: Site) ->
     committed = RedisSessions(site.redis).commit(*args, **options)
 
     assert committed.version == 0
+
+
+class _Stopped(RedisStates):
+    """What a worker sees of earlier states that is stopped once, before it restores one."""
+
+    meanwhile: Callable[[], object] | None = None
+
+    def restore(self, ref: SessionRef, past: Past, state: Restored) -> tuple[int, int]:
+        happens, self.meanwhile = self.meanwhile, None
+        if happens:
+            happens()
+        return super().restore(ref, past, state)
+
+
+def test_a_rollback_planned_before_redis_went_back_brings_no_lost_turn(site: Site) -> None:
+    first = site.say("first")
+    site.store.note()
+    site.say("lost")
+    site.agent.checkpoint("s", name="here")
+    site.say("more")
+    new: list[str] = []
+
+    def meanwhile() -> None:
+        site.go_back()
+        new.extend(site.say("new", 24))
+
+    states = _Stopped(site.redis)
+    states.meanwhile = meanwhile
+    with pytest.raises(NoCheckpoint):
+        Rollback(states, site.archive, counter_for).rollback(site.worker.ref("s"), "here")
+
+    assert site.told() == first + new
 
 
 def test_a_session_covered_further_than_it_was_counted_is_counted_again(site: Site) -> None:
