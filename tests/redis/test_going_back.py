@@ -133,6 +133,26 @@ def test_a_rollback_planned_before_redis_went_back_brings_no_lost_turn(site: Sit
     assert site.told() == first + new
 
 
+def test_a_lease_given_up_after_redis_went_back_leaves_other_turns_due(site: Site) -> None:
+    """Its worker had found nothing to do, by turns that are lost; as many others are counted."""
+    ref = site.worker.ref("s")
+    with site.worker.sessions.lease(ref) as lease:
+        assert lease is not None
+        site.store.note()
+        site.say("lost")
+        site.worker.pipeline.estimate(ref)
+        snapshot = site.worker.sessions.snapshot(ref)
+        assert snapshot is not None
+
+        site.go_back()
+        site.say("new")
+        site.worker.pipeline.estimate(ref)
+        is_due = lease.release(snapshot)
+
+    assert is_due
+    assert site.agent.info("s").due_in_s is not None
+
+
 def test_a_session_covered_further_than_it_was_counted_is_counted_again(site: Site) -> None:
     site.say("first", turns=20)
     ref = site.worker.ref("s")
