@@ -194,6 +194,24 @@ def test_counts_of_lost_turns_are_not_given_to_others(site: Site) -> None:
     assert recorded.stale
 
 
+def test_a_recount_of_lost_turns_is_not_given_to_others(site: Site) -> None:
+    ref, sessions = site.worker.ref("s"), site.worker.sessions
+    site.store.note()
+    site.say("lost", turns=3)
+    site.worker.pipeline.estimate(ref)
+    seen, snapshot = sessions.uncounted(ref, most=10), sessions.snapshot(ref)
+    assert seen is not None
+    assert snapshot is not None
+
+    site.go_back()
+    site.say("new", turns=3)
+    site.worker.pipeline.estimate(ref)
+    again = [CountedTurn(turn.seq, 70) for turn in snapshot.turns]
+    none = {"system_tokens": 0, "tools_tokens": 0, "context_tokens": 0}
+
+    assert not sessions.recount(ref, seen, snapshot, basis="another", turns=again, **none)
+
+
 def test_a_policy_that_redis_lost_is_not_taken_for_the_one_that_followed(site: Site) -> None:
     site.say("first")
     site.store.note()
