@@ -37,12 +37,12 @@ class Postgres:
     """A server in a folder; ``url(database)`` makes a database and says where it is."""
 
     def __init__(self, folder: Path, binaries: Path) -> None:
-        self._data = folder / "data"
+        self.data = folder / "data"
         self._bin = binaries
         self._port = free_port()
         self._as_other = _without_root(folder)
-        self._run("initdb", "-D", self._data, "-U", _USER, "-A", "trust", "-E", "UTF8", "-N")
-        with (self._data / "postgresql.conf").open("a") as settings:
+        self._run("initdb", "-D", self.data, "-U", _USER, "-A", "trust", "-E", "UTF8", "-N")
+        with (self.data / "postgresql.conf").open("a") as settings:
             settings.write(
                 f"listen_addresses = '127.0.0.1'\nport = {self._port}\n"
                 f"unix_socket_directories = '{folder}'\nmax_connections = 60\n"
@@ -63,12 +63,12 @@ class Postgres:
 
     def start(self) -> None:
         """Start it and wait until it answers."""
-        self._run("pg_ctl", "-D", self._data, "-l", self._data / "log", "-w", "-t", "60", "start")
+        self._run("pg_ctl", "-D", self.data, "-l", self.data / "log", "-w", "-t", "60", "start")
 
     def stop(self) -> None:
         """Stop it at once, if it runs: connections are cut off."""
-        if (self._data / "postmaster.pid").exists():
-            self._run("pg_ctl", "-D", self._data, "-m", "immediate", "-w", "stop")
+        if (self.data / "postmaster.pid").exists():
+            self._run("pg_ctl", "-D", self.data, "-m", "immediate", "-w", "stop")
 
     def url(self, database: str) -> str:
         """Where the database of this name is."""
@@ -97,7 +97,7 @@ class Postgres:
             check=False,
         )
         if done.returncode:
-            log = self._data / "log"
+            log = self.data / "log"
             said = log.read_text()[-2000:] if log.exists() else ""
             raise RuntimeError(f"{program}: {done.stderr.decode()}\n{said}")
 

@@ -8,11 +8,13 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
+from sqlalchemy import LargeBinary
 
 from tests.archive.postgres import Postgres
 from tests.archive.records import EPOCH, LATER, compaction, image, session, turn
 from turnmill.contract.names import Namespace, Seq, SessionId
 from turnmill_worker.archive import SqlArchive, engine, scrub
+from turnmill_worker.archive.schema import METADATA, Said
 from turnmill_worker.ports.erasure import Emptied, Erasure, Gone
 from turnmill_worker.ports.records import ArchivedTurn, Batch, Memory
 from turnmill_worker.ports.values import SessionRef
@@ -62,7 +64,7 @@ def files(request: pytest.FixtureRequest, empty_url: str) -> Iterator[Path]:
         name = empty_url.rpartition("/")[2]
         with server.admin() as admin:
             [(own,)] = admin.execute("SELECT oid FROM pg_database WHERE datname = %s", (name,))
-        yield server._data / "base" / str(own)
+        yield server.data / "base" / str(own)
 
 
 def places(folder: Path, words: str = SAID) -> list[str]:
@@ -87,6 +89,48 @@ def test_no_file_of_the_database_has_what_was_erased(
     assert gone == Gone(memories=4, images=1)
     assert archive.rewrite()
     assert places(files) == []
+
+
+def test_postgresql_takes_no_samples_of_what_is_said(postgres: Postgres, ref: SessionRef) -> None:
+    archive = SqlArchive.open(postgres.create("sampled"))
+    archive.store(ref, EPOCH, batch())
+    archive.remember(SHOP, Memory(id="pushed:1", kind="pushed", text=SAID))
+    archive.close()
+    bodies = {
+        (table.name, column.name)
+        for table in METADATA.sorted_tables
+        for column in table.columns
+        if isinstance(column.type, LargeBinary | Said)
+    }
+
+    with postgres.admin("sampled") as admin:
+        admin.execute("ANALYZE")
+        sampled = {*admin.execute("SELECT tablename, attname FROM pg_stats").fetchall()}
+
+    assert ("turns", "seq") in sampled
+    assert not sampled & bodies
+
+
+def test_files_of_postgresql_s_log_that_are_recycled_are_overwritten_as_operations_says(
+    postgres: Postgres,
+) -> None:
+    def files() -> list[Path]:
+        found = sorted((postgres.data / "pg_wal").glob("0*"))
+        return [file for file in found if SAID.encode() in file.read_bytes()]
+
+    with postgres.admin() as admin:
+        admin.execute("CREATE TABLE said (words bytea)")
+        for _ in range(5):
+            many = "INSERT INTO said SELECT %s FROM generate_series(1, 15000)"
+            admin.execute(many, (f"{SAID:1000}".encode(),))
+        admin.execute("DROP TABLE said; CHECKPOINT")
+        assert len(files()) > 1
+        [(count,)] = admin.execute("SELECT count(*) FROM pg_ls_waldir()").fetchall()
+
+        for _ in range(count + 1):
+            admin.execute("SELECT pg_switch_wal(); CHECKPOINT;")
+
+    assert files() == []
 
 
 def test_words_that_are_not_erased_are_in_the_files(

@@ -11,11 +11,12 @@ from alembic.migration import MigrationContext
 from alembic.script import ScriptDirectory
 from sqlalchemy import inspect, text
 
+from tests.archive.postgres import Postgres
 from tests.archive.records import EPOCH, compaction, turn
 from turnmill_worker.archive import ArchiveFailed, ArchiveTooNew, SqlArchive
 from turnmill_worker.archive.engine import make_engine
 from turnmill_worker.archive.migrate import MIGRATIONS, VERSION_TABLE, migrate, revisions
-from turnmill_worker.archive.schema import METADATA
+from turnmill_worker.archive.schema import METADATA, memories
 from turnmill_worker.ports.records import Batch
 from turnmill_worker.ports.values import SessionRef
 
@@ -88,6 +89,26 @@ def test_what_is_stored_survives_an_upgrade(
     archive.store(ref, EPOCH, Batch(turns=(turn(3),)))
     assert len(archive.turns(ref)) == 3
     archive.close()
+    engine.dispose()
+
+
+def test_samples_that_postgresql_took_of_what_was_said_are_dropped(postgres: Postgres) -> None:
+    url = postgres.create("taken")
+    engine = make_engine(url)
+    migrate(engine, to="v0003")
+    row = {"namespace": "shop", "id": b"m", "cursor": 1, "kind": "pushed", "speaker": b""}
+    with engine.begin() as connection:
+        connection.execute(memories.insert(), row | {"text": "said", "position": 0, "at_ms": 0})
+        connection.execute(text("CREATE VIEW speakers AS SELECT speaker FROM memories"))
+    with postgres.admin("taken") as admin:
+        admin.execute("ANALYZE")
+        wanted = "SELECT attname FROM pg_stats WHERE tablename = 'memories'"
+        before = {name for (name,) in admin.execute(wanted)}
+
+        migrate(engine)
+
+        after = {name for (name,) in admin.execute(wanted)}
+    assert before - after == {"id", "text"}, "all that no view of the operator's shows"
     engine.dispose()
 
 

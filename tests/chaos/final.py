@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -18,7 +18,15 @@ from turnmill.contract.names import Namespace, SessionId
 from turnmill.contract.registry import UNCOMPARED
 from turnmill.transport import redis_now_ms
 
-__all__ = ["Collected", "FinalState", "Place", "SessionState", "left_behind", "read_archive"]
+__all__ = [
+    "Collected",
+    "FinalState",
+    "Place",
+    "SessionState",
+    "left_behind",
+    "positions",
+    "read_archive",
+]
 
 
 _LOOKS = 100
@@ -148,6 +156,18 @@ def read_archive(url: str, namespace: str, session: str) -> list[Place]:
 def _archived(row: Any) -> Place:
     turn, messages = bytes(row.turn_id).decode(), tuple(json.loads(bytes(row.messages)))
     return Place("archive", row.seq, turn, messages, row.state, str(row.epoch))
+
+
+def positions(client: Any, namespace: str, names: Iterable[str]) -> list[Any]:
+    """How far workers have come with these sessions."""
+    with client.pipeline(transaction=False) as pipe:
+        for name in names:
+            keys = session_keys(Namespace(namespace), SessionId(name))
+            pipe.hmget(keys.meta, "version", "counted_seq", "watermark")
+            pipe.xlen(keys.covered)
+            pipe.xlen(keys.commits)
+        found: list[Any] = pipe.execute()
+    return found
 
 
 _LISTS = ("backlog", "due", "unarchived", "forgotten")

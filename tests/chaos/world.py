@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import signal
 import subprocess
 import time
@@ -17,7 +18,7 @@ import redis
 
 from tests.chaos.agents import AgentPlan, spawn
 from tests.chaos.checker import Loss
-from tests.chaos.final import Collected, FinalState, left_behind
+from tests.chaos.final import Collected, FinalState, left_behind, positions
 from tests.chaos.history import load
 from tests.chaos.proxy import Proxy
 from tests.chaos.report import POLICIES, SYSTEM_PROMPT, Report, reported
@@ -33,6 +34,9 @@ SETTLES_WITHIN_S = 10.0
 """Of this, waiting for sweeps and leases takes two seconds at most. The rest is for queued work."""
 
 LATE_S = 60.0
+
+STILL_S = 5.0
+"""What is late is waited for as long as anything moves: what a bug left behind, never does."""
 
 
 class World:
@@ -176,16 +180,24 @@ class World:
 
     # the end
 
-    def settle(self, *, within_s: float) -> float:
+    def settle(self, *, within_s: float, still_s: float = math.inf) -> float:
         """Wait until nothing waits any more; returns how long that took, at most this long.
 
-        Traps set before may still kill a worker: it is begun again, as a supervisor would.
+        Or until nothing has moved for ``still_s``. Traps set before may still kill a worker: it is
+        begun again, as a supervisor would.
         """
-        began = time.monotonic()
-        while self.left() and time.monotonic() - began < within_s:
+        began = moved = time.monotonic()
+        before: object = None
+        while self.left() and (now := time.monotonic()) < min(began + within_s, moved + still_s):
             self.fleet.replace()
             time.sleep(0.1)
+            if (at := self._positions()) != before:
+                before, moved = at, now
         return time.monotonic() - began
+
+    def _positions(self) -> object:
+        with redis.Redis.from_url(self.store.url) as client:
+            return positions(client, self.namespace, self.sessions)
 
     def left(self) -> dict[str, int]:
         """What waits still, or was left behind."""
@@ -200,7 +212,7 @@ class World:
         settled_s = self.settle(within_s=within_s)
         late = self.left() if settled_s >= within_s else {}
         if late:  # said, and waited for: what still moves would look lost
-            self.settle(within_s=LATE_S)
+            self.settle(within_s=LATE_S, still_s=STILL_S)
         names = sessions or tuple(self.sessions)
         styles = {name: self.sessions[name] for name in names}
         stored = Collected(self.store.url, self.namespace, names, self.archive_url)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing
 from pathlib import Path
 
@@ -14,7 +14,10 @@ from tests.redis.erasing_scene import SAID, WORDS, asking
 from turnmill import Policy
 from turnmill.contract.erasure import Erased
 from turnmill_worker.archive import SqlArchive
+from turnmill_worker.ports.erasure import Cleansed
+from turnmill_worker.ports.past import Past
 from turnmill_worker.ports.records import LostBranch
+from turnmill_worker.ports.values import SessionRef
 from turnmill_worker.requests.erasure import Erasing
 from turnmill_worker.store.earlier_states import RedisStates
 from turnmill_worker.tokens import counter_for
@@ -29,9 +32,24 @@ def site(tmp_path: Path) -> Iterator[Site]:
         yield made
 
 
-def _erase(site: Site, *turns: int, matching: str | None = None) -> Erased:
-    states, hints = RedisStates(site.redis), site.worker.hints
-    erasing = Erasing(states, site.archive, counter_for, hints)
+class _Stopped(RedisStates):
+    """What a worker sees of a session that is stopped once, before it erases in Redis."""
+
+    meanwhile: Callable[[], object] | None = None
+
+    def erase(self, ref: SessionRef, past: Past, left: Cleansed) -> int:
+        happens, self.meanwhile = self.meanwhile, None
+        if happens:
+            happens()
+        return super().erase(ref, past, left)
+
+
+def _erase(
+    site: Site, *turns: int, matching: str | None = None, states: RedisStates | None = None
+) -> Erased:
+    erasing = Erasing(
+        states or RedisStates(site.redis), site.archive, counter_for, site.worker.hints
+    )
     return erasing.erase(site.worker.ref("s"), asking(*turns, matching=matching))
 
 
@@ -68,6 +86,26 @@ def test_a_turn_that_redis_lost_is_erased_by_its_words(site: Site) -> None:
     assert (told.turns, told.earlier) == ((), 1)
     turns = {turn.seq: turn for turn in site.archive.turns(site.worker.ref("s"))}
     assert turns[lost].erased_at_ms is None, "another turn has its place now"
+
+
+def test_an_erasure_planned_before_redis_went_back_brings_no_lost_turn(site: Site) -> None:
+    first = site.say("first")
+    site.store.note()
+    site.agent.push("s", SAID)
+    site.say("lost")
+    new: list[str] = []
+
+    def meanwhile() -> None:
+        site.go_back()
+        new.extend(site.say("new", turns=24))
+
+    states = _Stopped(site.redis)
+    states.meanwhile = meanwhile
+    _erase(site, matching="ember falcon", states=states)
+    site.store_away()
+
+    assert site.told() == first + new
+    assert WORDS not in _archived(site)[1]
 
 
 def test_contexts_that_redis_lost_are_emptied_of_turns_that_it_kept(site: Site) -> None:

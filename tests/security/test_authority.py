@@ -15,12 +15,14 @@ import pytest
 from tests.security.hostile import CLAIM, called, looks_like, spoken
 from turnmill import Policy
 from turnmill.contract.authors import FEEDBACK, author
-from turnmill.contract.context import JsonMessage, StoredContext
+from turnmill.contract.context import JsonMessage, Receipt, StoredContext, SummaryEvent
 from turnmill.contract.legality import violations
 from turnmill.contract.marks import DATA
 from turnmill.contract.names import Seq
+from turnmill.contract.open_requests import OpenRequest
 from turnmill.contract.policy import Limits
 from turnmill.contract.render import render_head
+from turnmill.contract.rules import Rule
 from turnmill.contract.shorten import shorten
 from turnmill.contract.tail import TailTurn
 from turnmill.contract.token_counters import Counter
@@ -133,6 +135,28 @@ def test_what_a_context_quotes_is_said_to_be_data(strategy: str) -> None:
             assert whole.count(DATA) == 1
 
     assert DATA in whole
+
+
+EVENT: Final = SummaryEvent(iteration=1, last_iteration=1, first_seq=1, last_seq=2, text="Looked.")
+
+
+@pytest.mark.parametrize("managed", [False, True])
+def test_what_quotes_older_turns_is_no_system_message_unless_it_is_managed(
+    managed: bool,  # noqa: FBT001
+) -> None:
+    stored = StoredContext(
+        summary="So far.",
+        managed=managed,
+        ledger="1 result: id #W1",
+        events=(EVENT,),
+        rules=(Rule(seq=Seq(1), text="Be brief."),),
+        requests=(OpenRequest(seq=Seq(3), text="Fix it."),),
+        receipts=(Receipt(by="window", first_seq=1, last_seq=2, turns=2, tokens=9),),
+    )
+
+    others = [each["content"] for each in render_head(stored) if each["role"] != "user"]
+
+    assert others == ["Context summary (managed): So far."] * managed
 
 
 # --- shortened heads ------------------------------------------------------------------------------
