@@ -51,6 +51,7 @@ _NO_NAMES: Final = words(
 _FOREIGN: Final = [(kind, re.compile(pattern)) for kind, pattern in FOREIGN]
 _FOREIGN_REFUSED: Final = re.compile(FOREIGN_REFUSED)
 _DIGIT: Final = re.compile(r"\d")
+_MAY_STILL = re.compile(r"\d|\b(?:always|never|from now on|whenever|(?:every|each) time)\b")
 _I_AM: Final = frozenset(("i'm", "am"))
 _SOUNDS: Final = (
     (Kind.PROHIBITION, re.compile(r"^(?:please |but |and |so )*(?:no|not|never|nothing|don'?t)\b")),
@@ -63,7 +64,7 @@ _UNLIKELY: Final = -2.5
 """Log-odds: from the first on a clause is a rule without a pattern, below the second none with one.
 
 The first is two in three. Most clauses that people write are below the second, and no pattern
-is tried on them; but a number may be the new value of a rule, however it is said.
+is tried on them; but a number may be the new value of a rule, and "always" means what it says.
 """
 
 
@@ -133,13 +134,19 @@ class Sentence:
 def laid_down(sentence: Sentence, span: Span) -> Kind | None:
     """What this clause of a sentence lays down, or ``None``."""
     clause = sentence.message.low[span.start : span.end]
-    likely = score(clause)
-    if likely < _UNLIKELY and not (sentence.foreign or _DIGIT.search(clause)):
+    likely = _likely(clause)
+    if likely < _UNLIKELY and not (sentence.foreign or _MAY_STILL.search(clause)):
         return None
     kind = _by_patterns(sentence, span, clause)
     if kind is not None or likely < _SURE or asks(clause) or refused(clause):
         return kind
     return next((kind for kind, sounds in _SOUNDS if sounds.search(clause)), Kind.POLICY)
+
+
+def _likely(clause: str) -> float:
+    """The score of a clause, or of what stands behind its colon."""
+    behind = clause.find(": ", 0, _COLON) + 2
+    return max(score(clause), score(clause[behind:])) if behind > 1 else score(clause)
 
 
 def _by_patterns(sentence: Sentence, span: Span, clause: str) -> Kind | None:

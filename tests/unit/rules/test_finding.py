@@ -177,6 +177,18 @@ def test_an_order_behind_a_colon_is_found_with_what_it_says_of_the_old() -> None
     assert clause.text == "The lock is new: never share 4417; the old code is dead."
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        "This is an important constraint: always search the web before you answer.",
+        "Before answering, always search the web.",
+        "Never go near the nut aisle.",
+    ],
+)
+def test_no_score_makes_little_of_what_is_said_to_hold_always(text: str) -> None:
+    assert find_rules(text)
+
+
 @pytest.mark.parametrize("part", ["never ", "don't ", "- always do\n", "> > ", "<a>", "prefer, "])
 def test_hostile_text_costs_in_proportion_to_its_length(part: str) -> None:
     assert_linear(lambda size: find_rules(part * size), size=4_000)
