@@ -10,6 +10,7 @@ from typing import Final, NamedTuple
 
 from turnmill.rules.kinds import Kind
 from turnmill.rules.wording.limits import LIMITS
+from turnmill.rules.wording.people import PEOPLE
 from turnmill.rules.wording.permissions import PERMISSIONS
 from turnmill.rules.wording.refusals import REFUSED, TELLS
 from turnmill.rules.wording.taking_back import TAKING_BACK
@@ -28,7 +29,7 @@ class Pattern(NamedTuple):
 
 
 _ESCAPED = re.compile(r"\\.|\[[^\]]*\]")
-_ALL: Final = (*TAKING_BACK, *WISHES, *LIMITS, *PERMISSIONS)
+_ALL: Final = (*TAKING_BACK, *PEOPLE, *WISHES, *LIMITS, *PERMISSIONS)
 
 
 def _is_anchored(pattern: str) -> bool:

@@ -189,6 +189,22 @@ def test_no_score_makes_little_of_what_is_said_to_hold_always(text: str) -> None
     assert find_rules(text)
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        "My son is allergic to eggs.",
+        "I have type 2 diabetes.",
+        "I've got high blood pressure.",
+        "We are vegetarians.",
+        "my partner is pregnant!",
+        "My kid can't have gluten.",
+        "I'm on blood thinners.",
+    ],
+)
+def test_what_harms_when_it_is_forgotten_is_found(text: str) -> None:
+    assert find_rules(text)
+
+
 @pytest.mark.parametrize("part", ["never ", "don't ", "- always do\n", "> > ", "<a>", "prefer, "])
 def test_hostile_text_costs_in_proportion_to_its_length(part: str) -> None:
     assert_linear(lambda size: find_rules(part * size), size=4_000)

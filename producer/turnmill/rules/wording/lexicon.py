@@ -10,6 +10,7 @@ __all__ = [
     "CHATTER",
     "FORMATS",
     "GATES",
+    "IDENTITIES",
     "NO_NOUN",
     "NUMBER",
     "NUMBER_HINTS",
@@ -174,6 +175,21 @@ GATES: Final = (
     r"|wait for (?:me|my)|have me (?:confirm|approve)"
 )
 
+IDENTITIES: Final = (
+    r"vegan|vegetarian|pescatarian|flexitarian|pescetarian|coeliac|celiac|diabetic"
+    r"|type [12] diabetic"
+    r"|asthmatic|epileptic|anaemic|anemic|hypertensive|pregnant|breastfeeding|colou?r-?blind|blind"
+    r"|deaf|hard of hearing|dyslexic|autistic|visually impaired|left-handed|muslim|jewish|hindu"
+    r"|buddhist|sikh|jain|mormon|teetotal|teetotaler|teetotaller|sober|kosher|halal|lactose|gluten"
+    r"|wheelchair user|wheelchair-bound|in a wheelchair|non-binary|nonbinary|transgender|a minor"
+    r"|a beginner|an absolute beginner|a complete beginner|a novice|a non-native|not a native"
+    r"|a native|on a (?:\w+ )?(?:diet|budget|fixed income|tight)|keto|paleo|low-carb|fasting"
+    r"|self-employed|exempt|vat exempt|a charity|an? (?:\w+ )?(?:visual|auditory) (?:person"
+    r"|learner)|sighted|partially sighted"
+    r"|low-vision|a light sleeper|an early riser|a night owl|a morning person|afraid of (?:flying"
+    r"|heights)"
+    r"|scared of (?:flying|heights)|claustrophobic|immunocompromised|hypersensitive|sensitive to"
+)
 
 NO_NOUN: Final = words(
     "thanks thank problem problems prob probs words worries way idea need doubt one longer i i'm "
