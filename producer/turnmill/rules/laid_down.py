@@ -145,8 +145,14 @@ def laid_down(sentence: Sentence, span: Span) -> Kind | None:
 
 def _likely(clause: str) -> float:
     """The score of a clause, or of what stands behind its colon."""
-    behind = clause.find(": ", 0, _COLON) + 2
-    return max(score(clause), score(clause[behind:])) if behind > 1 else score(clause)
+    behind = _behind_colon(clause)
+    return max(score(clause), score(clause[behind:])) if behind else score(clause)
+
+
+def _behind_colon(clause: str) -> int:
+    """Where what a colon leads up to begins; 0 if none does."""
+    colon = clause.find(": ", 0, _COLON)
+    return colon + 2 if colon >= 0 else 0
 
 
 def _by_patterns(sentence: Sentence, span: Span, clause: str) -> Kind | None:
@@ -156,12 +162,12 @@ def _by_patterns(sentence: Sentence, span: Span, clause: str) -> Kind | None:
         clause = _TAGGED.sub("", clause)
     patterns = sentence.patterns
     led = opening(clause) if patterns else 0
-    colon = clause.find(": ", 0, _COLON) + 2 if patterns else 0
+    colon = _behind_colon(clause) if patterns else 0
     kind = (
         (_named(sentence.message.own, span) if sentence.named else None)
         or stated(clause, patterns)
         or (stated(clause[led:], patterns) if led else None)
-        or (stated(clause[colon:], patterns) if colon > 1 else None)
+        or (stated(clause[colon:], patterns) if colon else None)
         or (ordered(clause) if sentence.orders else None)
         or (_foreign(clause) if sentence.foreign else None)
     )
