@@ -18,7 +18,7 @@ from turnmill.contract.names import Seq
 from turnmill.rules.quoted import own_words
 from turnmill.rules.standing import Said, said_text, written
 
-__all__ = ["Heard", "Speech", "hear", "outputs_among"]
+__all__ = ["Heard", "Speech", "hear", "opening_turns", "outputs_among"]
 
 _STANDS_ALONE: Final = 6
 """A request of fewer words leans on the one before it, and adds to it."""
@@ -86,6 +86,19 @@ def hear(turns: Sequence[Said], *, from_start: bool) -> Heard:
     spoken = [message for message in messages if message.opens or not next(outputs)]
     lost = len(messages) - len(spoken)
     return Heard(_joined(spoken), loop=lost > 0 and 2 * lost >= len(answers))
+
+
+def opening_turns(turns: Iterable[Sequence[JsonMessage]]) -> int:
+    """How many turns a session begins with in which only the user speaks; 0 if nobody answers.
+
+    Together they say what is asked: an example often comes first, and the request after it.
+    """
+    for at, messages in enumerate(turns):
+        if any(message["role"] == "assistant" for message in messages):
+            return min(at, _MOST_OPENING)
+        if any(message["role"] != "user" for message in messages):
+            return 0
+    return 0
 
 
 def outputs_among(turns: Sequence[Said]) -> frozenset[int]:

@@ -13,6 +13,7 @@ from turnmill.contract.open_requests import OpenRequest
 from turnmill.contract.rules import Mark
 from turnmill.dialects.convert import in_chat
 from turnmill.open_requests.find import open_requests
+from turnmill.open_requests.speech import opening_turns
 from turnmill.rules.standing import Said
 
 TASK = "Fix the crash in parse_header and make sure that no other test starts to fail."
@@ -62,6 +63,15 @@ def test_an_agent_may_greet_before_it_is_asked() -> None:
     assert found(says("Hello! What can I do for you today?"), user("Book a flight."), *calls()) == [
         (2, False)
     ]
+
+
+def test_messages_before_the_first_answer_open_a_session_together() -> None:
+    shown, asked, plan = user("Here is an example."), user(TASK), says("I look at it.")
+
+    assert opening_turns([[shown], [asked], [plan], [user("ok")]]) == 2
+    assert opening_turns([[user(f"{at}")] for at in range(5)] + [[plan]]) == 3
+    assert opening_turns([[shown], [asked]]) == 0
+    assert opening_turns([calls(), [asked], [plan]]) == 0
 
 
 @pytest.mark.parametrize(

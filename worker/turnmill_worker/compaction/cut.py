@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from turnmill.contract.legality import segments
 from turnmill.contract.names import Seq
+from turnmill.open_requests.speech import opening_turns
 from turnmill_worker.compaction.snapshot import LoggedTurn, Snapshot
 from turnmill_worker.compaction.tally import interactions
 
@@ -15,7 +16,7 @@ __all__ = ["Group", "choose_cut", "groups"]
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """Turns a cut may not separate: one turn, or a batch of calls with its results.
+    """Turns a cut may not separate: one turn, a batch of calls with its results, or what was asked.
 
     Attributes:
         turns: by seq.
@@ -54,7 +55,18 @@ def groups(snapshot: Snapshot) -> list[Group]:
             tokens = sum(turn.tokens for turn in counted)
             pinned = any(turn.pinned or turn.seq == thumbnail for turn in counted)
             found.append(Group(turns=counted, tokens=tokens, closed=not waits, pinned=pinned))
-    return found
+    # Where only a part of what was asked is covered, nobody can tell what the rest belongs to.
+    began = opening_turns(messages) if snapshot.stored.watermark == 0 else 0
+    return [_one(found[:began]), *found[began:]] if began > 1 else found
+
+
+def _one(parts: Sequence[Group]) -> Group:
+    return Group(
+        turns=tuple(turn for part in parts for turn in part.turns),
+        tokens=sum(part.tokens for part in parts),
+        closed=all(part.closed for part in parts),
+        pinned=any(part.pinned for part in parts),
+    )
 
 
 def choose_cut(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import chain
 
 from turnmill.contract.context import Elision, JsonMessage, StoredContext, Usage
 from turnmill.contract.names import Namespace, Seq, SessionId, Version
@@ -158,8 +159,15 @@ class Snapshot:
     def requests(self) -> tuple[OpenRequest, ...]:
         """What the user asked for so far and is still open, oldest first; pinned turns stay."""
         kept = {turn.seq for turn in self.turns if turn.pinned}
-        found = open_requests(self.stored, self._said)
-        return tuple(request for request in found if request.seq not in kept)
+        # An answer that nobody has counted yet tells that something was asked.
+        pending = enumerate(self.pending_messages, self.counted_seq + 1)
+        later = (Said(Seq(seq), messages) for seq, messages in pending)
+        found = open_requests(self.stored, chain(self._said, later))
+        return tuple(
+            request
+            for request in found
+            if request.seq <= self.counted_seq and request.seq not in kept
+        )
 
     @property
     def _said(self) -> Iterator[Said]:

@@ -1,0 +1,57 @@
+"""What a session begins with may be several messages: an example, and then what is asked."""
+
+from __future__ import annotations
+
+from turnmill import Policy
+from turnmill.contract.context import JsonMessage
+from turnmill_worker.compaction.cut import groups
+from turnmill_worker.compaction.strategies import choose
+from turnmill_worker.tokens import CountedOnce, counter_for
+
+from .snapshots import snapshot_of
+
+COUNTER = CountedOnce(counter_for())
+TASK = "Now solve this: parse_header crashes on an empty line.\n(Open file: n/a)\nbash-$"
+
+
+def user(text: str) -> JsonMessage:
+    return {"role": "user", "content": text}
+
+
+def worked(steps: int) -> list[JsonMessage]:
+    """An agent's orders in its own text, and what a shell answers in user messages."""
+    step = [
+        {"role": "assistant", "content": "I look at it.\n```\nopen header.py\n```"},
+        user("[File: header.py (80 lines total)]\n" + "    x = 1\n" * 60 + "bash-$"),
+    ]
+    return step * steps
+
+
+def test_they_are_covered_together_and_the_task_stays_a_request() -> None:
+    example = user("Here is an example of such a task. " + "It was done in this way. " * 150)
+    policy = Policy(max_tokens=2048)
+    snapshot = snapshot_of([example, user(TASK), *worked(4)], policy)
+
+    plan = choose.plan(snapshot, COUNTER)
+
+    assert plan is not None
+    assert plan.cut >= 2
+    assert [request.seq for request in plan.asked] == [1, 2]
+    assert plan.asked[1].text == TASK
+
+
+def test_they_stay_apart_where_nobody_answers() -> None:
+    talk = [user("One."), user("Two."), user("Three."), user("Four.")]
+
+    assert len(groups(snapshot_of(talk, Policy(max_tokens=2048)))) == 4
+    assert len(groups(snapshot_of([*talk[:2], *worked(1)], Policy(max_tokens=2048)))) == 3
+
+
+def test_a_task_is_known_before_its_answer_is_counted() -> None:
+    task = user("Please mend parse_header. " + "It must accept an empty line. " * 300)
+    call = {"id": "c", "type": "function", "function": {"name": "run", "arguments": "{}"}}
+    answer: JsonMessage = {"role": "assistant", "content": None, "tool_calls": [call]}
+    pending = ((answer,), ({"role": "tool", "tool_call_id": "c", "content": "ok"},))
+    snapshot = snapshot_of([task], Policy(max_tokens=2048), pending=50, pending_messages=pending)
+
+    assert [request.seq for request in snapshot.requests] == [1]
