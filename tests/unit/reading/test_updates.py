@@ -154,6 +154,27 @@ def test_a_field_returned_again_replaces_the_same_field_of_the_same_thing() -> N
     assert past_of(found) == [(1, "pending", 3)]
 
 
+@pytest.mark.parametrize("own", ["SDZQKO", "7"], ids=["of letters", "a small number"])
+def test_what_belongs_to_one_user_is_not_one_thing(own: str) -> None:
+    """An object is known by its own identifier, whatever shape that has, not by its owner's."""
+    first = json.dumps({"reservation_id": own, "user_id": "ann_lee_4397", "cabin": "business"})
+    second = first.replace(own, "4OG6T3").replace("business", "economy")
+    found = read_units(
+        [*result("get", '{"of": "first"}', first, 1), *result("get", '{"of": "next"}', second, 2)]
+    )
+    assert past_of(found) == []
+
+
+def test_two_items_of_one_product_replace_nothing_of_each_other() -> None:
+    items = [
+        {"product_id": "1968349452", "item_id": "4545791457", "length": "28 inch"},
+        {"product_id": "1968349452", "item_id": "3098764622", "length": "34 inch"},
+    ]
+    order = json.dumps({"order_id": "#W7553978", "items": items})
+
+    assert past_of(read_units(result("get_order", '{"order": "#W7553978"}', order, 1))) == []
+
+
 def test_a_call_made_again_replaces_what_it_returned() -> None:
     found = read_units(
         [

@@ -29,6 +29,7 @@ _DIGITS_OF_A_CODE: Final = 5
 _TOKEN = re.compile(r"[#$€£@/~]?\w+(?:[.,:/@+'’&%-]\w+)*%?")
 _ENDED = re.compile(rf"({_TOKEN.pattern})(?=([.!?:]?))")
 _PART = re.compile(r"[^\W_]+")
+_ID_KEY = re.compile(r"(?:^|[^A-Za-z])(?:id|ID)$|[a-z]I[dD]$")
 # Scripts written without spaces: there, two neighbouring characters serve as a word.
 _UNSPACED = re.compile("[\u0e00-\u0eff\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]")
 
@@ -110,6 +111,13 @@ def _analyse(token: str) -> Token:
     parts = (low,) if low.isalpha() else _PART.findall(low)
     roots = [NUMBER_WORDS.get(part) or stem(part) for part in parts if part not in STOP]
     return _words(roots, (NAME, low) if kind == NAME else None)
+
+
+def identifies(key: str, value: str) -> bool:
+    """Whether a field says which thing its object is: ``order_id=SDZQKO``, but not ``paid=yes``."""
+    if kind_of(value) == CODE:
+        return key.endswith("id")
+    return bool(_ID_KEY.search(key)) and bool(value) and " " not in value
 
 
 def _words(roots: Iterable[str], name: Concept | None = None) -> Token:

@@ -26,7 +26,7 @@ from turnmill_worker.reading.units import (
     Units,
     is_prompt,
 )
-from turnmill_worker.reading.words import CODE, kind_of
+from turnmill_worker.reading.words import CODE, identifies, kind_of
 
 __all__ = ["KINDS", "Kind", "Mention", "mentions"]
 
@@ -115,8 +115,8 @@ def _owner(units: Sequence[Unit], line: Line, root: str) -> _Owner:
     named = [value for key, value in pairs if key in _NAMING and len(value) <= _LONGEST // 4]
     if named:
         return _Owner(named[0])
-    keyed = [value for key, value in pairs if key.endswith("id") and kind_of(value) == CODE]
-    if keyed:
+    keyed = [value for key, value in pairs if identifies(key, value)]
+    if keyed and _is_telling(keyed[0]):
         # One card pays for many orders: what hangs in another record has a value in each.
         return _Owner(keyed[0], is_identifier=not units[0].label, of=root if units[0].label else "")
     # A flight, say, is named by its number, wherever it was listed.
@@ -124,6 +124,11 @@ def _owner(units: Sequence[Unit], line: Line, root: str) -> _Owner:
     if numbered and not (units[0].label and _IDENTIFYING.search(units[0].label)):
         return _Owner(numbered[0], of=root or line.name)
     return _Owner(units[0].label or line.name)
+
+
+def _is_telling(identifier: str) -> bool:
+    """Whether it can be told from an amount where it stands alone."""
+    return not identifier.isdigit() or kind_of(identifier) == CODE
 
 
 def _is_number_of_something(value: str) -> bool:
@@ -166,6 +171,9 @@ _ERROR = re.compile(
 _ERROR_WORDS: Final = (
     *("error", "exception", "warning", "fatal", "panic", "failed", "exit ", "errno", "http "),
 )
+_LENGTH = re.compile(r"\d[\d,]* lines")
+"""How long a file or an output is: nobody asks for that again."""
+
 _STARTS: Final = (CAME_OF_IT, " / ", LINE_END, ". ")
 _VALUES: Final[tuple[Kind, ...]] = ("number", "money", "date")
 
@@ -175,12 +183,17 @@ def _of_prose(text: str, line: Line) -> Iterator[Mention]:
     if _COMMAND.match(text) and not text.endswith((".", "?", "!")):
         yield Mention("command", _beginning(text), "", seq, line.source)
         return
-    if line.source not in TALK and (error := _error(text)):
+    tool = line.source not in TALK
+    if tool and (error := _error(text)):
         yield Mention("error", _around(text, error.start()), "", seq, line.source)
     label = LABEL.match(text)
     # What a text is called in capitals, "DECISION: …", is no identifier.
     called = label.end() if label else 0
-    found = [one for one in values_in(text) if one[2] >= called or not one[1].isalpha()]
+    found = [
+        one
+        for one in values_in(text)
+        if (one[2] >= called or not one[1].isalpha()) and not (tool and _LENGTH.fullmatch(one[1]))
+    ]
     if not found:
         return
     labels = labelled(text, [(at, at + len(value)) for _, value, at in found])

@@ -8,7 +8,7 @@ from itertools import groupby
 from typing import Final
 
 from turnmill_worker.reading.units import Source, Unit, Units
-from turnmill_worker.reading.words import CODE, kind_of
+from turnmill_worker.reading.words import identifies
 
 __all__ = ["replaced_fields"]
 
@@ -29,7 +29,11 @@ def replaced_fields(found: Units) -> Iterator[tuple[int, str, int]]:
             asked[line.name].append(" ".join(units[at].text for at in own))
         elif line.source is Source.RESULT:
             about = asked[line.name].popleft() if asked[line.name] else ""
-            for field, at in _fields([(at, units[at]) for at in own], line.name, about):
+            fields = list(_fields([(at, units[at]) for at in own], line.name, about))
+            times = Counter(field for field, _ in fields)
+            for field, at in fields:
+                if times[field] > 1:
+                    continue  # Two items of one product are two things.
                 value = _value(units[at])
                 older = holds[field]
                 if older and _value(units[older[-1]]) != value:
@@ -57,9 +61,9 @@ def _fields(units: list[tuple[int, Unit]], tool: str, about: str) -> Iterator[tu
 
 
 def _identifier(units: list[Unit]) -> str:
-    """What an object is known by, or ``""``."""
-    keyed = (_value(unit) for unit in units if unit.text.endswith("id", 0, unit.body_at - 1))
-    return next((value for value in keyed if kind_of(value) == CODE), "")
+    """What an object is known by, or ``""``: its own identifier comes before those of others."""
+    pairs = ((unit.text[: unit.body_at - 1], _value(unit)) for unit in units)
+    return next((value for key, value in pairs if identifies(key, value)), "")
 
 
 def _value(unit: Unit) -> str:
