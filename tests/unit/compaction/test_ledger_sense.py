@@ -33,6 +33,19 @@ def test_a_plain_word_somebody_came_back_to_is_one() -> None:
     assert "CommandParser" in shown(said, again)
 
 
+@pytest.mark.parametrize(
+    "advice", ["Use a try-catch block.", "Stop after 10 minutes.", "Some use Node.js for it."]
+)
+def test_words_and_counts_of_advice_that_only_the_assistant_gave_are_none(advice: str) -> None:
+    assert shown({"role": "assistant", "content": advice}) == ""
+
+
+def test_how_long_a_file_is_is_none() -> None:
+    told = {"role": "tool", "tool_call_id": "c", "content": "[File: shop.py (34 lines total)]"}
+
+    assert "lines" not in shown(told)
+
+
 @pytest.mark.parametrize("word", ["TODO", "CORS", "UX"])
 def test_an_abbreviation_the_user_said_once_is_no_fact(word: str) -> None:
     once = {"role": "user", "content": f"Please help me to mend the {word} part of the display."}
@@ -84,6 +97,7 @@ def test_what_a_list_holds_is_told_by_the_number_of_each_record() -> None:
         ),
         ("I want 2 rooms, and **Price:** $295, $207 or $216 would do.", "Price $295, $207, $216"),
         ("We improved to 85% of all problems within 2 weeks.", "problems within 2 weeks"),
+        ("Come back ideally 5–6 days after that.", "Come back ideally 5–6 days"),
         ("The odds are 3/6, which simplifies to 1/2.", "odds are 3/6; simplifies to 1/2"),
     ],
 )

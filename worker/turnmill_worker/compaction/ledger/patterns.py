@@ -27,6 +27,7 @@ _UNIT: Final = (
     r"|[kMG]?Hz|[kM]?W|rpm|px|x|times|people|guests|nights|bags|items|rows|lines|requests"
     r"|[Pp]ercent|points?)\b)"
 )
+_NUMBER: Final = r"\d[\d,]*(?:\.\d+)?"
 # The most specific kind first: the first that fits wins. Kinds that cannot fit, for want of a
 # character they begin or end with, are left out: trying all at every character takes far longer.
 _LOCATIONS: Final = (
@@ -49,7 +50,8 @@ _TIMES: Final = (
 _NAMES: Final = r"(?P<name>“[^”]{2,60}”|\"[^\"]{2,60}\"|`[^`]{2,60}`|(?<![\w])'[^']{2,60}'(?!\w))"
 _AMOUNTS: Final = (
     r"(?P<phone>\+\d[\d ().-]{6,18}\d|\(\d{3}\) ?\d{3}-\d{4}|\b\d{3}-\d{3}-\d{4}\b)"
-    rf"|(?P<number>(?<![\w.,-])-?\d[\d,]*(?:\.\d+)?\s?{_UNIT}|(?<![\w.#-])\d+\.\d+(?![\w.]))"
+    rf"|(?P<number>(?<![\w.,-])-?{_NUMBER}(?:\s?[-–—]\s?{_NUMBER})?\s?{_UNIT}"
+    r"|(?<![\w.#-])\d+\.\d+(?![\w.]))"
 )
 _OTHERS: Final = r"(?P<token>[#@]?\w+(?:[-_.:]\w+)*)"
 _LOCATING = frozenset("@/\\")
@@ -92,6 +94,7 @@ def _values(*, locations: bool, amounts: bool, names: bool) -> re.Pattern[str]:
 
 _ONLY_TOKENS: Final = _values(locations=False, amounts=False, names=False)
 _MARKS: Final = frozenset("_@#")
+_NO_JOINTS: Final = str.maketrans("", "", "/-")
 _ORDINAL = re.compile(r"\d+(?:st|nd|rd|th)", re.IGNORECASE)
 _CAMEL = re.compile(r"[a-z]+[A-Z]\w*|(?:[A-Z][a-z0-9]+){2,}")
 _MOST_NAME_WORDS: Final = 6
@@ -123,7 +126,7 @@ def values_in(text: str) -> list[tuple[Kind, str, int]]:
 
 def _located(group: str, value: str, at: int) -> Iterator[tuple[Kind, str, int]]:
     """A URL or a path; a fraction is a number, and "and/or" is neither."""
-    bare = value.replace("/", "")
+    bare = value.translate(_NO_JOINTS)
     if bare.isdigit():
         yield "number", value, at
     elif group == "url":

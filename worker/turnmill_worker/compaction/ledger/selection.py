@@ -60,16 +60,22 @@ def current(facts: Iterable[Fact]) -> tuple[Fact, ...]:
 
 
 def _is_plain_word(fact: Fact) -> bool:
-    """Whether it is words only, which nobody but the assistant said, once, or with no other.
+    """Whether it tells nothing where it stands alone: its sentence would, and may be shown instead.
 
-    A short word in capitals that the user said once is an abbreviation, and no value.
+    Words, however they are joined, and counts, which nobody but the assistant said, once: those are
+    of its advice. A short word in capitals, or joined words, that the user said once. And words
+    that stand with no other.
     """
-    if fact.kind not in {"id", "name"} or not fact.text.replace(" ", "").isalpha():
-        return False
+    is_word = fact.kind in _WORDS and fact.text.translate(_NO_JOINTS).isalpha()
+    if not is_word:
+        return fact.uses == 1 and fact.by == _ASSISTANT and fact.kind == "number"
+    if not fact.label:
+        return True
+    if fact.by != _USER:
+        return fact.uses == 1 and fact.by == _ASSISTANT
     short = fact.text.isupper() and len(fact.text) <= _ABBREVIATION
-    return not fact.label or (
-        fact.uses == 1 and (fact.by == _ASSISTANT or (short and fact.by == _USER))
-    )
+    joined = fact.kind == "id" and not fact.text.isupper()
+    return fact.uses == 1 and (short or joined)
 
 
 class Unstated:
@@ -167,6 +173,9 @@ _ASSISTANT: Final = (Source.ASSISTANT.value,)
 _USER: Final = (Source.USER.value,)
 _ABBREVIATION: Final = 5
 """Letters."""
+
+_WORDS: Final = frozenset({"id", "name", "path"})
+_NO_JOINTS: Final = str.maketrans("", "", " .-_*")
 
 
 def _costs(facts: Sequence[Fact], count: CountText) -> Iterator[int]:

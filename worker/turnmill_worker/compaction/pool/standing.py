@@ -108,10 +108,10 @@ def first_standings(
             asked = line.source in TALK and own[-1].text.endswith(_QUESTION_MARKS)
             continue
         spoken = line.source in TALK
-        plain = spoken and own[0].is_prose
         other = PROMPT if is_prompt(line, len(own)) else 1.0
-        acted, power = called.get(line.seq, ""), LONG_REPORT if tools else LONG_ANSWER
-        forms = _forms(line, own, _Beside(acted, came), power) if plain else repeat(other, len(own))
+        power = LONG_REPORT if tools else LONG_ANSWER
+        beside = _Beside(called.get(line.seq, ""), came)
+        forms = _forms(line, own, beside, power) if spoken else repeat(other, len(own))
         if line.source is Source.CALL:
             ended = [unit.text for unit in own if CAME_OF_IT in unit.text]
             came = " ".join([line.name, *ended]) if ended else ""
@@ -160,7 +160,9 @@ def _forms(line: Line, own: Sequence[Unit], beside: _Beside, power: float) -> It
     if line.source is Source.ASSISTANT and sentences > _PLAIN_ANSWER:
         factor = (_PLAIN_ANSWER / sentences) ** power
     for unit in own:
-        if line.source is Source.ASSISTANT and beside.tells(unit.text):
+        if not unit.is_prose:
+            yield factor
+        elif line.source is Source.ASSISTANT and beside.tells(unit.text):
             yield factor * ANNOUNCED
         else:
             yield factor * (HEADING if is_heading(unit.text) else 1.0)
