@@ -29,7 +29,7 @@ from turnmill.rules.quoted import own_words
 
 TESTS = Path(__file__).parents[1] / "tests" / "data"
 FITTED, HELD_OUT = TESTS / "rules" / "fitted", TESTS / "rules" / "held_out"
-REGULARIZATION = 10.0
+REGULARIZATION = 20.0
 """`C` of the regression: smaller is stronger."""
 
 MOST = 127

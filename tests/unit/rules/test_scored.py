@@ -16,7 +16,7 @@ def messages(folder: Path) -> list[Message]:
 
 
 @pytest.mark.parametrize(
-    ("name", "least", "most"), [("mixed", 0.8, 0.095), ("freely_worded", 0.74, 0.04)]
+    ("name", "least", "most"), [("mixed", 0.8, 0.09), ("freely_worded", 0.73, 0.045)]
 )
 def test_most_rules_are_found_in_words_that_nobody_prepared_for(
     name: str, least: float, most: float
@@ -34,7 +34,7 @@ def test_most_rules_are_found_in_words_that_nobody_prepared_for(
 def test_no_message_that_measures_was_fitted_to() -> None:
     fitted = {each.text for each in messages(FITTED)}
 
-    assert len(fitted) > 12_000
+    assert len(fitted) > 16_000
     assert fitted.isdisjoint(each.text for each in messages(HELD_OUT))
 
 
