@@ -8,7 +8,7 @@ import redis
 
 from tests.redis.conftest import Surface, Worker
 from turnmill import ContextClient, Policy
-from turnmill.commands import DEDUPE_WINDOW
+from turnmill.commands import DEDUPE_WINDOW, RETRY_WINDOW
 
 HI = {"role": "user", "content": "hi"}
 
@@ -75,9 +75,23 @@ def test_a_turn_id_is_known_after_its_turn_was_compacted(either: Surface, worker
 def test_the_dedupe_window_is_bounded(
     client: ContextClient, redis_client: redis.Redis, worker: Worker
 ) -> None:
-    client.push_many([("s", HI)] * (DEDUPE_WINDOW + 20))
+    client.push("named", HI, turn_id="t")
+    client.push_many([("named", HI)] * DEDUPE_WINDOW)
+    client.push_many([("s", HI)] * (RETRY_WINDOW + 20))
 
-    assert redis_client.zcard(worker.keys("s").ids) == DEDUPE_WINDOW
+    assert redis_client.zcard(worker.keys("named").ids) == DEDUPE_WINDOW
+    assert redis_client.zcard(worker.keys("s").ids) == RETRY_WINDOW
+
+
+def test_an_id_of_the_callers_is_remembered_beside_many_of_the_clients(
+    either: Surface, redis_client: redis.Redis, worker: Worker
+) -> None:
+    either.push("s", HI)
+    either.push("s", HI, turn_id="t")
+    either.push_many([("s", HI)] * (RETRY_WINDOW + 1))
+
+    assert either.push("s", HI, turn_id="t").seq == 2
+    assert redis_client.zcard(worker.keys("s").ids) == RETRY_WINDOW + 3
 
 
 def test_push_many_keeps_the_order_within_each_session(either: Surface) -> None:

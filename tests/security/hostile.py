@@ -19,6 +19,7 @@ MARKS = (
     "[End of facts]",
     "[Rules the user laid down, word for word]",
     "[The request that is still open, word for word]",
+    "[The request that the session began with, word for word]",
     "[Summary of the conversation so far]",
     "[Summary of the conversation so far; the tool recall finds what was said]",
     "[Facts kept word for word]",

@@ -6,12 +6,13 @@ from turnmill.commands.calls import Call, Command
 from turnmill.commands.checkpointing import Remembering
 from turnmill.commands.opening import DEFAULT_NAME, Opening
 from turnmill.commands.parking import Parking
-from turnmill.commands.pushing import DEDUPE_WINDOW, PushCall, Pushing
+from turnmill.commands.pushing import DEDUPE_WINDOW, RETRY_WINDOW, PushCall, Pushing
 from turnmill.commands.reading import Reading
 
 __all__ = [
     "DEDUPE_WINDOW",
     "DEFAULT_NAME",
+    "RETRY_WINDOW",
     "Call",
     "Command",
     "Commands",

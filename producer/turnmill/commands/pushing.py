@@ -25,10 +25,16 @@ from turnmill.contract.turns import TurnLike, encode_turn, to_turn
 from turnmill.dialects.turns import turn_in_chat
 from turnmill.read_reply import DEFAULT_POLICY
 
-__all__ = ["CHUNK", "CHUNK_BYTES", "DEDUPE_WINDOW", "PushCall", "Pushing"]
+__all__ = ["CHUNK", "CHUNK_BYTES", "DEDUPE_WINDOW", "RETRY_WINDOW", "PushCall", "Pushing"]
+
+CHUNK = 500
+"""Turns per pipeline of ``push_many``."""
 
 DEDUPE_WINDOW = 10_000
 """How many of a session's newest turn_ids are remembered."""
+
+RETRY_WINDOW = 2 * CHUNK
+"""The same where clients made all of them: only a retry, of a chunk at most, brings one again."""
 
 QUIET_MS = 60_000
 """How long turns that make nothing due may wait to be counted."""
@@ -36,15 +42,13 @@ QUIET_MS = 60_000
 _SAME_FOR_ALL: Final = {
     "ttl_ms": DEFAULT_POLICY.ttl_s * 1000,
     "window": DEDUPE_WINDOW,
+    "retry_window": RETRY_WINDOW,
     "checkpoint_every": DEFAULT_POLICY.checkpoint_interval,
     "keep_checkpoints": DEFAULT_POLICY.keep_checkpoints,
     "hard": DEFAULT_POLICY.hard_limit,
     "quiet_ms": QUIET_MS,
 }
 """For sessions that were never opened, the policy's numbers are the default's."""
-
-CHUNK = 500
-"""Turns per pipeline of ``push_many``."""
 
 CHUNK_BYTES = 32 * 1024 * 1024
 """Bytes of images per pipeline of ``push_many``."""
@@ -106,11 +110,11 @@ class Pushing(Base):
             messages=Secret(messages),
             fields=Secret(fields),
             digest=Digest.of(messages, fields),
+            is_new_id=int(not value.turn_id),
             **_bound(messages, exact),
             **_SAME_FOR_ALL,
             dialect=dialect or "",
-            told=told.encode() if told else "",
-            is_telling=int(told is not None and told.tokens >= LEAST_TOKENS),
+            **_telling(told),
         )
         return PushCall(Call(script, words), name, chosen, images)
 
@@ -207,6 +211,13 @@ def _bound(messages: bytes, exact: Exact | None) -> dict[str, int | str]:
     if exact is None or len(messages) > MOST_COUNTED or b'"image_url"' in messages:
         return {"bound": bound_turn(messages), "counted_by": ""}
     return {"bound": exact.count(decode_json(messages)), "counted_by": exact.encoding}
+
+
+def _telling(told: Told | None) -> dict[str, int | str]:
+    """What a provider counted, and whether something can be learned from it."""
+    if told is None:
+        return {"told": "", "is_telling": 0}
+    return {"told": told.encode(), "is_telling": int(told.tokens >= LEAST_TOKENS)}
 
 
 def _bytes_of(images: Iterable[StoredImage]) -> int:

@@ -18,6 +18,7 @@ from turnmill.contract.rules import Rule
 from turnmill.contract.tail import TailTurn
 
 __all__ = [
+    "FIRST_REQUEST",
     "REQUEST",
     "RULES",
     "context_injection",
@@ -36,7 +37,8 @@ __all__ = [
 
 RULES: Final = "[Rules the user laid down, word for word]"
 REQUEST: Final = "[The request that is still open, word for word]"
-"""What the messages with rules and requests begin with."""
+FIRST_REQUEST: Final = "[The request that the session began with, word for word]"
+"""What the messages with rules and requests begin with; the last where others followed it."""
 
 
 def render(system: str, stored: StoredContext, tail: Iterable[TailTurn]) -> list[JsonMessage]:
@@ -103,8 +105,10 @@ def rule_line(rule: Rule) -> str:
 
 
 def requests_message(requests: Iterable[OpenRequest]) -> JsonMessage:
-    """The open requests as a user message, their lines as the user wrote them."""
-    lines = [REQUEST, *map(request_entry, requests), "[End of request]"]
+    """The requests as a user message, their lines as the user wrote them."""
+    stated = tuple(requests)
+    head = FIRST_REQUEST if all(request.earlier for request in stated) else REQUEST
+    lines = [head, *map(request_entry, stated), "[End of request]"]
     return {"role": "user", "content": "\n".join(lines)}
 
 

@@ -1,10 +1,12 @@
 -- Append one turn to the session's log, unless its turn_id was pushed before; its images are kept with it.
 -- KEYS: expiring..., backlog, index, hinted, blob
--- ARGV: session, turn_id, messages, fields, digest, bound:number, counted_by, ttl_ms:number, window:number, checkpoint_every:number, keep_checkpoints:number, hard:number, quiet_ms:number, dialect, told, is_telling:number, images...
+-- ARGV: session, turn_id, messages, fields, digest, bound:number, counted_by, ttl_ms:number, is_new_id:number, window:number, retry_window:number, checkpoint_every:number, keep_checkpoints:number, hard:number, quiet_ms:number, dialect, told, is_telling:number, images...
 -- quiet_ms: how long a turn that makes nothing due may wait to be counted
 -- digest: of messages and fields; each turn's chain is made of it and of the chain before: the same chain, the same turns so far
 -- counted_by: the encoding that the bound is exact by, '' where it is fitted
 -- dialect: the provider's shape that the turn came in, '' where nothing tells; the first stays
+-- is_new_id: 1 when the id was made for this push, so that only a retry of it can come with it again
+-- window: how many of the newest ids are remembered; retry_window: the same where all ids so far were made so
 -- told: what the provider counted for the context of a read, or ''; is_telling: 1 when something can be learned from it
 -- images: of each its sha256 and media type; their bytes were put before, and expire soon unless a push follows
 -- returns: seq or 0 when an image is not there and nothing was stored, 1 when a hint is needed, 1 when the turn was there already, the id of the checkpoint made or nothing, the incarnation's epoch unless the turn was there already
@@ -25,7 +27,7 @@ local now = time[1] * 1000 + math.floor(time[2] / 1000)
 local now_ms = string.format('%.0f', now)
 local seen = redis.call('HMGET', meta, 'epoch', 'ttl_ms', 'expires_at', 'checkpoint_every', 'keep_checkpoints', 'version',
   'system_tokens', 'context_tokens', 'tail_tokens', 'look_tokens', 'look_bound', 'bound_ratio', 'postponed_until', 'chain',
-  'tools_tokens', 'hard', 'last_seq', 'pending')
+  'tools_tokens', 'hard', 'last_seq', 'pending', 'new_ids')
 local epoch = seen[1] or (time[1] .. string.format('%06d', time[2]))
 local chain = redis.sha1hex((seen[14] or epoch) .. ' ' .. turn_id .. ' ' .. digest)
 -- One write for what each push changes: calls cost more than what they do.
@@ -42,6 +44,13 @@ local exact = counted_by ~= '' and {'counted_by', counted_by} or {}
 redis.call('XADD', log, string.format('%.0f-0', seq), 'messages', messages, 'bound', bound, 'turn_id', turn_id,
   'fields', fields, 'at', now_ms, 'blobs', table.concat(hashes, ' '), 'chain', chain, unpack(exact))
 redis.call('ZADD', ids, seq, turn_id)
+if is_new_id == 1 and seq == 1 then
+  redis.call('HSET', meta, 'new_ids', 1)
+elseif is_new_id == 1 and seen[19] then
+  window = retry_window
+elseif seen[19] then
+  redis.call('HDEL', meta, 'new_ids')
+end
 if seq > window then
   redis.call('ZREMRANGEBYSCORE', ids, '-inf', seq - window)
 end

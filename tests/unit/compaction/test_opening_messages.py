@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from turnmill import Policy
 from turnmill.contract.context import JsonMessage
 from turnmill_worker.compaction.cut import groups
@@ -40,11 +42,16 @@ def test_they_are_covered_together_and_the_task_stays_a_request() -> None:
     assert plan.asked[1].text == TASK
 
 
-def test_they_stay_apart_where_nobody_answers() -> None:
+def test_they_stay_apart_where_nobody_answers_or_one_is_pinned() -> None:
     talk = [user("One."), user("Two."), user("Three."), user("Four.")]
+    policy = Policy(max_tokens=2048)
+    asked = snapshot_of([*talk[:2], *worked(1)], policy)
+    first, *others = asked.turns
+    pinned = replace(asked, turns=(replace(first, pinned=True), *others))
 
-    assert len(groups(snapshot_of(talk, Policy(max_tokens=2048)))) == 4
-    assert len(groups(snapshot_of([*talk[:2], *worked(1)], Policy(max_tokens=2048)))) == 3
+    assert len(groups(snapshot_of(talk, policy))) == 4
+    assert len(groups(asked)) == 3
+    assert len(groups(pinned)) == 4
 
 
 def test_a_task_is_known_before_its_answer_is_counted() -> None:

@@ -9,7 +9,7 @@ from turnmill.contract.context import EMPTY, StoredContext
 from turnmill.contract.names import Seq
 from turnmill.contract.open_requests import OpenRequest
 from turnmill.contract.policy import Policy
-from turnmill.contract.render import render_head, request_entry
+from turnmill.contract.render import render_head, request_entry, requests_message
 from turnmill.contract.rules import Rule
 from turnmill.open_requests.fitting import fitting, requests_room
 from turnmill.open_requests.shortened import shortened
@@ -129,6 +129,16 @@ def test_it_stands_behind_the_rules_and_before_the_summary() -> None:
     ]
     managed = render_head(stored.model_copy(update={"managed": True}))
     assert [m["role"] for m in managed] == ["system", "user", "user"]
+
+
+def test_its_head_does_not_call_open_what_the_user_has_left_behind() -> None:
+    first = request(1, "Book a table.", first=True, earlier=True)
+
+    alone = requests_message([first])["content"].split("\n")[0]
+    followed = requests_message([first, request(9, "Cancel it.")])["content"].split("\n")[0]
+
+    assert alone == "[The request that the session began with, word for word]"
+    assert followed == "[The request that is still open, word for word]"
 
 
 def test_a_context_without_requests_is_stored_as_before() -> None:

@@ -55,17 +55,21 @@ def groups(snapshot: Snapshot) -> list[Group]:
             tokens = sum(turn.tokens for turn in counted)
             pinned = any(turn.pinned or turn.seq == thumbnail for turn in counted)
             found.append(Group(turns=counted, tokens=tokens, closed=not waits, pinned=pinned))
-    # Where only a part of what was asked is covered, nobody can tell what the rest belongs to.
     began = opening_turns(messages) if snapshot.stored.watermark == 0 else 0
-    return [_one(found[:began]), *found[began:]] if began > 1 else found
+    opening = found[:began]
+    if not opening[1:] or any(group.pinned for group in opening):
+        return found
+    # Where only a part of what was asked is covered, nobody can tell what the rest belongs to.
+    return [_one(opening), *found[began:]]
 
 
 def _one(parts: Sequence[Group]) -> Group:
+    """Several groups that nothing is pinned in as one."""
     return Group(
         turns=tuple(turn for part in parts for turn in part.turns),
         tokens=sum(part.tokens for part in parts),
         closed=all(part.closed for part in parts),
-        pinned=any(part.pinned for part in parts),
+        pinned=False,
     )
 
 

@@ -11,7 +11,7 @@ from typing import Final, NamedTuple
 from turnmill.contract.context import JsonMessage
 from turnmill.contract.marks import DATA
 from turnmill.contract.names import Seq
-from turnmill.contract.render import REQUEST, RULES
+from turnmill.contract.render import FIRST_REQUEST, REQUEST, RULES
 from turnmill_worker.reading.actions import Role
 from turnmill_worker.reading.earlier_summary import add_previous
 from turnmill_worker.reading.messages import read_units
@@ -30,11 +30,12 @@ _KNOWN: Final = 1 << 15
 _QUOTED: Final = frozenset({Role.WRITTEN, Role.QUOTATION})
 
 _WORDS = re.compile(r"[a-z'’]+")
+_SECTIONS: Final = (RULES, REQUEST, FIRST_REQUEST)
 # What a rendered head says of itself; `contract.render` writes it.
 _FRAME = re.compile(
     r"^(?:\[Summary of the conversation so far[^\]\n]{0,80}\]|\[End\]"
     r"|\[Turns? [\d-]+ left out to fit: [^\]\n]{0,80}\]"
-    rf"|{re.escape(RULES)}|\[End of rules\]|{re.escape(REQUEST)}|\[End of request\]"
+    rf"|{'|'.join(map(re.escape, _SECTIONS))}|\[End of rules\]|\[End of request\]"
     rf"|\[Facts kept word for word\]|\[End of facts\]|{re.escape(DATA)})$",
     re.MULTILINE,
 )
@@ -83,7 +84,7 @@ def head_units(messages: Iterable[JsonMessage]) -> Units:
 def sections(head: Iterable[JsonMessage]) -> list[JsonMessage]:
     """The messages with rules and open requests: they stand in a head whatever its summary says."""
     said = (message for message in head if _is_text_of_a_user(message))
-    return [message for message in said if message["content"].startswith((RULES, REQUEST))]
+    return [message for message in said if message["content"].startswith(_SECTIONS)]
 
 
 def _is_text_of_a_user(message: JsonMessage) -> bool:
