@@ -59,7 +59,7 @@ _SOUNDS: Final = (
     (Kind.PREFERENCE, re.compile(r"\b(?:i|we|i'd|i would|we'd) (?:\w+ )?(?:prefer|like|love)\b")),
 )
 
-_SURE: Final = 0.8
+_SURE: Final = 0.9
 _UNLIKELY: Final = -2.5
 """Log-odds: from the first on a clause is a rule without a pattern, below the second none with one.
 

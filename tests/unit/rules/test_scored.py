@@ -16,12 +16,14 @@ def messages(folder: Path) -> list[Message]:
 
 
 @pytest.mark.parametrize(
-    ("name", "least", "most"), [("mixed", 0.8, 0.09), ("freely_worded", 0.73, 0.045)]
+    ("name", "least", "most"),
+    [("mixed", 0.8, 0.095), ("freely_worded", 0.7, 0.055), ("logs", 0.71, 0.055)],
 )
 def test_most_rules_are_found_in_words_that_nobody_prepared_for(
     name: str, least: float, most: float
 ) -> None:
     # Of the others half were written to be taken for rules: they share their words and shapes.
+    # Those of the logs were not, and nothing was chosen by them.
     held_out = list(written(HELD_OUT / f"{name}.txt"))
 
     found, taken = found_and_taken(held_out)
