@@ -63,19 +63,16 @@ def _is_plain_word(fact: Fact) -> bool:
     """Whether it tells nothing where it stands alone: its sentence would, and may be shown instead.
 
     Words, however they are joined, and counts, which nobody but the assistant said, once: those are
-    of its advice. A short word in capitals, or joined words, that the user said once. And words
-    that stand with no other.
+    of its advice. A short word in capitals that the user said once. And words that stand with no
+    other.
     """
     is_word = fact.kind in _WORDS and fact.text.translate(_NO_JOINTS).isalpha()
     if not is_word:
         return fact.uses == 1 and fact.by == _ASSISTANT and fact.kind == "number"
     if not fact.label:
         return True
-    if fact.by != _USER:
-        return fact.uses == 1 and fact.by == _ASSISTANT
     short = fact.text.isupper() and len(fact.text) <= _ABBREVIATION
-    joined = fact.kind == "id" and not fact.text.isupper()
-    return fact.uses == 1 and (short or joined)
+    return fact.uses == 1 and (fact.by == _ASSISTANT or (short and fact.by == _USER))
 
 
 class Unstated:
