@@ -120,3 +120,14 @@ def test_a_long_answer_counts_more_where_it_tells_what_tools_returned() -> None:
     assert min(first_standings(told.lines, told.units)) > max(
         first_standings(alone.lines, alone.units)
     )
+
+
+def test_the_more_an_assistant_says_in_json_the_less_each_of_its_fields_counts() -> None:
+    """As in prose: what is asked of the user in twenty fields must not outweigh the answers."""
+
+    def least(fields: int) -> float:
+        answer = json.dumps({f"field_{at}": f"Please tell me item {at}." for at in range(fields)})
+        told = read_units([(1, {"role": "assistant", "content": answer})])
+        return min(first_standings(told.lines, told.units))
+
+    assert least(20) < least(10) < least(5) == 1.0

@@ -165,6 +165,15 @@ def test_what_belongs_to_one_user_is_not_one_thing(own: str) -> None:
     assert past_of(found) == []
 
 
+@pytest.mark.parametrize("key", ["order_id", "orderId", "id", "orderid"])
+def test_an_identifier_is_known_by_its_key_however_that_is_written(key: str) -> None:
+    sent = [json.dumps({key: "W1", "status": status}) for status in ("pending", "sent")]
+    found = read_units(
+        [*result("get", '{"of": "now"}', sent[0], 1), *result("get", '{"of": "then"}', sent[1], 2)]
+    )
+    assert past_of(found) == [(1, "pending", 2)]
+
+
 def test_two_items_of_one_product_replace_nothing_of_each_other() -> None:
     items = [
         {"product_id": "1968349452", "item_id": "4545791457", "length": "28 inch"},

@@ -115,9 +115,10 @@ def _analyse(token: str) -> Token:
 
 def identifies(key: str, value: str) -> bool:
     """Whether a field says which thing its object is: ``order_id=SDZQKO``, but not ``paid=yes``."""
-    if kind_of(value) == CODE:
-        return key.endswith("id")
-    return bool(_ID_KEY.search(key)) and bool(value) and " " not in value
+    is_code = kind_of(value) == CODE
+    if _ID_KEY.search(key):
+        return is_code or (bool(value) and " " not in value)
+    return is_code and key.endswith("id")
 
 
 def _words(roots: Iterable[str], name: Concept | None = None) -> Token:
