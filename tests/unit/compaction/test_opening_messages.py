@@ -24,20 +24,23 @@ def worked(steps: int) -> list[JsonMessage]:
     """An agent's orders in its own text, and what a shell answers in user messages."""
     step = [
         {"role": "assistant", "content": "I look at it.\n```\nopen header.py\n```"},
-        user("[File: header.py (80 lines total)]\n" + "    x = 1\n" * 60 + "bash-$"),
+        user("[File: header.py (80 lines total)]\n" + "    x = 1\n" * 6 + "bash-$"),
     ]
     return step * steps
 
 
 def test_they_are_covered_together_and_the_task_stays_a_request() -> None:
-    example = user("Here is an example of such a task. " + "It was done in this way. " * 150)
+    example = user("Here is an example of such a task. " + "It was done in this way. " * 220)
     policy = Policy(max_tokens=2048)
-    snapshot = snapshot_of([example, user(TASK), *worked(4)], policy)
+    # Without the example, the others would fit.
+    snapshot = snapshot_of([example, user(TASK), *worked(2)], policy)
+    assert snapshot.usage.total > snapshot.limits.soft
+    assert snapshot.usage.total - snapshot.turns[0].tokens < snapshot.limits.target
 
     plan = choose.plan(snapshot, COUNTER)
 
     assert plan is not None
-    assert plan.cut >= 2
+    assert plan.cut == 2
     assert [request.seq for request in plan.asked] == [1, 2]
     assert plan.asked[1].text == TASK
 
