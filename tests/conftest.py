@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+import signal
 import uuid
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Generator, Iterator
+from typing import Any
 
 import hypothesis
 import pytest
@@ -18,6 +20,21 @@ from turnmill.embedded_redis import EmbeddedRedis
 hypothesis.settings.register_profile("repeat", derandomize=True, deadline=None)
 hypothesis.settings.register_profile("explore", deadline=None)
 hypothesis.settings.load_profile("explore" if os.environ.get("TURNMILL_EXPLORE") else "repeat")
+
+
+INTERRUPTED_AGAIN_AFTER_S = 60.0
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_timeout_set_timer(settings: Any) -> Generator[None, object, object]:
+    """Interrupt a test that is out of time again and again.
+
+    Interrupted once, it leaves its with blocks, and one of them may wait for ever, too.
+    """
+    is_set = yield
+    if settings.method == "signal":
+        signal.setitimer(signal.ITIMER_REAL, settings.timeout, INTERRUPTED_AGAIN_AFTER_S)
+    return is_set
 
 
 def _new_server(factory: pytest.TempPathFactory) -> EmbeddedRedis:

@@ -19,7 +19,7 @@ import psutil
 
 from tests.chaos.resp import commands, session_of
 
-__all__ = ["Action", "Proxy", "Trap"]
+__all__ = ["Action", "Proxy", "Trap", "process_behind"]
 
 Action = Literal["cut before", "cut after", "cut mid-reply", "stall", "freeze", "call"]
 
@@ -161,18 +161,28 @@ class Proxy:
         if trap.action == "stall":
             await asyncio.sleep(trap.seconds)
         elif trap.action == "freeze":
-            await asyncio.to_thread(_freeze, pair.client.get_extra_info("peername")[1], trap)
+            ends = (pair.client.get_extra_info(end) for end in ("peername", "sockname"))
+            await asyncio.to_thread(_freeze, process_behind(*ends), trap)
         elif trap.action == "cut before":
             raise ConnectionResetError
         elif trap.action != "call":
             pair.ends = trap.action
 
 
-def _freeze(port: int, trap: Trap) -> None:
-    """SIGSTOP who has this port, so that it neither gives up nor tries again meanwhile."""
+def process_behind(local: tuple[str, int], remote: tuple[str, int]) -> int | None:
+    """The process whose connection goes from one address to the other; None when it is gone.
+
+    A local port may serve connections to several addresses, so it says nothing alone: who was
+    frozen by it could be the process that runs the tests, and nobody resumed that one.
+    """
     connections = psutil.net_connections(kind="tcp4")
-    pids = [each.pid for each in connections if each.laddr and each.laddr.port == port]
-    pid = next((pid for pid in pids if pid is not None), None)
+    ends = (local, remote)
+    pids = (each.pid for each in connections if (each.laddr, each.raddr) == ends)
+    return next((pid for pid in pids if pid is not None), None)
+
+
+def _freeze(pid: int | None, trap: Trap) -> None:
+    """SIGSTOP it, so that it neither gives up nor tries again meanwhile."""
     if pid is None:
         return  # it was killed meanwhile: there is nobody to freeze
     frozen = psutil.Process(pid)
