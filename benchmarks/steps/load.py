@@ -64,6 +64,8 @@ class Outcome:
         wall_s: from the first step to the last.
         reads: contexts read.
         projected: those that a read had to cut by itself.
+        failed: steps that ended in an error; the agent went on with its next one.
+        errors: the last of these errors.
         notes: whatever else there is to say about them.
     """
 
@@ -71,6 +73,8 @@ class Outcome:
     wall_s: float = 0.0
     reads: int = 0
     projected: int = 0
+    failed: int = 0
+    errors: list[str] = field(default_factory=list)
     notes: dict[str, Any] = field(default_factory=dict)
 
 
@@ -120,7 +124,7 @@ async def run(memory: Memory, load: Load, go: asyncio.Future[None]) -> Outcome:
                 chance = random.Random(at * 100 + writer)
                 group.create_task(_agent(memory, name, mine, load, chance, outcome))
     outcome.wall_s = time.perf_counter() - begun
-    outcome.reads = len(outcome.blocked_ms)
+    outcome.reads = len(outcome.blocked_ms) - outcome.failed
     outcome.notes["sessions"] = names
     return outcome
 
@@ -137,7 +141,10 @@ async def _agent(
     await asyncio.sleep(chance.random() * load.think_s)
     for at in range(0, len(prepared), load.burst):
         begun = time.perf_counter()
-        projected = await memory.step(name, prepared[at : at + load.burst])
+        try:
+            outcome.projected += await memory.step(name, prepared[at : at + load.burst])
+        except Exception as error:  # noqa: BLE001 - any memory's; the run tells of it
+            outcome.failed += 1
+            outcome.errors = [*outcome.errors[-4:], repr(error)]
         outcome.blocked_ms.append((time.perf_counter() - begun) * 1000)
-        outcome.projected += projected
         await asyncio.sleep(load.think_s * (0.5 + chance.random()))

@@ -23,6 +23,7 @@ _COLUMNS = (
     "compactions",
     "lost",
     "over",
+    "failed",
 )
 _HEAD = (f"| {' | '.join(_COLUMNS)} |", "|---" * len(_COLUMNS) + "|")
 
@@ -55,6 +56,7 @@ def detail(label: str, run: Run) -> str:
         f"{_cpu(run):.2f} ms of CPU a turn; {_projected(run):.1%} projected; asked {run.asked}; "
         f"wall {run.outcome.wall_s:.0f} s, settled {run.settled_s:.1f} s\n"
         f"    CPU a turn: {cpu}\n    {run.outcome.notes} {run.tasks or ''}"
+        f"{run.outcome.errors or ''}"
     )
 
 
@@ -98,6 +100,7 @@ def _row(label: str, runs: Sequence[Run], floor: Sequence[Run]) -> str:
         _against(runs, floor),
         f"{_median(runs, _projected):.1%}",
         *(_total(runs, what) for what in ("compactions", "lost", "over")),
+        f"{sum(run.outcome.failed for run in runs):,}",
     ]
     return f"| {' | '.join(cells)} |"
 

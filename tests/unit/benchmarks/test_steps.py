@@ -96,6 +96,25 @@ async def test_agents_push_every_turn_once(burst: int, writers: int) -> None:
     assert set(memory.windows.values()) == {4096}
 
 
+async def test_an_agent_goes_on_after_a_step_that_failed_and_the_run_tells_of_it() -> None:
+    class Failing(Listening):
+        async def step(self, session: str, prepared: Sequence[Turn]) -> bool:
+            await super().step(session, prepared)
+            if len(self.seen) == 2:
+                raise TimeoutError("slow")
+            return False
+
+    memory = Failing()
+    go: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+    go.set_result(None)
+
+    outcome = await run(memory, Load(agents=1, turns=5, think_s=0.0), go)
+
+    assert len(memory.seen) == len(outcome.blocked_ms) == 5
+    assert (outcome.reads, outcome.failed) == (4, 1)
+    assert outcome.errors == ["TimeoutError('slow')"]
+
+
 def test_a_load_survives_its_way_to_another_process() -> None:
     assert Load.from_json(LOAD.as_json()) == LOAD
 
@@ -123,7 +142,7 @@ def test_a_row_is_the_median_of_its_runs_against_the_floor_before_it() -> None:
 
     assert "2.50 + 1.00 + 2.00 + 0.50" in row
     assert "| 6.00 | 1.0x, 1.0x, 1.7x | 25.0% |" in row
-    assert row.endswith("|  | 3 | 0 |")
+    assert row.endswith("|  | 3 | 0 | 0 |")
 
 
 def test_a_turn_is_lost_that_no_context_and_no_model_was_shown() -> None:
