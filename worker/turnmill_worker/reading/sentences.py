@@ -12,6 +12,9 @@ from turnmill_worker.reading.lexicon import GUARDS, RETRACTIONS
 UNIT_CHARS: Final = 400
 """A unit longer than this is cut, so that one run of text cannot fill or miss the budget whole."""
 
+_LOOSE_END: Final = 40
+"""The last characters of a cut text are no unit of their own when there is no word among them."""
+
 MOST_UNITS: Final = 5_000
 """Units of one text: what reads them compares each with some others."""
 
@@ -31,7 +34,7 @@ _SENTENCE = re.compile(r"(?<=[.!?…])\s+(?=[^\sa-z])|(?<=[。！？])")
 _ABBREVIATIONS: Final = ("Mr.", "Mrs.", "Ms.", "Dr.", "St.", "No.", "vs.", "Prof.", "e.g.", "i.e.")
 _BREAKS = re.compile(r"[\s,;:{}()\[\]<>|]")
 _LIST_MARK = re.compile(r"\W{0,3}\d{1,3}\.")
-_SPOKEN = re.compile(r"\w")
+_LETTER = re.compile(r"[^\W\d_]")
 _WORD = re.compile(r"[A-Za-z']+")
 
 
@@ -55,7 +58,7 @@ def one_line(text: str) -> str:
 
 
 def sentences(text: str) -> tuple[str, ...]:
-    """The sentences and lines of `text`, each one line, none longer than `UNIT_CHARS`.
+    """The sentences and lines of `text`, each one line, hardly longer than `UNIT_CHARS`.
 
     Of a text with more than `MOST_UNITS`, short ones that follow each other are one: all is read,
     and the time that takes is bounded.
@@ -93,29 +96,34 @@ some hundred sessions hold, because their compactions come in turn."""
 
 def _bound(pieces: list[str]) -> Iterator[str]:
     """Joins a sentence to what it cannot be read without: an abbreviation's rest, a retraction."""
-    pending = ""
-    for piece in filter(None, pieces):
-        if pending and len(pending) < UNIT_CHARS and _belongs(piece, pending):
-            pending = f"{pending} {piece}"
-            continue
-        if pending:
-            yield pending
-        pending = piece
-    if pending:
-        yield pending
+    held: list[str] = []
+    chars = 0
+    for piece in filter(None, map(str.strip, pieces)):
+        if held and not (_is_wordless(piece) or (chars < UNIT_CHARS and _belongs(piece, held))):
+            yield " ".join(held)
+            held, chars = [], 0
+        held.append(piece)
+        chars += len(piece) + 1
+    if held:
+        yield " ".join(held)
 
 
-def _belongs(piece: str, before: str) -> bool:
-    if _LIST_MARK.fullmatch(before):
+def _is_wordless(piece: str) -> bool:
+    """Whether it says nothing without the sentence before it: numbers and signs."""
+    return not (_LETTER.search(piece) or _LIST_MARK.fullmatch(piece))
+
+
+def _belongs(piece: str, before: Sequence[str]) -> bool:
+    if len(before) == 1 and _LIST_MARK.fullmatch(before[0]):
         return True
     first = _WORD.match(piece)
     if first and first[0].lower() in RETRACTIONS:
         return True
-    return before.endswith(_ABBREVIATIONS) or not _SPOKEN.search(piece)
+    return before[-1].endswith(_ABBREVIATIONS)
 
 
 def capped(text: str) -> Iterable[str]:
-    """`text` in pieces of at most `UNIT_CHARS`, cut at white space or punctuation if it can be."""
+    """`text` in pieces of some `UNIT_CHARS`, cut at white space or punctuation if it can be."""
     if len(text) > UNIT_CHARS:
         return _cut(text)
     whole = text.strip()
@@ -127,6 +135,8 @@ def _cut(text: str) -> Iterator[str]:
     while len(text) - start > UNIT_CHARS:
         breaks = [m.end() for m in _BREAKS.finditer(text, start + 200, start + UNIT_CHARS)]
         end = breaks[-1] if breaks else start + UNIT_CHARS
+        if len(text) - end <= _LOOSE_END and _is_wordless(text[end:]):
+            end = len(text)
         if piece := text[start:end].strip():
             yield piece
         start = end
