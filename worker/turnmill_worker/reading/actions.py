@@ -76,6 +76,20 @@ _SHELL_LOOKS = re.compile(
     r"|echo|env|type|du|df|ps|sort|uniq|strings|hexdump|xxd|od|whoami|date|true|printenv"
     r"|git (?:status|log|diff|show|branch|blame|ls-files|grep))\b"
 )
+_IN_SQL: Final = frozenset({"query", "sql", "statement", "stmt"}) | _COMMANDS
+_QUERY = re.compile(
+    r"(?:--[^\n]{0,200}\n\s{0,40}){0,9}(?:explain\s{1,9}(?:analyze\s{1,9})?)?"
+    r"(?:select\b[^;]{1,2000}?\bfrom\b|with\s{1,9}\w{1,80}\s{1,9}as\b"
+    r"|show\s{1,9}(?:tables|databases|schemas|columns|indexes)\b|(?:describe|pragma)\s{1,9}\w{1,80}\W*$)",
+    re.IGNORECASE,
+)
+_STATEMENT = re.compile(
+    r"\b(?:insert\s{1,9}into|delete\s{1,9}from|merge\s{1,9}into|update\s{1,9}[\w.\"]{1,80}\s{1,9}set"
+    r"|(?:create|alter|drop|truncate)\s{1,9}(?:or|temp|unique|table|view|index|schema|database|role)"
+    r"|(?:grant|revoke)\s{1,9}\w{1,40}\s{1,9}on)\b",
+    re.IGNORECASE,
+)
+_IMPORT = re.compile(r"(?:import|from|use|using|require|#include)\b.{0,200}")
 _SEGMENT = re.compile(r"\s*(?:&&|\|\||[;|\n])\s*")
 
 
@@ -90,9 +104,10 @@ def described(name: str, arguments: Mapping[str, Any]) -> Action | None:
     if not any(_is_work(key, value) for key, value in texts.items()):
         return None
     parts = [_argument(str(key), value) for key, value in arguments.items()]
+    role = _role(name, texts)
     new = [text for key, text in texts.items() if not key.lower().startswith("old")]
-    text = _capped(" ".join(filter(None, parts)))
-    return Action(text, _role(name, texts), name, _more_lines(new))
+    written = _more_lines(new) if role is Role.CHANGE else ()
+    return Action(_capped(" ".join(filter(None, parts))), role, name, written)
 
 
 def ordered(command: str) -> Action:
@@ -119,7 +134,7 @@ def role_told(text: str) -> Role:
 
 
 def _is_work(key: str, value: str) -> bool:
-    if "\n" in value.strip() or key.lower() in _COMMANDS:
+    if "\n" in value.strip() or key.lower() in _COMMANDS or _is_sql(key, value):
         return True
     if _NAMES_FILE.search(key) and _FILE.fullmatch(value[:_LOOKED_AT]):
         return True
@@ -138,10 +153,11 @@ def _argument(key: str, value: Any) -> str:
 
 
 def _value(text: str) -> str:
-    """A text, or its first telling line and how many more there are."""
+    """A text, or its first telling lines and how many more there are."""
     lines = _telling(text)
     if not lines:
         return one_line(text)[:_LONGEST_VALUE]
+    lines = [line for line in lines if not _IMPORT.fullmatch(line)] or lines
     most = _LONGEST if len(lines) == 1 else _LONGEST_VALUE
     shown = [_cut(line, most) for line in lines[:_LINES_SHOWN]]
     more = f" … ({len(lines)} lines)" if len(lines) > len(shown) else ""
@@ -159,13 +175,23 @@ def _capped(text: str) -> str:
     return _cut(text, 2 * _LONGEST)
 
 
+def _is_sql(key: str, value: str) -> bool:
+    start = value[:_LOOKED_AT].strip()
+    is_sql = _QUERY.match(start) or _STATEMENT.match(start)
+    return key.lower() in _IN_SQL and is_sql is not None
+
+
 def _role(name: str, texts: Mapping[str, str]) -> Role:
+    statements = [text for key, text in texts.items() if _is_sql(key, text)]
+    if statements:
+        return Role.CHANGE if any(map(_STATEMENT.search, statements)) else Role.LOOK
     command = next((text for key, text in texts.items() if key.lower() in _COMMANDS), "")
     is_verb = command.replace("_", "").isalpha()
     if command and not is_verb:
         return _role_of_command(command)
     verb = f"{name} {command}" if not is_verb else command
-    if _CHANGES.search(verb) or any("\n" in text.strip() for text in texts.values()):
+    writes = any("\n" in text.strip() for text in texts.values())
+    if _CHANGES.search(verb) or (writes and any(map(_NAMES_FILE.search, texts))):
         return Role.CHANGE
     return Role.LOOK if _LOOKS.search(verb) else Role.RUN
 

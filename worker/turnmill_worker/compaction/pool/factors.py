@@ -5,8 +5,10 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from itertools import compress
 from typing import Final
 
+from turnmill_worker.reading.actions import Role
 from turnmill_worker.reading.units import TALK, TOOLS, Line, Source, Unit
 
 __all__ = [
@@ -15,6 +17,7 @@ __all__ = [
     "list_factors",
     "routine_factors",
     "slot_factors",
+    "user_factors",
 ]
 
 UNUSED_FIELD: Final = 1.0
@@ -30,6 +33,9 @@ SPOKEN: Final = 2.0
 RECENT: Final = 1.0
 RETURNED: Final = 0.5
 """Where no identifiers are passed on, what will be needed is what was said, and said of late."""
+
+BESIDE_TOOLS: Final = 2.0
+"""What a user says beside tools, while all of it could stay: what tools tell can be asked again."""
 
 _INSISTED: Final = 2
 """Said twice, a sentence may be meant all the more; said oftener, it is routine."""
@@ -72,6 +78,18 @@ def slot_factors(lines: Sequence[Line], units: Sequence[Unit]) -> Iterator[float
         source = lines[unit.line].source
         worth = SPOKEN if source in TALK else RETURNED if source is Source.RESULT else 1.0
         yield worth * (1 + RECENT * (unit.line / last) ** 2)
+
+
+def user_factors(
+    lines: Sequence[Line], units: Sequence[Unit], costs: Sequence[int], budget: int
+) -> Iterator[float]:
+    """Each unit's factor beside tools: a user's own words first, while they fit the budget."""
+    said = [
+        unit.is_prose and unit.role is Role.SAID and lines[unit.line].source is Source.USER
+        for unit in units
+    ]
+    worth = BESIDE_TOOLS if sum(compress(costs, said)) <= budget else 1.0
+    return (worth if own else 1.0 for own in said)
 
 
 def field_factors(

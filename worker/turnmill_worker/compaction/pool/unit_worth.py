@@ -17,10 +17,11 @@ from turnmill_worker.compaction.pool.factors import (
     list_factors,
     routine_factors,
     slot_factors,
+    user_factors,
 )
 from turnmill_worker.compaction.pool.standing import standings
 from turnmill_worker.compaction.pool.work_worth import DONE, ENDED
-from turnmill_worker.reading.units import CAME_OF_IT, Line, Source, Unit
+from turnmill_worker.reading.units import CAME_OF_IT, TOOLS, Line, Source, Unit
 from turnmill_worker.reading.words import (
     CAPS,
     CODE,
@@ -123,8 +124,17 @@ class _Seen:
         return worth * used * (_OLDEST + _NEWEST * self.last_at[number] ** 2)
 
 
-def appraise(lines: Sequence[Line], units: Sequence[Unit], texts: Sequence[str]) -> Worth:
-    """Weighs every concept by rarity and, for identifiers, by who used it, and how late."""
+def appraise(
+    lines: Sequence[Line],
+    units: Sequence[Unit],
+    texts: Sequence[str],
+    costs: Sequence[int],
+    budget: int,
+) -> Worth:
+    """Weighs every concept by rarity and, for identifiers, by who used it, and how late.
+
+    ``costs`` are the tokens of each text, ``budget`` those of the summary.
+    """
     read = [
         _read(unit.label, text, unit.body_at, unit.role in ENDED)
         for unit, text in zip(units, texts, strict=True)
@@ -142,6 +152,8 @@ def appraise(lines: Sequence[Line], units: Sequence[Unit], texts: Sequence[str])
     factors.append(routine_factors(units))
     if is_filling_slots(lines, units):
         factors.append(slot_factors(lines, units))
+    elif any(line.source in TOOLS for line in lines):
+        factors.append(user_factors(lines, units, costs, budget))
     return Worth(
         by_unit=tuple(by_unit),
         weights=_weights(numbers, seen, len(lines)),
