@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
+from functools import lru_cache
 from typing import Final, TypeVar
 
 from turnmill.contract.rules import Kind, Rule
 from turnmill.rules.kinds import Clause
+from turnmill.rules.scored import score
 
 __all__ = ["kept", "weight"]
 
@@ -19,7 +21,7 @@ _WEIGHTS: Final = {
     Kind.IDENTITY: 4.5,
     Kind.LIMIT: 4.5,
     Kind.COMMAND: 4.0,
-    Kind.POLICY: 4.0,
+    Kind.POLICY: 3.0,
     Kind.DEADLINE: 4.0,
     Kind.FORMAT: 3.5,
     Kind.PREFERENCE: 3.0,
@@ -41,6 +43,11 @@ _HARM: Final = 3.0
 _FIRMNESS: Final = 1.0
 _RECENT: Final = 1.0
 _LONG: Final = 200
+_SOUND: Final = 0.5
+_LEAST_ODDS: Final = 2.0
+_MOST_ODDS: Final = 4.0
+"""What a policy is worth besides, by how much it sounds like a rule: mostly that is all that
+speaks for it."""
 
 
 def kept(rules: Sequence[Ranked], bound: int, cost: Callable[[Ranked], int]) -> list[int]:
@@ -61,7 +68,14 @@ def kept(rules: Sequence[Ranked], bound: int, cost: Callable[[Ranked], int]) -> 
 def weight(rule: Rule | Clause, at: int, count: int) -> float:
     """How much a rule is worth keeping; `at` is its place among `count`, oldest first."""
     worth = _WEIGHTS[rule.kind]
+    if rule.kind is Kind.POLICY:
+        worth += _SOUND * max(-_LEAST_ODDS, min(_sounds(rule.text), _MOST_ODDS))
     worth += _HARM if _HARMFUL.search(rule.text) else 0.0
     worth += _FIRMNESS if _FIRM.search(rule.text) else 0.0
     worth += _RECENT * (at + 1) / max(count, 1)
     return worth * (_LONG / len(rule.text) if len(rule.text) > _LONG else 1.0)
+
+
+@lru_cache(maxsize=4096)
+def _sounds(text: str) -> float:
+    return score(text.lower())
