@@ -7,7 +7,7 @@ from typing import Final, NamedTuple
 
 from turnmill.rules.wording.lexicon import words
 
-__all__ = ["Span", "clauses", "lowered", "sentences"]
+__all__ = ["Span", "clauses", "is_abbreviated", "is_ordinal", "lowered", "sentences"]
 
 LONGEST: Final = 1000
 """No sentence is read in one piece beyond this many characters."""
@@ -21,6 +21,14 @@ _ENDS = re.compile(
 _ABBREVIATED = re.compile(
     r"\b(?:mr|mrs|ms|dr|st|nr|vs|prof|e\.g|i\.e|z\.b|p\.ej|p\.ex|bijv|approx|ca|inc|etc|min|max"
     r"|fig|est|dept|incl|excl|resp|esp|usw|[a-z])\.$",
+    re.IGNORECASE,
+)
+# "Am 15. April", "3. OG": many languages write ordinals so, and a sentence goes on behind them.
+_ORDINAL = re.compile(r"(?<![\d.,])\d{1,2}\.$")
+_ORDERED = re.compile(
+    r"(?:januar[iy]?|jänner|februar[iy]?|märz|maart|marts|mars|april|mai|mei|maj|jun[iy]|jul[iy]"
+    r"|august(?:us)?|september|o[kc]tober|november|de[zc]ember|[eoud]g|stock(?:werk)?|etage|klasse"
+    r"|semester|quartal|halbjahr|jahrhundert|lebensjahr|geburtstag|ssw|kapitel|platz)\b",
     re.IGNORECASE,
 )
 _BULLET = re.compile(r"\s*(?:(?:[-*•‣–—+>#]+|\(?\d{1,3}[.)]|\(?[a-z]\)|\[[ x]?\])\s+){1,3}")
@@ -76,7 +84,7 @@ def sentences(text: str) -> list[Span]:
     start = 0
     joined = _WRAPPED.sub(" ", text) if "\n" in text else text
     for end in _ENDS.finditer(joined):
-        if end[0][0] == "." and _is_abbreviated(text, start, end):
+        if end[0][0] == "." and _is_shortened(text, start, end):
             continue
         _add(found, text, start, end.end())
         start = end.end()
@@ -84,12 +92,23 @@ def sentences(text: str) -> list[Span]:
     return found
 
 
-def _is_abbreviated(text: str, start: int, end: re.Match[str]) -> bool:
-    """Whether a full stop only shortens a word: "approx. 5", "no. 7", but not "a no. Then"."""
+def _is_shortened(text: str, start: int, end: re.Match[str]) -> bool:
+    """Whether a full stop ends no sentence: "approx. 5", "no. 7", but not "a no. Then"."""
     at = end.start()
-    if _ABBREVIATED.search(text, max(start, at - 8), at + 1):
+    before, after = text[max(start, at - 8) : at + 1], text[end.end() : end.end() + 16]
+    if is_abbreviated(before) or is_ordinal(before, after):
         return True
-    return text[max(start, at - 2) : at].lower() == "no" and text[end.end() :][:1].isdigit()
+    return text[max(start, at - 2) : at].lower() == "no" and after[:1].isdigit()
+
+
+def is_abbreviated(before: str) -> bool:
+    """Whether the full stop at the end of a text only shortens its last word."""
+    return _ABBREVIATED.search(before, max(0, len(before) - 9)) is not None
+
+
+def is_ordinal(before: str, after: str) -> bool:
+    """Whether a number at the end of a text is an ordinal of what comes after: "15." of "April"."""
+    return bool(_ORDINAL.search(before) and _ORDERED.match(after))
 
 
 def _add(found: list[Span], text: str, start: int, end: int) -> None:

@@ -16,6 +16,10 @@ _PROSE = re.compile(r"\n[ ]*\n(?=[A-Z][\w']* [a-z][^\n={}<>;()\[\]]{12,}(?:[.!?:
 _TAG = re.compile(r"<(/?)([A-Za-z][\w-]{0,40})(?:\s[^<>]{0,200})?>")
 _OWN_TAGS = re.compile(r"rule|instruction|preference|constraint|requirement|task|user_query")
 _QUOTE = re.compile(r'"[^"\n]{1,400}"|“[^”\n]{1,400}”|«[^»\n]{1,400}»|„[^“”\n]{1,400}[“”]')
+# Over several lines, from the start of one to the end of another.
+_BLOCK_QUOTE = re.compile(
+    r'^[ \t]*(?:"[^"]{1,8000}"|“[^“”]{1,8000}”|„[^„“”]{1,8000}[“”])[.,;]?[ \t]*$', re.MULTILINE
+)
 _BANNER = re.compile(r"^[-=*#]{3,}[ \t]*([^\n]{3,60}?)[ \t]*[-=*#]{3,}[ \t]*$", re.MULTILINE)
 _OWN_BANNERS = re.compile(r"task|instruction|rule|question", re.IGNORECASE)
 _FORWARDED = re.compile(
@@ -104,6 +108,8 @@ def _own_words(text: str) -> str:
         text = _without_tags(text)
     if "---" in text or "===" in text or "***" in text:
         text = _without_banners(text)
+    if "\n" in text:
+        text = _BLOCK_QUOTE.sub(lambda quote: _spaces(quote[0]), text)
     text = _without_sent(text)
     text = _LINES.sub(_blank, text)
     if ";" in text or "{" in text or "}" in text:

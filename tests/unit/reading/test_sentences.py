@@ -14,6 +14,13 @@ from turnmill_worker.reading.sentences import UNIT_CHARS, sentences
         ("The sum? 42! Good.", ("The sum? 42!", "Good.")),
         ("Mr. Berg came. 5/36 = 0.138. Yes.", ("Mr. Berg came. 5/36 = 0.138.", "Yes.")),
         ("Do this. 1. Wash. 2. Dry.", ("Do this.", "1. Wash.", "2. Dry.")),
+        ("Termin am 15. April um neun. Gut.", ("Termin am 15. April um neun.", "Gut.")),
+        ("We sold 12. May I go?", ("We sold 12.", "May I go?")),
+        ("64 gold. oh and no spiders pls. ok?", ("64 gold.", "oh and no spiders pls.", "ok?")),
+        (
+            "approx. five boxes etc. are in main.py. go",
+            ("approx. five boxes etc. are in main.py.", "go"),
+        ),
         ("It costs this:\n42", ("It costs this:", "42")),
         ("数量は？ １２。 はい。", ("数量は？ １２。", "はい。")),
     ],

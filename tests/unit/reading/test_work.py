@@ -93,35 +93,6 @@ def test_a_command_looks_changes_or_runs(command: str, role: Role) -> None:
     assert action[0] is role
 
 
-@pytest.mark.parametrize(
-    ("name", "arguments", "role"),
-    [
-        ("run_sql", {"query": "SELECT depot,\n count(*)\nFROM trips\nGROUP BY 1"}, Role.LOOK),
-        ("run_sql", {"query": "-- by depot\nwith t as (select 1) select * from t"}, Role.LOOK),
-        ("ask_db", {"sql": "EXPLAIN ANALYZE SELECT * FROM trips"}, Role.LOOK),
-        ("run_sql", {"query": "UPDATE trips SET late = true\nWHERE minutes > 90"}, Role.CHANGE),
-        ("run_sql", {"query": "with old as (select 1)\ndelete from trips"}, Role.CHANGE),
-        ("run_sql", {"sql": "CREATE TABLE late AS SELECT * FROM trips"}, Role.CHANGE),
-        ("run_python", {"code": "import pandas as pd\nprint(pd.read_csv('a.csv').size)"}, Role.RUN),
-        ("put", {"file_path": "/app/a.py", "text": "import os\nprint(os.name)"}, Role.CHANGE),
-    ],
-)
-def test_a_query_looks_and_code_runs_unless_it_is_written_to_a_file(
-    name: str, arguments: dict[str, str], role: Role
-) -> None:
-    [action, *_] = told(read_units(step(1, name, "ok", **arguments)))
-
-    assert action[0] is role
-
-
-def test_of_code_that_is_run_what_it_does_is_told_not_what_it_imports() -> None:
-    code = "import numpy as np\nfrom os import path\nrows = load()\nprint(rows.mean())\nplot(rows)"
-
-    told_of = told(read_units(step(1, "run_python", "4.5", code=code)))
-
-    assert told_of == [(Role.RUN, "code=rows = load() ⏎ print(rows.mean()) … (3 lines) → 4.5")]
-
-
 def test_the_outcome_of_tests_is_what_failed_and_the_counts() -> None:
     output = "\n".join(
         [

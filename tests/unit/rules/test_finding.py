@@ -136,6 +136,7 @@ def test_labelled_rules_of_real_conversations_are_found_and_few_others() -> None
         "> Never email me again.\n\nWhat does he mean by that?",
         'She wrote "Always book aisle seats" in the note.',
         "<document>Never use tabs.</document> Summarize this.",
+        'Clause 4 of theirs:\n\n"4. PAYMENT\n4.1 All prices are net.\n4.2 Never pay late."\n\nOk?',
         "The user demands that you always answer in German.",
         "Can you fix this email:\n\nDear team,\nalways cc Bob on invoices.\nBest, Ann",
         "def f():\n    # never call this twice\n    return 1",
@@ -143,6 +144,12 @@ def test_labelled_rules_of_real_conversations_are_found_and_few_others() -> None
 )
 def test_what_a_user_only_quotes_is_no_rule(text: str) -> None:
     assert find_rules(text) == []
+
+
+def test_a_rule_with_a_date_is_not_cut_at_the_number_of_the_day() -> None:
+    [rule] = find_rules("Die Frist für den Antrag endet am 15. April. Was fehlt noch?")
+
+    assert rule.text == "Die Frist für den Antrag endet am 15. April."
 
 
 def test_a_long_message_contributes_its_clause_not_itself() -> None:

@@ -8,7 +8,10 @@ import pytest
 
 from benchmarks.fit_rules import FITTED, HELD_OUT, Message, found_and_taken, written
 from tests.effort import assert_linear
+from turnmill.contract.names import Seq
+from turnmill.contract.rules import Kind, Rule
 from turnmill.rules.scored import BUCKETS, buckets, score
+from turnmill.rules.standing import fitting
 
 
 def messages(folder: Path) -> list[Message]:
@@ -53,6 +56,16 @@ def test_what_lasts_sounds_more_like_a_rule_than_what_was_or_is_at_hand(
     rule: str, other: str
 ) -> None:
     assert score(rule) > 0 > score(other)
+
+
+def test_of_what_no_pattern_names_that_stays_which_sounds_most_like_a_rule() -> None:
+    firm, loose = "Brandt stays out of all reports.", "Next the active customers."
+    rules = tuple(
+        Rule(seq=Seq(at), place=1, text=text, kind=Kind.POLICY)
+        for at, text in enumerate((firm, loose), 1)
+    )
+
+    assert [rule.text for rule in fitting(rules, 24 + len(firm) + 20, len)] == [firm]
 
 
 @pytest.mark.parametrize("clause", ["", "?", "\u2019", "x" * 5_000, "\ud800 never"])

@@ -17,7 +17,7 @@ def test_a_field_whose_values_were_passed_on_counts_for_more_than_one_nobody_ask
     units = [field(0, "flight", "HAT1"), field(1, "flight", "HAT1"), field(1, "seat", "S9")]
 
     said, passed_on, ignored = field_factors(
-        [CALL, RESULT], units, by_unit=[[0], [0], [1]], used=[True, False]
+        [CALL, RESULT], units, by_unit=[[0], [0], [1]], used=[True, False], slots=False
     )
 
     assert said == 1.0
@@ -28,9 +28,20 @@ def test_a_field_met_once_says_less_than_one_met_often() -> None:
     units = [field(1, "seat", "S9")] + [field(1, "gate", f"G{n}") for n in range(20)]
     by_unit = [[n] for n in range(21)]
 
-    met_once, met_often, *_ = field_factors([CALL, RESULT], units, by_unit, used=[False] * 21)
+    met_once, met_often, *_ = field_factors(
+        [CALL, RESULT], units, by_unit, used=[False] * 21, slots=False
+    )
 
-    assert met_once > met_often
+    assert met_once > 1.0 > 2 * met_often
+
+
+def test_where_slots_are_filled_no_field_is_of_no_use() -> None:
+    units = [field(1, "gate", f"G{n}") for n in range(20)]
+    by_unit = [[n] for n in range(20)]
+
+    gate, *_ = field_factors([CALL, RESULT], units, by_unit, used=[False] * 20, slots=True)
+
+    assert gate >= 1.0
 
 
 def test_a_day_or_an_hour_is_no_identifier_by_which_tools_are_called() -> None:

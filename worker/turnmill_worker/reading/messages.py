@@ -22,8 +22,8 @@ from turnmill_worker.reading.outcomes import (
     telling_lines,
     usual_openings,
 )
-from turnmill_worker.reading.recorded import answer_in, call_in, fields_in
-from turnmill_worker.reading.screens import NO_SCREEN, read_screen
+from turnmill_worker.reading.recorded import answer_in, call_in, fields_in, without_echoes
+from turnmill_worker.reading.screens import NO_SCREEN, References, read_screen
 from turnmill_worker.reading.sentences import sentences
 from turnmill_worker.reading.units import CAME_OF_IT, Line, Source, Units
 
@@ -80,6 +80,7 @@ class _Reading:
         self._called: dict[str, _Called] = {}
         self._acted: int | None = None
         self._screen = NO_SCREEN
+        self._references = References()
 
     def said(self, line: Line, content: str, *, acts: bool) -> None:
         """What somebody says; an assistant that ``acts`` ends with what it orders."""
@@ -112,7 +113,10 @@ class _Reading:
         if not isinstance(function, Mapping):
             return
         name = safe_name(function.get("name"))
-        asked = call_in(name, function.get("arguments"))
+        arguments = function.get("arguments")
+        if isinstance(arguments, str):
+            arguments = self._references.named(arguments)
+        asked = call_in(name, arguments)
         place, first = None, len(self.found.units)
         if isinstance(asked, Action):
             place = self._act(seq, asked)
@@ -127,12 +131,13 @@ class _Reading:
         # The newest call with this id: agents reuse ids within one session.
         called = self._called.pop(str(message.get("tool_call_id")), _NOBODY)
         line = Line(seq, Source.RESULT, safe_name(message.get("name") or called.name))
+        content = self._references.read(content)
         if called.place is not None:
             self._answer(line, called.place, content)
         elif not self._told_with(called, content):
             own = self.found.units[called.first : called.end]
             asked = frozenset(unit.text[unit.body_at :] for unit in own if unit.body_at)
-            _add_content(self.found, line, content, asked)
+            _add_content(self.found, line, content, asked, " ".join(unit.text for unit in own))
 
     def _act(self, seq: int, action: Action) -> int:
         line = Line(seq, Source.CALL, action.name)
@@ -207,10 +212,14 @@ _SOURCES: Final = {
 
 
 def _add_content(
-    into: Units, line: Line, content: str, asked: frozenset[str] = frozenset()
+    into: Units, line: Line, content: str, asked: frozenset[str] = frozenset(), call: str = ""
 ) -> None:
-    """What a text says, or states in JSON; ``asked`` is what a tool was given for it."""
+    """What a text says, or states in JSON; ``asked`` is what a tool was given for it in a call."""
     flat = fields_in(content, asked)
+    if flat and call:
+        flat = without_echoes(flat, call)
+        if not flat:
+            return
     if flat:
         into.add_flat(line, flat)
     else:

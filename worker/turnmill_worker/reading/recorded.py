@@ -5,19 +5,25 @@ A turn is read when it is in the tail, and again when it is covered.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from typing import Any, Final
 
 from turnmill_worker.reading.actions import Action, described
 from turnmill_worker.reading.flat_json import Flat, flatten, parse_json
 
-__all__ = ["answer_in", "call_in", "fields_in"]
+__all__ = ["answer_in", "call_in", "fields_in", "without_echoes"]
 
 _READ_AGAIN: Final = 4_000
 """Characters; a longer text is not remembered."""
 
 _KNOWN: Final = 1 << 11
+
+_SHORT_ANSWER: Final = 6
+"""Fields; what answers in more tells a record."""
+
+_WORD = re.compile(r"\w+")
 
 
 def fields_in(content: str, asked: frozenset[str] = frozenset()) -> tuple[Flat, ...]:
@@ -36,6 +42,23 @@ def call_in(name: str, arguments: Any) -> Action | tuple[Flat, ...] | str:
         return described(name, arguments) or tuple(flatten(arguments))
     text = arguments.strip() if isinstance(arguments, str) else ""
     return _known_call(name, text) if len(text) <= _READ_AGAIN else _call(name, text)
+
+
+def without_echoes(flat: Sequence[Flat], call: str) -> tuple[Flat, ...]:
+    """A short answer without fields that only repeat, in several words, what the call says."""
+    if sum(len(each.pairs) for each in flat) > _SHORT_ANSWER:
+        return tuple(flat)
+    known = frozenset(_WORD.findall(call.lower()))
+    kept = (
+        each._replace(pairs=tuple(pair for pair in each.pairs if not _is_echo(pair[1], known)))
+        for each in flat
+    )
+    return tuple(each for each in kept if each.pairs)
+
+
+def _is_echo(value: str, known: frozenset[str]) -> bool:
+    words = _WORD.findall(value.lower())
+    return len(words) > 1 and known.issuperset(words)
 
 
 def _fields(content: str, asked: frozenset[str]) -> tuple[Flat, ...]:

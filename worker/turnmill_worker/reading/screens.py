@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
+from itertools import islice
 from typing import Final, NamedTuple
 
 from turnmill_worker.reading.outcomes import blocks, is_telling, telling_lines
 from turnmill_worker.reading.sentences import one_line
 
-__all__ = ["NO_SCREEN", "Screen", "read_screen"]
+__all__ = ["NO_SCREEN", "References", "Screen", "read_screen"]
 
 _ITEM = re.compile(
     r"(?:^|(?<=[\s;]))\[(\d{1,5})\][ \t]{0,4}:?[ \t]{0,4}(?=<[A-Za-z]|\"|\w{1,20} ['\"])",
@@ -89,3 +90,38 @@ def _parts(text: str, found: Iterable[re.Match[str]]) -> Iterator[tuple[str, str
         name = one_line(", ".join(names)).strip("; ")[:_LONGEST]
         if _NAMES.search(name):
             yield item[1], name
+
+
+_REFERRED = re.compile(r"[ \t]?\[ref=(\w{1,12})\]")
+_BEFORE: Final = 100
+_MOST_KNOWN: Final = 2_000
+_ASKED = re.compile(r'("(?:ref|startRef|endRef|target)"\s{0,4}:\s{0,4}")(\w{1,12})"')
+
+
+class References:
+    """Parts of pages by the references that a browser's tool gives them: ``button "Buy" [ref=e7]``.
+
+    They hold until the next page: what was done is told with what they stood for.
+    """
+
+    def __init__(self) -> None:
+        self._parts: dict[str, str] = {}
+
+    def read(self, text: str) -> str:
+        """The text without references, which are known from now on."""
+        if "[ref=" not in text:
+            return text
+        for found in islice(_REFERRED.finditer(text), _MOST_KNOWN):
+            before = text[max(0, found.start() - _BEFORE) : found.start()]
+            name = before[1 + max(map(before.rfind, "\n],")) :].strip("-: ").replace('"', "'")
+            if _NAMES.search(name):
+                self._parts[found[1]] = one_line(name)[:_LONGEST]
+        return _REFERRED.sub("", text)
+
+    def named(self, arguments: str) -> str:
+        """The arguments of a call, in JSON, with names in place of references."""
+        return _ASKED.sub(self._named, arguments) if self._parts else arguments
+
+    def _named(self, asked: re.Match[str]) -> str:
+        name = self._parts.get(asked[2], asked[2])
+        return f'{asked[1]}{name.replace(chr(92), "")}"'

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
 from typing import Final
 
+from turnmill.rules.clauses import is_abbreviated, is_ordinal
 from turnmill_worker.reading.lexicon import GUARDS, RETRACTIONS
 
 UNIT_CHARS: Final = 400
@@ -30,7 +31,10 @@ _BREAK: Final = r"\s,;:\"{}\[\]<>|。、，；"
 # a run begins, or every character of a shorter run would start a search of its own.
 _LEAST_RUN: Final = 1024
 _RUN = re.compile(rf"(?<![^{_BREAK}])[^{_BREAK}]{{{_LEAST_RUN},}}")
-_SENTENCE = re.compile(r"(?<=[.!?…])\s+(?=[^\sa-z])|(?<=[。！？])")
+# Many write no capitals: then a mark behind a word ends a sentence, too.
+_SENTENCE = re.compile(
+    r"(?<=[.!?…])\s+(?=[^\sa-z])|(?<=[a-z\d)]{2}[.!?])\s+(?=[a-z])|(?<=[。！？])"
+)
 _ABBREVIATIONS: Final = ("Mr.", "Mrs.", "Ms.", "Dr.", "St.", "No.", "vs.", "Prof.", "e.g.", "i.e.")
 _BREAKS = re.compile(r"[\s,;:{}()\[\]<>|]")
 _LIST_MARK = re.compile(r"\W{0,3}\d{1,3}\.")
@@ -119,7 +123,9 @@ def _belongs(piece: str, before: Sequence[str]) -> bool:
     first = _WORD.match(piece)
     if first and first[0].lower() in RETRACTIONS:
         return True
-    return before[-1].endswith(_ABBREVIATIONS)
+    last = before[-1]
+    shortened = is_abbreviated(last) if piece[:1].islower() else last.endswith(_ABBREVIATIONS)
+    return shortened or is_ordinal(last, piece)
 
 
 def capped(text: str) -> Iterable[str]:

@@ -22,8 +22,9 @@ __all__ = [
 
 UNUSED_FIELD: Final = 1.0
 USED_FIELD: Final = 2 * UNUSED_FIELD
+NEVER_USED: Final = 0.3
 """A result's field, by how much of what it held was said or passed on: of a flight the number is
-asked for again, not the seats left."""
+asked for again, not the seats left. Traces, versions and the like come often and are never used."""
 
 _FEW_RECORDS: Final = 3
 LISTED: Final = 0.35
@@ -97,8 +98,13 @@ def field_factors(
     units: Sequence[Unit],
     by_unit: Sequence[Sequence[int]],
     used: Sequence[bool],
+    *,
+    slots: bool,
 ) -> Iterator[float]:
-    """Each unit's factor for its field; `used` tells which concepts stand outside results too."""
+    """Each unit's factor for its field; `used` tells which concepts stand outside results too.
+
+    Where ``slots`` are filled, no field is of no use: there people ask for what was listed.
+    """
     keys = [
         unit.text[: unit.body_at] if lines[unit.line].source is Source.RESULT else ""
         for unit in units
@@ -111,7 +117,11 @@ def field_factors(
     for key, whole in held.items():
         times = sum(used[concept] for concept in whole)
         share = (_DOUBT * _USUAL_SHARE + times) / (_DOUBT + len(whole))
-        factors[key] = UNUSED_FIELD + (USED_FIELD - UNUSED_FIELD) * share
+        usual = UNUSED_FIELD + (USED_FIELD - UNUSED_FIELD) * _USUAL_SHARE
+        if share < _USUAL_SHARE and not slots:
+            factors[key] = NEVER_USED + (usual - NEVER_USED) * share / _USUAL_SHARE
+        else:
+            factors[key] = UNUSED_FIELD + (USED_FIELD - UNUSED_FIELD) * share
     return (factors[key] for key in keys)
 
 

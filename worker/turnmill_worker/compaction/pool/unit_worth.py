@@ -144,13 +144,14 @@ def appraise(
     seen = _Seen(lines, units, texts, by_unit)
     used = list(map(seen.outside_results.__contains__, range(len(numbers))))
     known = tuple(standings(lines, units))
+    slots = is_filling_slots(lines, units)
     factors = [
         known,
-        field_factors(lines, units, by_unit, used),
+        field_factors(lines, units, by_unit, used, slots=slots),
         list_factors(lines, units, by_unit, used),
     ]
     factors.append(routine_factors(units))
-    if is_filling_slots(lines, units):
+    if slots:
         factors.append(slot_factors(lines, units))
     elif any(line.source in TOOLS for line in lines):
         factors.append(user_factors(lines, units, costs, budget))

@@ -1,0 +1,60 @@
+"""Tools of all kinds: queries, code that is run, browsers, and answers that only repeat."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.unit.reading.test_work import step, told
+from turnmill_worker.reading.actions import Role
+from turnmill_worker.reading.messages import read_units
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments", "role"),
+    [
+        ("run_sql", {"query": "SELECT depot,\n count(*)\nFROM trips\nGROUP BY 1"}, Role.LOOK),
+        ("run_sql", {"query": "-- by depot\nwith t as (select 1) select * from t"}, Role.LOOK),
+        ("ask_db", {"sql": "EXPLAIN ANALYZE SELECT * FROM trips"}, Role.LOOK),
+        ("run_sql", {"query": "UPDATE trips SET late = true\nWHERE minutes > 90"}, Role.CHANGE),
+        ("run_sql", {"query": "with old as (select 1)\ndelete from trips"}, Role.CHANGE),
+        ("run_sql", {"sql": "CREATE TABLE late AS SELECT * FROM trips"}, Role.CHANGE),
+        ("run_python", {"code": "import pandas as pd\nprint(pd.read_csv('a.csv').size)"}, Role.RUN),
+        ("put", {"file_path": "/app/a.py", "text": "import os\nprint(os.name)"}, Role.CHANGE),
+    ],
+)
+def test_a_query_looks_and_code_runs_unless_it_is_written_to_a_file(
+    name: str, arguments: dict[str, str], role: Role
+) -> None:
+    [action, *_] = told(read_units(step(1, name, "ok", **arguments)))
+
+    assert action[0] is role
+
+
+def test_of_code_that_is_run_what_it_does_is_told_not_what_it_imports() -> None:
+    code = "import numpy as np\nfrom os import path\nrows = load()\nprint(rows.mean())\nplot(rows)"
+
+    told_of = told(read_units(step(1, "run_python", "4.5", code=code)))
+
+    assert told_of == [(Role.RUN, "code=rows = load() ⏎ print(rows.mean()) … (3 lines) → 4.5")]
+
+
+def test_what_a_browser_clicked_is_told_by_what_its_reference_stood_for() -> None:
+    page = '- heading "Trains"\n- button "Only necessary" [ref=e11]\n- link "Tickets" [ref=e12]'
+    looked = step(1, "snapshot", page)
+    clicked = step(2, "click", "Clicked e11. Dialog closed.", ref="e11")
+    unknown = step(3, "click", "Clicked e99.", ref="e99")
+
+    texts = [text for _, text in told(read_units([*looked, *clicked, *unknown]))]
+
+    assert not any("[ref=" in text for text in texts)
+    assert "ref=button 'Only necessary' → Clicked e11. Dialog closed." in texts
+    assert "ref=e99 → Clicked e99." in texts
+
+
+def test_a_short_answer_is_told_without_what_only_repeats_its_call() -> None:
+    answer = '{"book": "wb_7", "updated": "Fees!D2:D6", "cells": 5}'
+
+    texts = [t for _, t in told(read_units(step(1, "write", answer, sheet="Fees", cells="D2:D6")))]
+
+    assert "updated=Fees!D2:D6" not in texts
+    assert {"book=wb_7", "cells=5"} <= {*texts}
