@@ -59,6 +59,9 @@ _SOUNDS: Final = (
     (Kind.PREFERENCE, re.compile(r"\b(?:i|we|i'd|i would|we'd) (?:\w+ )?(?:prefer|like|love)\b")),
 )
 
+_ONLY_NO: Final = re.compile(r"(?:\W*\b(?:no+|nope|nah|not|never|yes|yeah|ok)\b)+\W*")
+"""An answer, however firm, and no rule."""
+
 _SURE: Final = 0.9
 _UNLIKELY: Final = -2.5
 """Log-odds: from the first on a clause is a rule without a pattern, below the second none with one.
@@ -134,6 +137,8 @@ class Sentence:
 def laid_down(sentence: Sentence, span: Span) -> Kind | None:
     """What this clause of a sentence lays down, or ``None``."""
     clause = sentence.message.low[span.start : span.end]
+    if _ONLY_NO.fullmatch(clause):
+        return None
     likely = _likely(clause)
     if likely < _UNLIKELY and not (sentence.foreign or _MAY_STILL.search(clause)):
         return None

@@ -181,6 +181,7 @@ def test_what_a_user_calls_a_rule_is_one_whatever_it_says(text: str, rule: str) 
         "The rule: what was it again?",
         "That rule: I forgot it.",
         "Rule:",
+        "No no. Never!",
         "The queue drains in batches, limited to 50 at once.",
         "The client retries with a delay, capped at ten seconds.",
         "The smaller one is Max, our first cat.",
