@@ -2,7 +2,14 @@
 
 from __future__ import annotations
 
-from turnmill_worker.compaction.pool.factors import field_factors, is_filling_slots
+import pytest
+
+from turnmill_worker.compaction.pool.factors import (
+    field_factors,
+    is_filling_slots,
+    user_factors,
+)
+from turnmill_worker.reading.actions import Role
 from turnmill_worker.reading.units import Line, Source, Unit
 
 CALL = Line(1, Source.CALL, "book")
@@ -51,3 +58,18 @@ def test_a_day_or_an_hour_is_no_identifier_by_which_tools_are_called() -> None:
 
     assert is_filling_slots(lines, [said])
     assert not is_filling_slots(lines, [said, booked])
+
+
+@pytest.mark.parametrize(("budget", "worth"), [(50, 1.0), (100, 2.0), (200, 2.0), (1_000, 1.0)])
+def test_a_users_words_come_first_beside_tools_where_they_fit_and_are_no_small_part(
+    budget: int, worth: float
+) -> None:
+    said = Unit(0, 0, "", "Never call Anna.")
+    pasted = said._replace(role=Role.QUOTATION)
+    lines = [Line(1, Source.USER), CALL]
+
+    own, quoted, called = user_factors(
+        lines, [said, pasted, field(1, "day", "D1")], costs=[100, 100, 100], budget=budget
+    )
+
+    assert (own, quoted, called) == (worth, 1.0, 1.0)

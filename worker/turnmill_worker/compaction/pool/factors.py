@@ -36,7 +36,9 @@ RETURNED: Final = 0.5
 """Where no identifiers are passed on, what will be needed is what was said, and said of late."""
 
 BESIDE_TOOLS: Final = 2.0
-"""What a user says beside tools, while all of it could stay: what tools tell can be asked again."""
+SMALL_SHARE: Final = 0.4
+"""What a user says beside tools, while all of it could stay: what tools tell can be asked again.
+Where it is a small share of the budget, it stays without that."""
 
 _INSISTED: Final = 2
 """Said twice, a sentence may be meant all the more; said oftener, it is routine."""
@@ -89,7 +91,8 @@ def user_factors(
         unit.is_prose and unit.role is Role.SAID and lines[unit.line].source is Source.USER
         for unit in units
     ]
-    worth = BESIDE_TOOLS if sum(compress(costs, said)) <= budget else 1.0
+    share = sum(compress(costs, said)) / max(budget, 1)
+    worth = BESIDE_TOOLS if SMALL_SHARE <= share <= 1 else 1.0
     return (worth if own else 1.0 for own in said)
 
 
