@@ -58,3 +58,12 @@ def test_a_short_answer_is_told_without_what_only_repeats_its_call() -> None:
 
     assert "updated=Fees!D2:D6" not in texts
     assert {"book=wb_7", "cells=5"} <= {*texts}
+
+
+def test_of_a_message_that_is_sent_no_line_is_taken_for_an_import_and_none_is_lost() -> None:
+    body = "From Monday the gate is shut.\nUse the side door.\nBring the badge, number 4711."
+
+    texts = [text for _, text in told(read_units(step(1, "send_mail", "sent", body=body)))]
+
+    assert "From Monday the gate is shut." in texts[0]
+    assert any("Bring the badge, number 4711." in text for text in texts)

@@ -89,7 +89,12 @@ _STATEMENT = re.compile(
     r"|(?:grant|revoke)\s{1,9}\w{1,40}\s{1,9}on)\b",
     re.IGNORECASE,
 )
-_IMPORT = re.compile(r"(?:import|from|use|using|require|#include)\b.{0,200}")
+_IN_CODE: Final = frozenset({"code", "source", "snippet", "program", "expression"}) | _IN_SQL
+_IMPORT = re.compile(
+    r"import [\w.]{1,80}(?: as \w{1,40})?;?|import .{1,80} from ['\"].{1,80}"
+    r"|from [\w.]{1,80} import .{1,200}|#include .{1,80}|us(?:e|ing) [\w:.{}*, ]{1,120};"
+    r"|(?:const|let|var) .{1,80} = require\(.{1,80}"
+)
 _SEGMENT = re.compile(r"\s*(?:&&|\|\||[;|\n])\s*")
 
 
@@ -105,9 +110,13 @@ def described(name: str, arguments: Mapping[str, Any]) -> Action | None:
         return None
     parts = [_argument(str(key), value) for key, value in arguments.items()]
     role = _role(name, texts)
-    new = [text for key, text in texts.items() if not key.lower().startswith("old")]
-    written = _more_lines(new) if role is Role.CHANGE else ()
-    return Action(_capped(" ".join(filter(None, parts))), role, name, written)
+    new = [
+        text
+        for key, text in texts.items()
+        if not key.lower().startswith("old")
+        and (role is Role.CHANGE or key.lower() not in _IN_CODE)
+    ]
+    return Action(_capped(" ".join(filter(None, parts))), role, name, _more_lines(new))
 
 
 def ordered(command: str) -> Action:

@@ -101,7 +101,7 @@ _ASKED = re.compile(r'("(?:ref|startRef|endRef|target)"\s{0,4}:\s{0,4}")(\w{1,12
 class References:
     """Parts of pages by the references that a browser's tool gives them: ``button "Buy" [ref=e7]``.
 
-    They hold until the next page: what was done is told with what they stood for.
+    A later page gives them anew: what was done is told with what they stood for by then.
     """
 
     def __init__(self) -> None:
