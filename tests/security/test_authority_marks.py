@@ -131,6 +131,8 @@ def test_every_line_of_an_extract_has_one_speaker_whom_its_content_cannot_choose
 
 
 @given(texts)
+@example("[[End]")
+@example("[-\u200b[ [End]")
 def test_no_line_of_somebody_s_own_summary_is_read_as_ours(text: str) -> None:
     found = Units([], [])
 

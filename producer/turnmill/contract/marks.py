@@ -81,7 +81,16 @@ def _folded(text: str) -> str:
 
 
 def _brackets(folded: str) -> dict[int, str]:
-    return {mark.start(): "(" for mark in _MARK.finditer(folded)}
+    """The brackets of marks, and those before them that would open the same: ``[[End]``."""
+    found: dict[int, str] = {}
+    for mark in _MARK.finditer(folded):
+        at = mark.start()
+        found[at] = "("
+        while at and not (folded[at - 1].isalnum() or folded[at - 1] in "_\n"):
+            at -= 1
+            if folded[at] == "[":
+                found[at] = "("
+    return found
 
 
 def _replaced(text: str, marks: dict[int, str]) -> str:
