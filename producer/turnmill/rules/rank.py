@@ -44,7 +44,7 @@ _FIRMNESS: Final = 1.0
 _RECENT: Final = 1.0
 _LONG: Final = 200
 _SOUND: Final = 0.5
-_LEAST_ODDS: Final = 2.0
+_LEAST_ODDS: Final = -2.0
 _MOST_ODDS: Final = 4.0
 """What a policy is worth besides, by how much it sounds like a rule: mostly that is all that
 speaks for it."""
@@ -69,7 +69,7 @@ def weight(rule: Rule | Clause, at: int, count: int) -> float:
     """How much a rule is worth keeping; `at` is its place among `count`, oldest first."""
     worth = _WEIGHTS[rule.kind]
     if rule.kind is Kind.POLICY:
-        worth += _SOUND * max(-_LEAST_ODDS, min(_sounds(rule.text), _MOST_ODDS))
+        worth += _SOUND * max(_LEAST_ODDS, min(_sounds(rule.text), _MOST_ODDS))
     worth += _HARM if _HARMFUL.search(rule.text) else 0.0
     worth += _FIRMNESS if _FIRM.search(rule.text) else 0.0
     worth += _RECENT * (at + 1) / max(count, 1)

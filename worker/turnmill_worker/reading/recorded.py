@@ -20,7 +20,7 @@ _READ_AGAIN: Final = 4_000
 
 _KNOWN: Final = 1 << 11
 
-_SHORT_ANSWER: Final = 6
+_FEW_FIELDS: Final = 6
 """Fields; what answers in more tells a record."""
 
 _WORD = re.compile(r"\w+")
@@ -46,7 +46,7 @@ def call_in(name: str, arguments: Any) -> Action | tuple[Flat, ...] | str:
 
 def without_echoes(flat: Sequence[Flat], call: str) -> tuple[Flat, ...]:
     """A short answer without fields that only repeat, in several words, what the call says."""
-    if sum(len(each.pairs) for each in flat) > _SHORT_ANSWER:
+    if sum(len(each.pairs) for each in flat) > _FEW_FIELDS:
         return tuple(flat)
     known = frozenset(_WORD.findall(call.lower()))
     kept = (

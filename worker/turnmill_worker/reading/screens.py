@@ -95,6 +95,9 @@ def _parts(text: str, found: Iterable[re.Match[str]]) -> Iterator[tuple[str, str
 _REFERRED = re.compile(r"[ \t]?\[ref=(\w{1,12})\]")
 _BEFORE: Final = 100
 _MOST_KNOWN: Final = 2_000
+_IN_JSON: Final = str.maketrans({'"': "'", "\\": None})
+"""What would end a string of JSON, or mean something else in it."""
+
 _ASKED = re.compile(r'("(?:ref|startRef|endRef|target)"\s{0,4}:\s{0,4}")(\w{1,12})"')
 
 
@@ -113,9 +116,9 @@ class References:
             return text
         for found in islice(_REFERRED.finditer(text), _MOST_KNOWN):
             before = text[max(0, found.start() - _BEFORE) : found.start()]
-            name = before[1 + max(map(before.rfind, "\n],")) :].strip("-: ").replace('"', "'")
+            name = before[1 + max(map(before.rfind, "\n],")) :].strip("-: ")
             if _NAMES.search(name):
-                self._parts[found[1]] = one_line(name)[:_LONGEST]
+                self._parts[found[1]] = one_line(name.translate(_IN_JSON))[:_LONGEST]
         return _REFERRED.sub("", text)
 
     def named(self, arguments: str) -> str:
@@ -123,5 +126,4 @@ class References:
         return _ASKED.sub(self._named, arguments) if self._parts else arguments
 
     def _named(self, asked: re.Match[str]) -> str:
-        name = self._parts.get(asked[2], asked[2])
-        return f'{asked[1]}{name.replace(chr(92), "")}"'
+        return f'{asked[1]}{self._parts.get(asked[2], asked[2])}"'

@@ -47,6 +47,7 @@ _SENTENCE: Final = 4
 """Spaces; what is shorter, like a thank-you, is said again and again by people."""
 
 _USUAL_SHARE: Final = 0.4
+_USUAL_FIELD: Final = UNUSED_FIELD + (USED_FIELD - UNUSED_FIELD) * _USUAL_SHARE
 _DOUBT: Final = 3
 """So many concepts of a field must be met before its own share counts more than the usual one."""
 
@@ -120,9 +121,8 @@ def field_factors(
     for key, whole in held.items():
         times = sum(used[concept] for concept in whole)
         share = (_DOUBT * _USUAL_SHARE + times) / (_DOUBT + len(whole))
-        usual = UNUSED_FIELD + (USED_FIELD - UNUSED_FIELD) * _USUAL_SHARE
         if share < _USUAL_SHARE and not slots:
-            factors[key] = NEVER_USED + (usual - NEVER_USED) * share / _USUAL_SHARE
+            factors[key] = NEVER_USED + (_USUAL_FIELD - NEVER_USED) * share / _USUAL_SHARE
         else:
             factors[key] = UNUSED_FIELD + (USED_FIELD - UNUSED_FIELD) * share
     return (factors[key] for key in keys)
