@@ -21,7 +21,7 @@ from turnmill.dialects.convert import from_chat as from_chat_to
 from turnmill.dialects.legality import violations as of_dialect
 from turnmill.integrations.pydantic_ai.messages import from_chat, to_chat
 from turnmill.integrations.pydantic_ai.restoring import restore
-from turnmill.open_requests.speech import hear
+from turnmill.open_requests.speech import Hearing
 from turnmill.projection import project
 from turnmill.rules.standing import Said, in_force
 from turnmill_worker.archive.memory_extraction import of_turns
@@ -132,7 +132,9 @@ def test_a_context_that_is_pushed_again_lays_nothing_down_and_asks_nothing(
     again = [{**message, "role": "user"} for message in render_head(stored)]
 
     assert laid_down(*again) == ()
-    assert hear([Said(Seq(1), [*again, *called("x")])], from_start=True).said == ()
+    hearing = Hearing(from_start=True)
+    hearing.listen([Said(Seq(1), [*again, *called("x")])])
+    assert hearing.heard.said == ()
     assert {author(message) for message in again} == {"tool"}
     assert spoken(readable([(Seq(1), message) for message in again])) == []
     units = Records((Seq(1), message) for message in again).units

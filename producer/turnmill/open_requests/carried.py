@@ -13,8 +13,9 @@ from turnmill.contract.render import requests_message, rules_beside, rules_messa
 from turnmill.contract.rules import UNMARKED, Rule
 from turnmill.contract.tail import TailTurn
 from turnmill.contract.token_counters import CountMessages
-from turnmill.open_requests.find import open_requests
+from turnmill.open_requests.find import requests_heard
 from turnmill.open_requests.fitting import fitting, requests_room
+from turnmill.open_requests.speech import Hearing
 from turnmill.rules.carried import CarriedRules, FoundRules
 from turnmill.rules.standing import Said
 
@@ -47,7 +48,8 @@ class Carried:
         self._before = stored
         self._limits = limits
         self._count = count
-        self._gone: list[Said] = []
+        self._hearing = Hearing(from_start=not stored.requests)
+        self._unheard: list[Said] = []
         self._key = (stored.rules, stored.requests, stored.is_empty, limits, count)
         self._digest = blake2b(digest_size=16)
         self._is_known = True
@@ -90,7 +92,7 @@ class Carried:
     def drop(self, turns: Iterable[TailTurn]) -> None:
         """Take along the rules and requests of turns that are not shown at all."""
         turns = list(turns)
-        self._gone += [
+        self._unheard += [
             Said(turn.seq, turn.messages if turn.pushed is None else turn.pushed, turn.mark)
             for turn in turns
         ]
@@ -98,7 +100,9 @@ class Carried:
             return
         self._rules.carry(turns)
         known = {request.seq for request in self._before.requests}
-        found = open_requests(self._before, self._gone)
+        self._hearing.listen(self._unheard)
+        self._unheard.clear()
+        found = requests_heard(self._before, self._hearing.heard)
         fresh = [request for request in found if request.seq not in known]
         rules = _of(self._rules.fresh)
         room = requests_room(self._limits, self._count(rules) if rules else 0)

@@ -9,10 +9,10 @@ from typing import Final
 from turnmill.contract.context import StoredContext
 from turnmill.contract.open_requests import OpenRequest
 from turnmill.open_requests.demonstrations import without_demonstrations
-from turnmill.open_requests.speech import Speech, hear
+from turnmill.open_requests.speech import Heard, Hearing, Speech
 from turnmill.rules.standing import Said
 
-__all__ = ["open_requests"]
+__all__ = ["open_requests", "requests_heard"]
 
 _BRIEF_WORDS: Final = 100
 """In a chat without tools, a first message of as many words is a brief, and is kept."""
@@ -21,14 +21,20 @@ _WORD = re.compile(r"\w+")
 
 
 def open_requests(stored: StoredContext, turns: Iterable[Said]) -> tuple[OpenRequest, ...]:
-    """The requests after these turns, which follow those of the context, oldest first.
+    """The requests after these turns, which follow those of the context, oldest first."""
+    # In a loop, what was asked first would stand in the context if its turn had been covered.
+    hearing = Hearing(from_start=not stored.requests)
+    hearing.listen(turns)
+    return requests_heard(stored, hearing.heard)
+
+
+def requests_heard(stored: StoredContext, heard: Heard) -> tuple[OpenRequest, ...]:
+    """The requests after what was heard, which follows those of the context, oldest first.
 
     In an agent's loop: the first thing the user said, and the newest request with all that was
     added to it. A request is new if the agent had ended its turn without a question, and if it has
     words enough to be understood alone. In a chat without tools: a long first message.
     """
-    # In a loop, what was asked first would stand in the context if its turn had been covered.
-    heard = hear(list(turns), from_start=not stored.requests)
     known = {request.seq for request in stored.requests}
     fresh = [speech for speech in heard.said if speech.seq not in known]
     first = [request for request in stored.requests if request.first]

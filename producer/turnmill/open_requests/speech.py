@@ -18,7 +18,7 @@ from turnmill.contract.names import Seq
 from turnmill.rules.quoted import own_words
 from turnmill.rules.standing import Said, said_text, written
 
-__all__ = ["Heard", "Speech", "hear", "opening_turns", "outputs_among"]
+__all__ = ["Heard", "Hearing", "Speech", "opening_turns", "outputs_among"]
 
 _STANDS_ALONE: Final = 6
 """A request of fewer words leans on the one before it, and adds to it."""
@@ -73,19 +73,50 @@ class _Message(NamedTuple):
     ended: bool
 
 
-def hear(turns: Sequence[Said], *, from_start: bool) -> Heard:
-    """What the user says in these turns; ``from_start``: nothing was said before them."""
-    if not any(message["role"] == "assistant" for turn in turns for message in turn.messages):
-        # Nobody was asked yet, or somebody only tells.
-        return Heard((), loop=False)
-    messages = list(_messages(turns, from_start=from_start))
-    if any(_uses_tools(message) for turn in turns for message in turn.messages):
-        return Heard(_joined(messages), loop=True)
-    answers = [message.text for message in messages if not message.opens]
-    outputs = iter(_outputs(answers))
-    spoken = [message for message in messages if message.opens or not next(outputs)]
-    lost = len(messages) - len(spoken)
-    return Heard(_joined(spoken), loop=lost > 0 and 2 * lost >= len(answers))
+class Hearing:
+    """Listens to turns as they come; each is read once, however often it is asked what was said."""
+
+    def __init__(self, *, from_start: bool) -> None:
+        """``from_start``: nothing was said before the first turn."""
+        self._opens, self._spoke, self._ended = from_start, 0, False
+        self._is_answered = self._has_tools = False
+        self._messages: list[_Message] = []
+        self._said: dict[Seq, Speech] = {}
+
+    def listen(self, turns: Iterable[Said]) -> None:
+        """Listen to more turns, behind all before."""
+        for turn in turns:
+            if own := list(self._messages_of(turn)):
+                self._messages += own
+                self._said[turn.seq] = _speech(turn.seq, own)
+
+    @property
+    def heard(self) -> Heard:
+        """What was said so far."""
+        if not self._is_answered:
+            # Nobody was asked yet, or somebody only tells.
+            return Heard((), loop=False)
+        if self._has_tools:
+            return Heard(tuple(self._said.values()), loop=True)
+        answers = [message.text for message in self._messages if not message.opens]
+        outputs = iter(_outputs(answers))
+        spoken = [message for message in self._messages if message.opens or not next(outputs)]
+        lost = len(self._messages) - len(spoken)
+        said = _joined(spoken) if lost else tuple(self._said.values())
+        return Heard(said, loop=lost > 0 and 2 * lost >= len(answers))
+
+    def _messages_of(self, turn: Said) -> Iterator[_Message]:
+        for message in turn.messages:
+            role, text = message["role"], said_text(message)
+            if text.strip() and not (turn.mark.instructs or turn.mark.revokes):
+                opens = self._opens and self._spoke < _MOST_OPENING
+                yield _Message(turn.seq, text, opens, self._ended)
+                self._spoke += 1
+            # An agent may greet before it is asked.
+            self._opens = self._opens and not (self._spoke and role != "user")
+            self._ended = role == "assistant" and _ends(message)
+            self._is_answered = self._is_answered or role == "assistant"
+            self._has_tools = self._has_tools or _uses_tools(message)
 
 
 def opening_turns(turns: Iterable[Sequence[JsonMessage]]) -> int:
@@ -113,19 +144,6 @@ def outputs_among(turns: Sequence[Said]) -> frozenset[int]:
     ]
     outputs = _outputs([said_text(messages[at][1]) for at in places])
     return frozenset(at for at, output in zip(places, outputs, strict=True) if output)
-
-
-def _messages(turns: Iterable[Said], *, from_start: bool) -> Iterator[_Message]:
-    opens, spoke, ended = from_start, 0, False
-    for turn in turns:
-        for message in turn.messages:
-            role, text = message["role"], said_text(message)
-            if text.strip() and not (turn.mark.instructs or turn.mark.revokes):
-                yield _Message(turn.seq, text, opens and spoke < _MOST_OPENING, ended)
-                spoke += 1
-            # An agent may greet before it is asked.
-            opens = opens and not (spoke and role != "user")
-            ended = role == "assistant" and _ends(message)
 
 
 def _ends(message: JsonMessage) -> bool:
