@@ -22,7 +22,7 @@ from turnmill.rules.once import is_choice
 from turnmill.rules.rank import kept
 from turnmill.rules.supersede import Relation, ended, stands
 
-__all__ = ["Said", "fitting", "in_force", "is_shown", "rules_room"]
+__all__ = ["Said", "clauses_of", "fitting", "followed_by", "in_force", "is_shown", "rules_room"]
 
 _SHARE: Final = 10
 _LEAST_TOKENS: Final = 200
@@ -66,7 +66,7 @@ def in_force(stored: Sequence[Rule], turns: Iterable[Said]) -> tuple[Rule, ...]:
         if isinstance(event, str):
             standing = [rule for rule in standing if rule.id != event]
         else:
-            standing = _heaviest(_with(standing, event), _MOST_IN_ALL)
+            standing = _heaviest(followed_by(standing, event), _MOST_IN_ALL)
     seqs = {rule.seq for rule in standing}
     return tuple(_whole_again(rule, seqs) for rule in standing)
 
@@ -111,7 +111,7 @@ def _laid_down(turn: Said) -> Iterator[Rule]:
     if turn.mark.instructs:
         found = [(text.strip(), Kind.COMMAND) for text in texts]
     else:
-        found = [clause for text in texts for clause in _clauses(text)]
+        found = [clause for text in texts for clause in clauses_of(text)]
     rules = [
         Rule(seq=turn.seq, place=place, text=text, kind=kind)
         for place, (text, kind) in enumerate(found, 1)
@@ -119,7 +119,7 @@ def _laid_down(turn: Said) -> Iterator[Rule]:
     yield from _heaviest(rules, _MOST_OF_A_TURN)
 
 
-def _clauses(text: str) -> Sequence[tuple[str, Kind]]:
+def clauses_of(text: str) -> Sequence[tuple[str, Kind]]:
     """The rules of a text; looked for once, though every read and plan asks again."""
     key = blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16).digest()
     known = _KNOWN.get(key)
@@ -133,7 +133,7 @@ def _clauses(text: str) -> Sequence[tuple[str, Kind]]:
     return known
 
 
-def _with(standing: list[Rule], new: Rule) -> list[Rule]:
+def followed_by(standing: list[Rule], new: Rule) -> list[Rule]:
     """The rules after one more: what it ends is gone, and what only ends others is no rule."""
     touched = ended(new, standing)
     if Relation.REPEATS in touched.values():

@@ -59,6 +59,8 @@ _VALUES: Final = (
     ),
     re.compile(r"\b[^\W\d_]{2,}-?\d{2,}\b"),
 )
+# Two orders have two numbers: neither is the newer one of the other.
+_IDENTIFIER = re.compile(r"[#a-z][#\w-]*\d{3,}|\d{6,}")
 _BOUND = re.compile(r"\b(?:under|below|within|at most|up to|over|above|no more than|at least)\b")
 _ONE_WORD: Final = {
     "spend": "budget", "cost": "pric", "expens": "pric", "date": "deadlin", "dat": "deadlin",
@@ -146,6 +148,8 @@ def _against(text: str, older: str, this: Content, that: Content) -> Relation | 
         whole = that.slots.keys() <= this.slots.keys()
         return Relation.REPLACES if whole else Relation.REVISES
     if this.numbers != that.numbers:
+        if _IDENTIFIER.findall(text) != _IDENTIFIER.findall(plain(older)):
+            return None
         one_value = len(this.numbers) == len(that.numbers) <= _DATE or bool(_CHANGED.search(text))
         exact = this.about == that.about and bool(this.about)
         return Relation.REPLACES if exact and one_value and this.numbers and that.numbers else None

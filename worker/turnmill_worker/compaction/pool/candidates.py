@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from collections.abc import Set as AbstractSet
 
+from turnmill.contract.rules import Rule
 from turnmill.contract.token_counters import CountText
 from turnmill_worker.compaction.pool.pooled import PooledLine, units_of
 from turnmill_worker.compaction.pool.ranked import Ranked
@@ -28,6 +29,7 @@ class Candidates:
         *,
         previous: str = "",
         pool_tokens: int = 0,
+        in_force: Sequence[Rule] = (),
     ) -> None:
         """Ranks nothing yet.
 
@@ -36,13 +38,14 @@ class Candidates:
             pool: what is left of those before.
             previous: a summary this package made; it counts only where there is no pool.
             pool_tokens: most tokens, roughly, of the pool to be made.
+            in_force: the rules that hold now: sentences that say otherwise are past.
         """
         self._pool_tokens = pool_tokens
         self.earlier_lines = tuple(pool)
         self._older = units_of(pool)
         if not pool:
             add_previous(self._older, previous)
-        self.told = Told(self._older, newer)
+        self.told = Told(self._older, newer, in_force=in_force)
         self._ranked: dict[int, Ranked] = {}
         self._pools: dict[int, tuple[PooledLine, ...]] = {}
         self._outdated: dict[int, set[int]] = {}

@@ -40,6 +40,7 @@ def with_pool(plan: Plan, count: CountText) -> Plan:
         snapshot.pool,
         previous=previous,
         pool_tokens=pool_tokens(whole),
+        in_force=snapshot.rules,
     )
     return replace(
         plan,

@@ -7,9 +7,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import Final, NamedTuple
 
+from turnmill.contract.rules import Rule
 from turnmill_worker.reading.units import Source, Units
 from turnmill_worker.reading.updates.alike import Weights, can_replace, near, replaces
 from turnmill_worker.reading.updates.claims import Claim
+from turnmill_worker.reading.updates.ended_rules import ended_rules
 from turnmill_worker.reading.updates.fields import replaced_fields
 from turnmill_worker.reading.updates.outdated import Replaced
 from turnmill_worker.reading.updates.replaced import replaced_names
@@ -22,9 +24,9 @@ class Newer(NamedTuple):
     """What made a statement past.
 
     Attributes:
-        value: the value that holds no longer, as the older unit writes it.
+        value: the value or the rule that holds no longer, as the older unit writes it.
         seq: the turn that states the newer one; 0 if it is unknown.
-        unit: the position of the unit that does.
+        unit: the position of the unit that does; that of the older one where none is left.
     """
 
     value: str
@@ -49,8 +51,10 @@ _RECENT_LINES: Final = 6
 class Told:
     """What is told in the parts of a conversation; each continues the one before. Read once."""
 
-    def __init__(self, *parts: Units) -> None:
+    def __init__(self, *parts: Units, in_force: Sequence[Rule] = ()) -> None:
+        """``in_force`` are the rules that hold after all of it."""
         self.parts = parts
+        self._in_force = in_force
 
     @cached_property
     def whole(self) -> Units:
@@ -88,7 +92,7 @@ class Told:
 
     @cached_property
     def past(self) -> Mapping[int, tuple[Newer, ...]]:
-        """The units whose value a later unit has replaced, by position."""
+        """The units whose value or rule a later turn has replaced, by position."""
         whole = self.whole
         past: dict[int, dict[str, Newer]] = defaultdict(dict)
         pairs = [(older.place.at, older.value.text, newer.place.at) for older, newer in self.pairs]
@@ -97,6 +101,9 @@ class Told:
             known = past[older].get(value)
             if known is None or newer < known.unit:
                 past[older][value] = Newer(value, seq, newer)
+        for at, text, seq, newer in ended_rules(whole, self._in_force):
+            if at not in past:
+                past[at][text] = Newer(text, seq, newer)
         return {at: tuple(by_value.values()) for at, by_value in sorted(past.items())}
 
 
