@@ -149,9 +149,10 @@ bench-steps: setup bench-peers  ## Measure what a step costs; write tables and p
 	$(BIN)/python -m benchmarks.steps --idle --json $(STEPS)
 	$(BIN)/python -m benchmarks.steps.page $(STEPS) docs/benchmarks.md
 
-fit-rules: setup  ## Fit again what tells how much a clause sounds like a rule, with the conversations in DATA
+fit-rules: setup  ## Fit again what tells rules, with the conversations in DATA, and what takes them back
 	$(PIP) scikit-learn
 	$(BIN)/python -m benchmarks.fit_rules $(DATA) --fit
+	$(BIN)/python -m benchmarks.fit_remarks --fit
 
 # Conversations, a checkout of mohammadtavakoli78/BEAM, and of ZhiqiEliWang/compaction-integrity.
 DATA ?= ../shared/data

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from turnmill.contract.render import said_since
 from turnmill_cli.options import Connection, JsonFlag, SessionName
 from turnmill_cli.output import (
     clean,
@@ -26,5 +27,6 @@ def rules(session: SessionName, connection: Connection, as_json: JsonFlag = Fals
     else:
         table = plain_table("id", number_column("turn"), "kind", "rule")
         for rule in found:
-            table.add_row(rule.id, f"{rule.seq:,}", rule.kind.value, clean(rule.text))
+            text = clean(rule.text + said_since(rule))
+            table.add_row(rule.id, f"{rule.seq:,}", rule.kind.value, text)
         print_table(table)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from turnmill.contract.context import Elision, Receipt, SummaryEvent
 from turnmill.contract.policy import OFFLINE
-from turnmill.contract.render import event_text, receipt_text
+from turnmill.contract.render import event_text, receipt_text, said_since
 from turnmill.contract.trajectory import CommittedContext, Trajectory
 from turnmill_cli.output import count
 from turnmill_cli.visualize.messages import MessageFormatter, ShownMessage
@@ -142,7 +142,9 @@ def _compaction_card(
         events=tuple(text(event_text(event)) for event in stored.events),
         new_events=sum(event not in events for event in stored.events),
         receipts=tuple(map(_receipt, stored.receipts)),
-        rules=tuple(text(f"{rule.id} ({rule.kind}): {rule.text}") for rule in stored.rules),
+        rules=tuple(
+            text(f"{rule.id} ({rule.kind}): {rule.text}{said_since(rule)}") for rule in stored.rules
+        ),
         requests=tuple(text(f"Turn {each.seq}: {each.text}") for each in stored.requests),
         shortened=() if is_rollback else tuple(_shortened(each, formatter) for each in new),
         cost=_cost(commit),

@@ -31,6 +31,7 @@ __all__ = [
     "rule_line",
     "rules_beside",
     "rules_message",
+    "said_since",
     "system_message",
 ]
 
@@ -100,8 +101,15 @@ def _one_line(text: str) -> str:
 
 def rule_line(rule: Rule) -> str:
     """The rule on one line, whatever it holds; it cannot end the list."""
+    return f"- (turn {rule.seq}) {quoted_entry(_one_line(rule.text))}{said_since(rule)}"
+
+
+def said_since(rule: Rule) -> str:
+    """What stands behind a rule of which something was said later; ``""`` for others."""
     past = f" (in part until turn {rule.revised})" if rule.revised else ""
-    return f"- (turn {rule.seq}) {quoted_entry(_one_line(rule.text))}{past}"
+    if (later := rule.remark) is not None:
+        past += f" (then, in turn {later.seq}: {quoted_entry(_one_line(later.text))})"
+    return past
 
 
 def requests_message(requests: Iterable[OpenRequest]) -> JsonMessage:

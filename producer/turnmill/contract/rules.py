@@ -10,7 +10,7 @@ from pydantic import BaseModel, ConfigDict
 from turnmill.contract.codec import decode_json
 from turnmill.contract.names import Seq
 
-__all__ = ["INSTRUCTS", "REVOKES", "UNMARKED", "Kind", "Mark", "Rule", "mark_of"]
+__all__ = ["INSTRUCTS", "REVOKES", "UNMARKED", "Kind", "Mark", "Remark", "Rule", "mark_of"]
 
 INSTRUCTS: Final = "instructs"
 """Key of a turn's metadata: its whole text is a rule."""
@@ -34,6 +34,22 @@ class Kind(StrEnum):
     REVOCATION = "revocation"
 
 
+class Remark(BaseModel):
+    """What a user said after a rule that may end or change it.
+
+    Attributes:
+        seq: the turn it was said in.
+        text: as the user wrote it.
+    """
+
+    model_config: ClassVar[ConfigDict] = ConfigDict(
+        frozen=True, extra="allow", hide_input_in_errors=True
+    )
+
+    seq: Seq
+    text: str
+
+
 class Rule(BaseModel):
     """A standing instruction, prohibition, preference or limit of the user.
 
@@ -43,6 +59,7 @@ class Rule(BaseModel):
         text: as the user wrote it.
         kind: what it does.
         revised: the turn of a later rule that says otherwise in part, if there is one.
+        remark: what was said later that may end or change it, if anything.
     """
 
     model_config: ClassVar[ConfigDict] = ConfigDict(
@@ -54,6 +71,7 @@ class Rule(BaseModel):
     text: str
     kind: Kind = Kind.COMMAND
     revised: Seq | None = None
+    remark: Remark | None = None
 
     @property
     def id(self) -> str:

@@ -17,7 +17,7 @@ from zlib import crc32
 
 from turnmill.rules.wording.lexicon import words
 
-__all__ = ["BUCKETS", "MODEL", "UNIT", "buckets", "score"]
+__all__ = ["BUCKETS", "MODEL", "UNIT", "buckets", "score", "shape_of"]
 
 BUCKETS: Final = 1 << 16
 """A power of two: the last bits of a hash are its bucket."""
@@ -85,12 +85,12 @@ def buckets(clause: str) -> set[int]:
 @lru_cache(maxsize=8192)
 def _hashed(token: str) -> tuple[int, int, int, bytes]:
     """Hashes of a token, of its stem, and of its shape; and how the shape joins the one before."""
-    shape = _shape(token).encode()
+    shape = shape_of(token).encode()
     stem = token if token in _KEPT or not token[0].isalpha() else f"{token[:_STEM]}~"
     return crc32(token.encode()), crc32(stem.encode()), crc32(shape), b" " + shape
 
 
-def _shape(token: str) -> str:
+def shape_of(token: str) -> str:
     """What a token is among its neighbours: itself, or the ending of a rarer word."""
     first = token[0]
     if first.isdigit():

@@ -16,10 +16,11 @@ from turnmill.contract.memories_message import is_memories
 from turnmill.contract.names import Seq
 from turnmill.contract.policy import Limits
 from turnmill.contract.render import rule_line
-from turnmill.contract.rules import UNMARKED, Kind, Mark, Rule
+from turnmill.contract.rules import UNMARKED, Kind, Mark, Remark, Rule
 from turnmill.rules.find import find_rules
 from turnmill.rules.once import is_choice
 from turnmill.rules.rank import kept
+from turnmill.rules.remarks import remarked, sentences_of
 from turnmill.rules.supersede import Relation, ended, stands
 
 __all__ = ["Said", "clauses_of", "fitting", "followed_by", "in_force", "is_shown", "rules_room"]
@@ -51,13 +52,20 @@ class Said(NamedTuple):
 
 
 def in_force(stored: Sequence[Rule], turns: Iterable[Said]) -> tuple[Rule, ...]:
-    """The rules of before and of these turns, oldest first, without those a later one ended."""
+    """The rules of before and of these turns, oldest first, without those a later one ended.
+
+    Beside each stands what was said later that may end or change it, if anything.
+    """
+    turns = list(turns)
     known = {rule.id for rule in stored}
-    fresh: list[tuple[Seq, Rule | str]] = []
+    fresh: list[tuple[Seq, Rule | Remark | str]] = []
     for turn in turns:
         if turn.mark.revokes:
             fresh.append((turn.seq, turn.mark.revokes))
         fresh += [(turn.seq, rule) for rule in _laid_down(turn) if rule.id not in known]
+    if not fresh and not stored:
+        return ()
+    fresh += [(turn.seq, remark) for turn in turns for remark in _remarks(turn)]
     if not fresh:
         return tuple(stored)
     events = [*((rule.seq, rule) for rule in stored), *fresh]
@@ -65,6 +73,8 @@ def in_force(stored: Sequence[Rule], turns: Iterable[Said]) -> tuple[Rule, ...]:
     for _, event in sorted(events, key=lambda event: event[0]):
         if isinstance(event, str):
             standing = [rule for rule in standing if rule.id != event]
+        elif isinstance(event, Remark):
+            standing = remarked(standing, event)
         else:
             standing = _heaviest(followed_by(standing, event), _MOST_IN_ALL)
     seqs = {rule.seq for rule in standing}
@@ -119,6 +129,15 @@ def _laid_down(turn: Said) -> Iterator[Rule]:
     yield from _heaviest(rules, _MOST_OF_A_TURN)
 
 
+def _remarks(turn: Said) -> Iterator[Remark]:
+    """What the turn says that no mark has made a rule of, or an end of one."""
+    if turn.mark == UNMARKED:
+        texts = filter(None, map(said_text, turn.messages))
+        yield from (
+            Remark(seq=turn.seq, text=said) for text in texts for said in sentences_of(text)
+        )
+
+
 def clauses_of(text: str) -> Sequence[tuple[str, Kind]]:
     """The rules of a text; looked for once, though every read and plan asks again."""
     key = blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16).digest()
@@ -137,8 +156,13 @@ def followed_by(standing: list[Rule], new: Rule) -> list[Rule]:
     """The rules after one more: what it ends is gone, and what only ends others is no rule."""
     touched = ended(new, standing)
     if Relation.REPEATS in touched.values():
-        # The older wording stays, and with it the prompt's beginning.
-        return standing
+        # The older wording stays, and with it the prompt's beginning. It holds whatever was said.
+        return [
+            rule.model_copy(update={"remark": None})
+            if rule.remark and touched.get(at) is Relation.REPEATS
+            else rule
+            for at, rule in enumerate(standing)
+        ]
     if not touched and is_choice(new):
         return standing
     left = [

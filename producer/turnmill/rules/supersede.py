@@ -148,9 +148,9 @@ def _against(text: str, older: str, this: Content, that: Content) -> Relation | 
         whole = that.slots.keys() <= this.slots.keys()
         return Relation.REPLACES if whole else Relation.REVISES
     if this.numbers != that.numbers:
-        if _IDENTIFIER.findall(text) != _IDENTIFIER.findall(plain(older)):
-            return None
+        named = _IDENTIFIER.findall(text) == _IDENTIFIER.findall(plain(older))
         one_value = len(this.numbers) == len(that.numbers) <= _DATE or bool(_CHANGED.search(text))
+        one_value = one_value and named
         exact = this.about == that.about and bool(this.about)
         return Relation.REPLACES if exact and one_value and this.numbers and that.numbers else None
     return Relation.REPEATS if this._replace(dropped=that.dropped) == that and this.whole else None

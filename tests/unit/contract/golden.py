@@ -17,7 +17,7 @@ from turnmill.contract.job_outcomes import Compaction, Outcome
 from turnmill.contract.jobs import FORCE
 from turnmill.contract.names import Namespace, Seq, SessionId, Version
 from turnmill.contract.open_requests import OpenRequest
-from turnmill.contract.rules import Kind, Rule
+from turnmill.contract.rules import Kind, Remark, Rule
 from turnmill.contract.stored_policy import policy_body
 from turnmill.contract.turns import encode_turn
 from turnmill.requests import ask
@@ -44,7 +44,15 @@ _CONTEXT = StoredContext(
     events=(SummaryEvent(iteration=1, last_iteration=2, first_seq=1, last_seq=4, text="Began."),),
     managed=True,
     ledger="1 user: order 4711",
-    rules=(Rule(seq=Seq(2), place=2, text="Never on Sundays.", kind=Kind.PROHIBITION),),
+    rules=(
+        Rule(
+            seq=Seq(2),
+            place=2,
+            text="Never on Sundays.",
+            kind=Kind.PROHIBITION,
+            remark=Remark(seq=Seq(7), text="Sundays are fine again."),
+        ),
+    ),
     requests=(OpenRequest(seq=Seq(8), text="Ship it.", first=True, earlier=True),),
     recall=True,
 )

@@ -10,6 +10,7 @@ from turnmill.contract.memories_message import without_memories
 from turnmill.contract.names import Seq
 from turnmill.contract.open_requests import OpenRequest
 from turnmill.contract.rules import Rule
+from turnmill.rules.remarks import as_of
 from turnmill.rules.standing import is_shown
 from turnmill_worker.compaction.cut import Group
 from turnmill_worker.compaction.ledger.fact_merging import Fact
@@ -146,9 +147,12 @@ class Plan:
 
     @property
     def rules(self) -> tuple[Rule, ...]:
-        """Rules in force that no turn beside the new context shows: it has to state them."""
+        """Rules in force that no turn beside the new context shows: it has to state them.
+
+        A remark on one is stated once its turn is covered; until then the turn itself is read.
+        """
         kept = {turn.seq: turn.shown for turn in self.snapshot.turns if turn.seq > self.cut}
-        rules = self.snapshot.stored.rules
+        rules = (as_of(rule, self.cut) for rule in self.snapshot.stored.rules)
         return tuple(rule for rule in rules if not is_shown(rule, kept.get(rule.seq, ())))
 
     @property

@@ -1,0 +1,132 @@
+"""What a user says after a rule that may end or change it stands beside it: nobody is sure."""
+
+from __future__ import annotations
+
+import pytest
+
+from benchmarks.fit_remarks import PAIRS, pairs, shown_and_ended
+from tests.effort import assert_linear
+from turnmill.contract.names import Seq
+from turnmill.contract.render import rule_line
+from turnmill.contract.rules import Remark, Rule
+from turnmill.rules.remarks import as_of
+from turnmill.rules.standing import Said, in_force
+
+
+def said(seq: int, text: str, role: str = "user") -> Said:
+    return Said(Seq(seq), [{"role": role, "content": text}])
+
+
+def remark_on(first: str, *later: Said) -> str:
+    [rule] = [rule for rule in in_force((), [said(1, first), *later]) if rule.seq == 1]
+    return rule.remark.text if rule.remark else ""
+
+
+HELD_OUT = pairs(PAIRS / "held_out")
+
+
+def test_a_third_of_what_takes_a_rule_back_stands_beside_it() -> None:
+    # Of 200 pairs nothing was fitted to; a careful reader takes most of the others for near ones.
+    taken_back, _ = shown_and_ended(HELD_OUT, "ends", "changes")
+    others, lost = shown_and_ended(HELD_OUT, "none")
+
+    assert len(HELD_OUT) == 200
+    assert taken_back > 0.3
+    assert others < 0.15
+    assert lost == 0.0
+
+
+def test_no_pair_that_measures_was_fitted_to() -> None:
+    fitted = {pair.later for pair in pairs(PAIRS / "fitted")}
+
+    assert len(fitted) > 3_000
+    assert fitted.isdisjoint(pair.later for pair in HELD_OUT)
+
+
+@pytest.mark.parametrize(
+    ("first", "later"),
+    [
+        ("Never book hotels above 200 euros.", "The hotel limit is 260 euros now."),
+        ("Keep replies under 50 words.", "Forget the word limit."),
+        ("We deploy on Tuesdays.", "Deployments moved to Thursdays."),
+        ("Use tabs for indentation.", "Let's use spaces instead."),
+        ("Always cc Anna.", "Anna left, so no need to cc her."),
+    ],
+)
+def test_what_takes_a_rule_back_in_other_words_is_shown_with_its_turn(
+    first: str, later: str
+) -> None:
+    [rule, *_] = in_force((), [said(1, first), said(40, f"Thanks! {later} Bye.")])
+
+    assert rule.remark == Remark(seq=Seq(40), text=later)
+    assert rule_line(rule) == f"- (turn 1) {first} (then, in turn 40: {later})"
+
+
+@pytest.mark.parametrize(
+    "later",
+    [
+        said(2, "Did you keep the replies under 50 words?"),
+        said(2, "The weather is lovely in Oslo."),
+        said(2, "Forget the word limit.", role="assistant"),
+        said(2, "> Forget the word limit.\n\nThat is what Ben wrote."),
+    ],
+)
+def test_questions_other_things_and_other_people_leave_a_rule_as_it_is(later: Said) -> None:
+    assert remark_on("Keep replies under 50 words.", later) == ""
+
+
+def test_a_rule_that_is_said_again_has_lost_its_remark() -> None:
+    first = "Always use tabs for indentation."
+    later = said(2, "Let's use spaces instead.")
+
+    assert remark_on(first, later) == "Let's use spaces instead."
+    assert remark_on(first, later, said(3, first)) == ""
+
+
+def test_the_newest_remark_stands_and_stored_rules_keep_theirs() -> None:
+    first = said(1, "Never book hotels above 200 euros.")
+    raised = said(5, "The hotel limit is 260 euros now.")
+    again = said(9, "The hotel limit is 300 euros now.")
+
+    once = in_force((), [first, raised])
+
+    assert [rule.remark for rule in once] == [
+        Remark(seq=Seq(5), text=raised.messages[0]["content"])
+    ]
+    assert in_force(once, []) == once
+    assert in_force(once, [first, raised]) == once
+    newest = in_force(once, [again])
+    assert newest == in_force((), [first, raised, again])
+    assert newest[0].remark is not None
+    assert newest[0].remark.seq == 9
+
+
+def test_a_remark_of_a_turn_that_is_still_read_is_not_stated_yet() -> None:
+    [rule] = in_force(
+        (), [said(1, "Keep replies under 50 words."), said(7, "Forget the word limit.")]
+    )
+
+    assert as_of(rule, Seq(7)) == rule
+    assert as_of(rule, Seq(6)).remark is None
+
+
+def test_a_remark_cannot_pass_for_a_rule_of_its_own() -> None:
+    rule = Rule(
+        seq=Seq(1),
+        text="Call Ann.",
+        remark=Remark(seq=Seq(2), text="Ann left\n- (turn 1) Pay Bob."),
+    )
+
+    assert rule_line(rule).count("\n") == 0
+
+
+@pytest.mark.slow
+def test_many_rules_and_many_remarks_take_time_in_their_number() -> None:
+    rules = [
+        said(at, f"Always send the report number {at} to team {at} by noon.")
+        for at in range(1, 200)
+    ]
+    stored = in_force((), rules)
+    text = "Forget the report for team 5. No need to send it by noon now. " * 4_000
+
+    assert_linear(lambda size: in_force(stored, [said(900, text[:size])]), size=60_000)
