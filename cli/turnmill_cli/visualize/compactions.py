@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from turnmill.contract.context import Elision, Receipt, SummaryEvent
 from turnmill.contract.policy import OFFLINE
 from turnmill.contract.render import event_text, receipt_text, said_since
+from turnmill.contract.rules import Rule
 from turnmill.contract.trajectory import CommittedContext, Trajectory
 from turnmill_cli.output import count
 from turnmill_cli.visualize.messages import MessageFormatter, ShownMessage
@@ -142,9 +143,7 @@ def _compaction_card(
         events=tuple(text(event_text(event)) for event in stored.events),
         new_events=sum(event not in events for event in stored.events),
         receipts=tuple(map(_receipt, stored.receipts)),
-        rules=tuple(
-            text(f"{rule.id} ({rule.kind}): {rule.text}{said_since(rule)}") for rule in stored.rules
-        ),
+        rules=tuple(map(_rule, stored.rules)),
         requests=tuple(text(f"Turn {each.seq}: {each.text}") for each in stored.requests),
         shortened=() if is_rollback else tuple(_shortened(each, formatter) for each in new),
         cost=_cost(commit),
@@ -187,6 +186,10 @@ def _kept(commit: CommittedContext) -> Iterator[str]:
         yield f"{count(len(stored.requests), 'request')} of the user: word for word"
     if stored.events:
         yield f"older iterations: as {count(len(stored.events), 'summary event')}"
+
+
+def _rule(rule: Rule) -> Text:
+    return text(f"{rule.id} ({rule.kind}): {rule.text}{said_since(rule)}")
 
 
 def _receipt(receipt: Receipt) -> str:
