@@ -100,6 +100,15 @@ def test_what_is_marked_is_not_marked_again() -> None:
     assert past_of(found) == []
 
 
+def test_a_new_address_replaces_the_old_one_of_the_same_thing_only() -> None:
+    found = units_of(
+        ("user", "Send the weekly report to anna@example.com."),
+        ("user", "Refunds go to shop@example.com."),
+        ("user", "The weekly report goes to ben@example.com now."),
+    )
+    assert past_of(found) == [(1, "anna@example.com", 3)]
+
+
 def test_of_three_values_each_is_past_once_the_next_is_said() -> None:
     found = units_of(
         ("user", "The kitchen budget is $3,000."),

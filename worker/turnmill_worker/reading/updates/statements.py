@@ -11,7 +11,7 @@ from turnmill_worker.reading.units import Source, Units
 from turnmill_worker.reading.updates.claims import Claim, Place, claims_of
 from turnmill_worker.reading.updates.names import names_of
 from turnmill_worker.reading.updates.news import is_news
-from turnmill_worker.reading.updates.values import SPELLED, has_digits
+from turnmill_worker.reading.updates.values import SPELLED, has_signs
 from turnmill_worker.reading.updates.wording import TELLING
 
 __all__ = ["names_in", "stated_in", "values_in"]
@@ -71,9 +71,9 @@ def _names_in(text: str) -> tuple[Claim, ...]:
 
 
 class _Signs(NamedTuple):
-    """What the words of a sentence allow to be found in it."""
+    """What may be found in a sentence: figures or addresses, these or values in words, news."""
 
-    digits: bool
+    plain: bool
     values: bool
     news: bool
 
@@ -81,8 +81,8 @@ class _Signs(NamedTuple):
 @lru_cache(_KNOWN)
 def _signs(text: str) -> _Signs:
     words = [word[:4] for word in text.lower().split()]
-    digits = has_digits(text)
-    return _Signs(digits, digits or not SPELLED.isdisjoint(words), not TELLING.isdisjoint(words))
+    plain = has_signs(text)
+    return _Signs(plain, plain or not SPELLED.isdisjoint(words), not TELLING.isdisjoint(words))
 
 
 class _Part:
@@ -113,7 +113,7 @@ class _Part:
                     yield from self._names_of(at)
                 else:
                     self._unnamed.append(at)
-            elif signs.digits:
+            elif signs.plain:
                 if is_news(unit.text):
                     yield from self._values_of(at, before if unit.line == line_before else "")
                 else:

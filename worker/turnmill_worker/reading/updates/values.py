@@ -11,7 +11,7 @@ from turnmill.rules.wording.english import STOP, stem
 from turnmill_worker.reading.any_case import AnyCase
 from turnmill_worker.reading.lexicon import NUMBER_WORDS
 
-__all__ = ["SPELLED", "Token", "Value", "has_digits", "values_of", "words_of"]
+__all__ = ["SPELLED", "Token", "Value", "has_signs", "values_of", "words_of"]
 
 
 class Value(NamedTuple):
@@ -86,8 +86,8 @@ _VALUE: Final = AnyCase(
     r"|(?P<branch>(?<![\w/.:@-])[a-z][\w-]{0,24}(?:/[a-z][\w-]{1,40}){1,2}(?![\w/.]*\w))"
     r"|(?P<code>(?<![\w/])#?(?=[\w-]{0,24}\d)[a-z][\w-]{1,24}\b|#\w{2,24})"
 )
-_DIGIT_ANCHOR: Final = re.compile(r"(?<!\S)[^\s\d]*\d\S*")
-_ANCHOR: Final = AnyCase(rf"(?<!\S)\S*?\d\S*|\b(?:{_DAYS}|{_COUNTED})s?\b")
+_SIGN_ANCHOR: Final = re.compile(r"(?<!\S)[^\s\d@]*[\d@]\S*")
+_ANCHOR: Final = AnyCase(rf"(?<!\S)\S*?[\d@]\S*|\b(?:{_DAYS}|{_COUNTED})s?\b")
 SPELLED: Final = frozenset(word[:4] for word in [*_DAYS.split("|"), *_COUNTED.split("|")])
 """How words begin that are values without a digit."""
 
@@ -101,14 +101,14 @@ _LISTED: Final = 3
 _WORD: Final = re.compile(r"[^\W\d_]+(?:['’-][^\W\d_]+)*")
 _NOUN: Final = r"[^\W\d_]+(?:-[^\W\d_]+)*"
 _BEHIND: Final = re.compile(rf"[ -]?(?:/ ?)?({_NOUN}(?:/h)?)(?: ({_NOUN}))?(?: ({_NOUN}))?")
-_DIGITS: Final = frozenset("0123456789")
+_SIGNS: Final = frozenset("0123456789@")
 _MOST: Final = 12
 """Values of a unit that are looked at; a table has more, and states no news."""
 
 
-def has_digits(text: str) -> bool:
-    """Whether a number stands in a text; cheaper still."""
-    return not _DIGITS.isdisjoint(text)
+def has_signs(text: str) -> bool:
+    """Whether a number or an address may stand in a text; cheaper still."""
+    return not _SIGNS.isdisjoint(text)
 
 
 def _has_spelled(text: str) -> bool:
@@ -119,7 +119,7 @@ def values_of(text: str) -> list[Value]:
     """The values of a text, left to right."""
     values: list[Value] = []
     value_at = _VALUE.matcher(text)
-    for anchor in (_ANCHOR if _has_spelled(text) else _DIGIT_ANCHOR).finditer(text):
+    for anchor in (_ANCHOR if _has_spelled(text) else _SIGN_ANCHOR).finditer(text):
         for start in _starts(text, *anchor.span()):
             if values and start < values[-1].end:
                 continue
