@@ -108,7 +108,8 @@ def said_since(rule: Rule) -> str:
     """What stands behind a rule of which something was said later; ``""`` for others."""
     past = f" (in part until turn {rule.revised})" if rule.revised else ""
     if (later := rule.remark) is not None:
-        past += f" (then, in turn {later.seq}: {quoted_entry(_one_line(later.text))})"
+        said = "" if later.is_rule else f": {quoted_entry(_one_line(later.text))}"
+        past += f" (see turn {later.seq}{said})"
     return past
 
 

@@ -40,6 +40,7 @@ class Remark(BaseModel):
     Attributes:
         seq: the turn it was said in.
         text: as the user wrote it.
+        is_rule: it lays something down itself, so it stands among the rules.
     """
 
     model_config: ClassVar[ConfigDict] = ConfigDict(
@@ -48,6 +49,7 @@ class Remark(BaseModel):
 
     seq: Seq
     text: str
+    is_rule: bool = False
 
 
 class Rule(BaseModel):

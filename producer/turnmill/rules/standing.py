@@ -131,11 +131,11 @@ def _laid_down(turn: Said) -> Iterator[Rule]:
 
 def _remarks(turn: Said) -> Iterator[Remark]:
     """What the turn says that no mark has made a rule of, or an end of one."""
-    if turn.mark == UNMARKED:
-        texts = filter(None, map(said_text, turn.messages))
-        yield from (
-            Remark(seq=turn.seq, text=said) for text in texts for said in sentences_of(text)
-        )
+    for text in map(said_text, turn.messages) if turn.mark == UNMARKED else ():
+        rules = [rule for rule, _ in clauses_of(text)] if text else ()
+        for said in sentences_of(text):
+            is_rule = any(rule in said or said in rule for rule in rules)
+            yield Remark(seq=turn.seq, text=said, is_rule=is_rule)
 
 
 def clauses_of(text: str) -> Sequence[tuple[str, Kind]]:

@@ -59,7 +59,7 @@ def test_what_takes_a_rule_back_in_other_words_is_shown_with_its_turn(
     [rule, *_] = in_force((), [said(1, first), said(40, f"Thanks! {later} Bye.")])
 
     assert rule.remark == Remark(seq=Seq(40), text=later)
-    assert rule_line(rule) == f"- (turn 1) {first} (then, in turn 40: {later})"
+    assert rule_line(rule) == f"- (turn 1) {first} (see turn 40: {later})"
 
 
 @pytest.mark.parametrize(
@@ -81,6 +81,19 @@ def test_a_rule_that_is_said_again_has_lost_its_remark() -> None:
 
     assert remark_on(first, later) == "Let's use spaces instead."
     assert remark_on(first, later, said(3, first)) == ""
+
+
+def test_of_a_remark_that_is_a_rule_itself_the_turn_is_enough() -> None:
+    first, second = in_force(
+        (),
+        [
+            said(1, "Always use the blue palette in charts."),
+            said(2, "Rebranding is through: charts get the green palette."),
+        ],
+    )
+
+    assert rule_line(first) == "- (turn 1) Always use the blue palette in charts. (see turn 2)"
+    assert rule_line(second).startswith("- (turn 2) ")
 
 
 def test_the_newest_remark_stands_and_stored_rules_keep_theirs() -> None:
