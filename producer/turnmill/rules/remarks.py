@@ -3,7 +3,7 @@
 People take things back in words of their own ("Forget the word limit.", "Ninety is fine for the
 alert."). Only the plainest of them end a rule; others stand beside it, and the model that reads
 both decides. Whether a sentence is one is told by a linear model over its words, in which those of
-the rule are replaced by a mark (`benchmarks.fit_rules` fits it; hashed as in `scored`).
+the rule are replaced by a mark (`benchmarks.fit_remarks` fits it; hashed as in `scored`).
 """
 
 from __future__ import annotations
@@ -118,7 +118,7 @@ def _shared(said: _Said, topic: _Topic) -> int:
 
 def _with(rule: Rule, sentence: Remark) -> Rule:
     known = rule.remark
-    if known is not None and known.seq >= sentence.seq:
+    if rule.revised == sentence.seq or (known is not None and known.seq >= sentence.seq):
         return rule
     sure = speaks_of(sentence.text, rule.text)
     if sure < LEAST:
