@@ -1,11 +1,11 @@
-"""Fit the weights of `turnmill.rules.remarks`, and measure them on pairs they were not fitted to.
+"""Fit the weights of `turnmill.rules.remark_score`, and measure them on pairs kept from that.
 
     pip install scikit-learn  # for --fit
     python -m benchmarks.fit_remarks          # what is shown beside rules, and what else
     python -m benchmarks.fit_remarks --fit    # write the weights first
 
 The pairs of tests/data/rules/remarks were written by hand: a rule, what the same user says much
-later, and whether that ends the rule, changes it, or leaves it as it is, which 500 of them do
+later, and whether that ends the rule, changes it, or leaves it as it is, which 685 of them do
 though they are near it in topic and words. Most of what users say is further away: sentences of
 other messages that share a word with a rule stand for that. `held_out` is never fitted to, but the
 bound of `turnmill.rules.remarks` was chosen on it.
@@ -25,7 +25,8 @@ from typing import NamedTuple
 import turnmill.rules
 from benchmarks.fit_rules import FITTED, written
 from turnmill.contract.names import Seq
-from turnmill.rules import remarks
+from turnmill.rules import remark_score
+from turnmill.rules.remarks import sentences_of
 from turnmill.rules.standing import Said, in_force
 
 PAIRS = Path(__file__).parents[1] / "tests" / "data" / "rules" / "remarks"
@@ -72,11 +73,11 @@ def fitted(known: Sequence[Pair]) -> bytes:
         ends.append(len(columns))
         labels.append(is_remark)
         weights.append(weight)
-    matrix = csr_matrix(([1.0] * len(columns), columns, ends), (len(labels), remarks.BUCKETS))
+    matrix = csr_matrix(([1.0] * len(columns), columns, ends), (len(labels), remark_score.BUCKETS))
     regression = LogisticRegression(C=REGULARIZATION, max_iter=4000)
     regression.fit(matrix, labels, sample_weight=weights)
     fit = (*regression.coef_[0], regression.intercept_[0])
-    steps = (max(-MOST, min(MOST, round(weight / remarks.UNIT))) for weight in fit)
+    steps = (max(-MOST, min(MOST, round(weight / remark_score.UNIT))) for weight in fit)
     return array("b", steps).tobytes()
 
 
@@ -86,7 +87,7 @@ Example = tuple[frozenset[int], bool, float]
 def _near(known: Sequence[Pair]) -> Iterator[Example]:
     """What the pairs say, where it is certain which of several sentences says it."""
     for first, later, relation in known:
-        said = [remarks.features(each, first) for each in remarks.sentences_of(later)]
+        said = [remark_score.features(each, first) for each in sentences_of(later)]
         linked = list(filter(None, said))
         for found in linked if relation == "none" or len(linked) == 1 else ():
             yield found, relation != "none", NEAR if relation == "none" else 1.0
@@ -96,21 +97,21 @@ def _far(known: Sequence[Pair]) -> Iterator[Example]:
     """Rules, and sentences of other people's messages that share a word with them."""
     chosen = random.Random(5)
     messages = list(written(*sorted(FITTED.glob("*.txt"))))
-    sentences = [said for message in messages for said in remarks.sentences_of(message.text)]
+    sentences = [said for message in messages for said in sentences_of(message.text)]
     holding: dict[str, list[int]] = defaultdict(list)
     for at, sentence in enumerate(sentences):
-        for root in remarks.roots_of(sentence):
+        for root in remark_score.roots_of(sentence):
             holding[root].append(at)
     rules = [pair.first for pair in known]
     rules += [text[slice(*rule)] for text, rule in messages if rule]
     for rule in chosen.sample(rules, RULES):
         near = {
             at
-            for root in sorted(remarks.roots_of(rule))
+            for root in sorted(remark_score.roots_of(rule))
             for at in chosen.sample(holding[root], min(OTHERS, len(holding[root])))
         }
         for at in chosen.sample(sorted(near), min(OTHERS, len(near))):
-            if found := remarks.features(sentences[at], rule):
+            if found := remark_score.features(sentences[at], rule):
                 yield found, False, FAR
 
 
@@ -140,17 +141,17 @@ def main() -> None:
     parser.add_argument("--fit", action="store_true", help="write new weights")
     if parser.parse_args().fit:
         known = pairs(PAIRS / "fitted")
-        model = Path(turnmill.rules.__path__[0]) / remarks.MODEL
+        model = Path(turnmill.rules.__path__[0]) / remark_score.MODEL
         model.write_bytes(fitted(known))
-        remarks._weights.cache_clear()
-        remarks.speaks_of.cache_clear()
+        remark_score._weights.cache_clear()
+        remark_score.speaks_of.cache_clear()
         print(f"{model}: fitted to {len(known):,} pairs")
     for name in ("fitted", "held_out"):
         known = pairs(PAIRS / name)
         taken_back, ended = shown_and_ended(known, "ends", "changes")
         others, lost = shown_and_ended(known, "none")
         print(f"{name}: of rules taken back {taken_back:.1%} say so ({ended:.1%} are gone),")
-        print(f"    of others {others:.1%} have a remark ({lost:.1%} are gone)")
+        print(f"    of others {others:.1%} are marked ({lost:.1%} are gone)")
 
 
 if __name__ == "__main__":

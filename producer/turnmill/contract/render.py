@@ -92,7 +92,11 @@ def rules_beside(rules: Iterable[Rule], requests: Iterable[OpenRequest]) -> tupl
     for request in requests:
         if not request.earlier:
             stated[request.seq] = f"{stated.get(request.seq, '')} {_one_line(request.text)}"
-    return tuple(rule for rule in rules if _one_line(rule.text) not in stated.get(rule.seq, ""))
+    return tuple(
+        rule
+        for rule in rules
+        if said_since(rule) or _one_line(rule.text) not in stated.get(rule.seq, "")
+    )
 
 
 def _one_line(text: str) -> str:

@@ -74,7 +74,7 @@ class _Message(NamedTuple):
 
 
 class Hearing:
-    """Listens to turns as they come; each is read once, however often it is asked what was said."""
+    """Listens to turns as they come: with tools, each is read once however often it is asked."""
 
     def __init__(self, *, from_start: bool) -> None:
         """``from_start``: nothing was said before the first turn."""

@@ -20,7 +20,7 @@ from turnmill.contract.rules import UNMARKED, Kind, Mark, Remark, Rule
 from turnmill.rules.find import find_rules
 from turnmill.rules.once import is_choice
 from turnmill.rules.rank import kept
-from turnmill.rules.remarks import remarked, sentences_of
+from turnmill.rules.remarks import among, remarked, sentences_of
 from turnmill.rules.supersede import Relation, ended, stands
 
 __all__ = ["Said", "clauses_of", "fitting", "followed_by", "in_force", "is_shown", "rules_room"]
@@ -78,7 +78,7 @@ def in_force(stored: Sequence[Rule], turns: Iterable[Said]) -> tuple[Rule, ...]:
         else:
             standing = _heaviest(followed_by(standing, event), _MOST_IN_ALL)
     seqs = {rule.seq for rule in standing}
-    return tuple(_whole_again(rule, seqs) for rule in standing)
+    return among([_whole_again(rule, seqs) for rule in standing])
 
 
 def is_shown(rule: Rule, messages: Iterable[JsonMessage]) -> bool:
@@ -87,12 +87,24 @@ def is_shown(rule: Rule, messages: Iterable[JsonMessage]) -> bool:
 
 
 def fitting(rules: Sequence[Rule], tokens: int, count: Callable[[str], int]) -> tuple[Rule, ...]:
-    """As many of the rules as fit, whole; those that do most harm when they are lost first."""
+    """As many of the rules as fit, whole; those that do most harm when they are lost first.
+
+    What was said of them later stands beside them as far as there is room left, the newest first.
+    """
 
     def cost(rule: Rule) -> int:
         return count(rule_line(rule) + "\n")
 
-    return tuple(rules[at] for at in kept(rules, tokens - _FRAME_TOKENS, cost))
+    bare = [rule.model_copy(update={"remark": None}) if rule.remark else rule for rule in rules]
+    found = kept(bare, tokens - _FRAME_TOKENS, cost)
+    fit = {at: bare[at] for at in found}
+    left = tokens - _FRAME_TOKENS - sum(map(cost, fit.values()))
+    said = [(remark.seq, at) for at in found if (remark := rules[at].remark)]
+    for _, at in sorted(said, reverse=True):
+        more = cost(rules[at]) - cost(bare[at])
+        if more <= left:
+            fit[at], left = rules[at], left - more
+    return among(list(fit.values()))
 
 
 def rules_room(limits: Limits) -> int:
@@ -132,10 +144,7 @@ def _laid_down(turn: Said) -> Iterator[Rule]:
 def _remarks(turn: Said) -> Iterator[Remark]:
     """What the turn says that no mark has made a rule of, or an end of one."""
     for text in map(said_text, turn.messages) if turn.mark == UNMARKED else ():
-        rules = [rule for rule, _ in clauses_of(text)] if text else ()
-        for said in sentences_of(text):
-            is_rule = any(rule in said or said in rule for rule in rules)
-            yield Remark(seq=turn.seq, text=said, is_rule=is_rule)
+        yield from (Remark(seq=turn.seq, text=said) for said in sentences_of(text))
 
 
 def clauses_of(text: str) -> Sequence[tuple[str, Kind]]:
@@ -159,7 +168,7 @@ def followed_by(standing: list[Rule], new: Rule) -> list[Rule]:
         # The older wording stays, and with it the prompt's beginning. It holds whatever was said.
         return [
             rule.model_copy(update={"remark": None})
-            if rule.remark and touched.get(at) is Relation.REPEATS
+            if touched.get(at) is Relation.REPEATS and rule.remark and rule.remark.seq < new.seq
             else rule
             for at, rule in enumerate(standing)
         ]

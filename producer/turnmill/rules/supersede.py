@@ -60,7 +60,7 @@ _VALUES: Final = (
     re.compile(r"\b[^\W\d_]{2,}-?\d{2,}\b"),
 )
 # Two orders have two numbers: neither is the newer one of the other.
-_IDENTIFIER = re.compile(r"[#a-z][#\w-]*\d{3,}|\d{6,}")
+_IDENTIFIER = re.compile(r"#\w*\d{3,}|\b[a-z]{1,4}\d{4,}")
 _BOUND = re.compile(r"\b(?:under|below|within|at most|up to|over|above|no more than|at least)\b")
 _ONE_WORD: Final = {
     "spend": "budget", "cost": "pric", "expens": "pric", "date": "deadlin", "dat": "deadlin",

@@ -50,6 +50,18 @@ def test_a_later_rule_ends_it_when_its_own_words_have_left_the_pool() -> None:
     }
 
 
+def test_a_rule_that_was_said_twice_is_past_in_both_places() -> None:
+    messages = said(
+        "I always want aisle seats.",
+        "The trip to Rome was nice.",
+        "I always want aisle seats!",
+        "Actually, window seats from now on.",
+    )
+    told = Told(read_units(messages), in_force=rules_of(messages))
+
+    assert [at for at, newer in told.past.items() if newer[0].seq == 4] == [0, 2]
+
+
 def test_a_rule_in_force_is_never_past() -> None:
     messages = said("I always want aisle seats.", "Actually, window seats from now on.")
     first = Rule(seq=Seq(1), text="I always want aisle seats.", kind=Kind.PREFERENCE)

@@ -109,6 +109,21 @@ def test_a_new_address_replaces_the_old_one_of_the_same_thing_only() -> None:
     assert past_of(found) == [(1, "anna@example.com", 3)]
 
 
+@pytest.mark.parametrize(
+    "more",
+    [
+        "Please cc ben@example.com on the weekly report now.",
+        "Also send the weekly report to ben@example.com now.",
+        "The weekly report now goes to ben@example.com, too.",
+    ],
+)
+def test_one_more_address_replaces_none(more: str) -> None:
+    assert (
+        past_of(units_of(("user", "The weekly report goes to anna@example.com."), ("user", more)))
+        == []
+    )
+
+
 def test_of_three_values_each_is_past_once_the_next_is_said() -> None:
     found = units_of(
         ("user", "The kitchen budget is $3,000."),

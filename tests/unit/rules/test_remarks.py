@@ -7,10 +7,11 @@ import pytest
 from benchmarks.fit_remarks import PAIRS, pairs, shown_and_ended
 from tests.effort import assert_linear
 from turnmill.contract.names import Seq
-from turnmill.contract.render import rule_line
-from turnmill.contract.rules import Remark, Rule
+from turnmill.contract.open_requests import OpenRequest
+from turnmill.contract.render import rule_line, rules_beside
+from turnmill.contract.rules import Mark, Remark, Rule
 from turnmill.rules.remarks import as_of
-from turnmill.rules.standing import Said, in_force
+from turnmill.rules.standing import Said, fitting, in_force
 
 
 def said(seq: int, text: str, role: str = "user") -> Said:
@@ -69,6 +70,7 @@ def test_what_takes_a_rule_back_in_other_words_is_shown_with_its_turn(
         said(2, "The weather is lovely in Oslo."),
         said(2, "Forget the word limit.", role="assistant"),
         said(2, "> Forget the word limit.\n\nThat is what Ben wrote."),
+        said(2, 'Anna wrote "Forget the word limit." to Ben.'),
     ],
 )
 def test_questions_other_things_and_other_people_leave_a_rule_as_it_is(later: Said) -> None:
@@ -94,6 +96,42 @@ def test_of_a_remark_that_is_a_rule_itself_the_turn_is_enough() -> None:
 
     assert rule_line(first) == "- (turn 1) Always use the blue palette in charts. (see turn 2)"
     assert rule_line(second).startswith("- (turn 2) ")
+
+
+def test_a_remark_is_told_whole_where_its_rule_does_not_stand() -> None:
+    lifted = "The 25-word limit on quotes is lifted."
+    blue, green = (
+        "Always use the blue palette in charts.",
+        "Rebranding is through: charts get the green palette.",
+    )
+    revoked = Said(Seq(3), [{"role": "user", "content": "No."}], Mark(revokes="2"))
+
+    [limit] = in_force((), [said(1, "Limit quotes to 25 words each."), said(2, lifted)])
+    [palette] = in_force((), [said(1, blue), said(2, green), revoked])
+
+    assert rule_line(limit).endswith(f"(see turn 2: {lifted})")
+    assert rule_line(palette).endswith(f"(see turn 2: {green})")
+
+
+def test_no_rule_leaves_the_context_for_a_remark() -> None:
+    plain = [Rule(seq=Seq(at), text=f"Always ring team {at} first.") for at in range(1, 9)]
+    remark = Remark(seq=Seq(50), text="Ringing team 3 is not needed any more, " * 4)
+    rules = [rule.model_copy(update={"remark": remark}) for rule in plain]
+
+    for tokens in (80, 100, 200, 400, 1_000):
+        kept = fitting(rules, tokens, lambda text: len(text) // 4)
+        assert [rule.id for rule in kept] == [
+            rule.id for rule in fitting(plain, tokens, lambda text: len(text) // 4)
+        ]
+    assert [rule.remark for rule in kept] == [remark] * 8
+
+
+def test_a_rule_with_a_remark_stands_even_where_a_request_states_it() -> None:
+    rule = Rule(seq=Seq(1), text="Call Ann.", remark=Remark(seq=Seq(2), text="Ann left."))
+    asked = OpenRequest(seq=Seq(1), text="Plan it. Call Ann.")
+
+    assert rules_beside([rule], [asked]) == (rule,)
+    assert rules_beside([as_of(rule, Seq(1))], [asked]) == ()
 
 
 def test_the_newest_remark_stands_and_stored_rules_keep_theirs() -> None:

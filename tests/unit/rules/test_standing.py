@@ -90,6 +90,7 @@ CASES: list[tuple[list[str], str, dict[int, str]]] = [
     (["I prefer Vue 3.2.0 for a new project."], "I prefer Flask 2.1.0 for a new project.", {}),
     (["I hate cilantro."], "I prefer window seats.", {}),
     (["Never push to main."], "Never push to release.", {}),
+    (["Never spend over 150000 euros."], "Never spend over 120000 euros.", {0: "replaces"}),
     (["Always ship order #W0000051 to Oslo."], "Always ship order #W0000191 to Oslo.", {}),
 ]
 

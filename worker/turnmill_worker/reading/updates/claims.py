@@ -13,6 +13,7 @@ from turnmill_worker.reading.updates.subject import Subject, subject_of
 from turnmill_worker.reading.updates.values import Token, Value, values_of, words_of
 from turnmill_worker.reading.updates.wording import (
     ADDS,
+    COPIED,
     EMPTY,
     HYPOTHETICAL,
     IN_BRACKETS,
@@ -118,7 +119,7 @@ def _claim(
     """The value as a claim of which the subject is not known yet; None if it is not stated."""
     lead, rest = text[max(0, value.start - NEAR) : value.start], text[value.end :]
     lead = IN_BRACKETS.sub("", lead) if "(" in lead else lead
-    if MARKED.match(rest):
+    if MARKED.match(rest) or (value.kind == "email" and COPIED.search(text)):
         return None
     own = text[max(earlier.end if earlier else 0, value.start - NEAR) : value.start]
     was = replaced_value(earlier, value, text)

@@ -10,6 +10,7 @@ from typing import Final, NamedTuple
 from turnmill.contract.names import Seq
 from turnmill.contract.rules import Rule
 from turnmill.rules.standing import clauses_of, followed_by
+from turnmill.rules.supersede import Relation, ended
 from turnmill_worker.reading.actions import Role
 from turnmill_worker.reading.units import Source, Units
 
@@ -52,28 +53,33 @@ def ended_rules(found: Units, in_force: Sequence[Rule]) -> Iterator[EndedRule]:
     for rule in sorted([*laid, *elsewhere], key=attrgetter("seq"))[-_MOST:]:
         after = followed_by(standing, rule)
         left = {one.id: one for one in after}
+        if rule.id not in left and rule.id in at_of:
+            for at, relation in ended(rule, standing).items():
+                if relation is Relation.REPEATS:
+                    at_of.setdefault(standing[at].id, []).extend(at_of[rule.id])
         for older in standing:
             changed = older.id not in left or left[older.id].revised != older.revised
             holds = any(_same(one, older) and not one.revised for one in known[older.seq])
-            if changed and older.id in at_of and not holds:
-                at = at_of[older.id]
-                yield EndedRule(at, older.text, rule.seq, at_of.get(rule.id, at))
+            if changed and not holds:
+                for at, text in at_of.get(older.id, ()):
+                    newer, _ = at_of.get(rule.id, [(at, text)])[0]
+                    yield EndedRule(at, text, rule.seq, newer)
         standing = after
 
 
-def _laid_down(found: Units) -> tuple[list[Rule], dict[str, int]]:
+def _laid_down(found: Units) -> tuple[list[Rule], dict[str, list[tuple[int, str]]]]:
     """The rules of users' sentences, and the positions of those by their ids."""
     rules: list[Rule] = []
-    at_of: dict[str, int] = {}
+    at_of: dict[str, list[tuple[int, str]]] = {}
     for at, unit in enumerate(found.units):
         line = found.lines[unit.line]
         if line.source is not Source.USER or unit.body_at or unit.role in _OTHERS or not line.seq:
             continue
         for text, kind in clauses_of(unit.text):
-            # Ids tell them apart: a turn has many units.
-            rule = Rule(seq=Seq(line.seq), place=len(rules) + 2, text=text, kind=kind)
+            # By places that no rule in force has.
+            rule = Rule(seq=Seq(line.seq), place=-len(rules) - 1, text=text, kind=kind)
             rules.append(rule)
-            at_of[rule.id] = at
+            at_of[rule.id] = [(at, text)]
     return rules, at_of
 
 

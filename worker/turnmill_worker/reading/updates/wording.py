@@ -9,7 +9,7 @@ from turnmill.rules.wording.english import STOP
 from turnmill_worker.reading.any_case import AnyCase
 
 __all__ = [
-    "ADDS", "CHANGES", "CLOCK", "CONTRASTS", "DOES", "DONE", "DONE_BY", "EMPTY", "FROM",
+    "ADDS", "CHANGES", "CLOCK", "CONTRASTS", "COPIED", "DOES", "DONE", "DONE_BY", "EMPTY", "FROM",
     "GOAL_IS", "HYPOTHETICAL", "IN_BRACKETS", "IS", "JOINING", "JOURNEY", "LABEL", "LABELLED",
     "LABELS", "LIGHT", "LINK", "MARKED", "NAMED", "NAMING", "NEW", "NEW_ONE", "NOW_AFTER",
     "NOW_BEFORE", "NUMBER_OF", "OF_ONESELF", "OLD_GONE", "OPENING", "OWNERS", "PAST",
@@ -85,6 +85,10 @@ WISH: Final = AnyCase(
 ADDS: Final = AnyCase(
     r"\b(?:another|also|additional(?:ly)?|extra|besides|a second|as well|too|plus|auch|noch ein\w*"
     r"|aussi|un autre|también|otr[oa])\b",
+)
+# One more who is written to, beside others.
+COPIED: Final = AnyCase(
+    r"\b(?:b?cc(?:'?(?:ed|d))?|cop(?:y|ied)|also|too|as well|add(?:ed)?|auch)\b"
 )
 PAST: Final = AnyCase(
     r"\b(?:from|was|were|used to be|previously|formerly|originally|instead of|rather than|not|no"
