@@ -16,16 +16,15 @@ from __future__ import annotations
 import argparse
 import json
 import random
-from array import array
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
 import turnmill.rules
-from benchmarks.fit_rules import FITTED, written
+from benchmarks.fit_rules import FITTED, in_steps, written
 from turnmill.contract.names import Seq
-from turnmill.rules import remark_score
+from turnmill.rules import remark_score, scored
 from turnmill.rules.remarks import sentences_of
 from turnmill.rules.standing import Said, in_force
 
@@ -38,9 +37,6 @@ NEAR, FAR = 4.0, 0.05
 
 RULES, OTHERS = 5000, 4
 """Rules beside which sentences of other messages are put, and how many of each."""
-
-MOST = 127
-"""Steps of a weight."""
 
 
 class Pair(NamedTuple):
@@ -61,7 +57,7 @@ def pairs(folder: Path) -> list[Pair]:
 
 
 def fitted(known: Sequence[Pair]) -> bytes:
-    """The weights, as `remarks` reads them."""
+    """The weights, as `remark_score` reads them."""
     # Not among what developing takes.
     from scipy.sparse import csr_matrix  # noqa: PLC0415
     from sklearn.linear_model import LogisticRegression  # noqa: PLC0415
@@ -76,9 +72,7 @@ def fitted(known: Sequence[Pair]) -> bytes:
     matrix = csr_matrix(([1.0] * len(columns), columns, ends), (len(labels), remark_score.BUCKETS))
     regression = LogisticRegression(C=REGULARIZATION, max_iter=4000)
     regression.fit(matrix, labels, sample_weight=weights)
-    fit = (*regression.coef_[0], regression.intercept_[0])
-    steps = (max(-MOST, min(MOST, round(weight / remark_score.UNIT))) for weight in fit)
-    return array("b", steps).tobytes()
+    return in_steps(regression, remark_score.UNIT)
 
 
 Example = tuple[frozenset[int], bool, float]
@@ -143,7 +137,7 @@ def main() -> None:
         known = pairs(PAIRS / "fitted")
         model = Path(turnmill.rules.__path__[0]) / remark_score.MODEL
         model.write_bytes(fitted(known))
-        remark_score._weights.cache_clear()
+        scored.weights_of.cache_clear()
         remark_score.speaks_of.cache_clear()
         print(f"{model}: fitted to {len(known):,} pairs")
     for name in ("fitted", "held_out"):

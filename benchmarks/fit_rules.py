@@ -138,8 +138,13 @@ def fitted(rows: Sequence[tuple[str, bool]]) -> bytes:
     matrix = csr_matrix((values, columns, ends), shape=(len(rows), scored.BUCKETS))
     regression = LogisticRegression(C=REGULARIZATION, max_iter=3000)
     regression.fit(matrix, [is_rule for _, is_rule in rows])
+    return in_steps(regression, scored.UNIT)
+
+
+def in_steps(regression: Any, unit: float) -> bytes:
+    """The weights of a regression and its bias, a signed byte each, in steps of a unit."""
     weights = (*regression.coef_[0], regression.intercept_[0])
-    steps = (max(-MOST, min(MOST, round(weight / scored.UNIT))) for weight in weights)
+    steps = (max(-MOST, min(MOST, round(weight / unit))) for weight in weights)
     return array("b", steps).tobytes()
 
 
@@ -162,7 +167,7 @@ def main() -> None:
         rows = [*handmade, *said_in(options.data)]
         model = Path(turnmill.rules.__path__[0]) / scored.MODEL
         model.write_bytes(fitted(rows))
-        scored._weights.cache_clear()
+        scored.weights_of.cache_clear()
         rules = sum(is_rule for _, is_rule in rows)
         print(f"{model}: fitted to {len(rows):,} clauses, {rules:,} of rules")
     for path in sorted(HELD_OUT.glob("*.txt")):

@@ -10,13 +10,12 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterator, Sequence
-from functools import cache, lru_cache
-from importlib.resources import files
+from functools import lru_cache
 from typing import Final, NamedTuple
 from zlib import crc32
 
 from turnmill.rules.content import plain
-from turnmill.rules.scored import shape_of
+from turnmill.rules.scored import shape_of, weights_of
 from turnmill.rules.wording.english import stem
 from turnmill.rules.wording.slots import EMPTY, SLOTS, TEMPORAL
 
@@ -79,7 +78,7 @@ def speaks_of(sentence: str, rule: str) -> float:
     found = features(sentence, rule)
     if not found:
         return -math.inf
-    weights = _weights()
+    weights = weights_of(MODEL)
     return UNIT * (weights[BUCKETS] + sum(map(weights.__getitem__, found)))
 
 
@@ -157,9 +156,3 @@ def _rows(tokens: Sequence[str]) -> frozenset[str]:
 def _root(token: str) -> str:
     """What a word has in common with its kin, as deployments have with what is deployed."""
     return "" if token in EMPTY else stem(token)[:_STEM]
-
-
-@cache
-def _weights() -> memoryview:
-    """Read at the first question: an agent that says nothing new never needs them."""
-    return memoryview(files("turnmill.rules").joinpath(MODEL).read_bytes()).cast("b")

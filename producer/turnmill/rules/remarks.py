@@ -16,6 +16,7 @@ from typing import Final
 from turnmill.contract.names import Seq
 from turnmill.contract.rules import Remark, Rule
 from turnmill.rules.clauses import sentences
+from turnmill.rules.content import plain
 from turnmill.rules.quoted import own_words
 from turnmill.rules.remark_score import in_common, speaks_of
 
@@ -92,11 +93,7 @@ def sentences_of(text: str) -> tuple[str, ...]:
     found = [
         text[start:end]
         for start, end in islice(sentences(own), _MOST_OF_A_TURN)
-        if _straight(own[start:end]) == _straight(text[start:end])
+        if plain(own[start:end]) == plain(text[start:end])
     ]
     found = [said.strip() for said in found]
     return tuple(said for said in found if said and len(said) <= _LONGEST and said[-1] not in _ASKS)
-
-
-def _straight(text: str) -> str:
-    return text.replace("’", "'")

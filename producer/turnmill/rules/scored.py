@@ -17,7 +17,7 @@ from zlib import crc32
 
 from turnmill.rules.wording.lexicon import words
 
-__all__ = ["BUCKETS", "MODEL", "UNIT", "buckets", "score", "shape_of"]
+__all__ = ["BUCKETS", "MODEL", "UNIT", "buckets", "score", "shape_of", "weights_of"]
 
 BUCKETS: Final = 1 << 16
 """A power of two: the last bits of a hash are its bucket."""
@@ -64,7 +64,7 @@ _KEPT: Final = words(
 
 def score(clause: str) -> float:
     """The log-odds that a clause in lower case lays something down that lasts; 0 is even."""
-    weights = _weights()
+    weights = weights_of(MODEL)
     found = buckets(clause)
     return UNIT * (weights[BUCKETS] + sum(map(weights.__getitem__, found)) / math.sqrt(len(found)))
 
@@ -103,6 +103,9 @@ def shape_of(token: str) -> str:
 
 
 @cache
-def _weights() -> memoryview:
-    """Read at the first question: an agent that says nothing new never needs them."""
-    return memoryview(files("turnmill.rules").joinpath(MODEL).read_bytes()).cast("b")
+def weights_of(model: str) -> memoryview:
+    """The weights in a file beside this one, read at the first question.
+
+    An agent that says nothing new never needs them.
+    """
+    return memoryview(files("turnmill.rules").joinpath(model).read_bytes()).cast("b")
