@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import compileall
 import math
 import signal
 import subprocess
@@ -88,7 +89,9 @@ class World:
     @cached_property
     def newer(self) -> NewerVersion:
         """A newer version of the workers, made from this one."""
-        return NewerVersion(self.folder / "newer", writes="1.9")
+        made = NewerVersion(self.folder / "newer", writes="1.9")
+        compileall.compile_dir(made.folder, quiet=1)
+        return made
 
     def _worker_env(self) -> dict[str, str]:
         return {
@@ -97,6 +100,8 @@ class World:
             "TURNMILL_LEASE_S": str(int(LEASE_S)),
             "TURNMILL_MODEL_URL": self.endpoint.base_url,
             "TURNMILL_MODEL_KEY": "sk-for-tests",
+            # On a full disk, Python leaves half a file of bytecode, which no worker can load.
+            "PYTHONDONTWRITEBYTECODE": "1",
         }
 
     def revive(self) -> None:
