@@ -29,8 +29,14 @@ from turnmill.rules.quoted import own_words
 
 TESTS = Path(__file__).parents[1] / "tests" / "data"
 FITTED, HELD_OUT = TESTS / "rules" / "fitted", TESTS / "rules" / "held_out"
+BESIDE = "other_languages"
+"""The folder in each of them with a file for each language beside English."""
+
 REGULARIZATION = 20.0
 """`C` of the regression: smaller is stronger."""
+
+WEIGHT_BESIDE = 2.0
+"""Of a clause in another language: there are far fewer of each, and features are its own."""
 
 MOST = 127
 """Steps of a weight."""
@@ -57,14 +63,11 @@ def written(*paths: Path) -> Iterator[Message]:
 
 
 def handwritten() -> Iterator[Message]:
-    """The plainly worded messages of tests/data/rules.jsonl, as far as they are English."""
+    """The plainly worded messages of tests/data/rules.jsonl."""
     for line in (TESTS / "rules.jsonl").read_text(encoding="utf-8").splitlines():
         row = json.loads(line)
-        if row.get("lang", "en") == "en":
-            start = row["text"].find(row["rule"]) if row["rule"] else -1
-            yield Message(
-                row["text"], Span(start, start + len(row["rule"])) if start >= 0 else None
-            )
+        start = row["text"].find(row["rule"]) if row["rule"] else -1
+        yield Message(row["text"], Span(start, start + len(row["rule"])) if start >= 0 else None)
 
 
 def clauses_of(text: str) -> Iterator[tuple[Span, str]]:
@@ -121,8 +124,8 @@ def labelled(messages: Iterable[Message]) -> Iterator[tuple[str, bool]]:
             yield said, 2 * shared >= span.end - span.start and shared > 0
 
 
-def fitted(rows: Sequence[tuple[str, bool]]) -> bytes:
-    """The weights, as `scored` reads them."""
+def fitted(rows: Sequence[tuple[str, bool]], beside: Sequence[tuple[str, bool]]) -> bytes:
+    """The weights, as `scored` reads them; clauses in other languages stand ``beside``."""
     # Not among what developing takes.
     from scipy.sparse import csr_matrix  # noqa: PLC0415
     from sklearn.linear_model import LogisticRegression  # noqa: PLC0415
@@ -130,14 +133,18 @@ def fitted(rows: Sequence[tuple[str, bool]]) -> bytes:
     columns: list[int] = []
     values: list[float] = []
     ends = [0]
-    for said, _ in rows:
+    for said, _ in (*rows, *beside):
         found = sorted(scored.buckets(said))
         columns += found
         values += [1 / math.sqrt(len(found))] * len(found)
         ends.append(len(columns))
-    matrix = csr_matrix((values, columns, ends), shape=(len(rows), scored.BUCKETS))
+    matrix = csr_matrix((values, columns, ends), shape=(len(ends) - 1, scored.BUCKETS))
     regression = LogisticRegression(C=REGULARIZATION, max_iter=3000)
-    regression.fit(matrix, [is_rule for _, is_rule in rows])
+    regression.fit(
+        matrix,
+        [is_rule for _, is_rule in (*rows, *beside)],
+        sample_weight=[1.0] * len(rows) + [WEIGHT_BESIDE] * len(beside),
+    )
     return in_steps(regression, scored.UNIT)
 
 
@@ -165,12 +172,13 @@ def main() -> None:
     if options.fit:
         handmade = labelled([*written(*sorted(FITTED.glob("*.txt"))), *handwritten()])
         rows = [*handmade, *said_in(options.data)]
+        beside = [*labelled(written(*sorted((FITTED / BESIDE).glob("*.txt"))))]
         model = Path(turnmill.rules.__path__[0]) / scored.MODEL
-        model.write_bytes(fitted(rows))
+        model.write_bytes(fitted(rows, beside))
         scored.weights_of.cache_clear()
-        rules = sum(is_rule for _, is_rule in rows)
-        print(f"{model}: fitted to {len(rows):,} clauses, {rules:,} of rules")
-    for path in sorted(HELD_OUT.glob("*.txt")):
+        rules = sum(is_rule for _, is_rule in (*rows, *beside))
+        print(f"{model}: fitted to {len(rows) + len(beside):,} clauses, {rules:,} of rules")
+    for path in sorted(HELD_OUT.rglob("*.txt")):
         found, taken = found_and_taken(list(written(path)))
         print(f"{path.stem}: {found:.1%} of the rules found, {taken:.1%} of the others taken")
 

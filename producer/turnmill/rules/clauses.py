@@ -7,7 +7,10 @@ from typing import Final, NamedTuple
 
 from turnmill.rules.wording.lexicon import words
 
-__all__ = ["Span", "clauses", "is_abbreviated", "is_ordinal", "lowered", "sentences"]
+__all__ = ["UNSPACED", "Span", "clauses", "is_abbreviated", "is_ordinal", "lowered", "sentences"]
+
+UNSPACED: Final = "\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af"
+"""Characters of scripts that say much in few of them: Japanese, Chinese and Korean."""
 
 LONGEST: Final = 1000
 """No sentence is read in one piece beyond this many characters."""
@@ -129,6 +132,8 @@ def _add(found: list[Span], text: str, start: int, end: int) -> None:
 
 def clauses(low: str, sentence: Span) -> list[Span]:
     """The clauses of a sentence of this lower-case text; a condition stays with what it rules."""
+    if not low.isascii() and (asked := _ASKED_LAST.match(low, *sentence)):
+        return [Span(*asked.span(1)), Span(*asked.span(2))]
     if sentence.end - sentence.start < _SHORT and not low.endswith("?", *sentence):
         return [sentence]
     found: list[Span] = []
@@ -145,6 +150,16 @@ def clauses(low: str, sentence: Span) -> list[Span]:
     return [_stripped(low, span) for span in found]
 
 
+# "Ich habe Zöliakie, was kann ich kochen?": what is asked stands behind the last comma.
+_ASKING: Final = (
+    r"was|wie|wo|wann|warum|welche[rns]?|que|qué|quién|cómo|dónde|cuál|cuánt\w+|quel\w*|comment|où"
+    r"|combien|pourquoi|cosa|come|quale|dove|qual|como|onde|quanto|wat|hoe|waar|welke|что|как|где"
+    r"|какой|какие|сколько|почему"
+)
+_ASKED_LAST = re.compile(
+    rf"([^\n]*)(?:,\s+(?=(?:{_ASKING})\b)"
+    rf"|(?<=[{UNSPACED}])[，、；,][ ]*)([^，、；,\n]+(?:[？?]|[か吗嗎呢]。?))$"
+)
 _LEAST: Final = 3
 _SHORT: Final = 24
 _LEADING: Final = 160

@@ -34,7 +34,8 @@ _NEXT: Final = 4
 """In characters: how near what is leant on stands to what is preferred."""
 
 _SHORTEST: Final = 5
-"""In characters: a sentence of fewer lays nothing down."""
+_SHORTEST_UNSPACED: Final = 2
+"""In characters: a sentence of so few lays nothing down."""
 
 
 def find_rules(text: str) -> list[Clause]:
@@ -49,11 +50,12 @@ def find_rules(text: str) -> list[Clause]:
     before = None
     done = 0
     colons = ":" in low
+    shortest = _SHORTEST if low.isascii() else _SHORTEST_UNSPACED
     for sentence in sentences(own):
         if colons and sentence.start >= done and (called := declared(low, sentence.start)):
             done = called.span.end
             _add(found, text, called.span, _kind_of(message, called))
-        elif sentence.start >= done and sentence.end - sentence.start > _SHORTEST:
+        elif sentence.start >= done and sentence.end - sentence.start > shortest:
             for span, kind in _in_sentence(message, sentence, before):
                 _add(found, text, span, kind)
         before = sentence

@@ -11,10 +11,10 @@ from turnmill.rules.clauses import Span
 from turnmill.rules.kinds import Kind
 from turnmill.rules.once import is_one_act
 from turnmill.rules.orders import may_open, may_order, opening, ordered
+from turnmill.rules.rank import HARMFUL
 from turnmill.rules.scored import score
 from turnmill.rules.statements import Pattern, hinted, refused, stated
 from turnmill.rules.wording.english import MEANT, PAST
-from turnmill.rules.wording.foreign import FOREIGN, FOREIGN_REFUSED, FOREIGN_WORDS
 from turnmill.rules.wording.lexicon import words
 
 __all__ = ["Message", "Sentence", "asks", "laid_down"]
@@ -48,8 +48,6 @@ _COLON: Final = 60
 _NO_NAMES: Final = words(
     "Sorry Not Sure Just Very So Happy Glad Really Trying Looking Fine Good Ok Okay Great"
 )
-_FOREIGN: Final = [(kind, re.compile(pattern)) for kind, pattern in FOREIGN]
-_FOREIGN_REFUSED: Final = re.compile(FOREIGN_REFUSED)
 _DIGIT: Final = re.compile(r"\d")
 _MAY_STILL = re.compile(r"\d|\b(?:always|never|from now on|whenever|(?:every|each) time)\b")
 _I_AM: Final = frozenset(("i'm", "am"))
@@ -59,15 +57,19 @@ _SOUNDS: Final = (
     (Kind.PREFERENCE, re.compile(r"\b(?:i|we|i'd|i would|we'd) (?:\w+ )?(?:prefer|like|love)\b")),
 )
 
+_QUESTION_ENDS: Final = ("?", "\uff1f", "か", "か。", "吗", "吗。", "嗎", "嗎。")
+
 _ONLY_NO: Final = re.compile(r"(?:\W*\b(?:no+|nope|nah|not|never|yes|yeah|ok)\b)+\W*")
 """An answer, however firm, and no rule."""
 
 _SURE: Final = 0.9
+_EVEN: Final = 0.0
 _UNLIKELY: Final = -2.5
-"""Log-odds: from the first on a clause is a rule without a pattern, below the second none with one.
+"""Log-odds: from the first on a clause is a rule without a pattern, below the last none with one.
 
-The first is seven in ten. Most clauses that people write are below the second, and no pattern
-is tried on them; but a number may be the new value of a rule, and "always" means what it says.
+The first is seven in ten; an even chance is enough for what does harm when it is forgotten. Most
+clauses that people write are below the last, and no pattern is tried on them; but a number may be
+the new value of a rule, and "always" means what it says.
 """
 
 
@@ -86,11 +88,6 @@ class Sentence:
     def __init__(self, message: Message, span: Span) -> None:
         self.message = message
         self.span = span
-
-    @cached_property
-    def foreign(self) -> bool:
-        """Whether it may lay something down in another language than English."""
-        return not self._words.isdisjoint(FOREIGN_WORDS)
 
     @cached_property
     def sloppy(self) -> bool:
@@ -140,10 +137,11 @@ def laid_down(sentence: Sentence, span: Span) -> Kind | None:
     if _ONLY_NO.fullmatch(clause):
         return None
     likely = _likely(clause)
-    if likely < _UNLIKELY and not (sentence.foreign or _MAY_STILL.search(clause)):
+    if likely < _UNLIKELY and not _MAY_STILL.search(clause):
         return None
     kind = _by_patterns(sentence, span, clause)
-    if kind is not None or likely < _SURE or asks(clause) or refused(clause):
+    least = _EVEN if HARMFUL.search(clause) else _SURE
+    if kind is not None or likely < least or asks(clause) or refused(clause):
         return kind
     return next((kind for kind, sounds in _SOUNDS if sounds.search(clause)), Kind.POLICY)
 
@@ -174,7 +172,6 @@ def _by_patterns(sentence: Sentence, span: Span, clause: str) -> Kind | None:
         or (stated(clause[led:], patterns) if led else None)
         or (stated(clause[colon:], patterns) if colon else None)
         or (ordered(clause) if sentence.orders else None)
-        or (_foreign(clause) if sentence.foreign else None)
     )
     if kind is None:
         standing = sentence.orders and " you " in clause and _ASKS_ALWAYS.search(clause)
@@ -193,11 +190,4 @@ def _named(own: str, span: Span) -> Kind | None:
 def asks(clause: str) -> bool:
     """Whether a clause in lower case is a question."""
     asking = _ASKS.search(clause)
-    return clause.endswith("?") or bool(asking and asking.start() < _EARLY)
-
-
-def _foreign(clause: str) -> Kind | None:
-    for kind, pattern in _FOREIGN:
-        if pattern.search(clause):
-            return None if _FOREIGN_REFUSED.search(clause) else kind
-    return None
+    return clause.endswith(_QUESTION_ENDS) or bool(asking and asking.start() < _EARLY)

@@ -15,7 +15,10 @@ _FENCE = re.compile(r"(```|~~~)")
 _PROSE = re.compile(r"\n[ ]*\n(?=[A-Z][\w']* [a-z][^\n={}<>;()\[\]]{12,}(?:[.!?:]|\n|$))")
 _TAG = re.compile(r"<(/?)([A-Za-z][\w-]{0,40})(?:\s[^<>]{0,200})?>")
 _OWN_TAGS = re.compile(r"rule|instruction|preference|constraint|requirement|task|user_query")
-_QUOTE = re.compile(r'"[^"\n]{1,400}"|“[^”\n]{1,400}”|«[^»\n]{1,400}»|„[^“”\n]{1,400}[“”]')
+_QUOTE = re.compile(
+    r'"[^"\n]{1,400}"|“[^”\n]{1,400}”|«[^»\n]{1,400}»|„[^“”\n]{1,400}[“”]'
+    r"|「[^「」\n]{1,400}」|『[^『』\n]{1,400}』"
+)
 # Over several lines, from the start of one to the end of another.
 _BLOCK_QUOTE = re.compile(
     r'^[ \t]*(?:"[^"]{1,8000}"|“[^“”]{1,8000}”|„[^„“”]{1,8000}[“”])[.,;]?[ \t]*$', re.MULTILINE

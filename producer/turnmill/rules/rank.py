@@ -11,7 +11,7 @@ from turnmill.contract.rules import Kind, Rule
 from turnmill.rules.kinds import Clause
 from turnmill.rules.scored import score
 
-__all__ = ["kept", "weight"]
+__all__ = ["HARMFUL", "kept", "weight"]
 
 Ranked = TypeVar("Ranked", Rule, Clause)
 
@@ -28,12 +28,15 @@ _WEIGHTS: Final = {
     Kind.REVOCATION: 2.5,
     Kind.PERMISSION: 2.0,
 }
-_HARMFUL = re.compile(
+HARMFUL = re.compile(
     r"\b(?:allerg\w+|intoleran\w+|celiac|coeliac|diabet\w+|asthma\w*|epilep\w+"
     r"|pregnan\w+|allergisch"
-    r"|allergi\w+|alérgic\w+|zöliakie)\b",
+    r"|allergi\w+|alérgic\w+|zöliakie|аллерги\w+|диабет\w*|беременн\w+)\b"
+    r"|过敏|過敏|糖尿病|妊娠|怀孕|アレルギー|알레르기|당뇨|임신",
     re.IGNORECASE,
 )
+"""Words of what does most harm when it is forgotten, in any language."""
+
 _FIRM = re.compile(
     r"\b(?:always|never|must|under no circumstances|no matter what|every|each|from now on|whenever"
     r"|important|immer|nie|niemals|toujours|jamais|siempre|nunca|sempre|mai|altijd|nooit)\b",
@@ -70,7 +73,7 @@ def weight(rule: Rule | Clause, at: int, count: int) -> float:
     worth = _WEIGHTS[rule.kind]
     if rule.kind is Kind.POLICY:
         worth += _SOUND * max(_LEAST_ODDS, min(_sounds(rule.text), _MOST_ODDS))
-    worth += _HARM if _HARMFUL.search(rule.text) else 0.0
+    worth += _HARM if HARMFUL.search(rule.text) else 0.0
     worth += _FIRMNESS if _FIRM.search(rule.text) else 0.0
     worth += _RECENT * (at + 1) / max(count, 1)
     return worth * (_LONG / len(rule.text) if len(rule.text) > _LONG else 1.0)

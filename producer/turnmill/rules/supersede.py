@@ -62,6 +62,15 @@ _VALUES: Final = (
 # Two orders have two numbers: neither is the newer one of the other.
 _IDENTIFIER = re.compile(r"#\w*\d{3,}|\b[a-z]{1,4}\d{4,}")
 _BOUND = re.compile(r"\b(?:under|below|within|at most|up to|over|above|no more than|at least)\b")
+# People are called one thing, unless more is said, as "in letters". Two may speak, so both stay.
+_ADDRESSED = re.compile(
+    r"(?:^|\b(?:please|just|and|so|bitte|actually,?|instead,?) )"
+    r"(?:(?:you (?:can|may|should) )?(?:call|address) me(?: as| by)?|nenn(?:e|t|en sie)? mich"
+    r"|appelle[sz]?-moi|ll[áa]m[ae]n?me|chiamami|me cham[ea](?: de)?)"
+    r" (?!at |on |in |if |when |before |after |back|later|tomorrow|to )[\w.'’-]+"
+    r"(?: [\w.'’-]+){0,2}?"
+    r"(?: (?:please|instead|now|from now on|from here on|going forward|bitte))?\W*$"
+)
 _ONE_WORD: Final = {
     "spend": "budget", "cost": "pric", "expens": "pric", "date": "deadlin", "dat": "deadlin",
     "due": "deadlin",
@@ -107,8 +116,15 @@ def relation(new: Rule, old: Rule) -> Relation | None:
     # Most rules have nothing in common, and each is compared with all before it.
     if found is None and this.about & that.about:
         found = _retold(new, old)
-    revised = found is None and may_revise(text, this, that) and revises(new, old)
+    revised = found is None and (
+        (may_revise(text, this, that) and revises(new, old)) or _renames(text, plain(old.text))
+    )
     return Relation.REVISES if revised else found
+
+
+def _renames(text: str, older: str) -> bool:
+    """Whether two rules say what to call the user."""
+    return bool(_ADDRESSED.search(text) and _ADDRESSED.search(older))
 
 
 def _names(this: Content, that: Content) -> bool:

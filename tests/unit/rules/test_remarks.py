@@ -48,7 +48,7 @@ def test_no_pair_that_measures_was_fitted_to() -> None:
     ("first", "later"),
     [
         ("Never book hotels above 200 euros.", "The hotel limit is 260 euros now."),
-        ("Keep replies under 50 words.", "Forget the word limit."),
+        ("Keep replies under 50 words.", "Go over 50 words if you like."),
         ("We deploy on Tuesdays.", "Deployments moved to Thursdays."),
         ("Use tabs for indentation.", "Let's use spaces instead."),
         ("Always cc Anna.", "Anna left, so no need to cc her."),
@@ -90,7 +90,7 @@ def test_of_a_remark_that_is_a_rule_itself_the_turn_is_enough() -> None:
         (),
         [
             said(1, "Always use the blue palette in charts."),
-            said(2, "Rebranding is through: charts get the green palette."),
+            said(2, "Our charts use the green palette now, without exception."),
         ],
     )
 
@@ -154,7 +154,7 @@ def test_the_newest_remark_stands_and_stored_rules_keep_theirs() -> None:
 
 def test_a_remark_of_a_turn_that_is_still_read_is_not_stated_yet() -> None:
     [rule] = in_force(
-        (), [said(1, "Keep replies under 50 words."), said(7, "Forget the word limit.")]
+        (), [said(1, "Keep replies under 50 words."), said(7, "Go over 50 words if you like.")]
     )
 
     assert as_of(rule, Seq(7)) == rule

@@ -28,6 +28,8 @@ def standing(*told: str) -> tuple[Rule, ...]:
         ("I want short answers without emojis.", "I'd rather get friendly answers."),
         ("Show all times in UTC.", "For the guest list, show times in Eastern time."),
         ("Always answer in German.", "Write code comments in English."),
+        ("Call me Max.", "Please call me Moritz from now on."),
+        ("Call me Jo.", "Nenn mich bitte Johanna."),
     ],
 )
 def test_a_rule_taken_back_in_part_stays_and_says_so(old: str, new: str) -> None:
@@ -46,6 +48,7 @@ def test_a_rule_taken_back_in_part_stays_and_says_so(old: str, new: str) -> None
         ("Show all prices in euros.", "My budget is 900 dollars."),
         ("I want short answers.", "I prefer window seats."),
         ("Keep answers brief and use metric units.", "Always keep answers polite."),
+        ("Call me Sam in chats.", "Call me Dr. Reyes in letters."),
     ],
 )
 def test_rules_of_different_things_leave_each_other_alone(old: str, new: str) -> None:

@@ -66,7 +66,6 @@ CASES: list[tuple[list[str], str, dict[int, str]]] = [
     (["Reply in French."], "Stop replying in French.", {0: "ends"}),
     (["We deploy on Tuesdays only."], "We deploy on Thursdays only.", {0: "replaces"}),
     (["Keep answers short."], "Keep answers long and detailed.", {0: "replaces"}),
-    (["Call me Max."], "Call me Moritz.", {}),
     (["Our monthly snack budget is $400."], "The snack budget is now $450.", {0: "replaces"}),
     (
         ["I have a deadline of May 1 for the first chapter, with its maps and its index."],
