@@ -59,15 +59,20 @@ _SOUNDS: Final = (
 
 _QUESTION_ENDS: Final = ("?", "\uff1f", "か", "か。", "吗", "吗。", "嗎", "嗎。")
 
+_SAYS_MUCH: Final = 3
+"""Spaces in a part of a clause that can be a rule by itself."""
+
 _ONLY_NO: Final = re.compile(r"(?:\W*\b(?:no+|nope|nah|not|never|yes|yeah|ok)\b)+\W*")
 """An answer, however firm, and no rule."""
 
 _SURE: Final = 0.9
 _EVEN: Final = 0.0
+_IN_DOUBT: Final = -1.5
 _UNLIKELY: Final = -2.5
 """Log-odds: from the first on a clause is a rule without a pattern, below the last none with one.
 
-The first is seven in ten; an even chance is enough for what does harm when it is forgotten. Most
+The first is seven in ten; an even chance is enough for what does harm when it is forgotten. From
+the third on it is in doubt, and the parts of a clause are asked, too. Most
 clauses that people write are below the last, and no pattern is tried on them; but a number may be
 the new value of a rule, and "always" means what it says.
 """
@@ -147,9 +152,20 @@ def laid_down(sentence: Sentence, span: Span) -> Kind | None:
 
 
 def _likely(clause: str) -> float:
-    """The score of a clause, or of what stands behind its colon."""
-    behind = _behind_colon(clause)
-    return max(score(clause), score(clause[behind:])) if behind else score(clause)
+    """The score of a clause, or of the part that sounds most like a rule.
+
+    That is what stands behind its colon or, in doubt, before its first or its last comma: many
+    write on and on.
+    """
+    parts = [clause]
+    if behind := _behind_colon(clause):
+        parts.append(clause[behind:])
+    likely = max(map(score, parts))
+    if _IN_DOUBT < likely < _SURE and ", " in clause:
+        ends = {clause.find(", "), clause.rfind(", ")}
+        ahead = (clause[:end] for end in ends if clause.count(" ", 0, end) >= _SAYS_MUCH)
+        likely = max([likely, *map(score, ahead)])
+    return likely
 
 
 def _behind_colon(clause: str) -> int:
