@@ -10,7 +10,7 @@ from turnmill.rules.wording.lexicon import words
 __all__ = ["UNSPACED", "Span", "clauses", "is_abbreviated", "is_ordinal", "lowered", "sentences"]
 
 UNSPACED: Final = "\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af"
-"""Characters of scripts that say much in few of them: Japanese, Chinese and Korean."""
+"""Japanese, Chinese and Korean: each of these characters counts as a word."""
 
 LONGEST: Final = 1000
 """No sentence is read in one piece beyond this many characters."""
@@ -19,7 +19,7 @@ LONGEST: Final = 1000
 _WRAPPED = re.compile(r"\n(?<=[a-z,]\n)(?<=[^\n]{50}\n)(?=[a-z])(?!\w{1,20}:)")
 # Many write no capitals: then a mark behind a word of three letters ends a sentence.
 _ENDS = re.compile(
-    r"[.!?…]+[\"'”»)_]*\s+(?=[^\sa-z])|[.!?](?<=[a-z\d)]{2}[.!?])\s+(?=[a-z])|\n\s*|[。！？]+"
+    r"(?<![.!?…])[.!?…]+[\"'”»)_]*\s+(?=[^\sa-z])|[.!?](?<=[a-z\d)]{2}[.!?])\s+(?=[a-z])|\n\s*|[。！？]+"
 )
 _ABBREVIATED = re.compile(
     r"\b(?:mr|mrs|ms|dr|st|nr|vs|prof|e\.g|i\.e|z\.b|p\.ej|p\.ex|bijv|approx|ca|inc|etc|min|max"
@@ -132,8 +132,12 @@ def _add(found: list[Span], text: str, start: int, end: int) -> None:
 
 def clauses(low: str, sentence: Span) -> list[Span]:
     """The clauses of a sentence of this lower-case text; a condition stays with what it rules."""
-    if not low.isascii() and (asked := _ASKED_LAST.match(low, *sentence)):
-        return [Span(*asked.span(1)), Span(*asked.span(2))]
+    if asked := _ASKED_LAST.match(low, *sentence):
+        return [*_cut(low, Span(*asked.span(1))), _stripped(low, Span(*asked.span(2)))]
+    return _cut(low, sentence)
+
+
+def _cut(low: str, sentence: Span) -> list[Span]:
     if sentence.end - sentence.start < _SHORT and not low.endswith("?", *sentence):
         return [sentence]
     found: list[Span] = []
@@ -157,8 +161,8 @@ _ASKING: Final = (
     r"|какой|какие|сколько|почему"
 )
 _ASKED_LAST = re.compile(
-    rf"([^\n]*)(?:,\s+(?=(?:{_ASKING})\b)"
-    rf"|(?<=[{UNSPACED}])[，、；,][ ]*)([^，、；,\n]+(?:[？?]|[か吗嗎呢]。?))$"
+    rf"([^\n]{{3,}})(?:,\s+(?=(?:{_ASKING})\b)"
+    rf"|(?<=[{UNSPACED}])[，、；,])([^，、；,\n]+(?:[？?]|[か吗嗎呢]。?))$"
 )
 _LEAST: Final = 3
 _SHORT: Final = 24

@@ -34,8 +34,8 @@ _NEXT: Final = 4
 """In characters: how near what is leant on stands to what is preferred."""
 
 _SHORTEST: Final = 5
-_SHORTEST_UNSPACED: Final = 2
-"""In characters: a sentence of so few lays nothing down."""
+_SHORTEST_BESIDE: Final = 2
+"""The same in a message with other characters than ASCII: some scripts need two for a word."""
 
 
 def find_rules(text: str) -> list[Clause]:
@@ -50,7 +50,7 @@ def find_rules(text: str) -> list[Clause]:
     before = None
     done = 0
     colons = ":" in low
-    shortest = _SHORTEST if low.isascii() else _SHORTEST_UNSPACED
+    shortest = _SHORTEST if low.isascii() else _SHORTEST_BESIDE
     for sentence in sentences(own):
         if colons and sentence.start >= done and (called := declared(low, sentence.start)):
             done = called.span.end

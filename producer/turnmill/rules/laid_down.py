@@ -57,7 +57,7 @@ _SOUNDS: Final = (
     (Kind.PREFERENCE, re.compile(r"\b(?:i|we|i'd|i would|we'd) (?:\w+ )?(?:prefer|like|love)\b")),
 )
 
-_QUESTION_ENDS: Final = ("?", "\uff1f", "か", "か。", "吗", "吗。", "嗎", "嗎。")
+_QUESTION_ENDS: Final = ("?", "\uff1f", "か", "か。", "吗", "吗。", "嗎", "嗎。", "呢", "呢。")
 
 _SAYS_MUCH: Final = 3
 """Spaces in a part of a clause that can be a rule by itself."""
@@ -66,15 +66,18 @@ _ONLY_NO: Final = re.compile(r"(?:\W*\b(?:no+|nope|nah|not|never|yes|yeah|ok)\b)
 """An answer, however firm, and no rule."""
 
 _SURE: Final = 0.9
-_EVEN: Final = 0.0
-_IN_DOUBT: Final = -1.5
-_UNLIKELY: Final = -2.5
-"""Log-odds: from the first on a clause is a rule without a pattern, below the last none with one.
+"""Log-odds from which a clause is a rule without a pattern: seven in ten."""
 
-The first is seven in ten; an even chance is enough for what does harm when it is forgotten. From
-the third on it is in doubt, and the parts of a clause are asked, too. Most
-clauses that people write are below the last, and no pattern is tried on them; but a number may be
-the new value of a rule, and "always" means what it says.
+_HARMS: Final = -0.5
+"""The same for what does harm when it is forgotten."""
+
+_IN_DOUBT: Final = -1.5
+"""From here on the parts of a clause are asked, too."""
+
+_UNLIKELY: Final = -2.5
+"""Below this a clause is no rule, as most that people write, and no pattern is tried on it.
+
+But a number may be the new value of a rule, and "always" means what it says.
 """
 
 
@@ -145,7 +148,7 @@ def laid_down(sentence: Sentence, span: Span) -> Kind | None:
     if likely < _UNLIKELY and not _MAY_STILL.search(clause):
         return None
     kind = _by_patterns(sentence, span, clause)
-    least = _EVEN if HARMFUL.search(clause) else _SURE
+    least = _HARMS if HARMFUL.search(clause) else _SURE
     if kind is not None or likely < least or asks(clause) or refused(clause):
         return kind
     return next((kind for kind, sounds in _SOUNDS if sounds.search(clause)), Kind.POLICY)

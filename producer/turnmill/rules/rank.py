@@ -29,13 +29,13 @@ _WEIGHTS: Final = {
     Kind.PERMISSION: 2.0,
 }
 HARMFUL = re.compile(
-    r"\b(?:allerg\w+|intoleran\w+|celiac|coeliac|diabet\w+|asthma\w*|epilep\w+"
-    r"|pregnan\w+|allergisch"
-    r"|allergi\w+|alérgic\w+|zöliakie|аллерги\w+|диабет\w*|беременн\w+)\b"
-    r"|过敏|過敏|糖尿病|妊娠|怀孕|アレルギー|알레르기|당뇨|임신",
+    r"allerg(?!en)|alérgic|intol[eé]r[aâ]n|asth?m|diab[eé]t|c[eo]e?lia[ck]|celíac|cœliaque|zöliak"
+    r"|epilep|pregnan|schwanger|zwanger|enceinte|embarazad|\bincinta|grávida"
+    r"|аллерги|диабет|беременн|астм"
+    r"|过敏|過敏|糖尿病|妊娠|妊婦|怀孕|懷孕|哮喘|喘息|アレルギー|알레르기|당뇨|임신|천식",
     re.IGNORECASE,
 )
-"""Words of what does most harm when it is forgotten, in any language."""
+"""What does most harm when it is forgotten, in the languages that are known."""
 
 _FIRM = re.compile(
     r"\b(?:always|never|must|under no circumstances|no matter what|every|each|from now on|whenever"

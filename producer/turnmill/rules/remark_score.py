@@ -17,6 +17,7 @@ from zlib import crc32
 from turnmill.rules.content import plain
 from turnmill.rules.scored import shape_of, weights_of
 from turnmill.rules.wording.english import stem
+from turnmill.rules.wording.lexicon import words
 from turnmill.rules.wording.slots import EMPTY, SLOTS, TEMPORAL
 
 __all__ = ["BUCKETS", "MODEL", "UNIT", "features", "in_common", "roots_of", "speaks_of"]
@@ -34,6 +35,20 @@ _MOST_TOKENS: Final = 40
 _TOKEN = re.compile(r"[^\W\d_]+(?:['’-][^\W\d_]+)*|[$€£]?\d[\d.,:%/-]*\w*|[?!:;(]")
 _STEM: Final = 5
 _FEW: Final = 4
+
+_SAYS_LITTLE: Final = words(
+    "ich du er sie es wir ihr mich mir dich dir uns euch mein meine meinen dein deine unser das "
+    "dem des ein eine einen einem einer und oder aber doch weil wenn dass nicht nie kein keine "
+    "immer nur schon noch bitte ist sind habe kann soll sollst muss darf mit ohne für von vom zu "
+    "zum zur im auf aus bei nach vor über wie jetzt ab je tu il elle nous vous ils le la un une du "
+    "de au aux et ou mais donc ne plus jamais toujours que qui suis ce cette ces mes votre dans "
+    "avec sans yo él las una pero porque si cuando tu su nunca siempre sólo más muy soy es está lo "
+    "al del en eu você ele ela os um uma e não sempre só mais muito sou são com em da io lui lei "
+    "gli ed più molto sei è hai che di il nel della dei ik jij hij wij het een maar niet nooit "
+    "altijd alleen zijn voor naar op aan bij я ты он она мы вы они меня мне тебя мой моя и или но "
+    "что как не ни нет никогда всегда только уже это в на с со у о к по за из для при же бы"
+)
+"""Words of other languages that say nothing of what a rule is about, and are no English ones."""
 
 _OF_THE_RULE: Final = "<r>"
 _OTHER_VALUE: Final = "<s>"
@@ -155,4 +170,4 @@ def _rows(tokens: Sequence[str]) -> frozenset[str]:
 
 def _root(token: str) -> str:
     """What a word has in common with its kin, as deployments have with what is deployed."""
-    return "" if token in EMPTY else stem(token)[:_STEM]
+    return "" if token in EMPTY or token in _SAYS_LITTLE else stem(token)[:_STEM]

@@ -14,6 +14,7 @@ from bisect import bisect_left
 from functools import cache, lru_cache
 from importlib.resources import files
 from typing import Final
+from unicodedata import normalize
 from zlib import crc32
 
 from turnmill.rules.clauses import UNSPACED
@@ -77,6 +78,8 @@ def score(clause: str) -> float:
 
 def buckets(clause: str) -> set[int]:
     """The features of a clause in lower case; one at least, as its length is one."""
+    if not clause.isascii():
+        clause = normalize("NFC", clause)
     tokens = _TOKEN.findall(clause.replace("\u2019", "'"))[:_MOST_TOKENS]
     found = {crc32(b"#%d" % bisect_left(_LENGTHS, len(tokens)))}
     before = pair = crc32(b"^")
@@ -104,7 +107,7 @@ def shape_of(token: str) -> str:
         return "0"
     if not first.isalpha():
         return first
-    if token in _KEPT or _UNSPACED.match(token):
+    if token in _KEPT or _UNSPACED.fullmatch(token):
         return token
     return f"~{token[-_ENDING:]}" if len(token) >= _LONG else "~"
 

@@ -62,12 +62,16 @@ _VALUES: Final = (
 # Two orders have two numbers: neither is the newer one of the other.
 _IDENTIFIER = re.compile(r"#\w*\d{3,}|\b[a-z]{1,4}\d{4,}")
 _BOUND = re.compile(r"\b(?:under|below|within|at most|up to|over|above|no more than|at least)\b")
-# People are called one thing, unless more is said, as "in letters". Two may speak, so both stay.
+# A second name to be called by. It ends no first one: another person may speak. With more behind
+# it, as "in letters", or when to call, it is something else.
 _ADDRESSED = re.compile(
     r"(?:^|\b(?:please|just|and|so|bitte|actually,?|instead,?) )"
     r"(?:(?:you (?:can|may|should) )?(?:call|address) me(?: as| by)?|nenn(?:e|t|en sie)? mich"
     r"|appelle[sz]?-moi|ll[áa]m[ae]n?me|chiamami|me cham[ea](?: de)?)"
-    r" (?!at |on |in |if |when |before |after |back|later|tomorrow|to )[\w.'’-]+"
+    r" (?!(?:at|on|in|if|when|whenever|before|after|back|later|tomorrow|today|tonight|to|every|each"
+    r"|daily|weekly|only|any|anytime|once|twice|as|by|never|first|from|during|until|formally|again"
+    r"|informally|directly|immer|nie|nur|morgen|solo|siempre|mañana|demain|domani|sempre|nunca)\b)"
+    r"[\w.'’-]+"
     r"(?: [\w.'’-]+){0,2}?"
     r"(?: (?:please|instead|now|from now on|from here on|going forward|bitte))?\W*$"
 )

@@ -230,6 +230,20 @@ def test_what_harms_when_it_is_forgotten_is_found(text: str) -> None:
     assert find_rules(text)
 
 
-@pytest.mark.parametrize("part", ["never ", "don't ", "- always do\n", "> > ", "<a>", "prefer, "])
+HOSTILE = (
+    "never ",
+    "don't ",
+    "- always do\n",
+    "> > ",
+    "<a>",
+    "prefer, ",
+    "?",
+    "…",
+    "好，",
+    ", wie",
+)
+
+
+@pytest.mark.parametrize("part", HOSTILE)
 def test_hostile_text_costs_in_proportion_to_its_length(part: str) -> None:
     assert_linear(lambda size: find_rules(part * size), size=4_000)

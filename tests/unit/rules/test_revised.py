@@ -49,6 +49,7 @@ def test_a_rule_taken_back_in_part_stays_and_says_so(old: str, new: str) -> None
         ("I want short answers.", "I prefer window seats."),
         ("Keep answers brief and use metric units.", "Always keep answers polite."),
         ("Call me Sam in chats.", "Call me Dr. Reyes in letters."),
+        ("Call me Max.", "Please call me only in emergencies."),
     ],
 )
 def test_rules_of_different_things_leave_each_other_alone(old: str, new: str) -> None:

@@ -10,6 +10,7 @@ from benchmarks.fit_rules import BESIDE, FITTED, HELD_OUT, Message, found_and_ta
 from tests.effort import assert_linear
 from turnmill.contract.names import Seq
 from turnmill.contract.rules import Kind, Rule
+from turnmill.rules.find import find_rules
 from turnmill.rules.scored import BUCKETS, buckets, score
 from turnmill.rules.standing import fitting
 
@@ -59,6 +60,23 @@ def test_rules_are_found_in_ten_other_languages(name: str, least: float, most: f
 
     assert found >= least
     assert taken <= most
+
+
+@pytest.mark.parametrize(
+    ("text", "rule"),
+    [
+        ("Ich habe eine Erdnussallergie.", "Ich habe eine Erdnussallergie."),
+        ("Ich esse kein Fleisch, was kann ich kochen?", "Ich esse kein Fleisch"),
+        ("У меня астма.", "У меня астма."),
+        ("我对花生过敏，晚饭吃什么？", "我对花生过敏"),
+        ("卵アレルギーです。", "卵アレルギーです。"),
+        ("천식이 있어요.", "천식이 있어요."),
+    ],
+)
+def test_an_illness_is_found_in_other_languages_also_before_a_question(
+    text: str, rule: str
+) -> None:
+    assert [clause.text for clause in find_rules(text)] == [rule]
 
 
 def test_no_message_that_measures_was_fitted_to() -> None:

@@ -52,6 +52,9 @@ CASES: list[tuple[list[str], str, dict[int, str]]] = [
     (["Use Celsius for recipes."], "Use Fahrenheit for weather reports.", {}),
     (["I'm allergic to peanuts."], "I'm allergic to shellfish.", {}),
     (["I don't eat pork."], "I don't eat beef.", {}),
+    (["My son is allergic to peanuts."], "I am allergic to peanuts.", {}),
+    (["Sempre use emojis nas respostas."], "Não use emojis nas respostas.", {}),
+    (["Всегда используй эмодзи в ответах."], "Не используй эмодзи в ответах.", {}),
     (["No more than two layovers."], "Scratch the two-layover limit.", {0: "ends"}),
     (
         ["Always ask before you book.", "Reply in French.", "I'm vegan."],
