@@ -49,7 +49,7 @@ _NO_NAMES: Final = words(
     "Sorry Not Sure Just Very So Happy Glad Really Trying Looking Fine Good Ok Okay Great"
 )
 _DIGIT: Final = re.compile(r"\d")
-_MAY_STILL = re.compile(r"\d|\b(?:always|never|from now on|whenever|(?:every|each) time)\b")
+_MAY_STILL = re.compile(r"\d|\b(?:always|never|from now on|whenever|every|each)\b")
 _I_AM: Final = frozenset(("i'm", "am"))
 _SOUNDS: Final = (
     (Kind.PROHIBITION, re.compile(r"^(?:please |but |and |so )*(?:no|not|never|nothing|don'?t)\b")),
