@@ -62,6 +62,9 @@ _QUESTION_ENDS: Final = ("?", "\uff1f", "か", "か。", "吗", "吗。", "嗎",
 _SAYS_MUCH: Final = 3
 """Spaces in a part of a clause that can be a rule by itself."""
 
+_FEW: Final = 3
+"""Words; and times that each word of a filler is said, on average."""
+
 _ONLY_NO: Final = re.compile(r"(?:\W*\b(?:no+|nope|nah|not|never|yes|yeah|ok)\b)+\W*")
 """An answer, however firm, and no rule."""
 
@@ -142,7 +145,7 @@ class Sentence:
 def laid_down(sentence: Sentence, span: Span) -> Kind | None:
     """What this clause of a sentence lays down, or ``None``."""
     clause = sentence.message.low[span.start : span.end]
-    if _ONLY_NO.fullmatch(clause):
+    if _ONLY_NO.fullmatch(clause) or _is_filler(clause):
         return None
     likely = _likely(clause)
     if likely < _UNLIKELY and not _MAY_STILL.search(clause):
@@ -152,6 +155,12 @@ def laid_down(sentence: Sentence, span: Span) -> Kind | None:
     if kind is not None or likely < least or asks(clause) or refused(clause):
         return kind
     return next((kind for kind, sounds in _SOUNDS if sounds.search(clause)), Kind.POLICY)
+
+
+def _is_filler(clause: str) -> bool:
+    """Whether a clause says few words again and again: the score has never met such a thing."""
+    said = clause.split()
+    return len(said) > _FEW and len(said) >= _FEW * len(set(said))
 
 
 def _likely(clause: str) -> float:
