@@ -34,6 +34,8 @@ _NEXT: Final = 4
 """In characters: how near what is leant on stands to what is preferred."""
 
 _SHORTEST: Final = 5
+"""In characters: a sentence of no more lays nothing down."""
+
 _SHORTEST_BESIDE: Final = 2
 """The same in a message with other characters than ASCII: some scripts need two for a word."""
 
