@@ -16,13 +16,14 @@ from __future__ import annotations
 import argparse
 import json
 import random
+import re
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
 import turnmill.rules
-from benchmarks.fit_rules import FITTED, in_steps, written
+from benchmarks.fit_rules import FITTED, SESSIONS, in_steps, written
 from turnmill.contract.names import Seq
 from turnmill.rules import remark_score, scored
 from turnmill.rules.remarks import sentences_of
@@ -32,8 +33,9 @@ PAIRS = Path(__file__).parents[1] / "tests" / "data" / "rules" / "remarks"
 REGULARIZATION = 0.3
 """`C` of the regression: smaller is stronger."""
 
-NEAR, FAR = 4.0, 0.05
-"""What an example counts that leaves a rule as it is: one near it, and one of anything else."""
+NEAR, BESIDE, FAR = 4.0, 1.0, 0.05
+"""What an example counts that leaves a rule as it is: one near it, one of the same session, and one
+of anything else."""
 
 RULES, OTHERS = 5000, 4
 """Rules beside which sentences of other messages are put, and how many of each."""
@@ -64,7 +66,7 @@ def fitted(known: Sequence[Pair]) -> bytes:
 
     columns: list[int] = []
     ends, labels, weights = [0], [], []
-    for found, is_remark, weight in [*_near(known), *_far(known)]:
+    for found, is_remark, weight in [*_near(known), *_beside(), *_far(known)]:
         columns += sorted(found)
         ends.append(len(columns))
         labels.append(is_remark)
@@ -85,6 +87,45 @@ def _near(known: Sequence[Pair]) -> Iterator[Example]:
         linked = list(filter(None, said))
         for found in linked if relation == "none" or len(linked) == 1 else ():
             yield found, relation != "none", NEAR if relation == "none" else 1.0
+
+
+def _beside() -> Iterator[Example]:
+    """Rules, and every sentence that is said later in the same session and shares a word."""
+    for path in sorted((SESSIONS / "fitted").glob("*.txt")):
+        rules: dict[str, str] = {}
+        for text, laid_down, changed in session(path):
+            change = changed[1] if changed else ""
+            for name, rule in rules.items():
+                for said in sentences_of(text):
+                    if found := remark_score.features(said, rule):
+                        same = said in change or (change and change.strip(" .,;!") in said)
+                        changes = changed is not None and changed[0] == name and bool(same)
+                        yield found, changes, 1.0 if changes else BESIDE
+            rules |= [laid_down] if laid_down else []
+
+
+_MARKED = re.compile(r"\[\[(\w+)\|(.*?)\]\]|\{\{(\w+)\|(.*?)\}\}")
+
+Named = tuple[str, str]
+
+
+class Typed(NamedTuple):
+    """A message of a session: the rule it lays down and the one it changes, by their names."""
+
+    text: str
+    rule: Named | None
+    change: Named | None
+
+
+def session(path: Path) -> Iterator[Typed]:
+    """What one person types, in order."""
+    for line in path.read_text(encoding="utf-8").splitlines():
+        whole = line.replace("\\n", "\n")
+        rule, change = None, None
+        if found := _MARKED.search(whole):
+            rule = (found[1], found[2]) if found[1] else None
+            change = (found[3], found[4]) if found[3] else None
+        yield Typed(_MARKED.sub(r"\2\4", whole), rule, change)
 
 
 def _far(known: Sequence[Pair]) -> Iterator[Example]:

@@ -16,6 +16,7 @@ import argparse
 import gzip
 import json
 import math
+import re
 from array import array
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
@@ -29,6 +30,7 @@ from turnmill.rules.quoted import own_words
 
 TESTS = Path(__file__).parents[1] / "tests" / "data"
 FITTED, HELD_OUT = TESTS / "rules" / "fitted", TESTS / "rules" / "held_out"
+SESSIONS = TESTS / "rules" / "sessions"
 BESIDE = "other_languages"
 """The folder in each of them with a file for each language beside English."""
 
@@ -52,14 +54,30 @@ class Message(NamedTuple):
     rule: Span | None
 
 
+def message(line: str) -> Message:
+    """The message of a line of a file."""
+    before, opened, rest = line.replace("\\n", "\n").partition("[[")
+    rule, _, after = rest.partition("]]")
+    place = Span(len(before), len(before) + len(rule)) if opened else None
+    return Message(before + rule + after, place)
+
+
 def written(*paths: Path) -> Iterator[Message]:
     """The messages of files."""
     for path in paths:
         for line in path.read_text(encoding="utf-8").splitlines():
-            before, opened, rest = line.replace("\\n", "\n").partition("[[")
-            rule, _, after = rest.partition("]]")
-            place = Span(len(before), len(before) + len(rule)) if opened else None
-            yield Message(before + rule + after, place)
+            yield message(line)
+
+
+_LABELLED = re.compile(r"(?<=\[\[)\w+\|")
+
+
+def typed(*paths: Path) -> Iterator[Message]:
+    """What one person types in a whole session, without what changes a rule said before."""
+    for path in paths:
+        for line in path.read_text(encoding="utf-8").splitlines():
+            if "{{" not in line:
+                yield message(_LABELLED.sub("", line))
 
 
 def handwritten() -> Iterator[Message]:
@@ -173,6 +191,7 @@ def main() -> None:
         handmade = labelled([*written(*sorted(FITTED.glob("*.txt"))), *handwritten()])
         rows = [*handmade, *said_in(options.data)]
         beside = [*labelled(written(*sorted((FITTED / BESIDE).glob("*.txt"))))]
+        beside += labelled(typed(*sorted((SESSIONS / "fitted").glob("*.txt"))))
         model = Path(turnmill.rules.__path__[0]) / scored.MODEL
         model.write_bytes(fitted(rows, beside))
         scored.weights_of.cache_clear()

@@ -25,7 +25,7 @@ def turns(first: int, last: int) -> list[dict[str, Any]]:
     return [
         {
             "role": "user",
-            "content": f"Parcel #W{at * 7919:07} arrived today. " + "And so on, please. " * 10,
+            "content": f"Parcel #W{at * 7919:07} is mine. " + "And so on, please. " * 10,
         }
         for at in range(first, last + 1)
     ]

@@ -24,7 +24,7 @@ def user(text: str) -> dict[str, object]:
 
 
 def delivery(number: int) -> dict[str, object]:
-    return user(f"Parcel {number} went to 12 Long Street before noon, and Anna signed for it.")
+    return user(f"Parcel {number} goes to 12 Long Street, before noon, and Anna signs for it.")
 
 
 # 1. An agent pushes and reads

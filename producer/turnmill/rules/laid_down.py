@@ -11,10 +11,10 @@ from turnmill.rules.clauses import Span
 from turnmill.rules.kinds import Kind
 from turnmill.rules.once import is_one_act
 from turnmill.rules.orders import may_open, may_order, opening, ordered
-from turnmill.rules.rank import HARMFUL
 from turnmill.rules.scored import score
 from turnmill.rules.statements import Pattern, hinted, refused, stated
 from turnmill.rules.wording.english import MEANT, PAST
+from turnmill.rules.wording.illness import HARMFUL, OF_OURS
 from turnmill.rules.wording.lexicon import words
 
 __all__ = ["Message", "Sentence", "asks", "laid_down"]
@@ -68,11 +68,12 @@ _FEW: Final = 3
 _ONLY_NO: Final = re.compile(r"(?:\W*\b(?:no+|nope|nah|not|never|yes|yeah|ok)\b)+\W*")
 """An answer, however firm, and no rule."""
 
-_SURE: Final = 0.9
+_SURE: Final = 0.7
 """Log-odds from which a clause is a rule without a pattern: seven in ten."""
 
-_HARMS: Final = -0.5
-"""The same for what does harm when it is forgotten."""
+_HARMS: Final = -1.0
+_HARMS_US: Final = -2.0
+"""The same for what does harm when it is forgotten, and if that is the user's own."""
 
 _IN_DOUBT: Final = -1.5
 """From here on the parts of a clause are asked, too."""
@@ -151,7 +152,9 @@ def laid_down(sentence: Sentence, span: Span) -> Kind | None:
     if likely < _UNLIKELY and not _MAY_STILL.search(clause):
         return None
     kind = _by_patterns(sentence, span, clause)
-    least = _HARMS if HARMFUL.search(clause) else _SURE
+    least = _SURE
+    if HARMFUL.search(clause):
+        least = _HARMS_US if OF_OURS.search(clause) else _HARMS
     if kind is not None or likely < least or asks(clause) or refused(clause):
         return kind
     return next((kind for kind, sounds in _SOUNDS if sounds.search(clause)), Kind.POLICY)

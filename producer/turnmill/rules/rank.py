@@ -10,8 +10,9 @@ from typing import Final, TypeVar
 from turnmill.contract.rules import Kind, Rule
 from turnmill.rules.kinds import Clause
 from turnmill.rules.scored import score
+from turnmill.rules.wording.illness import HARMFUL
 
-__all__ = ["HARMFUL", "kept", "weight"]
+__all__ = ["kept", "weight"]
 
 Ranked = TypeVar("Ranked", Rule, Clause)
 
@@ -28,15 +29,6 @@ _WEIGHTS: Final = {
     Kind.REVOCATION: 2.5,
     Kind.PERMISSION: 2.0,
 }
-HARMFUL = re.compile(
-    r"allerg(?!en)|alérgic|intol[eé]r[aâ]n|asth?m|diab[eé]t|c[eo]e?lia[ck]|celíac|cœliaque|zöliak"
-    r"|epilep|pregnan|schwanger|zwanger|enceinte|embarazad|\bincinta|grávida"
-    r"|аллерги|диабет|беременн|астм"
-    r"|过敏|過敏|糖尿病|妊娠|妊婦|怀孕|懷孕|哮喘|喘息|アレルギー|알레르기|당뇨|임신|천식",
-    re.IGNORECASE,
-)
-"""What does most harm when it is forgotten, in the languages that are known."""
-
 _FIRM = re.compile(
     r"\b(?:always|never|must|under no circumstances|no matter what|every|each|from now on|whenever"
     r"|important|immer|nie|niemals|toujours|jamais|siempre|nunca|sempre|mai|altijd|nooit)\b",

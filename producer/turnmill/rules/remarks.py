@@ -19,11 +19,13 @@ from turnmill.rules.clauses import sentences
 from turnmill.rules.content import plain
 from turnmill.rules.quoted import own_words
 from turnmill.rules.remark_score import in_common, speaks_of
+from turnmill.rules.wording.taking_back import MAY_CHANGE
 
-__all__ = ["among", "as_of", "remarked", "sentences_of"]
+__all__ = ["among", "as_of", "changes_in", "remarked", "sentences_of"]
 
-LEAST: Final = 1.2
-"""Log-odds from which on a sentence stands beside the rule, chosen on held-out pairs and BEAM."""
+LEAST: Final = 0.6
+"""Log-odds from which on a sentence with a word of change stands beside the rule, chosen on
+held-out pairs and BEAM."""
 
 _PLAINER: Final = 1.0
 """A newer sentence takes the place of an older one unless that was so much plainer."""
@@ -85,7 +87,6 @@ def _with(rule: Rule, sentence: Remark) -> Rule:
     return rule.model_copy(update={"remark": sentence})
 
 
-@lru_cache(maxsize=512)
 def sentences_of(text: str) -> tuple[str, ...]:
     """The sentences of what a user says that are short enough, and neither ask nor quote."""
     text = text[: _MOST_OF_A_TURN * _LONGEST]
@@ -97,3 +98,9 @@ def sentences_of(text: str) -> tuple[str, ...]:
     ]
     found = [said.strip() for said in found]
     return tuple(said for said in found if said and len(said) <= _LONGEST and said[-1] not in _ASKS)
+
+
+@lru_cache(maxsize=512)
+def changes_in(text: str) -> tuple[str, ...]:
+    """The sentences that may change something: those with a word of change."""
+    return tuple(said for said in sentences_of(text) if MAY_CHANGE.search(plain(said)))

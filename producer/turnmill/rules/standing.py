@@ -20,7 +20,7 @@ from turnmill.contract.rules import UNMARKED, Kind, Mark, Remark, Rule
 from turnmill.rules.find import find_rules
 from turnmill.rules.once import is_choice
 from turnmill.rules.rank import kept
-from turnmill.rules.remarks import among, remarked, sentences_of
+from turnmill.rules.remarks import among, changes_in, remarked
 from turnmill.rules.supersede import Relation, ended, stands
 
 __all__ = ["Said", "clauses_of", "fitting", "followed_by", "in_force", "is_shown", "rules_room"]
@@ -144,7 +144,7 @@ def _laid_down(turn: Said) -> Iterator[Rule]:
 def _remarks(turn: Said) -> Iterator[Remark]:
     """What the turn says that no mark has made a rule of, or an end of one."""
     for text in map(said_text, turn.messages) if turn.mark == UNMARKED else ():
-        yield from (Remark(seq=turn.seq, text=said) for said in sentences_of(text))
+        yield from (Remark(seq=turn.seq, text=said) for said in changes_in(text))
 
 
 def clauses_of(text: str) -> Sequence[tuple[str, Kind]]:

@@ -147,9 +147,9 @@ def test_what_a_user_only_quotes_is_no_rule(text: str) -> None:
 
 
 def test_a_rule_with_a_date_is_not_cut_at_the_number_of_the_day() -> None:
-    [rule] = find_rules("Der Antrag muss bis zum 15. April da sein. Was fehlt noch?")
+    [rule] = find_rules("Die Frist für den Antrag endet am 15. April. Was fehlt noch?")
 
-    assert rule.text == "Der Antrag muss bis zum 15. April da sein."
+    assert rule.text == "Die Frist für den Antrag endet am 15. April."
 
 
 def test_a_long_message_contributes_its_clause_not_itself() -> None:

@@ -26,14 +26,14 @@ def remark_on(first: str, *later: Said) -> str:
 HELD_OUT = pairs(PAIRS / "held_out")
 
 
-def test_a_third_of_what_takes_a_rule_back_stands_beside_it() -> None:
+def test_a_fifth_of_what_takes_a_rule_back_stands_beside_it() -> None:
     # Of 200 pairs nothing was fitted to; a careful reader takes most of the others for near ones.
     taken_back, _ = shown_and_ended(HELD_OUT, "ends", "changes")
     others, lost = shown_and_ended(HELD_OUT, "none")
 
     assert len(HELD_OUT) == 200
-    assert taken_back > 0.3
-    assert others < 0.15
+    assert taken_back > 0.2
+    assert others < 0.05
     assert lost == 0.0
 
 
@@ -102,7 +102,7 @@ def test_a_remark_is_told_whole_where_its_rule_does_not_stand() -> None:
     lifted = "The 25-word limit on quotes is lifted."
     blue, green = (
         "Always use the blue palette in charts.",
-        "Rebranding is through: charts get the green palette.",
+        "Our charts use the green palette now, without exception.",
     )
     revoked = Said(Seq(3), [{"role": "user", "content": "No."}], Mark(revokes="2"))
 

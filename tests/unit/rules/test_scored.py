@@ -6,7 +6,16 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.fit_rules import BESIDE, FITTED, HELD_OUT, Message, found_and_taken, written
+from benchmarks.fit_rules import (
+    BESIDE,
+    FITTED,
+    HELD_OUT,
+    SESSIONS,
+    Message,
+    found_and_taken,
+    typed,
+    written,
+)
 from tests.effort import assert_linear
 from turnmill.contract.names import Seq
 from turnmill.contract.rules import Kind, Rule
@@ -21,7 +30,7 @@ def messages(folder: Path) -> list[Message]:
 
 @pytest.mark.parametrize(
     ("name", "least", "most"),
-    [("mixed", 0.8, 0.095), ("freely_worded", 0.7, 0.055), ("logs", 0.71, 0.055)],
+    [("mixed", 0.8, 0.095), ("freely_worded", 0.7, 0.07), ("logs", 0.71, 0.055)],
 )
 def test_most_rules_are_found_in_words_that_nobody_prepared_for(
     name: str, least: float, most: float
@@ -42,14 +51,14 @@ def test_most_rules_are_found_in_words_that_nobody_prepared_for(
     [
         ("plainly_worded", 0.8, 0.09),
         ("chinese", 0.34, 0.06),
-        ("dutch", 0.55, 0.15),
+        ("dutch", 0.65, 0.16),
         ("french", 0.55, 0.1),
         ("german", 0.48, 0.08),
         ("italian", 0.53, 0.1),
         ("japanese", 0.64, 0.07),
         ("korean", 0.57, 0.09),
         ("portuguese", 0.52, 0.1),
-        ("russian", 0.55, 0.08),
+        ("russian", 0.6, 0.09),
         ("spanish", 0.58, 0.08),
     ],
 )
@@ -79,6 +88,14 @@ def test_an_illness_is_found_in_other_languages_also_before_a_question(
     assert [clause.text for clause in find_rules(text)] == [rule]
 
 
+def test_half_the_rules_are_found_that_people_lay_down_in_passing_over_a_whole_session() -> None:
+    # Most of what they say comes near: the same things, habits, complaints, plans, wishes.
+    found, taken = found_and_taken(list(typed(*(SESSIONS / "held_out").glob("*.txt"))))
+
+    assert found > 0.5
+    assert taken < 0.06
+
+
 def test_no_message_that_measures_was_fitted_to() -> None:
     fitted = {each.text for each in messages(FITTED)}
 
@@ -98,7 +115,7 @@ def test_no_message_that_measures_was_fitted_to() -> None:
 def test_what_lasts_sounds_more_like_a_rule_than_what_was_or_is_at_hand(
     rule: str, other: str
 ) -> None:
-    assert score(rule) > 0 > score(other)
+    assert score(rule) > score(other) + 1
 
 
 def test_of_what_no_pattern_names_that_stays_which_sounds_most_like_a_rule() -> None:

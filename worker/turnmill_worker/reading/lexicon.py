@@ -47,6 +47,17 @@ PARTICIPLES: Final = _words(
 )
 HAVE: Final = _words("have has had having")
 
+# What an "I" may be left out before: nobody takes these for commands.
+NO_COMMANDS: Final = _words(
+    "love like need want hope wish think guess feel know believe prefer enjoy have had did do was "
+    "am will would could can might may got went made took came saw found met told said gave bought "
+    "felt thought knew left kept ran ate wrote spent heard lost won sold sent built began became "
+    "brought caught chose drove flew forgot grew held paid rode slept spoke stood taught wore woke"
+)
+BEFORE_VERBS: Final = _words(
+    "just still already recently usually often even finally only sometimes generally mostly"
+)
+
 # Only meaningful as a run; matched on lower-case words without their punctuation.
 STOP_PHRASES: Final = frozenset(
     tuple(phrase.split())

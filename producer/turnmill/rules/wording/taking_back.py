@@ -2,11 +2,30 @@
 
 from __future__ import annotations
 
+import re
 from typing import Final
 
 from turnmill.contract.rules import Kind
 
-__all__ = ["TAKING_BACK"]
+__all__ = ["MAY_CHANGE", "TAKING_BACK"]
+
+MAY_CHANGE: Final = re.compile(
+    r"(?<!^)(?<!right )\bnow\b"
+    r"|\b(?:instead|rather|no longer|any ?more|any longer|from (?:today|tomorrow|next|the \d)"
+    r"|going forward|actually|after all|chang(?:e|es|ed|ing)|mov(?:e|es|ed|ing)"
+    r"|switch(?:e[ds]|ing)?|rais(?:e[ds]?|ing)|lower(?:ed)?|bump(?:ed)?|extend(?:ed)?|postponed?"
+    r"|pushed back|replaced?|wrong|forget|drop(?:ped)?|scrap(?:ped)?|skip|ignore|never ?mind"
+    r"|cancel(?:l?ed)?|lift(?:ed)?|revert|except|fine|ok|okay|all ?right|may|enough"
+    r"|(?:the|our|my) new|left|gone|over|out|off|allowed|welcome|quit|let's|let us|make it"
+    r"|these days|by now|as of|free to|up to|whatever|whoever|whenever you"
+    r"|as (?:many|much|long) as|in place of|no need"
+    r"|(?:not|don't|needn't) need(?:ed)?|doesn't matter"
+    r"|too (?:short|long|low|high|much|many|few|little|strict|tight|small|big|early|late)"
+    r"|jetzt|ab sofort|nicht mehr|statt(?:dessen)?|doch|maintenant|désormais|plutôt|ahora|en vez"
+    r"|ya no|adesso|invece|agora|em vez|já não|voortaan|niet meer|toch|теперь|больше не|вместо)\b"
+    r"|\b(?:then|again|too)\b(?=[.!,]|$)|现在|改成|不用|不再|今後|代わり|もう|이제|대신|더 이상"
+)
+"""Words in which people end or change what they laid down; a sentence without one hardly does."""
 
 TAKING_BACK: Final[tuple[tuple[Kind, str, str, str], ...]] = (
     (

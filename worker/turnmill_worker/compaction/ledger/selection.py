@@ -62,17 +62,15 @@ def current(facts: Iterable[Fact]) -> tuple[Fact, ...]:
 def _is_plain_word(fact: Fact) -> bool:
     """Whether it tells nothing where it stands alone: its sentence would, and may be shown instead.
 
-    Words, however they are joined, and counts, which nobody but the assistant said, once: those are
-    of its advice. A short word in capitals that the user said once. And words that stand with no
-    other.
+    What nobody but the assistant said: words, however they are joined, and once said, counts, days
+    and what was quoted: those are of its advice. A short word in capitals that the user said once.
+    And words that stand with no other.
     """
-    is_word = fact.kind in _WORDS and fact.text.translate(_NO_JOINTS).isalpha()
-    if not is_word:
-        return fact.uses == 1 and fact.by == _ASSISTANT and fact.kind == "number"
-    if not fact.label:
-        return True
-    short = fact.text.isupper() and len(fact.text) <= _ABBREVIATION
-    return fact.uses == 1 and (fact.by == _ASSISTANT or (short and fact.by == _USER))
+    advised = fact.by == _ASSISTANT
+    if fact.kind in _WORDS and fact.text.translate(_NO_JOINTS).isalpha():
+        short = fact.uses == 1 and fact.text.isupper() and len(fact.text) <= _ABBREVIATION
+        return advised or not fact.label or (short and fact.by == _USER)
+    return advised and fact.uses == 1 and fact.kind in _ADVISED
 
 
 class Unstated:
@@ -172,6 +170,7 @@ _ABBREVIATION: Final = 5
 """Letters."""
 
 _WORDS: Final = frozenset({"id", "name", "path"})
+_ADVISED: Final = frozenset({"number", "date", "name"})
 _NO_JOINTS: Final = str.maketrans("", "", " .-_*")
 
 

@@ -8,9 +8,11 @@ from functools import lru_cache
 from typing import Final
 
 from turnmill_worker.reading.lexicon import (
+    BEFORE_VERBS,
     DROPPED,
     ENGLISH,
     HAVE,
+    NO_COMMANDS,
     PARTICIPLES,
     RETRACTIONS,
     SHORTER,
@@ -58,7 +60,7 @@ def _retracts(tokens: Sequence[str], words: Sequence[str]) -> bool:
 
 @lru_cache(_KNOWN)
 def telegraph(sentence: str) -> str:
-    """An English `sentence` without fillers, articles, copulas and the speaker's opening "I".
+    """An English `sentence` without fillers, articles, copulas and many an opening "I".
 
     Unchanged if it negates, excepts or sets a condition (dropping words next to a "not" once
     turned "cancel A but not B" into its opposite), and if it looks like code.
@@ -101,11 +103,20 @@ def _droppable(words: Sequence[str], at: int, *, opens: bool) -> int:
             if tuple(words[at : at + length]) in STOP_PHRASES:
                 return length
     after = words[at + 1] if at + 1 < len(words) else ""
-    if word in DROPPED or (opens and after and word in {"i", "i'm", "i've"}):
+    if word in DROPPED or (opens and after and word in {"i'm", "i've"}):
+        return 1
+    if word == "i" and opens and _is_no_command(words, at + 1):
         return 1
     if word in HAVE and (after in PARTICIPLES or after.endswith("ed")):
         return 1
     return int(word == "just" and at > 0 and words[at - 1] in {"i", "we", "i'm", "i've", "we've"})
+
+
+def _is_no_command(words: Sequence[str], at: int) -> bool:
+    """Whether what is said from here on tells, even without an "I"; "read it twice" commands."""
+    skipped = DROPPED | BEFORE_VERBS
+    verb = next((word for word in words[at:] if word not in skipped), "")
+    return verb in NO_COMMANDS or verb.endswith(("ed", "ing"))
 
 
 def _shorter(token: str, word: str) -> str:
