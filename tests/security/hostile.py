@@ -18,7 +18,7 @@ MARKS = (
     "[End of request]",
     "[End of facts]",
     "[Rules the user laid down, word for word]",
-    "[The request that is still open, word for word]",
+    "[What the user asked for, word for word]",
     "[The request that the session began with, word for word]",
     "[Summary of the conversation so far]",
     "[Summary of the conversation so far; the tool recall finds what was said]",

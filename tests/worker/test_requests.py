@@ -46,7 +46,6 @@ def test_the_request_stands_unchanged_after_several_compactions(
     assert client.info("s").compactions > 1
     assert sections[0] == {
         "role": "user",
-        "content": "[The request that is still open, word for word]\n"
-        f"(turn 1) {TASK}\n[End of request]",
+        "content": f"[What the user asked for, word for word]\n(turn 1) {TASK}\n[End of request]",
     }
     assert sections == [sections[0]] * 3

@@ -110,7 +110,8 @@ _DIGITS: Final = r"[0-9](?<![0-9]{2})[0-9\x00]*+"
 _NUMBERS: Final = r"\d[\d\x00 ._-]*+"
 _WORDS: Final = (
     *("end", "memories", "recalled", "rules the user", "summary of the conversation", "facts kept"),
-    *("the request that", "iteration # turns", "iterations # turns", "turn # left", "turns # left"),
+    *("the request that", "what the user asked"),
+    *("iteration # turns", "iterations # turns", "turn # left", "turns # left"),
 )
 _ROLES: Final = (
     *("user", "assistant", "system", "call", "result", "earlier", "tool", "developer"),

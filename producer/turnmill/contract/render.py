@@ -37,7 +37,7 @@ __all__ = [
 
 
 RULES: Final = "[Rules the user laid down, word for word]"
-REQUEST: Final = "[The request that is still open, word for word]"
+REQUEST: Final = "[What the user asked for, word for word]"
 FIRST_REQUEST: Final = "[The request that the session began with, word for word]"
 """What the messages with rules and requests begin with; the last where others followed it."""
 

@@ -124,7 +124,7 @@ def test_it_stands_behind_the_rules_and_before_the_summary() -> None:
     assert heads == [
         "system",
         "[Rules the user laid down, word for word]",
-        "[The request that is still open, word for word]",
+        "[What the user asked for, word for word]",
         "[Summary of the conversation so far]",
     ]
     managed = render_head(stored.model_copy(update={"managed": True}))
@@ -138,7 +138,7 @@ def test_its_head_does_not_call_open_what_the_user_has_left_behind() -> None:
     followed = requests_message([first, request(9, "Cancel it.")])["content"].split("\n")[0]
 
     assert alone == "[The request that the session began with, word for word]"
-    assert followed == "[The request that is still open, word for word]"
+    assert followed == "[What the user asked for, word for word]"
 
 
 def test_a_context_without_requests_is_stored_as_before() -> None:

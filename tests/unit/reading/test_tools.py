@@ -35,20 +35,25 @@ def test_of_code_that_is_run_what_it_does_is_told_not_what_it_imports() -> None:
 
     told_of = told(read_units(step(1, "run_python", "4.5", code=code)))
 
-    assert told_of == [(Role.RUN, "code=rows = load() ⏎ print(rows.mean()) … (3 lines) → 4.5")]
+    assert told_of == [(Role.RUN, "code=rows = load() ⏎ print(rows.mean()) … (5 lines) → 4.5")]
 
 
 def test_what_a_browser_clicked_is_told_by_what_its_reference_stood_for() -> None:
-    page = '- heading "Trains"\n- button "Only necessary" [ref=e11]\n- link "Tickets" [ref=e12]'
+    page = (
+        '- heading "Trains"\n- button "Only necessary" [ref=e11]\n- link "Tickets" [ref=e12]\n'
+        "- radio 'Saver, 219,80 €' [ref=e61]"
+    )
     looked = step(1, "snapshot", page)
     clicked = step(2, "click", "Clicked e11. Dialog closed.", ref="e11")
-    unknown = step(3, "click", "Clicked e99.", ref="e99")
+    unknown = step(3, "click", "Clicked e99. Filled: e30, e31.", ref="e99")
+    chosen = step(4, "click", "Selected e61.", ref="e61")
 
-    texts = [text for _, text in told(read_units([*looked, *clicked, *unknown]))]
+    texts = [text for _, text in told(read_units([*looked, *clicked, *unknown, *chosen]))]
 
     assert not any("[ref=" in text for text in texts)
-    assert "ref=button 'Only necessary' → Clicked e11. Dialog closed." in texts
-    assert "ref=e99 → Clicked e99." in texts
+    assert "ref=button 'Only necessary' → Clicked it. Dialog closed." in texts
+    assert "ref=? → Clicked it. Filled: it." in texts
+    assert "ref=radio 'Saver, 219,80 €' → Selected it." in texts
 
 
 def test_a_short_answer_is_told_without_what_only_repeats_its_call() -> None:
@@ -67,3 +72,23 @@ def test_of_a_message_that_is_sent_no_line_is_taken_for_an_import_and_none_is_lo
 
     assert "From Monday the gate is shut." in texts[0]
     assert any("Bring the badge, number 4711." in text for text in texts)
+
+
+def test_what_a_command_is_for_stands_before_it_and_where_it_runs_is_left_out() -> None:
+    command = "cd /home/dev/app && git commit -am 'Take turns'"
+    answer = (
+        "husky - pre-commit: lint-staged\n[main 1a2b3c4] Take turns\n 3 files changed\n x | 2 ++"
+    )
+
+    [(_, text), *_] = told(
+        read_units(step(1, "Bash", answer, command=command, description="Commit the limiter"))
+    )
+
+    assert text.startswith("(Commit the limiter) git commit -am 'Take turns' → ")
+    assert "[main 1a2b3c4] Take turns" in text
+
+
+def test_an_output_of_nothing_but_marks_is_no_empty_output() -> None:
+    [(_, text)] = told(read_units(step(1, "Bash", "." * 100, command="make stress")))
+
+    assert text == f"make stress → {'.' * 24}"

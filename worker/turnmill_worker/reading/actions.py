@@ -50,6 +50,10 @@ _LINES_SHOWN: Final = 2
 """Of a text of several lines, so many tell what it is."""
 
 _COMMANDS: Final = frozenset({"command", "cmd", "bash", "script", "shell"})
+_TOLD_BY: Final = frozenset({"description", "explanation", "reason"})
+"""What an agent says a command is for: it stands first, and the command is told in fewer words."""
+
+_GOES_TO = re.compile(r"\s{0,40}cd \S{1,300}?\s{0,9}(?:&&|;)\s{0,9}(?=\S)")
 _PATH = re.compile(
     r"(?:^|[\s\"'=:(])(?:"
     r"(?:~|\.{1,2})?/[\w@+-][\w.@+-]{0,80}|(?:[\w.@+-]{1,80}/){1,20}[\w@+-]{1,80}\.[A-Za-z]\w{0,7}\b)"
@@ -108,7 +112,9 @@ def described(name: str, arguments: Mapping[str, Any]) -> Action | None:
         return None
     if not any(_is_work(key, value) for key, value in texts.items()):
         return None
-    parts = [_argument(str(key), value) for key, value in arguments.items()]
+    is_told = any(key.lower() in _TOLD_BY for key in texts)
+    ordered_first = sorted(arguments.items(), key=lambda each: str(each[0]).lower() not in _TOLD_BY)
+    parts = [_argument(str(key), value, is_told=is_told) for key, value in ordered_first]
     role = _role(name, texts)
     new = [
         text
@@ -150,26 +156,32 @@ def _is_work(key: str, value: str) -> bool:
     return _PATH.search(value[:_LOOKED_AT]) is not None and "://" not in value[:_LOOKED_AT]
 
 
-def _argument(key: str, value: Any) -> str:
+def _argument(key: str, value: Any, *, is_told: bool) -> str:
     if value is None or value in ("", [], {}):
         return ""
     if isinstance(value, str):
-        short = _value(value)
+        is_command = key.lower() in _COMMANDS
+        goes_to = _GOES_TO.match(value) if is_command else None
+        short = _value(value[goes_to.end() :] if goes_to else value)
+        if key.lower() in _TOLD_BY:
+            return f"({short})"
+        if is_command and is_told:
+            short = _cut(short, _LONGEST // 2)
         # A command, a verb or a path says what it is by itself.
-        bare = key.lower() in _COMMANDS or ("path" in key.lower() and " " not in short)
+        bare = is_command or ("path" in key.lower() and " " not in short)
         return short if bare else f"{one_line(key)[:40]}={short}"
     return f"{one_line(key)[:40]}={one_line(str(value))[:_LONGEST_VALUE]}"
 
 
 def _value(text: str) -> str:
     """A text, or its first telling lines and how many more there are."""
-    lines = _telling(text)
-    if not lines:
+    whole = _telling(text)
+    if not whole:
         return one_line(text)[:_LONGEST_VALUE]
-    lines = [line for line in lines if not _IMPORT.fullmatch(line)] or lines
+    lines = [line for line in whole if not _IMPORT.fullmatch(line)] or whole
     most = _LONGEST if len(lines) == 1 else _LONGEST_VALUE
     shown = [_cut(line, most) for line in lines[:_LINES_SHOWN]]
-    more = f" … ({len(lines)} lines)" if len(lines) > len(shown) else ""
+    more = f" … ({len(whole)} lines)" if len(whole) > len(shown) else ""
     return " ⏎ ".join(shown) + more
 
 

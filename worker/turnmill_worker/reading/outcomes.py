@@ -30,7 +30,7 @@ _TELLS = re.compile(
     r"|\b\w{0,40}(?:Error|Exception)\b|\b[EFW]\d{3}\b|^\W{0,3}(?:error|fatal|panic|warning)\b"
     r"|\b(?:exit(?:ed)?|return) ?(?:code|status)\b|\breturncode\b"
     r"|No such file|not found|cannot |denied|refused|timed? ?out|Segmentation fault|NOT been"
-    r"|\bAssertion|\bundefined (?:reference|symbol)",
+    r"|\bAssertion|\bundefined (?:reference|symbol)|^\[[\w./-]{1,80} [0-9a-f]{7,40}\]",
     re.IGNORECASE,
 )
 _DONE = re.compile(

@@ -14,7 +14,7 @@ from typing import Final, NamedTuple
 from turnmill_worker.reading.outcomes import blocks, is_telling, telling_lines
 from turnmill_worker.reading.sentences import one_line
 
-__all__ = ["NO_SCREEN", "References", "Screen", "read_screen"]
+__all__ = ["NO_SCREEN", "References", "Screen", "read_screen", "without_references"]
 
 _ITEM = re.compile(
     r"(?:^|(?<=[\s;]))\[(\d{1,5})\][ \t]{0,4}:?[ \t]{0,4}(?=<[A-Za-z]|\"|\w{1,20} ['\"])",
@@ -93,6 +93,9 @@ def _parts(text: str, found: Iterable[re.Match[str]]) -> Iterator[tuple[str, str
 
 
 _REFERRED = re.compile(r"[ \t]?\[ref=(\w{1,12})\]")
+_QUOTES_NAME = re.compile(r"(?:\w{1,20} ){0,2}(['\"])(?:(?!\1)[^\n]){1,90}\1$")
+_HANDLE: Final = r"\b(?:f\d{1,3})?e\d{1,5}\b"
+_HANDLES = re.compile(rf"{_HANDLE}(?:, {_HANDLE})*")
 _BEFORE: Final = 100
 _MOST_KNOWN: Final = 2_000
 _IN_JSON: Final = str.maketrans({'"': "'", "\\": None})
@@ -116,14 +119,25 @@ class References:
             return text
         for found in islice(_REFERRED.finditer(text), _MOST_KNOWN):
             before = text[max(0, found.start() - _BEFORE) : found.start()]
-            name = before[1 + max(map(before.rfind, "\n],")) :].strip("-: ")
+            quoted = _QUOTES_NAME.search(before)
+            name = quoted[0] if quoted else before[1 + max(map(before.rfind, "\n],")) :]
+            name = name.strip("-: ")
             if _NAMES.search(name):
                 self._parts[found[1]] = one_line(name.translate(_IN_JSON))[:_LONGEST]
         return _REFERRED.sub("", text)
 
     def named(self, arguments: str) -> str:
-        """The arguments of a call, in JSON, with names in place of references."""
-        return _ASKED.sub(self._named, arguments) if self._parts else arguments
+        """The arguments of a call, in JSON, with names in place of references.
+
+        One to a page that nobody has read here is told as "?".
+        """
+        return _ASKED.sub(self._named, arguments)
 
     def _named(self, asked: re.Match[str]) -> str:
-        return f'{asked[1]}{self._parts.get(asked[2], asked[2])}"'
+        unknown = "?" if _HANDLES.fullmatch(asked[2]) else asked[2]
+        return f'{asked[1]}{self._parts.get(asked[2], unknown)}"'
+
+
+def without_references(answer: str) -> str:
+    """An answer to a call, in which references stand for what that was done to."""
+    return _HANDLES.sub("it", answer)

@@ -11,6 +11,7 @@ from typing import Final
 from turnmill.contract.marks import quoted_lines
 from turnmill.contract.token_counters import CountText
 from turnmill_worker.compaction.pool.again import NOTHING, Again, again
+from turnmill_worker.compaction.pool.beside_calls import beside_calls
 from turnmill_worker.compaction.pool.costs import Costs, longest_beginning
 from turnmill_worker.compaction.pool.factors import is_filling_slots
 from turnmill_worker.compaction.pool.heads import Heads, costs_with_names, heads_of, with_heads
@@ -95,7 +96,7 @@ class Ranked:
         worth = by_news(appraise(lines, own, texts, costs.texts, budget), own, past, news)
         heads = heads_of(lines, own)
         whole = costs._replace(texts=costs_with_names(costs.texts, heads, lines, own))
-        selected = _order(own, worth, whole, most)
+        selected = beside_calls(_order(own, worth, whole, most), lines, own, worth, costs.texts)
         order = with_heads(newest_first(selected, past), heads)
         return cls(units, texts, order, worth.standings, past, costs, heads, repeated)
 
