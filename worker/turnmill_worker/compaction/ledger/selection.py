@@ -7,6 +7,7 @@ deterministic and linear: the same facts and records give the same ledger in any
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property, lru_cache
 from itertools import accumulate, groupby
@@ -62,15 +63,17 @@ def current(facts: Iterable[Fact]) -> tuple[Fact, ...]:
 def _is_plain_word(fact: Fact) -> bool:
     """Whether it tells nothing where it stands alone: its sentence would, and may be shown instead.
 
-    What nobody but the assistant said: words, however they are joined, and once said, counts, days
-    and what was quoted: those are of its advice. A short word in capitals that the user said once.
-    And words that stand with no other.
+    What nobody but the assistant said: words, however they are joined, counts, days and what was
+    quoted: those are of its advice. A short word in capitals that the user said once. And words,
+    counts and days that stand with no other.
     """
     advised = fact.by == _ASSISTANT
     if fact.kind in _WORDS and fact.text.translate(_NO_JOINTS).isalpha():
         short = fact.uses == 1 and fact.text.isupper() and len(fact.text) <= _ABBREVIATION
         return advised or not fact.label or (short and fact.by == _USER)
-    return advised and fact.uses == 1 and fact.kind in _ADVISED
+    if fact.kind in _COUNTED or _COUNT.fullmatch(fact.text):
+        return advised or not fact.label
+    return False
 
 
 class Unstated:
@@ -170,7 +173,10 @@ _ABBREVIATION: Final = 5
 """Letters."""
 
 _WORDS: Final = frozenset({"id", "name", "path"})
-_ADVISED: Final = frozenset({"number", "date", "name"})
+_COUNTED: Final = frozenset({"number", "date", "name"})
+_COUNT: Final = re.compile(r"\d{1,4}(?:-[A-Za-z]+){1,3}|\d{1,3}-\d{1,3}|[A-Z]\d")
+"""What has the form of an identifier and is none: ``5-minute``, ``150-250``, ``Q2``."""
+
 _NO_JOINTS: Final = str.maketrans("", "", " .-_*")
 
 
