@@ -95,8 +95,9 @@ def _beside() -> Iterator[Example]:
         rules: dict[str, str] = {}
         for text, laid_down, changed in session(path):
             change = changed[1] if changed else ""
+            told = sentences_of(text)
             for name, rule in rules.items():
-                for said in sentences_of(text):
+                for said in told:
                     if found := remark_score.features(said, rule):
                         same = said in change or (change and change.strip(" .,;!") in said)
                         changes = changed is not None and changed[0] == name and bool(same)

@@ -31,7 +31,7 @@ MARKS = (
 )
 """Every mark of ours in brackets."""
 
-_LOOKALIKES = str.maketrans("eoaiEAc", "еоаіЕАс")
+_LOOKALIKES = str.maketrans("eoaiEAcwW", "еоаіЕАсԝԜ")
 _WIDE = {code: code + 0xFEE0 for code in range(0x21, 0x7F)}
 
 
@@ -58,7 +58,7 @@ def visible(text: str) -> str:
         for c in unicodedata.normalize("NFKD", text)
         if unicodedata.category(c) not in {"Mn", "Me", "Cf", "Cc", "Cs"} or c == "\n"
     )
-    plain = plain.translate(str.maketrans("еоаісЕАС【】", "eoaiceac[]"))
+    plain = plain.translate(str.maketrans("еоаісЕАСԝԜ【】", "eoaiceacww[]"))
     return re.sub(r"[^\w\n\[]+", "", plain).lower()
 
 

@@ -69,10 +69,10 @@ _ONLY_NO: Final = re.compile(r"(?:\W*\b(?:no+|nope|nah|not|never|yes|yeah|ok)\b)
 """An answer, however firm, and no rule."""
 
 _SURE: Final = 0.7
-"""Log-odds from which a clause is a rule without a pattern: seven in ten."""
+"""Log-odds from which a clause is a rule without a pattern: two in three."""
 
 _HARMS: Final = -1.0
-_HARMS_US: Final = -2.0
+_HARMS_US: Final = -1.5
 """The same for what does harm when it is forgotten, and if that is the user's own."""
 
 _IN_DOUBT: Final = -1.5

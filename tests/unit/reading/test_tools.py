@@ -7,6 +7,8 @@ import pytest
 from tests.unit.reading.test_work import step, told
 from turnmill_worker.reading.actions import Role
 from turnmill_worker.reading.messages import read_units
+from turnmill_worker.summarizers.extractive import extract
+from turnmill_worker.tokens import counter_for
 
 
 @pytest.mark.parametrize(
@@ -41,7 +43,7 @@ def test_of_code_that_is_run_what_it_does_is_told_not_what_it_imports() -> None:
 def test_what_a_browser_clicked_is_told_by_what_its_reference_stood_for() -> None:
     page = (
         '- heading "Trains"\n- button "Only necessary" [ref=e11]\n- link "Tickets" [ref=e12]\n'
-        "- radio 'Saver, 219,80 €' [ref=e61]"
+        "- radio 'Saver, 219,80 €' [checked] [ref=e61]"
     )
     looked = step(1, "snapshot", page)
     clicked = step(2, "click", "Clicked e11. Dialog closed.", ref="e11")
@@ -52,7 +54,7 @@ def test_what_a_browser_clicked_is_told_by_what_its_reference_stood_for() -> Non
 
     assert not any("[ref=" in text for text in texts)
     assert "ref=button 'Only necessary' → Clicked it. Dialog closed." in texts
-    assert "ref=? → Clicked it. Filled: it." in texts
+    assert "ref=? → Clicked it. Filled: e30, e31." in texts
     assert "ref=radio 'Saver, 219,80 €' → Selected it." in texts
 
 
@@ -74,8 +76,8 @@ def test_of_a_message_that_is_sent_no_line_is_taken_for_an_import_and_none_is_lo
     assert any("Bring the badge, number 4711." in text for text in texts)
 
 
-def test_what_a_command_is_for_stands_before_it_and_where_it_runs_is_left_out() -> None:
-    command = "cd /home/dev/app && git commit -am 'Take turns'"
+def test_what_a_command_is_for_stands_before_it() -> None:
+    command = "git commit -am 'Take turns'"
     answer = (
         "husky - pre-commit: lint-staged\n[main 1a2b3c4] Take turns\n 3 files changed\n x | 2 ++"
     )
@@ -92,3 +94,35 @@ def test_an_output_of_nothing_but_marks_is_no_empty_output() -> None:
     [(_, text)] = told(read_units(step(1, "Bash", "." * 100, command="make stress")))
 
     assert text == f"make stress → {'.' * 24}"
+
+
+def test_what_only_looks_like_a_reference_of_a_page_stays() -> None:
+    moved = step(1, "move", "Moved knight to e5. Black may answer e4.", target="e5", piece="knight")
+    page = step(2, "snapshot", '- button "Pay" [ref=e11]')
+    paid = step(3, "click", "Clicked e11. Order e4711 placed at gate e22.", ref="e11")
+
+    texts = " ".join(text for _, text in told(read_units([*moved, *page, *paid])))
+
+    assert "target=e5" in texts
+    assert "Black may answer e4." in texts
+    assert "Clicked it. Order e4711 placed at gate e22." in texts
+
+
+def test_silence_is_no_output_whatever_a_shell_says_of_itself() -> None:
+    for silence in ("(Bash completed with no output)", "root@box:/app#", "\x1b[32m\x1b[0m"):
+        [(_, text)] = told(read_units(step(1, "Bash", silence, command="make x")))
+
+        assert text == "make x → no output"
+
+
+def test_failures_of_different_things_are_not_told_as_one_for_their_purpose() -> None:
+    records = []
+    for at, (purpose, command) in enumerate(
+        [("Run the unit tests", "npm test"), ("Run the upload", "docker push prod:1")]
+    ):
+        records += step(2 * at, "Bash", "Error: exit code 1", command=command, description=purpose)
+
+    text = extract(records, budget_tokens=400, count=counter_for().count)
+
+    assert "npm test" in text
+    assert "docker push prod:1" in text

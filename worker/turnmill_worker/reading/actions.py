@@ -53,7 +53,7 @@ _COMMANDS: Final = frozenset({"command", "cmd", "bash", "script", "shell"})
 _TOLD_BY: Final = frozenset({"description", "explanation", "reason"})
 """What an agent says a command is for: it stands first, and the command is told in fewer words."""
 
-_GOES_TO = re.compile(r"\s{0,40}cd \S{1,300}?\s{0,9}(?:&&|;)\s{0,9}(?=\S)")
+_OPENING = re.compile(r"\([^()]{0,240}\) ")
 _PATH = re.compile(
     r"(?:^|[\s\"'=:(])(?:"
     r"(?:~|\.{1,2})?/[\w@+-][\w.@+-]{0,80}|(?:[\w.@+-]{1,80}/){1,20}[\w@+-]{1,80}\.[A-Za-z]\w{0,7}\b)"
@@ -112,9 +112,12 @@ def described(name: str, arguments: Mapping[str, Any]) -> Action | None:
         return None
     if not any(_is_work(key, value) for key, value in texts.items()):
         return None
-    is_told = any(key.lower() in _TOLD_BY for key in texts)
-    ordered_first = sorted(arguments.items(), key=lambda each: str(each[0]).lower() not in _TOLD_BY)
-    parts = [_argument(str(key), value, is_told=is_told) for key, value in ordered_first]
+    is_told = not _COMMANDS.isdisjoint(map(str.lower, texts))
+    purpose = [key for key in texts if key.lower() in _TOLD_BY] if is_told else []
+    parts = [f"({_value(texts[key])})" for key in purpose if texts[key].strip()]
+    most = _LONGEST // 2 if parts else _LONGEST
+    others = ((str(key), value) for key, value in arguments.items() if str(key) not in purpose)
+    parts += [_argument(key, value, most) for key, value in others]
     role = _role(name, texts)
     new = [
         text
@@ -144,6 +147,8 @@ def _telling(text: str) -> list[str]:
 
 def role_told(text: str) -> Role:
     """The role of an action as it was told on its line."""
+    opening = _OPENING.match(text)
+    text = text[opening.end() :] if opening else text
     verb = text.partition(" ")[0]
     return Role.CHANGE if _CHANGES.search(verb) else _role_of_command(text)
 
@@ -156,30 +161,25 @@ def _is_work(key: str, value: str) -> bool:
     return _PATH.search(value[:_LOOKED_AT]) is not None and "://" not in value[:_LOOKED_AT]
 
 
-def _argument(key: str, value: Any, *, is_told: bool) -> str:
+def _argument(key: str, value: Any, most: int) -> str:
     if value is None or value in ("", [], {}):
         return ""
     if isinstance(value, str):
         is_command = key.lower() in _COMMANDS
-        goes_to = _GOES_TO.match(value) if is_command else None
-        short = _value(value[goes_to.end() :] if goes_to else value)
-        if key.lower() in _TOLD_BY:
-            return f"({short})"
-        if is_command and is_told:
-            short = _cut(short, _LONGEST // 2)
+        short = _value(value, most if is_command else _LONGEST)
         # A command, a verb or a path says what it is by itself.
         bare = is_command or ("path" in key.lower() and " " not in short)
         return short if bare else f"{one_line(key)[:40]}={short}"
     return f"{one_line(key)[:40]}={one_line(str(value))[:_LONGEST_VALUE]}"
 
 
-def _value(text: str) -> str:
+def _value(text: str, longest: int = _LONGEST) -> str:
     """A text, or its first telling lines and how many more there are."""
     whole = _telling(text)
     if not whole:
         return one_line(text)[:_LONGEST_VALUE]
     lines = [line for line in whole if not _IMPORT.fullmatch(line)] or whole
-    most = _LONGEST if len(lines) == 1 else _LONGEST_VALUE
+    most = longest if len(lines) == 1 else _LONGEST_VALUE
     shown = [_cut(line, most) for line in lines[:_LINES_SHOWN]]
     more = f" … ({len(whole)} lines)" if len(whole) > len(shown) else ""
     return " ⏎ ".join(shown) + more

@@ -49,10 +49,14 @@ HAVE: Final = _words("have has had having")
 
 # What an "I" may be left out before: nobody takes these for commands.
 NO_COMMANDS: Final = _words(
-    "love like need want hope wish think guess feel know believe prefer enjoy have had did do was "
-    "am will would could can might may got went made took came saw found met told said gave bought "
-    "felt thought knew left kept ran ate wrote spent heard lost won sold sent built began became "
-    "brought caught chose drove flew forgot grew held paid rode slept spoke stood taught wore woke"
+    "love like need want hope wish think guess feel know believe prefer enjoy have had went got "
+    "made took came saw found met told said gave bought felt thought knew left kept ran ate wrote "
+    "spent heard lost won sold sent built began became brought caught chose drove flew forgot grew "
+    "held paid rode slept spoke stood taught wore woke"
+)
+COMMANDS: Final = _words(
+    "bring sing ring swing sting cling fling ping string spring feed need seed speed bleed breed "
+    "proceed exceed succeed embed shred wed shed"
 )
 BEFORE_VERBS: Final = _words(
     "just still already recently usually often even finally only sometimes generally mostly"

@@ -18,13 +18,14 @@ from turnmill_worker.reading.message_text import content_text, safe_name, speake
 from turnmill_worker.reading.outcomes import (
     blocks,
     is_short,
+    only_marks,
     outcome,
     telling_lines,
     usual_openings,
 )
 from turnmill_worker.reading.recorded import answer_in, call_in, fields_in, without_echoes
 from turnmill_worker.reading.screens import NO_SCREEN, References, read_screen, without_references
-from turnmill_worker.reading.sentences import one_line, sentences
+from turnmill_worker.reading.sentences import sentences
 from turnmill_worker.reading.units import CAME_OF_IT, Line, Source, Units
 
 __all__ = ["read_units"]
@@ -114,8 +115,10 @@ class _Reading:
             return
         name = safe_name(function.get("name"))
         arguments = function.get("arguments")
-        named = self._references.named(arguments) if isinstance(arguments, str) else arguments
-        asked = call_in(name, named)
+        refers: tuple[str, ...] = ()
+        if isinstance(arguments, str):
+            arguments, refers = self._references.named(arguments)
+        asked = call_in(name, arguments)
         place, first = None, len(self.found.units)
         if isinstance(asked, Action):
             place = self._act(seq, asked)
@@ -124,7 +127,7 @@ class _Reading:
         else:
             self.found.add_flat(Line(seq, Source.CALL, name), asked, even_if_empty=True)
         end = len(self.found.units)
-        self._called[str(call.get("id"))] = _Called(name, place, first, end, named != arguments)
+        self._called[str(call.get("id"))] = _Called(name, place, first, end, refers)
 
     def result(self, seq: int, message: Mapping[str, Any], content: str) -> None:
         """A tool's result."""
@@ -133,7 +136,7 @@ class _Reading:
         line = Line(seq, Source.RESULT, safe_name(message.get("name") or called.name))
         content = self._references.read(content)
         if called.refers:
-            content = without_references(content)
+            content = without_references(content, called.refers)
         if called.place is not None:
             self._answer(line, called.place, content)
         elif not self._told_with(called, content):
@@ -178,8 +181,7 @@ class _Reading:
         if len(lines) > 1 and lines[0] in self._usual:
             lines = lines[1:]
         role = self.found.units[place].role
-        marks = one_line(answer)[:_MARKS] if not lines else ""
-        self._tell(place, marks or outcome(lines, role))
+        self._tell(place, outcome(lines, role) if lines else only_marks(answer) or "no output")
         if len(lines) > _SHORT and role is not Role.CHANGE and not is_short(lines, role):
             self.found.add_text(line, blocks(lines), Role.QUOTATION)
 
@@ -190,23 +192,20 @@ class _Called(NamedTuple):
     Attributes:
         place: of the action it is; None if it is a record.
         first: of its units; those before ``end`` are its own.
-        refers: it is told with what its references stood for.
+        refers: the references to a page's parts that it was given.
     """
 
     name: str
     place: int | None
     first: int
     end: int
-    refers: bool = False
+    refers: tuple[str, ...] = ()
 
 
 _NOBODY: Final = _Called("", None, 0, 0)
 
 _SHORT_ANSWER: Final = 240
 """A field and what came of it, each within so many characters, are told together."""
-
-_MARKS: Final = 24
-"""Characters of an output without a letter or a digit, such as a dot for each test that passed."""
 
 _SHORT: Final = 3
 """So few lines of output stand beside the action itself."""

@@ -10,11 +10,20 @@ from typing import Final
 from turnmill_worker.reading.actions import Role
 from turnmill_worker.reading.sentences import UNIT_CHARS, clean
 
-__all__ = ["blocks", "is_short", "is_telling", "outcome", "telling_lines", "usual_openings"]
+__all__ = [
+    "blocks",
+    "is_short",
+    "is_telling",
+    "only_marks",
+    "outcome",
+    "telling_lines",
+    "usual_openings",
+]
 
 _MOST_LINES: Final = 4
 _LONGEST_LINE: Final = 160
 _LONGEST: Final = 360
+_MARKS: Final = 24
 _SHORT: Final = 3
 _SHORT_LOOK: Final = 6
 _USUAL: Final = 3
@@ -30,7 +39,9 @@ _TELLS = re.compile(
     r"|\b\w{0,40}(?:Error|Exception)\b|\b[EFW]\d{3}\b|^\W{0,3}(?:error|fatal|panic|warning)\b"
     r"|\b(?:exit(?:ed)?|return) ?(?:code|status)\b|\breturncode\b"
     r"|No such file|not found|cannot |denied|refused|timed? ?out|Segmentation fault|NOT been"
-    r"|\bAssertion|\bundefined (?:reference|symbol)|^\[[\w./-]{1,80} [0-9a-f]{7,40}\]",
+    r"|\bAssertion|\bundefined (?:reference|symbol)"
+    r"|^\[(?:detached HEAD|[^\s\]]{1,80})(?: \(root-commit\))?"
+    r" (?=[0-9]{0,39}[a-f])[0-9a-f]{7,40}\] ",
     re.IGNORECASE,
 )
 _DONE = re.compile(
@@ -62,6 +73,12 @@ def telling_lines(text: str) -> list[str]:
         if any(map(str.isalnum, line)) and not _EMPTY.fullmatch(line):
             found.append(line)
     return found
+
+
+def only_marks(text: str) -> str:
+    """The beginning of an output that has marks alone, such as a dot for each test; or ``""``."""
+    line = " ".join(clean(_COLOUR.sub("", text)).split())
+    return "" if any(map(str.isalnum, line)) else line[:_MARKS]
 
 
 def _untagged(tag: re.Match[str]) -> str:

@@ -7,7 +7,7 @@ that is past what was new on it, without numbers.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 from typing import Final, NamedTuple
 
@@ -92,16 +92,17 @@ def _parts(text: str, found: Iterable[re.Match[str]]) -> Iterator[tuple[str, str
             yield item[1], name
 
 
+_HANDLE: Final = r"(?:f\d{1,3})?e\d{1,5}"
 _REFERRED = re.compile(r"[ \t]?\[ref=(\w{1,12})\]")
-_QUOTES_NAME = re.compile(r"(?:\w{1,20} ){0,2}(['\"])(?:(?!\1)[^\n]){1,90}\1$")
-_HANDLE: Final = r"\b(?:f\d{1,3})?e\d{1,5}\b"
-_HANDLES = re.compile(rf"{_HANDLE}(?:, {_HANDLE})*")
-_BEFORE: Final = 100
+_STATES = re.compile(r"(?:[ \t]?\[[\w=-]{1,30}\]){1,6}$")
+_QUOTES_NAME = re.compile(r"(?:^|\n|[-,] )(?:\w{1,20} ){1,2}(['\"])(?:(?!\1)[^\n]){1,90}\1$")
+_BEFORE: Final = 130
 _MOST_KNOWN: Final = 2_000
 _IN_JSON: Final = str.maketrans({'"': "'", "\\": None})
 """What would end a string of JSON, or mean something else in it."""
 
-_ASKED = re.compile(r'("(?:ref|startRef|endRef|target)"\s{0,4}:\s{0,4}")(\w{1,12})"')
+_ASKED = re.compile(rf'("(?:ref|startRef|endRef|target)"\s{{0,4}}:\s{{0,4}}")({_HANDLE})"')
+_UNKNOWN: Final = "?"
 
 
 class References:
@@ -119,25 +120,28 @@ class References:
             return text
         for found in islice(_REFERRED.finditer(text), _MOST_KNOWN):
             before = text[max(0, found.start() - _BEFORE) : found.start()]
+            states = _STATES.search(before)
+            before = before[: states.start()] if states else before
             quoted = _QUOTES_NAME.search(before)
             name = quoted[0] if quoted else before[1 + max(map(before.rfind, "\n],")) :]
-            name = name.strip("-: ")
-            if _NAMES.search(name):
-                self._parts[found[1]] = one_line(name.translate(_IN_JSON))[:_LONGEST]
+            name = name.strip("-:, \n")
+            named = _NAMES.search(name) is not None
+            self._parts[found[1]] = one_line(name.translate(_IN_JSON))[:_LONGEST] if named else ""
         return _REFERRED.sub("", text)
 
-    def named(self, arguments: str) -> str:
-        """The arguments of a call, in JSON, with names in place of references.
+    def named(self, arguments: str) -> tuple[str, tuple[str, ...]]:
+        """The arguments of a call, in JSON, with names in place of references; and these.
 
-        One to a page that nobody has read here is told as "?".
+        A reference to a part that nobody has read of here is told as "?".
         """
-        return _ASKED.sub(self._named, arguments)
+        refers = tuple(found[2] for found in _ASKED.finditer(arguments)) if self._parts else ()
+        return (_ASKED.sub(self._named, arguments) if refers else arguments), refers
 
     def _named(self, asked: re.Match[str]) -> str:
-        unknown = "?" if _HANDLES.fullmatch(asked[2]) else asked[2]
-        return f'{asked[1]}{self._parts.get(asked[2], unknown)}"'
+        return f'{asked[1]}{self._parts.get(asked[2]) or _UNKNOWN}"'
 
 
-def without_references(answer: str) -> str:
-    """An answer to a call, in which references stand for what that was done to."""
-    return _HANDLES.sub("it", answer)
+def without_references(answer: str, refers: Sequence[str]) -> str:
+    """An answer to a call that was given these references: there each is what it was done to."""
+    own = "|".join(map(re.escape, refers))
+    return re.sub(rf"(?<![\w./@-])(?:{own})(?![\w/@-]|\.\w)", "it", answer)

@@ -15,9 +15,9 @@ HARMFUL = re.compile(
 )
 
 OF_OURS = re.compile(
-    r"\b(?:i|i'm|i've|my|we|our|us|ich|mein\w*|wir|unser\w*|je|j'ai|mon|ma|mes|nous|notre|nos|yo|soy"
-    r"|tengo|mi|mis|somos|nuestr\w+|io|sono|ho|mio|mia|miei|nostr\w+|eu|sou|tenho|meu|minha|noss\w+"
-    r"|ik|heb|mijn|ons|onze|я|мой|моя|моей|моего|меня|мне|нас|наш\w*)\b"
-    r"|我|私|わたし|僕|俺|うち|娘|息子|妻|夫|母|父|저는|제가|제 |나는|내가|우리|아들|딸"
+    r"\b(?:i|i'm|i've|my|we|our|ich|mir|mich|mein(?:e[mnrs]?)?|wir|uns|unser\w*|je|j'ai|mon|nous"
+    r"|notre|nos|moi|yo|soy|tengo|mi|mí|mis|somos|nuestr\w+|io|sono|ho|mio|mia|miei|nostr\w+|eu"
+    r"|sou|tenho|meu|minha|noss\w+|ik|heb|mijn|ons|onze|я|мой|моя|моей|моего|меня|мне|нас|наш\w*)\b"
+    r"|我|私|わたし|僕|俺|うち|娘|息子|妻|(?<!丈)夫|母|父|저는|제가|제 |나는|내가|우리|아들|딸"
 )
 """Whose they are if they are the user's own or of somebody near."""

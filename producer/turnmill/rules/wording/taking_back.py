@@ -10,7 +10,7 @@ from turnmill.contract.rules import Kind
 __all__ = ["MAY_CHANGE", "TAKING_BACK"]
 
 MAY_CHANGE: Final = re.compile(
-    r"^new\b|(?<!^)(?<!right )\bnow\b"
+    r"^new\b|^now (?!let)|(?<!^)(?<!right )\bnow\b"
     r"|\b(?:instead|rather|no longer|any ?more|any longer|from (?:today|tomorrow|next|the \d)"
     r"|going forward|actually|after all|chang(?:e|es|ed|ing)|mov(?:e|es|ed|ing)"
     r"|switch(?:e[ds]|ing)?|rais(?:e[ds]?|ing)|lower(?:ed)?|bump(?:ed)?|extend(?:ed)?|postponed?"

@@ -64,16 +64,16 @@ def _is_plain_word(fact: Fact) -> bool:
     """Whether it tells nothing where it stands alone: its sentence would, and may be shown instead.
 
     What nobody but the assistant said: words, however they are joined, counts, days and what was
-    quoted: those are of its advice. A short word in capitals that the user said once. And words,
-    counts and days that stand with no other.
+    quoted: those are of its advice. Counts and days that it said and that stand with no other word.
+    A short word in capitals that the user said once. And words that stand with no other.
     """
     advised = fact.by == _ASSISTANT
     if fact.kind in _WORDS and fact.text.translate(_NO_JOINTS).isalpha():
         short = fact.uses == 1 and fact.text.isupper() and len(fact.text) <= _ABBREVIATION
-        return advised or not fact.label or (short and fact.by == _USER)
-    if fact.kind in _COUNTED or _COUNT.fullmatch(fact.text):
-        return advised or not fact.label
-    return False
+        once = fact.uses == 1 or fact.kind != "path"
+        return (advised and once) or not fact.label or (short and fact.by == _USER)
+    counts = fact.kind in _COUNTED or _COUNT.fullmatch(fact.text) is not None
+    return counts and (advised or (not fact.label and _ASSISTANT[0] in fact.by))
 
 
 class Unstated:
@@ -174,8 +174,10 @@ _ABBREVIATION: Final = 5
 
 _WORDS: Final = frozenset({"id", "name", "path"})
 _COUNTED: Final = frozenset({"number", "date", "name"})
-_COUNT: Final = re.compile(r"\d{1,4}(?:-[A-Za-z]+){1,3}|\d{1,3}-\d{1,3}|[A-Z]\d")
-"""What has the form of an identifier and is none: ``5-minute``, ``150-250``, ``Q2``."""
+_COUNT: Final = re.compile(
+    r"\d{1,4}-(?:second|minute|hour|day|week|month|year|page|word|point|step)s?|\d{1,3}-\d{1,3}|Q[1-4]"
+)
+"""What has the form of an identifier and is none."""
 
 _NO_JOINTS: Final = str.maketrans("", "", " .-_*")
 

@@ -26,6 +26,10 @@ _FAILED = re.compile(
     r"\b(?:[Ee]rrors?|ERRORS?|[Ff]ail(?:s|ed|ure)?|FAIL(?:ED)?|\w{1,40}(?:Error|Exception)|fatal"
     r"|denied|cannot|not found|No such|[Ii]nvalid|NOT been|[Tt]imed out)\b"
 )
+_PURPOSE = re.compile(r"^\([^()]{0,240}\) ")
+_SAME: Final = 2
+"""Words of an action: what is done, and to what."""
+
 _NAMED = re.compile(r"`[^`]{0,400}`|'[^']{0,80}'|\"[^\"]{0,80}\"|\d+")
 
 
@@ -90,4 +94,5 @@ def _failures(
         if came and units[place].role in ENDED and _FAILED.search(outcome):
             said = _NAMED.sub("", outcome)[:_SHAPE_CHARS]
             written = [one for one in own[at + 1 :] if units[one].role is Role.WRITTEN]
-            yield (line.name, *action.split()[:2], said), [place, *written]
+            done = _PURPOSE.sub("", action, count=1)
+            yield (line.name, *done.split()[:_SAME], said), [place, *written]

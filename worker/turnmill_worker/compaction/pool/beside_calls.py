@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterator, Sequence
 from typing import Final
 
+from turnmill_worker.compaction.pool.again import Again
 from turnmill_worker.compaction.pool.unit_worth import Worth
 from turnmill_worker.reading.actions import Role
 from turnmill_worker.reading.units import TOOLS, Line, Source, Unit
@@ -16,6 +18,10 @@ SHARE: Final = 0.7
 """Tokens of the user's words for each token of calls. What was done outweighs all that is said: a
 session of a hundred calls would keep nothing of what its user changed and decided on the way."""
 
+_SAYS_LITTLE: Final = 3
+"""Spaces; what is shorter is a yes or a thank-you."""
+
+_NUMBER = re.compile(r"\d{1,20}")
 _OPENING: Final = 4
 """Tokens that a line of its own costs."""
 
@@ -26,33 +32,53 @@ def beside_calls(
     units: Sequence[Unit],
     worth: Worth,
     costs: Sequence[int],
+    repeated: Again,
 ) -> list[int]:
     """The same positions, among them the user's best words wherever calls took more room.
 
-    Those may come from outside the order, whose last calls then give way to them: what all cost
-    grows by no more than one unit.
+    Those may come from outside the order, whose end then gives way to them: what all cost grows by
+    no more than one unit. What was said again comes forward once, and what says little does not.
     """
     if not any(line.source in TOOLS for line in lines):
         return list(order)
-    own = [at for at, unit in enumerate(units) if _is_said(lines, unit)]
-    if not own:
+    said = [
+        at
+        for at, unit in enumerate(units)
+        if _is_said(lines, unit) and at not in repeated.by and unit.text.count(" ") >= _SAYS_LITTLE
+    ]
+    if not said:
         return list(order)
-    chosen = set(order)
-    waiting = [at for at in order if _is_said(lines, units[at])]
-
-    def dearness(at: int) -> float:
-        gain = worth.factors[at] * sum(worth.weights[concept] for concept in worth.by_unit[at])
-        return costs[at] / gain if gain else math.inf
-
-    waiting += sorted((at for at in own if at not in chosen), key=dearness)
+    best = _once(_best_first(order, said, worth, costs), units)
     left = sum(costs[at] for at in order)
     found: list[int] = []
-    for at in dict.fromkeys(_merged(order, waiting, lines, units, costs)):
+    for at in dict.fromkeys(_merged(order, best, lines, units, costs)):
         if left <= 0:
             break
         found.append(at)
         left -= costs[at]
     return found
+
+
+def _best_first(
+    order: Sequence[int], said: Sequence[int], worth: Worth, costs: Sequence[int]
+) -> list[int]:
+    """What is said: first as it stands in the order, then what carries most for its cost."""
+
+    def dearness(at: int) -> float:
+        gain = worth.factors[at] * sum(worth.weights[concept] for concept in worth.by_unit[at])
+        return costs[at] / gain if gain else math.inf
+
+    own, chosen = frozenset(said), frozenset(order)
+    others = sorted((at for at in said if at not in chosen), key=dearness)
+    return [*(at for at in order if at in own), *others]
+
+
+def _once(positions: Sequence[int], units: Sequence[Unit]) -> list[int]:
+    """The first of those that differ in numbers only."""
+    alike: dict[str, int] = {}
+    for at in positions:
+        alike.setdefault(_NUMBER.sub("", units[at].text), at)
+    return list(alike.values())
 
 
 def _merged(

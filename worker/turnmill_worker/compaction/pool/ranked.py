@@ -96,7 +96,8 @@ class Ranked:
         worth = by_news(appraise(lines, own, texts, costs.texts, budget), own, past, news)
         heads = heads_of(lines, own)
         whole = costs._replace(texts=costs_with_names(costs.texts, heads, lines, own))
-        selected = beside_calls(_order(own, worth, whole, most), lines, own, worth, costs.texts)
+        selected = _order(own, worth, whole, most)
+        selected = beside_calls(selected, lines, own, worth, costs.texts, repeated)
         order = with_heads(newest_first(selected, past), heads)
         return cls(units, texts, order, worth.standings, past, costs, heads, repeated)
 

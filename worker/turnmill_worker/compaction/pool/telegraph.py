@@ -9,6 +9,7 @@ from typing import Final
 
 from turnmill_worker.reading.lexicon import (
     BEFORE_VERBS,
+    COMMANDS,
     DROPPED,
     ENGLISH,
     HAVE,
@@ -103,9 +104,9 @@ def _droppable(words: Sequence[str], at: int, *, opens: bool) -> int:
             if tuple(words[at : at + length]) in STOP_PHRASES:
                 return length
     after = words[at + 1] if at + 1 < len(words) else ""
-    if word in DROPPED or (opens and after and word in {"i'm", "i've"}):
+    if word in DROPPED or (opens and after and word == "i'm"):
         return 1
-    if word == "i" and opens and _is_no_command(words, at + 1):
+    if word in {"i", "i've"} and opens and _is_no_command(words, at + 1):
         return 1
     if word in HAVE and (after in PARTICIPLES or after.endswith("ed")):
         return 1
@@ -116,7 +117,7 @@ def _is_no_command(words: Sequence[str], at: int) -> bool:
     """Whether what is said from here on tells, even without an "I"; "read it twice" commands."""
     skipped = DROPPED | BEFORE_VERBS
     verb = next((word for word in words[at:] if word not in skipped), "")
-    return verb in NO_COMMANDS or verb.endswith(("ed", "ing"))
+    return verb in NO_COMMANDS or (verb.endswith(("ed", "ing")) and verb not in COMMANDS)
 
 
 def _shorter(token: str, word: str) -> str:
