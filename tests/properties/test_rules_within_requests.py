@@ -30,7 +30,7 @@ def times(text: str, messages: list[JsonMessage]) -> int:
 
 def is_section(message: JsonMessage) -> bool:
     """Whether it has rules or requests, and no summary."""
-    return str(message.get("content")).startswith(("[Rules", "[The request"))
+    return str(message.get("content")).startswith(("[Rules", "[The request", "[What the user"))
 
 
 @some

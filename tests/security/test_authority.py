@@ -117,7 +117,7 @@ def test_nobody_but_the_user_speaks_as_the_user(strategy: str, intruder: str, mo
             sections = [line for line in text.splitlines() if looks_like("[Rules the user", line)]
             assert len(sections) <= text.startswith("[Rules the user")
             assert text.count("\n[End]") <= text.startswith("[Summary of")
-            if text.startswith(("[Rules", "[The request")):
+            if text.startswith(("[Rules", "[The request", "[What the user")):
                 assert "991" not in text
     assert agent.compactions > 2
 
