@@ -16,14 +16,13 @@ from __future__ import annotations
 import argparse
 import json
 import random
-import re
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
 import turnmill.rules
-from benchmarks.fit_rules import FITTED, SESSIONS, in_steps, written
+from benchmarks.fit_rules import FITTED, SESSIONS, in_steps, session, written
 from turnmill.contract.names import Seq
 from turnmill.rules import remark_score, scored
 from turnmill.rules.remarks import sentences_of
@@ -93,7 +92,7 @@ def _beside() -> Iterator[Example]:
     """Rules, and every sentence that is said later in the same session and shares a word."""
     for path in sorted((SESSIONS / "fitted").glob("*.txt")):
         rules: dict[str, str] = {}
-        for text, laid_down, changed in session(path):
+        for text, laid_down, changed, _ in session(path):
             change = changed[1] if changed else ""
             told = sentences_of(text)
             for name, rule in rules.items():
@@ -103,30 +102,6 @@ def _beside() -> Iterator[Example]:
                         changes = changed is not None and changed[0] == name and bool(same)
                         yield found, changes, 1.0 if changes else BESIDE
             rules |= [laid_down] if laid_down else []
-
-
-_MARKED = re.compile(r"\[\[(\w+)\|(.*?)\]\]|\{\{(\w+)\|(.*?)\}\}")
-
-Named = tuple[str, str]
-
-
-class Typed(NamedTuple):
-    """A message of a session: the rule it lays down and the one it changes, by their names."""
-
-    text: str
-    rule: Named | None
-    change: Named | None
-
-
-def session(path: Path) -> Iterator[Typed]:
-    """What one person types, in order."""
-    for line in path.read_text(encoding="utf-8").splitlines():
-        whole = line.replace("\\n", "\n")
-        rule, change = None, None
-        if found := _MARKED.search(whole):
-            rule = (found[1], found[2]) if found[1] else None
-            change = (found[3], found[4]) if found[3] else None
-        yield Typed(_MARKED.sub(r"\2\4", whole), rule, change)
 
 
 def _far(known: Sequence[Pair]) -> Iterator[Example]:

@@ -54,30 +54,47 @@ class Message(NamedTuple):
     rule: Span | None
 
 
-def message(line: str) -> Message:
-    """The message of a line of a file."""
-    before, opened, rest = line.replace("\\n", "\n").partition("[[")
-    rule, _, after = rest.partition("]]")
-    place = Span(len(before), len(before) + len(rule)) if opened else None
-    return Message(before + rule + after, place)
-
-
 def written(*paths: Path) -> Iterator[Message]:
     """The messages of files."""
     for path in paths:
         for line in path.read_text(encoding="utf-8").splitlines():
-            yield message(line)
+            before, opened, rest = line.replace("\\n", "\n").partition("[[")
+            rule, _, after = rest.partition("]]")
+            place = Span(len(before), len(before) + len(rule)) if opened else None
+            yield Message(before + rule + after, place)
 
 
-_LABELLED = re.compile(r"(?<=\[\[)\w+\|")
+_MARKED = re.compile(r"\[\[(\w+)\|(.*?)\]\]|\{\{(\w+)\|(.*?)\}\}")
+
+Named = tuple[str, str]
+
+
+class Typed(NamedTuple):
+    """A message of a session: the rule it lays down and the one it changes, by their names."""
+
+    text: str
+    rule: Named | None
+    change: Named | None
+    place: Span | None
+    """Of the rule."""
+
+
+def session(path: Path) -> Iterator[Typed]:
+    """What one person types, in order; a message has one mark at most."""
+    for line in path.read_text(encoding="utf-8").splitlines():
+        whole = line.replace("\\n", "\n")
+        rule, change, place = None, None, None
+        if found := _MARKED.search(whole):
+            rule = (found[1], found[2]) if found[1] else None
+            change = (found[3], found[4]) if found[3] else None
+            place = Span(found.start(), found.start() + len(found[2])) if found[1] else None
+        yield Typed(_MARKED.sub(r"\2\4", whole), rule, change, place)
 
 
 def typed(*paths: Path) -> Iterator[Message]:
     """What one person types in a whole session, without what changes a rule said before."""
     for path in paths:
-        for line in path.read_text(encoding="utf-8").splitlines():
-            if "{{" not in line:
-                yield message(_LABELLED.sub("", line))
+        yield from (Message(each.text, each.place) for each in session(path) if not each.change)
 
 
 def handwritten() -> Iterator[Message]:

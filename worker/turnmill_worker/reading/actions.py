@@ -12,7 +12,7 @@ from typing import Any, Final, NamedTuple
 
 from turnmill_worker.reading.sentences import one_line
 
-__all__ = ["Action", "Role", "described", "ordered", "role_told"]
+__all__ = ["Action", "Role", "described", "ordered", "role_told", "without_purpose"]
 
 
 class Role(Enum):
@@ -53,7 +53,7 @@ _COMMANDS: Final = frozenset({"command", "cmd", "bash", "script", "shell"})
 _TOLD_BY: Final = frozenset({"description", "explanation", "reason"})
 """What an agent says a command is for: it stands first, and the command is told in fewer words."""
 
-_OPENING = re.compile(r"\([^()]{0,240}\) ")
+_PURPOSE = re.compile(r"\([^()]{0,240}\) ")
 _PATH = re.compile(
     r"(?:^|[\s\"'=:(])(?:"
     r"(?:~|\.{1,2})?/[\w@+-][\w.@+-]{0,80}|(?:[\w.@+-]{1,80}/){1,20}[\w@+-]{1,80}\.[A-Za-z]\w{0,7}\b)"
@@ -145,10 +145,15 @@ def _telling(text: str) -> list[str]:
     return [line for line in lines if any(map(str.isalnum, line))]
 
 
+def without_purpose(text: str) -> str:
+    """An action as it was told, without what an agent said that it is for."""
+    purpose = _PURPOSE.match(text)
+    return text[purpose.end() :] if purpose else text
+
+
 def role_told(text: str) -> Role:
     """The role of an action as it was told on its line."""
-    opening = _OPENING.match(text)
-    text = text[opening.end() :] if opening else text
+    text = without_purpose(text)
     verb = text.partition(" ")[0]
     return Role.CHANGE if _CHANGES.search(verb) else _role_of_command(text)
 

@@ -181,7 +181,8 @@ class _Reading:
         if len(lines) > 1 and lines[0] in self._usual:
             lines = lines[1:]
         role = self.found.units[place].role
-        self._tell(place, outcome(lines, role) if lines else only_marks(answer) or "no output")
+        marks = "" if lines else only_marks(answer)
+        self._tell(place, marks or outcome(lines, role))
         if len(lines) > _SHORT and role is not Role.CHANGE and not is_short(lines, role):
             self.found.add_text(line, blocks(lines), Role.QUOTATION)
 

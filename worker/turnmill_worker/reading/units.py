@@ -90,6 +90,11 @@ class Unit(NamedTuple):
         return not self.body_at
 
 
+def is_own_words(line: Line, unit: Unit) -> bool:
+    """Whether a unit is a sentence of the user's own: no output, code or field."""
+    return unit.is_prose and unit.role is Role.SAID and line.source is Source.USER
+
+
 # What a text is called before it begins: "NOTE: …", "Hard limit: …".
 LABEL = re.compile(r"^[^\W\d_][\w'-]{0,20}(?: [^\W\d_][\w'-]{0,20}){0,2}: +(?=\S)")
 

@@ -9,7 +9,7 @@ from itertools import groupby
 from typing import Final, NamedTuple
 
 from turnmill_worker.compaction.pool.work_worth import ENDED
-from turnmill_worker.reading.actions import Role
+from turnmill_worker.reading.actions import Role, without_purpose
 from turnmill_worker.reading.units import CAME_OF_IT, TALK, Line, Unit
 
 __all__ = ["NOTHING", "Again", "again"]
@@ -26,7 +26,6 @@ _FAILED = re.compile(
     r"\b(?:[Ee]rrors?|ERRORS?|[Ff]ail(?:s|ed|ure)?|FAIL(?:ED)?|\w{1,40}(?:Error|Exception)|fatal"
     r"|denied|cannot|not found|No such|[Ii]nvalid|NOT been|[Tt]imed out)\b"
 )
-_PURPOSE = re.compile(r"^\([^()]{0,240}\) ")
 _SAME: Final = 2
 """Words of an action: what is done, and to what."""
 
@@ -94,5 +93,5 @@ def _failures(
         if came and units[place].role in ENDED and _FAILED.search(outcome):
             said = _NAMED.sub("", outcome)[:_SHAPE_CHARS]
             written = [one for one in own[at + 1 :] if units[one].role is Role.WRITTEN]
-            done = _PURPOSE.sub("", action, count=1)
-            yield (line.name, *done.split()[:_SAME], said), [place, *written]
+            done = without_purpose(action).split()[:_SAME]
+            yield (line.name, *done, said), [place, *written]

@@ -9,8 +9,7 @@ from typing import Final
 
 from turnmill_worker.compaction.pool.again import Again
 from turnmill_worker.compaction.pool.unit_worth import Worth
-from turnmill_worker.reading.actions import Role
-from turnmill_worker.reading.units import TOOLS, Line, Source, Unit
+from turnmill_worker.reading.units import TOOLS, Line, Source, Unit, is_own_words
 
 __all__ = ["beside_calls"]
 
@@ -44,7 +43,9 @@ def beside_calls(
     said = [
         at
         for at, unit in enumerate(units)
-        if _is_said(lines, unit) and at not in repeated.by and unit.text.count(" ") >= _SAYS_LITTLE
+        if is_own_words(lines[unit.line], unit)
+        and at not in repeated.by
+        and unit.text.count(" ") >= _SAYS_LITTLE
     ]
     if not said:
         return list(order)
@@ -95,7 +96,7 @@ def _merged(
         yield at
         if lines[units[at].line].source is Source.CALL:
             called += costs[at]
-        elif _is_said(lines, units[at]) and at not in given:
+        elif is_own_words(lines[units[at].line], units[at]) and at not in given:
             given.add(at)
             told += costs[at] + _OPENING
         while told < SHARE * called and (best := next(waiting, None)) is not None:
@@ -103,8 +104,3 @@ def _merged(
                 given.add(best)
                 told += costs[best] + _OPENING
                 yield best
-
-
-def _is_said(lines: Sequence[Line], unit: Unit) -> bool:
-    """Whether a sentence is a user's own."""
-    return unit.is_prose and unit.role is Role.SAID and lines[unit.line].source is Source.USER

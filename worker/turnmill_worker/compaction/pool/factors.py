@@ -8,8 +8,7 @@ from collections.abc import Iterator, Sequence
 from itertools import compress
 from typing import Final
 
-from turnmill_worker.reading.actions import Role
-from turnmill_worker.reading.units import TALK, TOOLS, Line, Source, Unit
+from turnmill_worker.reading.units import TALK, TOOLS, Line, Source, Unit, is_own_words
 
 __all__ = [
     "field_factors",
@@ -88,10 +87,7 @@ def user_factors(
     lines: Sequence[Line], units: Sequence[Unit], costs: Sequence[int], budget: int
 ) -> Iterator[float]:
     """Each unit's factor beside tools: a user's own words first, while they fit the budget."""
-    said = [
-        unit.is_prose and unit.role is Role.SAID and lines[unit.line].source is Source.USER
-        for unit in units
-    ]
+    said = [is_own_words(lines[unit.line], unit) for unit in units]
     share = sum(compress(costs, said)) / max(budget, 1)
     worth = BESIDE_TOOLS if SMALL_SHARE <= share <= 1 else 1.0
     return (worth if own else 1.0 for own in said)

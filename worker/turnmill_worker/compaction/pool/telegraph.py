@@ -34,6 +34,8 @@ _STARTERS: Final = frozenset(phrase[0] for phrase in STOP_PHRASES)
 _MAY_GO: Final = _STARTERS | DROPPED | HAVE | frozenset(SHORTER) | {"i", "i'm", "i've", "just"}
 """Words that may be left out or shortened: all others stay as they are."""
 
+_SKIPPED: Final = DROPPED | BEFORE_VERBS
+
 
 def is_english(texts: Sequence[str]) -> bool:
     """Whether one message's sentences are in the language whose filler words we know."""
@@ -115,8 +117,7 @@ def _droppable(words: Sequence[str], at: int, *, opens: bool) -> int:
 
 def _is_no_command(words: Sequence[str], at: int) -> bool:
     """Whether what is said from here on tells, even without an "I"; "read it twice" commands."""
-    skipped = DROPPED | BEFORE_VERBS
-    verb = next((word for word in words[at:] if word not in skipped), "")
+    verb = next((word for word in words[at:] if word not in _SKIPPED), "")
     return verb in NO_COMMANDS or (verb.endswith(("ed", "ing")) and verb not in COMMANDS)
 
 
