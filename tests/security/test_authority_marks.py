@@ -24,10 +24,10 @@ from turnmill.contract.render import (
 from turnmill.contract.results import GroundedMemory
 from turnmill.contract.rules import Rule
 from turnmill_worker.compaction.ledger.selection import ledger, ledger_text
-from turnmill_worker.reading.earlier_summary import add_previous
-from turnmill_worker.reading.messages import read_units
-from turnmill_worker.reading.units import Source, Units
-from turnmill_worker.reading.updates import Told
+from turnmill_worker.old_reading.earlier_summary import add_previous
+from turnmill_worker.old_reading.messages import read_units
+from turnmill_worker.old_reading.units import Source, Units
+from turnmill_worker.old_reading.updates import Told
 from turnmill_worker.summarizers.extractive import extract
 from turnmill_worker.tokens import counter_for
 

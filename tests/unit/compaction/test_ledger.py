@@ -17,8 +17,8 @@ from tests.realdata import requires_data, sessions
 from turnmill_worker.compaction.ledger.selection import Fact, beside, ledger_text
 from turnmill_worker.compaction.ledger.selection import ledger as ledger_of
 from turnmill_worker.compaction.ledger.stated_values import KINDS
-from turnmill_worker.reading.messages import read_units
-from turnmill_worker.reading.updates import Told
+from turnmill_worker.old_reading.messages import read_units
+from turnmill_worker.old_reading.updates import Told
 from turnmill_worker.tokens import counter_for
 
 count = counter_for("o200k_base", "gpt-4o").count

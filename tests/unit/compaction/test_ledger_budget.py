@@ -23,7 +23,7 @@ from turnmill_worker.compaction.quality.score import Scorer
 from turnmill_worker.compaction.splice import splice
 from turnmill_worker.compaction.strategies.choose import plan
 from turnmill_worker.errors import SummaryRejected
-from turnmill_worker.reading.updates import Told
+from turnmill_worker.old_reading.updates import Told
 from turnmill_worker.tokens import counter_for
 
 COUNTER = counter_for()

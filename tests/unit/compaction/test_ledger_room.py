@@ -16,7 +16,7 @@ from turnmill_worker.compaction.ledger.budget import (
     shown_beside,
 )
 from turnmill_worker.compaction.plan import Records, SummaryRequest
-from turnmill_worker.reading.updates import Told
+from turnmill_worker.old_reading.updates import Told
 from turnmill_worker.summarizers.extractive.summarizer import ExtractiveSummarizer
 
 

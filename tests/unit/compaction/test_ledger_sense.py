@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from turnmill_worker.compaction.ledger.selection import beside, ledger, ledger_text
-from turnmill_worker.reading.messages import read_units
-from turnmill_worker.reading.updates import Told
+from turnmill_worker.old_reading.messages import read_units
+from turnmill_worker.old_reading.updates import Told
 from turnmill_worker.tokens import counter_for
 
 COUNT = counter_for("o200k_base").count

@@ -8,9 +8,9 @@ import pytest
 
 from turnmill.contract.names import Seq
 from turnmill_worker.compaction.ledger.selection import Fact, ledger
-from turnmill_worker.reading.messages import read_units
-from turnmill_worker.reading.units import Units
-from turnmill_worker.reading.updates import Told
+from turnmill_worker.old_reading.messages import read_units
+from turnmill_worker.old_reading.units import Units
+from turnmill_worker.old_reading.updates import Told
 
 
 def count(text: str) -> int:

@@ -10,7 +10,7 @@ import pytest
 from turnmill_worker.compaction.pool.candidates import Candidates
 from turnmill_worker.compaction.pool.factors import routine_factors
 from turnmill_worker.compaction.pool.pooled import PooledLine, pooled_up_to, units_of
-from turnmill_worker.reading.messages import read_units
+from turnmill_worker.old_reading.messages import read_units
 from turnmill_worker.store.kept_beside import decoded, encoded
 
 Record = tuple[int, dict[str, object]]

@@ -11,9 +11,9 @@ import pytest
 from turnmill_worker.compaction.ledger.selection import ledger
 from turnmill_worker.compaction.pool.candidates import Candidates
 from turnmill_worker.compaction.pool.standing import first_standings
-from turnmill_worker.reading.messages import read_units
-from turnmill_worker.reading.units import Source, Units
-from turnmill_worker.reading.updates import Told, superseded
+from turnmill_worker.old_reading.messages import read_units
+from turnmill_worker.old_reading.units import Source, Units
+from turnmill_worker.old_reading.updates import Told, superseded
 
 
 def count(text: str) -> int:

@@ -10,10 +10,10 @@ from turnmill_worker.compaction.ledger.selection import ledger, ledger_text
 from turnmill_worker.compaction.pool.candidates import Candidates
 from turnmill_worker.compaction.pool.heads import heads_of
 from turnmill_worker.compaction.pool.standing import ANNOUNCED, first_standings
-from turnmill_worker.reading.earlier_summary import add_previous
-from turnmill_worker.reading.messages import read_units
-from turnmill_worker.reading.units import Source, Units
-from turnmill_worker.reading.updates import Told
+from turnmill_worker.old_reading.earlier_summary import add_previous
+from turnmill_worker.old_reading.messages import read_units
+from turnmill_worker.old_reading.units import Source, Units
+from turnmill_worker.old_reading.updates import Told
 from turnmill_worker.tokens import counter_for
 
 COUNT = counter_for("o200k_base").count

@@ -23,7 +23,7 @@ from turnmill.contract.turns import encode_turn
 from turnmill.requests import ask
 from turnmill_worker.compaction.ledger.fact_merging import Fact
 from turnmill_worker.compaction.pool.pooled import PooledGroup, PooledLine
-from turnmill_worker.reading.units import Source
+from turnmill_worker.old_reading.units import Source
 from turnmill_worker.store.kept_beside import encoded
 
 __all__ = ["FOLDER", "golden"]

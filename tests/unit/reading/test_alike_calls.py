@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from turnmill_worker.reading.messages import read_units
+from turnmill_worker.old_reading.messages import read_units
 from turnmill_worker.summarizers.extractive import extract
 from turnmill_worker.tokens import counter_for
 

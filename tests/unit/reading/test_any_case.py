@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from turnmill_worker.reading.any_case import AnyCase
+from turnmill_worker.old_reading.any_case import AnyCase
 
 PATTERN = r"\b(?:changed?|(?P<day>märz|monday)|straße|\W?x\d)\b"
 TEXTS = (

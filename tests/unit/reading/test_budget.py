@@ -15,9 +15,9 @@ from turnmill.contract.names import Seq
 from turnmill.open_requests.find import open_requests
 from turnmill.rules.standing import Said, in_force
 from turnmill_worker.compaction.ledger.fact_merging import merged
-from turnmill_worker.reading.messages import read_units
-from turnmill_worker.reading.sentences import MOST_UNITS, sentences
-from turnmill_worker.reading.updates import Told
+from turnmill_worker.old_reading.messages import read_units
+from turnmill_worker.old_reading.sentences import MOST_UNITS, sentences
+from turnmill_worker.old_reading.updates import Told
 from turnmill_worker.summarizers.extractive.summarizer import extract
 from turnmill_worker.tokens import counter_for
 

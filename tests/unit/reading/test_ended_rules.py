@@ -8,9 +8,9 @@ from turnmill.contract.names import Seq
 from turnmill.contract.rules import Kind, Rule
 from turnmill.rules.standing import Said, in_force
 from turnmill_worker.compaction.pool.candidates import Candidates
-from turnmill_worker.reading.messages import read_units
-from turnmill_worker.reading.units import Units
-from turnmill_worker.reading.updates import Told
+from turnmill_worker.old_reading.messages import read_units
+from turnmill_worker.old_reading.units import Units
+from turnmill_worker.old_reading.updates import Told
 
 Message = dict[str, str]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from turnmill_worker.reading.sentences import UNIT_CHARS, sentences
+from turnmill_worker.old_reading.sentences import UNIT_CHARS, sentences
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from turnmill_worker.reading.messages import read_units
+from turnmill_worker.old_reading.messages import read_units
 
 Record = tuple[int, dict[str, Any]]
 

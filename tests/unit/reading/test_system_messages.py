@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from turnmill_worker.compaction.ledger.stated_values import mentions
-from turnmill_worker.reading.messages import read_units
+from turnmill_worker.old_reading.messages import read_units
 from turnmill_worker.summarizers.extractive import extract
 from turnmill_worker.tokens import counter_for
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from tests.unit.reading.test_work import step, told
-from turnmill_worker.reading.actions import Role
-from turnmill_worker.reading.messages import read_units
+from turnmill_worker.old_reading.actions import Role
+from turnmill_worker.old_reading.messages import read_units
 from turnmill_worker.summarizers.extractive import extract
 from turnmill_worker.tokens import counter_for
 

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from tests.effort import assert_linear, least_cpu_s
-from turnmill_worker.reading.messages import read_units
-from turnmill_worker.reading.units import Units
-from turnmill_worker.reading.updates import marked, superseded
+from turnmill_worker.old_reading.messages import read_units
+from turnmill_worker.old_reading.units import Units
+from turnmill_worker.old_reading.updates import marked, superseded
 
 CASES: list[dict[str, Any]] = [
     json.loads(line)

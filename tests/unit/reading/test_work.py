@@ -9,10 +9,10 @@ import pytest
 
 from tests.effort import least_cpu_s
 from turnmill_worker.compaction.pool.standing import first_standings
-from turnmill_worker.reading.actions import Role
-from turnmill_worker.reading.messages import read_units
-from turnmill_worker.reading.outcomes import outcome
-from turnmill_worker.reading.units import Source, Units
+from turnmill_worker.old_reading.actions import Role
+from turnmill_worker.old_reading.messages import read_units
+from turnmill_worker.old_reading.outcomes import outcome
+from turnmill_worker.old_reading.units import Source, Units
 from turnmill_worker.summarizers.extractive import extract
 from turnmill_worker.tokens import counter_for
 

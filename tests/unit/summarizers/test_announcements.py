@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from turnmill_worker.compaction.pool.standing import first_standings
-from turnmill_worker.reading.messages import read_units
+from turnmill_worker.old_reading.messages import read_units
 
 CALL = {
     "id": "c",

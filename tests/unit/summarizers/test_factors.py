@@ -9,8 +9,8 @@ from turnmill_worker.compaction.pool.factors import (
     is_filling_slots,
     user_factors,
 )
-from turnmill_worker.reading.actions import Role
-from turnmill_worker.reading.units import Line, Source, Unit
+from turnmill_worker.old_reading.actions import Role
+from turnmill_worker.old_reading.units import Line, Source, Unit
 
 CALL = Line(1, Source.CALL, "book")
 RESULT = Line(2, Source.RESULT, "book")

@@ -17,8 +17,8 @@ from turnmill_worker.compaction.ledger.fact_merging import Fact
 from turnmill_worker.compaction.pool.candidates import Candidates
 from turnmill_worker.compaction.pool.pooled import PooledLine
 from turnmill_worker.compaction.snapshot import Snapshot
-from turnmill_worker.reading.messages import read_units
-from turnmill_worker.reading.units import Units
+from turnmill_worker.old_reading.messages import read_units
+from turnmill_worker.old_reading.units import Units
 
 __all__ = ["Plan", "Records", "SummaryRequest", "previous_text", "records_of"]
 

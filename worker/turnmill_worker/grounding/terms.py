@@ -14,8 +14,8 @@ import Stemmer
 from turnmill.rules.wording.english import STOP
 from turnmill.rules.wording.lexicon import words
 from turnmill_worker.grounding.irregular_forms import BASE_FORM
-from turnmill_worker.reading.lexicon import NUMBER_WORDS
-from turnmill_worker.reading.words import IDENTIFIERS, kind_of
+from turnmill_worker.old_reading.lexicon import NUMBER_WORDS
+from turnmill_worker.old_reading.words import IDENTIFIERS, kind_of
 
 __all__ = ["SAYING", "asks", "query_terms", "terms"]
 

@@ -31,7 +31,7 @@ from turnmill_worker.pipeline.draft import NEAR, Draft, cost_of, scorer_of
 from turnmill_worker.ports.models import Summarizer, Summarizers, Templates
 from turnmill_worker.ports.values import Summary
 from turnmill_worker.ports.work_while_waiting import done_while_waiting
-from turnmill_worker.reading.plain_text import readable
+from turnmill_worker.old_reading.plain_text import readable
 from turnmill_worker.spending import NOTHING, Spent
 from turnmill_worker.templates.fill import detail_of, fill
 from turnmill_worker.templates.template import Template

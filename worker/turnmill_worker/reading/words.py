@@ -1,141 +1,135 @@
-"""Words, names and identifiers in a text: what kind each token is, and its root."""
+"""Words and values of a text as 32-bit numbers: what is compared, counted, weighed and searched.
+
+A number is the hash of a stem or a value; its last three bits say of which kind it is. No table has
+to be kept beside a conversation, and two conversations agree on every number.
+"""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
-from itertools import chain, repeat
-from typing import Final, NamedTuple
+from functools import lru_cache
+from importlib.resources import files
+from itertools import chain
+from typing import Final
+from zlib import crc32
 
-from turnmill.rules.wording.english import STOP, stem
-from turnmill_worker.reading.lexicon import NUMBER_WORDS
+import Stemmer
 
-WORD: Final = "word"
-NAME: Final = "name"
-CODE: Final = "code"
-NUMBER: Final = "number"
-CAPS: Final = "caps"
+WORD, NAME, CODE, NUMBER, CAPS, VALUE, KEY, PLAIN = range(8)
+"""A stem, a capitalised word, an identifier, an amount, an acronym, a short phrase that is a field's
+whole value, a field's key, and a word so common that it says nothing."""
+
+KIND: Final = 7
 IDENTIFIERS: Final = frozenset({CODE, NUMBER, CAPS})
 
-Concept = tuple[str, str]
-
-_LONGEST_ACRONYM: Final = 5
-"""Capitals go on longer only where somebody is shouting."""
-
-_DIGITS_OF_A_CODE: Final = 5
-"""A bare number of this many characters is an identifier; a shorter one is an amount."""
-
-# Linear: the separators and \w share no character, so no run can be read in two ways.
 _TOKEN = re.compile(r"[#$€£@/~]?\w+(?:[.,:/@+'’&%-]\w+)*%?")
-_ENDED = re.compile(rf"({_TOKEN.pattern})(?=([.!?:]?))")
+_CAMEL = re.compile(r"[a-z]{2}[A-Z][a-z]")
 _PART = re.compile(r"[^\W_]+")
-_ID_KEY = re.compile(r"(?:^|[^A-Za-z])(?:id|ID)$|[a-z]I[dD]$")
-# Scripts written without spaces: there, two neighbouring characters serve as a word.
 _UNSPACED = re.compile("[\u0e00-\u0eff\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]")
+_LONGEST: Final = 40
+_MOST: Final = 1 << 16
+_DIGITS_OF_A_CODE: Final = 5
+_ACRONYM: Final = 5
 
 
-_LONGEST_WORD: Final = 24
-_MOST_TOKENS: Final = 1 << 15
-"""Words, names and identifiers that are remembered: conversations share and repeat them."""
+def number(kind: int, value: str) -> int:
+    """The number of a value of a kind."""
+    return crc32(value.encode()) & ~KIND | kind
 
 
-class Token(NamedTuple):
-    """What one token says.
-
-    Attributes:
-        concepts: its identifier, or its words.
-        bare: the same, without the mark some write before an identifier.
-        name: what it is called by, if its capital says it is a name.
-    """
-
-    concepts: tuple[Concept, ...]
-    bare: tuple[Concept, ...]
-    name: Concept | None = None
-
-
-def tokens_of(text: str) -> list[tuple[Token, str]]:
-    """The tokens of `text`, each with the mark behind it that ends a sentence, or ``""``."""
-    return [(_TOKENS[token], end) for token, end in _ENDED.findall(text)]
+def kind_of(token: str) -> int:
+    """What a token is, by its characters."""
+    if not token.isalpha():
+        if any(map(str.isdigit, token)):
+            if token.isdigit() and len(token) == 1:
+                return WORD
+            coded = any(map(str.isalpha, token)) or len(token) >= _DIGITS_OF_A_CODE
+            return CODE if coded else NUMBER
+        if any(mark in token[1:] for mark in "_@/."):
+            return CODE
+    if token.isupper() and 1 < len(token) <= _ACRONYM:
+        return CAPS
+    if _CAMEL.search(token):
+        return CODE
+    return NAME if token[:1].isupper() else WORD
 
 
-def bare_tokens(text: str) -> list[Token]:
-    """The tokens of `text`."""
-    return [_TOKENS[token] for token in _TOKEN.findall(text)]
+@lru_cache(maxsize=1)
+def common() -> dict[int, int]:
+    """How common the commonest stems are: eight steps for each halving, learned from messages."""
+    table = memoryview(files("turnmill_worker.reading").joinpath("common.bin").read_bytes())
+    size = len(table) // 5
+    return dict(zip(table[: 4 * size].cast("I"), table[4 * size :], strict=True))
 
 
-def concepts_of(text: str, *, prose: bool) -> tuple[Concept, ...]:
-    """The `(kind, value)` concepts of `text`, each once; only prose tells names by capitals."""
-    found: list[Concept] = []
-    opens = True
-    for token, ended in tokens_of(text):
-        if token.name is not None and prose and not opens:
-            found.append(token.name)
-        found += token.concepts
-        opens = bool(ended)
-    return tuple(dict.fromkeys(found))
-
-
-class _Tokens(dict[str, Token]):
+class _Known(dict[str, tuple[int, ...]]):
     """Tokens as they are written, each analysed when it is met first."""
 
-    def __missing__(self, token: str) -> Token:
-        found = _analyse(token)
-        if len(token) <= _LONGEST_WORD:
-            if len(self) >= _MOST_TOKENS:
+    def __init__(self) -> None:
+        super().__init__()
+        self._stem = Stemmer.Stemmer("english", 0).stemWord
+
+    def __missing__(self, token: str) -> tuple[int, ...]:
+        found = self._analysed(token)
+        if len(token) <= _LONGEST:
+            if len(self) >= _MOST:
                 self.clear()
             self[token] = found
         return found
 
+    def _analysed(self, token: str) -> tuple[int, ...]:
+        low = token.lower().removesuffix("'s").removesuffix("’s")
+        if _UNSPACED.match(token):
+            pairs = (low[at : at + 2] for at in range(max(1, len(low) - 1)))
+            return tuple(dict.fromkeys(number(WORD, pair) for pair in pairs))
+        kind = kind_of(token)
+        if kind in IDENTIFIERS:
+            plain = low.strip("#$€£@/~%") if kind == CODE else low.strip("$€£%").replace(",", "")
+            return (number(kind, plain or low),)
+        words = [self.word(part) for part in _PART.findall(low)]
+        if kind == NAME and words and words[0] & KIND == WORD:
+            words.append(number(NAME, low))
+        return tuple(dict.fromkeys(words))
 
-_TOKENS: Final = _Tokens()
-
-
-def numbered(met: Iterable[Iterable[Concept]]) -> dict[Concept, int]:
-    """Numbers for concepts, in the order they are met."""
-    known = dict.fromkeys(chain.from_iterable(met))
-    return dict(zip(known, range(len(known)), strict=True))
-
-
-def _analyse(token: str) -> Token:
-    low = token.lower()
-    if _UNSPACED.match(token):
-        pairs = (low[at : at + 2] for at in range(max(1, len(low) - 1)))
-        return _words(dict.fromkeys(pairs))
-    kind = kind_of(token)
-    if kind in IDENTIFIERS:
-        value = low.lstrip("$€£").rstrip("%")
-        bare = value.lstrip("#@/~") if kind == CODE else value
-        return Token(((kind, value),), ((kind, bare),))
-    if low in STOP:
-        return _words(())
-    parts = (low,) if low.isalpha() else _PART.findall(low)
-    roots = [NUMBER_WORDS.get(part) or stem(part) for part in parts if part not in STOP]
-    return _words(roots, (NAME, low) if kind == NAME else None)
+    def word(self, low: str) -> int:
+        """The number of a word's stem; of the kind ``PLAIN`` if everybody says it all the time."""
+        root = number(WORD, self._stem(low))
+        return root | PLAIN if common().get(root, 0) >= PLAIN_FROM else root
 
 
-def identifies(key: str, value: str) -> bool:
-    """Whether a field says which thing its object is: ``order_id=SDZQKO``, but not ``paid=yes``."""
-    is_code = kind_of(value) == CODE
-    if _ID_KEY.search(key):
-        return is_code or (bool(value) and " " not in value)
-    return is_code and key.endswith("id")
+PLAIN_FROM: Final = 34
+"""A stem in one of so many messages says nothing: about one in eighty."""
+KNOWN: Final = _Known()
 
 
-def _words(roots: Iterable[str], name: Concept | None = None) -> Token:
-    concepts = tuple(zip(repeat(WORD), roots, strict=False))
-    return Token(concepts, concepts, name)
+def concepts(text: str, *, prose: bool) -> tuple[int, ...]:
+    """What a text says, each once; only prose tells names by capitals, and not by its first."""
+    tokens = _TOKEN.findall(text)
+    found = dict.fromkeys(chain.from_iterable(map(KNOWN.__getitem__, tokens)))
+    if prose and tokens:
+        first = KNOWN[tokens[0]]
+        if first and first[-1] & KIND == NAME:
+            found.pop(first[-1], None)
+        return tuple(found)
+    return tuple([each for each in found if each & KIND != NAME])
 
 
-def kind_of(token: str) -> str:
-    """What sort of thing a token is: an identifier, a name or a plain word."""
-    if not token.isalpha():
-        if token.isdigit() and len(token) == 1:
-            return WORD
-        if any(map(str.isdigit, token)):
-            letters = any(map(str.isalpha, token))
-            return CODE if letters or len(token) >= _DIGITS_OF_A_CODE else NUMBER
-        if "_" in token or "@" in token[1:] or "/" in token or "." in token:
-            return CODE
-    if token.isupper() and 1 < len(token) <= _LONGEST_ACRONYM and token.lower() not in STOP:
-        return CAPS
-    return NAME if token[:1].isupper() else WORD
+def in_context(ids: tuple[int, ...]) -> tuple[int, ...]:
+    """Without amounts where nothing says of what they are: ``step 7``, the number of a line."""
+    others = [each for each in ids if each & KIND not in _SAYS_NOTHING and each not in _DIGITS]
+    if len(others) >= _CONTEXT:
+        return ids
+    return tuple([each for each in ids if each & KIND != NUMBER and each not in _DIGITS])
+
+
+_SAYS_NOTHING: Final = frozenset({NUMBER, PLAIN})
+_DIGITS: Final = frozenset(number(WORD, str(digit)) for digit in range(10))
+_CONTEXT: Final = 2
+
+
+def field_concepts(key: str, value: str) -> tuple[int, ...]:
+    """What a field says: its key, its whole value if that is a phrase, and what is in it."""
+    own = [number(KEY, key)]
+    if " " in value and len(value) <= 60:
+        own.append(number(VALUE, value.lower()))
+    return (*own, *concepts(value, prose=False))

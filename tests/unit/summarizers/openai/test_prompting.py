@@ -15,7 +15,7 @@ from turnmill.contract.names import Seq
 from turnmill.testing import FakeEndpoint
 from turnmill_worker.compaction.ledger.budget import facts_after, reserve
 from turnmill_worker.compaction.plan import Records, SummaryRequest
-from turnmill_worker.reading.updates import Told
+from turnmill_worker.old_reading.updates import Told
 from turnmill_worker.summarizers.openai.checks.section_parser import SECTIONS, parse
 from turnmill_worker.summarizers.openai.prompt_records import cleaned, entry_of
 from turnmill_worker.summarizers.openai.prompts import (

@@ -22,7 +22,7 @@ from turnmill_worker.compaction.ledger.selection import (
 )
 from turnmill_worker.compaction.plan import Plan, SummaryRequest
 from turnmill_worker.compaction.strategies.rolling import summary_budget
-from turnmill_worker.reading.updates import Told
+from turnmill_worker.old_reading.updates import Told
 
 __all__ = [
     "certain_values",

@@ -11,8 +11,8 @@ from typing import Final, Self
 
 from turnmill_worker.compaction.ledger.labels import VALUE_AT, said_of
 from turnmill_worker.compaction.ledger.stated_values import Kind, Mention, mentions
-from turnmill_worker.reading.units import Line, Source, Units
-from turnmill_worker.reading.updates import SPEAKERS, Told
+from turnmill_worker.old_reading.units import Line, Source, Units
+from turnmill_worker.old_reading.updates import SPEAKERS, Told
 
 __all__ = ["Fact", "merged", "placed"]
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from functools import cache
 from typing import Final, Literal
 
-from turnmill_worker.reading.words import CAPS, CODE, kind_of
+from turnmill_worker.old_reading.words import CAPS, CODE, kind_of
 
 __all__ = ["KINDS", "Kind", "values_in"]
 

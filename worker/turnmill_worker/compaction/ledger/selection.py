@@ -27,8 +27,8 @@ from turnmill_worker.compaction.quality.fact_coverage import (
     SAID_BY_USER,
     USED_IN_CALL,
 )
-from turnmill_worker.reading.units import Source
-from turnmill_worker.reading.updates import Told
+from turnmill_worker.old_reading.units import Source
+from turnmill_worker.old_reading.updates import Told
 
 __all__ = ["SYSTEM", "Fact", "Unstated", "beside", "current", "ledger", "ledger_text"]
 

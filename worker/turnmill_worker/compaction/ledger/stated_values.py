@@ -14,8 +14,8 @@ from typing import Final, NamedTuple
 
 from turnmill_worker.compaction.ledger.labels import labelled
 from turnmill_worker.compaction.ledger.patterns import KINDS, Kind, values_in
-from turnmill_worker.reading.actions import Role
-from turnmill_worker.reading.units import (
+from turnmill_worker.old_reading.actions import Role
+from turnmill_worker.old_reading.units import (
     CAME_OF_IT,
     LABEL,
     LINE_END,
@@ -26,7 +26,7 @@ from turnmill_worker.reading.units import (
     Units,
     is_prompt,
 )
-from turnmill_worker.reading.words import CODE, identifies, kind_of
+from turnmill_worker.old_reading.words import CODE, identifies, kind_of
 
 __all__ = ["KINDS", "Kind", "Mention", "mentions"]
 

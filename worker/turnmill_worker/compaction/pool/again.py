@@ -9,8 +9,8 @@ from itertools import groupby
 from typing import Final, NamedTuple
 
 from turnmill_worker.compaction.pool.work_worth import ENDED
-from turnmill_worker.reading.actions import Role, without_purpose
-from turnmill_worker.reading.units import CAME_OF_IT, TALK, Line, Unit
+from turnmill_worker.old_reading.actions import Role, without_purpose
+from turnmill_worker.old_reading.units import CAME_OF_IT, TALK, Line, Unit
 
 __all__ = ["NOTHING", "Again", "again"]
 

@@ -9,7 +9,7 @@ from typing import Final
 
 from turnmill_worker.compaction.pool.again import Again
 from turnmill_worker.compaction.pool.unit_worth import Worth
-from turnmill_worker.reading.units import TOOLS, Line, Source, Unit, is_own_words
+from turnmill_worker.old_reading.units import TOOLS, Line, Source, Unit, is_own_words
 
 __all__ = ["beside_calls"]
 

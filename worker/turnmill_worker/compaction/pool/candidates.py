@@ -9,9 +9,9 @@ from turnmill.contract.rules import Rule
 from turnmill.contract.token_counters import CountText
 from turnmill_worker.compaction.pool.pooled import PooledLine, units_of
 from turnmill_worker.compaction.pool.ranked import Ranked
-from turnmill_worker.reading.earlier_summary import add_previous
-from turnmill_worker.reading.units import Units
-from turnmill_worker.reading.updates import Told
+from turnmill_worker.old_reading.earlier_summary import add_previous
+from turnmill_worker.old_reading.units import Units
+from turnmill_worker.old_reading.updates import Told
 
 __all__ = ["Candidates"]
 

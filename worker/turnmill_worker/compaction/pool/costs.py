@@ -9,7 +9,7 @@ from typing import Final, NamedTuple
 
 from turnmill.contract.token_counters import CountText
 from turnmill_worker.compaction.pool.rendering import is_told, opening
-from turnmill_worker.reading.units import Line, Source, Unit
+from turnmill_worker.old_reading.units import Line, Source, Unit
 
 __all__ = ["Costs", "longest_beginning"]
 

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from itertools import compress
 from typing import Final
 
-from turnmill_worker.reading.units import TALK, TOOLS, Line, Source, Unit, is_own_words
+from turnmill_worker.old_reading.units import TALK, TOOLS, Line, Source, Unit, is_own_words
 
 __all__ = [
     "field_factors",

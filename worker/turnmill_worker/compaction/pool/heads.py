@@ -8,8 +8,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import groupby
 from typing import Final
 
-from turnmill_worker.reading.flat_json import SHARED
-from turnmill_worker.reading.units import Line, Source, Unit
+from turnmill_worker.old_reading.flat_json import SHARED
+from turnmill_worker.old_reading.units import Line, Source, Unit
 
 __all__ = ["Heads", "costs_with_names", "heads_of", "with_heads"]
 

@@ -7,9 +7,9 @@ from dataclasses import replace
 from typing import Final
 
 from turnmill_worker.compaction.pool.unit_worth import Worth
-from turnmill_worker.reading.units import LABEL, Unit
-from turnmill_worker.reading.updates import Newer, marked
-from turnmill_worker.reading.words import WORD, concepts_of
+from turnmill_worker.old_reading.units import LABEL, Unit
+from turnmill_worker.old_reading.updates import Newer, marked
+from turnmill_worker.old_reading.words import WORD, concepts_of
 
 __all__ = ["all_marked", "by_news", "saying_nothing_else", "with_news"]
 

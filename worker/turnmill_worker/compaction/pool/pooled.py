@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from itertools import groupby
 from typing import Final
 
-from turnmill_worker.reading.actions import Role
-from turnmill_worker.reading.units import Line, Source, Unit, Units
+from turnmill_worker.old_reading.actions import Role
+from turnmill_worker.old_reading.units import Line, Source, Unit, Units
 
 __all__ = ["PooledGroup", "PooledLine", "pooled", "pooled_up_to", "units_of"]
 

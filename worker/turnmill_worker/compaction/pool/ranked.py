@@ -27,8 +27,8 @@ from turnmill_worker.compaction.pool.selection import Selection
 from turnmill_worker.compaction.pool.standing import first_standings
 from turnmill_worker.compaction.pool.telegraph import is_english, telegraph
 from turnmill_worker.compaction.pool.unit_worth import Worth, appraise
-from turnmill_worker.reading.units import TALK, Line, Source, Unit, Units
-from turnmill_worker.reading.updates import Newer, newest_first
+from turnmill_worker.old_reading.units import TALK, Line, Source, Unit, Units
+from turnmill_worker.old_reading.updates import Newer, newest_first
 
 __all__ = ["Ranked"]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
-from turnmill_worker.reading.units import ALIKE_MARK, GROUP_MARK, TALK, TOOLS, Line, Source, Unit
+from turnmill_worker.old_reading.units import ALIKE_MARK, GROUP_MARK, TALK, TOOLS, Line, Source, Unit
 
 __all__ = ["is_told", "opening", "render"]
 

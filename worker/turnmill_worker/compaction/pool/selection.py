@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from turnmill_worker.compaction.pool.unit_worth import Worth
-from turnmill_worker.reading.units import Unit
+from turnmill_worker.old_reading.units import Unit
 
 COST_POWER: Final = 0.85
 """Below 1, so that a long unit full of facts is not beaten by every scrap of one fact."""

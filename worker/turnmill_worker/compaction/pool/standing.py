@@ -13,11 +13,11 @@ from operator import attrgetter
 from typing import Final, NamedTuple
 
 from turnmill_worker.compaction.pool.work_worth import WORK
-from turnmill_worker.reading.actions import Role
-from turnmill_worker.reading.code_lines import is_heading
-from turnmill_worker.reading.sentences import is_guarded
-from turnmill_worker.reading.units import CAME_OF_IT, TALK, TOOLS, Line, Source, Unit, is_prompt
-from turnmill_worker.reading.words import IDENTIFIERS, Concept, concepts_of
+from turnmill_worker.old_reading.actions import Role
+from turnmill_worker.old_reading.code_lines import is_heading
+from turnmill_worker.old_reading.sentences import is_guarded
+from turnmill_worker.old_reading.units import CAME_OF_IT, TALK, TOOLS, Line, Source, Unit, is_prompt
+from turnmill_worker.old_reading.words import IDENTIFIERS, Concept, concepts_of
 
 __all__ = ["first_standings", "standings"]
 

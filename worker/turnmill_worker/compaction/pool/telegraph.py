@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from functools import lru_cache
 from typing import Final
 
-from turnmill_worker.reading.lexicon import (
+from turnmill_worker.old_reading.lexicon import (
     BEFORE_VERBS,
     COMMANDS,
     DROPPED,
@@ -19,7 +19,7 @@ from turnmill_worker.reading.lexicon import (
     SHORTER,
     STOP_PHRASES,
 )
-from turnmill_worker.reading.sentences import is_guarded
+from turnmill_worker.old_reading.sentences import is_guarded
 
 _EDGES: Final = '.,!?;:"()[]*…~-'
 _BRACKETS: Final = frozenset('()[]"“”*')

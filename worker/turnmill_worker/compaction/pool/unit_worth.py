@@ -21,8 +21,8 @@ from turnmill_worker.compaction.pool.factors import (
 )
 from turnmill_worker.compaction.pool.standing import standings
 from turnmill_worker.compaction.pool.work_worth import DONE, ENDED
-from turnmill_worker.reading.units import CAME_OF_IT, TOOLS, Line, Source, Unit
-from turnmill_worker.reading.words import (
+from turnmill_worker.old_reading.units import CAME_OF_IT, TOOLS, Line, Source, Unit
+from turnmill_worker.old_reading.words import (
     CAPS,
     CODE,
     NAME,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from turnmill_worker.reading.actions import Role
+from turnmill_worker.old_reading.actions import Role
 
 __all__ = ["DONE", "ENDED", "WORK"]
 

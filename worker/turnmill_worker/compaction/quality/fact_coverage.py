@@ -15,8 +15,8 @@ from itertools import chain
 from typing import Final
 
 from turnmill_worker.compaction.quality.passages import Passage
-from turnmill_worker.reading.units import Source
-from turnmill_worker.reading.words import CAPS, CODE, NUMBER, WORD, Concept, numbered
+from turnmill_worker.old_reading.units import Source
+from turnmill_worker.old_reading.words import CAPS, CODE, NUMBER, WORD, Concept, numbered
 
 __all__ = [
     "NEWEST",

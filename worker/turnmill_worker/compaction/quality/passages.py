@@ -12,12 +12,12 @@ from turnmill.contract.context import JsonMessage
 from turnmill.contract.marks import DATA
 from turnmill.contract.names import Seq
 from turnmill.contract.render import FIRST_REQUEST, REQUEST, RULES
-from turnmill_worker.reading.actions import Role
-from turnmill_worker.reading.earlier_summary import add_previous
-from turnmill_worker.reading.messages import read_units
-from turnmill_worker.reading.sentences import is_guarded
-from turnmill_worker.reading.units import Source, Units
-from turnmill_worker.reading.words import Concept, Token, bare_tokens, concepts_of, tokens_of
+from turnmill_worker.old_reading.actions import Role
+from turnmill_worker.old_reading.earlier_summary import add_previous
+from turnmill_worker.old_reading.messages import read_units
+from turnmill_worker.old_reading.sentences import is_guarded
+from turnmill_worker.old_reading.units import Source, Units
+from turnmill_worker.old_reading.words import Concept, Token, bare_tokens, concepts_of, tokens_of
 
 __all__ = ["Passage", "head_units", "passages_of", "sections"]
 

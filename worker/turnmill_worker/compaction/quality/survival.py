@@ -9,8 +9,8 @@ from turnmill.contract.context import JsonMessage
 from turnmill.contract.names import Seq
 from turnmill_worker.compaction.quality.fact_coverage import Facts
 from turnmill_worker.compaction.quality.passages import head_units, passages_of
-from turnmill_worker.reading.messages import read_units
-from turnmill_worker.reading.units import Units
+from turnmill_worker.old_reading.messages import read_units
+from turnmill_worker.old_reading.units import Units
 
 __all__ = ["AtStake", "Survival"]
 

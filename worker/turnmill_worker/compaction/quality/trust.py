@@ -22,9 +22,9 @@ from turnmill.contract.policy import Policy
 from turnmill.contract.render import rule_line
 from turnmill.contract.rules import Rule
 from turnmill.rules.wording.english import STOP
-from turnmill_worker.reading.earlier_summary import add_previous
-from turnmill_worker.reading.units import Units
-from turnmill_worker.reading.updates import Told
+from turnmill_worker.old_reading.earlier_summary import add_previous
+from turnmill_worker.old_reading.units import Units
+from turnmill_worker.old_reading.updates import Told
 
 __all__ = ["DEFAULT_THRESHOLD", "Trust"]
 

@@ -12,7 +12,7 @@ from turnmill_worker.compaction.ledger.budget import free_tokens
 from turnmill_worker.compaction.plan import SummaryRequest
 from turnmill_worker.compaction.pool.candidates import Candidates
 from turnmill_worker.ports.values import Summary
-from turnmill_worker.reading.messages import read_units
+from turnmill_worker.old_reading.messages import read_units
 
 __all__ = ["ExtractiveSummarizer", "extract"]
 

@@ -13,8 +13,8 @@ from turnmill.contract.token_counters import Counter, CountText
 from turnmill_worker.compaction.ledger.budget import certain_values
 from turnmill_worker.compaction.plan import SummaryRequest
 from turnmill_worker.errors import SummarizerMisconfigured, UnusableSummary
-from turnmill_worker.reading.earlier_summary import add_previous
-from turnmill_worker.reading.units import Source, Units
+from turnmill_worker.old_reading.earlier_summary import add_previous
+from turnmill_worker.old_reading.units import Source, Units
 from turnmill_worker.summarizers.openai.answers import Answer
 from turnmill_worker.summarizers.openai.attempts import Asker, Question
 from turnmill_worker.summarizers.openai.checks.checker import Checker, seqs_in
