@@ -35,7 +35,7 @@ from turnmill_worker.compaction.splice import splice
 from turnmill_worker.compaction.strategies.choose import plan
 from turnmill_worker.errors import SummaryRejected
 from turnmill_worker.summarizers.extractive import extract
-from turnmill_worker.summarizers.extractive.summarizer import ExtractiveSummarizer
+from turnmill_worker.summarizers.extractive import ExtractiveSummarizer
 from turnmill_worker.tokens import counter_for
 
 COUNTER = counter_for("o200k_base")

@@ -16,6 +16,7 @@ from turnmill.projection import project
 from turnmill_cli.evaluate.methods import MeteredSummarizer
 from turnmill_worker.compaction.snapshot import LoggedTurn, Snapshot
 from turnmill_worker.compaction.strategies.choose import plan as plan_compaction
+from turnmill_worker.compaction.with_digest import known_after
 from turnmill_worker.errors import SummaryRejected
 from turnmill_worker.pipeline.decide import Skip, decide
 from turnmill_worker.pipeline.draft import Draft
@@ -88,6 +89,7 @@ class InMemorySession:
             turns=(*before.turns, turn),
             counted_seq=turn.seq,
             history_tokens=before.history_tokens + turn.tokens,
+            memo={},
         )
 
     def compact(self) -> bool:
@@ -157,8 +159,8 @@ class InMemorySession:
             stored=context,
             turns=kept,
             compactions=self.compactions + 1,
-            facts=draft.plan.facts,
-            pool=draft.plan.pool,
+            known=known_after(draft.plan, self._counter),
+            memo={},
         )
 
 

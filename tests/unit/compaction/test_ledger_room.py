@@ -17,7 +17,7 @@ from turnmill_worker.compaction.ledger.budget import (
 )
 from turnmill_worker.compaction.plan import Records, SummaryRequest
 from turnmill_worker.old_reading.updates import Told
-from turnmill_worker.summarizers.extractive.summarizer import ExtractiveSummarizer
+from turnmill_worker.summarizers.extractive import ExtractiveSummarizer
 
 
 def request(budget: int = 400) -> SummaryRequest:

@@ -18,7 +18,7 @@ from turnmill_worker.compaction.ledger.fact_merging import merged
 from turnmill_worker.old_reading.messages import read_units
 from turnmill_worker.old_reading.sentences import MOST_UNITS, sentences
 from turnmill_worker.old_reading.updates import Told
-from turnmill_worker.summarizers.extractive.summarizer import extract
+from turnmill_worker.summarizers.extractive import extract
 from turnmill_worker.tokens import counter_for
 
 SIZE = 128_000

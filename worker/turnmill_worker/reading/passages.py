@@ -95,14 +95,14 @@ class Reading(NamedTuple):
     asks: bool = False
     cells: tuple[Cells, ...] = ()
 
-    def to_json(self) -> str:
+    def stored(self) -> list[Any]:
         """What is stored beside the session."""
-        return json.dumps(self[:-1], ensure_ascii=False, separators=(",", ":"))
+        return list(self[:-1])
 
     @classmethod
-    def from_json(cls, text: str) -> Reading:
+    def restored(cls, values: list[Any]) -> Reading:
         """The reading that was stored."""
-        seq, who, role, opening, labels, passages, asks = json.loads(text)
+        seq, who, role, opening, labels, passages, asks = values
         return cls(
             seq, who, role, opening,
             tuple((label, tokens, tuple(ids)) for label, tokens, ids in labels),

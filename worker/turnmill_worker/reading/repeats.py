@@ -6,7 +6,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Container, Iterable
 from dataclasses import dataclass, field
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from turnmill_worker.reading import passages as r
 from turnmill_worker.reading.passages import Reading
@@ -62,6 +62,19 @@ class States:
     pending: dict[str, list[Place]] = field(default_factory=dict)
     whole: list[str] = field(default_factory=list)
 
+    def stored(self) -> Any:
+        return {"newest": {k: list(v) for k, v in self.newest.items()}, "left": sorted(self.left), "whole": self.whole}
+
+    @classmethod
+    def restored(cls, values: Any) -> States:
+        if not values:
+            return cls()
+        return cls({k: State(v[0], v[1], tuple(map(tuple, v[2])), list(map(tuple, v[3])), v[4]) for k, v in values["newest"].items()}, set(map(tuple, values["left"])), {}, list(values["whole"]))
+
+    @staticmethod
+    def up_to(values: Any, watermark: int) -> Any:
+        return values and {**values, "newest": {k: v for k, v in values["newest"].items() if v[0] <= watermark}}
+
     def add(self, reading: Reading) -> None:
         """Looks for a list in a message's calls, and for what is answered."""
         for cells in reading.cells:
@@ -115,6 +128,19 @@ class Makes:
     times: Counter[str] = field(default_factory=Counter)
     echoes: dict[str, str] = field(default_factory=dict)
     said: dict[str, list[tuple[int, str, tuple[str, ...]]]] = field(default_factory=dict)
+
+    def stored(self) -> Any:
+        return {"times": dict(self.times), "echoes": self.echoes, "said": self.said}
+
+    @classmethod
+    def restored(cls, values: Any) -> Makes:
+        if not values:
+            return cls()
+        return cls(Counter(values["times"]), dict(values["echoes"]), {k: [(a, b, tuple(c)) for a, b, c in v] for k, v in values["said"].items()})
+
+    @staticmethod
+    def up_to(values: Any, watermark: int) -> Any:
+        return values
 
     def add(self, reading: Reading) -> None:
         """Counts the sentences of a message, if it is a short one."""

@@ -1,25 +1,144 @@
-"""What share of the worth of what a summary covers can still be read in it."""
+"""What of the covered turns can still be read: checked passage by passage, whoever wrote the text.
+
+A passage, or the fields of one record, is worth what the words and values in it are worth beside
+each other. It is still there by the share of that worth which one line of the text has together:
+a bare list of numbers keeps no record.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Final, NamedTuple
 
-from turnmill_worker.reading.passages import Reading
-from turnmill_worker.reading.select import Pool
+from turnmill_worker.reading.changes import replaces
+from turnmill_worker.reading.passages import Reading, sentences
+from turnmill_worker.reading.words import IDENTIFIERS, KIND, PLAIN, concepts
+
+__all__ = ["Kept", "Unit", "kept", "lines_of", "stale", "units_of"]
+
+_LOOKED_UP: Final = 4
+"""Words and values of a unit by which lines that may state it are found: those worth most."""
+
+_LINES: Final = 24
+"""So many lines at most are compared with a unit for each of those."""
 
 
-def score(pool: Pool, kept: Sequence[int], covered: Sequence[Reading]) -> float:
-    """The share: each value and word counts once, as what it was worth when nothing was said yet."""
-    worths = pool.worths
-    readable: set[int] = set()
-    for at in kept:
-        readable.update(pool.passages[at].ids)
-        readable.update(pool.readings[pool.homes[at]].labels[pool.passages[at].group][2])
-    whole: set[int] = set()
-    for each in covered:
-        for _, _, ids in each.labels:
-            whole.update(ids)
-        for passage in each.passages:
-            whole.update(passage.ids)
-    total = sum(worths.get(each, 0.0) for each in whole)
-    return sum(worths.get(each, 0.0) for each in whole & readable) / total if total else 1.0
+class Unit(NamedTuple):
+    """What is kept or lost: a sentence, or the fields of one record.
+
+    Attributes:
+        ids: what it says, without words that say nothing.
+        worth: of all that together.
+    """
+
+    ids: frozenset[int]
+    worth: float
+
+
+class Kept(NamedTuple):
+    """Shares of worth that can still be read, 0 to 1; 1 of nothing.
+
+    Attributes:
+        everything: of all units.
+        matters: of those that say what was spoken of last.
+    """
+
+    everything: float
+    matters: float
+
+
+def units_of(readings: Iterable[Reading], worths: Mapping[int, float]) -> list[Unit]:
+    """What readings say, record by record and sentence by sentence."""
+    found = []
+    for reading in readings:
+        records: dict[int, set[int]] = defaultdict(set)
+        said = []
+        for passage in reading.passages:
+            if passage.field:
+                own = records[passage.group]
+                own.update(passage.ids)
+                own.update(reading.labels[passage.group][2])
+            else:
+                said.append(passage.ids)
+        found += [_unit(ids, worths) for ids in (*said, *records.values())]
+    return [unit for unit in found if unit.worth > 0]
+
+
+def _unit(ids: Iterable[int], worths: Mapping[int, float]) -> Unit:
+    own = frozenset([each for each in ids if each & KIND != PLAIN])
+    return Unit(own, sum([worths.get(each, 0.0) for each in own]))
+
+
+def lines_of(texts: Iterable[str]) -> list[frozenset[int]]:
+    """What each line of some texts says."""
+    lines = (line for text in texts for line in text.split("\n") if line.strip())
+    return [frozenset(concepts(line, prose=False)) for line in lines]
+
+
+def kept(
+    units: Sequence[Unit],
+    lines: Sequence[frozenset[int]],
+    worths: Mapping[int, float],
+    now: Iterable[int] = (),
+) -> Kept:
+    """How much of the units these lines still say; ``now``: what was spoken of last."""
+    by_id: dict[int, list[int]] = defaultdict(list)
+    for at, line in enumerate(lines):
+        for number in line:
+            by_id[number].append(at)
+    total = still = spoken = spoken_still = 0.0
+    about = frozenset(now)
+    for unit in units:
+        share = _share(unit, lines, by_id, worths)
+        total += unit.worth
+        still += unit.worth * share
+        if not about.isdisjoint(unit.ids):
+            spoken += unit.worth
+            spoken_still += unit.worth * share
+    return Kept(
+        still / total if total else 1.0,
+        spoken_still / spoken if spoken else 1.0,
+    )
+
+
+def _share(
+    unit: Unit,
+    lines: Sequence[frozenset[int]],
+    by_id: Mapping[int, Sequence[int]],
+    worths: Mapping[int, float],
+) -> float:
+    stated = [each for each in unit.ids if each in by_id]
+    stated.sort(key=lambda each: (-worths.get(each, 0.0), each))
+    near = {at for each in stated[:_LOOKED_UP] for at in by_id[each][:_LINES]}
+    together = (sum(worths.get(each, 0.0) for each in unit.ids & lines[at]) for at in near)
+    return min(max(together, default=0.0) / unit.worth, 1.0)
+
+
+def stale(text: str, past: Mapping[str, str]) -> int:
+    """How many lines of a text state as current what a later sentence changed.
+
+    ``past``: sentences that hold no more, each with the one that changed it.
+    """
+    if not past:
+        return 0
+    lines = [
+        (line, frozenset(concepts(line, prose=False)))
+        for each in text.split("\n")
+        for line in sentences(each)
+    ]
+    found = 0
+    for older, newer in past.items():
+        before, after = (frozenset(concepts(each, prose=False)) for each in (older, newer))
+        old = {each for each in before - after if each & KIND in IDENTIFIERS}
+        about = {each for each in before & after if each & KIND != PLAIN}
+        found += sum(
+            not old.isdisjoint(ids)
+            and not about.isdisjoint(ids)
+            and not ids & (after - before)
+            and "(changed in turn" not in line
+            and line not in newer
+            and not replaces(older, line)
+            for line, ids in lines
+        )
+    return found

@@ -12,7 +12,7 @@ import re
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from turnmill_worker.reading import passages as r
 from turnmill_worker.reading.passages import Passage, Reading
@@ -116,6 +116,21 @@ class Tables:
     asked: set[str | int] = field(default_factory=set)
     spoken: set[int] = field(default_factory=set)
     left: Counter[tuple[str, str]] = field(default_factory=Counter)
+
+    def stored(self) -> Any:
+        return {"records": {k: [[o.seq, o.passed, o.returned, o.places, o.done] for o in v] for k, v in self.records.items()},
+                "asked": sorted(self.asked, key=str), "spoken": sorted(self.spoken), "left": [[*k, n] for k, n in self.left.items()]}
+
+    @classmethod
+    def restored(cls, values: Any, count: Callable[[str], int]) -> Tables:
+        if not values:
+            return cls(count)
+        return cls(count, {k: [Record(a, p, r, [Stands(x[0], x[1], x[2], tuple(x[3]), x[4]) for x in pl], d) for a, p, r, pl, d in v] for k, v in values["records"].items()},
+                   {}, set(values["asked"]), set(values["spoken"]), Counter({(a, b): n for a, b, n in values["left"]}))
+
+    @staticmethod
+    def up_to(values: Any, watermark: int) -> Any:
+        return values and {**values, "records": {k: [o for o in v if max(o[0], o[4]) <= watermark] for k, v in values["records"].items()}}
 
     def add(self, reading: Reading) -> None:
         """Takes over the cells of a message, and the words people say in it."""
