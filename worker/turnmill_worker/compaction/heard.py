@@ -110,7 +110,7 @@ class Heard:
         if previous and not known.readings:
             readings = of_summary(previous, self._counter.count)
             known = replace(known, readings=tuple(readings))
-        return Digest(
+        digest = Digest(
             known,
             [each for turn in covered for each in self._of(turn)],
             self._counter.count,
@@ -119,6 +119,10 @@ class Heard:
             stated={rule.text for rule in rules},
             stated_in={each.seq for each in requests if "left out]" not in each.text},
         )
+        if digest.has_lists:
+            later = [turn for turn in self._snapshot.turns if turn.seq > through]
+            digest.see_later(each for turn in later for each in self._of(turn))
+        return digest
 
     def known_after(self, digest: Digest, budget_tokens: int, through: Seq) -> Known:
         """What is kept beside a context that covers turns up to this one."""

@@ -18,7 +18,7 @@ from turnmill_worker.reading.repeats import Makes, States
 from turnmill_worker.reading.said import Sentence
 from turnmill_worker.reading.said import restored as sentences_restored
 from turnmill_worker.reading.said import stored as sentences_stored
-from turnmill_worker.reading.score import Unit, units_of
+from turnmill_worker.reading.score import Unit, lines_of, units_of
 from turnmill_worker.reading.select import (
     DECAY,
     Chosen,
@@ -30,7 +30,7 @@ from turnmill_worker.reading.select import (
     weighed,
 )
 from turnmill_worker.reading.tables import Covered, Tables
-from turnmill_worker.reading.words import KIND, concepts
+from turnmill_worker.reading.words import KIND, NAME, PLAIN
 
 __all__ = ["NOTHING_KNOWN", "Digest", "Known"]
 
@@ -164,6 +164,7 @@ class Digest:
         for each in covered:
             for part in (self._tables, self._states, self._makes):
                 part.add(each)
+        self._stored_states: Any = None
         self._written: dict[int, _Written] = {}
         self._after: dict[int, Known] = {}
         self._worths: dict[int, float] | None = None
@@ -173,9 +174,10 @@ class Digest:
         return self._write(budget_tokens).text
 
     def beside(self, text: str, budget_tokens: int) -> str:
-        """The same beside a text of somebody else: what that says is worth less here."""
-        said = {number for line in text.split("\n") for number in concepts(line, prose=True)}
-        return self._write(budget_tokens, said=said).text if budget_tokens > 0 else ""
+        """The same beside a text of somebody else, without what that says itself."""
+        if budget_tokens <= 0:
+            return ""
+        return self._choose(budget_tokens, lines_of([text])).text
 
     def earlier(self, budget_tokens: int) -> str:
         """The best original passages of turns covered before; "" where none is kept."""
@@ -203,18 +205,31 @@ class Digest:
         """What may be lost: of the turns covered now, and what was kept of those before."""
         return units_of([*self.known.readings, *self.covered], self.worths)
 
-    def _write(self, budget: int, said: Iterable[int] = ()) -> _Written:
-        key = budget if not said else -budget
-        found = self._written.get(key)
+    def see_later(self, readings: Iterable[Reading]) -> None:
+        """Take in turns that stay as they are: a list that one of them writes anew need not stand.
+
+        Nothing of them is kept.
+        """
+        self._stored_states = self._states.stored()
+        for each in readings:
+            self._states.add(each)
+
+    @property
+    def has_lists(self) -> bool:
+        """Whether a tool has written a whole list in these turns."""
+        return bool(self._states.newest)
+
+    def _write(self, budget: int) -> _Written:
+        found = self._written.get(budget)
         if found is None:
-            found = self._choose(budget, said)
-            if not said:
-                self._written[key] = found
+            found = self._written[budget] = self._choose(budget)
         return found
 
-    def _choose(self, budget: int, said: Iterable[int]) -> _Written:
+    def _choose(self, budget: int, beside: Sequence[frozenset[int]] = ()) -> _Written:
         gone = self._states.settle(self._through, budget // _FOR_LISTS, self._count)
         lists = self._states.standing(self._through)
+        if beside and all(_says(ids, beside) for ids in lines_of([lists])):
+            lists = ""
         left = budget - (self._count(lists) + 1 if lists else 0)
         built = self._tables.build(self._through, left, self._makes.often())
         places = defaultdict(list, {seq: list(own) for seq, own in built.places.items()})
@@ -223,12 +238,8 @@ class Digest:
         readings = self._without([*self.known.readings, *self.covered], places)
         stated = self._stated_texts(readings) | built.texts
         pool = pooled([*readings, *built.readings], left, self._changed, stated)
-        if said:
-            worths = dict(pool.worths)
-            for number in said:
-                if number in worths:
-                    worths[number] *= DECAY[number & KIND]
-            pool = pool._replace(worths=worths)
+        if beside:
+            pool = _without_said(pool, beside)
         chosen = select(pool, left, self._count, past=self._changed)
         return _Written(lists, pool, chosen, built.columns)
 
@@ -278,9 +289,31 @@ class Digest:
         return replace(
             Known(readings=readings),
             tables=self._tables.stored(),
-            states=self._states.stored(),
+            states=self._stored_states or self._states.stored(),
             makes=self._makes.stored(),
         )
 
     def _is_stated_in(self, pool: Pool, at: int) -> bool:
         return pool.readings[pool.homes[at]].seq in self._stated_in
+
+
+_SAID: Final = 0.8
+"""What a line says to so large a part, it need not hear again."""
+
+
+def _without_said(pool: Pool, lines: Sequence[frozenset[int]]) -> Pool:
+    """A pool in which what these lines say is worth less, and passages that they hold nothing."""
+    worths = dict(pool.worths)
+    for number in frozenset().union(*lines) & worths.keys():
+        worths[number] *= DECAY[number & KIND]
+    factors = [
+        0.0 if _says(own.ids, lines) else factor
+        for factor, own in zip(pool.factors, pool.passages, strict=True)
+    ]
+    return pool._replace(worths=worths, factors=tuple(factors))
+
+
+def _says(ids: Iterable[int], lines: Sequence[frozenset[int]]) -> bool:
+    """Whether one line says nearly all of it."""
+    own = frozenset([each for each in ids if each & KIND not in {PLAIN, NAME}])
+    return any(len(own & line) >= _SAID * len(own) for line in lines)

@@ -11,7 +11,6 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final, NamedTuple
 
-from turnmill_worker.reading.changes import replaces
 from turnmill_worker.reading.passages import Reading, sentences
 from turnmill_worker.reading.words import IDENTIFIERS, KIND, PLAIN, concepts
 
@@ -22,6 +21,10 @@ _LOOKED_UP: Final = 4
 
 _LINES: Final = 24
 """So many lines at most are compared with a unit for each of those."""
+
+
+_ABOUT: Final = 2
+"""Words that two sentences share at least which are about the same."""
 
 
 class Unit(NamedTuple):
@@ -116,29 +119,29 @@ def _share(
 
 
 def stale(text: str, past: Mapping[str, str]) -> int:
-    """How many lines of a text state as current what a later sentence changed.
+    """How many sentences of a text state as current what a later sentence changed.
 
-    ``past``: sentences that hold no more, each with the one that changed it.
+    ``past``: sentences that hold no more, each with the one that changed it. A sentence states one
+    of them if it says at least half of what both are about, the old value, and not the new one.
     """
     if not past:
         return 0
-    lines = [
-        (line, frozenset(concepts(line, prose=False)))
-        for each in text.split("\n")
-        for line in sentences(each)
+    said = [
+        frozenset(concepts(sentence, prose=False))
+        for line in text.split("\n")
+        if "(changed in turn" not in line
+        for sentence in sentences(line)
     ]
     found = 0
     for older, newer in past.items():
         before, after = (frozenset(concepts(each, prose=False)) for each in (older, newer))
         old = {each for each in before - after if each & KIND in IDENTIFIERS}
-        about = {each for each in before & after if each & KIND != PLAIN}
+        new = after - before
+        about = {each for each in before & after if each & KIND not in {*IDENTIFIERS, PLAIN}}
         found += sum(
             not old.isdisjoint(ids)
-            and not about.isdisjoint(ids)
-            and not ids & (after - before)
-            and "(changed in turn" not in line
-            and line not in newer
-            and not replaces(older, line)
-            for line, ids in lines
+            and new.isdisjoint(ids)
+            and len(about & ids) >= max(_ABOUT, len(about) / 2)
+            for ids in said
         )
     return found
