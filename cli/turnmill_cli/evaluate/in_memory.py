@@ -89,7 +89,6 @@ class InMemorySession:
             turns=(*before.turns, turn),
             counted_seq=turn.seq,
             history_tokens=before.history_tokens + turn.tokens,
-            memo={},
         )
 
     def compact(self) -> bool:
@@ -160,7 +159,6 @@ class InMemorySession:
             turns=kept,
             compactions=self.compactions + 1,
             known=known_after(draft.plan, self._counter),
-            memo={},
         )
 
 

@@ -15,7 +15,7 @@ from typing import Any, Final, NamedTuple
 from turnmill_worker.reading.passages import SYSTEM, USER, Passage, Reading
 from turnmill_worker.reading.readings import of_older_pool
 from turnmill_worker.reading.repeats import Makes, States
-from turnmill_worker.reading.said import Sentence
+from turnmill_worker.reading.said import Said, Sentence
 from turnmill_worker.reading.said import restored as sentences_restored
 from turnmill_worker.reading.said import stored as sentences_stored
 from turnmill_worker.reading.score import Unit, lines_of, units_of
@@ -137,7 +137,7 @@ class Digest:
         count: Callable[[str], int],
         *,
         through: int,
-        changed: Mapping[str, int] | None = None,
+        said: Said | None = None,
         stated: Iterable[str] = (),
         stated_in: Iterable[int] = (),
     ) -> None:
@@ -148,7 +148,7 @@ class Digest:
             covered: what the turns covered now say, oldest first.
             count: tokens of a text.
             through: the newest turn covered.
-            changed: sentences that no longer hold, with the turn that says so.
+            said: what users said up to then, and perhaps later.
             stated: sentences that stand elsewhere in the context, word for word.
             stated_in: turns whose user's words do.
         """
@@ -156,7 +156,8 @@ class Digest:
         if known.older:
             known = replace(known, readings=tuple(of_older_pool(known.older, count)), older=())
         self.known, self._count, self._through = known, count, through
-        self._changed = dict(changed or {})
+        self._said = said or Said(known.said)
+        self._changed = dict(self._said.changed_by(through))
         self._stated, self._stated_in = frozenset(stated), frozenset(stated_in)
         self._tables = Tables.restored(known.tables, count)
         self._states = States.restored(known.states)
@@ -286,8 +287,9 @@ class Digest:
         readings = tuple(trimmed(pool, order, tokens))
         self._tables.trim(self._through, written.columns, tokens)
         self._makes.forget({own.text for each in readings for own in each.passages})
-        return replace(
-            Known(readings=readings),
+        return Known(
+            readings=readings,
+            said=tuple(self._said.up_to(self._through)),
             tables=self._tables.stored(),
             states=self._stored_states or self._states.stored(),
             makes=self._makes.stored(),
