@@ -60,6 +60,11 @@ class InMemorySession:
         return self._snapshot.stored.watermark
 
     @property
+    def stored(self) -> StoredContext:
+        """What stands for the turns up to the watermark."""
+        return self._snapshot.stored
+
+    @property
     def compactions(self) -> int:
         """Commits so far."""
         return self._snapshot.compactions

@@ -157,8 +157,7 @@ class Digest:
             known = replace(known, readings=tuple(of_older_pool(known.older, count)), older=())
         self.known, self._count, self._through = known, count, through
         self._said = said or Said(known.said)
-        self._changed = dict(self._said.changed_by(through))
-        self._stated, self._stated_in = frozenset(stated), frozenset(stated_in)
+        self._stated, self._stated_in = "\n".join(stated), frozenset(stated_in)
         self._tables = Tables.restored(known.tables, count)
         self._states = States.restored(known.states)
         self._makes = Makes.restored(known.makes)
@@ -238,21 +237,34 @@ class Digest:
             places[seq].append(Covered(first, last))
         readings = self._without([*self.known.readings, *self.covered], places)
         stated = self._stated_texts(readings) | built.texts
-        pool = pooled([*readings, *built.readings], left, self._changed, stated)
+        changed = self._changed(readings)
+        pool = pooled([*readings, *built.readings], left, changed, stated)
         if beside:
             pool = _without_said(pool, beside)
-        chosen = select(pool, left, self._count, past=self._changed)
+        chosen = select(pool, left, self._count, past=changed)
         return _Written(lists, pool, chosen, built.columns)
 
     def _stated_texts(self, readings: Iterable[Reading]) -> set[str]:
-        beside = {
+        return {
             own.text
             for each in readings
-            if each.seq in self._stated_in
+            for own in each.passages
+            if own.source == USER and (each.seq in self._stated_in or own.text in self._stated)
+        }
+
+    def _changed(self, readings: Iterable[Reading]) -> dict[str, int]:
+        """Passages of users that a later sentence changed, with the turn that did."""
+        past = self._said.changed_by(self._through)
+        if not past:
+            return {}
+        return {
+            own.text: seq
+            for each in readings
             for own in each.passages
             if own.source == USER
+            for text, seq in past.items()
+            if own.text in text
         }
-        return beside | self._stated
 
     def _without(
         self, readings: Iterable[Reading], gone: Mapping[int, Sequence[Covered]]

@@ -49,6 +49,9 @@ _MOST_SHARE: Final = 4
 _FRAME_TOKENS: Final = 24
 """What their message costs beside the lines, generously."""
 
+_FEW: Final = 7
+"""A rule of fewer words leans on the sentence before it: "Never exceed that."."""
+
 _CERTAIN: Final = 99.0
 """Log-odds of a turn that is marked as a rule."""
 
@@ -104,13 +107,12 @@ class Said:
         for reading in readings:
             if reading.role != USER:
                 continue
-            own = [each for each in reading.passages if each.source == USER and each.form & PROSE]
             if mark.instructs:
                 place += 1
                 self._lay_down_whole(seq, place, reading)
                 continue
             least = rules.least(len(reading.passages))
-            for passage in own[:_MOST_OF_A_MESSAGE]:
+            for passage in _told(reading, least):
                 is_rule = passage.rule >= least and self._is_new(passage)
                 place += is_rule
                 self._state(seq, passage, place if is_rule else 0, opens=opens)
@@ -227,6 +229,27 @@ class Said:
                 older, newer = near[:-_NEAR], near[-_NEAR:]
                 lasting = [one for one in older if self._sentences[one].place]
                 self._by_root[root] = [*lasting[-_NEAR:], *newer]
+
+
+def _told(reading: Reading, least: float) -> Iterator[Passage]:
+    """A user's own sentences; a short rule together with the sentence that it leans on."""
+    own = [each for each in reading.passages if each.source == USER and each.form & PROSE]
+    before = None
+    for passage in own[:_MOST_OF_A_MESSAGE]:
+        is_rule = passage.rule >= least
+        if before is not None:
+            together = f"{before.text} {passage.text}"
+            leans = is_rule and len(passage.ids) < _FEW
+            if leans and before.group == passage.group and len(together) <= _ASIDE_CHARS:
+                ids = tuple(dict.fromkeys([*before.ids, *passage.ids]))
+                sure = max(before.rule, passage.rule)
+                yield passage._replace(text=together, ids=ids, rule=sure)
+                before = None
+                continue
+            yield before
+        before = passage
+    if before is not None:
+        yield before
 
 
 def rules_room(limits: Limits) -> int:
