@@ -136,7 +136,7 @@ class Session:
         self.until = until
         gone = self.states.settle(until, budget // 3, self.count)
         left = budget - sum(self.count(each) + 1 for each in (shown, self.lists()) if each)
-        built = self.tables.build(until, left, self.makes.often())
+        built = self.tables.build(until, left, self.past)
         stated |= frozenset(self.first[2]) | built.texts if self.keeps_first else built.texts
         for seq, first, last in gone:
             built.places[seq].append(Covered(first, last))
