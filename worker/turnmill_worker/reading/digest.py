@@ -11,7 +11,8 @@ from turnmill_worker.reading import changes, rules
 from turnmill_worker.reading import passages as r
 from turnmill_worker.reading.passages import Reading, read
 from turnmill_worker.reading.score import score
-from turnmill_worker.reading.repeats import Makes, States
+from turnmill_worker.reading.echoes import Makes
+from turnmill_worker.reading.states import States
 from turnmill_worker.reading.select import pooled, select, trimmed
 from turnmill_worker.reading.tables import Covered, Tables
 from turnmill_worker.reading.words import CAPS, CODE, KIND, NAME, NUMBER, VALUE
@@ -144,6 +145,7 @@ class Session:
         pool = pooled([*readings, *built.readings], left, self.past, stated)
         chosen = select(pool, left, self.count, past=self.past)
         self.kept = trimmed(pool, chosen.order, int(POOL * budget))
+        self.states.trim(until)
         self.tables.trim(until, built.columns, int(POOL * budget))
         self.makes.forget({own.text for each in (*self.kept, *self.fresh) for own in each.passages})
         text = "\n".join(filter(None, (shown, chosen.text)))

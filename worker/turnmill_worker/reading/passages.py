@@ -248,16 +248,18 @@ class _Reader:
 
     def _outcome(self, start: int) -> tuple[str, ...]:
         """Of what was printed, the lines that may be what came out: those with values, and the last."""
-        lines = [own for own in self.passages[start:] if own.text and not own.field]
+        told = [own for own in self.passages[start:] if own.text]
+        lines = [own for own in told if not own.field]
         if not lines:
             return ()
+        lines += [told[-1]] if told[-1].field and "\n" not in told[-1].text else []
         makes = Counter(map(make_of, lines))
-        told = [
+        ranked = [
             (sum(each & KIND in IDENTIFIERS for each in own.ids), -at, own)
             for at, own in enumerate(lines)
             if len(own.text) <= CELL and makes[make_of(own)] < _OFTEN
         ]
-        best = {own.text for _, _, own in sorted(told, reverse=True)[:_CANDIDATES]}
+        best = {own.text for _, _, own in sorted(ranked, reverse=True)[:_CANDIDATES]}
         found = dict.fromkeys(own.text for own in lines if own.text in best)
         found.pop(lines[-1].text, None)
         return (*found, lines[-1].text if len(lines[-1].text) <= CELL else "")

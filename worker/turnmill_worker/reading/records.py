@@ -372,7 +372,10 @@ def listed_items(value: Any) -> tuple[tuple[str, str], ...]:
     states = [key for key in rows[0] if key != text and _is_state([row.get(key, " ") for row in rows])]
     if not states or sum(" " in row.get(text, "") or not row.get(text, "").isascii() for row in rows) * 2 <= len(rows):
         return ()
+    held = sum(lengths.values())
     state = max(states, key=lambda key: sum(len(row[key]) for row in rows))
+    if 2 * (lengths[text] + lengths[state]) < held:
+        return ()
     return tuple((row.get(text, ""), row[state]) for row in rows)
 
 

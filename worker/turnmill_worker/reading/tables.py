@@ -24,7 +24,9 @@ from turnmill_worker.reading.words import (
     KIND,
     KNOWN,
     PLAIN,
+    PLAIN_FROM,
     UNSPACED,
+    common,
     concepts,
     kind_of,
     number,
@@ -35,6 +37,9 @@ TABLE: Final = 9
 
 LEAST: Final = 8
 """Things that have to be told apart before calls are shown as a table."""
+
+TURNS: Final = 4
+"""Turns that a table comes from at least: what one search lists is no work."""
 
 MOST_TEXT: Final = 64
 """Characters of what can name a thing."""
@@ -55,6 +60,15 @@ MUST, CHEAP = 0.75, 0.52
 CORE: Final = 0.6
 """Of the best column's worth, from which on a column comes before all that are worth less."""
 
+ASKED: Final = 0.3
+"""How much a value of listed things has to be asked for, for them to be worked through."""
+
+LITTLE: Final = 0.3
+"""What a word counts that everybody says all the time."""
+
+DETAILS: Final = 3
+"""Values of its own from which on a record is a thing, and lists in it are parts of that."""
+
 NEEDED: Final = 0.4
 """Worth that a column has at least that stands whatever it costs."""
 
@@ -71,8 +85,9 @@ SENTENCES: Final = 8
 KEPT: Final = 512
 """Of what is remembered of people's words, the newest."""
 
-_PASSED, _SAID, _LINE = "\x01", "\x02", ""
-"""What opens the name of an argument; the column of what was said; and of what was printed."""
+_PASSED, _SAID, _LINE, _BESIDE = "\x01", "\x02", "", "\x04"
+"""What opens the name of an argument; the column of what was said; and of what was printed, alone
+or beside named values."""
 
 _WORDS = re.compile(r"[^\W\d_]+|\d+")
 _CAMEL = re.compile(r"(?<=[a-z])(?=[A-Z])")
@@ -254,6 +269,7 @@ class Tables:
         tables = self._joined(until, asks)
         for rows in tables.values():
             _add_said(rows, [own for own in self.told if own.seq <= until])
+        tables = {name: rows for name, rows in tables.items() if _is_work(rows, asks)}
         columns = [own for name, rows in tables.items() for own in self._weighed(name, rows, asks)]
         chosen, others = self._columns(tables, columns, budget)
         readings = []
@@ -342,6 +358,8 @@ class Tables:
         found: dict[str, dict[str, list[Thing]]] = {}
         for (tool, path), records in self.records.items():
             own = [each for each in records if each.seq <= until and each.done <= until]
+            if path and _is_detail(self.records.get((tool, ""), ())):
+                continue
             for name, key, named in _named(tool, path, own, asks):
                 title = key.lstrip(_PASSED)
                 table = _same(found, title, set(named.values())) or title
@@ -364,7 +382,7 @@ class Tables:
         keys = {
             name: sum(self.count(f"\n{max(own.seqs)} {own.key}") for own in rows) for name, rows in tables.items()
         }
-        columns.sort(key=lambda own: (own[:2] in core, own.rank() if own[:2] in core else own.worth), reverse=True)
+        columns.sort(key=lambda own: (own[:2] in core, own.worth), reverse=True)
         chosen: dict[str, list[str]] = {name: [] for name in tables}
         others: dict[str, list[str]] = {name: [] for name in tables}
         told: dict[tuple[str, int], set[int]] = defaultdict(set)
@@ -372,6 +390,8 @@ class Tables:
         for own in columns:
             rows = tables[own.table]
             must = own[:2] in core and own.worth >= MUST * best[own.table] and own.rank() >= CHEAP * dense[own.table]
+            must = must or own.name == _LINE and own.worth >= RESULT + ASKED
+            must = must and _leaf(own.name) not in map(_leaf, chosen[own.table])
             cost = sum(own.costs.values()) + (0 if chosen[own.table] else keys[own.table])
             values = {at: _values(rows[at].cells[own.name]) for at in own.costs}
             new = sum(len(ids - told[own.table, at]) / len(ids) if ids else 0.0 for at, ids in values.items())
@@ -392,12 +412,13 @@ class Tables:
             for name, value in own.cells.items():
                 if value:
                     held[name][at] = value
-        bare = sum(not any(own.cells.get(name) for name in own.cells if name and name[0] > _SAID) for own in rows)
+        listed = all(_LIST in tool for own in rows for tool in own.newest)
         found = []
         for name, values in held.items():
             worth = asks.worth(name, list(values.values()))
-            if name == _LINE:
-                worth += RESULT * bare / len(rows)
+            if name[:1] == _PASSED and listed:
+                worth = min(worth, VARIES)
+            worth = 0.0 if name == _BESIDE and worth < NEEDED else worth + RESULT * (name == _LINE)
             if worth > 0:
                 found.append(Column(table, name, worth, {at: self.count(f" | {own}") for at, own in values.items()}))
         return found
@@ -405,6 +426,7 @@ class Tables:
     def _rendered(self, name: str, rows: Sequence[Thing], columns: Sequence[str], room: float) -> Reading:
         """A table as a reading: what opens it is its header; the newest rows that there is room for."""
         full = sorted(columns, key=lambda column: -sum(column in own.cells for own in rows))
+        full = [column for at, column in enumerate(full) if any(_cells(own, full[: at + 1])[0][at] for own in rows)]
         tools = Counter(tool for own in rows for tool in own.newest)
         titles = " | ".join([name, *(_TITLES.get(column, column.lstrip(_PASSED)) for column in full)])
         header = f"{', '.join(tool.partition(_LIST)[0] for tool, _ in tools.most_common(3))}: {titles}"
@@ -412,20 +434,33 @@ class Tables:
         room -= opening
         passages: list[Passage] = []
         for own in reversed(rows):
-            cells = [own.cells.get(column, "") for column in full]
+            cells, ids = _cells(own, full)
             text = f"{max(own.seqs)} {' | '.join([own.key, *cells])}".rstrip(" |")
-            ids = dict.fromkeys([*concepts(own.key, prose=False), *(each for cell in cells for each in _values(cell))])
             tokens = self.count(f"\n{text}")
             room -= tokens
             if room < 0:
                 break
-            passages.append(Passage(text, tokens, tuple(ids), r.RESULT, 0, 0, number(KEY, name)))
+            passages.append(Passage(text, tokens, ids, r.RESULT, 0, 0, number(KEY, name)))
         gone = len(rows) - len(passages) + max((self.left[_at(tool)] for tool in tools), default=0)
         newest = max(max(own.seqs) for own in rows)
         return Reading(newest, header, TABLE, opening, ((str(gone), 0, ()),), tuple(passages[::-1]))
 
 
-_TITLES: Final = {_SAID: "said", _LINE: "result"}
+def _cells(own: Thing, columns: Sequence[str]) -> tuple[list[str], tuple[int, ...]]:
+    """The cells of a row, but for those that say what one before them says; and what they say."""
+    told = dict.fromkeys(concepts(own.key, prose=False))
+    cells = []
+    for column in columns:
+        value = own.cells.get(column, "")
+        ids = _values(value)
+        if len(ids) > 1 and ids <= told.keys():
+            value = ""
+        told.update(dict.fromkeys(ids))
+        cells.append(value)
+    return cells, tuple(told)
+
+
+_TITLES: Final = {_SAID: "said", _LINE: "result", _BESIDE: "printed"}
 _LIST: Final = "\x03"
 """What stands between a tool's name and the list of its results."""
 
@@ -452,12 +487,9 @@ class _Asks:
     """What the user asked for, to weigh columns and lines by."""
 
     def __init__(self, tables: Tables, until: int, past: Collection[str]) -> None:
-        words = {
-            word
-            for text, (seq, own) in tables.asked.items()
-            if seq <= until and text not in past
-            for word in own
-        }
+        told = [own for text, (seq, own) in tables.asked.items() if seq <= until and text not in past]
+        self.sentences = [{*own, *map(KNOWN.word, own)} for own in told]
+        words = {word for own in told for word in own}
         self.words: set[str | int] = {*words, *map(KNOWN.word, words)}
         self.pairs = {pair for word in words if UNSPACED.search(word) for pair in KNOWN[word]}
         self.spoken = {each for each, seq in tables.spoken.items() if seq <= until}
@@ -470,9 +502,8 @@ class _Asks:
                 ids = KNOWN[word]
                 found = sum(each in self.pairs for each in ids) / len(ids)
             else:
-                root = KNOWN.word(word)
-                found = 1.0 if word in self.words else 0.6 if root in self.words else 0.0
-                found *= 0.3 if root & KIND == PLAIN else 1.0
+                found = 1.0 if word in self.words else 0.6 if KNOWN.word(word) in self.words else 0.0
+                found *= _weight(word)
             self.known[word] = found
         return self.known[word]
 
@@ -481,29 +512,44 @@ class _Asks:
         words = [word for word in _WORDS.findall(text.lower()) if word.isalpha() and len(word) > 2 - (not word.isascii())]
         return sum(map(self.word, words)) / len(words) if words else 0.0
 
+    def asked(self, name: str, values: Sequence[str]) -> float:
+        """How much a column is what the user asked for, by its name and by its values."""
+        shared = sum(map(self.share, values)) / len(values)
+        brief = min(1.0, BRIEF * len(values) / sum(map(len, values)))
+        return (NAMED * self._named(name) ** 2 + VALUES_NAMED * shared) * brief
+
     def worth(self, name: str, values: Sequence[str]) -> float:
         """What a column is worth to somebody who asked that."""
         kinds = len(set(values))
         if kinds < 2 and name != _SAID:  # noqa: PLR2004
             return 0.0
-        named = self._named(name)
-        shared = sum(map(self.share, values)) / len(values)
         brief = min(1.0, BRIEF * len(values) / sum(map(len, values)))
-        worth = (NAMED * named**2 + VALUES_NAMED * shared) * brief
+        worth = self.asked(name, values)
         worth += PASSED * brief**2 if name[:1] == _PASSED else SAID if name == _SAID else 0.0
         worth += VARIES if kinds <= len(values) / 3 else 0.0
         if name[:1] in {_PASSED, _SAID}:
             return worth
         spoken = sum(any(each & KIND == CODE and each in self.spoken for each in _values(own)) for own in values)
-        return worth + SPOKEN * spoken / len(values)
+        return worth + SPOKEN * brief * spoken / len(values)
 
     def _named(self, name: str) -> float:
-        """How much a column's name is what the user named; the last part of a path says what it is."""
-        shares = []
-        for part in name.lstrip(_PASSED).split("."):
-            words = [word.lower() for word in _WORDS.findall(_CAMEL.sub(" ", part))]
-            shares.append(sum(map(self.word, words)) / len(words) if words else 0.0)
-        return (shares[-1] + sum(shares) / len(shares)) / 2
+        """How much of a column's name the user said in one sentence; its last part says what it is."""
+        parts = [
+            [word.lower() for word in _WORDS.findall(_CAMEL.sub(" ", part))]
+            for part in name.lstrip(_PASSED).split(".")
+        ]
+        whole, last = [word for part in parts for word in part], parts[-1]
+        if not last or not any(map(self.word, whole)):
+            return 0.0
+        weights = {word: _weight(word) for word in whole}
+        best = 0.0
+        for words in self.sentences:
+            said = {word: self.word(word) for word in whole if word in words or KNOWN.word(word) in words}
+            if said:
+                ends = sum(said.get(word, 0.0) for word in last) / sum(map(weights.__getitem__, last))
+                found = sum(map(said.__getitem__, said)) / sum(weights.values())
+                best = max(best, (found + ends) / 2 * min(1.0, sum(said.values())))
+        return best
 
     def line(self, lines: Sequence[str], key: str) -> str:
         """Of what was printed, the line that says most of what was asked."""
@@ -519,21 +565,34 @@ class _Asks:
         return found
 
 
+def _weight(word: str) -> float:
+    """What it says that a word was said: less of one that everybody says."""
+    root = KNOWN.word(word)
+    return LITTLE if root & KIND == PLAIN else 1 - common().get(root, 0) / (2 * PLAIN_FROM)
+
+
 def _named(tool: str, path: str, records: Sequence[Record], asks: _Asks) -> Iterable[tuple[str, str, dict[int, str]]]:
     """By which column the records of a tool name things, and how each is called."""
-    key = _key(records, path, asks)
-    if not key:
-        return
-    name = f"{tool}{_LIST}{path}" if path else tool
-    values = {at: own.value(key) for at, own in enumerate(records)}
+    rest = list(range(len(records)))
+    while len(rest) >= LEAST and (key := _key([records[at] for at in rest], path, asks)):
+        values = {at: value for at in rest if (value := records[at].value(key))}
+        if len({records[at].done or records[at].seq for at in values}) < TURNS:
+            return
+        yield from _by_command(f"{tool}{_LIST}{path}" if path else tool, key, values)
+        rest = [at for at in rest if at not in values]
+
+
+def _by_command(name: str, key: str, values: dict[int, str]) -> Iterable[tuple[str, str, dict[int, str]]]:
+    """Things that are commands, apart by what they run."""
     first = Counter(value.split(None, 1)[0] for value in values.values() if " " in value)
     commands = [word for word, times in first.items() if times >= LEAST and not word[0].isupper()]
     if 2 * sum(map(first.__getitem__, commands)) < len(values):
-        yield name, key, {at: value for at, value in values.items() if value}
+        yield name, key, values
         return
     for word in commands:
-        own = {at: value for at, value in values.items() if value.split(None, 1)[0] == word}
-        yield f"{name} {word}" if not path else name, key, _varying(own)
+        own = _varying({at: value for at, value in values.items() if value.split(None, 1)[0] == word})
+        if len(set(own.values())) >= LEAST:
+            yield f"{name} {word}", key, own
 
 
 def _varying(values: Mapping[int, str]) -> dict[int, str]:
@@ -607,6 +666,25 @@ def _add_things(
             thing.newest[tool] = own, full
 
 
+def _is_detail(around: Sequence[Record]) -> bool:
+    """Whether lists are parts of things that have values of their own."""
+    held: dict[str, set[str]] = defaultdict(set)
+    for own in around:
+        for name, value in own.returned.items():
+            if value not in own.passed.values():
+                held[name].add(value)
+    return sum(2 * len(values) >= len(around) for values in held.values()) >= DETAILS
+
+
+def _is_work(rows: Sequence[Thing], asks: _Asks) -> bool:
+    """Whether things were worked through one by one, or their values were asked for."""
+    if any(_LIST not in tool for own in rows for tool in own.newest):
+        return True
+    names = {name for own in rows for name in own.cells if name[:1] != _PASSED}
+    held = {name: [own.cells[name] for own in rows if own.cells.get(name)] for name in names}
+    return any(asks.asked(name, values) >= ASKED for name, values in held.items() if values)
+
+
 def _again(before: Record, now: Record, tool: str) -> bool:
     """Whether a call is the same once more."""
     if _LIST in tool:
@@ -626,9 +704,20 @@ def _settle(own: Thing, asks: _Asks) -> None:
         own.said.update(k for k, v in record.returned.items() if v == own.key or record.passed.get(k) == v)
         own.cells.update({f"{_PASSED}{k}": v for k, v in passed.items()})
         own.cells.update(returned)
+    bare = all(name[:1] in {_PASSED, _SAID} for name in own.cells)
+    for record, _ in own.newest.values():
         if line := asks.line(record.lines, own.key):
-            own.cells[_LINE] = _without(line, own.key)
+            own.cells[_LINE if bare else _BESIDE] = _without(_CLOCK.sub("", line), own.key)
             own.texts.append(line)
+
+
+def _leaf(name: str) -> str:
+    """The last part of a name; another column of that kind was less asked for."""
+    return name.rpartition(".")[2]
+
+
+_CLOCK = re.compile(r"^[\[(]?[\dTZ:.,/+-]{5,32}(?: [\d:.,]{5,16})?[\])]?[\s:|-]+")
+"""What opens a line of a log."""
 
 
 def _leaves(rows: Sequence[Thing]) -> None:
@@ -636,10 +725,10 @@ def _leaves(rows: Sequence[Thing]) -> None:
     paths: dict[str, set[str]] = defaultdict(set)
     twice: set[str] = set()
     for own in rows:
-        leaves = Counter(name.rpartition(".")[2] for name in own.cells)
+        leaves = Counter(_leaf(name) for name in own.cells)
         twice.update(leaf for leaf, times in leaves.items() if times > 1)
         for name in own.cells:
-            paths[name.rpartition(".")[2]].add(name)
+            paths[_leaf(name)].add(name)
     shared = {leaf for leaf, names in paths.items() if len(names) > 1} - twice
     for own in rows if shared else ():
         own.cells = {(leaf if (leaf := k.rpartition(".")[2]) in shared else k): v for k, v in own.cells.items()}
@@ -664,7 +753,7 @@ def _add_said(rows: Sequence[Thing], told: Sequence[Told]) -> None:
             continue
         own = things[found[0]]
         rest = _without(text, own.key)
-        if not own.done or seq <= own.done or not _values(rest) - _PLAINLY:
+        if not own.done or seq <= own.done or not _values(rest) or rest.rstrip("* ")[-1:] == ":":
             continue
         if by_user and _corrected(own, rest, seq):
             continue
@@ -674,7 +763,6 @@ def _add_said(rows: Sequence[Thing], told: Sequence[Told]) -> None:
 
 
 _WORD = re.compile(r"\w+")
-_PLAINLY: Final[frozenset[int]] = frozenset()
 
 
 def _corrected(own: Thing, said: str, seq: int) -> bool:
@@ -696,18 +784,13 @@ def _corrected(own: Thing, said: str, seq: int) -> bool:
 def _cover(
     rows: Iterable[Thing], columns: Collection[str], covered: dict[int, list[Covered]], texts: set[str]
 ) -> None:
-    """Notes where all that the rows of a table say stands elsewhere, too."""
-    shown = {column.lstrip(_PASSED) for column in columns}
+    """Notes where the values of a table's things stand elsewhere: alone they would have no owner."""
     for own in rows:
         for place in own.places:
-            names = [
-                each for each in place.names
-                if each in shown or each.rpartition(".")[2] in shown or each in own.said
-            ]  # fmt: skip
-            if place.whole or names:
-                fields = frozenset() if place.whole else frozenset(number(KEY, each) for each in names)
+            fields = frozenset() if place.whole else frozenset(number(KEY, each) for each in place.names)
+            if place.whole or fields:
                 covered[place.seq].append(Covered(place.first, place.last, fields))
-        if _LINE in columns or _SAID in columns:
+        if not {_LINE, _SAID, _BESIDE}.isdisjoint(columns):
             texts.update(own.texts)
 
 
