@@ -19,8 +19,9 @@ from turnmill_worker.reading.words import CAPS, CODE, KIND, NAME, NUMBER, WORD, 
 OFTEN: Final = 3
 """Sentences from which on a word is one of those that are said again and again."""
 
-FEW, BESIDE_A_CALL = 2, 4
-"""Words of its own that a sentence may have that says nothing; and one that announces a call."""
+FEW, GOES_ON, BESIDE_A_CALL = 2, 3, 4
+"""Words of its own that a sentence may have that says nothing; one after which calls go on as
+before; and one that announces a call."""
 
 SENTENCES: Final = 4
 """Of a message; longer ones are no announcements."""
@@ -34,10 +35,10 @@ _VALUES: Final = frozenset({CODE, NUMBER, CAPS, NAME})
 
 
 class Saying(NamedTuple):
-    """A sentence without values: its turn, whether it stands beside a call, and its words."""
+    """A sentence without values: its turn, how many words of its own it may have, and its words."""
 
     seq: int
-    beside: bool
+    most: int
     words: tuple[int, ...]
 
 
@@ -48,22 +49,33 @@ class Makes:
     Attributes:
         sayings: by their text; of those that were said twice, the first.
         times: in how many sentences each word stands.
-        calls: turns that called something, the first of them.
+            calls: turns that called something, the first of them.
+        tools: how often each was called.
+        since: sentences since the last call.
     """
 
     sayings: dict[str, Saying] = field(default_factory=dict)
     times: Counter[int] = field(default_factory=Counter)
     calls: list[int] = field(default_factory=list)
+    tools: Counter[str] = field(default_factory=Counter)
+    since: list[str] = field(default_factory=list)
 
     def add(self, reading: Reading) -> None:
         """Takes over the sentences of a message, if it is a short one."""
-        passed = _passed(reading)
-        beside = any(cells.tool for cells in reading.cells)
-        if beside and len(self.calls) < LOOP:
+        called = [cells.tool for cells in reading.cells if cells.tool]
+        if called and len(self.calls) < LOOP:
             self.calls.append(reading.seq)
+        if called and self.tools[called[0]] >= OFTEN:
+            for text in self.since:
+                own = self.sayings[text]
+                self.sayings[text] = own._replace(most=max(own.most, GOES_ON))
+        if called:
+            self.since = []
+        self.tools.update(called)
         said = [own for own in reading.passages if own.source in {r.USER, r.ASSISTANT}]
         if len(said) > SENTENCES:
             return
+        passed = _passed(reading)
         for own in said:
             if len(own.text) > MOST or own.rule > 0 or own.source == r.USER and not own.form & r.PROSE:
                 continue
@@ -71,20 +83,22 @@ class Makes:
             if words is None:
                 continue
             self.times.update(words)
-            self.sayings.setdefault(own.text, Saying(reading.seq, beside, words))
+            self.sayings.setdefault(own.text, Saying(reading.seq, BESIDE_A_CALL if called else FEW, words))
+            if not called:
+                self.since.append(own.text)
 
     def echoed(self, text: str) -> bool:
         """Whether a sentence says nothing but what stands beside it."""
         own = self.sayings.get(text)
         if own is None or len(self.calls) < LOOP:
             return False
-        rare = sum(self.times[word] < OFTEN for word in own.words)
-        return rare <= (BESIDE_A_CALL if own.beside else FEW)
+        return sum(self.times[word] < OFTEN for word in own.words) <= own.most
 
     def forget(self, standing: Container[str]) -> None:
         """Drops sentences that nobody can choose any more."""
         kept = [(text, own) for text, own in self.sayings.items() if text in standing]
         self.sayings = dict(kept[-KEPT:])
+        self.since = [text for text in self.since if text in self.sayings]
         self.times = Counter(dict(self.times.most_common(4 * KEPT)))
 
     def up_to(self, seq: int) -> None:
@@ -95,6 +109,7 @@ class Makes:
         self.times = +self.times
         self.sayings = {text: own for text, own in self.sayings.items() if own.seq <= seq}
         self.calls = [when for when in self.calls if when <= seq]
+        self.since = []
 
     def to_json(self) -> dict[str, Any]:
         """As plain JSON values."""
@@ -102,13 +117,16 @@ class Makes:
             "sayings": [[text, *own] for text, own in self.sayings.items()],
             "times": list(self.times.items()),
             "calls": self.calls,
+            "tools": list(self.tools.items()),
+            "since": self.since,
         }
 
     @classmethod
     def from_json(cls, stored: Mapping[str, Any]) -> Makes:
         """What was stored."""
-        sayings = {text: Saying(seq, beside, tuple(words)) for text, seq, beside, words in stored["sayings"]}
-        return cls(sayings, Counter(dict(stored["times"])), list(stored["calls"]))
+        sayings = {text: Saying(seq, most, tuple(words)) for text, seq, most, words in stored["sayings"]}
+        counts = Counter(dict(stored["times"])), list(stored["calls"]), Counter(dict(stored["tools"]))
+        return cls(sayings, *counts, list(stored["since"]))
 
 
 def _passed(reading: Reading) -> set[int]:

@@ -230,8 +230,9 @@ def _drawn(block: Sequence[str]) -> tuple[list[Fields], Sequence[str]]:
         lines = block[start:]
         if _cells(lines[: _LEAST + 1]) and (cells := _cells(lines)):
             titles = cells[0]
-            rows = [list(zip(titles, row, strict=False)) for row in cells[1:]]
-            return [[(k, v) for k, v in row if v and v != "-"] for row in rows], block[:start]
+            rows = [list(zip(titles, row, strict=True)) for row in cells[1:] if len(row) == len(titles)]
+            others = [*block[:start], *(" ".join(row) for row in cells[1:] if len(row) != len(titles))]
+            return [[(k, v) for k, v in row if v and v != "-"] for row in rows], others
     return [], block
 
 

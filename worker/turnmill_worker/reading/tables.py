@@ -66,6 +66,9 @@ ASKED: Final = 0.3
 LITTLE: Final = 0.3
 """What a word counts that everybody says all the time."""
 
+STEM: Final = 0.6
+"""What it says that the user said a word in another form."""
+
 DETAILS: Final = 3
 """Values of its own from which on a record is a thing, and lists in it are parts of that."""
 
@@ -488,24 +491,23 @@ class _Asks:
 
     def __init__(self, tables: Tables, until: int, past: Collection[str]) -> None:
         told = [own for text, (seq, own) in tables.asked.items() if seq <= until and text not in past]
-        self.sentences = [{*own, *map(KNOWN.word, own)} for own in told]
-        words = {word for own in told for word in own}
-        self.words: set[str | int] = {*words, *map(KNOWN.word, words)}
-        self.pairs = {pair for word in words if UNSPACED.search(word) for pair in KNOWN[word]}
+        self.sentences = [_forms(own) for own in told]
+        self.words = set().union(*self.sentences)
         self.spoken = {each for each, seq in tables.spoken.items() if seq <= until}
         self.known: dict[str, float] = {}
 
     def word(self, word: str) -> float:
         """How much a word is one of the user's."""
         if word not in self.known:
-            if UNSPACED.search(word):
-                ids = KNOWN[word]
-                found = sum(each in self.pairs for each in ids) / len(ids)
-            else:
-                found = 1.0 if word in self.words else 0.6 if KNOWN.word(word) in self.words else 0.0
-                found *= _weight(word)
-            self.known[word] = found
+            self.known[word] = self._within(word, self.words)
         return self.known[word]
+
+    def _within(self, word: str, words: Collection[str | int]) -> float:
+        """How much of a word is in a sentence: its form, its stem, or its pairs of characters."""
+        if UNSPACED.search(word):
+            ids = KNOWN[word]
+            return sum(each in words for each in ids) / len(ids)
+        return _weight(word) * (1.0 if word in words else STEM if KNOWN.word(word) in words else 0.0)
 
     def share(self, text: str) -> float:
         """The share of a text's words that are the user's."""
@@ -544,10 +546,10 @@ class _Asks:
         weights = {word: _weight(word) for word in whole}
         best = 0.0
         for words in self.sentences:
-            said = {word: self.word(word) for word in whole if word in words or KNOWN.word(word) in words}
-            if said:
-                ends = sum(said.get(word, 0.0) for word in last) / sum(map(weights.__getitem__, last))
-                found = sum(map(said.__getitem__, said)) / sum(weights.values())
+            said = {word: self._within(word, words) for word in whole}
+            if any(said.values()):
+                ends = sum(map(said.__getitem__, last)) / sum(map(weights.__getitem__, last))
+                found = sum(said.values()) / sum(weights.values())
                 best = max(best, (found + ends) / 2 * min(1.0, sum(said.values())))
         return best
 
@@ -563,6 +565,15 @@ class _Asks:
             if own and score > best:
                 best, found = score, own
         return found
+
+
+def _forms(words: Sequence[str]) -> set[str | int]:
+    """Words as they stand, their stems, and the pairs of those that no spaces part."""
+    found: set[str | int] = {*words, *map(KNOWN.word, words)}
+    for word in words:
+        if UNSPACED.search(word):
+            found.update(KNOWN[word])
+    return found
 
 
 def _weight(word: str) -> float:
@@ -629,9 +640,12 @@ def _key(records: Sequence[Record], path: str, asks: _Asks) -> str:
 
 def _tells(value: str) -> float:
     """How much a value looks like what a thing is called by."""
-    if not any(map(str.isalpha, value)):
+    if _AMOUNT.fullmatch(value):
         return 0.3 if value.isdigit() else 0.0
     return 1.0 if kind_of(value) == CODE else 0.7 if value.count(" ") < 4 else 0.2  # noqa: PLR2004
+
+
+_AMOUNT = re.compile(r"\W*\d[\d.,:]*\W?[^\W\d]{0,4}(?:/\w{1,4})?|\W*[\d.,:/ -]*|[\d-]+T[\d:.]+Z?")
 
 
 def _same(found: Mapping[str, Mapping[str, object]], title: str, keys: set[str]) -> str:
@@ -803,4 +817,6 @@ def _values(text: str) -> set[int]:
 def _without(text: str, key: str) -> str:
     """A sentence without the name of the thing that its row is of."""
     before, _, after = text.partition(key)
-    return f"{before.strip(' *')} {after.lstrip(' *:,;-–—')}".strip().rstrip(".")
+    if before.strip(" *-•#") or after[:1].isalnum():
+        return text.rstrip(".")
+    return after.lstrip(" *:：,;-–—=>").rstrip(".")
