@@ -209,9 +209,10 @@ class _Reader:
 
     def add_result(self, text: str, call: str) -> None:
         """What a tool returned, whatever it is written in."""
-        value = records.parsed(text)
-        if value is None:
+        text, value = records.within(text)
+        if text:
             self._add_printed(text, call)
+        if value is None:
             return
         items = next((found for own in _values(value) if (found := records.listed_items(own))), ())
         for at, own in enumerate(records.of_value(value)):

@@ -136,6 +136,26 @@ def _keyed(value: Mapping[str, Any]) -> list[Any] | None:
     return [own if key in own.values() else {"key": key, **own} for key, own in value.items()]
 
 
+def within(text: str) -> tuple[str, Any]:
+    """What stands before the JSON in a text, and the JSON; lines of JSON are a list. None if there is none."""
+    if (value := parsed(text)) is not None:
+        return "", value
+    lines = text.strip().removesuffix("```").rstrip().split("\n", _MOST_LINES)
+    start = next((at for at, line in enumerate(lines[:_HEAD]) if line[:1] in {"{", "["}), None)
+    if start is None:
+        return text, None
+    before = "\n".join(line for line in lines[:start] if not line.startswith("```"))
+    each = [parsed(line) for line in lines[start:]] if len(lines) - start > 1 and lines[start][-1:] in "}]" else [None]
+    if all(isinstance(own, dict) for own in each):
+        return before, each
+    value = parsed("\n".join(lines[start:]))
+    return (text, None) if value is None else (before, value)
+
+
+_HEAD: Final = 8
+"""Lines that may stand before JSON."""
+
+
 def parsed(text: str) -> Any:
     """The JSON that a text is, or None."""
     if text[:1] not in {"{", "["}:

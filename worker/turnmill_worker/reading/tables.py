@@ -44,9 +44,10 @@ TURNS: Final = 4
 MOST_TEXT: Final = 64
 """Characters of what can name a thing."""
 
-NAMED, VALUES_NAMED, PASSED, SAID, SPOKEN, VARIES, RESULT = 1.0, 0.6, 0.8, 2.5, 0.5, 0.15, 0.6
+NAMED, VALUES_NAMED, PASSED, SAID, SPOKEN, VARIES, DIFFERS, RESULT = 1.0, 0.6, 0.8, 2.5, 0.5, 0.15, 0.1, 0.6
 """What a column is worth whose name, or values, the user says; that calls pass; that was said about
-a thing; whose values are spoken of elsewhere; that takes few values; and that is all that came back."""
+a thing; whose values are spoken of elsewhere; that takes few values; that takes many; and that is
+all that came back."""
 
 BRIEF: Final = 24
 """Characters of a value that is passed on purpose; longer ones are texts."""
@@ -65,6 +66,13 @@ ASKED: Final = 0.3
 
 LITTLE: Final = 0.3
 """What a word counts that everybody says all the time."""
+
+ROOT, PREFIX, ALIKE = 4, 5, 0.5
+"""Letters of words that may be parts of another, letters that are enough at the start of both, and
+what that says."""
+
+MORE, MOST_OF_IT = 3, 160
+"""Lines of a text that are looked at for what came out, and characters of those that are shown."""
 
 STEM: Final = 0.6
 """What it says that the user said a word in another form."""
@@ -528,7 +536,7 @@ class _Asks:
         brief = min(1.0, BRIEF * len(values) / sum(map(len, values)))
         worth = self.asked(name, values)
         worth += PASSED * brief**2 if name[:1] == _PASSED else SAID if name == _SAID else 0.0
-        worth += VARIES if kinds <= len(values) / 3 else 0.0
+        worth += VARIES if kinds <= len(values) / 3 else DIFFERS * brief
         if name[:1] in {_PASSED, _SAID}:
             return worth
         spoken = sum(any(each & KIND == CODE and each in self.spoken for each in _values(own)) for own in values)
@@ -541,30 +549,47 @@ class _Asks:
             for part in name.lstrip(_PASSED).split(".")
         ]
         whole, last = [word for part in parts for word in part], parts[-1]
-        if not last or not any(map(self.word, whole)):
+        if not last:
             return 0.0
         weights = {word: _weight(word) for word in whole}
         best = 0.0
         for words in self.sentences:
-            said = {word: self._within(word, words) for word in whole}
+            said = {word: self.like(word, words) for word in whole}
             if any(said.values()):
                 ends = sum(map(said.__getitem__, last)) / sum(map(weights.__getitem__, last))
                 found = sum(said.values()) / sum(weights.values())
                 best = max(best, (found + ends) / 2 * min(1.0, sum(said.values())))
         return best
 
-    def line(self, lines: Sequence[str], key: str) -> str:
-        """Of what was printed, the line that says most of what was asked."""
-        best, found = 0.0, ""
+    def lines(self, lines: Sequence[str], key: str) -> list[str]:
+        """Of what was printed, the line that says most of what was asked, and what one more adds."""
+        told: set[str] = set()
+        best: list[tuple[float, int]] = []
         for at, own in enumerate(lines):
-            words = {word for word in _WORDS.findall(own.lower()) if word.isalpha()}
-            ids = _values(own)
-            score = min(2.0, sum(map(self.word, words)))
-            score += 0.3 * min(3, sum(each & KIND in IDENTIFIERS for each in ids))
-            score += 0.5 * (key in own) + 0.5 * (at == len(lines) - 1)
-            if own and score > best:
-                best, found = score, own
-        return found
+            score = 0.3 * min(3, sum(each & KIND in IDENTIFIERS for each in _values(own)))
+            score += min(2.0, sum(map(self.word, _letters(own)))) + 0.5 * (key in own) + 0.5 * (at == len(lines) - 1)
+            if own and score > 0:
+                best.append((-score, at))
+        found: list[int] = []
+        for _, at in sorted(best)[:MORE]:
+            asked = {word for word in _letters(lines[at]) if self.word(word) >= STEM}
+            whole = sum(len(lines[each]) for each in (*found, at))
+            if not found or asked - told and whole <= MOST_OF_IT and _VALUE.search(lines[at]):
+                found.append(at)
+                told |= asked
+        return [lines[at] for at in sorted(found)]
+
+    def like(self, word: str, words: Collection[str | int]) -> float:
+        """How much of a word of a name is in a sentence, be it in another form or in a compound."""
+        found = self._within(word, words)
+        if found or len(word) < ROOT:
+            return found
+        roots = (own for own in words if isinstance(own, str) and len(own) >= ROOT)
+        return ALIKE * any(own in word or word in own or own[:PREFIX] == word[:PREFIX] for own in roots)
+
+
+def _letters(text: str) -> set[str]:
+    return {word for word in _WORDS.findall(text.lower()) if word.isalpha()}
 
 
 def _forms(words: Sequence[str]) -> set[str | int]:
@@ -622,7 +647,8 @@ def _key(records: Sequence[Record], path: str, asks: _Asks) -> str:
         for name, value in own.passed.items():
             held[f"{_PASSED}{name}"].append(value)
         for name, value in own.returned.items():
-            held[name].append(value)
+            if name:
+                held[name].append(value)
     best, found = 0.0, ""
     for name, values in held.items():
         kinds = set(values)
@@ -718,11 +744,19 @@ def _settle(own: Thing, asks: _Asks) -> None:
         own.said.update(k for k, v in record.returned.items() if v == own.key or record.passed.get(k) == v)
         own.cells.update({f"{_PASSED}{k}": v for k, v in passed.items()})
         own.cells.update(returned)
-    bare = all(name[:1] in {_PASSED, _SAID} for name in own.cells)
+    bare = all(name[:1] in {_PASSED, _SAID, _LINE} for name in own.cells)
     for record, _ in own.newest.values():
-        if line := asks.line(record.lines, own.key):
-            own.cells[_LINE if bare else _BESIDE] = _without(_CLOCK.sub("", line), own.key)
-            own.texts.append(line)
+        if line := asks.lines(record.lines, own.key):
+            own.cells[_LINE if bare else _BESIDE] = _without(" ".join(map(_bare, line)), own.key)
+            own.texts.extend(line)
+
+
+def _bare(line: str) -> str:
+    """A printed line without the time that opens it, and what is drawn around it."""
+    line = _CLOCK.sub("", line)
+    for mark in "=-*#_~":
+        line = line.strip(mark).strip() if mark * 3 in line else line
+    return line
 
 
 def _leaf(name: str) -> str:
