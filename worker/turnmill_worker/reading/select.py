@@ -292,6 +292,19 @@ class _Greedy:
                     heapq.heappush(heap, (-self.score(other), other))
         return order
 
+    def rows(self, budget: int) -> list[int]:
+        """Rows of tables, the newest first, while their costs stay within the budget."""
+        order = []
+        for at in reversed(range(len(self.places))):
+            if self.pool.readings[self.pool.homes[at]].role == TABLE and not self.taken[at]:
+                if (cost := self.cost(at)) > budget:
+                    continue
+                budget -= cost
+                self.paid[at] = cost
+                order.append(at)
+                self._take(at)
+        return order
+
     def _take(self, at: int) -> list[int]:
         """Marks what a passage says as said; returns those that have become cheaper."""
         line, group = self.places[at]
@@ -333,7 +346,8 @@ def select(
 ) -> Chosen:
     """The passages that stay, and their text, which has at most so many tokens."""
     greedy = _Greedy(pool)
-    order = greedy.run(int(FOR_USER * budget), r.USER) if FOR_USER else []
+    order = greedy.run(int(FOR_USER * budget), r.USER)
+    order += greedy.rows(budget - sum(map(greedy.paid.__getitem__, order)))
     order += greedy.run(budget - sum(map(greedy.paid.__getitem__, order)))
     text = render(pool, sorted(order), past)
     free = budget - count(text)
@@ -383,8 +397,8 @@ def render(pool: Pool, kept: Sequence[int], past: Mapping[str, int]) -> str:
         if own := rows.get(pool.homes[at]):
             if pool.homes[at] != home:
                 home = pool.homes[at]
-                whole = len(pool.readings[home].passages)
-                lines.append(f"{pool.readings[home].who}{f' ({own} of {whole} rows)' if own < whole else ''}")
+                left = len(pool.readings[home].passages) - own + int(pool.readings[home].labels[0][0])
+                lines.append(f"{pool.readings[home].who}{f' ({left} earlier rows left out)' if left else ''}")
             lines.append(passage.text)
             continue
         text = f"{passage.text} (until {past[passage.text]})" if passage.text in past else passage.text

@@ -25,7 +25,7 @@ IDENTIFIERS: Final = frozenset({CODE, NUMBER, CAPS})
 _TOKEN = re.compile(r"[#$€£@/~]?\w+(?:[.,:/@+'’&%-]\w+)*%?")
 _CAMEL = re.compile(r"[a-z]{2}[A-Z][a-z]")
 _PART = re.compile(r"[^\W_]+")
-_UNSPACED = re.compile("[\u0e00-\u0eff\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]")
+UNSPACED = re.compile("[\u0e00-\u0eff\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]")
 _LONGEST: Final = 40
 _MOST: Final = 1 << 16
 _DIGITS_OF_A_CODE: Final = 5
@@ -79,7 +79,7 @@ class _Known(dict[str, tuple[int, ...]]):
 
     def _analysed(self, token: str) -> tuple[int, ...]:
         low = token.lower().removesuffix("'s").removesuffix("’s")
-        if _UNSPACED.match(token):
+        if UNSPACED.match(token):
             pairs = (low[at : at + 2] for at in range(max(1, len(low) - 1)))
             return tuple(dict.fromkeys(number(WORD, pair) for pair in pairs))
         kind = kind_of(token)
