@@ -43,7 +43,10 @@ class AsyncReading:
         return context.shown(urls)
 
     async def rules(self, session: str) -> tuple[Rule, ...]:
-        """The user's rules in force, oldest first; raises what ``read`` does."""
+        """The user's rules in force, oldest first; raises what ``read`` does.
+
+        Workers find them when they cover a turn; what is marked as a rule is one at once.
+        """
         return self._commands.rules(session, await self._redis.whole(*self._view(session)))
 
     def _view(self, session: str) -> tuple[list[Command], Callable[[Sequence[Any]], bool]]:

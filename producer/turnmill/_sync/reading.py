@@ -44,7 +44,10 @@ class Reading:
         return context.shown(urls)
 
     def rules(self, session: str) -> tuple[Rule, ...]:
-        """The user's rules in force, oldest first; raises what ``read`` does."""
+        """The user's rules in force, oldest first; raises what ``read`` does.
+
+        Workers find them when they cover a turn; what is marked as a rule is one at once.
+        """
         return self._commands.rules(session, self._redis.whole(*self._view(session)))
 
     def _view(self, session: str) -> tuple[list[Command], Callable[[Sequence[Any]], bool]]:
