@@ -25,7 +25,10 @@ _MOST_SHARE: Final = 3
 """The words take a third of the room at most, and half of what the head leaves of the target."""
 
 _LEAST_SHARE: Final = 8
-"""But an eighth of the room, however much stands in the head."""
+_LEAST_ROOM: Final = 200
+_LEAST_ROOM_SHARE: Final = 4
+"""But an eighth of the room, however much stands in the head, or as many tokens as a short request
+takes where that is more; of those a quarter of the room at most."""
 
 _OF_FIRST: Final = 2
 _OF_ONE: Final = 4
@@ -68,8 +71,7 @@ class UsersWords:
         *,
         fixed: int,
     ) -> None:
-        leave = (limits.target - fixed) // 2
-        self._room = max(min(limits.room // _MOST_SHARE, leave), limits.room // _LEAST_SHARE)
+        self._room = _room(limits, fixed)
         self._count = count
         self._frame = count([said_message([])])
         self._alone = count([_said_alone("")])
@@ -154,6 +156,13 @@ class UsersWords:
             while kept and over > 0:
                 over -= max(kept.pop().tokens, 1)
             self.tokens = self._count(self.messages) if kept else 0
+
+
+def _room(limits: Limits, fixed: int) -> int:
+    """Most tokens the words may take."""
+    most = min(limits.room // _MOST_SHARE, (limits.target - fixed) // 2)
+    least = min(_LEAST_ROOM, limits.room // _LEAST_ROOM_SHARE)
+    return max(most, limits.room // _LEAST_SHARE, least)
 
 
 def _own(turn: TailTurn) -> str:

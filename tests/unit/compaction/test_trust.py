@@ -13,13 +13,13 @@ from turnmill.contract.context import EMPTY, JsonMessage
 from turnmill.contract.names import Seq
 from turnmill.contract.quality_weights import QualityWeights
 from turnmill.contract.render import render_head
-from turnmill.contract.rules import Kind, Rule
+from turnmill.contract.rules import Rule
 from turnmill_worker.compaction.plan import Records
 from turnmill_worker.compaction.quality.score import Quality, Scorer
 from turnmill_worker.compaction.quality.trust import Trust
 from turnmill_worker.summarizers.extractive import extract
 
-RULE = Rule(seq=Seq(1), place=1, text="Never email me before noon.", kind=Kind.PROHIBITION)
+RULE = Rule(seq=Seq(1), place=1, text="Never email me before noon.")
 TALK = (
     ("user", "Our budget for the new kitchen is $3,000 and the oven should be white."),
     ("assistant", "A white oven with a glass door costs a third of that; shall I look for one?"),

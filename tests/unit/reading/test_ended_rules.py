@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from turnmill.contract.names import Seq
-from turnmill.contract.rules import Kind, Rule
+from turnmill.rules.kinds import Kind, Rule
 from turnmill.rules.standing import Said, in_force
 from turnmill_worker.compaction.pool.candidates import Candidates
 from turnmill_worker.old_reading.messages import read_units

@@ -12,8 +12,8 @@ import pytest
 
 from tests import realdata
 from tests.effort import assert_linear
-from turnmill.contract.rules import Kind
 from turnmill.rules.find import find_rules
+from turnmill.rules.kinds import Kind
 
 DATA = Path(__file__).parents[2] / "data"
 STOP = frozenset(

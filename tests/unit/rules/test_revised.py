@@ -36,7 +36,7 @@ def test_a_rule_taken_back_in_part_stays_and_says_so(old: str, new: str) -> None
     first, second = standing(old, new)
 
     assert first.revised == second.seq
-    assert rule_line(first) == f"- (turn 1) {old} (in part until turn 2)"
+    assert rule_line(first) == f"- (turn 1) {old} (changed in turn 2)"
     assert second.revised is None
 
 

@@ -18,8 +18,8 @@ from benchmarks.fit_rules import (
 )
 from tests.effort import assert_linear
 from turnmill.contract.names import Seq
-from turnmill.contract.rules import Kind, Rule
 from turnmill.rules.find import find_rules
+from turnmill.rules.kinds import Kind, Rule
 from turnmill.rules.scored import BUCKETS, buckets, score
 from turnmill.rules.standing import fitting
 

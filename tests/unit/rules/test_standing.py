@@ -201,12 +201,6 @@ def test_a_context_without_rules_is_stored_as_ever() -> None:
     assert b"rules" not in StoredContext(summary="So far.").encode()
 
 
-def test_stored_rules_come_back() -> None:
-    stored = StoredContext(rules=in_force((), [said(2, "Never email me. Reply in French.")]))
-
-    assert StoredContext.parse(stored.encode()) == stored
-
-
 @pytest.mark.parametrize(
     "text",
     [
