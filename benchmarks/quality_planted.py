@@ -25,12 +25,12 @@ from benchmarks.quality_correlation import NAMES, WEIGHTS, Case, cases, count, r
 from turnmill.contract.context import EMPTY
 from turnmill.contract.names import Seq
 from turnmill.contract.render import render_head
-from turnmill.contract.rules import Kind, Rule
+from turnmill.contract.rules import Rule
 from turnmill_worker.compaction.plan import Records
 from turnmill_worker.compaction.quality.score import Scorer
 from turnmill_worker.compaction.quality.trust import DEFAULT_THRESHOLD, Trust
 
-RULE = Rule(seq=Seq(0), place=1, text="Never email me before noon.", kind=Kind.PROHIBITION)
+RULE = Rule(seq=Seq(0), place=1, text="Never email me before noon.")
 OLD, NEW = "$3,150", "$4,720"
 PLANTED = (
     f"{RULE.text} And the budget for the reception is {OLD}.",

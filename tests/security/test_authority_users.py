@@ -26,10 +26,10 @@ from turnmill.projection import project
 from turnmill.rules.standing import Said, in_force
 from turnmill_worker.archive.memory_extraction import of_turns
 from turnmill_worker.compaction.plan import Records
-from turnmill_worker.ports.records import ArchivedTurn
-from turnmill_worker.ports.values import SessionRef
 from turnmill_worker.old_reading.plain_text import readable
 from turnmill_worker.old_reading.units import Source
+from turnmill_worker.ports.records import ArchivedTurn
+from turnmill_worker.ports.values import SessionRef
 from turnmill_worker.summarizers.openai.checks.invented_demands import Said as Demands
 from turnmill_worker.tokens import counter_for
 

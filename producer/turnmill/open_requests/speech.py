@@ -13,10 +13,12 @@ from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
 from typing import Final, NamedTuple
 
+from turnmill.contract.authors import own_words as said_text
+from turnmill.contract.authors import text_in as written
 from turnmill.contract.context import JsonMessage
 from turnmill.contract.names import Seq
 from turnmill.rules.quoted import own_words
-from turnmill.rules.standing import Said, said_text, written
+from turnmill.rules.standing import Said
 
 __all__ = ["Heard", "Hearing", "Speech", "opening_turns", "outputs_among"]
 

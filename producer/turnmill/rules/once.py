@@ -6,7 +6,7 @@ import re
 from itertools import islice
 from typing import Final
 
-from turnmill.contract.rules import Kind, Rule
+from turnmill.rules.kinds import Kind, Rule
 from turnmill.rules.wording.lexicon import words
 from turnmill.rules.wording.phrases import STANDING_SAID
 from turnmill.rules.wording.refusals import CHOICE

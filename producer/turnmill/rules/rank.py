@@ -7,8 +7,7 @@ from collections.abc import Callable, Sequence
 from functools import lru_cache
 from typing import Final, TypeVar
 
-from turnmill.contract.rules import Kind, Rule
-from turnmill.rules.kinds import Clause
+from turnmill.rules.kinds import Clause, Kind, Rule
 from turnmill.rules.scored import score
 from turnmill.rules.wording.illness import HARMFUL
 

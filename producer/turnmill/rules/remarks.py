@@ -13,10 +13,11 @@ from functools import lru_cache
 from itertools import islice
 from typing import Final
 
+from turnmill.contract import rules as contract
 from turnmill.contract.names import Seq
-from turnmill.contract.rules import Remark, Rule
 from turnmill.rules.clauses import sentences
 from turnmill.rules.content import plain
+from turnmill.rules.kinds import Remark, Rule, as_found
 from turnmill.rules.quoted import own_words
 from turnmill.rules.remark_score import in_common, speaks_of
 from turnmill.rules.wording.taking_back import MAY_CHANGE
@@ -42,8 +43,9 @@ _NEAREST: Final = 8
 _ASKS: Final = "?？؟"
 
 
-def as_of(rule: Rule, seq: Seq) -> Rule:
+def as_of(known: contract.Rule, seq: Seq) -> Rule:
     """The rule without a remark of a later turn."""
+    [rule] = as_found([known])
     later = rule.remark is not None and rule.remark.seq > seq
     return rule.model_copy(update={"remark": None}) if later else rule
 

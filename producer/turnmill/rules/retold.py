@@ -6,9 +6,9 @@ import re
 from functools import lru_cache
 from typing import Final, NamedTuple
 
-from turnmill.contract.rules import Kind, Rule
 from turnmill.rules.content import TOKEN, content_of, plain, roots
 from turnmill.rules.find import find_rules
+from turnmill.rules.kinds import Kind, Rule
 from turnmill.rules.wording.lexicon import words
 from turnmill.rules.wording.slots import TEMPORAL
 

@@ -6,8 +6,8 @@ import re
 from functools import lru_cache
 from typing import Final
 
-from turnmill.contract.rules import Kind, Rule
 from turnmill.rules.content import Content, content_of, plain
+from turnmill.rules.kinds import Kind, Rule
 from turnmill.rules.wording.lexicon import words
 from turnmill.rules.wording.slots import SLOTS
 

@@ -8,16 +8,17 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from collections.abc import Set as AbstractSet
 from hashlib import blake2b
-from typing import Final, NamedTuple
+from typing import Final
 
-from turnmill.contract.authors import author
+from turnmill.contract import rules as contract
+from turnmill.contract.authors import own_words
 from turnmill.contract.context import JsonMessage
-from turnmill.contract.memories_message import is_memories
 from turnmill.contract.names import Seq
 from turnmill.contract.policy import Limits
 from turnmill.contract.render import rule_line
-from turnmill.contract.rules import UNMARKED, Kind, Mark, Remark, Rule
+from turnmill.contract.rules import UNMARKED, Said
 from turnmill.rules.find import find_rules
+from turnmill.rules.kinds import Kind, Remark, Rule, as_found
 from turnmill.rules.once import is_choice
 from turnmill.rules.rank import kept
 from turnmill.rules.remarks import among, changes_in, remarked
@@ -43,20 +44,12 @@ _MOST_KNOWN: Final = 20_000
 """Texts whose rules are remembered, by a hash: most have none, and the text is not kept."""
 
 
-class Said(NamedTuple):
-    """A turn as it was pushed."""
-
-    seq: Seq
-    messages: Sequence[JsonMessage]
-    mark: Mark = UNMARKED
-
-
-def in_force(stored: Sequence[Rule], turns: Iterable[Said]) -> tuple[Rule, ...]:
+def in_force(stored: Sequence[contract.Rule], turns: Iterable[Said]) -> tuple[Rule, ...]:
     """The rules of before and of these turns, oldest first, without those a later one ended.
 
     Beside each stands what was said later that may end or change it, if anything.
     """
-    turns = list(turns)
+    turns, stored = list(turns), as_found(stored)
     known = {rule.id for rule in stored}
     fresh: list[tuple[Seq, Rule | Remark | str]] = []
     for turn in turns:
@@ -81,12 +74,14 @@ def in_force(stored: Sequence[Rule], turns: Iterable[Said]) -> tuple[Rule, ...]:
     return among([_whole_again(rule, seqs) for rule in standing])
 
 
-def is_shown(rule: Rule, messages: Iterable[JsonMessage]) -> bool:
+def is_shown(rule: contract.Rule, messages: Iterable[JsonMessage]) -> bool:
     """Whether the rule stands in what these messages show of its turn."""
-    return any(rule.text in said_text(message) for message in messages)
+    return any(rule.text in own_words(message) for message in messages)
 
 
-def fitting(rules: Sequence[Rule], tokens: int, count: Callable[[str], int]) -> tuple[Rule, ...]:
+def fitting(
+    stored: Sequence[contract.Rule], tokens: int, count: Callable[[str], int]
+) -> tuple[Rule, ...]:
     """As many of the rules as fit, whole; those that do most harm when they are lost first.
 
     What was said of them later stands beside them as far as there is room left, the newest first.
@@ -95,6 +90,7 @@ def fitting(rules: Sequence[Rule], tokens: int, count: Callable[[str], int]) -> 
     def cost(rule: Rule) -> int:
         return count(rule_line(rule) + "\n")
 
+    rules = as_found(stored)
     bare = [rule.model_copy(update={"remark": None}) if rule.remark else rule for rule in rules]
     found = kept(bare, tokens - _FRAME_TOKENS, cost)
     fit = {at: bare[at] for at in found}
@@ -112,24 +108,11 @@ def rules_room(limits: Limits) -> int:
     return max(limits.room // _SHARE, min(_LEAST_TOKENS, limits.room // _MOST_SHARE))
 
 
-def said_text(message: JsonMessage) -> str:
-    """What a user says in a message; ``""`` for everybody else's."""
-    return "" if author(message) != "user" or is_memories(message) else written(message)
-
-
-def written(message: JsonMessage) -> str:
-    """The text of a message, or of its parts."""
-    content = message.get("content")
-    if isinstance(content, list):
-        content = "\n".join(part["text"] for part in content if isinstance(part.get("text"), str))
-    return content or ""
-
-
 def _laid_down(turn: Said) -> Iterator[Rule]:
     """The turn's rules, each with its place in it."""
     if turn.mark.revokes:
         return
-    texts = [text for text in map(said_text, turn.messages) if text.strip()]
+    texts = [text for text in map(own_words, turn.messages) if text.strip()]
     if turn.mark.instructs:
         found = [(text.strip(), Kind.COMMAND) for text in texts]
     else:
@@ -143,7 +126,7 @@ def _laid_down(turn: Said) -> Iterator[Rule]:
 
 def _remarks(turn: Said) -> Iterator[Remark]:
     """What the turn says that no mark has made a rule of, or an end of one."""
-    for text in map(said_text, turn.messages) if turn.mark == UNMARKED else ():
+    for text in map(own_words, turn.messages) if turn.mark == UNMARKED else ():
         yield from (Remark(seq=turn.seq, text=said) for said in changes_in(text))
 
 

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from enum import StrEnum
 from typing import Final
 
-from turnmill.contract.rules import Kind, Rule
 from turnmill.rules.content import TOKEN, Content, content_of, plain, roots
+from turnmill.rules.kinds import Kind, Rule
 from turnmill.rules.retold import covers
 from turnmill.rules.revised import may_revise, revises
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from turnmill.contract.rules import Kind
+from turnmill.rules.kinds import Kind
 
 __all__ = ["MAY_CHANGE", "TAKING_BACK"]
 
