@@ -1,0 +1,182 @@
+"""Which pieces of a message are its writer's own words, and which are quoted or pasted.
+
+Most of it can be seen: fences, tags, quotation marks, code, logs. That a line ending in a colon
+hands over what somebody else wrote ("The landlord's mail:") and not what the writer wants ("My
+rules:") is what a small linear model knows.
+"""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_left
+from collections.abc import Iterator, Sequence
+from itertools import islice
+from typing import Final
+
+from turnmill_worker.reading.linear import grams, weights
+
+MODEL: Final = "leads.bin"
+BITS: Final = 13
+MASK: Final = (1 << BITS) - 1
+UNIT: Final = 0.02
+"""What one step of a weight adds to the log-odds."""
+
+LEAST, LEAST_WITHIN_A_LINE = 0.0, 1.0
+"""Log-odds from which on a colon hands over the lines behind it, and the rest of its own line."""
+
+Span = tuple[int, int]
+
+_WORD = re.compile(r"(?<![^\s\"'“‘(\[*_¿¡])[^\W\d_]+(?:[-'’][^\W\d_]+)*(?![^\s\"'”’)\]*_.,;:!?…])")
+_CODE = re.compile(r"[{}=<>|\\]|\w\(|::|--\w|^\W*(?:\d+[:|]|\$ )")
+_LOGGED = re.compile(
+    r"[^\w\s]?(?:[A-Z]{3,8}\W{1,3})?\d{2,4}(?:[-/.:]\d\d){1,2}\b|\W?[A-Z]{4,8}\W{1,3}\d"
+)
+_PROSE_OF_A_WORD: Final = 0.6
+_CHARACTERS_TO_A_MARK: Final = 40
+
+_FENCE = re.compile(r"^[ \t]*(?:```|~~~)", re.MULTILINE)
+_TAG = re.compile(r"<(/?)([A-Za-z][\w-]{0,40})(?:\s[^<>]{0,200})?>")
+_QUOTED = re.compile(
+    r'"[^"\n]{1,400}"|“[^“”\n]{1,400}”|«[^«»\n]{1,400}»|„[^„“”\n]{1,400}[“”]'
+    r"|「[^「」\n]{1,400}」|『[^『』\n]{1,400}』|^[ \t]*>[^\n]*"
+    r'|^[ \t]*(?:"[^"]{1,8000}"|“[^“”]{1,8000}”)[.,;]?[ \t]*$',
+    re.MULTILINE,
+)
+_COLON = re.compile(r"[:：][ \t]*(?=\n)|:[ \t]+(?=\S)|：(?=\S)")
+_LEAD = re.compile(r"[^\s:：]+")
+_LONGEST_LEAD: Final = 80
+_MOST_COLONS: Final = 400
+_WORDS_OF_A_LEAD: Final = 12
+_LINE = re.compile(r"[^\n]*\n?")
+_LISTED = re.compile(r"[ \t]*(?:[-*•]|\d{1,3}[.):])\s")
+_ENDS: Final = frozenset(".!?。！？…")
+_MARKS: Final = frozenset('"“«„「『<>`~')
+_WRAPS: Final = 0.8
+"""The share of a message from which on a tag is around the message, not around a quotation."""
+
+
+def is_talk(text: str) -> bool:
+    """Whether a line is somebody's sentence, not code or output."""
+    if not text or _LOGGED.match(text):
+        return False
+    if text[-1] in _ENDS - {"."}:
+        return True
+    plain = len(_WORD.findall(text))
+    marks = len(_CODE.findall(text))
+    enough = plain >= _PROSE_OF_A_WORD * (text.count(" ") + 1)
+    return enough and marks * _CHARACTERS_TO_A_MARK <= len(text)
+
+
+def own(pieces: Sequence[str], text: str) -> list[bool]:
+    """Of each piece of a message, whether it is its writer's own.
+
+    ``pieces``: all of the text in order, with spaces changed at most, as `sentences` gives them.
+    """
+    spans = list(_without_spaces(sorted(_quotations(text)), text))
+    talks = [is_talk(piece) for piece in pieces]
+    found, at, first = [], 0, 0
+    for number, piece in enumerate(pieces):
+        end = at + len("".join(piece.split()))
+        while first < len(spans) and spans[first][1] <= at:
+            first += 1
+        quoted, span = 0, first
+        while span < len(spans) and spans[span][0] < end:
+            quoted += min(end, spans[span][1]) - max(at, spans[span][0])
+            span += 1
+        # A comment stands between lines of code.
+        within = 0 < number < len(pieces) - 1 and not (talks[number - 1] or talks[number + 1])
+        found.append(talks[number] and 2 * quoted <= end - at and not within)
+        at = end
+    return found
+
+
+def hands_over(lead: str) -> float:
+    """The log-odds that what stands behind a colon was written by somebody else."""
+    table = weights(MODEL)
+    return UNIT * (table[MASK + 1] + sum(table[each] for each in lead_buckets(lead)))
+
+
+def lead_buckets(lead: str) -> set[int]:
+    """The features of what stands before a colon."""
+    words = _LEAD.findall(lead.lower())[-_WORDS_OF_A_LEAD:]
+    tokens = [each for word in words for each in ([word] if word.isascii() else _cut(word))]
+    return {each & MASK for each in grams(tokens)}
+
+
+def _cut(word: str) -> list[str]:
+    return [word, *word] if "\u3040" <= word[0] <= "\ud7af" else [word]
+
+
+def _without_spaces(spans: Sequence[Span], text: str) -> Iterator[Span]:
+    """Spans that do not overlap, counted without the spaces of the text."""
+    at = seen = 0
+    for start, end in spans:
+        if end <= at:
+            continue
+        seen += len("".join(text[at : max(start, at)].split()))
+        inside = len("".join(text[max(start, at) : end].split()))
+        yield seen, seen + inside
+        seen, at = seen + inside, end
+
+
+def _quotations(text: str) -> Iterator[Span]:
+    if "```" in text or "~~~" in text:
+        fences = [found.start() for found in _FENCE.finditer(text)]
+        yield from zip(fences[::2], [*fences[1::2], len(text)], strict=False)
+    if "</" in text:
+        yield from _tagged(text)
+    yield from (found.span() for found in _QUOTED.finditer(text))
+    yield from _handed_over(text)
+
+
+def _tagged(text: str) -> Iterator[Span]:
+    """What stands between an opening tag and the next closing one of its name."""
+    tags = list(_TAG.finditer(text))
+    closing: dict[str, list[int]] = {}
+    for tag in tags:
+        if tag[1]:
+            closing.setdefault(tag[2], []).append(tag.start())
+    done = 0
+    for tag in tags:
+        ends = closing.get(tag[2], [])
+        at = bisect_left(ends, tag.end())
+        if tag[1] or tag.start() < done or at == len(ends):
+            continue
+        if ends[at] - tag.end() < _WRAPS * len(text):
+            yield tag.start(), ends[at]
+            done = ends[at]
+
+
+def _handed_over(text: str) -> Iterator[Span]:
+    """What stands behind colons that hand it over."""
+    done = 0
+    for colon in islice(_COLON.finditer(text), _MOST_COLONS):
+        if colon.start() < done:
+            continue
+        first = max(done, colon.start() - _LONGEST_LEAD)
+        lead = text[max(text.rfind("\n", first, colon.start()) + 1, first) : colon.start()]
+        ends_line = text.startswith("\n", colon.end())
+        if hands_over(lead) >= (LEAST if ends_line else LEAST_WITHIN_A_LINE):
+            end = text.find("\n", colon.end())
+            done = _end_of_block(text, end + 1) if ends_line else end if end >= 0 else len(text)
+            yield colon.end(), done
+
+
+def _end_of_block(text: str, start: int) -> int:
+    """Where lines end that were handed over: with their list, data, paragraph or letter."""
+    first = ""
+    for line in _LINE.finditer(text, start):
+        said = line[0].strip()
+        if not first:
+            # What is marked as quoted ends where its marks say.
+            if said[:1] in _MARKS:
+                return start
+            if said.endswith((",", "，", "、")):
+                return len(text)
+            first = said
+        elif _LISTED.match(first):
+            if not _LISTED.match(line[0]):
+                return line.start()
+        elif not said or (said[-1] in _ENDS and is_talk(said) and not is_talk(first)):
+            return line.start()
+    return len(text)
