@@ -95,7 +95,7 @@ def test_a_field_that_a_newer_minor_uses_otherwise_is_no_damage() -> None:
     with pytest.raises(CorruptContext):
         StoredContext.parse(body(watermark="9", summary=[]))
     with pytest.raises(NewerFormat):
-        decoded(body(facts=[{"kind": 1}], format=NEXT))
+        decoded(body(readings=[{"kind": 1}], format=NEXT))
 
 
 def test_a_stored_policy_is_followed_as_far_as_it_is_known() -> None:

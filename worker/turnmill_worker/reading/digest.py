@@ -98,11 +98,11 @@ class Known:
         if "pool" in values:
             return cls(older=tuple(values["pool"]))
         return cls(
-            readings=tuple(map(Reading.restored, values["readings"])),
-            said=tuple(sentences_restored(values["said"])),
-            tables=values["tables"],
-            states=values["states"],
-            makes=values["makes"],
+            readings=tuple(map(Reading.restored, values.get("readings", ()))),
+            said=tuple(sentences_restored(values.get("said", ()))),
+            tables=values.get("tables"),
+            states=values.get("states"),
+            makes=values.get("makes"),
         )
 
 
