@@ -12,11 +12,9 @@ from tests.properties.strategies import GivenTurn, legal_conversations
 from tests.properties.test_compaction_properties import COUNTER, compact, rendered, snapshot_of
 from turnmill.contract.context import JsonMessage
 from turnmill.contract.policy import Policy
-from turnmill.contract.rules import Kind
 from turnmill.contract.tail import TailTurn
 from turnmill.projection import project
 from turnmill.read_reply import bound
-from turnmill.rules.find import find_rules
 from turnmill_worker.compaction.snapshot import Snapshot
 from turnmill_worker.compaction.strategies.on_request import force
 from turnmill_worker.tokens.messages import count_request
@@ -62,7 +60,10 @@ def with_turns(snapshot: Snapshot, more: list[GivenTurn]) -> Snapshot:
     first = snapshot.counted_seq
     moved = tuple(replace(turn, seq=type(turn.seq)(turn.seq + first)) for turn in fresh.turns)
     return replace(
-        snapshot, turns=(*snapshot.turns, *moved), counted_seq=type(first)(first + len(moved))
+        snapshot,
+        turns=(*snapshot.turns, *moved),
+        counted_seq=type(first)(first + len(moved)),
+        memo={},
     )
 
 

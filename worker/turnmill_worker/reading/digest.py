@@ -75,7 +75,7 @@ class Known:
             tables=Tables.up_to(self.tables, watermark),
             states=States.up_to(self.states, watermark),
             makes=Makes.up_to(self.makes, watermark),
-            older=tuple(each for each in self.older if (each.get("seq") or 0) <= watermark),
+            older=tuple(each for each in self.older if each["seq"] <= watermark),
         )
 
     def between(self, first: int, last: int) -> Known:
@@ -96,7 +96,7 @@ class Known:
     def restored(cls, values: Mapping[str, Any]) -> Known:
         """What was stored, by this version or by one that knew no readings."""
         if "pool" in values:
-            return cls(older=tuple(values["pool"]))
+            return cls(older=tuple(_pooled(each) for each in values["pool"]))
         return cls(
             readings=tuple(map(Reading.restored, values.get("readings", ()))),
             said=tuple(sentences_restored(values.get("said", ()))),
@@ -107,6 +107,12 @@ class Known:
 
 
 NOTHING_KNOWN: Final = Known()
+
+
+def _pooled(line: Mapping[str, Any]) -> Mapping[str, Any]:
+    """A line of an older pool, if it is one."""
+    groups = [{**each, "texts": [*each["texts"]]} for each in line["groups"]]
+    return {**line, "seq": int(line.get("seq") or 0), "groups": groups}
 
 
 class _Written(NamedTuple):
