@@ -114,7 +114,7 @@ COMPACTIONS ?=
 fuzz-compactions: setup  ## Compact sessions of every dialect 10,000 times; check every context, every thought
 	$(BIN)/python -m tests.fuzz.compactions $(COMPACTIONS)
 
-sizes: setup  ## Lower the lengths in tests/house/sizes.toml to what files and functions have now
+sizes: setup  ## Lower the lengths in tests/house/sizes.toml to what functions have now
 	$(BIN)/python -m tests.house.test_sizes
 
 # Longer, and again: make chaos CHAOS="--seconds 3600 --seed 7"; all options: --help

@@ -12,10 +12,12 @@ from tests.properties.strategies import GivenTurn, legal_conversations
 from tests.properties.test_compaction_properties import COUNTER, compact, rendered, snapshot_of
 from turnmill.contract.context import JsonMessage
 from turnmill.contract.policy import Policy
-from turnmill.rules.find import find_rules
-from turnmill.rules.kinds import Kind
+from turnmill.contract.tail import TailTurn
+from turnmill.projection import project
+from turnmill.read_reply import bound
 from turnmill_worker.compaction.snapshot import Snapshot
 from turnmill_worker.compaction.strategies.on_request import force
+from turnmill_worker.tokens.messages import count_request
 
 RULES = (
     "Always answer in German.",
@@ -58,7 +60,10 @@ def with_turns(snapshot: Snapshot, more: list[GivenTurn]) -> Snapshot:
     first = snapshot.counted_seq
     moved = tuple(replace(turn, seq=type(turn.seq)(turn.seq + first)) for turn in fresh.turns)
     return replace(
-        snapshot, turns=(*snapshot.turns, *moved), counted_seq=type(first)(first + len(moved))
+        snapshot,
+        turns=(*snapshot.turns, *moved),
+        counted_seq=type(first)(first + len(moved)),
+        memo={},
     )
 
 
@@ -86,6 +91,21 @@ def test_rules_stand_in_every_later_context(
 
     assume(commits)
     assert [rule for rule in snapshot.stored.rules if rule.seq > snapshot.stored.watermark] == []
+
+
+@some
+@given(laid_down=places, said=legal_conversations(30, least=8, pins=False), policy=policies)
+def test_rules_stand_in_what_a_projection_shows_and_within_the_limit(
+    laid_down: list[str], said: list[GivenTurn], policy: Policy
+) -> None:
+    turns = [spoken(text) for text in laid_down] + said
+    snapshot = snapshot_of(turns, policy)
+    tail = [TailTurn(t.seq, t.shown, bound(t.shown)) for t in snapshot.turns]
+
+    shown = project("", snapshot.stored, tail, policy.limits(0), bound, fixed_tokens=3)
+
+    assert count_request(COUNTER, shown.messages) <= shown.tokens <= policy.hard_limit
+    assert all(is_there(text, shown.messages) for text in laid_down)
 
 
 @some

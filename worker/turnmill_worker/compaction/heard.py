@@ -47,7 +47,7 @@ class Heard:
         self._turns: list[Asked] = []
         for at, turn in enumerate(snapshot.turns):
             own = self._of_user(turn)
-            self._said.hear(turn.seq, own, turn.mark, opens=at < opening)
+            self._said.hear(turn.seq, own, turn.original, turn.mark, opens=at < opening)
             self._turns.append(Asked(turn.seq, turn.original, own))
 
     def is_of(self, loaded: Snapshot) -> bool:

@@ -64,7 +64,7 @@ def digest_of(request: SummaryRequest, counter: Counter, known: Known | None = N
     for seq, own in groupby(request.records, key=itemgetter(0)):
         messages = [message for _, message in own]
         turn = readings.of_turn(seq, messages, before)
-        said.hear(seq, turn)
+        said.hear(seq, turn, messages)
         covered += turn
         before = messages[-1]
     through = max((seq for seq, _ in request.records), default=0)

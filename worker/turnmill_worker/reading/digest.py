@@ -84,7 +84,7 @@ class Known:
             tables=tables.to_json(),
             states=states.to_json(),
             makes=makes.to_json(),
-            older=tuple(each for each in self.older if (each.get("seq") or 0) <= watermark),
+            older=tuple(each for each in self.older if each["seq"] <= watermark),
         )
 
     def parts(self, count: Callable[[str], int]) -> tuple[Tables, States, Makes]:
@@ -112,21 +112,33 @@ class Known:
 
     @classmethod
     def restored(cls, values: Mapping[str, Any]) -> Known:
-        """What was stored, by this version or by one that knew no readings."""
+        """What was stored, by this version or by one that knew no readings.
+
+        Raises:
+            AttributeError, LookupError, TypeError, ValueError: it is something else.
+        """
         if "pool" in values:
-            older = tuple(values["pool"])
-            return cls(older=older, through=max((own.get("seq") or 0 for own in older), default=0))
-        return cls(
-            through=values["through"],
-            readings=tuple(map(Reading.from_json, values["readings"])),
-            said=tuple(sentences_restored(values["said"])),
-            tables=values["tables"],
-            states=values["states"],
-            makes=values["makes"],
+            older = tuple(map(_pooled, values["pool"]))
+            return cls(older=older, through=max((own["seq"] for own in older), default=0))
+        found = cls(
+            through=values.get("through", 0),
+            readings=tuple(map(Reading.from_json, values.get("readings", ()))),
+            said=tuple(sentences_restored(values.get("said", ()))),
+            tables=values.get("tables") or {},
+            states=values.get("states") or {},
+            makes=values.get("makes") or {},
         )
+        found.parts(len)
+        return found
 
 
 NOTHING_KNOWN: Final = Known()
+
+
+def _pooled(line: Mapping[str, Any]) -> Mapping[str, Any]:
+    """A line of an older pool, if it is one."""
+    groups = [{**each, "texts": [*each["texts"]]} for each in line["groups"]]
+    return {**line, "seq": int(line.get("seq") or 0), "groups": groups}
 
 
 class _Written(NamedTuple):

@@ -124,7 +124,7 @@ class RedisStates:
             body: bytes | None = self._redis.get(keys_of(ref).facts)
         if not remade:
             return body or b""
-        known = decoded(body).up_to(watermark)
+        known = decoded(body, watermark)
         # What is of no known turn came from a summary.
         readings = tuple(each for each in known.readings if each.seq)
         return encoded(replace(known, readings=readings))

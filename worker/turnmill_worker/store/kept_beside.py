@@ -16,8 +16,8 @@ def encoded(known: Known) -> bytes:
     return b"" if known == Known() else encode_json({**known.stored(), **stamp(FIRST)})
 
 
-def decoded(body: bytes | None) -> Known:
-    """What is known; nothing, to begin anew, where a damage left something else.
+def decoded(body: bytes | None, watermark: int) -> Known:
+    """What is known of turns up to the watermark; nothing, to begin anew, where it is damaged.
 
     Raises:
         NewerFormat: a newer version of turnmill wrote it, and this one cannot read it.
@@ -27,7 +27,8 @@ def decoded(body: bytes | None) -> Known:
         found = decode_json(body) if body else {}
         refuse_newer(found, "stored facts")
         # A list was written before there was a pool.
-        return Known.restored(found) if isinstance(found, dict) and found else Known()
+        known = Known.restored(found) if isinstance(found, dict) and found else Known()
+        return known.up_to(watermark)
     except (AttributeError, IndexError, KeyError, TypeError, ValueError):
         if is_newer(found):
             raise unreadable(found, "stored facts", "") from None

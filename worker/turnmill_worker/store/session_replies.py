@@ -84,7 +84,7 @@ def snapshot_in(ref: SessionRef, reply: Sequence[Any]) -> Snapshot:
         compactions=meta.compactions,
         ratio=Correction.stored(text_of(ratios), meta.policy.token_ratio).ratio,
         system=meta.system,
-        known=decoded(known).up_to(stored.watermark),
+        known=decoded(known, stored.watermark),
         tried=_tried(*fields[-3:]),
     )
 

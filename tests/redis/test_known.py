@@ -1,8 +1,9 @@
-"""Facts kept word for word: written with the context, read by workers, gone with the session."""
+"""What is known of covered turns: written with a context, read by workers, gone with a session."""
 
 from __future__ import annotations
 
 import json
+import re
 from typing import Any
 
 import pytest
@@ -21,10 +22,10 @@ SMALL = Policy(max_tokens=1024, ttl_s=60, strategies=("rolling", "window"), qual
 
 
 def turns(first: int, last: int) -> list[dict[str, Any]]:
-    """Turns with a fact of their own each, 60 tokens or so."""
+    """Turns with an order of their own each, 60 tokens or so."""
     return [
         {
-            "role": "user",
+            "role": "assistant",
             "content": f"Parcel #W{at * 7919:07} is mine. " + "And so on, please. " * 10,
         }
         for at in range(first, last + 1)
@@ -43,21 +44,23 @@ def full(either: Surface, worker: Worker) -> str:
     return "s"
 
 
-def facts(worker: Worker, session: str = "s") -> list[str]:
+def known(worker: Worker, session: str = "s") -> list[str]:
+    """The orders that are known."""
     snapshot = worker.sessions.snapshot(worker.ref(session))
     assert snapshot is not None
-    return [fact.text for fact in snapshot.facts if fact.kind == "id"]
+    texts = (each.text for reading in snapshot.known.readings for each in reading.passages)
+    return re.findall(r"#W\d+", " ".join(texts))
 
 
-def test_a_commit_writes_the_facts_of_the_turns_it_covers(
+def test_a_commit_writes_what_is_known_of_the_turns_it_covers(
     either: Surface, worker: Worker, full: str
 ) -> None:
     watermark = either.read(full).watermark
 
-    assert facts(worker) == [order(seq) for seq in range(1, watermark + 1)]
+    assert known(worker) == [order(seq) for seq in range(1, watermark + 1)]
 
 
-def test_the_facts_an_agent_reads_are_in_its_context(either: Surface, full: str) -> None:
+def test_what_an_agent_reads_of_it_is_in_its_context(either: Surface, full: str) -> None:
     watermark = either.read(full).watermark
 
     head = either.read(full).messages[0]
@@ -66,7 +69,7 @@ def test_the_facts_an_agent_reads_are_in_its_context(either: Surface, full: str)
     assert [seq for seq in range(1, watermark + 1) if order(seq) not in head["content"]] == []
 
 
-def test_reads_do_not_fetch_the_facts(connect: Connect, own_server: EmbeddedRedis) -> None:
+def test_reads_do_not_fetch_it(connect: Connect, own_server: EmbeddedRedis) -> None:
     # A server of its own: what jobs of other tests' workers ask for is overheard as well.
     client = connect(own_server.url)
     client.open("s", SMALL)
@@ -82,7 +85,7 @@ def test_reads_do_not_fetch_the_facts(connect: Connect, own_server: EmbeddedRedi
     assert ":facts" not in monitor.text()
 
 
-def test_facts_live_as_long_as_their_session(
+def test_it_lives_as_long_as_its_session(
     either: Surface, worker: Worker, redis_client: redis.Redis, full: str
 ) -> None:
     key = worker.keys(full).facts
@@ -96,7 +99,7 @@ def test_facts_live_as_long_as_their_session(
 
 
 @pytest.mark.parametrize("remove", ["clear", "forget"])
-def test_facts_go_with_the_conversation(
+def test_it_goes_with_the_conversation(
     either: Surface, worker: Worker, redis_client: redis.Redis, full: str, remove: str
 ) -> None:
     assert redis_client.exists(worker.keys(full).facts)
@@ -106,31 +109,31 @@ def test_facts_go_with_the_conversation(
     assert not redis_client.exists(worker.keys(full).facts)
 
 
-def test_turning_the_ledger_off_removes_the_facts_at_the_next_compaction(
-    either: Surface, worker: Worker, full: str
-) -> None:
-    either.open(full, SMALL.model_copy(update={"ledger_ratio": 0.0}))
-    either.push_many([(full, turn) for turn in turns(17, 30)])
-    assert worker.work(full) == "committed"
-
-    assert facts(worker, full) == []
-    assert "[Facts kept" not in json.dumps(either.read(full).messages)
-
-
-@pytest.mark.parametrize("body", [b"{", b"[7]", b'[{"kind": "smell"}]', b'[{"strange": 1}]'])
-def test_facts_of_another_version_of_turnmill_are_begun_anew(
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"{",
+        b"[7]",
+        b'[{"kind": "smell"}]',
+        b'{"pool": [7]}',
+        b'{"pool": [{"seq": 1}]}',
+        b'{"readings": [7]}',
+        b'{"readings": [["1", "user", 0, 8, [], [], false]]}',
+    ],
+)
+def test_what_was_damaged_is_begun_anew(
     worker: Worker, redis_client: redis.Redis, full: str, body: bytes
 ) -> None:
     redis_client.set(worker.keys(full).facts, body)
 
-    assert facts(worker) == []
+    assert known(worker) == []
 
 
 def rollback(redis_client: redis.Redis, worker: Worker, to: str) -> None:
     Rollback(RedisStates(redis_client), None, counter_for).rollback(worker.ref("s"), to)
 
 
-def test_facts_of_turns_rolled_back_are_neither_shown_nor_carried_on(
+def test_what_is_known_of_turns_rolled_back_is_neither_shown_nor_carried_on(
     client: ContextClient, worker: Worker, redis_client: redis.Redis
 ) -> None:
     client.open("s", SMALL)
@@ -140,29 +143,31 @@ def test_facts_of_turns_rolled_back_are_neither_shown_nor_carried_on(
     watermark = client.read("s").watermark
     client.push_many([("s", turn) for turn in turns(17, 30)])
     assert worker.work("s") == "committed"
-    assert order(17) in facts(worker)
+    taken_back = {order(seq) for seq in range(17, 31)}
+    assert taken_back & set(known(worker))
 
     rollback(redis_client, worker, "here")
 
-    assert facts(worker) == [order(seq) for seq in range(1, watermark + 1)]
+    assert order(1) in known(worker)
+    assert set(known(worker)) <= {order(seq) for seq in range(1, watermark + 1)}
     client.push_many([("s", turn) for turn in turns(101, 116)])
     assert worker.work("s") == "committed"
-    assert not {order(seq) for seq in range(17, 31)} & set(facts(worker))
-    assert {order(1), order(16), order(101)} <= set(facts(worker))
-    assert order(17) not in json.dumps(client.read("s").messages)
+    assert order(101) in known(worker)
+    shown = json.dumps(client.read("s").messages)
+    assert [each for each in taken_back if each in [*known(worker), *shown.split()]] == []
 
 
-def test_a_session_rolled_back_to_before_its_first_compaction_gets_its_facts_again(
+def test_a_session_rolled_back_to_before_its_first_compaction_learns_it_again(
     client: ContextClient, worker: Worker, redis_client: redis.Redis
 ) -> None:
     client.open("s", SMALL)
     client.push_many([("s", turn) for turn in turns(1, 16)])
     client.checkpoint("s", name="here")
     assert worker.work("s") == "committed"
-    before = facts(worker)
+    before = known(worker)
 
     rollback(redis_client, worker, "here")
 
-    assert facts(worker) == []
+    assert known(worker) == []
     assert worker.work("s") == "committed"
-    assert facts(worker) == before
+    assert known(worker) == before
