@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from benchmarks.fit import labelled
 from benchmarks.fit.labelled import Pair, Typed
 from benchmarks.fit.regression import Example, fitted
-from turnmill_worker.reading import changes
+from turnmill_worker.reading import changes, linear
 from turnmill_worker.reading.passages import sentences
 
 STRENGTH = 0.3
@@ -116,10 +116,10 @@ def _weighed(pairs: Iterable[tuple[str, str]], weight: float, *, is_one: bool) -
 
 
 def _of(older: str, newer: str) -> list[int]:
-    return sorted(changes.features(older, newer))
+    return changes.features(older, newer)
 
 
 def weights() -> bytes:
     """The weights, as `reading.changes` reads them."""
-    size = changes.MASK + 1
+    size = linear.MASK + 1
     return fitted(list(examples()), size=size, strength=STRENGTH, unit=changes.UNIT)

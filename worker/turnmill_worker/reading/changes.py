@@ -10,18 +10,16 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from itertools import pairwise
 from typing import Final, NamedTuple
 from zlib import crc32
 
-from turnmill_worker.reading.linear import bucket, grams, hashed, weights
+from turnmill_worker.reading.linear import MASK, bucket, grams, hashed, weights
 from turnmill_worker.reading.words import CAPS, CODE, KIND, KNOWN, NAME, NUMBER, PLAIN, common
 
 MODEL: Final = "changes.bin"
-BITS: Final = 16
-MASK: Final = (1 << BITS) - 1
 UNIT: Final = 0.02
 """What one step of a weight adds to the log-odds."""
 
@@ -35,15 +33,14 @@ LEAST_ALONE: Final = -2.0
 
 _TOKEN = re.compile(r"[#$€£@/~]?\w+(?:[.,:/@+'’&%-]\w+)*%?|[?!:;(]")
 _LABEL = re.compile(r"^(?:[^\W\d_][\w'-]{0,20}(?: [^\W\d_][\w'-]{0,20}){0,2}: +)+(?=\S)")
-_RUN = re.compile(r"(\d+)|([A-Z]+)|([a-z]+)")
-_REPEATED = re.compile(r"([-/:.]0)\1+")
+_RUN = re.compile(r"(\d+(?:[.,]\d+)*)|([A-Z]+)|([a-z]+)")
+_REPEATED = re.compile(r"([-/:]0)\1+")
+_DIGIT = re.compile(r"\d")
 _MOST: Final = 40
 """Tokens of a sentence that are looked at."""
 
 _VALUES: Final = frozenset({CODE, NUMBER, CAPS})
-_NAMED: Final = "Name"
-_SHAPE: Final = 8
-_BEGINS: Final = 4
+_NAMED, _SHAPE, _BEGINS = "Name", 8, 4
 _ASKS: Final = frozenset("?？؟")
 
 
@@ -88,27 +85,23 @@ def _sort(token: str) -> str:
 
 
 @lru_cache(maxsize=4096)
-def as_newer(sentence: str) -> frozenset[int]:
-    """The features of a sentence as the later one; of its values only that they are there."""
-    words = told(sentence)
-    plain = ["0" if word.sort and word.sort != _NAMED else word.text for word in words]
-    length = _named(f"long {min(len(plain) // 6, 5)}")
-    return frozenset([each & MASK for each in grams(plain)] + [length])
+def as_newer(sentence: str) -> tuple[int, ...]:
+    """The features of a sentence as the later one; of its numbers only that they are there."""
+    tokens = _TOKEN.findall(_LABEL.sub("", sentence.lower().replace("’", "'")))[:_MOST]
+    plain = [each if each.isalpha() or not _DIGIT.search(each) else "0" for each in tokens]
+    return (*grams(plain), _LENGTHS[min(len(plain) // 6, len(_LENGTHS) - 1)])
 
 
 @lru_cache(maxsize=4096)
-def as_older(sentence: str) -> frozenset[int]:
+def as_older(sentence: str) -> tuple[int, ...]:
     """The features of a sentence as the earlier one: its tokens, and how they follow each other."""
     known = [hashed(token) for token in ("^", *(word.text for word in told(sentence)), "$")]
     words = [(two.own[0], one.shape_before ^ two.third) for one, two in pairwise(known)]
-    return frozenset(each & MASK ^ _SALT for both in words for each in both)
+    return tuple(each ^ _SALT for both in words for each in both)
 
 
-_SALT: Final = bucket("older") & MASK
-
-
-def _named(feature: str) -> int:
-    return crc32(feature.encode()) & MASK
+_SALT: Final = bucket("older")
+_LENGTHS: Final = tuple(bucket(f"long {at}") for at in range(6))
 
 
 class Beside:
@@ -142,17 +135,12 @@ class Beside:
             return set()
         counts = self._counts()
         counted = (" ".join(f"{name} {counts[name]}" for name in names) for names in _COUNTED)
-        sorts = (f"sort {self.has[value]}" for value in self.fresh)
-        return {_named(feature) for feature in (*counted, *sorts, *self._marked())}
+        return {crc32(feature.encode()) & MASK for feature in (*counted, *self._marked())}
 
     def _counts(self) -> dict[str, object]:
         about, usual = self.known & self.said, common()
         covered = 4 * len(about) // len(self.known) if self.known else 5
-        codes = {
-            value[:_BEGINS]
-            for value, sort in self.had.items()
-            if len(value) > _BEGINS and sort != _NAMED
-        }
+        codes = {value[:_BEGINS] for value in self.had if len(value) > _BEGINS}
         others = [value for value in self.has if value not in self.had]
         left, more = len(self.known - self.said), len(self.said - self.known)
         return {
@@ -164,10 +152,7 @@ class Beside:
             "slot": self._slot(),
             "kept": not self.has.keys().isdisjoint(self.had),
             "odd": min(sum(self.has[value] not in self.sorts for value in others), 2),
-            "coded": any(
-                len(self.has[value]) > 1 and self.has[value] != _NAMED for value in self.fresh
-            ),
-            "akin": any(value[:_BEGINS] in codes for value in others),
+            "akin": any(value[:_BEGINS] in codes for value in others if self.has[value] != _NAMED),
             "left": min(left, 3),
             "more": min(more, 4),
             "had": bool(self.had),
@@ -211,37 +196,37 @@ class Beside:
 
 
 _LEFT, _RIGHT = Word._fields.index("left"), Word._fields.index("right")
-_COUNTED: Final = tuple(
-    names.split()
-    for names in (
-        "about|rare|covered|fits|covered fits|slot|slot few|slot rare|slot covered|kept|kept slot|odd"
-        "|odd slot|coded|coded few|akin|akin few|left|left more|had has|contrasts|contrasts slot"
-    ).split("|")
-)
+# fmt: off
+_COUNTED: Final = tuple(names.split() for names in (
+    "about", "rare", "covered", "fits", "covered fits", "slot", "slot few", "slot rare",
+    "slot covered", "kept", "kept slot", "odd", "odd slot", "akin", "akin few", "left",
+    "left more", "had has", "contrasts", "contrasts slot",
+))
+# fmt: on
 """Which counts are features, alone or together."""
 
 
-def features(older: str, newer: str) -> set[int]:
+def features(older: str, newer: str) -> list[int]:
     """The buckets of a later sentence beside an earlier one; none if they share nothing."""
     beside = Beside(told(older), told(newer)).features()
-    return beside | as_older(older) | as_newer(newer) if beside else beside
+    return [*sorted(beside), *as_older(older), *as_newer(newer)] if beside else []
 
 
-def likely(newer: str) -> float:
-    """How much a sentence alone sounds like a change, as log-odds."""
+def summed(found: Sequence[int]) -> float:
+    """The log-odds of features."""
     table = weights(MODEL)
-    return UNIT * (table[MASK + 1] + sum(map(table.__getitem__, as_newer(newer))))
+    return UNIT * (table[MASK + 1] + sum(map(table.__getitem__, found)))
 
 
 def change(older: str, newer: str) -> float:
     """The log-odds that the later sentence ends or changes what the earlier one says."""
-    table, found = weights(MODEL), features(older, newer)
-    return UNIT * (table[MASK + 1] + sum(map(table.__getitem__, found))) if found else -math.inf
+    found = features(older, newer)
+    return summed(found) if found else -math.inf
 
 
 def may_change(newer: str) -> bool:
     """Whether a sentence may replace anything, whatever stands before it."""
-    return newer[-1:] not in _ASKS and likely(newer) >= LEAST_ALONE
+    return newer[-1:] not in _ASKS and summed(as_newer(newer)) >= LEAST_ALONE
 
 
 def replaces(older: str, newer: str, *, rule: bool = False) -> bool:

@@ -24,8 +24,6 @@ UNIT: Final = 0.02
 LEAST, LEAST_WITHIN_A_LINE = 0.0, 1.0
 """Log-odds from which on a colon hands over the lines behind it, and the sentence beside it."""
 
-Span = tuple[int, int]
-
 _WORD = re.compile(
     r"(?<![^\s\"'“‘(\[*_¿¡])[^\W\d_]+(?:[-'’][^\W\d_]+)*(?![^\s\"'”’)\]*_.,;:!?…。，：；！？、」])"
 )
@@ -33,9 +31,7 @@ _CODE = re.compile(r"[{}=<>|\\]|\w\(|::|--\w|^\W*(?:\d+[:|]|\$ )")
 _LOGGED = re.compile(
     r"[^\w\s]?(?:[A-Z]{3,8}\W{1,3})?\d{2,4}(?:[-/.:]\d\d){1,2}\b|\W?[A-Z]{4,8}\W{1,3}\d"
 )
-_PROSE_OF_A_WORD: Final = 0.6
-_CHARACTERS_TO_A_MARK: Final = 40
-
+_OF_WORDS, _TO_A_MARK = 0.6, 40
 _COMMENT = re.compile(r"#|//|/?\*|--|;")
 _FENCE = re.compile(r"^[ \t]*(?:```|~~~)", re.MULTILINE)
 _TAG = re.compile(r"<(/?)([A-Za-z][\w-]{0,40})(?:\s[^<>]{0,200})?>")
@@ -48,9 +44,7 @@ _QUOTED = re.compile(
 _COLON = re.compile(r"[:：][ \t]*(?=\n)|:[ \t]+(?=\S)|：(?=\S)")
 _UNSPACED: Final = "\u3040"
 _LEAD = re.compile(r"[^\s:：]+")
-_LONGEST_LEAD: Final = 80
-_MOST_COLONS: Final = 400
-_WORDS_OF_A_LEAD: Final = 12
+_LONGEST_LEAD, _WORDS_OF_A_LEAD, _MOST_COLONS = 80, 12, 400
 _SENTENCE = re.compile(r"[^\n.!?。！？]+[.!?。！？]?")
 _LINE = re.compile(r"[^\n]*\n?")
 _LISTED = re.compile(r"^[ \t]*(?:[-*•]|\d{1,3}[.):])\s")
@@ -62,15 +56,14 @@ _WRAPS: Final = 0.8
 
 def is_talk(text: str) -> bool:
     """Whether a line is somebody's sentence, not code or output."""
-    if not text or _LOGGED.match(text):
+    if not text or text[-1] == ";" or text[0] + text[-1] == "[]" or _LOGGED.match(text):
         return False
     if text[-1] in _ENDS - {"."}:
         return True
     text = _LISTED.sub("", text, count=1)
-    plain = len(_WORD.findall(text))
-    marks = len(_CODE.findall(text))
-    enough = plain >= _PROSE_OF_A_WORD * (text.count(" ") + 1)
-    return enough and marks * _CHARACTERS_TO_A_MARK <= len(text)
+    if len(_WORD.findall(text)) < _OF_WORDS * (text.count(" ") + 1):
+        return False
+    return len(_CODE.findall(text)) * _TO_A_MARK <= len(text)
 
 
 def own(pieces: Sequence[str], text: str) -> list[bool]:
@@ -109,7 +102,7 @@ def lead_buckets(lead: str) -> set[int]:
     return {each & MASK for each in grams(list(tokens))}
 
 
-def _quotations(text: str) -> Iterator[Span]:
+def _quotations(text: str) -> Iterator[tuple[int, int]]:
     if "```" in text or "~~~" in text:
         fences = [found.start() for found in _FENCE.finditer(text)]
         yield from zip(fences[::2], [*fences[1::2], len(text)], strict=False)
@@ -119,7 +112,7 @@ def _quotations(text: str) -> Iterator[Span]:
     yield from _handed_over(text)
 
 
-def _tagged(text: str) -> Iterator[Span]:
+def _tagged(text: str) -> Iterator[tuple[int, int]]:
     """What stands between an opening tag and the next closing one of its name."""
     closing: dict[str, list[int]] = {}
     tags = list(_TAG.finditer(text))
@@ -137,7 +130,7 @@ def _tagged(text: str) -> Iterator[Span]:
             yield tag.start(), done
 
 
-def _handed_over(text: str) -> Iterator[Span]:
+def _handed_over(text: str) -> Iterator[tuple[int, int]]:
     """What stands behind colons that hand it over."""
     done = 0
     for colon in islice(_COLON.finditer(text), _MOST_COLONS):
