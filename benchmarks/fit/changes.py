@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from benchmarks.fit import labelled
 from benchmarks.fit.labelled import Pair, Typed
 from benchmarks.fit.regression import Example, fitted
-from turnmill_worker.reading import changes
+from turnmill_worker.reading import changes, linear
 from turnmill_worker.reading.passages import sentences
 
 STRENGTH = 0.3
@@ -39,7 +39,7 @@ def near(said: Turns, most: int = NEAREST) -> Iterator[tuple[str, str]]:
     """Each sentence with the earlier ones that it shares most with, as a reader meets them."""
     stated: dict[int, list[tuple[int, str]]] = defaultdict(list)
     for turn, newer in said:
-        roots = sorted({root for root in changes.told(newer).roots if root})
+        roots = sorted({word.root for word in changes.told(newer)} - {0})
         met = Counter(each for root in roots for each in stated[root])
         for (when, older), _ in met.most_common(most):
             if when != turn and older != newer:
@@ -97,12 +97,12 @@ def _updated(pairs: Sequence[Pair]) -> Iterator[Example]:
     known = [pair for pair in pairs if pair.replaced]
     holding: dict[int, list[int]] = defaultdict(list)
     for at, pair in enumerate(known):
-        for root in sorted({root for root in changes.told(pair.older).roots if root}):
+        for root in sorted({word.root for word in changes.told(pair.older)} - {0}):
             holding[root].append(at)
     for at, pair in enumerate(known):
         for newer in statements(pair.newer):
             met = Counter(
-                other for root in changes.told(newer).roots if root for other in holding[root]
+                other for word in changes.told(newer) if word.root for other in holding[word.root]
             )
             others = [known[other].older for other, _ in met.most_common(NEAREST) if other != at]
             crossed = ((older, newer) for older in others if older != pair.older)
@@ -116,10 +116,10 @@ def _weighed(pairs: Iterable[tuple[str, str]], weight: float, *, is_one: bool) -
 
 
 def _of(older: str, newer: str) -> list[int]:
-    return sorted(changes.features(older, newer))
+    return changes.features(older, newer)
 
 
 def weights() -> bytes:
     """The weights, as `reading.changes` reads them."""
-    size = changes.MASK + 1
+    size = linear.MASK + 1
     return fitted(list(examples()), size=size, strength=STRENGTH, unit=changes.UNIT)

@@ -14,8 +14,8 @@ from turnmill_worker.reading.passages import sentences
 
 STRENGTH = 8.0
 
-LOGS = "logs"
-"""What the files begin with that hold whole messages of people, as they come: most are long."""
+LOGS = ("logs", "kindness", "labelled")
+"""What the files begin with that hold whole messages of people as they come, few of them rules."""
 
 SCARCE, OTHERS_BESIDE = 2.0, 3.5
 """What an example weighs of the kinds that are few: sessions, logs, other languages; and, of the

@@ -10,105 +10,71 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterator
-from functools import cached_property, lru_cache
+from collections.abc import Iterator, Sequence
+from functools import lru_cache
 from itertools import pairwise
 from typing import Final, NamedTuple
 from zlib import crc32
 
-from turnmill_worker.reading.linear import bucket, grams, hashed, weights
+from turnmill_worker.reading.linear import MASK, bucket, grams, hashed, weights
 from turnmill_worker.reading.words import CAPS, CODE, KIND, KNOWN, NAME, NUMBER, PLAIN, common
 
 MODEL: Final = "changes.bin"
-BITS: Final = 16
-MASK: Final = (1 << BITS) - 1
 UNIT: Final = 0.02
 """What one step of a weight adds to the log-odds."""
 
-LEAST_OF_VALUES: Final = -0.5
-LEAST_OF_NAMES: Final = 1.5
-LEAST_OF_RULES: Final = 1.5
-"""Log-odds from which on the later sentence replaces the earlier one: where it has another value,
-where it only has another name, and where it has neither but the earlier one is a rule. Of other
-sentences few are taken back in words alone."""
+LEAST: Final = {"value": (0.3, 0.0), "name": (2.0, 0.5), "": (math.inf, 2.5)}
+"""Log-odds from which on the later sentence replaces the earlier one, by whether it has another
+value, only another name, or neither; and the same if the earlier one is a rule. Of other sentences
+few are taken back in words alone."""
 
-MOST_BESIDE: Final = 4.0
-"""Log-odds that what a sentence has in common with an earlier one adds, but for few."""
+LEAST_ALONE: Final = -2.0
+"""Log-odds of the later sentence alone below which nothing is looked for."""
 
 _TOKEN = re.compile(r"[#$€£@/~]?\w+(?:[.,:/@+'’&%-]\w+)*%?|[?!:;(]")
 _LABEL = re.compile(r"^(?:[^\W\d_][\w'-]{0,20}(?: [^\W\d_][\w'-]{0,20}){0,2}: +)+(?=\S)")
-_RUN = re.compile(r"(\d+)|([A-Z]+)|([a-z]+)")
-_REPEATED = re.compile(r"([-/:.]0)\1+")
+_RUN = re.compile(r"(\d+(?:[.,]\d+)*)|([A-Z]+)|([a-z]+)")
+_REPEATED = re.compile(r"([-/:]0)\1+")
+_DIGIT = re.compile(r"\d")
 _MOST: Final = 40
 """Tokens of a sentence that are looked at."""
 
 _VALUES: Final = frozenset({CODE, NUMBER, CAPS})
-_NAMED: Final = "Name"
-_SHAPE: Final = 8
-_BEGINS: Final = 4
+_NAMED, _SHAPE, _BEGINS = "Name", 8, 4
 _ASKS: Final = frozenset("?？؟")
 
 
-class Told(NamedTuple):
-    """A sentence as it is compared.
+class Word(NamedTuple):
+    """A token of a sentence as it is compared, in lower case.
 
     Attributes:
-        tokens: what it is cut into, in lower case, but for its label.
-        roots: of each token; 0 where it says little.
-        sorts: of each token that is a value; "" of others.
-        newer: features of the sentence as the later one.
-        older: features of it as the earlier one.
+        root: its number; 0 if it says little.
+        sort: of what sort a value is; "" of other words.
+        left, right: the tokens beside it.
     """
 
-    tokens: tuple[str, ...]
-    roots: tuple[int, ...]
-    sorts: tuple[str, ...]
-    newer: frozenset[int]
-    older: frozenset[int]
-
-    def values(self) -> dict[str, str]:
-        """The sort of each value."""
-        return {token: sort for token, sort in zip(self.tokens, self.sorts, strict=True) if sort}
-
-    def about(self) -> set[int]:
-        """The roots that are no values."""
-        return {
-            root for root, sort in zip(self.roots, self.sorts, strict=True) if root and not sort
-        }
+    text: str
+    root: int
+    sort: str
+    left: str
+    right: str
 
 
 @lru_cache(maxsize=4096)
-def told(text: str) -> Told:
-    """A sentence, read."""
-    written = _TOKEN.findall(_LABEL.sub("", text))[:_MOST]
-    roots, sorts = [], []
+def told(sentence: str) -> tuple[Word, ...]:
+    """A sentence, read, but for its label."""
+    written = _TOKEN.findall(_LABEL.sub("", sentence))[:_MOST]
+    edged = ["", *(token.lower().replace("’", "'") for token in written), ""]
+    found = []
     for at, token in enumerate(written):
         ids = KNOWN[token] if token[-1] not in "?!:;(" else ()
         first = ids[0] if ids else PLAIN
-        roots.append(0 if first & KIND == PLAIN else first)
+        root = 0 if first & KIND == PLAIN else first
         named = at > 0 and ids and ids[-1] & KIND == NAME
         valued = first & KIND in _VALUES or token[0].isdigit()
-        sorts.append(_sort(token) if valued else _NAMED if named else "")
-    tokens = [token.lower().replace("’", "'") for token in written]
-    plain = [
-        "0" if sort and sort != _NAMED else token for token, sort in zip(tokens, sorts, strict=True)
-    ]
-    newer = {each & MASK for each in grams(plain)}
-    newer.add(_named(f"long {min(len(tokens) // 6, 5)}"))
-    return Told(
-        tuple(tokens), tuple(roots), tuple(sorts), frozenset(newer), frozenset(_older(tokens))
-    )
-
-
-def _older(tokens: list[str]) -> Iterator[int]:
-    """What an earlier sentence is like: its tokens, and how they follow each other."""
-    known = [hashed(token) for token in ("^", *tokens, "$")]
-    for one, two in pairwise(known):
-        yield two.own[0] & MASK ^ _SALT
-        yield (one.shape_before ^ two.third) & MASK ^ _SALT
-
-
-_SALT: Final = bucket("older") & MASK
+        sort = _sort(token) if valued else _NAMED if named else ""
+        found.append(Word(edged[at + 1], root, sort, edged[at], edged[at + 2]))
+    return tuple(found)
 
 
 @lru_cache(maxsize=1 << 14)
@@ -118,150 +84,149 @@ def _sort(token: str) -> str:
     return _NAMED if shape == "A" else shape[:_SHAPE]
 
 
-def _named(feature: str) -> int:
-    return crc32(feature.encode()) & MASK
+@lru_cache(maxsize=4096)
+def as_newer(sentence: str) -> tuple[int, ...]:
+    """The features of a sentence as the later one; of its numbers only that they are there."""
+    tokens = _TOKEN.findall(_LABEL.sub("", sentence.lower().replace("’", "'")))[:_MOST]
+    plain = [each if each.isalpha() or not _DIGIT.search(each) else "0" for each in tokens]
+    return (*grams(plain), _LENGTHS[min(len(plain) // 6, len(_LENGTHS) - 1)])
+
+
+@lru_cache(maxsize=4096)
+def as_older(sentence: str) -> tuple[int, ...]:
+    """The features of a sentence as the earlier one: its tokens, and how they follow each other."""
+    known = [hashed(token) for token in ("^", *(word.text for word in told(sentence)), "$")]
+    words = [(two.own[0], one.shape_before ^ two.third) for one, two in pairwise(known)]
+    return tuple(each ^ _SALT for both in words for each in both)
+
+
+_SALT: Final = bucket("older")
+_LENGTHS: Final = tuple(bucket(f"long {at}") for at in range(6))
 
 
 class Beside:
     """Two sentences, one beside the other.
 
     Attributes:
-        shared: the roots that both have.
+        had, has: the values of the earlier and of the later one, with their sorts.
+        known, said: the roots of their other words.
         fresh: values of the later one that the earlier one has others of the same sort of.
     """
 
-    def __init__(self, before: Told, after: Told) -> None:
+    def __init__(self, before: tuple[Word, ...], after: tuple[Word, ...]) -> None:
         self.before, self.after = before, after
-        self.had, self.has = before.values(), after.values()
-        self.sorts = set(self.had.values())
-        self.shared = set(before.roots).intersection(after.roots) - {0}
-        self.fresh = [
-            token
-            for token, sort in self.has.items()
-            if sort in self.sorts and token not in self.had
-        ]
-
-    @cached_property
-    def slot(self) -> str:
-        """Whether there is a fresh value, and whether it stands before or behind the same words."""
-        fresh = set(self.fresh)
-        led = {(sort, left) for left, token, sort, _ in _placed(self.before) if token in self.had}
-        ends = {
-            (sort, right) for _, token, sort, right in _placed(self.before) if token in self.had
-        }
-        new = [each for each in _placed(self.after) if each[1] in fresh]
-        leads = any((sort, left) in led for left, _, sort, _ in new)
-        return (
-            f"{bool(fresh):d}{leads:d}{any((sort, right) in ends for _, _, sort, right in new):d}"
+        self.had, self.has = (
+            {word.text: word.sort for word in each if word.sort} for each in (before, after)
         )
+        self.known, self.said = (
+            {word.root for word in each if word.root and not word.sort} for each in (before, after)
+        )
+        self.sorts = set(self.had.values())
+        self.fresh = [
+            value
+            for value, sort in self.has.items()
+            if sort in self.sorts and value not in self.had
+        ]
 
     def features(self) -> set[int]:
         """The buckets of what they have in common; none if that is nothing."""
-        if not self.shared and not self.sorts.intersection(self.has.values()):
+        shared = {word.root for word in self.before}.intersection(word.root for word in self.after)
+        if not shared - {0} and self.sorts.isdisjoint(self.has.values()):
             return set()
-        return {_named(feature) for feature in (*self._counted(), *self._marked())}
+        counts = self._counts()
+        counted = (" ".join(f"{name} {counts[name]}" for name in names) for names in _COUNTED)
+        return {crc32(feature.encode()) & MASK for feature in (*counted, *self._marked())}
 
-    def _counted(self) -> Iterator[str]:
-        known, said = self.before.about(), self.after.about()
-        about, slot, usual = known & said, self.slot, common()
-        few = min(len(about), 2)
-        rare = sum(root not in usual for root in about)
-        covered = 4 * len(about) // len(known) if known else 5
-        fits = 4 * len(about) // max(1, len(said))
-        left, more = len(known - said), len(said - known)
-        kept = not self.has.keys().isdisjoint(self.had)
-        odd = sum(
-            token not in self.had and sort not in self.sorts for token, sort in self.has.items()
-        )
-        coded = any(len(self.has[token]) > 1 and self.has[token] != _NAMED for token in self.fresh)
-        starts = {
-            token[:_BEGINS]
-            for token, sort in self.had.items()
-            if len(token) > _BEGINS and sort != _NAMED
+    def _counts(self) -> dict[str, object]:
+        about, usual = self.known & self.said, common()
+        covered = 4 * len(about) // len(self.known) if self.known else 5
+        codes = {value[:_BEGINS] for value in self.had if len(value) > _BEGINS}
+        others = [value for value in self.has if value not in self.had]
+        left, more = len(self.known - self.said), len(self.said - self.known)
+        return {
+            "about": min(len(about), 4),
+            "few": min(len(about), 2),
+            "rare": min(sum(root not in usual for root in about), 3),
+            "covered": covered,
+            "fits": 4 * len(about) // max(1, len(self.said)),
+            "slot": self._slot(),
+            "kept": not self.has.keys().isdisjoint(self.had),
+            "odd": min(sum(self.has[value] not in self.sorts for value in others), 2),
+            "akin": any(value[:_BEGINS] in codes for value in others if self.has[value] != _NAMED),
+            "left": min(left, 3),
+            "more": min(more, 4),
+            "had": bool(self.had),
+            "has": bool(self.has),
+            "contrasts": min(self.contrasts(), 2),
         }
-        akin = any(token[:_BEGINS] in starts for token in self.has if token not in self.had)
-        yield from (f"about {min(len(about), 4)}", f"rare {min(rare, 3)}", f"covered {covered}")
-        yield from (f"fits {fits}", f"both {covered} {fits}", f"slot {slot}", f"slot {slot} {few}")
-        yield from (f"slot {slot} rare {min(rare, 2)}", f"slot {slot} covered {covered}")
-        yield from (
-            f"kept {kept}",
-            f"kept {kept} {slot}",
-            f"odd {min(odd, 2)}",
-            f"odd {odd > 0} {slot}",
+
+    def _slot(self) -> str:
+        """Whether there is a fresh value, behind or before the same words as an old one."""
+        led, ends = (
+            {(word.sort, word[side]) for word in self.before if word.sort}
+            for side in (_LEFT, _RIGHT)
         )
-        yield from (f"coded {coded}", f"coded {coded} {few}", f"akin {akin}", f"akin {akin} {few}")
-        yield from (f"left {min(left, 4)}", f"left {min(left, 3)} {min(more, 4)}")
-        yield from (
-            f"values {bool(self.had)} {bool(self.has)}",
-            *(f"sort {self.has[each]}" for each in self.fresh),
-        )
-        contrasts = min(self.contrasts(), 2)
-        yield from (f"contrasts {contrasts}", f"contrasts {contrasts} {slot}")
+        new = [word for word in self.after if word.text in self.fresh]
+        leads = any((word.sort, word.left) in led for word in new)
+        return f"{bool(new):d}{leads:d}{any((word.sort, word.right) in ends for word in new):d}"
 
     def _marked(self) -> Iterator[str]:
-        """Of each word that says what was changed: the words on both sides of it."""
-        known, before = self.before.about(), ""
-        for (left, token, sort, right), root in zip(
-            _placed(self.after), self.after.roots, strict=True
-        ):
+        """Of each word that says what was changed: the words around it."""
+        before = ""
+        for text, root, sort, left, right in self.after:
+            mark = "word" if root in self.known and not sort else ""
             if sort:
-                mark = "kept" if token in self.had else "fresh" if sort in self.sorts else "odd"
-            else:
-                mark = "word" if root in known else ""
+                mark = "kept" if text in self.had else "fresh" if sort in self.sorts else "odd"
             if mark:
                 yield from (f"{mark} <{left}", f"{mark} >{right}", f"{mark} {left} {right}")
                 yield f"{mark} <<{before} {left}"
             before = left
-        for (left, _, _, right), root in zip(_placed(self.before), self.before.roots, strict=True):
-            if root in self.shared:
-                yield from (f"older <{left}", f"older >{right}")
 
     def contrasts(self) -> int:
         """How often another word stands between the same two: both say the same of two things."""
-        ours: dict[tuple[str, str], set[int]] = {}
-        for (left, _, sort, right), root in zip(
-            _placed(self.before), self.before.roots, strict=True
-        ):
+        places: dict[tuple[str, str], set[int]] = {}
+        for _, root, sort, left, right in self.before:
             if root and not sort:
-                ours.setdefault((left, right), set()).add(root)
-        known, said = self.before.about(), self.after.about()
+                places.setdefault((left, right), set()).add(root)
         return sum(
-            (left, right) in ours and root not in known and not ours[left, right] <= said
-            for (left, _, sort, right), root in zip(
-                _placed(self.after), self.after.roots, strict=True
-            )
-            if root and not sort
+            not places.get((left, right), self.said) <= self.said
+            for _, root, sort, left, right in self.after
+            if root and not sort and root not in self.known
         )
 
 
-def _placed(one: Told) -> Iterator[tuple[str, str, str, str]]:
-    """Each token with its sort, between the tokens on its left and right."""
-    edged = ("", *one.tokens, "")
-    return zip(edged, one.tokens, one.sorts, edged[2:], strict=False)
+_LEFT, _RIGHT = Word._fields.index("left"), Word._fields.index("right")
+# fmt: off
+_COUNTED: Final = tuple(names.split() for names in (
+    "about", "rare", "covered", "fits", "covered fits", "slot", "slot few", "slot rare",
+    "slot covered", "kept", "kept slot", "odd", "odd slot", "akin", "akin few", "left",
+    "left more", "had has", "contrasts", "contrasts slot",
+))
+# fmt: on
+"""Which counts are features, alone or together."""
 
 
-def features(older: str, newer: str) -> set[int]:
+def features(older: str, newer: str) -> list[int]:
     """The buckets of a later sentence beside an earlier one; none if they share nothing."""
-    before, after = told(older), told(newer)
-    beside = Beside(before, after).features()
-    return beside | before.older | after.newer if beside else beside
+    beside = Beside(told(older), told(newer)).features()
+    return [*sorted(beside), *as_older(older), *as_newer(newer)] if beside else []
 
 
-def likely(newer: str) -> float:
-    """How much a sentence alone sounds like a change, as log-odds."""
+def summed(found: Sequence[int]) -> float:
+    """The log-odds of features."""
     table = weights(MODEL)
-    return UNIT * (table[MASK + 1] + sum(map(table.__getitem__, told(newer).newer)))
+    return UNIT * (table[MASK + 1] + sum(map(table.__getitem__, found)))
 
 
 def change(older: str, newer: str) -> float:
     """The log-odds that the later sentence ends or changes what the earlier one says."""
-    table, found = weights(MODEL), features(older, newer)
-    return UNIT * (table[MASK + 1] + sum(map(table.__getitem__, found))) if found else -math.inf
+    found = features(older, newer)
+    return summed(found) if found else -math.inf
 
 
 def may_change(newer: str) -> bool:
     """Whether a sentence may replace anything, whatever stands before it."""
-    return newer[-1:] not in _ASKS and likely(newer) + MOST_BESIDE >= LEAST_OF_VALUES
+    return newer[-1:] not in _ASKS and summed(as_newer(newer)) >= LEAST_ALONE
 
 
 def replaces(older: str, newer: str, *, rule: bool = False) -> bool:
@@ -273,12 +238,8 @@ def replaces(older: str, newer: str, *, rule: bool = False) -> bool:
     if not may_change(newer):
         return False
     beside = Beside(told(older), told(newer))
-    if any(beside.has[token] != _NAMED for token in beside.fresh):
-        least = LEAST_OF_VALUES
-    elif beside.fresh:
-        least = LEAST_OF_NAMES
-    else:
-        least = LEAST_OF_RULES if rule else math.inf
+    valued = any(beside.has[token] != _NAMED for token in beside.fresh)
+    least = LEAST["value" if valued else "name" if beside.fresh else ""][rule]
     return least < math.inf and change(older, newer) >= least
 
 
@@ -291,16 +252,14 @@ def restates(older: str, newer: str) -> bool:
     """
     if newer[-1:] in _ASKS:
         return False
-    before, after = told(older), told(newer)
-    beside = Beside(before, after)
+    beside = Beside(told(older), told(newer))
     if not beside.fresh or not beside.sorts.issuperset(beside.has.values()):
         return False
-    other = {beside.has[token] for token in beside.fresh}
-    about = before.about()
-    shared = len(about & after.about())
+    other = {beside.has[value] for value in beside.fresh}
+    shared = len(beside.known & beside.said)
     again = any(
-        token in beside.has and sort in other and token[-1:].isdigit()
-        for token, sort in beside.had.items()
+        value in beside.has and sort in other and value[-1:].isdigit()
+        for value, sort in beside.had.items()
     )
-    enough = shared > 0 if again else shared > 1 and 2 * shared >= len(about)
+    enough = shared > 0 if again else shared > 1 and 2 * shared >= len(beside.known)
     return enough and not beside.contrasts()

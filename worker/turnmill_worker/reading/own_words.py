@@ -8,9 +8,9 @@ rules:") is what a small linear model knows.
 from __future__ import annotations
 
 import re
-from bisect import bisect_left
+from bisect import bisect_right
 from collections.abc import Iterator, Sequence
-from itertools import islice
+from itertools import chain, compress, islice
 from typing import Final
 
 from turnmill_worker.reading.linear import grams, weights
@@ -22,18 +22,17 @@ UNIT: Final = 0.02
 """What one step of a weight adds to the log-odds."""
 
 LEAST, LEAST_WITHIN_A_LINE = 0.0, 1.0
-"""Log-odds from which on a colon hands over the lines behind it, and the rest of its own line."""
+"""Log-odds from which on a colon hands over the lines behind it, and the sentence beside it."""
 
-Span = tuple[int, int]
-
-_WORD = re.compile(r"(?<![^\s\"'“‘(\[*_¿¡])[^\W\d_]+(?:[-'’][^\W\d_]+)*(?![^\s\"'”’)\]*_.,;:!?…])")
+_WORD = re.compile(
+    r"(?<![^\s\"'“‘(\[*_¿¡])[^\W\d_]+(?:[-'’][^\W\d_]+)*(?![^\s\"'”’)\]*_.,;:!?…。，：；！？、」])"
+)
 _CODE = re.compile(r"[{}=<>|\\]|\w\(|::|--\w|^\W*(?:\d+[:|]|\$ )")
 _LOGGED = re.compile(
     r"[^\w\s]?(?:[A-Z]{3,8}\W{1,3})?\d{2,4}(?:[-/.:]\d\d){1,2}\b|\W?[A-Z]{4,8}\W{1,3}\d"
 )
-_PROSE_OF_A_WORD: Final = 0.6
-_CHARACTERS_TO_A_MARK: Final = 40
-
+_OF_WORDS, _TO_A_MARK = 0.6, 40
+_COMMENT = re.compile(r"#|//|/?\*|--|;")
 _FENCE = re.compile(r"^[ \t]*(?:```|~~~)", re.MULTILINE)
 _TAG = re.compile(r"<(/?)([A-Za-z][\w-]{0,40})(?:\s[^<>]{0,200})?>")
 _QUOTED = re.compile(
@@ -43,12 +42,12 @@ _QUOTED = re.compile(
     re.MULTILINE,
 )
 _COLON = re.compile(r"[:：][ \t]*(?=\n)|:[ \t]+(?=\S)|：(?=\S)")
+_UNSPACED: Final = "\u3040"
 _LEAD = re.compile(r"[^\s:：]+")
-_LONGEST_LEAD: Final = 80
-_MOST_COLONS: Final = 400
-_WORDS_OF_A_LEAD: Final = 12
+_LONGEST_LEAD, _WORDS_OF_A_LEAD, _MOST_COLONS = 80, 12, 400
+_SENTENCE = re.compile(r"[^\n.!?。！？]+[.!?。！？]?")
 _LINE = re.compile(r"[^\n]*\n?")
-_LISTED = re.compile(r"[ \t]*(?:[-*•]|\d{1,3}[.):])\s")
+_LISTED = re.compile(r"^[ \t]*(?:[-*•]|\d{1,3}[.):])\s")
 _ENDS: Final = frozenset(".!?。！？…")
 _MARKS: Final = frozenset('"“«„「『<>`~')
 _WRAPS: Final = 0.8
@@ -57,14 +56,14 @@ _WRAPS: Final = 0.8
 
 def is_talk(text: str) -> bool:
     """Whether a line is somebody's sentence, not code or output."""
-    if not text or _LOGGED.match(text):
+    if not text or text[-1] == ";" or text[0] + text[-1] == "[]" or _LOGGED.match(text):
         return False
     if text[-1] in _ENDS - {"."}:
         return True
-    plain = len(_WORD.findall(text))
-    marks = len(_CODE.findall(text))
-    enough = plain >= _PROSE_OF_A_WORD * (text.count(" ") + 1)
-    return enough and marks * _CHARACTERS_TO_A_MARK <= len(text)
+    text = _LISTED.sub("", text, count=1)
+    if len(_WORD.findall(text)) < _OF_WORDS * (text.count(" ") + 1):
+        return False
+    return len(_CODE.findall(text)) * _TO_A_MARK <= len(text)
 
 
 def own(pieces: Sequence[str], text: str) -> list[bool]:
@@ -72,21 +71,20 @@ def own(pieces: Sequence[str], text: str) -> list[bool]:
 
     ``pieces``: all of the text in order, with spaces changed at most, as `sentences` gives them.
     """
-    spans = list(_without_spaces(sorted(_quotations(text)), text))
-    talks = [is_talk(piece) for piece in pieces]
-    found, at, first = [], 0, 0
+    quoted = bytearray(len(text))
+    for start, end in _quotations(text):
+        quoted[start:end] = b"\1" * (end - start)
+    # Pieces are found again by their characters but for spaces.
+    marks = bytes(compress(quoted, (not mark.isspace() for mark in text))) if any(quoted) else b""
+    talks = [is_talk(_TAG.sub("", piece).strip()) for piece in pieces]
+    found, at = [], 0
     for number, piece in enumerate(pieces):
-        end = at + len("".join(piece.split()))
-        while first < len(spans) and spans[first][1] <= at:
-            first += 1
-        quoted, span = 0, first
-        while span < len(spans) and spans[span][0] < end:
-            quoted += min(end, spans[span][1]) - max(at, spans[span][0])
-            span += 1
-        # A comment stands between lines of code.
-        within = 0 < number < len(pieces) - 1 and not (talks[number - 1] or talks[number + 1])
-        found.append(talks[number] and 2 * quoted <= end - at and not within)
-        at = end
+        start, at = at, at + len("".join(piece.split()))
+        # Comments read like talk, but for the code around them.
+        around = talks[max(number - 1, 0) : number + 2]
+        comments = sum(around) == 1 < len(around) and _COMMENT.match(piece)
+        others = 2 * sum(marks[start:at]) > at - start
+        found.append(talks[number] and not others and not comments)
     return found
 
 
@@ -99,27 +97,12 @@ def hands_over(lead: str) -> float:
 def lead_buckets(lead: str) -> set[int]:
     """The features of what stands before a colon."""
     words = _LEAD.findall(lead.lower())[-_WORDS_OF_A_LEAD:]
-    tokens = [each for word in words for each in ([word] if word.isascii() else _cut(word))]
-    return {each & MASK for each in grams(tokens)}
+    # Where there are no spaces, a word is a sentence.
+    tokens = chain.from_iterable((word, *word) if word >= _UNSPACED else (word,) for word in words)
+    return {each & MASK for each in grams(list(tokens))}
 
 
-def _cut(word: str) -> list[str]:
-    return [word, *word] if "\u3040" <= word[0] <= "\ud7af" else [word]
-
-
-def _without_spaces(spans: Sequence[Span], text: str) -> Iterator[Span]:
-    """Spans that do not overlap, counted without the spaces of the text."""
-    at = seen = 0
-    for start, end in spans:
-        if end <= at:
-            continue
-        seen += len("".join(text[at : max(start, at)].split()))
-        inside = len("".join(text[max(start, at) : end].split()))
-        yield seen, seen + inside
-        seen, at = seen + inside, end
-
-
-def _quotations(text: str) -> Iterator[Span]:
+def _quotations(text: str) -> Iterator[tuple[int, int]]:
     if "```" in text or "~~~" in text:
         fences = [found.start() for found in _FENCE.finditer(text)]
         yield from zip(fences[::2], [*fences[1::2], len(text)], strict=False)
@@ -129,25 +112,25 @@ def _quotations(text: str) -> Iterator[Span]:
     yield from _handed_over(text)
 
 
-def _tagged(text: str) -> Iterator[Span]:
+def _tagged(text: str) -> Iterator[tuple[int, int]]:
     """What stands between an opening tag and the next closing one of its name."""
-    tags = list(_TAG.finditer(text))
     closing: dict[str, list[int]] = {}
+    tags = list(_TAG.finditer(text))
     for tag in tags:
         if tag[1]:
-            closing.setdefault(tag[2], []).append(tag.start())
+            closing.setdefault(tag[2], []).append(tag.end())
     done = 0
     for tag in tags:
         ends = closing.get(tag[2], [])
-        at = bisect_left(ends, tag.end())
+        at = bisect_right(ends, tag.end())
         if tag[1] or tag.start() < done or at == len(ends):
             continue
-        if ends[at] - tag.end() < _WRAPS * len(text):
-            yield tag.start(), ends[at]
+        if ends[at] - tag.start() < _WRAPS * len(text):
             done = ends[at]
+            yield tag.start(), done
 
 
-def _handed_over(text: str) -> Iterator[Span]:
+def _handed_over(text: str) -> Iterator[tuple[int, int]]:
     """What stands behind colons that hand it over."""
     done = 0
     for colon in islice(_COLON.finditer(text), _MOST_COLONS):
@@ -157,8 +140,8 @@ def _handed_over(text: str) -> Iterator[Span]:
         lead = text[max(text.rfind("\n", first, colon.start()) + 1, first) : colon.start()]
         ends_line = text.startswith("\n", colon.end())
         if hands_over(lead) >= (LEAST if ends_line else LEAST_WITHIN_A_LINE):
-            end = text.find("\n", colon.end())
-            done = _end_of_block(text, end + 1) if ends_line else end if end >= 0 else len(text)
+            end = _SENTENCE.match(text, colon.end())
+            done = _end_of_block(text, colon.end() + 1) if ends_line or not end else end.end()
             yield colon.end(), done
 
 

@@ -11,7 +11,7 @@ from typing import Final
 from turnmill_worker.reading.linear import MASK, UNIT, bucket, grams, weights
 
 MODEL: Final = "rules.bin"
-LEAST: Final = -0.1
+LEAST: Final = 0.02
 """Log-odds from which on a sentence is kept as a rule."""
 
 _UNSPACED = "\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af"
@@ -51,10 +51,5 @@ def buckets(sentence: str) -> list[int]:
 @lru_cache(maxsize=4096)
 def score(sentence: str) -> float:
     """The log-odds that a sentence lays down something that lasts."""
-    return scored(sentence, weights(MODEL))
-
-
-def scored(sentence: str, table: memoryview) -> float:
-    """The log-odds by other weights."""
-    found = buckets(sentence)
+    table, found = weights(MODEL), buckets(sentence)
     return UNIT * (table[MASK + 1] + sum(map(table.__getitem__, found)) / math.sqrt(len(found)))
