@@ -181,7 +181,9 @@ def test_removing_nearly_everything_keeps_the_rest() -> None:
 
 
 WORDS = st.lists(
-    st.sampled_from(["dog", "red", "kayak", "the", "go", "7", "W12", "東京", "café", "?", "x" * 790]),
+    st.sampled_from(
+        ["dog", "red", "kayak", "the", "go", "7", "W12", "東京", "café", "?", "x" * 790]
+    ),
     max_size=8,
 ).map(" ".join)
 TURNS = st.lists(
