@@ -59,6 +59,9 @@ of those beside it, nor finds any once others found enough."""
 _FAINT: Final = 0.1
 """Of the heaviest number's weight: what weighs less is not looked up once enough is found."""
 
+_LIGHT: Final = 0.2
+"""Of the heaviest number's weight: what weighs less says nothing of the texts beside it, either."""
+
 _ENOUGH: Final = 4
 """Passages found for each text that is asked for; from there on, common words only rank them."""
 
@@ -274,18 +277,19 @@ class Index:
         if within is not None:
             # Who asks for one session finds what is there, be it for a common word.
             most = len(self._home)
-        least = _FAINT * max(asked.values(), default=0.0)
+        heaviest = max(asked.values(), default=0.0)
         scores: dict[int, float] = {}
         for number, weight in asked.items():
             enough = len(scores) >= _ENOUGH * most
-            if enough and weight < least:
+            if enough and weight < _FAINT * heaviest:
                 break
             found = self._found(number)
             common = len(found[0]) > _COMMON * math.sqrt(self._size)
             if enough and common:
                 self._rank(scores, found, weight)
             else:
-                self._tell(scores, found, weight, {} if common else self._lent(found))
+                light = common or weight < _LIGHT * heaviest
+                self._tell(scores, found, weight, {} if light else self._lent(found))
         if within is None:
             return scores
         voice, voices = self._voice, self._voices.within(within)
@@ -314,20 +318,21 @@ class Index:
         """What texts that say something lend to the first passages of those beside them."""
         lent: dict[int, int] = {}
         home, beside, get = self._home, self._beside, lent.get
-        plainest: dict[int, float] = {}
+        last, most = _NOWHERE, 0.0
         for at, worth in zip(*found, strict=True):
-            first = home[at]
-            if worth > plainest.get(first, 0.0):
-                plainest[first] = worth
-        for first, worth in plainest.items():
-            for near, share in beside[first]:
-                lent[near] = get(near, 0) + int(share * worth)
-        most = int(BESIDE * _UNIT)
-        return {at: (near if near < most else most) / _UNIT for at, near in lent.items()}  # noqa: FURB136 - half the time
+            if home[at] != last:
+                last, most = home[at], 0.0
+            if worth > most:
+                # A text lends what its best passage does: only the difference is new.
+                more, most = worth - most, worth
+                for near, share in beside[last]:
+                    lent[near] = get(near, 0) + int(share * more)
+        limit = int(BESIDE * _UNIT)
+        return {at: min(near, limit) / _UNIT for at, near in lent.items()}
 
 
 class _Beside(dict[int, tuple[tuple[int, float], ...]]):
-    """The texts beside each, and what it lends them: found out when it is asked for first."""
+    """The texts beside each, and what it lends them: found out when it is asked for."""
 
     def __init__(self, slots: Sequence[int], at: Mapping[int, int], lends: Sequence[float]) -> None:
         super().__init__()
