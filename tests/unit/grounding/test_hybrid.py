@@ -93,7 +93,7 @@ def test_no_texts_need_no_request(endpoint: Endpoint, embedder: OpenAiEmbedder) 
 
 
 def test_the_meaning_of_a_question_reorders_what_its_words_found(embedder: OpenAiEmbedder) -> None:
-    plain = found("red boat", "the feline slept, red blanket red", "a red kayak", "red tea")
+    plain = found("red boat", "red tea", "a red kayak", "the feline slept on a red blanket")
 
     best, degraded = HybridSearch(embedder).order("red boat", plain, 3)
 

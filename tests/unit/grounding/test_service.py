@@ -298,7 +298,7 @@ def hybrid(archive: Watched, endpoint: Endpoint) -> Iterator[GroundingService]:
 def test_embeddings_order_more_than_is_asked_for(
     archive: Watched, hybrid: GroundingService
 ) -> None:
-    for text in ("the feline slept, red blanket red", "a red kayak", "red tea"):
+    for text in ("red tea", "a red kayak", "the feline slept on a red blanket"):
         pushed(archive, SHOP, text)
 
     found = hybrid.search(SHOP, "red boat", 1)

@@ -59,6 +59,9 @@ of those beside it, nor finds any once others found enough."""
 _FAINT: Final = 0.1
 """Of the heaviest number's weight: what weighs less is not looked up once enough is found."""
 
+_LIGHT: Final = 0.2
+"""Of the heaviest number's weight: what weighs less says nothing of the texts beside it, either."""
+
 _ENOUGH: Final = 4
 """Passages found for each text that is asked for; from there on, common words only rank them."""
 
@@ -70,7 +73,10 @@ _NOWHERE: Final = -_TALK
 
 
 Postings = tuple["array[int]", "array[float]"]
-"""The passages that have a number, oldest first, and what it is worth in each."""
+"""The passages that have a number, oldest first, and what it is worth in each.
+
+Below 0 where it is known only: what nobody says does not count beside it.
+"""
 
 Worths = dict[int, float]
 
@@ -135,8 +141,7 @@ class Index:
         self._at: dict[int, int] = {}
         self._beside = _Beside(self._slot, self._at, self._lends)
         self._talks: dict[str, int] = {}
-        self._said: dict[int, Postings] = {}
-        self._known: dict[int, Postings] = {}
+        self._postings: dict[int, Postings] = {}
         self._size = 0
         self._voices = Voices()
 
@@ -167,16 +172,15 @@ class Index:
         self._voices.count(voice, 1, len(said.text))
         passages = _passages(said)
         lends = PART if len(passages) > 1 else ASKED if asks(said.text) else 1.0
-        for passage, (told, known) in enumerate(passages, first):
+        for passage, worths in enumerate(passages, first):
             self._home.append(first)
             self._voice.append(voice)
             self._slot.append(slot)
             self._lends.append(lends)
-            for postings, worths in ((self._said, told), (self._known, known)):
-                for number, worth in worths.items():
-                    found = postings.setdefault(number, (array("I"), array("f")))
-                    found[0].append(passage)
-                    found[1].append(worth)
+            for number, worth in worths.items():
+                found = self._postings.setdefault(number, (array("I"), array("f")))
+                found[0].append(passage)
+                found[1].append(worth)
         self._size += len(passages)
 
     def _slot_of(self, said: Said) -> int:
@@ -200,14 +204,13 @@ class Index:
         self._voices.count(self._voice[first], -1, -len(said.text))
         passages = _passages(said)
         self._size -= len(passages)
-        for passage, (told, known) in enumerate(passages, first):
-            for postings, worths in ((self._said, told), (self._known, known)):
-                for number in worths:
-                    numbers_, worths_ = postings[number]
-                    at = bisect_left(numbers_, passage)
-                    del numbers_[at], worths_[at]
-                    if not numbers_:
-                        del postings[number]
+        for passage, worths in enumerate(passages, first):
+            for number in worths:
+                found = self._postings[number]
+                at = bisect_left(found[0], passage)
+                del found[0][at], found[1][at]
+                if not found[0]:
+                    del self._postings[number]
 
     def rebuild(self, texts: Iterable[Said]) -> None:
         """Forgets everything, then adds these."""
@@ -259,13 +262,12 @@ class Index:
                 weighed[each] = self._rarity(each) * telling(each)
         return dict(sorted(weighed.items(), key=lambda each: (-each[1], each[0])))
 
-    def _count(self, number: int) -> int:
-        """How many passages a number is found in."""
-        return sum(len(each[number][0]) for each in (self._said, self._known) if number in each)
+    def _found(self, number: int) -> Postings:
+        return self._postings.get(number, _NONE)
 
     def _rarity(self, number: int) -> float:
         """Lucene's idf, which is never negative."""
-        found = self._count(number)
+        found = len(self._found(number)[0])
         return math.log(1 + (self._size - found + 0.5) / (found + 0.5))
 
     def _scores(
@@ -275,63 +277,62 @@ class Index:
         if within is not None:
             # Who asks for one session finds what is there, be it for a common word.
             most = len(self._home)
-        least = _FAINT * max(asked.values(), default=0.0)
+        heaviest = max(asked.values(), default=0.0)
         scores: dict[int, float] = {}
         for number, weight in asked.items():
             enough = len(scores) >= _ENOUGH * most
-            if enough and weight < least:
+            if enough and weight < _FAINT * heaviest:
                 break
-            if enough and self._is_common(self._count(number)):
-                self._rank(scores, number, weight)
+            found = self._found(number)
+            common = len(found[0]) > _COMMON * math.sqrt(self._size)
+            if enough and common:
+                self._rank(scores, found, weight)
             else:
-                self._tell(scores, number, weight)
+                light = common or weight < _LIGHT * heaviest
+                self._tell(scores, found, weight, {} if light else self._lent(found))
         if within is None:
             return scores
         voice, voices = self._voice, self._voices.within(within)
         return {at: score for at, score in scores.items() if voice[at] in voices}
 
-    def _is_common(self, passages: int) -> bool:
-        return passages > _COMMON * math.sqrt(self._size)
-
-    def _rank(self, scores: dict[int, float], number: int, weight: float) -> None:
+    @staticmethod
+    def _rank(scores: dict[int, float], found: Postings, weight: float) -> None:
         """Adds to the passages that other numbers found."""
-        for postings in (self._known, self._said):
-            for at, worth in zip(*postings.get(number, _NONE), strict=True):
-                if at in scores:
-                    scores[at] += weight * worth
+        for at, worth in zip(*found, strict=True):
+            if at in scores:
+                scores[at] += weight * abs(worth)
 
-    def _tell(self, scores: dict[int, float], number: int, weight: float) -> None:
-        """Adds to the passages that a number counts for."""
+    @staticmethod
+    def _tell(
+        scores: dict[int, float], found: Postings, weight: float, lent: dict[int, float]
+    ) -> None:
+        """Adds to the passages that a number is found in, and to those that it is lent to."""
         get = scores.get
-        for at, worth in zip(*self._known.get(number, _NONE), strict=True):
-            scores[at] = get(at, 0.0) + weight * worth
-        said = self._said.get(number, _NONE)
-        lent = {} if self._is_common(len(said[0])) else self._lent(said)
-        take = lent.pop
-        for at, worth in zip(*said, strict=True):
-            told = 1 - (1 - worth) * (1 - take(at)) if at in lent else worth
+        for at, worth in zip(*found, strict=True):
+            told = 1 - (1 - abs(worth)) * (1 - lent.pop(at)) if at in lent else abs(worth)
             scores[at] = get(at, 0.0) + weight * told
         for at, near in lent.items():
             scores[at] = get(at, 0.0) + weight * near
 
-    def _lent(self, said: Postings) -> dict[int, float]:
+    def _lent(self, found: Postings) -> dict[int, float]:
         """What texts that say something lend to the first passages of those beside them."""
         lent: dict[int, int] = {}
         home, beside, get = self._home, self._beside, lent.get
-        plainest: dict[int, float] = {}
-        for at, worth in zip(*said, strict=True):
-            first = home[at]
-            if worth > plainest.get(first, 0.0):
-                plainest[first] = worth
-        for first, worth in plainest.items():
-            for near, share in beside[first]:
-                lent[near] = get(near, 0) + int(share * worth)
-        most = int(BESIDE * _UNIT)
-        return {at: (near if near < most else most) / _UNIT for at, near in lent.items()}  # noqa: FURB136 - half the time
+        last, most = _NOWHERE, 0.0
+        for at, worth in zip(*found, strict=True):
+            if home[at] != last:
+                last, most = home[at], 0.0
+            if worth > most:
+                # A text lends what its best passage does: only the difference is new.
+                more, most = worth - most, worth
+                for near, share in beside[last]:
+                    lent[near] = get(near, 0) + int(share * more)
+        limit = int(BESIDE * _UNIT)
+        return {at: min(near, limit) / _UNIT for at, near in lent.items()}
 
 
 class _Beside(dict[int, tuple[tuple[int, float], ...]]):
-    """The texts beside each, and what it lends them: found out when it is asked for first."""
+    """The texts beside each, and what it lends them: found out when it is asked for."""
 
     def __init__(self, slots: Sequence[int], at: Mapping[int, int], lends: Sequence[float]) -> None:
         super().__init__()
@@ -349,20 +350,17 @@ _STEPS: Final = ((1, CLOSE), (-1, FAR), (2, FAR))
 _NONE: Final[Postings] = (array("I"), array("f"))
 
 
-def _passages(said: Said) -> list[tuple[Worths, Worths]]:
-    """What each passage of a text says, and what is known of it and not said, with their worth."""
-    known = dict.fromkeys(numbers(f"{said.who} {said.about}"), 1)
+def _passages(said: Said) -> list[Worths]:
+    """What each number is worth in each passage of a text; below 0 if it is known, not said."""
+    known = dict.fromkeys(numbers(f"{said.who} {said.about}"), -1)
     if said.seq is not None:
-        known[turn_number(said.seq)] = 1
+        known[turn_number(said.seq)] = -1
     return [_worths(part, known) for part in split(said.text)]
 
 
-def _worths(passage: str, known: Mapping[int, int]) -> tuple[Worths, Worths]:
+def _worths(passage: str, known: Mapping[int, int]) -> Worths:
     told = Counter(numbers(passage))
     damping = DAMPING + (told.total() + len(known)) / LENGTH
     tells = ASKING if asks(passage) else 1.0
-    said, other = (
-        {number: tells * times / (times + damping) for number, times in each.items()}
-        for each in (told, {number: 1 for number in known if number not in told})
-    )
-    return said, other
+    every = {**known, **told}
+    return {number: tells * times / (abs(times) + damping) for number, times in every.items()}
