@@ -144,8 +144,9 @@ def clauses_of(text: str) -> Sequence[tuple[str, Kind]]:
     return known
 
 
-def followed_by(standing: list[Rule], new: Rule) -> list[Rule]:
+def followed_by(before: Sequence[contract.Rule], after: contract.Rule) -> list[Rule]:
     """The rules after one more: what it ends is gone, and what only ends others is no rule."""
+    standing, [new] = as_found(before), as_found([after])
     touched = ended(new, standing)
     if Relation.REPEATS in touched.values():
         # The older wording stays, and with it the prompt's beginning. It holds whatever was said.

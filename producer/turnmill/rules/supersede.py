@@ -7,8 +7,9 @@ from collections.abc import Sequence
 from enum import StrEnum
 from typing import Final
 
+from turnmill.contract import rules as contract
 from turnmill.rules.content import TOKEN, Content, content_of, plain, roots
-from turnmill.rules.kinds import Kind, Rule
+from turnmill.rules.kinds import Kind, Rule, as_found
 from turnmill.rules.retold import covers
 from turnmill.rules.revised import may_revise, revises
 
@@ -91,9 +92,10 @@ _DATE: Final = 2
 """A month and a day are one value."""
 
 
-def ended(new: Rule, earlier: Sequence[Rule]) -> dict[int, Relation]:
+def ended(after: contract.Rule, earlier: Sequence[contract.Rule]) -> dict[int, Relation]:
     """What the new rule does to earlier ones, by position; those it leaves alone are not in it."""
-    found = ((at, relation(new, old)) for at, old in enumerate(earlier))
+    [new] = as_found([after])
+    found = ((at, relation(new, old)) for at, old in enumerate(as_found(earlier)))
     return {at: known for at, known in found if known is not None}
 
 
