@@ -20,7 +20,7 @@ from turnmill.projection import project
 from turnmill.read_reply import bound
 from turnmill_worker.tokens.messages import count_request
 
-RULE = "Never touch the vendored files."
+RULE = "Always answer in German."
 TASK = f"Fix parse_header in http/head.py.\n{RULE}"
 
 
