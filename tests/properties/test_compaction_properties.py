@@ -86,7 +86,9 @@ def compact(snapshot: Snapshot) -> Done | None:
             continue
         kept = tuple(turn for turn in found.snapshot.turns if turn.seq > context.watermark)
         known = known_after(found, COUNTER)
-        after = replace(found.snapshot, stored=context, turns=kept, known=known, memo={}, unelided=None)
+        after = replace(
+            found.snapshot, stored=context, turns=kept, known=known, memo={}, unelided=None
+        )
         return Done(snapshot, found, context, after)
     return None
 

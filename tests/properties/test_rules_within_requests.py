@@ -16,7 +16,7 @@ from turnmill.contract.policy import Policy
 from turnmill.contract.render import render_head
 from turnmill.contract.rules import Rule
 
-RULE = "Never touch the vendored files."
+RULE = "Always answer in German."
 TASK = f"Fix parse_header in http/head.py.\n{RULE}"
 
 

@@ -11,6 +11,7 @@ from typing import Protocol
 from turnmill.contract.context import JsonMessage
 from turnmill.contract.errors import InvalidTemplate, Transient, UnknownTemplate
 from turnmill.contract.marks import DATA, quoted_lines, unlabelled
+from turnmill.contract.names import Seq
 from turnmill.contract.policy import OFFLINE
 from turnmill.contract.render import render_head
 from turnmill.contract.shorten import shorten
@@ -207,13 +208,22 @@ def _quoting(summary: Summary, request: SummaryRequest) -> Summary:
 
 
 def _texts(plan: Plan, summaries: Sequence[Summary], counter: Counter) -> list[str]:
-    """The answers to the plan's requests; an event with an empty answer quotes its turns."""
+    """The answers to the plan's requests; for some that are empty, what their turns say.
+
+    An event's, and one from turns all of whose words that count stand among the requests.
+    """
     texts = [summary.text for summary in summaries]
-    for at in range(len(texts) - len(plan.wanted), len(texts)):
-        if not texts[at].strip():
-            request = plan.requests[at]
-            quoted: JsonMessage = {"role": "user", "content": readable(request.records)}
-            budget, count = request.budget_tokens, counter.count_messages
-            for message in shorten([quoted], budget, count, whole_lines=True) or ():
-                texts[at] = quoted_lines(message["content"])
+    for at, request in enumerate(plan.requests):
+        is_event = at >= len(texts) - len(plan.wanted)
+        is_stated = bool(request.asked) and summaries[at].model == OFFLINE and not plan.managed
+        if not texts[at].strip() and (is_event or is_stated):
+            stated = {each.seq for each in request.asked} if not is_event else set()
+            records = [record for record in request.records if record[0] not in stated]
+            texts[at] = _told(records, request.budget_tokens, counter)
     return texts
+
+
+def _told(records: Sequence[tuple[Seq, JsonMessage]], tokens: int, counter: Counter) -> str:
+    quoted: JsonMessage = {"role": "user", "content": readable(records)}
+    found = shorten([quoted], tokens, counter.count_messages, whole_lines=True)
+    return "".join(quoted_lines(message["content"]) for message in found or ())
