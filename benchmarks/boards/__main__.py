@@ -10,10 +10,11 @@ from __future__ import annotations
 import argparse
 import time
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from itertools import product
 from pathlib import Path
 from statistics import fmean
+from typing import Any
 
 from benchmarks.boards import other_shapes, regular_work
 from turnmill.contract.context import JsonMessage
@@ -25,10 +26,11 @@ from turnmill_worker.summarizers.extractive import ExtractiveSummarizer
 from turnmill_worker.tokens import CountedOnce, counter_for
 
 LIMITS = (4_096, 8_192)
-KINDS = {
+KINDS: dict[str, Callable[[str, int], Any]] = {
     **dict.fromkeys(("invoices", "migration", "alerts"), regular_work.run),
     **dict.fromkeys(other_shapes.KINDS, other_shapes.run),
 }
+SCORE: Callable[..., dict[str, float]] = regular_work.score
 COUNTER = CountedOnce(counter_for("o200k_base"))
 
 
@@ -67,10 +69,10 @@ def played(kind: str, seed: int, limit: int) -> tuple[str, dict[str, dict[str, f
     context = session.read()
     text = text_of(context)
     plain = window(work.messages, COUNTER.count_messages(context))
-    kept = regular_work.score(work, text, text_of(render_head(session.stored)))
+    kept = SCORE(work, text, text_of(render_head(session.stored)))
     return text, {
         "turnmill": kept | {"ms a compaction": spent_ms},
-        "window": regular_work.score(work, plain),
+        "window": SCORE(work, plain),
     }
 
 
