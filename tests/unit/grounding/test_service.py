@@ -142,18 +142,6 @@ def test_forgotten_memories_are_found_no_more(archive: Watched, service: Groundi
     assert texts(service, "kayak") == ["The kayak leaks."]
 
 
-def test_turns_rolled_back_are_found_no_more(archive: Watched, service: GroundingService) -> None:
-    ref = session("agent-7")
-    for seq, text in enumerate(("The kayak is red.", "The kayak leaks."), 1):
-        say(archive, ref, seq, text)
-    assert len(texts(service, "kayak")) == 2
-
-    archive.mark(ref, EPOCH, after_seq=1, through_seq=2, state="rolled-back")
-    say(archive, ref, 3, "The kayak was sold.")
-
-    assert set(texts(service, "kayak")) == {"The kayak is red.", "The kayak was sold."}
-
-
 def test_a_sessions_new_summary_replaces_its_old_one(
     archive: Watched, service: GroundingService
 ) -> None:
@@ -175,19 +163,6 @@ def test_namespaces_know_nothing_of_each_other(archive: Watched, service: Ground
     assert texts(service, "who likes tea", SHOP) == ["Ann likes tea."]
     assert texts(service, "who likes tea", OTHER) == ["Bob likes tea."]
     assert texts(service, "who likes tea", Namespace("third")) == []
-
-
-def test_relevance_does_not_depend_on_other_namespaces(
-    archive: Watched, service: GroundingService
-) -> None:
-    pushed(archive, SHOP, "Ann likes tea.")
-    before = service.search(SHOP, "tea", 5)
-
-    for at in range(20):
-        pushed(archive, OTHER, f"tea {at}")
-    texts(service, "tea", OTHER)
-
-    assert service.search(SHOP, "tea", 5) == before
 
 
 def test_namespaces_asked_longest_ago_give_way_to_others(archive: Watched) -> None:
