@@ -234,7 +234,7 @@ class _Reader:
             self._add_fields(Group("", "", row), RESULT)
             fields = {key: own for key, own in row if len(own) <= CELL}
             whole = len(fields) == len(row)
-            self.cells.append(Cells(call, "", first, len(self.labels), fields, whole, (), _ROWS))
+            self.cells.append(Cells(call, "", first, len(self.labels), fields, whole, (), records.ROWS))
         first, before = len(self.labels), len(self.passages)
         if printed.records:
             self.add_text("\n".join(printed.lines), answers=False)
@@ -256,7 +256,7 @@ class _Reader:
         lines += [told[-1]] if told[-1].field and "\n" not in told[-1].text else []
         makes = Counter(map(make_of, lines))
         ranked = [
-            (sum(each & KIND in IDENTIFIERS for each in own.ids), -at, own)
+            (sum(each & KIND in IDENTIFIERS for each in own.ids) or 0.5 * bool(_DIGIT.search(own.text)), -at, own)
             for at, own in enumerate(lines)
             if len(own.text) <= CELL and makes[make_of(own)] < _OFTEN
         ]
@@ -306,9 +306,9 @@ class _Reader:
                 self._add(text, concepts(piece, prose=False), source, group, 0, field)
 
 
-_ROWS: Final = "rows"
 _MARKS: Final = (": ", "=", ":", " = ", "： ", "：")
 _FENCE: Final = 24
+_DIGIT = re.compile(r"\d")
 _OFTEN: Final = 3
 _CANDIDATES: Final = 5
 

@@ -54,6 +54,8 @@ _EMPTY: Final = (None, "", [], {})
 _FEW: Final = 4
 _DEEPEST: Final = 32
 _PATH: Final = "."
+ROWS: Final = "rows"
+"""The list of what is nothing but a list."""
 
 
 def plain(value: Any) -> str:
@@ -98,7 +100,7 @@ def _groups(
         yield Group(label, prefix, [("", "…")])
     elif isinstance(value, list):
         if listed is not None and any(isinstance(each, dict) for each in value):
-            listed.append((prefix.strip(_PATH), value))
+            listed.append((prefix.strip(_PATH) or ROWS, value))
             return
         for each in value:
             yield from _groups(each, label, prefix, depth + 1, listed)
@@ -107,7 +109,7 @@ def _groups(
     else:
         keyed = _keyed(value)
         if keyed is not None and listed is not None:
-            listed.append((prefix.strip(_PATH), keyed))
+            listed.append((prefix.strip(_PATH) or ROWS, keyed))
             return
         yield from _object(value, label, prefix, depth, listed)
 

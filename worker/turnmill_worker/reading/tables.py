@@ -44,7 +44,7 @@ TURNS: Final = 4
 MOST_TEXT: Final = 64
 """Characters of what can name a thing."""
 
-NAMED, VALUES_NAMED, PASSED, SAID, SPOKEN, VARIES, DIFFERS, RESULT = 1.0, 0.6, 0.8, 2.5, 0.5, 0.15, 0.1, 0.6
+NAMED, VALUES_NAMED, PASSED, SAID, SPOKEN, VARIES, DIFFERS, RESULT = 1.0, 0.6, 0.8, 2.5, 0.5, 0.15, 0.1, 0.35
 """What a column is worth whose name, or values, the user says; that calls pass; that was said about
 a thing; whose values are spoken of elsewhere; that takes few values; that takes many; and that is
 all that came back."""
@@ -67,18 +67,20 @@ ASKED: Final = 0.3
 LITTLE: Final = 0.3
 """What a word counts that everybody says all the time."""
 
-ROOT, PREFIX, ALIKE = 4, 5, 0.5
-"""Letters of words that may be parts of another, letters that are enough at the start of both, and
-what that says."""
+ROOT, ALIKE = 4, 0.75
+"""Letters of words that may be parts of another, and what that says."""
 
 MORE, MOST_OF_IT = 3, 160
 """Lines of a text that are looked at for what came out, and characters of those that are shown."""
 
-STEM: Final = 0.6
+STEM: Final = 0.9
 """What it says that the user said a word in another form."""
 
 DETAILS: Final = 3
 """Values of its own from which on a record is a thing, and lists in it are parts of that."""
+
+LISTED_ASKED: Final = (0.8, 0.5)
+"""The same for what is listed: in few turns, and in many."""
 
 NEEDED: Final = 0.4
 """Worth that a column has at least that stands whatever it costs."""
@@ -96,9 +98,8 @@ SENTENCES: Final = 8
 KEPT: Final = 512
 """Of what is remembered of people's words, the newest."""
 
-_PASSED, _SAID, _LINE, _BESIDE = "\x01", "\x02", "", "\x04"
-"""What opens the name of an argument; the column of what was said; and of what was printed, alone
-or beside named values."""
+_PASSED, _SAID, _LINE = "\x01", "\x02", ""
+"""What opens the name of an argument; the column of what was said; and of what was printed."""
 
 _WORDS = re.compile(r"[^\W\d_]+|\d+")
 _CAMEL = re.compile(r"(?<=[a-z])(?=[A-Z])")
@@ -429,7 +430,7 @@ class Tables:
             worth = asks.worth(name, list(values.values()))
             if name[:1] == _PASSED and listed:
                 worth = min(worth, VARIES)
-            worth = 0.0 if name == _BESIDE and worth < NEEDED else worth + RESULT * (name == _LINE)
+            worth += RESULT * (name == _LINE)
             if worth > 0:
                 found.append(Column(table, name, worth, {at: self.count(f" | {own}") for at, own in values.items()}))
         return found
@@ -471,7 +472,7 @@ def _cells(own: Thing, columns: Sequence[str]) -> tuple[list[str], tuple[int, ..
     return cells, tuple(told)
 
 
-_TITLES: Final = {_SAID: "said", _LINE: "result", _BESIDE: "printed"}
+_TITLES: Final = {_SAID: "said", _LINE: "result"}
 _LIST: Final = "\x03"
 """What stands between a tool's name and the list of its results."""
 
@@ -572,7 +573,7 @@ class _Asks:
                 best.append((-score, at))
         found: list[int] = []
         for _, at in sorted(best)[:MORE]:
-            asked = {word for word in _letters(lines[at]) if self.word(word) >= STEM}
+            asked = {word for word in _letters(lines[at]) if self.word(word) > LITTLE}
             whole = sum(len(lines[each]) for each in (*found, at))
             if not found or asked - told and whole <= MOST_OF_IT and _VALUE.search(lines[at]):
                 found.append(at)
@@ -585,7 +586,14 @@ class _Asks:
         if found or len(word) < ROOT:
             return found
         roots = (own for own in words if isinstance(own, str) and len(own) >= ROOT)
-        return ALIKE * any(own in word or word in own or own[:PREFIX] == word[:PREFIX] for own in roots)
+        return ALIKE * any(own in word or word in own or _akin(own, word) for own in roots)
+
+
+def _akin(one: str, other: str) -> bool:
+    """Whether two words begin alike for most of their length."""
+    most = max(len(one), len(other))
+    alike = next((at for at, (a, b) in enumerate(zip(one, other, strict=False)) if a != b), min(len(one), len(other)))
+    return alike >= ROOT and 3 * alike >= 2 * most
 
 
 def _letters(text: str) -> set[str]:
@@ -612,7 +620,7 @@ def _named(tool: str, path: str, records: Sequence[Record], asks: _Asks) -> Iter
     rest = list(range(len(records)))
     while len(rest) >= LEAST and (key := _key([records[at] for at in rest], path, asks)):
         values = {at: value for at in rest if (value := records[at].value(key))}
-        if len({records[at].done or records[at].seq for at in values}) < TURNS:
+        if len({records[at].done or records[at].seq for at in values}) < TURNS - bool(path):
             return
         yield from _by_command(f"{tool}{_LIST}{path}" if path else tool, key, values)
         rest = [at for at in rest if at not in values]
@@ -722,7 +730,9 @@ def _is_work(rows: Sequence[Thing], asks: _Asks) -> bool:
         return True
     names = {name for own in rows for name in own.cells if name[:1] != _PASSED}
     held = {name: [own.cells[name] for own in rows if own.cells.get(name)] for name in names}
-    return any(asks.asked(name, values) >= ASKED for name, values in held.items() if values)
+    turns = len({seq for own in rows for seq in own.seqs})
+    least = LISTED_ASKED[turns >= TURNS]
+    return any(asks.asked(name, values) >= least for name, values in held.items() if values)
 
 
 def _again(before: Record, now: Record, tool: str) -> bool:
@@ -744,11 +754,14 @@ def _settle(own: Thing, asks: _Asks) -> None:
         own.said.update(k for k, v in record.returned.items() if v == own.key or record.passed.get(k) == v)
         own.cells.update({f"{_PASSED}{k}": v for k, v in passed.items()})
         own.cells.update(returned)
-    bare = all(name[:1] in {_PASSED, _SAID, _LINE} for name in own.cells)
+    named = {name: value for name, value in own.cells.items() if name[:1] not in {_PASSED, _SAID, _LINE}}
+    told = _letters(" ".join(word for pair in named.items() for word in pair))
     for record, _ in own.newest.values():
-        if line := asks.lines(record.lines, own.key):
-            own.cells[_LINE if bare else _BESIDE] = _without(" ".join(map(_bare, line)), own.key)
-            own.texts.extend(line)
+        lines = asks.lines(record.lines, own.key)
+        news = {word for line in lines for word in _letters(line) - told if asks.word(word) > LITTLE}
+        if lines and (news or not named):
+            own.cells[_LINE] = _without(" ".join(map(_bare, lines)), own.key)
+            own.texts.extend(lines)
 
 
 def _bare(line: str) -> str:
@@ -838,7 +851,7 @@ def _cover(
             fields = frozenset() if place.whole else frozenset(number(KEY, each) for each in place.names)
             if place.whole or fields:
                 covered[place.seq].append(Covered(place.first, place.last, fields))
-        if not {_LINE, _SAID, _BESIDE}.isdisjoint(columns):
+        if _LINE in columns or _SAID in columns:
             texts.update(own.texts)
 
 
