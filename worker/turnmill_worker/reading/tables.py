@@ -13,6 +13,7 @@ import re
 from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import Any, Final, NamedTuple
 
 from turnmill_worker.reading import passages as r
@@ -79,17 +80,15 @@ STEM: Final = 0.9
 DETAILS: Final = 3
 """Values of its own from which on a record is a thing, and lists in it are parts of that."""
 
-LISTED_ASKED: Final = (0.8, 0.5)
-"""The same for what is listed: in few turns, and in many."""
-
 NEEDED: Final = 0.4
 """Worth that a column has at least that stands whatever it costs."""
 
 RARELY: Final = 0.25
 """Of a column that says so little that other columns do not, nothing is shown."""
 
-WHOLE, SHARE = 0.95, 0.6
-"""Of a budget, what all rows may take with columns that are needed, and with others."""
+WHOLE, SHARE, LISTED = 0.95, 0.6, 0.25
+"""Of a budget, what all rows may take with columns that are needed, and with others; and what the
+entries of lists may that nobody goes through."""
 
 LONGEST: Final = 240
 SENTENCES: Final = 8
@@ -293,7 +292,8 @@ class Tables:
             rows = [own for own in tables[name] if any(map(own.cells.get, chosen[name]))]
             if not rows:
                 continue
-            own = self._rendered(name, rows, chosen[name], room if worth[name] >= NEEDED else min(room, SHARE * budget))
+            share = LISTED if _is_listed(rows) and not _is_counted(rows) else SHARE if worth[name] < NEEDED else WHOLE
+            own = self._rendered(name, rows, chosen[name], min(room, share * budget))
             room -= sum(each.tokens for each in own.passages) + own.opening
             readings.append(own)
             _cover(tables[name], set(chosen[name]), covered, texts)
@@ -726,13 +726,33 @@ def _is_detail(around: Sequence[Record]) -> bool:
 
 def _is_work(rows: Sequence[Thing], asks: _Asks) -> bool:
     """Whether things were worked through one by one, or their values were asked for."""
-    if any(_LIST not in tool for own in rows for tool in own.newest):
+    if not _is_listed(rows):
         return True
     names = {name for own in rows for name in own.cells if name[:1] != _PASSED}
     held = {name: [own.cells[name] for own in rows if own.cells.get(name)] for name in names}
-    turns = len({seq for own in rows for seq in own.seqs})
-    least = LISTED_ASKED[turns >= TURNS]
-    return any(asks.asked(name, values) >= least for name, values in held.items() if values)
+    return any(asks.asked(name, values) >= ASKED for name, values in held.items() if values)
+
+
+def _is_listed(rows: Sequence[Thing]) -> bool:
+    """Whether all of them are only entries of lists."""
+    return all(_LIST in tool for own in rows for tool in own.newest)
+
+
+def _is_counted(rows: Sequence[Thing]) -> bool:
+    """Whether the calls that list things go on by one: pages, batches, days."""
+    calls = {id(record.passed): record for own in rows for record, _ in own.newest.values()}
+    passed = [record.passed for record in sorted(calls.values(), key=lambda own: own.seq)]
+    ones = 0
+    for before, after in pairwise(passed):
+        for name, value in after.items():
+            old, new = _NUMBER.findall(before.get(name, "")), _NUMBER.findall(value)
+            if len(old) == len(new) and any(int(b) - int(a) == 1 for a, b in zip(old, new, strict=True)):
+                ones += 1
+                break
+    return 2 * ones >= len(passed) - 1 > 0
+
+
+_NUMBER = re.compile(r"\d{1,9}")
 
 
 def _again(before: Record, now: Record, tool: str) -> bool:
