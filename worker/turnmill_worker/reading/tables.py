@@ -403,7 +403,8 @@ class Tables:
         for own in columns:
             rows = tables[own.table]
             must = own[:2] in core and own.worth >= MUST * best[own.table] and own.rank() >= CHEAP * dense[own.table]
-            must = must or own.name == _LINE and best[own.table] >= RESULT + ASKED
+            bare = own.name == _LINE and 2 * sum(not told[own.table, at] for at in own.costs) > len(own.costs)
+            must = must or bare and best[own.table] >= RESULT + ASKED
             must = must and _leaf(own.name) not in map(_leaf, chosen[own.table])
             cost = sum(own.costs.values()) + (0 if chosen[own.table] else keys[own.table])
             values = {at: _values(rows[at].cells[own.name]) for at in own.costs}
@@ -575,6 +576,8 @@ class _Asks:
                 best.append((-score, at))
         found: list[int] = []
         for _, at in sorted(best)[:MORE]:
+            if found == [len(lines) - 1]:
+                break
             asked = {word for word in _letters(lines[at]) if self.word(word) > LITTLE}
             whole = sum(len(lines[each]) for each in (*found, at))
             if not found or asked - told and whole <= MOST_OF_IT and _VALUE.search(lines[at]):
@@ -770,7 +773,7 @@ def _settle(own: Thing, asks: _Asks) -> None:
         passed = {k: v for k, v in record.passed.items() if own.key not in v}
         returned = {
             ("" if own.key in k or k in passed.values() else k): v
-            for k, v in record.returned.items()
+            for k, v in ((k, v if k else _bare(v)) for k, v in record.returned.items())
             if v != own.key and record.passed.get(k) != v
         }
         own.said.update(k for k, v in record.returned.items() if v == own.key or record.passed.get(k) == v)
