@@ -303,11 +303,12 @@ class Tables:
     def trim(self, until: int, shown: Mapping[str, Sequence[str]], tokens: int) -> None:
         """Forgets what is too much: columns of little worth, and then the oldest rows."""
         names = [name.lstrip(_PASSED) for columns in shown.values() for name in columns]
+        asks = _Asks(self, until, ())
         for at, records in self.records.items():
             room, kept = tokens, []
             if sum(map(Record.size, records)) > tokens:
                 for own in records:
-                    _narrow(own, set(names))
+                    _narrow(own, set(names), asks)
             for own in reversed(records):
                 room -= own.size()
                 if room < 0 and own.seq <= until:
@@ -402,12 +403,13 @@ class Tables:
         for own in columns:
             rows = tables[own.table]
             must = own[:2] in core and own.worth >= MUST * best[own.table] and own.rank() >= CHEAP * dense[own.table]
-            must = must or own.name == _LINE and own.worth >= RESULT + ASKED
+            bare = own.name == _LINE and 2 * sum(not told[own.table, at] for at in own.costs) > len(own.costs)
+            must = must or bare and best[own.table] >= RESULT + ASKED
             must = must and _leaf(own.name) not in map(_leaf, chosen[own.table])
             cost = sum(own.costs.values()) + (0 if chosen[own.table] else keys[own.table])
             values = {at: _values(rows[at].cells[own.name]) for at in own.costs}
             new = sum(len(ids - told[own.table, at]) / len(ids) if ids else 0.0 for at, ids in values.items())
-            limit = WHOLE if own[:2] in core else SHARE
+            limit = WHOLE if own[:2] in core else SHARE + (WHOLE - SHARE) * min(1.0, own.worth / NEEDED)
             if new < RARELY * len(own.costs) or not must and spent + cost > limit * budget:
                 others[own.table].append(own.name)
                 continue
@@ -486,13 +488,14 @@ def _place(seq: int, cells: Cells) -> Stands:
     return Stands(seq, cells.first, cells.last, tuple(cells.fields), cells.whole)
 
 
-def _narrow(own: Record, names: Collection[str]) -> None:
+def _narrow(own: Record, names: Collection[str], asks: _Asks) -> None:
     """Leaves of a record what can still be shown, and what may name it."""
     own.passed = {k: v for k, v in own.passed.items() if k in names or len(v) <= MOST_TEXT}
     own.returned = {
         k: v for k, v in own.returned.items() if k in names or k.rpartition(".")[2] in names or v in own.passed.values()
     }
-    own.lines = own.lines[-2:]
+    if len(own.lines) > MORE:
+        own.lines = (*asks.lines(own.lines[:-1], ""), own.lines[-1])
 
 
 class _Asks:
@@ -573,6 +576,8 @@ class _Asks:
                 best.append((-score, at))
         found: list[int] = []
         for _, at in sorted(best)[:MORE]:
+            if found == [len(lines) - 1]:
+                break
             asked = {word for word in _letters(lines[at]) if self.word(word) > LITTLE}
             whole = sum(len(lines[each]) for each in (*found, at))
             if not found or asked - told and whole <= MOST_OF_IT and _VALUE.search(lines[at]):
@@ -768,7 +773,7 @@ def _settle(own: Thing, asks: _Asks) -> None:
         passed = {k: v for k, v in record.passed.items() if own.key not in v}
         returned = {
             ("" if own.key in k or k in passed.values() else k): v
-            for k, v in record.returned.items()
+            for k, v in ((k, v if k else _bare(v)) for k, v in record.returned.items())
             if v != own.key and record.passed.get(k) != v
         }
         own.said.update(k for k, v in record.returned.items() if v == own.key or record.passed.get(k) == v)
