@@ -279,7 +279,7 @@ class Digest:
             own.text
             for each in readings
             for own in each.passages
-            if own.source == USER and (each.seq in self._stated_in or own.text in self._stated)
+            if each.role == USER and (each.seq in self._stated_in or own.text in self._stated)
         }
 
     def _changed(self, readings: Iterable[Reading]) -> dict[str, int]:
@@ -322,7 +322,8 @@ class Digest:
         aside = [
             at
             for at, own in enumerate(pool.passages)
-            if own.source == USER and (own.text in self._stated or self._is_stated_in(pool, at))
+            if self._is_users(pool, at)
+            and (own.text in self._stated or self._is_stated_in(pool, at))
         ]
         chosen = set(written.chosen.order)
         order = [*written.chosen.order, *(at for at in aside if at not in chosen)]
@@ -337,6 +338,9 @@ class Digest:
             states=self._stored_states or self._states.to_json(),
             makes=self._makes.to_json(),
         )
+
+    def _is_users(self, pool: Pool, at: int) -> bool:
+        return pool.readings[pool.homes[at]].role == USER
 
     def _is_stated_in(self, pool: Pool, at: int) -> bool:
         return pool.readings[pool.homes[at]].seq in self._stated_in

@@ -112,11 +112,14 @@ def open_requests(
 
     ``stored``: those of the context; ``begins``: the session begins with the first of the turns.
     """
+    asking = [at for at, turn in enumerate(turns) if turn.text.strip()]
     opening = opening_turns([turn.messages for turn in turns]) if begins else 0
+    if begins and not opening and asking:
+        opening = asking[0] + 1  # the agent spoke first
     first = [
-        OpenRequest(seq=Seq(turn.seq), text=turn.text, first=True)
-        for turn in turns[:opening]
-        if turn.text
+        OpenRequest(seq=Seq(turns[at].seq), text=turns[at].text, first=True)
+        for at in asking
+        if at < opening
     ]
     known = [each for each in (*stored, *first) if each.first]
     added = [each for each in stored if not each.first]
