@@ -10,7 +10,7 @@ from turnmill_worker.compaction.snapshot import Snapshot
 
 __all__ = ["SHARES", "ledger_budget", "rolling", "rolling_budget", "summary_budget"]
 
-SHARES = (1.0, 0.5, 0.25)
+SHARES = (1.0, 0.5, 0.25, 0.125)
 """Shares of the summary's budget, tried in turn."""
 
 _LEAST_TOKENS = 32
