@@ -93,28 +93,36 @@ def _replaces(older: str, newer: str) -> bool:
     return changes.replaces(older, newer, rule=rules.score(older) >= rules.LEAST)
 
 
-def talks_in(path: Path) -> Iterator[tuple[str, list[tuple[int, str]]]]:
-    """The sessions of a file, each with its user's messages and where they stand."""
+class Talk(NamedTuple):
+    """What is found in real conversations: next to nothing should be marked there."""
+
+    name: str
+    sentences: int
+    rules: int
+    marked: list[tuple[str, str]]
+
+    def __str__(self) -> str:
+        share = self.rules / max(self.sentences, 1)
+        return (
+            f"{self.name}: {self.sentences} sentences, {share:.3f} rules, {len(self.marked)} marked"
+        )
+
+
+def talk(path: Path) -> Talk:
+    """What users say in the conversations of a file."""
+    whole, laid_down, marked = 0, 0, []
     with gzip.open(path, "rt", encoding="utf-8") as lines:
         for session in map(json.loads, lines):
-            yield (
-                session["session_id"],
-                [
-                    (at, message["content"])
-                    for at, message in enumerate(session["messages"])
-                    if message["role"] == "user" and isinstance(message["content"], str)
-                ],
-            )
-
-
-def marks_in(path: Path) -> tuple[list[tuple[str, str]], int]:
-    """What is marked in real conversations, of how many sentences: next to nothing should be."""
-    marked, whole = [], 0
-    for _, messages in talks_in(path):
-        said = [(turn, each) for turn, text in messages for each in _own_statements(text)]
-        whole += len(said)
-        marked += [pair for pair in near(said) if _replaces(*pair)]
-    return marked, whole
+            texts = [each["content"] for each in session["messages"] if each["role"] == "user"]
+            said = [
+                (turn, each)
+                for turn, text in enumerate(texts)
+                for each in (_own_statements(text) if isinstance(text, str) else ())
+            ]
+            whole += len(said)
+            laid_down += sum(rules.score(each) >= rules.LEAST for _, each in said)
+            marked += [pair for pair in near(said) if _replaces(*pair)]
+    return Talk(path.name.partition(".")[0], whole, laid_down, marked)
 
 
 def _own_statements(text: str) -> list[str]:
@@ -122,24 +130,6 @@ def _own_statements(text: str) -> list[str]:
     told = set(statements(text))
     mine = zip(pieces, own(pieces, text), strict=True)
     return [piece for piece, is_own in mine if is_own and piece in told][:MATERIAL]
-
-
-def real_row(data: Path) -> Row:
-    """What is found of rules in labelled messages of real conversations, and what is taken."""
-    labels = labelled.real()
-    found = whole = taken = others = 0
-    for path in sorted(data.glob("*.jsonl.gz")):
-        for session, messages in talks_in(path):
-            for at, text in messages:
-                row = labels.get((path.name.partition(".")[0], session, at))
-                for place in row["rules"] if row else ():
-                    message = Message(text, (place[0], place[1]))
-                    whole += 1
-                    found += any(message.share(*each) for each in rules_in(text))
-                if row and row["label"] == "not":
-                    others += 1
-                    taken += bool(rules_in(text))
-    return Row("rules: real", found, whole, taken, others)
 
 
 def times() -> Iterator[tuple[str, float]]:
