@@ -39,11 +39,8 @@ def table(data: Path | None) -> None:
     for row in (*measure.rule_rows(), *measure.pair_rows()):
         print(row)
     for path in sorted(data.glob("*.jsonl.gz")) if data else ():
-        print(found := measure.talk(path))
-        for older, newer in found.marked[:SHOWN]:
-            print(f"    {older}\n     -> {newer}")
-    for name, microseconds in measure.times():
-        print(f"{name}: {microseconds:.1f} microseconds")
+        row, marked = measure.talk(path)
+        print(row, *(f"    {older}\n     -> {newer}" for older, newer in marked[:SHOWN]), sep="\n")
 
 
 def main() -> None:

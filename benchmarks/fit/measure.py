@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
-import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -68,15 +67,13 @@ def _row(name: str, messages: Sequence[Message]) -> Row:
 
 def pair_rows() -> Iterator[Row]:
     """What is found replaced of pairs that were kept aside, and of what is said in sessions."""
+    found = {True: 0, False: 0}
     pairs = labelled.remarks("held_out")
-    marked = [
-        any(changes.replaces(pair.older, each, rule=True) for each in statements(pair.newer))
-        for pair in pairs
-    ]
-    found = sum(mark and pair.replaced for mark, pair in zip(marked, pairs, strict=True))
-    taken = sum(mark and not pair.replaced for mark, pair in zip(marked, pairs, strict=True))
-    replaced = sum(pair.replaced for pair in pairs)
-    yield Row("changes: remarks", found, replaced, taken, len(pairs) - replaced)
+    for older, newer, replaced in pairs:
+        said = statements(newer)
+        found[replaced] += any(changes.replaces(older, each, rule=True) for each in said)
+    whole = sum(pair.replaced for pair in pairs)
+    yield Row("changes: remarks", found[True], whole, found[False], len(pairs) - whole)
     right = whole = wrong = beside = 0
     for session in labelled.sessions("held_out"):
         said, changed = changed_in(session)
@@ -93,36 +90,18 @@ def _replaces(older: str, newer: str) -> bool:
     return changes.replaces(older, newer, rule=rules.score(older) >= rules.LEAST)
 
 
-class Talk(NamedTuple):
-    """What is found in real conversations: next to nothing should be marked there."""
-
-    name: str
-    sentences: int
-    rules: int
-    marked: list[tuple[str, str]]
-
-    def __str__(self) -> str:
-        share = self.rules / max(self.sentences, 1)
-        return (
-            f"{self.name}: {self.sentences} sentences, {share:.3f} rules, {len(self.marked)} marked"
-        )
-
-
-def talk(path: Path) -> Talk:
-    """What users say in the conversations of a file."""
+def talk(path: Path) -> tuple[Row, list[tuple[str, str]]]:
+    """What of real conversations is taken for a rule, and what is marked: next to nothing is."""
     whole, laid_down, marked = 0, 0, []
     with gzip.open(path, "rt", encoding="utf-8") as lines:
         for session in map(json.loads, lines):
             texts = [each["content"] for each in session["messages"] if each["role"] == "user"]
-            said = [
-                (turn, each)
-                for turn, text in enumerate(texts)
-                for each in (_own_statements(text) if isinstance(text, str) else ())
-            ]
+            told = [_own_statements(text) if isinstance(text, str) else [] for text in texts]
+            said = [(turn, each) for turn, statements in enumerate(told) for each in statements]
             whole += len(said)
             laid_down += sum(rules.score(each) >= rules.LEAST for _, each in said)
             marked += [pair for pair in near(said) if _replaces(*pair)]
-    return Talk(path.name.partition(".")[0], whole, laid_down, marked)
+    return Row(f"talk: {path.name.partition('.')[0]}", laid_down, whole, len(marked), whole), marked
 
 
 def _own_statements(text: str) -> list[str]:
@@ -130,27 +109,3 @@ def _own_statements(text: str) -> list[str]:
     told = set(statements(text))
     mine = zip(pieces, own(pieces, text), strict=True)
     return [piece for piece, is_own in mine if is_own and piece in told][:MATERIAL]
-
-
-def times() -> Iterator[tuple[str, float]]:
-    """Microseconds a sentence, of sentences that were kept aside, once their words are known."""
-    said = [
-        each
-        for messages in labelled.messages(labelled.HELD_OUT).values()
-        for message in messages
-        for each in sentences(message.text)
-    ]
-    asked: dict[str, Callable[[str], object]] = {
-        "rules.score": rules.score.__wrapped__,
-        "changes.may_change": changes.may_change,
-    }
-    for name, ask in asked.items():
-        spent = []
-        for _ in range(3):
-            for cached in (changes.told, changes.as_newer):
-                cached.cache_clear()
-            start = time.process_time()
-            for each in said:
-                ask(each)
-            spent.append(time.process_time() - start)
-        yield name, 1e6 * min(spent) / len(said)
