@@ -183,7 +183,7 @@ class _Reader:
 
     def add_text(self, text: str, answers: bool, named: Mapping[str, str] = {}) -> None:  # noqa: FBT001
         """Somebody's words, or what a tool printed; ``named``: lines that are a value, and its name."""
-        pieces = list(sentences(text))
+        pieces = records.ends(list(sentences(text)))
         if not pieces:
             return
         group = self._group("")
@@ -216,6 +216,8 @@ class _Reader:
             return
         items = next((found for own in _values(value) if (found := records.listed_items(own))), ())
         for at, own in enumerate(records.of_value(value)):
+            if len(self.passages) > records.MOST:
+                break
             first, before = len(self.labels), len(self.passages)
             for group in own.groups:
                 self._add_fields(group, RESULT)
@@ -229,7 +231,9 @@ class _Reader:
     def _add_printed(self, text: str, call: str) -> None:
         """A text that a tool returned: its rows, or its named values and its lines."""
         printed = records.of_text(text)
-        for row in printed.records:
+        for row in printed.records[: records.MOST]:
+            if len(self.passages) > records.MOST:
+                break
             first = len(self.labels)
             self._add_fields(Group("", "", row), RESULT)
             fields = {key: own for key, own in row if len(own) <= CELL}
@@ -301,7 +305,7 @@ class _Reader:
                 shown = f"{key}={value}" if key else value
                 self._add(shown, field_concepts(key, value), source, group, 0, field)
                 continue
-            for at, piece in enumerate(sentences(value)):
+            for at, piece in enumerate(records.ends(list(sentences(value)))):
                 text = f"{key}={piece}" if key and not at else piece
                 self._add(text, concepts(piece, prose=False), source, group, 0, field)
 
