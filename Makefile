@@ -7,7 +7,7 @@ PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c const
 PYTHON ?= $(shell for p in python3 python3.11 python3.12 python3.13 python; do \
 	$$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$p && break; done)
 
-.PHONY: help setup hooks demo test coverage test-fast check lint types contracts generated format sync docs sizes pictures lock audit fuzz fuzz-compactions chaos chaos-bugs bench bench-peers bench-steps fit-rules boards clean
+.PHONY: help setup hooks demo test coverage test-fast check lint types contracts generated format sync docs sizes pictures lock audit fuzz fuzz-compactions chaos chaos-bugs bench bench-peers bench-steps fit boards clean
 
 help:  ## List the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | sort
@@ -114,7 +114,7 @@ COMPACTIONS ?=
 fuzz-compactions: setup  ## Compact sessions of every dialect 10,000 times; check every context, every thought
 	$(BIN)/python -m tests.fuzz.compactions $(COMPACTIONS)
 
-sizes: setup  ## Lower the lengths in tests/house/sizes.toml to what files and functions have now
+sizes: setup  ## Lower the lengths in tests/house/sizes.toml to what functions have now
 	$(BIN)/python -m tests.house.test_sizes
 
 # Longer, and again: make chaos CHAOS="--seconds 3600 --seed 7"; all options: --help
@@ -149,10 +149,9 @@ bench-steps: setup bench-peers  ## Measure what a step costs; write tables and p
 	$(BIN)/python -m benchmarks.steps --idle --json $(STEPS)
 	$(BIN)/python -m benchmarks.steps.page $(STEPS) docs/benchmarks.md
 
-fit-rules: setup  ## Fit again what tells rules, with the conversations in DATA, and what takes them back
+fit: setup  ## Fit again what tells rules, changes and quotations, and measure it, also in DATA
 	$(PIP) scikit-learn
-	$(BIN)/python -m benchmarks.fit_rules $(DATA) --fit
-	$(BIN)/python -m benchmarks.fit_remarks --fit
+	$(BIN)/python -m benchmarks.fit --fit --data $(DATA)
 
 # Conversations, a checkout of mohammadtavakoli78/BEAM, and of ZhiqiEliWang/compaction-integrity.
 DATA ?= ../shared/data

@@ -38,7 +38,7 @@ from turnmill_cli.demo.agents import ScriptedAgent
 from turnmill_worker.pipeline.compact import Pipeline
 from turnmill_worker.ports.values import SessionRef
 from turnmill_worker.store.sessions import RedisSessions
-from turnmill_worker.summarizers.extractive.summarizer import ExtractiveSummarizer
+from turnmill_worker.summarizers.extractive import ExtractiveSummarizer
 from turnmill_worker.templates.loader import TemplateLoader
 from turnmill_worker.tokens import count_message, counter_for
 

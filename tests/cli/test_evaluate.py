@@ -32,7 +32,7 @@ from turnmill_cli.evaluate.metrics import (
 from turnmill_cli.evaluate.planted_facts import KINDS
 from turnmill_cli.evaluate.survival import DataSet, OverBudget, load, survival
 from turnmill_cli.evaluate.word_matching import kept_by_seq, stems
-from turnmill_worker.summarizers.extractive.summarizer import ExtractiveSummarizer
+from turnmill_worker.summarizers.extractive import ExtractiveSummarizer
 from turnmill_worker.summarizers.openai.prices import Price
 from turnmill_worker.summarizers.registry import GROUP
 from turnmill_worker.tokens import counter_for

@@ -21,7 +21,7 @@ from turnmill_cli.evaluate.boards.telephone import telephone_board
 from turnmill_cli.evaluate.methods import MeteredSummarizer
 from turnmill_cli.evaluate.metrics import Mean
 from turnmill_cli.evaluate.survival import load
-from turnmill_worker.summarizers.extractive.summarizer import ExtractiveSummarizer
+from turnmill_worker.summarizers.extractive import ExtractiveSummarizer
 from turnmill_worker.tokens import CountedOnce, counter_for
 
 RULE = "Never book a hotel without asking me first."

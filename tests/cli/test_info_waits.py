@@ -21,7 +21,7 @@ from turnmill_worker.ports.batches import BatchEndpoint
 from turnmill_worker.ports.models import Summarizer
 from turnmill_worker.settings import Settings
 from turnmill_worker.store.batch_notes import RedisBatchNotes
-from turnmill_worker.summarizers.extractive.summarizer import ExtractiveSummarizer
+from turnmill_worker.summarizers.extractive import ExtractiveSummarizer
 from turnmill_worker.summarizers.registry import RegisteredBatches, Registry
 from turnmill_worker.templates.loader import TemplateLoader
 from turnmill_worker.tokens import counter_for

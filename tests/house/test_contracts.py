@@ -32,7 +32,7 @@ BREACHES = [
     (f"{WORKER}/pipeline/decide.py", "import time", {"pure"}),
     (f"{WORKER}/compaction/new.py", "import turnmill_worker.ports", {"workers"}),
     (f"{WORKER}/compaction/new.py", "import turnmill.wake", {"pure"}),
-    (f"{WORKER}/summarizers/extractive/new.py", "import os", {"pure"}),
+    (f"{WORKER}/summarizers/extractive.py", "import os", {"pure"}),
     (f"{WORKER}/store/new.py", "import turnmill_worker.summarizers", {"workers"}),
     (f"{WORKER}/tasks.py", "import turnmill_worker.store", {"wiring"}),
     (f"{WORKER}/background/new.py", "import turnmill_worker.archive", {"wiring"}),

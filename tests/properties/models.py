@@ -19,7 +19,7 @@ from turnmill_worker.ports.models import Summarizer
 from turnmill_worker.ports.values import SessionRef, Summary
 from turnmill_worker.spending import Spent
 from turnmill_worker.store.batch_notes import RedisBatchNotes
-from turnmill_worker.summarizers.extractive.summarizer import ExtractiveSummarizer
+from turnmill_worker.summarizers.extractive import ExtractiveSummarizer
 
 __all__ = ["AnyBatches", "AnySummarizer", "WatchedNotes"]
 

@@ -166,7 +166,8 @@ def test_a_session_compacted_as_it_grows_loses_nothing_on_the_way(
     asked: set[int] = set()
 
     for turn in whole.turns:
-        session = replace(session, turns=(*session.turns, turn), counted_seq=turn.seq)
+        turns = (*session.turns, turn)
+        session = replace(session, turns=turns, counted_seq=turn.seq, memo={})
         if "managed" in policy.strategies:
             session = replace(session, earlier=tuple(covered))
         over = session.usage.total > session.limits.soft
@@ -193,7 +194,8 @@ def test_events_are_appended_and_what_was_told_stays_as_it_is(
     session = replace(whole, turns=(), counted_seq=Seq(0))
 
     for turn in whole.turns:
-        session = replace(session, turns=(*session.turns, turn), counted_seq=turn.seq)
+        turns = (*session.turns, turn)
+        session = replace(session, turns=turns, counted_seq=turn.seq, memo={})
         if session.usage.total > session.limits.soft and (done := compact(session)) is not None:
             old, new = session.stored.events, done.context.events
             folded = new[:1] != old[:1] and old

@@ -18,14 +18,14 @@ from turnmill.contract.names import Namespace, Seq, SessionId
 from turnmill.contract.policy import Policy
 from turnmill.contract.render import render_head
 from turnmill_worker.compaction.cut import groups
-from turnmill_worker.compaction.ledger.budget import with_facts
 from turnmill_worker.compaction.plan import Plan
 from turnmill_worker.compaction.snapshot import LoggedTurn, Snapshot
 from turnmill_worker.compaction.splice import splice
 from turnmill_worker.compaction.strategies.choose import plan
+from turnmill_worker.compaction.with_digest import known_after, with_digest
 from turnmill_worker.errors import SummaryRejected
 from turnmill_worker.ports.batches import digest
-from turnmill_worker.summarizers.extractive import extract
+from turnmill_worker.summarizers.extractive import ExtractiveSummarizer
 from turnmill_worker.tokens import counter_for
 
 COUNTER = counter_for("o200k_base")
@@ -78,28 +78,23 @@ def compact(snapshot: Snapshot) -> Done | None:
     """What the pipeline commits, down the ladder; None when it gives up."""
     below = ""
     while (found := plan(snapshot, COUNTER, below=below)) is not None:
-        found = with_facts(found, COUNTER.count)
+        found = with_digest(found, COUNTER)
         try:
             context = splice(found, texts_for(found), COUNTER)
         except SummaryRejected:
             below = found.strategy
             continue
         kept = tuple(turn for turn in found.snapshot.turns if turn.seq > context.watermark)
-        after = replace(found.snapshot, stored=context, turns=kept, facts=found.facts)
+        known = known_after(found, COUNTER)
+        after = replace(
+            found.snapshot, stored=context, turns=kept, known=known, memo={}, unelided=None
+        )
         return Done(snapshot, found, context, after)
     return None
 
 
 def texts_for(found: Plan) -> list[str]:
-    return [
-        extract(
-            request.records,
-            previous=request.previous,
-            budget_tokens=request.budget_tokens,
-            count=COUNTER.count,
-        )
-        for request in found.requests
-    ]
+    return [ExtractiveSummarizer().summarize(each, COUNTER).text for each in found.requests]
 
 
 def compacted(snapshot: Snapshot) -> Done:
@@ -340,7 +335,8 @@ def test_a_session_compacted_as_it_grows_loses_nothing_on_the_way(
     asked: set[int] = set()
 
     for turn in whole.turns:
-        session = replace(session, turns=(*session.turns, turn), counted_seq=turn.seq)
+        turns = (*session.turns, turn)
+        session = replace(session, turns=turns, counted_seq=turn.seq, memo={})
         if session.usage.total > session.limits.soft and (done := compact(session)) is not None:
             asked |= {seq for seq, _ in done.plan.request.records} if done.plan.request else set()
             session = done.after

@@ -862,13 +862,14 @@ class Protocol(RuleBasedStateMachine):
             assert listed == self._is_parked(name)
 
     @invariant()
-    def the_ledger_has_facts_of_covered_turns_of_the_conversation_alone(self) -> None:
+    def what_is_known_is_of_covered_turns_of_the_conversation_alone(self) -> None:
         for name, session in self.model.items():
             snapshot = self.sessions.snapshot(_ref(name))
             assert snapshot is not None
-            covered = {seq for seq in session.kept() if seq <= snapshot.stored.watermark}
-            assert all(fact.seq in covered for fact in snapshot.facts)
-            assert all(fact.last_seq <= snapshot.stored.watermark for fact in snapshot.facts)
+            known, watermark = snapshot.known, snapshot.stored.watermark
+            covered = {seq for seq in session.kept() if seq <= watermark}
+            assert {each.seq for each in (*known.readings, *known.said)} <= covered
+            assert all(each.past <= watermark for each in known.said)
 
     @invariant()
     def every_key_is_in_the_table_and_only_lists_live_for_ever(self) -> None:

@@ -12,11 +12,10 @@ from tests.properties.strategies import GivenTurn, legal_conversations
 from tests.properties.test_compaction_properties import COUNTER, compact, rendered, snapshot_of
 from turnmill.contract.context import JsonMessage
 from turnmill.contract.policy import Policy
-from turnmill.contract.rules import Kind
+from turnmill.contract.render import render_head
 from turnmill.contract.tail import TailTurn
 from turnmill.projection import project
 from turnmill.read_reply import bound
-from turnmill.rules.find import find_rules
 from turnmill_worker.compaction.snapshot import Snapshot
 from turnmill_worker.compaction.strategies.on_request import force
 from turnmill_worker.tokens.messages import count_request
@@ -62,7 +61,10 @@ def with_turns(snapshot: Snapshot, more: list[GivenTurn]) -> Snapshot:
     first = snapshot.counted_seq
     moved = tuple(replace(turn, seq=type(turn.seq)(turn.seq + first)) for turn in fresh.turns)
     return replace(
-        snapshot, turns=(*snapshot.turns, *moved), counted_seq=type(first)(first + len(moved))
+        snapshot,
+        turns=(*snapshot.turns, *moved),
+        counted_seq=type(first)(first + len(moved)),
+        memo={},
     )
 
 
@@ -93,18 +95,26 @@ def test_rules_stand_in_every_later_context(
 
 
 @some
-@given(laid_down=places, said=legal_conversations(30, least=8, pins=False), policy=policies)
-def test_rules_stand_in_what_a_projection_shows_and_within_the_limit(
-    laid_down: list[str], said: list[GivenTurn], policy: Policy
+@given(
+    laid_down=places,
+    said=legal_conversations(12, least=6, pins=False),
+    later=legal_conversations(30, least=8, pins=False),
+    policy=policies,
+)
+def test_rules_of_a_context_stand_in_what_a_projection_shows_and_within_the_limit(
+    laid_down: list[str], said: list[GivenTurn], later: list[GivenTurn], policy: Policy
 ) -> None:
-    turns = [spoken(text) for text in laid_down] + said
-    snapshot = snapshot_of(turns, policy)
+    done = compact(snapshot_of([*map(spoken, laid_down), *said], policy))
+    assume(done is not None)
+    assert done is not None
+    snapshot = with_turns(done.after, later)
     tail = [TailTurn(t.seq, t.shown, bound(t.shown)) for t in snapshot.turns]
+    head = bound(render_head(snapshot.stored))
 
-    shown = project("", snapshot.stored, tail, policy.limits(0), bound, fixed_tokens=3)
+    shown = project("", snapshot.stored, tail, policy.limits(0), bound, fixed_tokens=3 + head)
 
     assert count_request(COUNTER, shown.messages) <= shown.tokens <= policy.hard_limit
-    assert all(is_there(text, shown.messages) for text in laid_down)
+    assert all(is_there(rule.text, shown.messages) for rule in snapshot.stored.rules)
 
 
 @some
@@ -155,17 +165,22 @@ def test_what_nobody_but_a_tool_or_a_quotation_says_is_no_rule(
     assert done.context.rules == ()
 
 
-def test_a_superseded_rule_leaves_and_the_prompt_stays_the_same_otherwise() -> None:
+def test_a_rule_stands_unchanged_until_a_later_one_changes_it_and_is_marked_then() -> None:
     policy = Policy(max_tokens=1024)
     filler = [spoken(f"The parcel {n} is late again. " * 12) for n in range(30)]
+    newer = "No more aisle, window seats."
     first = compact(snapshot_of([spoken("I prefer aisle seats."), *filler], policy))
     assert first is not None
     second = compact(with_turns(first.after, filler))
     assert second is not None
-    third = compact(with_turns(second.after, [spoken("No more aisle, window seats."), *filler]))
+    third = compact(with_turns(second.after, [spoken(newer), *filler]))
     assert third is not None
 
-    assert [rule.text for rule in first.context.rules] == ["I prefer aisle seats."]
+    assert [(rule.text, rule.revised) for rule in first.context.rules] == [
+        ("I prefer aisle seats.", None)
+    ]
     assert first.read[0] == second.read[0]
-    assert [rule.text for rule in third.context.rules] == ["No more aisle, window seats."]
-    assert find_rules("I prefer aisle seats.")[0].kind is Kind.PREFERENCE
+    assert [(rule.text, rule.revised) for rule in third.context.rules] == [
+        ("I prefer aisle seats.", 62),
+        (newer, None),
+    ]

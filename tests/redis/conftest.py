@@ -32,7 +32,7 @@ from turnmill_worker.store.outgoing import RedisOutgoing
 from turnmill_worker.store.sessions import RedisSessions
 from turnmill_worker.store.summary_queue import RedisWaiting
 from turnmill_worker.store.usage import RedisUsage
-from turnmill_worker.summarizers.extractive.summarizer import ExtractiveSummarizer
+from turnmill_worker.summarizers.extractive import ExtractiveSummarizer
 from turnmill_worker.templates.loader import TemplateLoader
 from turnmill_worker.tokens import counter_for
 

@@ -15,7 +15,7 @@ from turnmill_worker.background.sweep import Sweeper
 from turnmill_worker.compaction.snapshot import Snapshot
 from turnmill_worker.ports.values import CountedTurn, Counts, Uncounted
 from turnmill_worker.store.sweep_lists import RedisSweepLists
-from turnmill_worker.summarizers.extractive.summarizer import ExtractiveSummarizer
+from turnmill_worker.summarizers.extractive import ExtractiveSummarizer
 from turnmill_worker.templates.loader import TemplateLoader
 from turnmill_worker.tokens import counter_for
 

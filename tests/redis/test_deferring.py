@@ -26,7 +26,7 @@ from turnmill_worker.pipeline.compact import Pipeline
 from turnmill_worker.ports.models import Summarizer
 from turnmill_worker.ports.values import Summary
 from turnmill_worker.spending import Spent
-from turnmill_worker.summarizers.extractive.summarizer import ExtractiveSummarizer
+from turnmill_worker.summarizers.extractive import ExtractiveSummarizer
 from turnmill_worker.templates.loader import TemplateLoader
 from turnmill_worker.tokens import counter_for
 

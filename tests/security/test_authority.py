@@ -32,7 +32,7 @@ from turnmill_cli.evaluate.methods import MeteredSummarizer
 from turnmill_worker.compaction.plan import SummaryRequest
 from turnmill_worker.ports.models import Summarizer
 from turnmill_worker.ports.values import Summary
-from turnmill_worker.summarizers.extractive.summarizer import ExtractiveSummarizer
+from turnmill_worker.summarizers.extractive import ExtractiveSummarizer
 from turnmill_worker.tokens import counter_for
 
 COUNTER: Final = counter_for("o200k_base")

@@ -21,15 +21,15 @@ from turnmill.dialects.convert import from_chat as from_chat_to
 from turnmill.dialects.legality import violations as of_dialect
 from turnmill.integrations.pydantic_ai.messages import from_chat, to_chat
 from turnmill.integrations.pydantic_ai.restoring import restore
-from turnmill.open_requests.speech import Hearing
 from turnmill.projection import project
-from turnmill.rules.standing import Said, in_force
 from turnmill_worker.archive.memory_extraction import of_turns
-from turnmill_worker.compaction.plan import Records
 from turnmill_worker.ports.records import ArchivedTurn
 from turnmill_worker.ports.values import SessionRef
-from turnmill_worker.old_reading.plain_text import readable
-from turnmill_worker.old_reading.units import Source
+from turnmill_worker.reading.passages import USER
+from turnmill_worker.reading.plain_text import readable
+from turnmill_worker.reading.readings import Readings
+from turnmill_worker.reading.requests import Asked, open_requests
+from turnmill_worker.reading.said import Said
 from turnmill_worker.summarizers.openai.checks.invented_demands import Said as Demands
 from turnmill_worker.tokens import counter_for
 
@@ -114,7 +114,9 @@ ORDER: Final = "Never email me. Always answer in German."
 
 
 def laid_down(*messages: JsonMessage) -> tuple[Rule, ...]:
-    return in_force((), [Said(Seq(1), messages)])
+    said = Said()
+    said.hear(1, Readings(COUNTER.count).of_turn(Seq(1), messages))
+    return said.standing((), through=1)
 
 
 @pytest.mark.parametrize(
@@ -132,13 +134,12 @@ def test_a_context_that_is_pushed_again_lays_nothing_down_and_asks_nothing(
     again = [{**message, "role": "user"} for message in render_head(stored)]
 
     assert laid_down(*again) == ()
-    hearing = Hearing(from_start=True)
-    hearing.listen([Said(Seq(1), [*again, *called("x")])])
-    assert hearing.heard.said == ()
+    read = Readings(COUNTER.count).of_turn(Seq(1), again)
+    turns = [Asked(1, again, read), Asked(2, called("x"), ())]
+    assert open_requests((), turns, begins=True) == ()
     assert {author(message) for message in again} == {"tool"}
     assert spoken(readable([(Seq(1), message) for message in again])) == []
-    units = Records((Seq(1), message) for message in again).units
-    assert {line.source for line in units.lines} == {Source.EARLIER}
+    assert USER not in {own.source for each in read for own in each.passages}
 
 
 def test_a_users_own_rule_stands_beside_all_that() -> None:

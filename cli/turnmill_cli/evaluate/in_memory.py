@@ -16,6 +16,7 @@ from turnmill.projection import project
 from turnmill_cli.evaluate.methods import MeteredSummarizer
 from turnmill_worker.compaction.snapshot import LoggedTurn, Snapshot
 from turnmill_worker.compaction.strategies.choose import plan as plan_compaction
+from turnmill_worker.compaction.with_digest import known_after
 from turnmill_worker.errors import SummaryRejected
 from turnmill_worker.pipeline.decide import Skip, decide
 from turnmill_worker.pipeline.draft import Draft
@@ -57,6 +58,11 @@ class InMemorySession:
     def watermark(self) -> Seq:
         """The last turn that no longer stands in the context as it was pushed."""
         return self._snapshot.stored.watermark
+
+    @property
+    def stored(self) -> StoredContext:
+        """What stands for the turns up to the watermark."""
+        return self._snapshot.stored
 
     @property
     def compactions(self) -> int:
@@ -157,8 +163,7 @@ class InMemorySession:
             stored=context,
             turns=kept,
             compactions=self.compactions + 1,
-            facts=draft.plan.facts,
-            pool=draft.plan.pool,
+            known=known_after(draft.plan, self._counter),
         )
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import chain
 from typing import Any, Final
 
@@ -17,15 +17,12 @@ from turnmill.contract.names import Seq
 from turnmill.contract.render import event_text
 from turnmill.contract.token_counters import Counter
 from turnmill_cli.evaluate.word_matching import Record, text_of
-from turnmill_worker.compaction.ledger.budget import facts_after, reserve, shown_beside
-from turnmill_worker.compaction.ledger.selection import Fact
-from turnmill_worker.compaction.plan import Records, SummaryRequest
-from turnmill_worker.compaction.pool.candidates import Candidates
-from turnmill_worker.compaction.pool.pooled import PooledLine
-from turnmill_worker.compaction.pool.with_pool import pool_tokens
+from turnmill_worker.compaction.plan import SummaryRequest
 from turnmill_worker.compaction.strategies.iterations import event_tokens
+from turnmill_worker.compaction.with_digest import digest_of
 from turnmill_worker.errors import SummaryRejected
 from turnmill_worker.ports.models import Summarizer
+from turnmill_worker.reading.digest import Known
 
 __all__ = ["BASELINES", "METHODS", "MeteredSummarizer", "Method", "Portions", "method", "portions"]
 
@@ -133,7 +130,7 @@ class MeteredSummarizer:
 
     def text(self, records: Sequence[Record], budget: int, *, previous: str = "") -> str:
         """An event of the previous text and the records; "" when what is written is refused."""
-        asked = Records((Seq(seq), dict(message)) for seq, message in records)
+        asked = tuple((Seq(seq), dict(message)) for seq, message in records)
         return self._asked(
             SummaryRequest(previous=previous, records=asked, budget_tokens=budget, brief=True)
         )
@@ -159,26 +156,22 @@ class MeteredSummarizer:
 
         A refused text changes nothing.
         """
-        count = self.counter.count
-        prose = ""
-        facts: tuple[Fact, ...] = ()
-        pool: tuple[PooledLine, ...] = ()
+        count, prose = self.counter.count, ""
+        known = Known()
         whole = budget - _FRAME_TOKENS if self.ledger else budget
+        apart = int(self.ledger * whole)
+        beside = ""
         for part in parts:
-            said = Records((Seq(seq), dict(message)) for seq, message in part)
-            candidates = Candidates(
-                said.units, pool, previous=prose, pool_tokens=pool_tokens(whole)
-            )
+            said = tuple((Seq(seq), dict(message)) for seq, message in part)
             request = SummaryRequest(
-                previous=prose, records=said, budget_tokens=whole, candidates=candidates
+                previous=prose, records=said, budget_tokens=whole - apart, ledger_tokens=apart
             )
-            if self.ledger:
-                facts = facts_after(facts, candidates.told, whole, count)
-                request = reserve(request, facts, int(self.ledger * whole), count)
-            prose = self._asked(request) or prose
-            pool = candidates.pool(request.budget_tokens, count)
-        shown = shown_beside(prose, facts, whole - count(prose), count) if facts else ""
-        return "\n".join(text for text in (prose, shown) if text)
+            digest = digest_of(request, self.counter, known)
+            prose = self._asked(replace(request, digest=digest)) or prose
+            room = whole - count(prose)
+            beside = digest.beside(prose, room) if room > _LEAST_TOKENS and apart else ""
+            known = digest.after(whole)
+        return "\n".join(text for text in (prose, beside) if text)
 
     def once(self, parts: Portions, budget: int) -> str:
         """One text, made of all records at once."""

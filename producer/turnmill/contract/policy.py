@@ -118,7 +118,7 @@ class Policy(BaseModel):
     reserved_tokens: int = Field(default=0, ge=0)
     soft_ratio: float = Field(default=0.8, gt=0, le=1)
     target_ratio: float = Field(default=0.5, gt=0, lt=1)
-    summary_ratio: float = Field(default=0.2, gt=0, lt=1)
+    summary_ratio: float = Field(default=0.35, gt=0, lt=1)
     ledger_ratio: float = Field(default=0.1, ge=0, lt=1)
     recent_turns_to_keep: int = Field(default=3, ge=0)
     min_progress_ratio: float = Field(default=0.1, ge=0, lt=1)

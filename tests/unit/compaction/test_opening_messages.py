@@ -6,7 +6,9 @@ from dataclasses import replace
 
 from turnmill import Policy
 from turnmill.contract.context import JsonMessage
+from turnmill.contract.names import Seq
 from turnmill_worker.compaction.cut import groups
+from turnmill_worker.compaction.heard import heard_in
 from turnmill_worker.compaction.strategies import choose
 from turnmill_worker.tokens import CountedOnce, counter_for
 
@@ -64,4 +66,4 @@ def test_a_task_is_known_before_its_answer_is_counted() -> None:
     pending = ((answer,), ({"role": "tool", "tool_call_id": "c", "content": "ok"},))
     snapshot = snapshot_of([task], Policy(max_tokens=2048), pending=50, pending_messages=pending)
 
-    assert [request.seq for request in snapshot.requests] == [1]
+    assert [request.seq for request in heard_in(snapshot, COUNTER).requests(Seq(1))] == [1]

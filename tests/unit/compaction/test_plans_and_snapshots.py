@@ -9,7 +9,6 @@ from turnmill import Policy
 from turnmill.contract.context import EMPTY, JsonMessage
 from turnmill.contract.names import Namespace, Seq, SessionId
 from turnmill.contract.policy import StrategyName
-from turnmill_worker.compaction.plan import Records
 from turnmill_worker.compaction.snapshot import LoggedTurn, Snapshot
 from turnmill_worker.compaction.strategies import choose
 from turnmill_worker.ports.batches import AwaitedSummary
@@ -66,14 +65,6 @@ def test_what_was_pushed_later_is_left_out_of_an_earlier_state() -> None:
 
     assert [turn.seq for turn in earlier.turns] == [1, 2, 3]
     assert (earlier.counted_seq, earlier.pending) == (3, 0)
-
-
-def test_records_are_read_once_and_without_memories() -> None:
-    memory = {"role": "user", "name": "memories", "content": "Ann likes tea."}
-    records = Records([(Seq(1), memory), (Seq(2), {"role": "user", "content": "Two teas."})])
-
-    assert [unit.text for unit in records.units.units] == ["Two teas."]
-    assert records.units is records.units
 
 
 def test_a_note_of_an_awaited_summary_is_read_by_workers_of_other_releases() -> None:

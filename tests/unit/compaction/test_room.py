@@ -9,7 +9,7 @@ from turnmill_worker.compaction.snapshot import Snapshot
 from turnmill_worker.compaction.strategies import choose
 from turnmill_worker.pipeline.draft import Draft
 from turnmill_worker.pipeline.summarize import Writer
-from turnmill_worker.summarizers.extractive.summarizer import ExtractiveSummarizer
+from turnmill_worker.summarizers.extractive import ExtractiveSummarizer
 from turnmill_worker.templates.loader import TemplateLoader
 from turnmill_worker.tokens import CountedOnce, counter_for
 

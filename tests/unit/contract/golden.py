@@ -8,6 +8,7 @@ misread raises the major. Say either in CHANGELOG.md.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 
 from turnmill import Policy, StoredContext, Turn
@@ -17,18 +18,21 @@ from turnmill.contract.job_outcomes import Compaction, Outcome
 from turnmill.contract.jobs import FORCE
 from turnmill.contract.names import Namespace, Seq, SessionId, Version
 from turnmill.contract.open_requests import OpenRequest
-from turnmill.contract.rules import Kind, Remark, Rule
+from turnmill.contract.rules import Rule
 from turnmill.contract.stored_policy import policy_body
 from turnmill.contract.turns import encode_turn
 from turnmill.requests import ask
-from turnmill_worker.compaction.ledger.fact_merging import Fact
-from turnmill_worker.compaction.pool.pooled import PooledGroup, PooledLine
-from turnmill_worker.old_reading.units import Source
+from turnmill_worker.reading.digest import Digest, Known
+from turnmill_worker.reading.passages import Passage, Reading
+from turnmill_worker.reading.readings import Readings
+from turnmill_worker.reading.said import Said
 from turnmill_worker.store.kept_beside import encoded
 
-__all__ = ["FOLDER", "golden"]
+__all__ = ["FOLDER", "OLDER", "golden"]
 
 FOLDER = Path(__file__).with_name("golden_files")
+OLDER = Path(__file__).with_name("older_files")
+"""What versions before wrote otherwise, and this one reads."""
 
 _MESSAGE = {"role": "user", "content": "Ship order 4711 to Ålesund — today."}
 
@@ -49,8 +53,7 @@ _CONTEXT = StoredContext(
             seq=Seq(2),
             place=2,
             text="Never on Sundays.",
-            kind=Kind.PROHIBITION,
-            remark=Remark(seq=Seq(7), text="Sundays are fine again."),
+            revised=Seq(7),
         ),
     ),
     requests=(OpenRequest(seq=Seq(8), text="Ship it.", first=True, earlier=True),),
@@ -79,23 +82,33 @@ _RECORD = Compaction(
     rules_ended=2,
 )
 
-_FACT = Fact(
-    kind="id",
-    text="4711",
-    label="order …",
-    seq=1,
-    last_seq=2,
-    uses=3,
-    by=("user",),
-    replaces=True,
-    until=2,
+_CALL = {"id": "c", "type": "function", "function": {"name": "find", "arguments": '{"id": 4711}'}}
+_READ = (
+    (_MESSAGE, {"role": "user", "content": "Never ship on Sundays."}),
+    (
+        {"role": "assistant", "content": None, "tool_calls": [_CALL]},
+        {"role": "tool", "tool_call_id": "c", "content": '{"id": 4711, "city": "Ålesund"}'},
+    ),
 )
-_LINE = PooledLine(
-    seq=1,
-    source=Source.USER,
-    name="anna",
-    groups=(PooledGroup(texts=("a=1", "b=2"), label="box", body_at=(2, 2), standings=(0.5, 0.25)),),
-)
+
+
+def _known() -> bytes:
+    """What is kept of these turns; a token is a character, to depend on no tokenizer."""
+    readings = Readings(len)
+    turns = [readings.of_turn(seq, messages) for seq, messages in enumerate(_READ, 1)]
+    # Another fit of the rules changes no format.
+    turns = [[each._replace(passages=_unfitted(each)) for each in turn] for turn in turns]
+    said = Said()
+    for seq, turn in enumerate(turns, 1):
+        said.hear(seq, turn)
+    digest = Digest(Known(), [each for turn in turns for each in turn], len, through=2)
+    return encoded(replace(digest.after(500), said=tuple(said.up_to(2))))
+
+
+def _unfitted(reading: Reading) -> tuple[Passage, ...]:
+    return tuple(
+        each._replace(rule=float(each.text.startswith("Never"))) for each in reading.passages
+    )
 
 
 def golden() -> Mapping[str, bytes]:
@@ -111,7 +124,7 @@ def golden() -> Mapping[str, bytes]:
         "context.json": _CONTEXT.encode(),
         "context-empty.json": StoredContext().encode(),
         "record.json": _RECORD.encode(),
-        "facts.json": encoded([_FACT], [_LINE]),
+        "facts.json": _known(),
         "policy.json": policy_body(Policy()),
         "turn-messages.json": messages,
         "turn-fields.json": fields,

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 from turnmill.contract.legality import segments
 from turnmill.contract.names import Seq
-from turnmill.open_requests.speech import opening_turns
 from turnmill_worker.compaction.snapshot import LoggedTurn, Snapshot
 from turnmill_worker.compaction.tally import interactions
+from turnmill_worker.reading.requests import opening_turns
 
 __all__ = ["Group", "choose_cut", "groups"]
 

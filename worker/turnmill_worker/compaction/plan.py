@@ -2,41 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
 from turnmill.contract.context import JsonMessage, Receipt, StoredContext, SummaryEvent
-from turnmill.contract.memories_message import without_memories
 from turnmill.contract.names import Seq
 from turnmill.contract.open_requests import OpenRequest
 from turnmill.contract.rules import Rule
-from turnmill.rules.remarks import as_of
-from turnmill.rules.standing import is_shown
 from turnmill_worker.compaction.cut import Group
-from turnmill_worker.compaction.ledger.fact_merging import Fact
-from turnmill_worker.compaction.pool.candidates import Candidates
-from turnmill_worker.compaction.pool.pooled import PooledLine
 from turnmill_worker.compaction.snapshot import Snapshot
-from turnmill_worker.old_reading.messages import read_units
-from turnmill_worker.old_reading.units import Units
+from turnmill_worker.reading.digest import Digest
+from turnmill_worker.reading.said import is_shown
 
 __all__ = ["Plan", "Records", "SummaryRequest", "previous_text", "records_of"]
 
 
-class Records(tuple[tuple[Seq, JsonMessage], ...]):  # noqa: SLOT001 - it remembers something
-    """Messages with the seqs of their turns, oldest first, never truncated.
-
-    Ledger, summarizer and score share them, so they are read as units only once.
-    """
-
-    _units: Units | None = None
-
-    @property
-    def units(self) -> Units:
-        """What they say, without memories; many share these units, so never change them."""
-        if self._units is None:
-            self._units = read_units(without_memories(self))
-        return self._units
+Records = tuple[tuple[Seq, JsonMessage], ...]
+"""Messages with the seqs of their turns, oldest first, never truncated."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,13 +36,11 @@ class SummaryRequest:
         reflections: what the agent noted about its own work, for a template.
         instructions: the template, with pointers to the material where it shows some, or ``""``.
         material: what they point to besides records and previous summary, by name; never orders.
-        facts: kept word for word whatever the text says; those it does not state are shown beside
-            it.
         asked: open requests that stand beside it, word for word.
         rules: rules that do.
-        ledger_tokens: tokens set apart for the facts. The text may exceed its budget by as many of
-            them as the facts it does not state leave free.
-        candidates: original passages to choose from, those of earlier turns too; None for a request
+        ledger_tokens: tokens set apart for original passages beside the text. It may exceed its
+            budget by as many: there are fewer of them then.
+        digest: what they are chosen from, and what a text may be chosen from; None for a request
             about ``previous`` and ``records`` alone.
     """
 
@@ -74,15 +54,14 @@ class SummaryRequest:
     reflections: str = ""
     instructions: str = ""
     material: tuple[tuple[str, str], ...] = ()
-    facts: tuple[Fact, ...] = ()
     asked: tuple[OpenRequest, ...] = ()
     rules: tuple[Rule, ...] = ()
     ledger_tokens: int = 0
-    candidates: Candidates | None = None
+    digest: Digest | None = None
 
     @property
     def whole_tokens(self) -> int:
-        """Most tokens of the text and of the facts beside it together."""
+        """Most tokens of the text and of the passages beside it together."""
         return self.budget_tokens + self.ledger_tokens
 
 
@@ -104,17 +83,15 @@ class Plan:
         managed: whether the summary is written to a template.
         replaced: tokens of the events that ``wanted`` replaces.
         forced: it need not save tokens: a count, or a caller, asked for it.
-        ledger_tokens: most tokens of the facts shown, beside what a summary leaves; 0 shows none.
-        facts: the ledger after it.
-        candidates: what its texts and the pool after it are chosen from.
-        pooling: makes the pool after it and its request; None where that stays as it is.
+        ledger_tokens: most tokens of passages beside what a summary leaves; 0 shows none.
+        digest: what its texts and what is kept after it are chosen from; None where nothing is.
     """
 
     strategy: str
     snapshot: Snapshot
     forced: bool = False
     covered: tuple[Group, ...] = ()
-    records: Records = field(default_factory=Records)
+    records: Records = ()
     request: SummaryRequest | None = None
     summary: str = ""
     receipts: tuple[Receipt, ...] = ()
@@ -123,14 +100,7 @@ class Plan:
     managed: bool = False
     replaced: int = 0
     ledger_tokens: int = 0
-    facts: tuple[Fact, ...] = ()
-    candidates: Candidates | None = None
-    pooling: Callable[[SummaryRequest | None], tuple[PooledLine, ...]] | None = None
-
-    @property
-    def pool(self) -> tuple[PooledLine, ...]:
-        """The pool after it; a plan that is not carried out needs none."""
-        return self.snapshot.pool if self.pooling is None else self.pooling(self.request)
+    digest: Digest | None = None
 
     @property
     def requests(self) -> tuple[SummaryRequest, ...]:
@@ -147,12 +117,9 @@ class Plan:
 
     @property
     def rules(self) -> tuple[Rule, ...]:
-        """Rules in force that no turn beside the new context shows: it has to state them.
-
-        A remark on one is stated once its turn is covered; until then the turn itself is read.
-        """
+        """Rules that no turn beside the new context shows: it has to state them."""
         kept = {turn.seq: turn.shown for turn in self.snapshot.turns if turn.seq > self.cut}
-        rules = (as_of(rule, self.cut) for rule in self.snapshot.stored.rules)
+        rules = self.snapshot.stored.rules
         return tuple(rule for rule in rules if not is_shown(rule, kept.get(rule.seq, ())))
 
     @property
@@ -163,7 +130,7 @@ class Plan:
 
 def records_of(covered: Sequence[Group]) -> Records:
     """What a summary of these groups is made from: all messages but those of pinned groups."""
-    return Records(
+    return tuple(
         (turn.seq, message)
         for group in covered
         if not group.pinned

@@ -2,21 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
 from functools import cached_property
-from itertools import chain
 
 from turnmill.contract.context import Elision, JsonMessage, StoredContext, Usage
 from turnmill.contract.names import Namespace, Seq, SessionId, Version
-from turnmill.contract.open_requests import OpenRequest
 from turnmill.contract.policy import Limits, Policy
-from turnmill.contract.rules import UNMARKED, Mark, Rule
-from turnmill.open_requests.find import open_requests
-from turnmill.rules.standing import Said, in_force
-from turnmill_worker.compaction.ledger.fact_merging import Fact
-from turnmill_worker.compaction.pool.pooled import PooledLine
+from turnmill.contract.rules import UNMARKED, Mark
 from turnmill_worker.compaction.tally import Tally, exceeded, images, interactions
+from turnmill_worker.reading.digest import NOTHING_KNOWN, Known
 from turnmill_worker.spending import NOT_TRIED, Tried
 
 __all__ = ["LoggedTurn", "Snapshot"]
@@ -68,11 +63,11 @@ class Snapshot:
         earlier: turns covered by now, for ``managed``, which looks back beyond the watermark.
         goal: most tokens a compaction may leave; 0 stands for the policy's target.
         system: the system prompt's text, for a template that shows it.
-        facts: the ledger so far, of turns up to the watermark.
-        pool: the pool so far, of the same turns.
+        known: what is kept of turns up to the watermark, to choose texts from.
         tried: what came of asking models since the last commit.
         unelided: the snapshot without the elisions, rules and requests of a plan; None when it
             makes none.
+        memo: what was worked out of it, for all snapshots that are made of it.
     """
 
     namespace: Namespace
@@ -94,10 +89,10 @@ class Snapshot:
     earlier: tuple[LoggedTurn, ...] = ()
     goal: int = 0
     system: str = ""
-    facts: tuple[Fact, ...] = ()
-    pool: tuple[PooledLine, ...] = ()
+    known: Known = NOTHING_KNOWN
     tried: Tried = NOT_TRIED
     unelided: Snapshot | None = None
+    memo: dict[str, object] = field(default_factory=dict, compare=False, repr=False)
 
     @property
     def aim(self) -> int:
@@ -150,29 +145,6 @@ class Snapshot:
         """Which counts exceed the policy's, and why, by the strategy that lowers them."""
         return exceeded(self.policy, self.tally)
 
-    @cached_property
-    def rules(self) -> tuple[Rule, ...]:
-        """What the user laid down so far and is in force, oldest first."""
-        return in_force(self.stored.rules, self._said)
-
-    @cached_property
-    def requests(self) -> tuple[OpenRequest, ...]:
-        """What the user asked for so far and is still open, oldest first; pinned turns stay."""
-        kept = {turn.seq for turn in self.turns if turn.pinned}
-        # An answer that nobody has counted yet tells that something was asked.
-        pending = enumerate(self.pending_messages, self.counted_seq + 1)
-        later = (Said(Seq(seq), messages) for seq, messages in pending)
-        found = open_requests(self.stored, chain(self._said, later))
-        return tuple(
-            request
-            for request in found
-            if request.seq <= self.counted_seq and request.seq not in kept
-        )
-
-    @property
-    def _said(self) -> Iterator[Said]:
-        return (Said(turn.seq, turn.original, turn.mark) for turn in self.turns)
-
     @property
     def thumbnail(self) -> Seq | None:
         """The turn with the session's first image, if the policy keeps it; None when covered."""
@@ -184,7 +156,7 @@ class Snapshot:
     def as_of(self, seq: Seq) -> Snapshot:
         """The session as if nothing had been pushed after this turn, which has been counted."""
         turns = tuple(turn for turn in self.turns if turn.seq <= seq)
-        return replace(self, turns=turns, counted_seq=seq, pending=0, pending_messages=())
+        return replace(self, turns=turns, counted_seq=seq, pending=0, pending_messages=(), memo={})
 
     def with_elisions(self, elisions: Sequence[Elision]) -> Snapshot:
         """The same session as it would be read with these elisions added."""

@@ -6,10 +6,10 @@ from collections.abc import Sequence
 
 from turnmill.contract.context import PinnedTurn, StoredContext
 from turnmill.contract.legality import CallTracker, violations
+from turnmill.contract.marks import quoted_lines
 from turnmill.contract.names import Version
 from turnmill.contract.render import render_head
 from turnmill.contract.token_counters import Counter
-from turnmill_worker.compaction.ledger.selection import Unstated, current, ledger_text
 from turnmill_worker.compaction.plan import Plan, SummaryRequest, previous_text
 from turnmill_worker.errors import SummaryRejected
 
@@ -20,9 +20,8 @@ def splice(plan: Plan, texts: Sequence[str], counter: Counter) -> StoredContext:
     """The context to commit; ``texts`` are the summarizer's answers to ``plan.requests``.
 
     Raises:
-        SummaryRejected: a text is empty or over its budget, or leaves facts no room that were
-            promised it; or the context would miss the plan's goal or be refused by a provider.
-            Nothing bad is ever committed.
+        SummaryRejected: a text is empty or over its budget, or the context would miss the plan's
+            goal or be refused by a provider. Nothing bad is ever committed.
     """
     answers = zip(texts, plan.requests, strict=True)
     accepted = [_accepted(text, request, counter) for text, request in answers]
@@ -72,30 +71,28 @@ _FRAME_TOKENS = 4
 
 
 _SLACK_TOKENS = 4
-"""Facts may tokenize a little differently behind a summary than alone."""
+"""Passages may tokenize a little differently behind a summary than alone."""
+
+_LEAST_LEDGER_TOKENS = 24
+"""Room for fewer is left: a passage needs as many with what opens its line."""
 
 
 def _ledger(plan: Plan, draft: StoredContext, counter: Counter) -> str:
-    """What the context shows of the plan's facts."""
-    snapshot, request = plan.snapshot, plan.request
+    """Original passages beside the summary, for what it does not say itself."""
+    request, digest = plan.request, plan.digest
     if not plan.covered or (request is None and not plan.ledger_tokens):
-        # No room was set apart for facts: those shown so far stay.
-        return snapshot.stored.ledger
-    if not plan.facts or not plan.ledger_tokens:
+        # No room was set apart: what was shown so far stays.
+        return plan.snapshot.stored.ledger
+    if digest is None or not plan.ledger_tokens:
         return ""
     prose = previous_text(draft)
     most = plan.ledger_tokens if request is None else request.whole_tokens - counter.count(prose)
     framed = draft.model_copy(update={"ledger": "…"})
     left = _most(plan) - _total(plan, counter.count_messages(render_head(framed))) - _SLACK_TOKENS
-    beside = [*(each.text for each in draft.requests), *(rule.text for rule in draft.rules)]
-    stated = "\n".join([prose, *beside])
-    facts = Unstated(stated, current(plan.facts), counter.count)
     room = min(most, left)
-    if request is not None and room < request.ledger_tokens:
-        needed = counter.count(ledger_text(facts.within(request.ledger_tokens)))
-        if needed > room:
-            raise SummaryRejected("no room for the facts kept word for word")
-    return ledger_text(facts.within(room))
+    if room < _LEAST_LEDGER_TOKENS:
+        return ""
+    return quoted_lines(digest.beside(prose, room))
 
 
 def _most(plan: Plan) -> int:

@@ -16,10 +16,9 @@ import structlog
 from turnmill.contract.errors import Transient, TurnmillError
 from turnmill.contract.job_outcomes import Outcome
 from turnmill.contract.token_counters import Counter
-from turnmill_worker.compaction.ledger.budget import with_facts
 from turnmill_worker.compaction.plan import Plan
-from turnmill_worker.compaction.pool.with_pool import with_pool
 from turnmill_worker.compaction.snapshot import Snapshot
+from turnmill_worker.compaction.with_digest import with_digest
 from turnmill_worker.errors import SummarizerFailed, SummaryRejected
 from turnmill_worker.pipeline.draft import Draft
 from turnmill_worker.pipeline.ladder import Ladder, Ports
@@ -227,7 +226,7 @@ class BatchWriter:
 
     def best(self, plan: Plan, counter: Counter, *, patient: bool = False) -> Draft | Later:
         """When to look for the answer, or the live writer's draft; errors as of ``Writer.best``."""
-        # With its facts, as a live request: the answer is recognised by the whole request.
-        whole = with_facts(with_pool(plan, counter.count), counter.count)
+        # With its digest, as a live request: the answer is recognised by the whole request.
+        whole = with_digest(plan, counter)
         later = self.batches.hand_in(self.ref, whole, counter)
         return later or self.live.best(plan, counter, patient=patient)

@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
-from turnmill.contract.context import JsonMessage, StoredContext
+from turnmill.contract.context import StoredContext
 from turnmill.contract.job_outcomes import Compaction
 from turnmill.contract.legality import CallTracker
-from turnmill.contract.memories_message import without_memories
-from turnmill.contract.names import Seq
-from turnmill.contract.render import render_head, rules_beside
-from turnmill_worker.compaction.plan import Plan, Records
-from turnmill_worker.compaction.pool.pooled import units_of
-from turnmill_worker.compaction.quality.score import Quality, Scorer
-from turnmill_worker.compaction.quality.trust import Trust
-from turnmill_worker.compaction.snapshot import LoggedTurn, Snapshot
+from turnmill.contract.render import render_head
+from turnmill.contract.token_counters import Counter
+from turnmill_worker.compaction.heard import heard_in
+from turnmill_worker.compaction.plan import Plan
+from turnmill_worker.compaction.quality import Quality, Scorer
 from turnmill_worker.ports.values import Summary
 from turnmill_worker.spending import NOTHING, Spent
 
@@ -110,69 +106,26 @@ def cost_of(summary: Summary) -> Spent:
     )
 
 
-def scorer_of(plan: Plan) -> Scorer | None:
-    """Scores the contexts this plan may lead to; None when it covers and shortens nothing.
+def scorer_of(plan: Plan, counter: Counter) -> Scorer | None:
+    """Scores the contexts this plan may lead to; None when it covers nothing.
 
-    If it only shortens, all but the newest turns count as covered: a stub is read between
-    turns that are whole.
+    What is only shortened is whole in the log, and a later summary is made from the whole.
     """
+    if plan.digest is None or not plan.digest.covered:
+        return None
     before = plan.snapshot.before
     kept = [turn for turn in plan.snapshot.turns if turn.seq > plan.cut]
     tracker = CallTracker()
-    shown = [tracker.repair(turn.shown) for turn in kept]
-    shortened = _shortened(before, kept)
-    covered = Records([*plan.records, *shortened]) if shortened else plan.records
-    older = 0
-    if not plan.covered:
-        older = max(len(kept) - before.policy.recent_turns_to_keep, 0)
-        covered = Records((t.seq, message) for t in kept[:older] for message in t.original)
-    if not without_memories(covered):  # a summary does not keep those
-        return None
-    # What is shortened are results of tools, which state nothing that a later turn replaces.
-    known = plan.candidates.told if plan.candidates and plan.covered else None
+    heard = heard_in(before, counter)
+    turns, wanted = before.counted_seq, before.policy.recent_turns_to_keep
     return Scorer(
-        covered=covered,
-        previous=render_head(before.stored),
-        tail=[message for own in shown[older:] for message in own],
-        kept_turns=len(kept),
-        wanted_turns=before.policy.recent_turns_to_keep,
-        turns=before.counted_seq,
-        compactions=before.compactions,
+        digest=plan.digest,
+        before=[*render_head(before.stored), *(message for _, message in plan.records)],
+        tail=[message for turn in kept for message in tracker.repair(turn.shown)],
+        spoken=heard.spoken_last,
+        changed=heard.changed_sentences(plan.cut),
+        freshness=min(1.0, len(kept) / wanted) if wanted > 0 else 1.0,
+        session=1.0 - min(1.0, before.compactions / turns) if turns > 0 else 1.0,
         weights=before.policy.quality_weights,
-        behind=[message for own in shown[:older] for message in own],
-        known=render_head(_known(plan)),
-        trust=Trust(
-            covered.units,
-            rules=rules_beside(plan.rules, plan.asked),
-            older=known.parts[0] if known else units_of(plan.snapshot.pool),
-            told=known,
-            threshold=before.policy.quality_threshold,
-        ),
+        threshold=before.policy.quality_threshold,
     )
-
-
-def _known(plan: Plan) -> StoredContext:
-    """The plan's context, as far as it is known before its summaries are written."""
-    stored = plan.snapshot.stored
-    return stored.model_copy(
-        update={
-            "summary": "…" if plan.request else plan.summary,
-            "ledger": "…" if plan.request else stored.ledger,
-            "watermark": plan.cut,
-            "receipts": plan.receipts,
-            "events": plan.events,
-            "managed": False,
-            "requests": plan.asked,
-        }
-    )
-
-
-def _shortened(before: Snapshot, kept: Sequence[LoggedTurn]) -> list[tuple[Seq, JsonMessage]]:
-    """The originals of kept messages that this plan is the first to shorten."""
-    known = {turn.seq: turn.shown for turn in before.turns}
-    return [
-        (turn.seq, original)
-        for turn in kept
-        for original, was, shown in zip(turn.original, known[turn.seq], turn.shown, strict=True)
-        if shown is not was
-    ]

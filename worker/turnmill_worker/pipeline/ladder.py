@@ -13,6 +13,7 @@ from turnmill.contract.policy import Policy
 from turnmill.contract.token_counters import Counter, Counters
 from turnmill_worker.compaction.snapshot import Snapshot
 from turnmill_worker.compaction.strategies.choose import plan as plan_compaction
+from turnmill_worker.compaction.with_digest import known_after
 from turnmill_worker.errors import SummaryDeferred, SummaryRejected
 from turnmill_worker.pipeline.draft import Draft
 from turnmill_worker.pipeline.summarize import DraftWriter, Later
@@ -152,8 +153,7 @@ class Ladder:
             self.ref,
             draft.plan.snapshot,
             draft.context,
-            facts=draft.plan.facts,
-            pool=draft.plan.pool,
+            known=known_after(draft.plan, self._counter),
             owner=self._lease.owner,
             record=record,
             detail=draft.detail,

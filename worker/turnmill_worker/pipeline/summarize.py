@@ -11,15 +11,15 @@ from typing import Protocol
 from turnmill.contract.context import JsonMessage
 from turnmill.contract.errors import InvalidTemplate, Transient, UnknownTemplate
 from turnmill.contract.marks import DATA, quoted_lines, unlabelled
+from turnmill.contract.names import Seq
 from turnmill.contract.policy import OFFLINE
 from turnmill.contract.render import render_head
 from turnmill.contract.shorten import shorten
 from turnmill.contract.token_counters import Counter
-from turnmill_worker.compaction.ledger.budget import with_facts
 from turnmill_worker.compaction.plan import Plan, SummaryRequest
-from turnmill_worker.compaction.pool.with_pool import with_pool
-from turnmill_worker.compaction.quality.score import Scorer
+from turnmill_worker.compaction.quality import Scorer
 from turnmill_worker.compaction.splice import splice
+from turnmill_worker.compaction.with_digest import known_after, with_digest
 from turnmill_worker.errors import (
     CircuitOpen,
     SummarizerFailed,
@@ -31,7 +31,7 @@ from turnmill_worker.pipeline.draft import NEAR, Draft, cost_of, scorer_of
 from turnmill_worker.ports.models import Summarizer, Summarizers, Templates
 from turnmill_worker.ports.values import Summary
 from turnmill_worker.ports.work_while_waiting import done_while_waiting
-from turnmill_worker.old_reading.plain_text import readable
+from turnmill_worker.reading.plain_text import readable
 from turnmill_worker.spending import NOTHING, Spent
 from turnmill_worker.templates.fill import detail_of, fill
 from turnmill_worker.templates.template import Template
@@ -84,9 +84,9 @@ class Writer:
             SummaryRejected: none wrote anything that can be committed.
             Transient: all failed, at least one of them for a reason that may pass.
         """
-        plan = with_facts(with_pool(plan, counter.count), counter.count)
+        plan = with_digest(plan, counter)
         # One scorer for all summarizers: they are measured by the same turns.
-        scorer = scorer_of(plan)
+        scorer = scorer_of(plan, counter)
         tries: list[Draft | Failure] = []
         summarizers = self._summarizers(plan.snapshot.policy)
         for at, summarizer in enumerate(summarizers, 1):
@@ -94,7 +94,7 @@ class Writer:
             is_last = at == len(summarizers)
             if patient and is_last:
                 _defer(tries)
-            work = partial(_prepare, plan, scorer)
+            work = partial(_prepare, plan, scorer, counter)
             ahead = nullcontext() if is_last else done_while_waiting(work)
             try:
                 with ahead:
@@ -151,11 +151,11 @@ class Writer:
             raise SummaryRejected(str(error)) from error
 
 
-def _prepare(plan: Plan, scorer: Scorer | None) -> None:
-    """Do what does not need the model's answer: find what stays in the pool, read what is lost."""
-    _ = plan.pool
+def _prepare(plan: Plan, scorer: Scorer | None, counter: Counter) -> None:
+    """Do what does not need the model's answer: choose what is kept, read what may be lost."""
+    known_after(plan, counter)
     if scorer is not None:
-        scorer.prepare()
+        scorer.digest.units()
 
 
 def _defer(tries: Sequence[Draft | Failure]) -> None:
@@ -208,13 +208,22 @@ def _quoting(summary: Summary, request: SummaryRequest) -> Summary:
 
 
 def _texts(plan: Plan, summaries: Sequence[Summary], counter: Counter) -> list[str]:
-    """The answers to the plan's requests; an event with an empty answer quotes its turns."""
+    """The answers to the plan's requests; for some that are empty, what their turns say.
+
+    An event's, and one from turns all of whose words that count stand among the requests.
+    """
     texts = [summary.text for summary in summaries]
-    for at in range(len(texts) - len(plan.wanted), len(texts)):
-        if not texts[at].strip():
-            request = plan.requests[at]
-            quoted: JsonMessage = {"role": "user", "content": readable(request.records)}
-            budget, count = request.budget_tokens, counter.count_messages
-            for message in shorten([quoted], budget, count, whole_lines=True) or ():
-                texts[at] = quoted_lines(message["content"])
+    for at, request in enumerate(plan.requests):
+        is_event = at >= len(texts) - len(plan.wanted)
+        is_stated = bool(request.asked) and summaries[at].model == OFFLINE and not plan.managed
+        if not texts[at].strip() and (is_event or is_stated):
+            stated = {each.seq for each in request.asked} if not is_event else set()
+            records = [record for record in request.records if record[0] not in stated]
+            texts[at] = _told(records, request.budget_tokens, counter)
     return texts
+
+
+def _told(records: Sequence[tuple[Seq, JsonMessage]], tokens: int, counter: Counter) -> str:
+    quoted: JsonMessage = {"role": "user", "content": readable(records)}
+    found = shorten([quoted], tokens, counter.count_messages, whole_lines=True)
+    return "".join(quoted_lines(message["content"]) for message in found or ())

@@ -76,8 +76,8 @@ class AwaitedSummary(BaseModel):
 
 def digest(request: SummaryRequest) -> str:
     """A digest, equal for two requests exactly if they are equal."""
-    earlier = request.candidates.earlier_lines if request.candidates else ()
-    fields = asdict(replace(request, candidates=None)) | {"pool": list(map(asdict, earlier))}
+    earlier = request.digest.known.stored() if request.digest else {}
+    fields = asdict(replace(request, digest=None)) | {"known": earlier}
     return hashlib.sha256(encode_json(fields)).hexdigest()
 
 

@@ -9,8 +9,6 @@ from typing import Literal, Protocol
 from turnmill.contract.context import StoredContext
 from turnmill.contract.info import Waits
 from turnmill.contract.job_outcomes import Compaction
-from turnmill_worker.compaction.ledger.fact_merging import Fact
-from turnmill_worker.compaction.pool.pooled import PooledLine
 from turnmill_worker.compaction.snapshot import LoggedTurn, Snapshot
 from turnmill_worker.ports.erasure import Cleansed
 from turnmill_worker.ports.past import Past, Restored
@@ -24,6 +22,7 @@ from turnmill_worker.ports.values import (
     SessionRef,
     Uncounted,
 )
+from turnmill_worker.reading.digest import Known
 from turnmill_worker.spending import Spent
 
 __all__ = ["BatchLeft", "Claim", "Lease", "Refusal", "Sessions", "States"]
@@ -145,15 +144,14 @@ class Sessions(Protocol):
         snapshot: Snapshot,
         context: StoredContext,
         *,
-        facts: Sequence[Fact],
-        pool: Sequence[PooledLine],
+        known: Known,
         owner: str,
         record: Compaction,
         detail: bytes = b"",
     ) -> Committed:
         """Write the context if nobody else committed since ``snapshot.before`` was loaded.
 
-        ``facts`` and ``pool`` are the ledger and the pool after the commit.
+        ``known`` is what is kept of the covered turns after the commit.
         """
 
     def defer(self, ref: SessionRef, *, after_s: float) -> None:

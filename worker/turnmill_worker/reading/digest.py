@@ -1,191 +1,368 @@
-"""A session as it is kept beside its log: what was read, what stands, and the summary."""
+"""What stands for the turns a compaction covers: read once, and asked for as text in any budget.
+
+A digest begins with what is `Known` of the turns covered before, takes in those that are covered
+now, and gives the best passages, tables and lists in a budget. What it keeps for the next one is
+bounded by that budget, not by the session.
+"""
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any, Final, NamedTuple
 
-from turnmill_worker.reading import changes, rules
-from turnmill_worker.reading import passages as r
-from turnmill_worker.reading.passages import Reading, read
-from turnmill_worker.reading.score import score
 from turnmill_worker.reading.echoes import Makes
+from turnmill_worker.reading.passages import SYSTEM, USER, Passage, Reading
+from turnmill_worker.reading.readings import of_older_pool
+from turnmill_worker.reading.said import Said, Sentence
+from turnmill_worker.reading.said import restored as sentences_restored
+from turnmill_worker.reading.said import stored as sentences_stored
+from turnmill_worker.reading.score import Unit, lines_of, units_of
+from turnmill_worker.reading.select import (
+    DECAY,
+    Chosen,
+    Pool,
+    is_talk,
+    pooled,
+    select,
+    trimmed,
+    weighed,
+)
 from turnmill_worker.reading.states import States
-from turnmill_worker.reading.select import pooled, select, trimmed
 from turnmill_worker.reading.tables import Covered, Tables
-from turnmill_worker.reading.words import CAPS, CODE, KIND, NAME, NUMBER, VALUE
+from turnmill_worker.reading.words import KIND, NAME, PLAIN
 
-POOL: Final = 2.0
+__all__ = ["NOTHING_KNOWN", "Digest", "Known"]
+
+_POOL: Final = 2
 """How many times the tokens of a summary are kept to choose the next one from."""
 
+_LEAST_POOL: Final = 2_048
+_MOST_POOL: Final = 16_384
+"""For any budget: every compaction loads and writes the pool."""
 
-class Rule(NamedTuple):
-    """What the user laid down, word for word; ``past``: the turn that replaced it, or 0."""
-
-    seq: int
-    text: str
-    sure: float
-    past: int = 0
+_FOR_LISTS: Final = 3
+"""Lists that stand whole take this part of a budget at most."""
 
 
-class Summary(NamedTuple):
-    """What a compaction leaves of the turns it covers."""
-
-    text: str
-    rules: tuple[Rule, ...]
-    score: float
-
-
-@dataclass(slots=True)
-class Session:
-    """One conversation.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Known:
+    """What is kept of covered turns beside a context; every part knows from which turn it came.
 
     Attributes:
-        fresh: messages that were read and not compacted yet.
-        kept: what of older ones can still be chosen.
-        stated: every user sentence that may be replaced or replace: rules and values.
-        past: sentences that a later one replaced, by the turn that did.
-        keeps_first: the user's first message stands word for word before each summary (`request`).
-        first: its turn, its text, and its sentences.
-        asked: of these, those that people wrote themselves.
-        until: the newest turn that a summary covers.
+        through: the newest turn it knows of.
+        readings: the best of what was read.
+        said: what users said that lasts.
+        tables, states, makes: as `Tables`, `States` and `Makes` are stored.
+        older: the pool of a version before there were readings; read when it is chosen from.
     """
 
-    count: Callable[[str], int]
-    fresh: list[Reading] = field(default_factory=list)
-    kept: list[Reading] = field(default_factory=list)
-    rules: list[Rule] = field(default_factory=list)
-    laid_down: set[str] = field(default_factory=set)
-    stated: dict[int, list[tuple[int, str]]] = field(default_factory=dict)
-    past: dict[str, int] = field(default_factory=dict)
-    keeps_first: bool = True
-    first: tuple[int, str, tuple[str, ...]] = (0, "", ())
-    asked: frozenset[str] = frozenset()
-    until: int = 0
-    tables: Tables = field(init=False)
-    states: States = field(default_factory=States)
-    makes: Makes = field(default_factory=Makes)
+    through: int = 0
+    readings: tuple[Reading, ...] = ()
+    said: tuple[Sentence, ...] = ()
+    tables: Mapping[str, Any] = field(default_factory=dict)
+    states: Mapping[str, Any] = field(default_factory=dict)
+    makes: Mapping[str, Any] = field(default_factory=dict)
+    older: tuple[Mapping[str, Any], ...] = ()
 
-    def __post_init__(self) -> None:
-        self.tables = Tables(self.count)
+    def up_to(self, watermark: int) -> Known:
+        """What is known of turns up to the watermark: what came after it was rolled back."""
+        if self.through <= watermark:
+            return self
+        tables, states, makes = self.parts(len)
+        for part in (tables, states, makes):
+            part.up_to(watermark)
+        return Known(
+            through=watermark,
+            readings=tuple(each for each in self.readings if each.seq <= watermark),
+            said=tuple(
+                each._replace(past=each.past if each.past <= watermark else 0)
+                for each in self.said
+                if each.seq <= watermark
+            ),
+            tables=tables.to_json(),
+            states=states.to_json(),
+            makes=makes.to_json(),
+            older=tuple(each for each in self.older if each["seq"] <= watermark),
+        )
 
-    def add(self, seq: int, message: Mapping[str, Any]) -> Reading:
-        """Reads one more message: the only time its text is looked at."""
-        answers = bool(self.fresh) and self.fresh[-1].asks
-        found = read(seq, message, self.count, answers=answers)
-        for each in (self.tables, self.states, self.makes):
-            each.add(found)
-        found = found._replace(cells=())
-        self.fresh.append(found)
-        if found.role == r.USER and not self.first[0] and isinstance(message.get("content"), str):
-            self.first = seq, message["content"], tuple(own.text for own in found.passages)
-            if len(found.passages) <= _MOST:
-                self.asked = frozenset(own.text for own in found.passages if own.form & r.PROSE)
-        own = [each for each in found.passages if each.source == r.USER and each.form & r.PROSE]
-        least = rules.least(len(found.passages))
-        for passage in own[:_MOST]:
-            self._state(seq, passage, passage.rule >= least)
+    def parts(self, count: Callable[[str], int]) -> tuple[Tables, States, Makes]:
+        """Tables, states and makes, to go on with."""
+        return (
+            Tables.from_json(self.tables, count) if self.tables else Tables(count),
+            States.from_json(self.states) if self.states else States(),
+            Makes.from_json(self.makes) if self.makes else Makes(),
+        )
+
+    def between(self, first: int, last: int) -> Known:
+        """The readings of some turns alone."""
+        return Known(readings=tuple(each for each in self.readings if first <= each.seq <= last))
+
+    def stored(self) -> dict[str, Any]:
+        """As plain values."""
+        return {
+            "through": self.through,
+            "readings": [each.to_json() for each in self.readings],
+            "said": sentences_stored(self.said),
+            "tables": self.tables,
+            "states": self.states,
+            "makes": self.makes,
+        }
+
+    @classmethod
+    def restored(cls, values: Mapping[str, Any]) -> Known:
+        """What was stored, by this version or by one that knew no readings.
+
+        Raises:
+            AttributeError, LookupError, TypeError, ValueError: it is something else.
+        """
+        if "pool" in values:
+            older = tuple(map(_pooled, values["pool"]))
+            return cls(older=older, through=max((own["seq"] for own in older), default=0))
+        found = cls(
+            through=values.get("through", 0),
+            readings=tuple(map(Reading.from_json, values.get("readings", ()))),
+            said=tuple(sentences_restored(values.get("said", ()))),
+            tables=values.get("tables") or {},
+            states=values.get("states") or {},
+            makes=values.get("makes") or {},
+        )
+        found.parts(len)
         return found
 
-    def _state(self, seq: int, passage: r.Passage, is_rule: bool) -> None:
-        """Marks what a user's sentence replaces, and remembers it if it can be replaced itself."""
-        text = passage.text
-        roots = [each for each in passage.ids if each & KIND < VALUE]
-        if len(text) <= _ASIDE:
-            may = changes.may_change(text)
-            met = Counter(older for root in roots for older in self.stated.get(root, ()))
-            met = dict(met.most_common(_NEAREST)) | {(self.first[0], own): met[self.first[0], own] for own in self.asked}
-            for (when, older), together in met.items():
-                rule = older in self.laid_down
-                if older in self.past or older == text or when == seq:
-                    continue
-                first = older in self.asked
-                if (rule or first) and changes.restates(older, text) or may and (rule and not first or together > 1) and changes.replaces(older, text, rule=rule):
-                    self.past[older] = seq
-        if is_rule and text not in self.laid_down:
-            self.laid_down.add(text)
-            self.rules.append(Rule(seq, text, passage.rule))
-        if is_rule or text in self.asked or any(each & KIND in _VALUES for each in passage.ids):
-            for root in roots:
-                self.stated.setdefault(root, []).append((seq, text))
-                del self.stated[root][:-_NEAR]
 
-    def standing(self) -> tuple[Rule, ...]:
-        """The rules, each with the turn that replaced it."""
-        return tuple(rule._replace(past=self.past.get(rule.text, 0)) for rule in self.rules)
+NOTHING_KNOWN: Final = Known()
 
-    def request(self) -> str:
-        """The user's first message, word for word, with what was changed of it."""
-        seq, text, sentences = self.first
-        for own in sentences:
-            if own in self.past:
-                text = text.replace(own, f"{own} (changed in turn {self.past[own]})", 1)
-        return f"(turn {seq}) {text}" if text else ""
 
-    def lists(self) -> str:
-        """The lists that stand before a summary, whole; none of which a newer turn has another."""
-        return self.states.standing(self.until)
+def _pooled(line: Mapping[str, Any]) -> Mapping[str, Any]:
+    """A line of an older pool, if it is one."""
+    groups = [{**each, "texts": [*each["texts"]]} for each in line["groups"]]
+    return {**line, "seq": int(line.get("seq") or 0), "groups": groups}
 
-    def compact(self, budget: int, until: int | None = None) -> Summary:
-        """What stands for all that was read up to a turn, in at most so many tokens with `lists`."""
-        until = self.fresh[-1].seq if until is None and self.fresh else until or 0
-        covered = [each for each in self.fresh if each.seq <= until]
-        self.fresh = self.fresh[len(covered) :]
-        shown, stated = self._rules_within(budget // 2)
-        self.until = until
-        gone = self.states.settle(until, budget // 3, self.count)
-        left = budget - sum(self.count(each) + 1 for each in (shown, self.lists()) if each)
-        built = self.tables.build(until, left, self.past)
-        stated |= frozenset(self.first[2]) | built.texts if self.keeps_first else built.texts
+
+class _Written(NamedTuple):
+    """A text, and what it was chosen from."""
+
+    lists: str
+    pool: Pool
+    chosen: Chosen
+    columns: Mapping[str, Sequence[str]]
+
+    @property
+    def text(self) -> str:
+        return "\n".join(filter(None, (self.lists, self.chosen.text)))
+
+
+class Digest:
+    """What may stand for covered turns.
+
+    Attributes:
+        known: of the turns covered before.
+        covered: readings of the turns covered now.
+    """
+
+    def __init__(
+        self,
+        known: Known,
+        covered: Sequence[Reading],
+        count: Callable[[str], int],
+        *,
+        through: int,
+        said: Said | None = None,
+        stated: Iterable[str] = (),
+        stated_in: Iterable[int] = (),
+    ) -> None:
+        """A digest that has chosen nothing yet.
+
+        Args:
+            known: of the turns covered before.
+            covered: what the turns covered now say, oldest first.
+            count: tokens of a text.
+            through: the newest turn covered.
+            said: what users said up to then, and perhaps later.
+            stated: sentences that stand elsewhere in the context, word for word.
+            stated_in: turns whose user's words do.
+        """
+        self.covered = tuple(covered)
+        if known.older:
+            known = replace(known, readings=tuple(of_older_pool(known.older, count)), older=())
+        self.known, self._count, self._through = known, count, through
+        self._said = said or Said(known.said)
+        self._stated, self._stated_in = "\n".join(stated), frozenset(stated_in)
+        self._tables, self._states, self._makes = known.parts(count)
+        for each in covered:
+            for part in (self._tables, self._states, self._makes):
+                part.add(each)
+        self._stored_states: Any = None
+        self._written: dict[int, _Written] = {}
+        self._after: dict[int, Known] = {}
+        self._worths: dict[int, float] | None = None
+
+    def text(self, budget_tokens: int) -> str:
+        """Lists, tables and passages that say most, in at most so many tokens."""
+        return self._write(budget_tokens).text
+
+    def beside(self, text: str, budget_tokens: int) -> str:
+        """The same beside a text of somebody else, without what that says itself."""
+        if budget_tokens <= 0:
+            return ""
+        return self._choose(budget_tokens, lines_of([text])).text
+
+    def earlier(self, budget_tokens: int) -> str:
+        """The best original passages of turns covered before; "" where none is kept."""
+        readings = self.known.readings
+        if not readings:
+            return ""
+        return select(pooled(readings, budget_tokens), budget_tokens, self._count).text
+
+    def after(self, budget_tokens: int) -> Known:
+        """What is kept of it for the next compaction, beside summaries of so many tokens."""
+        found = self._after.get(budget_tokens)
+        if found is None:
+            found = self._after[budget_tokens] = self._kept_after(budget_tokens)
+        return found
+
+    @property
+    def worths(self) -> Mapping[int, float]:
+        """What words and values of these turns are worth."""
+        if self._worths is None:
+            readings = [*self.known.readings, *self.covered]
+            self._worths = weighed(readings, is_talk(readings))[0]
+        return self._worths
+
+    def units(self) -> list[Unit]:
+        """What may be lost: of the turns covered now, and what was kept of those before."""
+        return units_of([*self.known.readings, *self.covered], self.worths)
+
+    def see_later(self, readings: Iterable[Reading]) -> None:
+        """Take in turns that stay as they are: a list that one of them writes anew need not stand.
+
+        Nothing of them is kept.
+        """
+        self._stored_states = self._states.to_json()
+        for each in readings:
+            self._states.add(each)
+
+    @property
+    def has_lists(self) -> bool:
+        """Whether a tool has written a whole list in these turns."""
+        return bool(self._states.found)
+
+    def _write(self, budget: int) -> _Written:
+        found = self._written.get(budget)
+        if found is None:
+            found = self._written[budget] = self._choose(budget)
+        return found
+
+    def _choose(self, budget: int, beside: Sequence[frozenset[int]] = ()) -> _Written:
+        gone = self._states.settle(self._through, budget // _FOR_LISTS, self._count)
+        lists = self._states.standing(self._through)
+        if beside and all(_says(ids, beside) for ids in lines_of([lists])):
+            lists = ""
+        left = budget - (self._count(lists) + 1 if lists else 0)
+        built = self._tables.build(self._through, left, self._said.changed_by(self._through))
+        places = defaultdict(list, {seq: list(own) for seq, own in built.places.items()})
         for seq, first, last in gone:
-            built.places[seq].append(Covered(first, last))
-        readings = self._without([*self.kept, *covered], built.places)
-        pool = pooled([*readings, *built.readings], left, self.past, stated)
-        chosen = select(pool, left, self.count, past=self.past)
-        self.kept = trimmed(pool, chosen.order, int(POOL * budget))
-        self.states.trim(until)
-        self.tables.trim(until, built.columns, int(POOL * budget))
-        self.makes.forget({own.text for each in (*self.kept, *self.fresh) for own in each.passages})
-        text = "\n".join(filter(None, (shown, chosen.text)))
-        return Summary(text, self.standing(), score(pool, chosen.kept, covered))
+            places[seq].append(Covered(first, last))
+        readings = self._without([*self.known.readings, *self.covered], places)
+        stated = self._stated_texts(readings) | built.texts
+        changed = self._changed(readings)
+        pool = pooled([*readings, *built.readings], left, changed, stated)
+        if beside:
+            pool = _without_said(pool, beside)
+        chosen = select(pool, left, self._count, past=changed)
+        return _Written(lists, pool, chosen, built.columns)
 
-    def _without(self, readings: list[Reading], gone: Mapping[int, list[Covered]]) -> list[Reading]:
+    def _stated_texts(self, readings: Iterable[Reading]) -> set[str]:
+        return {
+            own.text
+            for each in readings
+            for own in each.passages
+            if each.role == USER and (each.seq in self._stated_in or own.text in self._stated)
+        }
+
+    def _changed(self, readings: Iterable[Reading]) -> dict[str, int]:
+        """Passages of users that a later sentence changed, with the turn that did."""
+        past = self._said.changed_by(self._through)
+        if not past:
+            return {}
+        return {
+            own.text: seq
+            for each in readings
+            for own in each.passages
+            if own.source == USER
+            for text, seq in past.items()
+            if own.text in text
+        }
+
+    def _without(
+        self, readings: Iterable[Reading], gone: Mapping[int, Sequence[Covered]]
+    ) -> list[Reading]:
         """Readings but for what tables and lists say, and for what echoes its neighbours."""
         found = []
         for each in readings:
             spans = gone.get(each.seq, ())
-            kept = tuple(
-                own for own in each.passages
-                if not any(span.has(own) for span in spans)
-                and not (own.source < r.SYSTEM and self.makes.echoed(own.text))
-            )  # fmt: skip
-            found.append(each if len(kept) == len(each.passages) else each._replace(passages=kept))
+            passages = tuple([own for own in each.passages if self._stays(own, spans)])
+            if len(passages) < len(each.passages):
+                each = each._replace(passages=passages)  # noqa: PLW2901 - the same without some
+            found.append(each)
         return found
 
-    def _rules_within(self, budget: int) -> tuple[str, frozenset[str]]:
-        """The rules in force as lines, the surest of them if there is no room for all."""
-        kept: list[Rule] = []
-        for rule in sorted(self.rules, key=lambda rule: -rule.sure):
-            cost = self.count(f"\n- (turn {rule.seq}) {rule.text}")
-            if rule.text not in self.past and cost <= budget and not (self.keeps_first and rule.seq == self.first[0]):
-                budget -= cost
-                kept.append(rule)
-        lines = [f"- (turn {rule.seq}) {rule.text}" for rule in sorted(kept)]
-        return "\n".join(lines), frozenset(rule.text for rule in kept)
+    def _stays(self, own: Passage, spans: Sequence[Covered]) -> bool:
+        return not any(span.has(own) for span in spans) and not (
+            own.source < SYSTEM and self._makes.echoed(own.text)
+        )
+
+    def _kept_after(self, budget: int) -> Known:
+        tokens = min(max(_POOL * budget, _LEAST_POOL), _MOST_POOL)
+        written = self._write(budget)
+        pool = written.pool
+        # What stands elsewhere now may have to stand here later.
+        aside = [
+            at
+            for at, own in enumerate(pool.passages)
+            if self._is_users(pool, at)
+            and (own.text in self._stated or self._is_stated_in(pool, at))
+        ]
+        chosen = set(written.chosen.order)
+        order = [*written.chosen.order, *(at for at in aside if at not in chosen)]
+        readings = tuple(trimmed(pool, order, tokens))
+        self._tables.trim(self._through, written.columns, tokens)
+        self._makes.forget({own.text for each in readings for own in each.passages})
+        return Known(
+            through=self._through,
+            readings=readings,
+            said=tuple(self._said.up_to(self._through)),
+            tables=self._tables.to_json(),
+            states=self._stored_states or self._states.to_json(),
+            makes=self._makes.to_json(),
+        )
+
+    def _is_users(self, pool: Pool, at: int) -> bool:
+        return pool.readings[pool.homes[at]].role == USER
+
+    def _is_stated_in(self, pool: Pool, at: int) -> bool:
+        return pool.readings[pool.homes[at]].seq in self._stated_in
 
 
-_NEAR: Final = 8
-"""Sentences that are remembered by each word: the newest."""
+_SAID: Final = 0.8
+"""What a line says to so large a part, it need not hear again."""
 
-_NEAREST: Final = 8
-"""Earlier sentences that one is put beside: those it shares most with."""
 
-_MOST: Final = 24
-"""Sentences of a message that are looked at so, the first: more are material."""
+def _without_said(pool: Pool, lines: Sequence[frozenset[int]]) -> Pool:
+    """A pool in which what these lines say is worth less, and passages that they hold nothing."""
+    worths = dict(pool.worths)
+    for number in frozenset().union(*lines) & worths.keys():
+        worths[number] *= DECAY[number & KIND]
+    factors = [
+        0.0 if _says(own.ids, lines) else factor
+        for factor, own in zip(pool.factors, pool.passages, strict=True)
+    ]
+    return pool._replace(worths=worths, factors=tuple(factors))
 
-_ASIDE: Final = 240
-"""Characters: a longer sentence is no aside."""
 
-_VALUES: Final = frozenset({NAME, CODE, NUMBER, CAPS})
+def _says(ids: Iterable[int], lines: Sequence[frozenset[int]]) -> bool:
+    """Whether one line says nearly all of it."""
+    own = frozenset([each for each in ids if each & KIND not in {PLAIN, NAME}])
+    return any(len(own & line) >= _SAID * len(own) for line in lines)

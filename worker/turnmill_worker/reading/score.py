@@ -1,25 +1,152 @@
-"""What share of the worth of what a summary covers can still be read in it."""
+"""What of the covered turns can still be read: checked passage by passage, whoever wrote the text.
+
+A passage, or the fields of one record, is worth what the words and values in it are worth beside
+each other. It is still there by the share of that worth which one line of the text has together:
+a bare list of numbers keeps no record.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Final, NamedTuple
 
-from turnmill_worker.reading.passages import Reading
-from turnmill_worker.reading.select import Pool
+from turnmill_worker.reading.passages import Reading, sentences
+from turnmill_worker.reading.words import IDENTIFIERS, KIND, PLAIN, concepts
+
+__all__ = ["Kept", "Unit", "kept", "lines_of", "stale", "units_of"]
+
+_LOOKED_UP: Final = 3
+"""Words and values of a unit by which lines that may state it are found: those worth most."""
+
+_LINES: Final = 8
+"""So many lines at most are compared with a unit for each of those."""
 
 
-def score(pool: Pool, kept: Sequence[int], covered: Sequence[Reading]) -> float:
-    """The share: each value and word counts once, as what it was worth when nothing was said yet."""
-    worths = pool.worths
-    readable: set[int] = set()
-    for at in kept:
-        readable.update(pool.passages[at].ids)
-        readable.update(pool.readings[pool.homes[at]].labels[pool.passages[at].group][2])
-    whole: set[int] = set()
-    for each in covered:
-        for _, _, ids in each.labels:
-            whole.update(ids)
-        for passage in each.passages:
-            whole.update(passage.ids)
-    total = sum(worths.get(each, 0.0) for each in whole)
-    return sum(worths.get(each, 0.0) for each in whole & readable) / total if total else 1.0
+_ABOUT: Final = 2
+"""Words that two sentences share at least which are about the same."""
+
+
+class Unit(NamedTuple):
+    """What is kept or lost: a sentence, or the fields of one record.
+
+    Attributes:
+        ids: what it says, without words that say nothing.
+        worth: of all that together.
+    """
+
+    ids: frozenset[int]
+    worth: float
+
+
+class Kept(NamedTuple):
+    """Shares of worth that can still be read, 0 to 1; 1 of nothing.
+
+    Attributes:
+        everything: of all units.
+        matters: of those that say what was spoken of last.
+    """
+
+    everything: float
+    matters: float
+
+
+def units_of(readings: Iterable[Reading], worths: Mapping[int, float]) -> list[Unit]:
+    """What readings say, record by record and sentence by sentence."""
+    found = []
+    for reading in readings:
+        records: dict[int, set[int]] = defaultdict(set)
+        said = []
+        for passage in reading.passages:
+            if passage.field:
+                own = records[passage.group]
+                own.update(passage.ids)
+                own.update(reading.labels[passage.group][2])
+            else:
+                said.append(passage.ids)
+        found += [_unit(ids, worths) for ids in (*said, *records.values())]
+    return [unit for unit in found if unit.worth > 0]
+
+
+def _unit(ids: Iterable[int], worths: Mapping[int, float]) -> Unit:
+    own = frozenset([each for each in ids if each & KIND != PLAIN])
+    return Unit(own, sum([worths.get(each, 0.0) for each in own]))
+
+
+def lines_of(texts: Iterable[str]) -> list[frozenset[int]]:
+    """What each line of some texts says."""
+    lines = (line for text in texts for line in text.split("\n") if line.strip())
+    return [frozenset(concepts(line, prose=False)) for line in lines]
+
+
+def kept(
+    units: Sequence[Unit],
+    lines: Sequence[frozenset[int]],
+    worths: Mapping[int, float],
+    now: Iterable[int] = (),
+) -> Kept:
+    """How much of the units these lines still say; ``now``: what was spoken of last."""
+    by_id: dict[int, list[int]] = defaultdict(list)
+    for at, line in enumerate(lines):
+        for number in line:
+            by_id[number].append(at)
+    total = still = spoken = spoken_still = 0.0
+    about = frozenset(now)
+    for unit in units:
+        share = _share(unit, lines, by_id, worths)
+        total += unit.worth
+        still += unit.worth * share
+        if not about.isdisjoint(unit.ids):
+            spoken += unit.worth
+            spoken_still += unit.worth * share
+    return Kept(
+        still / total if total else 1.0,
+        spoken_still / spoken if spoken else 1.0,
+    )
+
+
+def _share(
+    unit: Unit,
+    lines: Sequence[frozenset[int]],
+    by_id: Mapping[int, Sequence[int]],
+    worths: Mapping[int, float],
+) -> float:
+    stated = [(worths.get(each, 0.0), each) for each in unit.ids if each in by_id]
+    stated.sort(reverse=True)
+    best, seen = 0.0, set()
+    for _, each in stated[:_LOOKED_UP]:
+        for at in by_id[each][:_LINES]:
+            if at not in seen:
+                seen.add(at)
+                line = lines[at]
+                best = max(best, sum([worth for worth, own in stated if own in line]))
+    return min(best / unit.worth, 1.0)
+
+
+def stale(text: str, past: Mapping[str, str]) -> int:
+    """How many sentences of a text state as current what a later sentence changed.
+
+    ``past``: sentences that hold no more, each with the one that changed it. A sentence states one
+    of them if it says at least half of what both are about, the old value, and not the new one.
+    """
+    if not past:
+        return 0
+    said = [
+        frozenset(concepts(sentence, prose=False))
+        for line in text.split("\n")
+        if "(changed in turn" not in line
+        for sentence in sentences(line)
+    ]
+    found = 0
+    for older, newer in past.items():
+        before, after = (frozenset(concepts(each, prose=False)) for each in (older, newer))
+        old = {each for each in before - after if each & KIND in IDENTIFIERS}
+        new = after - before
+        about = {each for each in before & after if each & KIND not in {*IDENTIFIERS, PLAIN}}
+        found += sum(
+            not old.isdisjoint(ids)
+            and new.isdisjoint(ids)
+            and len(about & ids) >= max(_ABOUT, len(about) / 2)
+            for ids in said
+        )
+    return found

@@ -413,4 +413,5 @@ def render(pool: Pool, kept: Sequence[int], past: Mapping[str, int]) -> str:
         else:
             lines[-1] += f"; {label} {text}" if label else f"; {text}"
         group, told = passage.group, label
-    return "\n".join(line.replace(":  ", ": ").replace("  ", " ").rstrip() for line in lines)
+    # Nothing that a tool or a model wrote, be it the name of a field, begins a line of its own.
+    return "\n".join(" ".join(line.split()) for line in lines)

@@ -57,7 +57,7 @@ def kind_of(token: str) -> int:
 @lru_cache(maxsize=1)
 def common() -> dict[int, int]:
     """How common the commonest stems are: eight steps for each halving, learned from messages."""
-    table = memoryview(files("turnmill_worker.reading").joinpath("common.bin").read_bytes())
+    table = memoryview(files("turnmill_worker.reading").joinpath("weights/common.bin").read_bytes())
     size = len(table) // 5
     return dict(zip(table[: 4 * size].cast("I"), table[4 * size :], strict=True))
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import uuid
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from turnmill.contract.context import StoredContext
@@ -15,8 +16,6 @@ from turnmill.contract.policy import Policy
 from turnmill.contract.sealing import Secret, check_plain
 from turnmill.contract.stored_policy import stored_policy
 from turnmill.transport import redis_now_ms
-from turnmill_worker.compaction.ledger.budget import up_to
-from turnmill_worker.compaction.pool.pooled import pooled_up_to
 from turnmill_worker.ports.erasure import Cleansed
 from turnmill_worker.ports.past import Past, PastState, Restored
 from turnmill_worker.ports.records import ArchivedTurn, Blob
@@ -120,15 +119,15 @@ class RedisStates:
             return redis_now_ms(self._redis)
 
     def _known(self, ref: SessionRef, watermark: int, *, remade: bool) -> bytes:
-        """Facts and pool as they were at the watermark; only a commit changes them."""
+        """What was known at the watermark; only a commit changes it."""
         with translated():
             body: bytes | None = self._redis.get(keys_of(ref).facts)
         if not remade:
             return body or b""
-        facts, pool = decoded(body)
-        # A line of no known turn came from a summary.
-        known = [line for line in pooled_up_to(pool, watermark) if line.seq is not None]
-        return encoded(up_to(facts, watermark), known)
+        known = decoded(body, watermark)
+        # What is of no known turn came from a summary.
+        readings = tuple(each for each in known.readings if each.seq)
+        return encoded(replace(known, readings=readings))
 
 
 def _common(ref: SessionRef, past: Past, state: Restored) -> dict[str, str | bytes | int]:

@@ -15,8 +15,6 @@ from turnmill.contract.policy import Policy
 from turnmill.contract.rules import Mark
 from turnmill.contract.sealing import check_plain, text_of
 from turnmill.contract.stored_policy import stored_policy
-from turnmill_worker.compaction.ledger.budget import up_to
-from turnmill_worker.compaction.pool.pooled import pooled_up_to
 from turnmill_worker.compaction.snapshot import LoggedTurn, Snapshot
 from turnmill_worker.compaction.tally import Tally
 from turnmill_worker.ports.records import ArchivedTurn
@@ -62,7 +60,6 @@ def snapshot_in(ref: SessionRef, reply: Sequence[Any]) -> Snapshot:
     for elision in stored.elisions:
         elided.setdefault(elision.seq, {})[elision.index] = elision.message
     log = _log(entries)
-    facts, pool = decoded(known)
     return Snapshot(
         namespace=ref.namespace,
         session=ref.session,
@@ -87,8 +84,7 @@ def snapshot_in(ref: SessionRef, reply: Sequence[Any]) -> Snapshot:
         compactions=meta.compactions,
         ratio=Correction.stored(text_of(ratios), meta.policy.token_ratio).ratio,
         system=meta.system,
-        facts=up_to(facts, stored.watermark),
-        pool=pooled_up_to(pool, stored.watermark),
+        known=decoded(known, stored.watermark),
         tried=_tried(*fields[-3:]),
     )
 

@@ -16,8 +16,6 @@ from turnmill.contract.keys import commits_channel
 from turnmill.contract.policy import Policy
 from turnmill.contract.sealing import Secret
 from turnmill.contract.stored_policy import stored_policy
-from turnmill_worker.compaction.ledger.fact_merging import Fact
-from turnmill_worker.compaction.pool.pooled import PooledLine
 from turnmill_worker.compaction.snapshot import LoggedTurn, Snapshot
 from turnmill_worker.compaction.tally import images, interactions
 from turnmill_worker.ports.archive import Archive
@@ -32,6 +30,7 @@ from turnmill_worker.ports.values import (
     SessionRef,
     Uncounted,
 )
+from turnmill_worker.reading.digest import Known
 from turnmill_worker.store.kept_beside import encoded
 from turnmill_worker.store.leases import RedisLease
 from turnmill_worker.store.listed_names import sessions_named
@@ -175,8 +174,7 @@ class RedisSessions:
         snapshot: Snapshot,
         context: StoredContext,
         *,
-        facts: Sequence[Fact] = (),
-        pool: Sequence[PooledLine] = (),
+        known: Known,
         owner: str,
         record: Compaction,
         detail: bytes = b"",
@@ -195,7 +193,7 @@ class RedisSessions:
             commit_id=uuid.uuid4().hex,
             owner=owner,
             body=Secret(context.encode()),
-            known=Secret(encoded(facts, pool)),
+            known=Secret(encoded(known)),
             watermark=context.watermark,
             context_tokens=context.tokens,
             images=snapshot.before.tally.images - sum(images(turn.shown) for turn in kept),

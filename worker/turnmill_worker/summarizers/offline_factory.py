@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from turnmill.contract.policy import Policy
 from turnmill_worker.ports.models import Summarizer
-from turnmill_worker.summarizers.extractive.summarizer import ExtractiveSummarizer
+from turnmill_worker.summarizers.extractive import ExtractiveSummarizer
 from turnmill_worker.summarizers.factory_protocol import SummarizerFactory
 
 __all__ = ["OfflineFactory"]

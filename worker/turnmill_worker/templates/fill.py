@@ -11,7 +11,7 @@ from turnmill.contract.token_counters import CountText
 from turnmill_worker.compaction.plan import SummaryRequest
 from turnmill_worker.compaction.snapshot import Snapshot
 from turnmill_worker.ports.values import Summary
-from turnmill_worker.old_reading.plain_text import readable
+from turnmill_worker.reading.plain_text import readable
 from turnmill_worker.templates.answer_reader import parse_output, sections_found
 from turnmill_worker.templates.template import Template, render
 

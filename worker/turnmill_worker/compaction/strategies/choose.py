@@ -9,6 +9,7 @@ from typing import Final, NamedTuple
 from turnmill.contract.policy import StrategyName
 from turnmill.contract.render import request_entry
 from turnmill.contract.token_counters import Counter
+from turnmill_worker.compaction.heard import heard_in
 from turnmill_worker.compaction.plan import Plan
 from turnmill_worker.compaction.snapshot import Snapshot
 from turnmill_worker.compaction.strategies.elide import elide, fit_newest
@@ -18,8 +19,6 @@ from turnmill_worker.compaction.strategies.managed import managed
 from turnmill_worker.compaction.strategies.rolling import rolling, rolling_budget
 from turnmill_worker.compaction.strategies.window import window, window_budget
 from turnmill_worker.compaction.tally import INTERACTIONS
-from turnmill_worker.compaction.with_requests import with_requests
-from turnmill_worker.compaction.with_rules import with_rules
 
 __all__ = ["plan"]
 
@@ -71,13 +70,12 @@ def plan(snapshot: Snapshot, counter: Counter, *, below: str = "") -> Plan | Non
     roomy = snapshot.usage.total <= snapshot.limits.soft
     if not asked and snapshot.usage.total <= _enough(snapshot):
         return None
-    snapshot = with_rules(snapshot, counter)
     if asked and roomy:
         snapshot = replace(snapshot, goal=snapshot.limits.soft)
     # A shorter request is better than reads that are cut, but it never gets longer again.
     over = snapshot.usage.total > snapshot.limits.hard
     for share in _REQUEST_SHARES if over else _REQUEST_SHARES[:1]:
-        found = _with_room_for_requests(snapshot, counter, below, share)
+        found = _with_room_for_what_was_said(snapshot, counter, below, share)
         if found is not None:
             return found
     return None
@@ -87,15 +85,15 @@ _REQUEST_SHARES: Final = (1.0, 0.5, 0.25, 0.1)
 """Shares of the room that open requests may take, tried in turn."""
 
 
-def _with_room_for_requests(
+def _with_room_for_what_was_said(
     snapshot: Snapshot, counter: Counter, below: str, share: float
 ) -> Plan | None:
-    """The ladder's plan with room for every request it covers: which those are, a plan tells."""
-    through = snapshot.stored.watermark
+    """The ladder's plan with room for all rules and requests it covers: which, a plan tells."""
+    heard, through = heard_in(snapshot, counter), snapshot.stored.watermark
     while True:
-        asking = with_requests(snapshot, counter, through=through, share=share)
-        found = _climb(asking, counter, below)
-        if found is None or not any(through < r.seq <= found.cut for r in snapshot.requests):
+        given = heard.given_room(snapshot, through=through, share=share)
+        found = _climb(given, counter, below)
+        if found is None or found.cut <= through:
             return found
         through = found.cut
 
@@ -174,5 +172,6 @@ def _is_worth_it(snapshot: Snapshot, found: Plan, counter: Counter) -> bool:
     cost = texts - (snapshot.stored.tokens if found.request else found.replaced)
     fresh = [each for each in found.asked if each not in snapshot.before.stored.requests]
     cost = max(cost, 0) + sum(counter.count(request_entry(each)) for each in fresh)
-    freed = elided + covered - cost
+    # A text may fill what the goal leaves: no context is above that.
+    freed = max(elided + covered - cost, snapshot.usage.total - found.snapshot.aim)
     return freed >= snapshot.limits.room * snapshot.policy.min_progress_ratio

@@ -7,9 +7,10 @@ from collections.abc import Container, Iterator, Sequence
 from turnmill.contract.context import Elision, JsonMessage
 from turnmill.contract.shorten import shorten
 from turnmill.contract.token_counters import Counter
-from turnmill.open_requests.shortened import shortened
 from turnmill_worker.compaction.cut import groups
+from turnmill_worker.compaction.heard import heard_in
 from turnmill_worker.compaction.snapshot import LoggedTurn, Snapshot
+from turnmill_worker.reading.requests import shortened
 
 __all__ = ["elide", "fit_newest"]
 
@@ -69,7 +70,7 @@ def fit_newest(snapshot: Snapshot, budget: int, counter: Counter) -> Snapshot | 
         return None
     newest = found[-1].turns
     messages = [message for turn in newest for message in turn.shown]
-    asked = {request.seq for request in snapshot.requests}
+    asked = {request.seq for request in heard_in(snapshot, counter).requests(newest[-1].seq)}
     if not any(m["role"] == "assistant" for turn in snapshot.turns for m in turn.original):
         # Nobody has answered yet: what is said there will be the request.
         asked = {turn.seq for turn in newest}

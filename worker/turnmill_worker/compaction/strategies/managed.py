@@ -16,7 +16,7 @@ from turnmill.contract.memories_message import is_memories
 from turnmill.contract.names import Seq
 from turnmill.contract.token_counters import Counter
 from turnmill_worker.compaction.cut import Group, groups
-from turnmill_worker.compaction.plan import Plan, Records, SummaryRequest, records_of
+from turnmill_worker.compaction.plan import Plan, SummaryRequest, records_of
 from turnmill_worker.compaction.snapshot import LoggedTurn, Snapshot
 from turnmill_worker.compaction.strategies.rolling import summary_budget
 from turnmill_worker.compaction.strategies.room_for_text import room_beside
@@ -62,7 +62,7 @@ def managed(snapshot: Snapshot, counter: Counter) -> Plan | None:
         return None
     request = SummaryRequest(
         previous="",
-        records=Records((turn.seq, message) for turn in seen for message in turn.original),
+        records=tuple((turn.seq, message) for turn in seen for message in turn.original),
         budget_tokens=budget,
         template=policy.template,
     )

@@ -7,13 +7,12 @@ from dataclasses import replace
 from turnmill.contract.render import request_entry
 from turnmill.contract.token_counters import Counter
 from turnmill_worker.compaction.cut import Group, groups
+from turnmill_worker.compaction.heard import heard_in
 from turnmill_worker.compaction.plan import Plan, SummaryRequest, previous_text, records_of
 from turnmill_worker.compaction.snapshot import Snapshot
 from turnmill_worker.compaction.strategies.iterations import iterations
 from turnmill_worker.compaction.strategies.managed import for_template, runs
 from turnmill_worker.compaction.strategies.rolling import ledger_budget, summary_budget
-from turnmill_worker.compaction.with_requests import with_requests
-from turnmill_worker.compaction.with_rules import with_rules
 
 __all__ = ["force", "is_short"]
 
@@ -32,9 +31,9 @@ def force(snapshot: Snapshot, counter: Counter, *, template: str = "") -> Plan |
     By a managed summary when a template is named, else in the way of the policy: an event for each
     iteration but the newest, a summary written to the policy's template, or a rolling one.
     """
-    snapshot = with_rules(snapshot, counter)
+    heard = heard_in(snapshot, counter)
     if not template and "iterations" in snapshot.policy.strategies:
-        snapshot = with_requests(snapshot, counter, through=snapshot.counted_seq)
+        snapshot = heard.given_room(snapshot, through=snapshot.counted_seq)
         return iterations(replace(snapshot, goal=snapshot.limits.hard), counter)
     if not template and "managed" in snapshot.policy.strategies:
         template = snapshot.policy.template
@@ -42,7 +41,7 @@ def force(snapshot: Snapshot, counter: Counter, *, template: str = "") -> Plan |
     records = records_of(covered)
     if not records:
         return None
-    snapshot = with_requests(snapshot, counter, through=covered[-1].last_seq)
+    snapshot = heard.given_room(snapshot, through=covered[-1].last_seq)
     tokens = snapshot.stored.tokens + sum(g.tokens for g in covered if not g.pinned)
     tokens -= sum(counter.count(request_entry(each)) for each in snapshot.stored.requests)
     budget = min(summary_budget(snapshot, counter.count), _wanted(tokens))

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from itertools import groupby, pairwise
+from itertools import pairwise
 from typing import Final
 
 from turnmill.contract.memories_message import without_memories
 from turnmill.contract.names import Seq
 from turnmill.contract.token_counters import Counter, CountText
-from turnmill_worker.compaction.ledger.budget import certain_values
 from turnmill_worker.compaction.plan import SummaryRequest
 from turnmill_worker.errors import SummarizerMisconfigured, UnusableSummary
-from turnmill_worker.old_reading.earlier_summary import add_previous
-from turnmill_worker.old_reading.units import Source, Units
+from turnmill_worker.reading.readings import of_summary
 from turnmill_worker.summarizers.openai.answers import Answer
 from turnmill_worker.summarizers.openai.attempts import Asker, Question
 from turnmill_worker.summarizers.openai.checks.checker import Checker, seqs_in
@@ -51,6 +49,7 @@ _EARLIER_SHARE: Final = 0.5
 """Original passages of earlier turns take at most this part of what the summary may."""
 
 _SPOKEN: Final = ("user", "assistant")
+_ROLES: Final = ("user", "assistant", "system")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,12 +77,11 @@ class Work:
         self.material = [
             Block(name, cleaned(value, setup.redactor)) for name, value in request.material
         ]
-        self.earlier = _earlier(request, counter.count, setup.redactor)
+        self.earlier = _earlier(request, setup.redactor)
         if self.earlier:
             self.material.append(Block("earlier passages", self.earlier))
         texts = [self.previous, self.system, *(entry.text for entry in self.entries)]
         texts += [block.text for block in self.material]
-        self.kept = _kept(certain_values(request, counter.count), texts)
         self.marks = Marks(fresh_nonce(texts, setup.nonce))
         self._checker: Checker | None = None
         self.asker = Asker(setup.endpoint, setup.options, setup.prices, self.marks)
@@ -99,7 +97,7 @@ class Work:
         user = [entry.text for entry in self.entries if entry.role == "user"]
         if self.request.latest_input:
             user.append(cleaned(self.request.latest_input, self.setup.redactor))
-        before, previous = _told_before(f"{self.previous}\n{self.earlier}")
+        before, previous = _told_before(f"{self.previous}\n{self.earlier}", self.count)
         user += [entry.text for entry in before if entry.role == "user"]
         answered = [*_answered(before), *_answered(self.entries)]
         return Checker(
@@ -173,7 +171,6 @@ class Work:
             system=self.system,
             blocks=[
                 Block("summary so far", self.previous),
-                Block("facts kept", self.kept),
                 *self.material,
                 *blocks,
             ],
@@ -186,7 +183,6 @@ class Work:
         """Tokens of the conversation that fit into one prompt."""
         options = self.setup.options
         used = options.max_output_tokens + _FRAME_TOKENS + self.count(self.previous)
-        used += self.count(self.kept)
         used += max(self.count(self.system), self.count(instructions()))
         room = int((options.window_tokens - used) * _MARGIN)
         if room < _LEAST_INPUT:
@@ -197,18 +193,17 @@ class Work:
         return room
 
 
-def _told_before(text: str) -> tuple[list[Entry], str]:
+def _told_before(text: str, count: CountText) -> tuple[list[Entry], str]:
     """What lines of ours tell that somebody said, and the lines that a model wrote."""
-    found = Units([], [])
-    add_previous(found, text)
     told: list[Entry] = []
     written: list[str] = []
-    for at, units in groupby(found.units, key=lambda unit: unit.line):
-        line, said = found.lines[at], " ".join(unit.text for unit in units)
-        if line.source is Source.EARLIER:
-            written.append(said)
+    for reading in of_summary(text, count):
+        said = " ".join(passage.text for passage in reading.passages)
+        if reading.seq:
+            role = reading.who if reading.who in _ROLES else "tool"
+            told.append(Entry(seq=reading.seq, role=role, text=said))
         else:
-            told.append(Entry(seq=line.seq or 0, role=line.source.value, text=said))
+            written.append(said)
     return told, "\n".join(written)
 
 
@@ -221,22 +216,12 @@ def _answered(entries: Sequence[Entry]) -> list[str]:
     ]
 
 
-def _kept(values: Iterable[str], texts: Sequence[str]) -> str:
-    """Those of the values that these texts state, a line each.
-
-    No others: the model cannot repeat what it is not given, and a redacted value could not be
-    recognised here.
-    """
-    given = "\n".join(texts)
-    return "\n".join(value for value in values if value in given)
-
-
-def _earlier(request: SummaryRequest, count: CountText, redactor: Redactor | None) -> str:
+def _earlier(request: SummaryRequest, redactor: Redactor | None) -> str:
     """Original passages of turns covered before, for what the summary so far has lost."""
-    if request.candidates is None or request.instructions:
+    if request.digest is None or request.instructions:
         return ""
     room = int(request.budget_tokens * _EARLIER_SHARE)
-    return cleaned(request.candidates.earlier(room, count), redactor)
+    return cleaned(request.digest.earlier(room), redactor)
 
 
 def _system(request: SummaryRequest, redactor: Redactor | None) -> str:

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from functools import lru_cache
 from typing import Final
 
-from turnmill_worker.old_reading.any_case import AnyCase
+from turnmill_worker.summarizers.openai.checks.any_case import AnyCase
 from turnmill_worker.summarizers.openai.checks.section_parser import (
     CONSTRAINTS,
     GOAL,

@@ -1,1 +1,0 @@
-"""The ledger: facts kept word for word beside the summary."""

@@ -1,1 +1,0 @@
-"""The quality score a compaction gets before it is committed."""

@@ -1,0 +1,89 @@
+"""Turns as readings, each message read once; and readings of texts that older versions left."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any, Final
+
+from turnmill.contract.authors import author
+from turnmill.contract.context import JsonMessage
+from turnmill.contract.memories_message import is_memories
+from turnmill_worker.reading.passages import Reading, read
+
+__all__ = ["Readings", "of_older_pool", "of_summary", "text_of"]
+
+_LINE = re.compile(r"(\d{1,12}) (user|assistant|tool|system|[\w.-]{1,64}): (.*)")
+_QUESTION_MARKS: Final = ("?", "？", "؟")
+
+
+class Readings:
+    """What messages say; whoever asks for a message again gets what was read the first time."""
+
+    def __init__(self, count: Callable[[str], int]) -> None:
+        self.count = count
+        self._known: dict[tuple[int, int], Reading] = {}
+
+    def of_turn(
+        self, seq: int, messages: Sequence[JsonMessage], before: JsonMessage | None = None
+    ) -> list[Reading]:
+        """Readings of a turn's messages, without memories; ``before``: the message before it."""
+        found = []
+        for at, message in enumerate(messages):
+            if not is_memories(message):
+                found.append(self._of(seq, at, message, before))
+            before = message
+        return found
+
+    def _of(self, seq: int, at: int, message: JsonMessage, before: JsonMessage | None) -> Reading:
+        found = self._known.get((seq, at))
+        if found is None:
+            role = author(message)
+            said = message if role == message.get("role") else {**message, "role": role}
+            answers = before is not None and text_of(before).rstrip().endswith(_QUESTION_MARKS)
+            found = self._known[seq, at] = read(seq, said, self.count, answers=answers)
+        return found
+
+
+def text_of(message: Mapping[str, Any]) -> str:
+    """The text of a message, or of its parts."""
+    content = message.get("content")
+    if isinstance(content, list):
+        content = "\n".join(
+            part["text"]
+            for part in content
+            if isinstance(part, Mapping) and isinstance(part.get("text"), str)
+        )
+    return content if isinstance(content, str) else ""
+
+
+def of_summary(text: str, count: Callable[[str], int]) -> list[Reading]:
+    """A summary as readings: a line each that says who spoke when, else as an assistant's words."""
+    found = []
+    for line in text.split("\n"):
+        told = _LINE.fullmatch(line)
+        seq, who, said = (int(told[1]), told[2], told[3]) if told else (0, "assistant", line)
+        role = who if who in {"user", "assistant", "system"} else "tool"
+        if said.strip():
+            reading = read(seq, {"role": role, "content": said}, count)
+            found.append(reading._replace(who=who))
+    return found
+
+
+def of_older_pool(lines: Iterable[Mapping[str, Any]], count: Callable[[str], int]) -> list[Reading]:
+    """What a version before this engine kept of older turns, read anew.
+
+    Its pool held lines of groups of texts; see the changelog of 2026-11.
+    """
+    return [each for line in lines for each in _of_pooled(line, count)]
+
+
+def _of_pooled(line: Mapping[str, Any], count: Callable[[str], int]) -> Iterator[Reading]:
+    source = line.get("source")
+    role = {"user": "user", "assistant": "assistant", "system": "system"}.get(str(source), "tool")
+    pieces = [
+        " ".join(filter(None, [str(group.get("label") or ""), *map(str, group["texts"])]))
+        for group in line["groups"]
+    ]
+    reading = read(int(line.get("seq") or 0), {"role": role, "content": "\n".join(pieces)}, count)
+    yield reading._replace(who=str(line.get("name") or reading.who))
