@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 from turnmill_worker.reading import records, rules
+from turnmill_worker.reading.own_words import is_talk
 from turnmill_worker.reading.records import CELL, Group
 from turnmill_worker.reading.words import (
     IDENTIFIERS,
@@ -42,10 +43,8 @@ _WRAPPED = re.compile(r"(?<=[^\n]{50})\n[ \t]*(?=[a-z(\"“'])")
 _OWN = re.compile(r"\b(?:I|[Mm]y|me|mine|[Ww]e|[Oo]ur|us)\b")
 _YOURS = re.compile(r"\b[Yy]ours?\b|\b[Yy]ou\b")
 _LABEL = re.compile(r"[^\W\d_a-z]{2,20}(?:[ _-][^\W\d_a-z]{1,20}){0,2}: ?\w")
-_CODE = re.compile(r"[{}=<>|\\]|\w\(|::|--\w|^\W*(?:\d+[:|]|\$ )")
 _NUMBERED = re.compile(r"^\d+(?:[:|.)]| |$)")
 _IDENTIFIER = re.compile(r"\b(?!\d+(?:st|nd|rd|th|am|pm)\b)(?=\w*\d)(?=\w*[A-Za-z])\w{4,}\b|\w_\d|\w@\w", re.I)
-_WORD = re.compile(r"(?<![^\s\"'“‘(\[*_¿¡])[^\W\d_]+(?:[-'’][^\W\d_]+)*(?![^\s\"'”’)\]*_.,;:!?…])")
 
 
 class Passage(NamedTuple):
@@ -183,7 +182,7 @@ class _Reader:
 
     def add_text(self, text: str, answers: bool, named: Mapping[str, str] = {}) -> None:  # noqa: FBT001
         """Somebody's words, or what a tool printed; ``named``: lines that are a value, and its name."""
-        pieces = list(sentences(text))
+        pieces = records.ends(list(sentences(text)))
         if not pieces:
             return
         group = self._group("")
@@ -216,6 +215,8 @@ class _Reader:
             return
         items = next((found for own in _values(value) if (found := records.listed_items(own))), ())
         for at, own in enumerate(records.of_value(value)):
+            if len(self.passages) > records.MOST:
+                break
             first, before = len(self.labels), len(self.passages)
             for group in own.groups:
                 self._add_fields(group, RESULT)
@@ -229,7 +230,9 @@ class _Reader:
     def _add_printed(self, text: str, call: str) -> None:
         """A text that a tool returned: its rows, or its named values and its lines."""
         printed = records.of_text(text)
-        for row in printed.records:
+        for row in printed.records[: records.MOST]:
+            if len(self.passages) > records.MOST:
+                break
             first = len(self.labels)
             self._add_fields(Group("", "", row), RESULT)
             fields = {key: own for key, own in row if len(own) <= CELL}
@@ -301,7 +304,7 @@ class _Reader:
                 shown = f"{key}={value}" if key else value
                 self._add(shown, field_concepts(key, value), source, group, 0, field)
                 continue
-            for at, piece in enumerate(sentences(value)):
+            for at, piece in enumerate(records.ends(list(sentences(value)))):
                 text = f"{key}={piece}" if key and not at else piece
                 self._add(text, concepts(piece, prose=False), source, group, 0, field)
 
@@ -320,14 +323,6 @@ def _values(value: Any) -> list[Any]:
 def make_of(passage: Passage) -> tuple[int, ...]:
     """What a line is without its values: its words."""
     return tuple([each for each in passage.ids if each & KIND in {WORD, PLAIN}])
-
-
-def is_talk(text: str) -> bool:
-    """Whether a line is somebody's sentence, not code or output."""
-    if text[-1] in "?!？！。":
-        return True
-    plain = len(_WORD.findall(text))
-    return plain >= 0.6 * (text.count(" ") + 1) and len(_CODE.findall(text)) * 40 <= len(text)
 
 
 def _form(text: str, *, first: bool, talks: bool) -> int:

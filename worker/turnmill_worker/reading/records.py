@@ -73,7 +73,7 @@ def of_value(value: Any) -> Iterator[Record]:
     if alone:
         yield Record("", alone, whole=not listed)
     for path, entries in listed:
-        yield from _entries(path, entries)
+        yield from _entries(path, ends(entries))
 
 
 def _entries(path: str, entries: list[Any]) -> Iterator[Record]:
@@ -142,7 +142,7 @@ def within(text: str) -> tuple[str, Any]:
     """What stands before the JSON in a text, and the JSON; lines of JSON are a list. None if there is none."""
     if (value := parsed(text)) is not None:
         return "", value
-    lines = text.strip().removesuffix("```").rstrip().split("\n", _MOST_LINES)
+    lines = text.strip().removesuffix("```").rstrip().split("\n")
     start = next((at for at, line in enumerate(lines[:_HEAD]) if line[:1] in {"{", "["}), None)
     if start is None:
         return text, None
@@ -172,7 +172,7 @@ def _fields(value: Mapping[str, Any]) -> tuple[Fields, list[tuple[str, Any]]]:
     """The plain values of an object, and what is in it that has its own."""
     fields: Fields = []
     inner: list[tuple[str, Any]] = []
-    for key, told in value.items():
+    for key, told in ends(list(value.items())):
         if told in _EMPTY:
             continue
         own = told if not isinstance(told, str) or (opened := parsed(told)) is None else opened
@@ -207,7 +207,8 @@ def flat(groups: Sequence[Group]) -> dict[str, str]:
 
 # Text
 
-_MOST_LINES: Final = 20_000
+MOST: Final = 4_000
+"""Lines and records of a message that are read: of more, the first and the last."""
 _TITLE: Final = 40
 _LINE: Final = 2000
 _LEAST: Final = 3
@@ -218,6 +219,11 @@ _PAIR = re.compile(r"\W{0,4}([^\W\d_][^:=：\n,;|{}()<>]{0,40}?)\s*(?:[:：]|=)(
 _LOGFMT = re.compile(r"([^\W\d][\w.-]*)=(\"[^\"]*\"|[^\s\",;]+)")
 
 
+def ends(parts: list[Any]) -> list[Any]:
+    """The first and the last of too many."""
+    return parts if len(parts) <= MOST else [*parts[: MOST // 2], *parts[-MOST // 2 :]]
+
+
 def _is_ruled(line: str) -> bool:
     """Whether a line is drawn between the titles of a table and its rows."""
     return any(mark in line for mark in ("--", "==", "──", "━━")) and _RULED.issuperset(line)
@@ -225,7 +231,7 @@ def _is_ruled(line: str) -> bool:
 
 def of_text(text: str) -> Printed:
     """What a text says as records and values, and what is left of it as lines."""
-    lines = [line.rstrip() for line in text.split("\n", _MOST_LINES)]
+    lines = [line.rstrip() for line in ends(text.split("\n"))]
     rows: list[Fields] = []
     left: list[str] = []
     block: list[str] = []
@@ -375,13 +381,14 @@ def _pairs(lines: Iterator[str]) -> tuple[Fields, tuple[str, ...]]:
 
 
 _STATES: Final = 6
+_ENTRIES: Final = 200
 
 
 def listed_items(value: Any) -> tuple[tuple[str, str], ...]:
     """What a list says whose entries are one text and one state: a plan; nothing of other lists."""
     if isinstance(value, str):
-        return checklist(value.split("\n", _MOST_LINES))
-    if not (isinstance(value, list) and len(value) > 1):
+        return checklist(value.split("\n"))
+    if not (isinstance(value, list) and 1 < len(value) <= _ENTRIES):
         return ()
     if all(isinstance(each, str) for each in value):
         return checklist(value)
@@ -406,10 +413,10 @@ def _is_state(values: Sequence[str]) -> bool:
     return len(set(values)) <= _STATES and all(own and " " not in own.strip() for own in values)
 
 
-_BOX = re.compile(r"\s*(?:[-*+•]|\d+[.)])?\s*(\[[^\]\w]?\w?[^\]\w]?\]|[☐☑☒✅✔✓✗❌⬜⏳🔄🟢🟡🔴⚪➡▶])\ufe0f?\s+(\S.*)")
+_BOX = re.compile(r"\s*(?:(?:[-*+•]|\d{1,4}[.)])\s{1,4})?(\[[^\]\w]?\w?[^\]\w]?\]|[☐☑☒✅✔✓✗❌⬜⏳🔄🟢🟡🔴⚪➡▶])\ufe0f?\s+(\S.*)")
 
 
 def checklist(lines: Sequence[str]) -> tuple[tuple[str, str], ...]:
     """The entries of a list whose lines open with a box: the text and the box of each."""
-    found = [m for line in lines if (m := _BOX.fullmatch(line))]
-    return tuple((m[2].strip(), m[1]) for m in found) if len(found) > 1 else ()
+    found = [m for line in lines if len(line) <= _LINE and (m := _BOX.fullmatch(line))]
+    return tuple((m[2].strip(), m[1]) for m in found) if 1 < len(found) <= _ENTRIES else ()

@@ -11,7 +11,7 @@ from turnmill_worker.reading.passages import Reading
 Place = tuple[int, int, int]
 """A turn, and groups of it: the first, and the one behind the last."""
 
-_MOST: Final = 64
+_MOST: Final = 8
 """Lists that are remembered, and places of each: the newest."""
 
 

@@ -506,7 +506,9 @@ class _Asks:
         self.sentences = [_forms(own) for own in told]
         self.words = set().union(*self.sentences)
         self.spoken = {each for each, seq in tables.spoken.items() if seq <= until}
+        self.roots = {own for own in self.words if isinstance(own, str) and len(own) >= ROOT}
         self.known: dict[str, float] = {}
+        self.hits: dict[str, dict[int, float]] = {}
 
     def word(self, word: str) -> float:
         """How much a word is one of the user's."""
@@ -556,46 +558,54 @@ class _Asks:
         if not last:
             return 0.0
         weights = {word: _weight(word) for word in whole}
+        hits = {word: self._hits(word) for word in whole}
         best = 0.0
-        for words in self.sentences:
-            said = {word: self.like(word, words) for word in whole}
-            if any(said.values()):
-                ends = sum(map(said.__getitem__, last)) / sum(map(weights.__getitem__, last))
-                found = sum(said.values()) / sum(weights.values())
-                best = max(best, (found + ends) / 2 * min(1.0, sum(said.values())))
+        for at in {each for found in hits.values() for each in found}:
+            said = {word: found.get(at, 0.0) for word, found in hits.items()}
+            ends = sum(map(said.__getitem__, last)) / sum(map(weights.__getitem__, last))
+            found = sum(said.values()) / sum(weights.values())
+            best = max(best, (found + ends) / 2 * min(1.0, sum(said.values())))
         return best
+
+    def _hits(self, word: str) -> dict[int, float]:
+        """The sentences in which a word of a name is, be it in another form or in a compound."""
+        if word not in self.hits:
+            found = {at: own for at, words in enumerate(self.sentences) if (own := self._within(word, words))}
+            akin = {own for own in self.roots if _akin(own, word)} if len(word) >= ROOT else set()
+            for at, words in enumerate(self.sentences) if akin else ():
+                if at not in found and not akin.isdisjoint(words):
+                    found[at] = ALIKE
+            self.hits[word] = found
+        return self.hits[word]
 
     def lines(self, lines: Sequence[str], key: str) -> list[str]:
         """Of what was printed, the line that says most of what was asked, and what one more adds."""
         told: set[str] = set()
         best: list[tuple[float, int]] = []
+        asked: list[set[str]] = []
         for at, own in enumerate(lines):
+            worths = {word: self.word(word) for word in _letters(own)}
+            asked.append({word for word, worth in worths.items() if worth > LITTLE})
             score = 0.3 * min(3, sum(each & KIND in IDENTIFIERS for each in _values(own)))
-            score += min(2.0, sum(map(self.word, _letters(own)))) + 0.5 * (key in own) + 0.5 * (at == len(lines) - 1)
+            score += min(2.0, sum(worths.values())) + 0.5 * (key in own) + 0.5 * (at == len(lines) - 1)
             if own and score > 0:
                 best.append((-score, at))
         found: list[int] = []
         for _, at in sorted(best)[:MORE]:
             if found == [len(lines) - 1]:
                 break
-            asked = {word for word in _letters(lines[at]) if self.word(word) > LITTLE}
             whole = sum(len(lines[each]) for each in (*found, at))
-            if not found or asked - told and whole <= MOST_OF_IT and _VALUE.search(lines[at]):
+            news = asked[at] - told and whole <= MOST_OF_IT and _VALUE.search(lines[at])
+            if not found or news:
                 found.append(at)
-                told |= asked
+                told |= asked[at]
         return [lines[at] for at in sorted(found)]
-
-    def like(self, word: str, words: Collection[str | int]) -> float:
-        """How much of a word of a name is in a sentence, be it in another form or in a compound."""
-        found = self._within(word, words)
-        if found or len(word) < ROOT:
-            return found
-        roots = (own for own in words if isinstance(own, str) and len(own) >= ROOT)
-        return ALIKE * any(own in word or word in own or _akin(own, word) for own in roots)
 
 
 def _akin(one: str, other: str) -> bool:
-    """Whether two words begin alike for most of their length."""
+    """Whether one of two words is in the other, or they begin alike for most of their length."""
+    if one in other or other in one:
+        return True
     most = max(len(one), len(other))
     alike = next((at for at, (a, b) in enumerate(zip(one, other, strict=False)) if a != b), min(len(one), len(other)))
     return alike >= ROOT and 3 * alike >= 2 * most
