@@ -84,7 +84,11 @@ _RECORD = Compaction(
     rules_ended=2,
 )
 
-_CALL: dict[str, Any] = {"id": "c", "type": "function", "function": {"name": "find", "arguments": '{"id": 4711}'}}
+_CALL: dict[str, Any] = {
+    "id": "c",
+    "type": "function",
+    "function": {"name": "find", "arguments": '{"id": 4711}'},
+}
 _READ: tuple[tuple[dict[str, Any], ...], ...] = (
     (_MESSAGE, {"role": "user", "content": "Never ship on Sundays."}),
     (

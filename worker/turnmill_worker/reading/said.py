@@ -98,7 +98,7 @@ class Said:
     ) -> None:
         """Takes in what a turn's readings say; ``opens`` says that the session began with it."""
         if mark.revokes:
-            self._ended[mark.revokes] = seq
+            self._end(mark.revokes, seq)
             return
         place = 0
         for reading in readings:
@@ -123,8 +123,7 @@ class Said:
         found = {rule.id: rule for rule in stored}
         for each in self._sentences:
             if each.place and each.seq <= through:
-                rule = Rule(seq=Seq(each.seq), place=each.place, text=each.text)
-                found.setdefault(rule.id, rule)
+                found.setdefault(_rule(each).id, _rule(each))
         standing = (
             self._as_of(rule, through)
             for rule in found.values()
@@ -156,17 +155,27 @@ class Said:
 
     def up_to(self, through: int) -> Iterator[Sentence]:
         """What of it is kept beside a context that covers turns up to this one."""
-        kept = [
-            each._replace(past=past if (past := self.past.get(each.text, 0)) <= through else 0)
-            for each in self._sentences
-            if each.seq <= through
-        ]
+        kept = [self._kept(each, through) for each in self._sentences if each.seq <= through]
         spare = len(kept) - _MOST
         for each in kept:
             if spare > 0 and not each.place and not each.asked:
                 spare -= 1
             else:
                 yield each
+
+    def _kept(self, each: Sentence, through: int) -> Sentence:
+        """A sentence as it is known at a turn; one that is no rule any more never is one again."""
+        past = self.past.get(each.text, 0)
+        is_over = 0 < self._ended.get(_rule(each).id, 0) <= through
+        place = 0 if is_over else each.place
+        return each._replace(place=place, past=past if past <= through else 0)
+
+    def _end(self, rule: str, seq: int) -> None:
+        """Ends a rule; a request that states it says so."""
+        self._ended[rule] = seq
+        for each in self._sentences:
+            if each.place and _rule(each).id == rule:
+                self.past.setdefault(each.text, seq)
 
     def _as_of(self, rule: Rule, through: int) -> Rule:
         changed = self.past.get(rule.text, 0)
@@ -227,6 +236,10 @@ class Said:
                 older, newer = near[:-_NEAR], near[-_NEAR:]
                 lasting = [one for one in older if self._sentences[one].place]
                 self._by_root[root] = [*lasting[-_NEAR:], *newer]
+
+
+def _rule(sentence: Sentence) -> Rule:
+    return Rule(seq=Seq(sentence.seq), place=sentence.place, text=sentence.text)
 
 
 def rules_room(limits: Limits) -> int:
