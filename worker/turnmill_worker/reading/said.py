@@ -116,7 +116,7 @@ class Said:
                 self._state(seq, passage, place if is_rule else 0, opens=opens)
 
     def standing(self, stored: Sequence[Rule], through: int) -> tuple[Rule, ...]:
-        """The rules of turns up to this one, oldest first, without those that were ended.
+        """The rules of turns up to this one, oldest first, without those that any turn ended.
 
         ``stored``: the rules of the context. A rule that a later sentence changes says so.
         """
@@ -127,7 +127,7 @@ class Said:
         standing = (
             self._as_of(rule, through)
             for rule in found.values()
-            if not 0 < self._ended.get(rule.id, 0) <= through
+            if rule.id not in self._ended
         )
         return tuple(sorted(standing, key=lambda rule: (rule.seq, rule.place)))
 
