@@ -31,7 +31,9 @@ class State(NamedTuple):
 
     def text(self) -> str:
         """The list in one line."""
-        return f"{self.seq} {self.tool}: " + "; ".join(f"{text} = {state}" for text, state in self.items)
+        return f"{self.seq} {self.tool}: " + "; ".join(
+            f"{text} = {state}" for text, state in self.items
+        )
 
 
 @dataclass(slots=True)
@@ -52,7 +54,9 @@ class States:
         """Looks for a list in a message's calls and results, and for what is answered."""
         for cells in reading.cells:
             place = (reading.seq, cells.first, cells.last)
-            tool = cells.tool or (self.pending[cells.call][0] if cells.call in self.pending else reading.who)
+            tool = cells.tool or (
+                self.pending[cells.call][0] if cells.call in self.pending else reading.who
+            )
             if cells.items:
                 self._handed(State(reading.seq, tool, cells.items, [place], 0))
                 self.pending[cells.call] = tool, reading.seq
@@ -72,7 +76,7 @@ class States:
         del known[:-_MOST]
 
     def settle(self, until: int, budget: int, count: Callable[[str], int]) -> set[Place]:
-        """Takes lists as old as a turn, if there is room for them whole; returns where none need stand."""
+        """Takes lists up to a turn if there is room for them; returns where none need stand."""
         gone: set[Place] = set()
         self.whole = []
         for tool, states in self.found.items():
@@ -124,7 +128,9 @@ class States:
         for states in stored["found"]:
             for seq, tool, items, places, again in states:
                 own = tuple((text, state) for text, state in items)
-                found.setdefault(tool, []).append(State(seq, tool, own, [(a, b, c) for a, b, c in places], again))
+                found.setdefault(tool, []).append(
+                    State(seq, tool, own, [(a, b, c) for a, b, c in places], again)
+                )
         pending = {call: (tool, seq) for call, tool, seq in stored["pending"]}
         return cls(found, pending, list(stored["whole"]))
 

@@ -16,8 +16,8 @@ from zlib import crc32
 import Stemmer
 
 WORD, NAME, CODE, NUMBER, CAPS, VALUE, KEY, PLAIN = range(8)
-"""A stem, a capitalised word, an identifier, an amount, an acronym, a short phrase that is a field's
-whole value, a field's key, and a word so common that it says nothing."""
+"""A stem, a capitalised word, an identifier, an amount, an acronym, a short phrase that is a whole
+value of a field, a field's key, and a word so common that it says nothing."""
 
 KIND: Final = 7
 IDENTIFIERS: Final = frozenset({CODE, NUMBER, CAPS})
@@ -125,11 +125,12 @@ def in_context(ids: tuple[int, ...]) -> tuple[int, ...]:
 _SAYS_NOTHING: Final = frozenset({NUMBER, PLAIN})
 _DIGITS: Final = frozenset(number(WORD, str(digit)) for digit in range(10))
 _CONTEXT: Final = 2
+_PHRASE: Final = 60
 
 
 def field_concepts(key: str, value: str) -> tuple[int, ...]:
     """What a field says: its key, its whole value if that is a phrase, and what is in it."""
     own = [number(KEY, key)]
-    if " " in value and len(value) <= 60:
+    if " " in value and len(value) <= _PHRASE:
         own.append(number(VALUE, value.lower()))
     return (*own, *concepts(value, prose=False))
