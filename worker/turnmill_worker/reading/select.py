@@ -120,6 +120,37 @@ def weighed(
     talk: bool,  # noqa: FBT001 - one of two kinds of sessions
 ) -> tuple[dict[int, float], set[int]]:
     """What each word and value is worth, and those that stand outside of results."""
+    met, last, by, fielded = _met(readings)
+    by_user, in_call, lines = by[r.USER], by[r.CALL], len(readings)
+    spoken = by_user | in_call | by[r.ASSISTANT]
+    oldest, newest = (IN_TALK, 0.0) if talk else (OLDEST, NEWEST)
+    rarity = {times: math.log(1 + lines / times) for times in set(met.values())}
+    of_words = {
+        times: _WORTHS[WORD] * math.pow(rare, RARITY_POWER) for times, rare in rarity.items()
+    }
+    found: dict[int, float] = {}
+    usual = common()
+    for number, times in met.items():
+        kind = number & KIND
+        if kind == WORD:
+            found[number] = of_words[times] * (1 - usual.get(number, 0) / USUAL)
+        elif kind == NAME:
+            found[number] = _WORTHS[NAME] + NAME_RARITY * rarity[times]
+        elif kind in _FLAT:
+            found[number] = _WORTHS[kind]
+        else:
+            used = 1 + BY_USER * (number in by_user) + IN_CALL * (number in in_call)
+            used += REPEATED * math.log(times)
+            if times == 1 and number not in spoken and number not in fielded:
+                used *= ONCE
+            found[number] = _WORTHS[kind] * used * (oldest + newest * last[number] ** 2)
+    return found, spoken
+
+
+def _met(
+    readings: Sequence[Reading],
+) -> tuple[Counter[int], dict[int, float], list[set[int]], set[int]]:
+    """In how many readings each number is, where the last is, whose it is, and those of fields."""
     met: Counter[int] = Counter()
     last: dict[int, float] = {}
     by: list[set[int]] = [set() for _ in range(5)]
@@ -138,33 +169,7 @@ def weighed(
         passed += len(each.passages)
         met.update(own)
         last.update(dict.fromkeys(own, passed / total))
-    by_user, in_call, lines = by[r.USER], by[r.CALL], len(readings)
-    oldest, newest = (IN_TALK, 0.0) if talk else (OLDEST, NEWEST)
-    named = by_user | in_call | by[r.ASSISTANT] | fielded
-    rarity = {times: math.log(1 + lines / times) for times in set(met.values())}
-    of_words = {
-        times: _WORTHS[WORD] * math.pow(rare, RARITY_POWER) for times, rare in rarity.items()
-    }
-    found: dict[int, float] = {}
-    usual = common()
-    for number, times in met.items():
-        kind = number & KIND
-        if kind == WORD:
-            found[number] = of_words[times] * (1 - usual.get(number, 0) / USUAL)
-        elif kind == NAME:
-            found[number] = _WORTHS[NAME] + NAME_RARITY * rarity[times]
-        elif kind in _FLAT:
-            found[number] = _WORTHS[kind]
-        else:
-            used = (
-                1
-                + BY_USER * (number in by_user)
-                + IN_CALL * (number in in_call)
-                + REPEATED * math.log(times)
-            )
-            once = ONCE if times == 1 and number not in named else 1.0
-            found[number] = _WORTHS[kind] * once * used * (oldest + newest * last[number] ** 2)
-    return found, by_user | in_call | by[r.ASSISTANT]
+    return met, last, by, fielded
 
 
 ONCE: Final = 0.5
@@ -222,32 +227,34 @@ def _factors(
     power = LONG_ANSWER if talk else LONG_REPORT
     found = []
     for passage, home in zip(passages, homes, strict=True):
-        factor = forms[passage.form]
-        source = passage.source
-        if readings[home].role == TABLE:
+        reading, source, long = readings[home], passage.source, length[home] > PLAIN_ANSWER
+        if reading.role == TABLE:
             found.append(ROW)
             continue
+        factor = forms[passage.form]
         if source == r.RESULT:
-            factor *= fields.get(passage.field, 1.0)
-            if not passage.field and length[home] > PLAIN_ANSWER:
-                factor *= (PLAIN_ANSWER / length[home]) ** LONG_OUTPUT
-            elif (
-                passage.field
-                and len(readings[home].labels) > FEW_RECORDS
-                and used.isdisjoint(passage.ids)
-            ):
-                factor *= (FEW_RECORDS / len(readings[home].labels)) ** LISTED
+            factor *= fields.get(passage.field, 1.0) * _result_factor(passage, reading, used)
         elif source == r.ASSISTANT and says_nothing(passage):
             factor = 0.0
-        elif source == r.ASSISTANT and length[home] > PLAIN_ANSWER:
+        elif source == r.ASSISTANT and long:
             factor *= (PLAIN_ANSWER / length[home]) ** power
         elif source == r.SYSTEM:
-            factor *= PROMPT if length[home] > PLAIN_ANSWER else NOTE
+            factor *= PROMPT if long else NOTE
         if slots:
             factor *= SPOKEN if source < r.SYSTEM else RETURNED if source == r.RESULT else 1.0
             factor *= 1 + RECENT * (home / last) ** 2
         found.append(factor)
     return tuple(found)
+
+
+def _result_factor(passage: Passage, reading: Reading, used: set[int]) -> float:
+    """Of a line of a long output, or of one of many records that nobody spoke of, it is less."""
+    if not passage.field:
+        return float(min(1.0, PLAIN_ANSWER / len(reading.passages)) ** LONG_OUTPUT)
+    listed = len(reading.labels)
+    if listed > FEW_RECORDS and used.isdisjoint(passage.ids):
+        return float((FEW_RECORDS / listed) ** LISTED)
+    return 1.0
 
 
 def says_nothing(passage: Passage) -> bool:
