@@ -31,7 +31,7 @@ LOOP: Final = 6
 
 MOST: Final = 160
 KEPT: Final = 1024
-_VALUES: Final = frozenset({CODE, NUMBER, CAPS, NAME})
+_VALUES: Final = frozenset({CODE, NUMBER, CAPS})
 
 
 class Saying(NamedTuple):
@@ -98,7 +98,10 @@ class Makes:
         own = self.sayings.get(text)
         if own is None or len(self.calls) < LOOP:
             return False
-        return sum(self.times[word] < OFTEN for word in own.words) <= own.most
+        rare = [word for word in own.words if self.times[word] < OFTEN]
+        # Beside calls, names that such sentences have again and again are mere words.
+        named = rare if own.most == BESIDE_A_CALL else own.words
+        return len(rare) <= own.most and not any(word & KIND == NAME for word in named)
 
     def forget(self, standing: Container[str]) -> None:
         """Drops sentences that nobody can choose any more."""
@@ -158,4 +161,4 @@ def _without_values(own: Passage, passed: set[int]) -> tuple[int, ...] | None:
     ids = [each for each in own.ids if each not in passed]
     if any(each & KIND in _VALUES for each in ids):
         return None
-    return tuple([each for each in ids if each & KIND == WORD])
+    return tuple([each for each in ids if each & KIND in {WORD, NAME}])

@@ -58,7 +58,9 @@ class States:
                 self.pending[cells.call][0] if cells.call in self.pending else reading.who
             )
             if cells.items:
-                self._handed(State(reading.seq, tool, cells.items, [place], 0))
+                self._handed(
+                    State(reading.seq, tool, cells.items, [place], 0), found=not cells.tool
+                )
                 self.pending[cells.call] = tool, reading.seq
             elif not cells.tool and cells.call in self.pending and cells.whole:
                 _, seq = self.pending.pop(cells.call)
@@ -66,9 +68,11 @@ class States:
                     if state.seq == seq:
                         state.places.append(place)
 
-    def _handed(self, state: State) -> None:
+    def _handed(self, state: State, *, found: bool) -> None:
         known = self.found.setdefault(state.tool, [])
-        if known and _overlap(known[-1].items, state.items):
+        # What is found twice is no state: a tool that tells one tells what has changed.
+        same = bool(known) and found and known[-1].items == state.items
+        if known and not same and _overlap(known[-1].items, state.items):
             state = state._replace(again=known[-1].again + 1)
         else:
             known.clear()

@@ -25,7 +25,13 @@ IDENTIFIERS: Final = frozenset({CODE, NUMBER, CAPS})
 _TOKEN = re.compile(r"[#$€£@/~]?\w+(?:[.,:/@+'’&%-]\w+)*%?")
 _CAMEL = re.compile(r"[a-z]{2}[A-Z][a-z]")
 _PART = re.compile(r"[^\W_]+")
-UNSPACED = re.compile("[\u0e00-\u0eff\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]")
+_NO_SPACES: Final = "\u0e00-\u0eff\u3005-\u3007\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af"
+UNSPACED = re.compile(f"[{_NO_SPACES}]")
+_MIXED_TOKEN = re.compile(
+    rf"[{_NO_SPACES}]+|[#$€£@/~]?(?:(?![{_NO_SPACES}])\w)+"
+    rf"(?:[.,:/@+'’&%-](?:(?![{_NO_SPACES}])\w)+)*%?"
+)
+"""Where no spaces part words, identifiers and amounts stand right beside them."""
 _LONGEST: Final = 40
 _MOST: Final = 1 << 16
 _DIGITS_OF_A_CODE: Final = 5
@@ -104,7 +110,7 @@ KNOWN: Final = _Known()
 
 def concepts(text: str, *, prose: bool) -> tuple[int, ...]:
     """What a text says, each once; only prose tells names by capitals, and not by its first."""
-    tokens = _TOKEN.findall(text)
+    tokens = (_TOKEN if text.isascii() or not UNSPACED.search(text) else _MIXED_TOKEN).findall(text)
     found = dict.fromkeys(chain.from_iterable(map(KNOWN.__getitem__, tokens)))
     if prose and tokens:
         first = KNOWN[tokens[0]]
