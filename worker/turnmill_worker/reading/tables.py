@@ -244,6 +244,7 @@ class Tables:
         tables = self._joined(until, asks)
         for rows in tables.values():
             add_said(rows, [own for own in self.told if own.seq <= until])
+            rows.sort(key=lambda thing: max(thing.seqs))
         tables = {name: rows for name, rows in tables.items() if is_work(rows, asks)}
         columns = [own for name, rows in tables.items() for own in self._weighed(name, rows, asks)]
         keys = {
@@ -365,7 +366,7 @@ class Tables:
             for name, key, named in named_by(tool, path, own, asks):
                 title = key.lstrip(PASSED)
                 table = same(found, title, set(named.values())) or title
-                add_things(found.setdefault(table, {}), name, key, own, named)
+                add_things(found.setdefault(table, {}), name, own, named)
         tables = {
             name: [own for rows in things.values() for own in rows]
             for name, things in found.items()
@@ -374,7 +375,6 @@ class Tables:
             for thing in rows:
                 settle(thing, asks)
             leaves(rows)
-            rows.sort(key=lambda thing: max(thing.seqs))
         return tables
 
     def _weighed(self, table: str, rows: Sequence[Thing], asks: Wanted) -> list[Column]:

@@ -16,7 +16,6 @@ from turnmill_worker.reading.wanted import (
     PRINTED,
     SAID,
     VALUE,
-    WORDS,
     Wanted,
     letters,
     values_of,
@@ -108,7 +107,6 @@ class Thing:
     cells: dict[str, str] = field(default_factory=dict)
     places: list[Stands] = field(default_factory=list)
     texts: list[str] = field(default_factory=list)
-    said: set[str] = field(default_factory=set)
     newest: dict[str, tuple[Record, float]] = field(default_factory=dict)
 
 
@@ -201,7 +199,6 @@ def same(found: Mapping[str, Mapping[str, object]], title: str, keys: set[str]) 
 def add_things(
     things: dict[str, list[Thing]],
     tool: str,
-    key: str,
     records: Sequence[Record],
     named: Mapping[int, str],
 ) -> None:
@@ -225,7 +222,6 @@ def add_things(
         thing.seqs.append(max(own.seq, own.done))
         thing.done = max(thing.done, own.done)
         thing.places.extend(own.places)
-        thing.said.add(key.lstrip(PASSED))
         before = thing.newest.get(tool)
         if before is None or 2 * full >= before[1]:
             thing.newest[tool] = own, full
@@ -290,9 +286,6 @@ def settle(own: Thing, asks: Wanted) -> None:
             for k, v in ((k, v if k else _bare(v)) for k, v in record.returned.items())
             if v != own.key and record.passed.get(k) != v
         }
-        own.said.update(
-            k for k, v in record.returned.items() if v == own.key or record.passed.get(k) == v
-        )
         own.cells.update({f"{PASSED}{k}": v for k, v in passed.items()})
         own.cells.update(returned)
     named = {
@@ -301,10 +294,21 @@ def settle(own: Thing, asks: Wanted) -> None:
     told = letters(" ".join(word for pair in named.items() for word in pair))
     for record, _ in own.newest.values():
         lines = asks.lines(record.lines, own.key)
-        news = {word for line in lines for word in letters(line) - told if asks.asks(word)}
-        if lines and (news or not named):
+        if named:
+            lines = [line for line in lines if _adds(line, told, asks)]
+        if lines:
             own.cells[PRINTED] = _without(" ".join(map(_bare, lines)), own.key)
             own.texts.extend(lines)
+
+
+def _adds(line: str, told: set[str], asks: Wanted) -> bool:
+    """Whether a printed line gives a value that was asked for and stands under no name."""
+    if not VALUE.search(line) or _CODE.search(_bare(line)):
+        return False
+    return any(map(asks.asks, letters(line) - told))
+
+
+_CODE = re.compile(r"\w\(|[{};]|==")
 
 
 def _bare(line: str) -> str:
@@ -371,15 +375,16 @@ _WORD = re.compile(r"\w+")
 
 def _corrected(own: Thing, said: str, seq: int) -> bool:
     """Whether a sentence gives a cell another value, which then stands there."""
-    values = VALUE.findall(said)
-    words = {*WORDS.findall(said.lower())}
-    for name, old in own.cells.items():
-        if name == SAID or not old:
+    values = [value for value in VALUE.findall(said) if value not in own.key]
+    words = letters(said)
+    for name, cell in own.cells.items():
+        held = VALUE.findall(cell)
+        parts = letters(CAMEL.sub(" ", leaf(name)))
+        if name == SAID or len(held) != 1:
             continue
-        parts = WORDS.findall(CAMEL.sub(" ", name).lower())
-        new = [value for value in values if value != old and kind_of(value) == kind_of(old)]
-        if new and (old in values or (parts and words.issuperset(parts))):
-            own.cells[name] = f"{new[0]} (turn {seq}, was {old})"
+        new = [value for value in values if value != held[0] and kind_of(value) == kind_of(held[0])]
+        if new and (held[0] in values or (parts and parts <= words)):
+            own.cells[name] = f"{cell.replace(held[0], new[0])} (turn {seq}, was {held[0]})"
             own.seqs.append(seq)
             return True
     return False
