@@ -171,7 +171,7 @@ class _Choice:
         is_best = own.worth >= MUST * self.best[own.table] and self._is_core(own)
         return is_best and own.rank() >= CHEAP * self.dense[own.table]
 
-    def _news(self, own: Column, values: Mapping[int, set[int]]) -> float:
+    def _news(self, own: Column, values: Mapping[int, frozenset[int]]) -> float:
         """In how many rows a column says what their others do not."""
         told = self.told
         return sum(len(ids - told[own.table, at]) / len(ids) for at, ids in values.items() if ids)

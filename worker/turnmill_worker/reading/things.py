@@ -6,6 +6,7 @@ import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from itertools import pairwise
 from typing import Any, Final, NamedTuple
 
@@ -176,6 +177,7 @@ def _key(records: Sequence[Record], path: str, asks: Wanted) -> str:
     return found
 
 
+@lru_cache(maxsize=1 << 12)
 def _tells(value: str) -> float:
     """How much a value looks like what a thing is called by."""
     if _AMOUNT.fullmatch(value):
@@ -301,7 +303,7 @@ def settle(own: Thing, asks: Wanted) -> None:
             own.texts.extend(lines)
 
 
-def _adds(line: str, told: set[str], asks: Wanted) -> bool:
+def _adds(line: str, told: frozenset[str], asks: Wanted) -> bool:
     """Whether a printed line gives a value that was asked for and stands under no name."""
     if not VALUE.search(line) or _CODE.search(_bare(line)):
         return False

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterable, Sequence
+from functools import lru_cache
 from typing import Final
 
 from turnmill_worker.reading.words import (
@@ -31,6 +32,9 @@ a thing; whose values are spoken of elsewhere; that takes few values; and that t
 
 _BRIEF: Final = 24
 """Characters of a value that is passed on purpose; longer ones are texts."""
+
+_SHORT: Final = 2
+"""Letters of words that are not looked for within values."""
 
 _LITTLE: Final = 0.3
 """What a word counts that everybody says all the time."""
@@ -80,12 +84,8 @@ class Wanted:
 
     def share(self, text: str) -> float:
         """The share of a text's words that are the user's."""
-        words = [
-            word
-            for word in WORDS.findall(text.lower())
-            if word.isalpha() and len(word) > 2 - (not word.isascii())
-        ]
-        return sum(map(self.word, words)) / len(words) if words else 0.0
+        words = [word for word in letters(text) if len(word) > _SHORT or not word.isascii()]
+        return sum(map(self.word, sorted(words))) / len(words) if words else 0.0
 
     def asked(self, name: str, values: Sequence[str]) -> float:
         """How much a column is what the user asked for, by its name and by its values."""
@@ -150,7 +150,7 @@ class Wanted:
         best: list[tuple[float, int]] = []
         asked: list[set[str]] = []
         for at, own in enumerate(lines):
-            worths = {word: self.word(word) for word in letters(own)}
+            worths = {word: self.word(word) for word in sorted(letters(own))}
             asked.append({word for word, worth in worths.items() if worth > _LITTLE})
             score = 0.3 * min(3, sum(each & KIND in IDENTIFIERS for each in values_of(own)))
             score += (
@@ -182,9 +182,14 @@ def _akin(one: str, other: str) -> bool:
     return alike >= _ROOT and 3 * alike >= 2 * most
 
 
-def letters(text: str) -> set[str]:
+_CELLS: Final = 1 << 13
+"""Cells that are remembered as they were analysed: most stand in one compaction after another."""
+
+
+@lru_cache(maxsize=_CELLS)
+def letters(text: str) -> frozenset[str]:
     """The words of a text that are no numbers."""
-    return {word for word in WORDS.findall(text.lower()) if word.isalpha()}
+    return frozenset([word for word in WORDS.findall(text.lower()) if word.isalpha()])
 
 
 def _forms(words: Sequence[str]) -> set[str | int]:
@@ -202,7 +207,8 @@ def _weight(word: str) -> float:
     return _LITTLE if root & KIND == PLAIN else 1 - common().get(root, 0) / (2 * PLAIN_FROM)
 
 
-def values_of(text: str) -> set[int]:
+@lru_cache(maxsize=_CELLS)
+def values_of(text: str) -> frozenset[int]:
     """What a cell says, but for words that say nothing; all of them if it says nothing else."""
     ids = concepts(text, prose=False)
-    return {each for each in ids if each & KIND != PLAIN} or set(ids)
+    return frozenset([each for each in ids if each & KIND != PLAIN]) or frozenset(ids)
