@@ -31,7 +31,7 @@ LOOP: Final = 6
 
 MOST: Final = 160
 KEPT: Final = 1024
-_VALUES: Final = frozenset({CODE, NUMBER, CAPS, NAME})
+_VALUES: Final = frozenset({CODE, NUMBER, CAPS})
 
 
 class Saying(NamedTuple):
@@ -67,8 +67,8 @@ class Makes:
             self.calls.append(reading.seq)
         if called and self.tools[called[0]] >= OFTEN:
             for text in self.since:
-                own = self.sayings[text]
-                self.sayings[text] = own._replace(most=max(own.most, GOES_ON))
+                before = self.sayings[text]
+                self.sayings[text] = before._replace(most=max(before.most, GOES_ON))
         if called:
             self.since = []
         self.tools.update(called)
@@ -77,13 +77,19 @@ class Makes:
             return
         passed = _passed(reading)
         for own in said:
-            if len(own.text) > MOST or own.rule > 0 or own.source == r.USER and not own.form & r.PROSE:
+            if (
+                len(own.text) > MOST
+                or own.rule > 0
+                or (own.source == r.USER and not own.form & r.PROSE)
+            ):
                 continue
             words = _without_values(own, passed)
             if words is None:
                 continue
             self.times.update(words)
-            self.sayings.setdefault(own.text, Saying(reading.seq, BESIDE_A_CALL if called else FEW, words))
+            self.sayings.setdefault(
+                own.text, Saying(reading.seq, BESIDE_A_CALL if called else FEW, words)
+            )
             if not called:
                 self.since.append(own.text)
 
@@ -92,7 +98,10 @@ class Makes:
         own = self.sayings.get(text)
         if own is None or len(self.calls) < LOOP:
             return False
-        return sum(self.times[word] < OFTEN for word in own.words) <= own.most
+        rare = [word for word in own.words if self.times[word] < OFTEN]
+        # Beside calls, names that such sentences have again and again are mere words.
+        named = rare if own.most == BESIDE_A_CALL else own.words
+        return len(rare) <= own.most and not any(word & KIND == NAME for word in named)
 
     def forget(self, standing: Container[str]) -> None:
         """Drops sentences that nobody can choose any more."""
@@ -124,8 +133,14 @@ class Makes:
     @classmethod
     def from_json(cls, stored: Mapping[str, Any]) -> Makes:
         """What was stored."""
-        sayings = {text: Saying(seq, most, tuple(words)) for text, seq, most, words in stored["sayings"]}
-        counts = Counter(dict(stored["times"])), list(stored["calls"]), Counter(dict(stored["tools"]))
+        sayings = {
+            text: Saying(seq, most, tuple(words)) for text, seq, most, words in stored["sayings"]
+        }
+        counts = (
+            Counter(dict(stored["times"])),
+            list(stored["calls"]),
+            Counter(dict(stored["tools"])),
+        )
         return cls(sayings, *counts, list(stored["since"]))
 
 
@@ -133,8 +148,8 @@ def _passed(reading: Reading) -> set[int]:
     """What the calls of a message pass, as values and as names."""
     ids = {each for own in reading.passages if own.source == r.CALL for each in own.ids}
     for cells in reading.cells if ids else ():
-        for value in cells.fields.values():
-            ids.update(number(NAME, word.lower()) for word in _WORD.findall(value))
+        for pair in cells.fields.items():
+            ids.update(number(NAME, word.lower()) for word in _WORD.findall(" ".join(pair)))
     return ids
 
 
@@ -146,4 +161,4 @@ def _without_values(own: Passage, passed: set[int]) -> tuple[int, ...] | None:
     ids = [each for each in own.ids if each not in passed]
     if any(each & KIND in _VALUES for each in ids):
         return None
-    return tuple([each for each in ids if each & KIND == WORD])
+    return tuple([each for each in ids if each & KIND in {WORD, NAME}])

@@ -28,11 +28,10 @@ Count = Callable[[str], int]
 USER, ASSISTANT, SYSTEM, CALL, RESULT = range(5)
 ROLES: Final = {"user": USER, "assistant": ASSISTANT, "system": SYSTEM, "tool": RESULT}
 
-ASKS, OWN, YOURS, OPENS, ANSWERS, HEADING, PROSE, LABELLED, NAMES = (
-    1 << bit for bit in range(9)
-)
+ASKS, OWN, YOURS, OPENS, ANSWERS, HEADING, PROSE, LABELLED, NAMES = (1 << bit for bit in range(9))
 """What a passage is like: a question, of the speaker, of the other, the first of a longer message,
-what answers a question, a heading, somebody's sentence, labelled by hand (``DECISION: …``), and naming things by identifiers."""
+what answers a question, a heading, somebody's sentence, labelled by hand (``DECISION: …``), and
+naming things by identifiers."""
 
 _LONGEST: Final = 700
 _SENTENCE = re.compile(
@@ -44,7 +43,9 @@ _OWN = re.compile(r"\b(?:I|[Mm]y|me|mine|[Ww]e|[Oo]ur|us)\b")
 _YOURS = re.compile(r"\b[Yy]ours?\b|\b[Yy]ou\b")
 _LABEL = re.compile(r"[^\W\d_a-z]{2,20}(?:[ _-][^\W\d_a-z]{1,20}){0,2}: ?\w")
 _NUMBERED = re.compile(r"^\d+(?:[:|.)]| |$)")
-_IDENTIFIER = re.compile(r"\b(?!\d+(?:st|nd|rd|th|am|pm)\b)(?=\w*\d)(?=\w*[A-Za-z])\w{4,}\b|\w_\d|\w@\w", re.I)
+_IDENTIFIER = re.compile(
+    r"\b(?!\d+(?:st|nd|rd|th|am|pm)\b)(?=\w*\d)(?=\w*[A-Za-z])\w{4,}\b|\w_\d|\w@\w", re.IGNORECASE
+)
 
 
 class Passage(NamedTuple):
@@ -135,16 +136,15 @@ def read(seq: int, message: Mapping[str, Any], count: Count, *, answers: bool = 
         if role == RESULT:
             reader.add_result(text, call)
         else:
-            reader.add_text(text, answers)
+            reader.add_text(text, answers=answers)
     talk = reader.passages
     asks = bool(talk) and talk[-1].form & ASKS > 0
     for called in message.get("tool_calls") or ():
         reader.add_call(called.get("function") or {}, str(called.get("id") or ""))
     who = message.get("name") or message["role"]
-    return Reading(
-        seq, who, role, count(f"\n{seq} {who}:"), tuple(reader.labels), tuple(reader.passages), asks,
-        tuple(reader.cells),
-    )  # fmt: skip
+    opening = count(f"\n{seq} {who}:")
+    labels, passages = tuple(reader.labels), tuple(reader.passages)
+    return Reading(seq, who, role, opening, labels, passages, asks, tuple(reader.cells))
 
 
 def _of_part(part: Any) -> str:
@@ -156,14 +156,14 @@ def _of_part(part: Any) -> str:
 def sentences(text: str) -> Iterator[str]:
     """The sentences and lines of a text, none of them endless, with single spaces."""
     for piece in _SENTENCE.split(_WRAPPED.sub(" ", text)):
-        piece = " ".join(piece.split())
-        while len(piece) > _LONGEST:
-            cut = max(piece.rfind(mark, 200, _LONGEST) for mark in (", ", "; ", " - ", ". ", " "))
+        rest = " ".join(piece.split())
+        while len(rest) > _LONGEST:
+            cut = max(rest.rfind(mark, 200, _LONGEST) for mark in (", ", "; ", " - ", ". ", " "))
             cut = cut + 1 if cut > 0 else _LONGEST
-            yield piece[:cut].strip()
-            piece = piece[cut:].strip()
-        if piece:
-            yield piece
+            yield rest[:cut].strip()
+            rest = rest[cut:].strip()
+        if rest:
+            yield rest
 
 
 class _Reader:
@@ -180,8 +180,8 @@ class _Reader:
         self.labels.append((label, tokens, concepts(label, prose=False) if label else ()))
         return len(self.labels) - 1
 
-    def add_text(self, text: str, answers: bool, named: Mapping[str, str] = {}) -> None:  # noqa: FBT001
-        """Somebody's words, or what a tool printed; ``named``: lines that are a value, and its name."""
+    def add_text(self, text: str, *, answers: bool, named: Mapping[str, str] = {}) -> None:
+        """Somebody's words, or what a tool printed; ``named``: lines that are values, and names."""
         whole = list(sentences(text))
         pieces = records.ends(list(zip(whole, self._talks(whole, text), strict=True)))
         if not pieces:
@@ -208,11 +208,15 @@ class _Reader:
             fenced ^= fence
         return found
 
-    def _add(self, text: str, ids: tuple[int, ...], source: int, group: int, form: int, field: int = 0) -> None:  # noqa: PLR0913, PLR0917, E501
+    def _add(
+        self, text: str, ids: tuple[int, ...], source: int, group: int, form: int, field: int = 0
+    ) -> None:
         score = rules.score(text) if source == USER else -9.0
         if source in {USER, CALL} and _IDENTIFIER.search(text):
             form |= NAMES
-        self.passages.append(Passage(text, self.count(f" {text}"), ids, source, group, form, field, score))
+        self.passages.append(
+            Passage(text, self.count(f" {text}"), ids, source, group, form, field, score)
+        )
 
     def add_result(self, text: str, call: str) -> None:
         """What a tool returned, whatever it is written in."""
@@ -232,7 +236,17 @@ class _Reader:
             whole = own.whole and len(fields) == sum(len(group.fields) for group in own.groups)
             lines = () if own.path else self._outcome(before)
             self.cells.append(
-                Cells(call, "", first, len(self.labels), fields, whole, () if at else items, own.path, lines)
+                Cells(
+                    call,
+                    "",
+                    first,
+                    len(self.labels),
+                    fields,
+                    whole,
+                    () if at else items,
+                    own.path,
+                    lines,
+                )
             )
 
     def _add_printed(self, text: str, call: str) -> None:
@@ -245,21 +259,23 @@ class _Reader:
             self._add_fields(Group("", "", row), RESULT)
             fields = {key: own for key, own in row if len(own) <= CELL}
             whole = len(fields) == len(row)
-            self.cells.append(Cells(call, "", first, len(self.labels), fields, whole, (), records.ROWS))
+            self.cells.append(
+                Cells(call, "", first, len(self.labels), fields, whole, (), records.ROWS)
+            )
         first, before = len(self.labels), len(self.passages)
         if printed.records:
             self.add_text("\n".join(printed.lines), answers=False)
             return
         items = records.listed_items(text)
         named = {f"{key}{mark}{own}": key for key, own in printed.fields for mark in _MARKS}
-        self.add_text(text, False, named)  # noqa: FBT003
+        self.add_text(text, answers=False, named=named)
         fields = {key: own for key, own in printed.fields if len(own) <= CELL}
         whole = not printed.lines or len(self.passages) == before + 1
         lines = self._outcome(before)
         self.cells.append(Cells(call, "", first, len(self.labels), fields, whole, items, "", lines))
 
     def _outcome(self, start: int) -> tuple[str, ...]:
-        """Of what was printed, the lines that may be what came out: those with values, and the last."""
+        """Of what was printed, what may have come out: lines with values, and the last."""
         told = [own for own in self.passages[start:] if own.text]
         lines = [own for own in told if not own.field]
         if not lines:
@@ -267,7 +283,12 @@ class _Reader:
         lines += [told[-1]] if told[-1].field and "\n" not in told[-1].text else []
         makes = Counter(map(make_of, lines))
         ranked = [
-            (sum(each & KIND in IDENTIFIERS for each in own.ids) or 0.5 * bool(_DIGIT.search(own.text)), -at, own)
+            (
+                sum(each & KIND in IDENTIFIERS for each in own.ids)
+                or 0.5 * bool(_DIGIT.search(own.text)),
+                -at,
+                own,
+            )
             for at, own in enumerate(lines)
             if len(own.text) <= CELL and makes[make_of(own)] < _OFTEN
         ]
@@ -277,7 +298,7 @@ class _Reader:
         return (*found, lines[-1].text if len(lines[-1].text) <= CELL else "")
 
     def add_call(self, function: Mapping[str, Any], call: str = "") -> None:
-        """A call, and what a table may say of it: one passage if it is short, else its arguments."""
+        """A call: one passage if it is short, else its arguments; and what a table may say."""
         first = len(self.labels)
         name, written = str(function.get("name") or ""), function.get("arguments") or ""
         try:
@@ -297,7 +318,9 @@ class _Reader:
                 self._add_fields(group if group.label else group._replace(label=name), CALL)
         fields = records.flat(groups)
         whole = len(fields) == sum(len(group.fields) for group in groups)
-        items = next((found for own in arguments.values() if (found := records.listed_items(own))), ())
+        items = next(
+            (found for own in arguments.values() if (found := records.listed_items(own))), ()
+        )
         self.cells.append(Cells(call, name, first, len(self.labels), fields, whole, items))
 
     def _add_fields(self, found: Group, source: int) -> None:

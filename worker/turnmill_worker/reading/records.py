@@ -50,9 +50,10 @@ class Printed(NamedTuple):
     lines: tuple[str, ...]
 
 
-_EMPTY: Final = (None, "", [], {})
+_EMPTY: Final[tuple[Any, ...]] = (None, "", [], {})
 _FEW: Final = 4
 _DEEPEST: Final = 32
+_MANY: Final = 2
 _PATH: Final = "."
 ROWS: Final = "rows"
 """The list of what is nothing but a list."""
@@ -61,7 +62,9 @@ ROWS: Final = "rows"
 def plain(value: Any) -> str:
     """A value as text."""
     try:
-        return json.dumps(value, ensure_ascii=False) if isinstance(value, dict | list) else str(value)
+        return (
+            json.dumps(value, ensure_ascii=False) if isinstance(value, dict | list) else str(value)
+        )
     except RecursionError:
         return "…"
 
@@ -115,7 +118,11 @@ def _groups(
 
 
 def _object(
-    value: Mapping[str, Any], label: str, prefix: str, depth: int, listed: list[tuple[str, Any]] | None
+    value: Mapping[str, Any],
+    label: str,
+    prefix: str,
+    depth: int,
+    listed: list[tuple[str, Any]] | None,
 ) -> Iterator[Group]:
     fields, inner = _fields(value)
     named = next((at for at, (key, own) in enumerate(fields) if _names(key, own)), None)
@@ -131,7 +138,7 @@ def _object(
 
 def _keyed(value: Mapping[str, Any]) -> list[Any] | None:
     """The entries of an object that is a list by another name: one object for each identifier."""
-    if len(value) < 2 or not all(isinstance(own, dict) and own for own in value.values()):
+    if len(value) < _MANY or not all(isinstance(own, dict) and own for own in value.values()):
         return None
     if not all(kind_of(key) == CODE for key in value):
         return None
@@ -139,7 +146,7 @@ def _keyed(value: Mapping[str, Any]) -> list[Any] | None:
 
 
 def within(text: str) -> tuple[str, Any]:
-    """What stands before the JSON in a text, and the JSON; lines of JSON are a list. None if there is none."""
+    """What stands before the JSON in a text, and the JSON, or None; lines of JSON are a list."""
     if (value := parsed(text)) is not None:
         return "", value
     lines = text.strip().removesuffix("```").rstrip().split("\n")
@@ -147,7 +154,11 @@ def within(text: str) -> tuple[str, Any]:
     if start is None:
         return text, None
     before = "\n".join(line for line in lines[:start] if not line.startswith("```"))
-    each = [parsed(line) for line in lines[start:]] if len(lines) - start > 1 and lines[start][-1:] in "}]" else [None]
+    each = (
+        [parsed(line) for line in lines[start:]]
+        if len(lines) - start > 1 and lines[start][-1:] in "}]"
+        else [None]
+    )
     if all(isinstance(own, dict) for own in each):
         return before, each
     value = parsed("\n".join(lines[start:]))
@@ -176,10 +187,16 @@ def _fields(value: Mapping[str, Any]) -> tuple[Fields, list[tuple[str, Any]]]:
         if told in _EMPTY:
             continue
         own = told if not isinstance(told, str) or (opened := parsed(told)) is None else opened
-        deep = list(own.values() if isinstance(own, dict) else own) if isinstance(own, dict | list) else []
+        deep = (
+            list(own.values() if isinstance(own, dict) else own)
+            if isinstance(own, dict | list)
+            else []
+        )
         flat = not any(isinstance(each, dict | list) for each in deep)
         if isinstance(own, dict) and len(own) <= _FEW and flat and kind_of(key) != CODE:
-            fields += [(f"{key}{_PATH}{name}", plain(x)) for name, x in own.items() if x not in _EMPTY]
+            fields += [
+                (f"{key}{_PATH}{name}", plain(x)) for name, x in own.items() if x not in _EMPTY
+            ]
         elif isinstance(own, list) and flat:
             fields.append((str(key), "|".join(map(str, own))))
         elif deep:
@@ -192,7 +209,11 @@ def _fields(value: Mapping[str, Any]) -> tuple[Fields, list[tuple[str, Any]]]:
 def _names(key: str, value: str) -> bool:
     """Whether a field says which thing its record is of."""
     low = key.lower()
-    return " " not in value and (low.endswith(("id", "number", "key")) or low == "name") and kind_of(value) == CODE
+    return (
+        " " not in value
+        and (low.endswith(("id", "number", "key")) or low == "name")
+        and kind_of(value) == CODE
+    )
 
 
 def flat(groups: Sequence[Group]) -> dict[str, str]:
@@ -258,8 +279,13 @@ def _drawn(block: Sequence[str]) -> tuple[list[Fields], Sequence[str]]:
         lines = block[start:]
         if _cells(lines[: _LEAST + 1]) and (cells := _cells(lines)):
             titles = cells[0]
-            rows = [list(zip(titles, row, strict=True)) for row in cells[1:] if len(row) == len(titles)]
-            others = [*block[:start], *(" ".join(row) for row in cells[1:] if len(row) != len(titles))]
+            rows = [
+                list(zip(titles, row, strict=True)) for row in cells[1:] if len(row) == len(titles)
+            ]
+            others = [
+                *block[:start],
+                *(" ".join(row) for row in cells[1:] if len(row) != len(titles)),
+            ]
             return [[(k, v) for k, v in row if v and v != "-"] for row in rows], others
     return [], block
 
@@ -308,7 +334,7 @@ def _columned(lines: Sequence[str]) -> list[list[str]]:
 
 def _is_table(cells: Sequence[Sequence[str]]) -> bool:
     """Whether rows have as many cells as there are titles, and the titles are titles."""
-    if len(cells) < _LEAST or len(cells[0]) < 2:
+    if len(cells) < _LEAST or len(cells[0]) < _MANY:
         return False
     titles = cells[0]
     if len(set(titles)) < len(titles) or any(not own or len(own) > _TITLE for own in titles):
@@ -368,7 +394,11 @@ def _pairs(lines: Iterator[str]) -> tuple[Fields, tuple[str, ...]]:
         last = line
         if len(pairs := one_line(line)) > 1:
             fields += pairs
-        elif len(line) <= CELL + _TITLE and (m := _PAIR.fullmatch(line)) and len(m[1].split()) <= _FEW:
+        elif (
+            len(line) <= CELL + _TITLE
+            and (m := _PAIR.fullmatch(line))
+            and len(m[1].split()) <= _FEW
+        ):
             fields.append((m[1].strip(), m[2]))
         else:
             left.append(line)
@@ -392,15 +422,22 @@ def listed_items(value: Any) -> tuple[tuple[str, str], ...]:
         return ()
     if all(isinstance(each, str) for each in value):
         return checklist(value)
-    if not all(isinstance(each, dict) and each for each in value):
-        return ()
+    return _planned(value) if all(isinstance(each, dict) and each for each in value) else ()
+
+
+def _planned(value: Sequence[Mapping[str, Any]]) -> tuple[tuple[str, str], ...]:
+    """The entries of a list of objects: the longest is the text, what takes few words the state."""
     rows = [{key: str(own) for key, own in each.items() if own not in _EMPTY} for each in value]
     lengths: Counter[str] = Counter()
     for row in rows:
         lengths.update({key: len(own) for key, own in row.items()})
     text = max(lengths, key=lengths.__getitem__, default="")
-    states = [key for key in rows[0] if key != text and _is_state([row.get(key, " ") for row in rows])]
-    if not states or sum(" " in row.get(text, "") or not row.get(text, "").isascii() for row in rows) * 2 <= len(rows):
+    states = [
+        key for key in rows[0] if key != text and _is_state([row.get(key, " ") for row in rows])
+    ]
+    if not states or sum(
+        " " in row.get(text, "") or not row.get(text, "").isascii() for row in rows
+    ) * 2 <= len(rows):
         return ()
     held = sum(lengths.values())
     state = max(states, key=lambda key: sum(len(row[key]) for row in rows))
@@ -413,7 +450,9 @@ def _is_state(values: Sequence[str]) -> bool:
     return len(set(values)) <= _STATES and all(own and " " not in own.strip() for own in values)
 
 
-_BOX = re.compile(r"\s*(?:(?:[-*+•]|\d{1,4}[.)])\s{1,4})?(\[[^\]\w]?\w?[^\]\w]?\]|[☐☑☒✅✔✓✗❌⬜⏳🔄🟢🟡🔴⚪➡▶])\ufe0f?\s+(\S.*)")
+_BOX = re.compile(
+    r"\s*(?:(?:[-*+•]|\d{1,4}[.)])\s{1,4})?(\[[^\]\w]?\w?[^\]\w]?\]|[☐☑☒✅✔✓✗❌⬜⏳🔄🟢🟡🔴⚪➡▶])\ufe0f?\s+(\S.*)"
+)
 
 
 def checklist(lines: Sequence[str]) -> tuple[tuple[str, str], ...]:

@@ -31,7 +31,9 @@ class State(NamedTuple):
 
     def text(self) -> str:
         """The list in one line."""
-        return f"{self.seq} {self.tool}: " + "; ".join(f"{text} = {state}" for text, state in self.items)
+        return f"{self.seq} {self.tool}: " + "; ".join(
+            f"{text} = {state}" for text, state in self.items
+        )
 
 
 @dataclass(slots=True)
@@ -52,9 +54,13 @@ class States:
         """Looks for a list in a message's calls and results, and for what is answered."""
         for cells in reading.cells:
             place = (reading.seq, cells.first, cells.last)
-            tool = cells.tool or (self.pending[cells.call][0] if cells.call in self.pending else reading.who)
+            tool = cells.tool or (
+                self.pending[cells.call][0] if cells.call in self.pending else reading.who
+            )
             if cells.items:
-                self._handed(State(reading.seq, tool, cells.items, [place], 0))
+                self._handed(
+                    State(reading.seq, tool, cells.items, [place], 0), found=not cells.tool
+                )
                 self.pending[cells.call] = tool, reading.seq
             elif not cells.tool and cells.call in self.pending and cells.whole:
                 _, seq = self.pending.pop(cells.call)
@@ -62,9 +68,11 @@ class States:
                     if state.seq == seq:
                         state.places.append(place)
 
-    def _handed(self, state: State) -> None:
+    def _handed(self, state: State, *, found: bool) -> None:
         known = self.found.setdefault(state.tool, [])
-        if known and _overlap(known[-1].items, state.items):
+        # What is found twice is no state: a tool that tells one tells what has changed.
+        same = bool(known) and found and known[-1].items == state.items
+        if known and not same and _overlap(known[-1].items, state.items):
             state = state._replace(again=known[-1].again + 1)
         else:
             known.clear()
@@ -72,7 +80,7 @@ class States:
         del known[:-_MOST]
 
     def settle(self, until: int, budget: int, count: Callable[[str], int]) -> set[Place]:
-        """Takes lists as old as a turn, if there is room for them whole; returns where none need stand."""
+        """Takes lists up to a turn if there is room for them; returns where none need stand."""
         gone: set[Place] = set()
         self.whole = []
         for tool, states in self.found.items():
@@ -124,7 +132,9 @@ class States:
         for states in stored["found"]:
             for seq, tool, items, places, again in states:
                 own = tuple((text, state) for text, state in items)
-                found.setdefault(tool, []).append(State(seq, tool, own, [(a, b, c) for a, b, c in places], again))
+                found.setdefault(tool, []).append(
+                    State(seq, tool, own, [(a, b, c) for a, b, c in places], again)
+                )
         pending = {call: (tool, seq) for call, tool, seq in stored["pending"]}
         return cls(found, pending, list(stored["whole"]))
 
