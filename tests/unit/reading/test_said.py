@@ -138,6 +138,13 @@ def test_what_was_said_is_known_again_after_it_was_stored() -> None:
     assert [each.past for each in said.up_to(2)] == [0, 0]
 
 
+def test_a_sentence_said_again_and_again_is_kept_once() -> None:
+    text = "Order #W7730021 went to Bergen."
+    said = heard(f"{text} {text}", text)
+
+    assert len(list(said.up_to(9))) == 1
+
+
 def test_what_is_kept_of_it_is_bounded_and_rules_outlast_other_sentences() -> None:
     said = heard(RULE, *(f"Order number {n} went to pier {n * 7}." for n in range(1_000)))
 
