@@ -45,7 +45,7 @@ from turnmill import ContextClient
 from turnmill.contract.names import Namespace, SessionId
 from turnmill.embedded_redis import EmbeddedRedis
 from turnmill_worker.archive import SqlArchive
-from turnmill_worker.grounding import MemoryIndex
+from turnmill_worker.grounding.index import MemoryIndex
 from turnmill_worker.ports.records import Memory
 
 CUTS = (5, 10, 20)

@@ -18,8 +18,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from bpe_openai._bindings import tokenizer_for_encoding
-
+from turnmill.contract.names import Seq
 from turnmill_cli.evaluate import methods
 from turnmill_cli.evaluate.entities import CODE, TAU, VALUES, by_pattern, call_values
 from turnmill_cli.evaluate.metrics import Mean, associated, halves, needed, score_question
@@ -32,7 +31,9 @@ from turnmill_cli.evaluate.word_matching import (
     stems,
     text_of,
 )
-from turnmill_worker.summarizers.extractive import extract
+from turnmill_worker.compaction.plan import SummaryRequest
+from turnmill_worker.compaction.with_digest import digest_of
+from turnmill_worker.tokens import counter_for
 
 __all__ = [
     "STRATEGIES",
@@ -58,7 +59,8 @@ __all__ = [
 
 Strategy = Callable[[Sequence[Record], int], str]
 
-_count: Callable[[str], int] = tokenizer_for_encoding("o200k_base").count
+_COUNTER = counter_for("o200k_base")
+_count: Callable[[str], int] = _COUNTER.count
 _TAU_ENTITY = TAU
 _CODE_ENTITY = CODE
 _has = stands_in
@@ -76,7 +78,9 @@ def lead(records: Sequence[Record], budget: int) -> str:
 
 def extractive(records: Sequence[Record], budget: int) -> str:
     """The summarizer under test."""
-    return extract(records, budget_tokens=budget, count=_count)
+    asked = tuple((Seq(seq), dict(message)) for seq, message in records)
+    request = SummaryRequest(previous="", records=asked, budget_tokens=budget)
+    return digest_of(request, _COUNTER).text(budget)
 
 
 STRATEGIES: dict[str, Strategy] = {"window": window, "lead": lead, "extract": extractive}

@@ -18,6 +18,7 @@ GENERATED = (
     "erasing.py",
     "opening.py",
     "parking.py",
+    "pushing.py",
     "reading.py",
     "recall.py",
     "rulebook.py",

@@ -1,4 +1,4 @@
-"""turnmill as an agent uses it: a push, and the read of the next context."""
+"""turnmill as an agent uses it: a step pushes a turn and reads the next context."""
 
 from __future__ import annotations
 
@@ -46,10 +46,9 @@ class TurnmillMemory:
 
     async def step(self, session: str, prepared: Sequence[Turn]) -> bool:
         if len(prepared) == 1:
-            await self._client.push(session, prepared[0])
+            context = await self._client.step(session, prepared[0])
         else:
-            await self._client.push_many((session, turn) for turn in prepared)
-        context = await self._client.read(session)
+            _, context = await self._client.step_many(session, prepared)
         self._reads += 1
         if self._reads % LOOK_EVERY == 0 and len(self._looked_at) < MOST_LOOKED_AT:
             self._looked_at.append(context)

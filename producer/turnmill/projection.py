@@ -4,7 +4,7 @@ Promise 3: a read never exceeds the hard limit, whether or not a worker has ever
 go first, never splitting a tool call from its results; pinned turns stay. A turn of more than half
 the room is shortened inside. Where the newest turns alone are too large they are shortened further;
 then answered calls of their batch go, then pins, and only then is a conversation reduced to its
-receipt. What users laid down, or still wait for, stands beside the receipt.
+receipt. What the user said in turns that leave stands beside the receipt, as far as it fits.
 
 The cut moves in steps: replaying the log from the watermark, it jumps to the target each time the
 hard limit is crossed, so between two jumps every read is a byte-identical prefix of the next.
@@ -15,19 +15,21 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from turnmill.contract.context import JsonMessage, Receipt, StoredContext
 from turnmill.contract.legality import CallTracker
 from turnmill.contract.policy import Limits
-from turnmill.contract.render import receipt_message, render_head, system_message
+from turnmill.contract.render import (
+    receipt_message,
+    render_head,
+    rules_message,
+    system_message,
+)
 from turnmill.contract.shorten import shorten
 from turnmill.contract.tail import TailTurn
 from turnmill.contract.token_counters import CountMessages
 from turnmill.contract.without_calls import without_oldest_calls
-
-if TYPE_CHECKING:
-    from turnmill.open_requests.carried import Carried
+from turnmill.users_words import UsersWords
 
 __all__ = ["Projected", "project"]
 
@@ -72,11 +74,7 @@ def project(
         return Projected(messages=messages, tokens=whole, receipt=None)
     fixed = fixed_tokens + _RECEIPT_TOKENS
     shown = [_clamp(turn, int(limits.room * _MOST_SHARE), count) for turn in tail]
-    # The detector takes a while to import, and few reads need it.
-    from turnmill.open_requests.carried import Carried  # noqa: PLC0415
-
-    said = Carried(stored, limits, count)
-    said.carry(turn for turn, left in zip(tail, shown, strict=True) if left is not turn)
+    said = UsersWords(stored, tail, limits, count, fixed=fixed)
     pinned, newest, dropped = _keep_newest(shown, fixed, limits, said)
     tokens = fixed + said.tokens + _tokens(pinned) + _tokens(newest)
     if tokens <= limits.hard:
@@ -85,8 +83,6 @@ def project(
         head = [*render_head(said.stored), *said.messages, *note]
         messages = [*prompt, *head, *_messages([*pinned, *newest])]
         return Projected(messages=messages, tokens=tokens, receipt=receipt)
-    # Any of these may be shortened further.
-    said.carry([*pinned, *newest])
     return _Squeeze(prompt, said, limits, count, fixed).fit(pinned, newest, dropped)
 
 
@@ -100,11 +96,12 @@ def _clamp(turn: TailTurn, most: int, count: CountMessages) -> TailTurn:
     messages = shorten(turn.messages, most, count)
     if messages is None:
         return turn
-    return turn._replace(messages=tuple(messages), tokens=count(messages))
+    pushed = turn.messages if turn.pushed is None else turn.pushed
+    return turn._replace(messages=tuple(messages), tokens=count(messages), pushed=pushed)
 
 
 def _keep_newest(
-    tail: Sequence[TailTurn], fixed: int, limits: Limits, said: Carried
+    tail: Sequence[TailTurn], fixed: int, limits: Limits, said: UsersWords
 ) -> tuple[list[TailTurn], list[TailTurn], list[TailTurn]]:
     """Pinned turns, the newest ones, and those that must go; the newest group always stays."""
     pinned: list[TailTurn] = []
@@ -121,7 +118,7 @@ def _keep_newest(
         if total <= limits.hard:
             continue
         while len(newest) > 1 and total > limits.target:
-            # What they said is carried along together: one by one would cost the square.
+            # What the user said in them is kept together: one by one would cost the square.
             gone: list[TailTurn] = []
             while len(newest) > 1 and total > limits.target:
                 old = newest.pop(0)
@@ -131,7 +128,7 @@ def _keep_newest(
                     gone += old
                     total -= _tokens(old)
             total -= said.tokens
-            said.drop(gone)
+            said.leave_out(gone)
             total += said.tokens
             dropped += gone
     return pinned, [turn for group in newest for turn in group], dropped
@@ -143,31 +140,33 @@ class _Squeeze:
     def __init__(
         self,
         system: list[JsonMessage],
-        said: Carried,
+        said: UsersWords,
         limits: Limits,
         count: CountMessages,
         fixed: int,
     ) -> None:
         self._system = system
-        self._rules, self._all_rules = said.rules, said.all_rules
-        stored, asked = said.others
-        self._head = [*render_head(stored), *asked]
+        stored = said.stored
+        self._all_rules = [rules_message(stored.rules)] if stored.rules else []
+        self._head = [*render_head(stored), *said.messages]
+        self._others = stored.model_copy(update={"rules": ()})
+        self._said = said.messages
         self._recall = stored.recall
         self._limits = limits
         self._count = count
         self._fixed = fixed = fixed + said.tokens
         if limits.hard - fixed < limits.room * _LEAST_SHARE:
             self._shorten_head()
-        self._head = [*self._rules, *self._head]
 
     def _shorten_head(self) -> None:
-        """Make the summary and requests give way: the policy was tightened, or pins take much."""
-        before = self._count([*self._rules, *self._head])
+        """Make the summary and words give way: the policy was tightened, or pins take much."""
+        before = self._count(self._head)
         room = self._limits.room // 2
-        self._rules = shorten(self._all_rules, room, self._count, whole_lines=True) or []
-        room -= self._count(self._rules)
-        self._head = shorten(self._head, room, self._count, whole_lines=True) or []
-        left = [*self._rules, *self._head]
+        rules = shorten(self._all_rules, room, self._count, whole_lines=True) or []
+        others = [*render_head(self._others), *self._said]
+        room -= self._count(rules)
+        left = [*rules, *(shorten(others, room, self._count, whole_lines=True) or [])]
+        self._head = left
         self._fixed -= max(before - self._count(left), 0)
         self._fixed = max(self._fixed, self._count([*self._system, *left]) + _RECEIPT_TOKENS)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.archive.records import EPOCH, LATER, compaction, session, turn
+from turnmill.contract.memories_message import RECALLED
 from turnmill.contract.names import Namespace, Seq
 from turnmill_worker.archive import SqlArchive
 from turnmill_worker.ports.records import Batch, Memory
@@ -52,7 +53,31 @@ def test_each_speaker_of_a_turn_is_remembered(archive: SqlArchive, ref: SessionR
     found = [memory for _, memory in archive.memories(SHOP)]
     assert [(one.id, one.speaker, one.text, one.seq) for one in found] == [
         (f"{BASE}:turn:2.1", "ann", "Where is it?", 2),
+        (f"{BASE}:turn:2.3", "tool", "a long result", 2),
         (f"{BASE}:turn:2.4", "assistant", "In\nParis", 2),
+    ]
+
+
+def test_a_result_is_remembered_with_its_call_and_between_what_is_said(
+    archive: SqlArchive, ref: SessionRef
+) -> None:
+    function = {"name": "get_order", "arguments": '{"id": "#W1"}'}
+    call = {"role": "assistant", "content": None, "tool_calls": [{"id": "c", "function": function}]}
+    result = {"role": "tool", "tool_call_id": "c", "content": "shipped"}
+    later = {"role": "tool", "tool_call_id": "d", "content": "paid"}
+    calls = [{"id": each, "function": function} for each in "cd"]
+    archive.store(ref, EPOCH, Batch(turns=(turn(1), turn(2, call, result))))
+    archive.store(
+        ref, EPOCH, Batch(turns=(turn(3, {**call, "tool_calls": calls}), turn(4, later), turn(5)))
+    )
+
+    found = [memory for _, memory in archive.memories(SHOP)]
+
+    assert [(one.text, one.speaker, one.seq, one.position) for one in found] == [
+        ("turn 1", "user", 1, 1),
+        ('get_order({"id": "#W1"}): shipped', "tool", 2, 1),
+        ("get_order: paid", "tool", 4, 1),
+        ("turn 5", "user", 5, 2),
     ]
 
 
@@ -66,7 +91,8 @@ def test_what_is_said_is_numbered_on_across_batches(archive: SqlArchive, ref: Se
     archive.store(ref, EPOCH, first)
     archive.store(ref, EPOCH, Batch(turns=(turn(4, answer), turn(5, state="cleared"), turn(6))))
 
-    assert placed(archive) == {f"{BASE}:turn:1": 1, f"{BASE}:turn:4": 2, f"{BASE}:turn:6": 3}
+    said = {f"{BASE}:turn:1": 1, f"{BASE}:turn:4": 2, f"{BASE}:turn:6": 3}
+    assert placed(archive) == {**said, f"{BASE}:turn:3.0": 1}
 
 
 def test_numbering_goes_on_after_turns_were_set_aside(archive: SqlArchive, ref: SessionRef) -> None:
@@ -102,7 +128,7 @@ def test_each_incarnation_and_each_session_is_numbered_by_itself(
         {"role": "user", "content": []},
         {"role": "user", "content": 7},
         {"role": "user", "name": "memories", "content": "what you knew"},
-        {"role": "tool", "tool_call_id": "c", "content": "a result"},
+        {"role": "tool", "tool_call_id": "c", "content": f"{RECALLED}\n- (turn 1, user) Red."},
         "not an object",
     ],
 )

@@ -12,7 +12,7 @@ from turnmill.contract.context import (
 )
 from turnmill.contract.names import Seq, Version
 from turnmill.contract.open_requests import OpenRequest
-from turnmill.contract.rules import Kind, Rule
+from turnmill.contract.rules import Rule
 from turnmill_cli.diff.changes import changes
 from turnmill_cli.diff.command import _ranges
 
@@ -21,7 +21,7 @@ EVENT = SummaryEvent(iteration=2, last_iteration=4, first_seq=3, last_seq=8, tex
 ELISION = Elision(
     seq=5, index=1, message={"role": "tool", "content": "…"}, tokens_before=900, tokens_after=40
 )
-RULE = Rule(seq=Seq(12), text="never\nby plane", kind=Kind.PROHIBITION)
+RULE = Rule(seq=Seq(12), text="never\nby plane", revised=Seq(20))
 REQUEST = OpenRequest(seq=Seq(3), text="book a table", first=True)
 PIN = PinnedTurn(seq=2, messages=({"role": "user", "content": "keep this"},))
 
@@ -57,7 +57,7 @@ def test_facts_that_came_and_went_are_told_with_their_turn() -> None:
         ("events", EVENT, "iteration 2-4, turns 3-8: looked twice"),
         ("elisions", ELISION, "turn 5, message 1: 900 → 40 tokens"),
         ("pins", PIN, "turn 2: user"),
-        ("rules", RULE, "12 prohibition: never by plane"),
+        ("rules", RULE, "12: never by plane (changed in turn 20)"),
         ("requests", REQUEST, "turn 3: book a table"),
     ],
 )

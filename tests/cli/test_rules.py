@@ -11,15 +11,17 @@ from turnmill import ContextClient
 def test_the_rules_of_a_session_are_listed(
     turnmill: Callable[..., Ran], client: ContextClient
 ) -> None:
-    client.push("s", {"role": "user", "content": "Hi. Never email me. Always answer in German."})
+    agent = client.manager("s")
+    agent.instruct("Never email me.")
+    agent.instruct("Always answer in German.")
 
     table = turnmill("rules", "s").stdout
     found = turnmill("rules", "s", "--json").json
 
     assert "Never email me." in table
-    assert [(rule["id"], rule["kind"]) for rule in found] == [
-        ("1", "prohibition"),
-        ("1.2", "format"),
+    assert [(rule["id"], rule["text"]) for rule in found] == [
+        ("1", "Never email me."),
+        ("2", "Always answer in German."),
     ]
 
 

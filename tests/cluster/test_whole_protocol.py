@@ -81,6 +81,7 @@ def test_every_call_of_a_client_is_answered(call: Call) -> None:
     assert [p.seq for p in many] == [seq for seq in range(1, 61) for _ in names]
     wait_until(lambda: call("info", "s0").compactions, what="compacted")
     assert call("read", "s0").messages[-1]["content"][0]["image_url"]["url"] == PIXEL
+    assert call("step", "s5", {"role": "user", "content": "now"}).messages[-1]["content"] == "now"
     assert sorted(call("sessions")) == sorted(names)
     assert call("summarize", "s1", timeout_s=20) is not None
     assert call("rollback", "s0", "here", timeout_s=20).version

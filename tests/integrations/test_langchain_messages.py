@@ -196,7 +196,7 @@ def test_a_long_chat_history_stays_within_its_limit(client: ContextClient) -> No
 
     shown = history.messages
     assert 1 < len(shown) < 20
-    assert "left out to fit" in shown[0].content
+    assert any("left out to fit" in str(message.content) for message in shown[:2])
     assert shown[-1] == HumanMessage("Parcel 39 is for Anna. " * 9)
 
 

@@ -131,7 +131,7 @@ def test_a_long_memory_stays_within_its_limit(memory: ContextMemory) -> None:
     shown = memory.get()
 
     assert 1 < len(shown) < 30
-    assert "left out to fit" in str(shown[0].content)
+    assert any("left out to fit" in str(message.content) for message in shown[:2])
     assert shown[-1].content == "Parcel 59 is for Anna. " * 20
 
 

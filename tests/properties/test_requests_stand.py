@@ -6,14 +6,10 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from tests.properties.strategies import GivenTurn, legal_conversations
-from tests.properties.test_compaction_properties import COUNTER, compact, rendered, snapshot_of
+from tests.properties.test_compaction_properties import compact, rendered, snapshot_of
 from tests.properties.test_rules_stand import is_there, policies, some, spoken, with_turns
 from turnmill.contract.policy import Policy
-from turnmill.contract.tail import TailTurn
-from turnmill.projection import project
-from turnmill.read_reply import bound
 from turnmill_worker.compaction.snapshot import Snapshot
-from turnmill_worker.tokens.messages import count_request
 
 TASK = "Fix parse_header in http/head.py:\n\n    raise ValueError(line)\n\nKeep its name."
 
@@ -53,19 +49,3 @@ def test_the_first_request_stands_in_every_later_context(
         assert snapshot.stored.watermark == 0 or requests_of(snapshot)[0] == TASK
 
     assume(commits)
-
-
-@some
-@given(said=legal_conversations(30, least=8, pins=False), policy=policies)
-def test_it_stands_in_what_a_projection_shows_and_within_the_limit(
-    said: list[GivenTurn], policy: Policy
-) -> None:
-    snapshot = snapshot_of([spoken(TASK), called("look"), *said], policy)
-    tail = [TailTurn(t.seq, t.shown, bound(t.shown)) for t in snapshot.turns]
-
-    shown = project("", snapshot.stored, tail, policy.limits(0), bound, fixed_tokens=3)
-
-    assert count_request(COUNTER, shown.messages) <= shown.tokens <= policy.hard_limit
-    # One that later requests followed may be shortened: they have little room.
-    left = "an earlier request" if is_there("an earlier request", shown.messages) else TASK[:40]
-    assert is_there(left, shown.messages)

@@ -6,7 +6,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from tests.properties.strategies import GivenTurn, legal_conversations
-from tests.properties.test_compaction_properties import COUNTER, compact, rendered, snapshot_of
+from tests.properties.test_compaction_properties import compact, rendered, snapshot_of
 from tests.properties.test_requests_stand import called
 from tests.properties.test_rules_stand import is_there, policies, some, spoken, with_turns
 from turnmill.contract.context import EMPTY, JsonMessage
@@ -15,10 +15,6 @@ from turnmill.contract.open_requests import OpenRequest
 from turnmill.contract.policy import Policy
 from turnmill.contract.render import render_head
 from turnmill.contract.rules import Rule
-from turnmill.contract.tail import TailTurn
-from turnmill.projection import project
-from turnmill.read_reply import bound
-from turnmill_worker.tokens.messages import count_request
 
 RULE = "Always answer in German."
 TASK = f"Fix parse_header in http/head.py.\n{RULE}"
@@ -59,20 +55,6 @@ def test_a_rule_that_the_open_request_states_is_not_said_twice(
             assert times(RULE, sections) == 1
 
     assume(commits)
-
-
-@some
-@given(said=legal_conversations(30, least=8, pins=False), policy=policies)
-def test_nor_in_what_a_projection_shows_which_stays_within_the_limit(
-    said: list[GivenTurn], policy: Policy
-) -> None:
-    snapshot = snapshot_of([spoken(TASK), called("look"), *said], policy)
-    tail = [TailTurn(t.seq, t.shown, bound(t.shown)) for t in snapshot.turns]
-
-    shown = project("", snapshot.stored, tail, policy.limits(0), bound, fixed_tokens=3)
-
-    assert count_request(COUNTER, shown.messages) <= shown.tokens <= policy.hard_limit
-    assert is_there(RULE, shown.messages)
 
 
 def test_what_an_earlier_request_laid_down_is_said_among_the_rules() -> None:

@@ -35,11 +35,12 @@ def talk(either: Surface) -> str:
     return "s"
 
 
-def test_rules_are_known_before_any_worker_ran(either: Surface, talk: str) -> None:
-    assert [(rule.id, rule.text) for rule in either.rules(talk)] == [
-        ("1", "Do not ever email me."),
-        ("1.2", "Always use metres."),
-    ]
+def test_a_marked_rule_is_known_before_any_worker_ran_and_no_other(
+    either: Surface, talk: str
+) -> None:
+    Handle(either).instruct("Call me Max.")
+
+    assert [(rule.id, rule.text) for rule in either.rules(talk)] == [("3", "Call me Max.")]
 
 
 def test_rules_stand_behind_the_system_prompt_after_each_compaction(
@@ -57,14 +58,25 @@ def test_rules_stand_behind_the_system_prompt_after_each_compaction(
     assert texts(either) == ["Do not ever email me.", "Always use metres."]
 
 
-def test_rules_stand_in_a_projected_context(either: Surface, talk: str) -> None:
-    either.push_many([(talk, LONG)] * 30)
+def test_what_the_user_said_stands_in_a_context_while_no_worker_runs(either: Surface) -> None:
+    said = {1: "Sort my invoices.", 3: "Never email me.", 80: "Use metres.", 200: "Skip Sundays."}
+    either.open("s", Policy(max_tokens=2000), "You are terse.")
+    looked = {"role": "tool", "tool_call_id": "c", "content": "a row of numbers " * 20}
+    call = {"id": "c", "type": "function", "function": {"name": "look", "arguments": "{}"}}
+    asked = {"role": "assistant", "content": None, "tool_calls": [call]}
+    other = [asked, looked]
+    either.push_many(
+        ("s", {"role": "user", "content": said[seq]} if seq in said else other)
+        for seq in range(1, 301)
+    )
 
-    read = either.read(talk)
+    read = either.read("s")
 
     assert read.projection is not None
-    assert read.tokens <= SMALL.hard_limit
-    assert any("- (turn 1) Do not ever email me.\n" in m["content"] for m in read.messages)
+    assert read.tokens <= 2000
+    lines = str(read.messages[1]["content"]).splitlines()
+    assert lines[1:-1] == [f"(turn {seq}) {text}" for seq, text in said.items()]
+    assert len([m for m in read.messages if m["role"] == "tool"]) < 20
 
 
 def test_a_revoked_rule_is_gone_at_once_and_leaves_with_the_next_compaction(

@@ -176,10 +176,12 @@ def test_a_node_that_never_saw_a_script_gets_its_source_before_anything_follows(
             return ALL_OF_A
         return NoScriptError("none") if command[0] == "EVALSHA" else b"done"
 
-    alone, many = Played([call], answer), Played([call, ("GET", KEY)], answer)
+    alone, many = Played([call], answer), Played([call, ("SET", KEY, "1")], answer)
+    read = Played([call, ("GET", KEY)], answer)
 
     assert [command[0] for _, command in alone.sent] == ["EVALSHA", "EVAL"]
-    assert [command[0] for _, command in many.sent] == ["EVAL", "GET"]
+    assert [command[0] for _, command in many.sent] == ["EVAL", "SET"]
+    assert [command[0] for _, command in read.sent] == ["EVALSHA", "GET", "EVAL", "GET"]
     assert alone.sent[1][1] == ("EVAL", script.source, "1", KEY)
 
 

@@ -34,7 +34,7 @@ _CHANGES = {
         ("**stamp(self.format)", '**stamp(self.format), "mood": "calm"'),
     ],
     "turnmill/contract/rules.py": [
-        ("    kind: Kind = Kind.COMMAND\n", "    kind: Kind = Kind.COMMAND\n    weight: int = 1\n"),
+        ("    place: int = 1\n", "    place: int = 1\n    weight: int = 1\n"),
     ],
     "turnmill/contract/policy.py": [
         ("    ttl_s: int = Field", "    tempo: int = 1\n    ttl_s: int = Field"),

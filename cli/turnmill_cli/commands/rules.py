@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from turnmill.contract.render import said_since
+from turnmill.contract.render import changed_in
 from turnmill_cli.options import Connection, JsonFlag, SessionName
 from turnmill_cli.output import (
     clean,
@@ -17,7 +17,10 @@ __all__ = ["rules"]
 
 
 def rules(session: SessionName, connection: Connection, as_json: JsonFlag = False) -> None:
-    """List the user's rules in force, oldest first: found word for word in what users said."""
+    """List the user's rules in force, oldest first, word for word.
+
+    Workers find them when they cover a turn; marked ones are there at once.
+    """
     with connection.client() as client:
         found = client.rules(session)
     if as_json:
@@ -25,8 +28,8 @@ def rules(session: SessionName, connection: Connection, as_json: JsonFlag = Fals
     elif not found:
         print_line("no rules")
     else:
-        table = plain_table("id", number_column("turn"), "kind", "rule")
+        table = plain_table("id", number_column("turn"), "rule")
         for rule in found:
-            text = clean(rule.text + said_since(rule))
-            table.add_row(rule.id, f"{rule.seq:,}", rule.kind.value, text)
+            text = clean(rule.text + changed_in(rule))
+            table.add_row(rule.id, f"{rule.seq:,}", text)
         print_table(table)

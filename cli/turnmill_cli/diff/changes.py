@@ -11,6 +11,7 @@ from pydantic import BaseModel
 
 from turnmill.contract.context import Elision, PinnedTurn, StoredContext, SummaryEvent
 from turnmill.contract.open_requests import OpenRequest
+from turnmill.contract.render import changed_in
 from turnmill.contract.rules import Rule
 from turnmill_cli.commands.history import receipt_line
 
@@ -102,7 +103,7 @@ def _elision_line(elision: Elision) -> str:
 
 
 def _rule_line(rule: Rule) -> str:
-    return f"{rule.id} {rule.kind}: {' '.join(rule.text.split())}"
+    return f"{rule.id}: {' '.join(rule.text.split())}{changed_in(rule)}"
 
 
 def _request_line(request: OpenRequest) -> str:

@@ -60,6 +60,11 @@ class InMemorySession:
         return self._snapshot.stored.watermark
 
     @property
+    def stored(self) -> StoredContext:
+        """What stands for the turns up to the watermark."""
+        return self._snapshot.stored
+
+    @property
     def compactions(self) -> int:
         """Commits so far."""
         return self._snapshot.compactions
@@ -89,7 +94,6 @@ class InMemorySession:
             turns=(*before.turns, turn),
             counted_seq=turn.seq,
             history_tokens=before.history_tokens + turn.tokens,
-            memo={},
         )
 
     def compact(self) -> bool:
@@ -160,7 +164,6 @@ class InMemorySession:
             turns=kept,
             compactions=self.compactions + 1,
             known=known_after(draft.plan, self._counter),
-            memo={},
         )
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from turnmill.contract.context import Elision, Receipt, SummaryEvent
 from turnmill.contract.policy import OFFLINE
-from turnmill.contract.render import event_text, receipt_text, said_since
+from turnmill.contract.render import changed_in, event_text, receipt_text
 from turnmill.contract.rules import Rule
 from turnmill.contract.trajectory import CommittedContext, Trajectory
 from turnmill_cli.output import count
@@ -189,7 +189,7 @@ def _kept(commit: CommittedContext) -> Iterator[str]:
 
 
 def _rule(rule: Rule) -> Text:
-    return text(f"{rule.id} ({rule.kind}): {rule.text}{said_since(rule)}")
+    return text(f"{rule.id}: {rule.text}{changed_in(rule)}")
 
 
 def _receipt(receipt: Receipt) -> str:

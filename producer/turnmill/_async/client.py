@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Self, overload
 
 from turnmill._async.connection import AsyncConnection
 from turnmill._async.erasing import AsyncErasing
-from turnmill._async.opening import AsyncOpening
 from turnmill._async.parking import AsyncParking
-from turnmill._async.reading import AsyncReading
+from turnmill._async.pushing import AsyncPushing
 from turnmill._async.session import AsyncContextManager
 from turnmill._async.waiting import Redis
-from turnmill.commands import Call, Commands, PushCall
+from turnmill.commands import Call, Commands
 from turnmill.contract import jobs
-from turnmill.contract.context import Pushed
 from turnmill.contract.correction import LastReads
-from turnmill.contract.errors import TurnmillError, UnknownSession
+from turnmill.contract.errors import UnknownSession
 from turnmill.contract.images.stored import DEFAULT_MAX_IMAGE_BYTES
 from turnmill.contract.info import ContextInfo
 from turnmill.contract.keys import REGISTER_EVERY_S
@@ -31,7 +28,7 @@ from turnmill.contract.results import (
     SummarizationResult,
 )
 from turnmill.contract.sealing import Cipher
-from turnmill.contract.turns import DEFAULT_MAX_TURN_BYTES, TurnLike
+from turnmill.contract.turns import DEFAULT_MAX_TURN_BYTES
 from turnmill.exact_tokens import exact_by
 from turnmill.given_seqs import GivenSeqs
 from turnmill.image_cache import DEFAULT_CACHE_BYTES, ImageCache
@@ -47,7 +44,7 @@ if TYPE_CHECKING:
 __all__ = ["AsyncContextClient"]
 
 
-class AsyncContextClient(AsyncReading, AsyncOpening, AsyncParking, AsyncErasing):
+class AsyncContextClient(AsyncPushing, AsyncParking, AsyncErasing):
     """Pushes turns and reads contexts; one per event loop, shared by its tasks.
 
     Args:
@@ -101,59 +98,6 @@ class AsyncContextClient(AsyncReading, AsyncOpening, AsyncParking, AsyncErasing)
     def hints(self) -> HintCounts:
         """How many hints were published and dropped by this client."""
         return self._waker.counts
-
-    async def push(
-        self, session: str, turn: TurnLike, *, turn_id: str | None = None, usage: object = None
-    ) -> Pushed:
-        """Append a turn: a ``Turn``, one message, or a list of messages. One round trip.
-
-        Pushing the same ``turn_id`` again stores nothing and returns the same seq.
-
-        ``usage`` is what the provider reported for the request that this client's last ``read``
-        of the session made: its object, its JSON, or the number of its input tokens. From that is
-        learned what the provider's tokens are; push it with the answer.
-
-        Raises:
-            InvalidTurn, TurnTooLarge, InvalidName, InvalidInput, QuotaExceeded: nothing was stored.
-        """
-        told = self._reads.told(session, usage)
-        exact = self._exact and self._exact.under(self._lately.encoding(session))
-        push = self._commands.push(session, turn, turn_id, told=told, exact=exact, new_id=new_id)
-        push = self._given.dated(push)
-        await self._redis.register(REGISTER_EVERY_S)
-        await self._redis.admit(map(self._commands.exists, [session]), pushes=1)
-        done = self._settle(push, await self._send(push))
-        if done.seq == 1:
-            await self._welcome(done.session)
-        return done
-
-    async def push_many(self, turns: Iterable[tuple[str, TurnLike]]) -> list[Pushed]:
-        """Append many (session, turn) pairs, pipelined, in the order given.
-
-        All are checked before any is sent. When Redis fails midway some may be stored; give the
-        turns ids and push again.
-        """
-        exact, encoding = self._exact, self._lately.encoding
-        counted = ((s, turn, exact and exact.under(encoding(s))) for s, turn in turns)
-        calls = list(map(self._given.dated, self._commands.push_many(counted, new_id=new_id)))
-        await self._redis.register(REGISTER_EVERY_S)
-        sessions = {call.session for call in calls}
-        await self._redis.admit(map(self._commands.exists, sessions), pushes=len(calls))
-        done: list[Pushed] = []
-        for chunk in self._commands.chunks(calls):
-            replies = await self._push_chunk(chunk)
-            failed = [reply for reply in replies if isinstance(reply, TurnmillError)]
-            done += [
-                self._settle(push, reply)
-                for push, reply in zip(chunk, replies, strict=True)
-                if not isinstance(reply, TurnmillError)
-            ]
-            if failed:
-                raise failed[0]
-        for pushed in done:
-            if pushed.seq == 1 and not pushed.duplicate:
-                await self._welcome(pushed.session)
-        return done
 
     async def info(self, session: str) -> ContextInfo:
         """The session in numbers, without its content.
@@ -339,49 +283,7 @@ class AsyncContextClient(AsyncReading, AsyncOpening, AsyncParking, AsyncErasing)
                 return asked.answer(reply)
         raise asked.not_answered(withdrawn=bool(await self._redis.plain(asked.withdraw)))
 
-    async def _send(self, push: PushCall) -> Any:
-        """The push's reply; its images go first where Redis is not known to have them."""
-        unsent = self._images.unsent(push.images)
-        reply = await self._send_after(push, unsent) if unsent else await self._redis.run(push.call)
-        if self._commands.lacks_images(reply):
-            reply = await self._send_after(push, ())
-        return reply
-
-    async def _send_after(self, push: PushCall, keys: Collection[str]) -> Any:
-        [reply] = await self._push_chunk([push], keys)
-        if isinstance(reply, TurnmillError):
-            raise reply
-        return reply
-
-    async def _push_chunk(
-        self, pushes: Sequence[PushCall], keys: Collection[str] = ()
-    ) -> list[Any]:
-        """Replies or errors; the images of these keys go first, or all there are.
-
-        All, where there are many turns: one sent again would come after those that followed it.
-        """
-        keys = keys or {image.key for push in pushes for image in push.images}
-        puts = self._commands.puts(pushes, keys)
-        commands = [*puts, *self._commands.calls(pushes)]
-        replies = await self._redis.pipeline(commands, raise_on_error=False)
-        return self._commands.settled(replies, puts=len(puts))
-
-    def _settle(self, push: PushCall, reply: Sequence[int]) -> Pushed:
-        """Hint if the workers want it."""
-        done, hint = self._commands.pushed(push, reply)
-        self._images.sent(push.images)
-        self._given.note(push, reply)
-        if hint:
-            self._waker.wake(self._commands.namespace, done.session)
-        return done
-
     async def _list(self, call: Call) -> Any:
         """The reply of a script that may leave work to the sweep."""
         await self._redis.register(REGISTER_EVERY_S)
         return await self._redis.run(call)
-
-    async def _welcome(self, session: SessionId) -> None:
-        """A new session: perhaps on a server that lost everything. The turn is stored already."""
-        with suppress(TurnmillError):
-            await self._redis.register()
-            await self._follow_default(session)

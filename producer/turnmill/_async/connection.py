@@ -12,7 +12,7 @@ from redis.exceptions import NoScriptError
 from turnmill._async.topology import trips_to
 from turnmill._async.waiting import Redis
 from turnmill.admission import Admission
-from turnmill.commands import Call, Command
+from turnmill.commands import Call, Command, evals
 from turnmill.contract.errors import StoreFull, TurnmillError
 from turnmill.contract.sealing import Cipher, opened, place_of, sealed
 from turnmill.requests import look_s
@@ -82,6 +82,20 @@ class AsyncConnection:
         replies = await self._trip(commands) if commands else []
         if raise_on_error:
             return [_good(each) for each in replies]
+        return [translate(each) if isinstance(each, RedisError) else each for each in replies]
+
+    async def scripts(
+        self, calls: Sequence[Call], *, before: Sequence[Command], after: Sequence[Command]
+    ) -> list[Any]:
+        """The replies to calls of one script between commands, sent together; errors among them.
+
+        Several calls take the script's source along, as one that is sent again would be late.
+        """
+        commands = evals(calls, with_source=len(calls) > 1)
+        replies = await self._trip([*before, *commands, *after])
+        if isinstance(replies[len(before)], NoScriptError):
+            commands = evals(calls, with_source=True)
+            replies = await self._trip([*before, *commands, *after])
         return [translate(each) if isinstance(each, RedisError) else each for each in replies]
 
     async def whole(

@@ -50,6 +50,12 @@ class AsyncContextManager(AsyncRulebook):
         """Append a turn, as ``AsyncContextClient.push``."""
         return await self._client.push(self._session, turn, turn_id=turn_id, usage=usage)
 
+    async def step(
+        self, turn: TurnLike, *, turn_id: str | None = None, usage: object = None
+    ) -> Context:
+        """Append a turn and return the context with it, as ``AsyncContextClient.step``."""
+        return await self._client.step(self._session, turn, turn_id=turn_id, usage=usage)
+
     async def add_turn(
         self,
         *,

@@ -3,22 +3,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Self, overload
 
 from turnmill._sync.connection import Connection
 from turnmill._sync.erasing import Erasing
-from turnmill._sync.opening import Opening
 from turnmill._sync.parking import Parking
-from turnmill._sync.reading import Reading
+from turnmill._sync.pushing import Pushing
 from turnmill._sync.session import ContextManager
 from turnmill._sync.waiting import Redis
-from turnmill.commands import Call, Commands, PushCall
+from turnmill.commands import Call, Commands
 from turnmill.contract import jobs
-from turnmill.contract.context import Pushed
 from turnmill.contract.correction import LastReads
-from turnmill.contract.errors import TurnmillError, UnknownSession
+from turnmill.contract.errors import UnknownSession
 from turnmill.contract.images.stored import DEFAULT_MAX_IMAGE_BYTES
 from turnmill.contract.info import ContextInfo
 from turnmill.contract.keys import REGISTER_EVERY_S
@@ -32,7 +29,7 @@ from turnmill.contract.results import (
     SummarizationResult,
 )
 from turnmill.contract.sealing import Cipher
-from turnmill.contract.turns import DEFAULT_MAX_TURN_BYTES, TurnLike
+from turnmill.contract.turns import DEFAULT_MAX_TURN_BYTES
 from turnmill.exact_tokens import exact_by
 from turnmill.given_seqs import GivenSeqs
 from turnmill.image_cache import DEFAULT_CACHE_BYTES, ImageCache
@@ -48,7 +45,7 @@ if TYPE_CHECKING:
 __all__ = ["ContextClient"]
 
 
-class ContextClient(Reading, Opening, Parking, Erasing):
+class ContextClient(Pushing, Parking, Erasing):
     """Pushes turns and reads contexts; safe to share between threads.
 
     Args:
@@ -102,59 +99,6 @@ class ContextClient(Reading, Opening, Parking, Erasing):
     def hints(self) -> HintCounts:
         """How many hints were published and dropped by this client."""
         return self._waker.counts
-
-    def push(
-        self, session: str, turn: TurnLike, *, turn_id: str | None = None, usage: object = None
-    ) -> Pushed:
-        """Append a turn: a ``Turn``, one message, or a list of messages. One round trip.
-
-        Pushing the same ``turn_id`` again stores nothing and returns the same seq.
-
-        ``usage`` is what the provider reported for the request that this client's last ``read``
-        of the session made: its object, its JSON, or the number of its input tokens. From that is
-        learned what the provider's tokens are; push it with the answer.
-
-        Raises:
-            InvalidTurn, TurnTooLarge, InvalidName, InvalidInput, QuotaExceeded: nothing was stored.
-        """
-        told = self._reads.told(session, usage)
-        exact = self._exact and self._exact.under(self._lately.encoding(session))
-        push = self._commands.push(session, turn, turn_id, told=told, exact=exact, new_id=new_id)
-        push = self._given.dated(push)
-        self._redis.register(REGISTER_EVERY_S)
-        self._redis.admit(map(self._commands.exists, [session]), pushes=1)
-        done = self._settle(push, self._send(push))
-        if done.seq == 1:
-            self._welcome(done.session)
-        return done
-
-    def push_many(self, turns: Iterable[tuple[str, TurnLike]]) -> list[Pushed]:
-        """Append many (session, turn) pairs, pipelined, in the order given.
-
-        All are checked before any is sent. When Redis fails midway some may be stored; give the
-        turns ids and push again.
-        """
-        exact, encoding = self._exact, self._lately.encoding
-        counted = ((s, turn, exact and exact.under(encoding(s))) for s, turn in turns)
-        calls = list(map(self._given.dated, self._commands.push_many(counted, new_id=new_id)))
-        self._redis.register(REGISTER_EVERY_S)
-        sessions = {call.session for call in calls}
-        self._redis.admit(map(self._commands.exists, sessions), pushes=len(calls))
-        done: list[Pushed] = []
-        for chunk in self._commands.chunks(calls):
-            replies = self._push_chunk(chunk)
-            failed = [reply for reply in replies if isinstance(reply, TurnmillError)]
-            done += [
-                self._settle(push, reply)
-                for push, reply in zip(chunk, replies, strict=True)
-                if not isinstance(reply, TurnmillError)
-            ]
-            if failed:
-                raise failed[0]
-        for pushed in done:
-            if pushed.seq == 1 and not pushed.duplicate:
-                self._welcome(pushed.session)
-        return done
 
     def info(self, session: str) -> ContextInfo:
         """The session in numbers, without its content.
@@ -340,47 +284,7 @@ class ContextClient(Reading, Opening, Parking, Erasing):
                 return asked.answer(reply)
         raise asked.not_answered(withdrawn=bool(self._redis.plain(asked.withdraw)))
 
-    def _send(self, push: PushCall) -> Any:
-        """The push's reply; its images go first where Redis is not known to have them."""
-        unsent = self._images.unsent(push.images)
-        reply = self._send_after(push, unsent) if unsent else self._redis.run(push.call)
-        if self._commands.lacks_images(reply):
-            reply = self._send_after(push, ())
-        return reply
-
-    def _send_after(self, push: PushCall, keys: Collection[str]) -> Any:
-        [reply] = self._push_chunk([push], keys)
-        if isinstance(reply, TurnmillError):
-            raise reply
-        return reply
-
-    def _push_chunk(self, pushes: Sequence[PushCall], keys: Collection[str] = ()) -> list[Any]:
-        """Replies or errors; the images of these keys go first, or all there are.
-
-        All, where there are many turns: one sent again would come after those that followed it.
-        """
-        keys = keys or {image.key for push in pushes for image in push.images}
-        puts = self._commands.puts(pushes, keys)
-        commands = [*puts, *self._commands.calls(pushes)]
-        replies = self._redis.pipeline(commands, raise_on_error=False)
-        return self._commands.settled(replies, puts=len(puts))
-
-    def _settle(self, push: PushCall, reply: Sequence[int]) -> Pushed:
-        """Hint if the workers want it."""
-        done, hint = self._commands.pushed(push, reply)
-        self._images.sent(push.images)
-        self._given.note(push, reply)
-        if hint:
-            self._waker.wake(self._commands.namespace, done.session)
-        return done
-
     def _list(self, call: Call) -> Any:
         """The reply of a script that may leave work to the sweep."""
         self._redis.register(REGISTER_EVERY_S)
         return self._redis.run(call)
-
-    def _welcome(self, session: SessionId) -> None:
-        """A new session: perhaps on a server that lost everything. The turn is stored already."""
-        with suppress(TurnmillError):
-            self._redis.register()
-            self._follow_default(session)

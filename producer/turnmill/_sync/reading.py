@@ -10,12 +10,16 @@ from turnmill._sync.connection import Connection
 from turnmill.commands import Command, Commands
 from turnmill.context import Context
 from turnmill.contract.correction import LastReads
+from turnmill.contract.errors import TurnmillError
 from turnmill.contract.rules import Rule
 from turnmill.image_cache import ImageCache
 from turnmill.lately_read import LatelyRead
 from turnmill.read_reply import Known, known_since, read_context, whole_context
 
 __all__ = ["Reading"]
+
+_Found = tuple[Known, Context]
+"""What is known of a session, and the context that was made of it."""
 
 
 class Reading:
@@ -35,42 +39,79 @@ class Reading:
         Raises:
             UnknownSession: never opened nor pushed to, forgotten, or expired.
         """
-        context, urls = self._look(session, beside)
-        if None in urls.values():
-            # Let go between the two trips, by a compaction: then it is not in the context now.
-            context, urls = self._look(session, beside)
-        whole = context.projection is None
-        self._reads.note(session, context.version, context.last_seq, is_whole=whole)
-        return context.shown(urls)
+        return self._shown(session, beside, self._found(session, beside))
 
     def rules(self, session: str) -> tuple[Rule, ...]:
-        """The user's rules in force, oldest first; raises what ``read`` does."""
+        """The user's rules in force, oldest first; raises what ``read`` does.
+
+        Workers find them when they cover a turn; what is marked as a rule is one at once.
+        """
         return self._commands.rules(session, self._redis.whole(*self._view(session)))
 
     def _view(self, session: str) -> tuple[list[Command], Callable[[Sequence[Any]], bool]]:
         return self._commands.read(session), self._commands.is_torn
 
-    def _look(self, session: str, beside: int) -> tuple[Context, dict[str, str | None]]:
+    def _known(self, session: str) -> Known | None:
+        """What was known, if the next read need ask for no more than what is new."""
+        before = self._lately.take(session)
+        return None if before is None or before.since is None else before
+
+    def _know_again(self, before: Known | None) -> None:
+        """Put back what was known: nothing came of what it was taken for."""
+        if before is not None:
+            self._lately.keep(before)
+
+    def _asked(self, session: str, before: Known | None) -> list[Command]:
+        """What a read asks for."""
+        if before is None or before.since is None:
+            return self._commands.read(session)
+        return self._commands.read_on(session, before.since, before.awaited)
+
+    def _found(self, session: str, beside: int) -> _Found:
+        before = self._known(session)
+        reply = self._redis.whole(self._asked(session, before), self._commands.is_torn)
+        return self._made(session, beside, before, reply)
+
+    def _heard(
+        self, session: str, beside: int, before: Known | None, replies: Sequence[Any]
+    ) -> _Found:
+        """The same from replies that came with others; read again if a commit came between them."""
+        for reply in replies:
+            if isinstance(reply, TurnmillError):
+                raise reply
+        if self._commands.is_torn(replies):
+            asked = self._asked(session, before)
+            replies = self._redis.whole(asked, self._commands.is_torn)
+        return self._made(session, beside, before, replies)
+
+    def _made(
+        self, session: str, beside: int, before: Known | None, reply: Sequence[Any]
+    ) -> _Found:
+        """What is known now, and the context of it; read whole where what is new is not enough."""
+        if before is not None:
+            known = known_since(before, reply)
+            context = known and read_context(known, beside)
+            if known and context:
+                return known, context
+            reply = self._redis.whole(*self._view(session))
+        known = self._commands.known(session, reply)
+        return known, whole_context(known, beside)
+
+    def _shown(self, session: str, beside: int, found: _Found) -> Context:
+        """The context with its images."""
+        context, urls = self._with_images(*found)
+        if None in urls.values():
+            # Let go between the two trips, by a compaction: then it is not in the context now.
+            context, urls = self._with_images(*self._found(session, beside))
+        whole = context.projection is None
+        self._reads.note(session, context.version, context.last_seq, is_whole=whole)
+        return context.shown(urls)
+
+    def _with_images(self, known: Known, context: Context) -> tuple[Context, dict[str, str | None]]:
         """The context with references for its images, and their data URLs by reference."""
-        known, context = self._read_on(session, beside) or self._read_whole(session, beside)
         self._lately.keep(known.after(context))
         urls, unseen = self._images.seen(known.images(context))
         if unseen:
-            found = self._redis.pipeline(self._commands.fetch(session, unseen))
+            found = self._redis.pipeline(self._commands.fetch(context.session, unseen))
             urls |= self._images.fetched(unseen, found)
         return context, urls
-
-    def _read_on(self, session: str, beside: int) -> tuple[Known, Context] | None:
-        """What is known, with what is new; None where that is not enough."""
-        before = self._lately.take(session)
-        if before is None or before.since is None:
-            return None
-        asked = self._commands.read_on(session, before.since, before.awaited)
-        known = known_since(before, self._redis.whole(asked, self._commands.is_torn))
-        context = known and read_context(known, beside)
-        return (known, context) if known and context else None
-
-    def _read_whole(self, session: str, beside: int) -> tuple[Known, Context]:
-        reply = self._redis.whole(*self._view(session))
-        known = self._commands.known(session, reply)
-        return known, whole_context(known, beside)

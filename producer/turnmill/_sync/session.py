@@ -49,6 +49,10 @@ class ContextManager(Rulebook):
         """Append a turn, as ``ContextClient.push``."""
         return self._client.push(self._session, turn, turn_id=turn_id, usage=usage)
 
+    def step(self, turn: TurnLike, *, turn_id: str | None = None, usage: object = None) -> Context:
+        """Append a turn and return the context with it, as ``ContextClient.step``."""
+        return self._client.step(self._session, turn, turn_id=turn_id, usage=usage)
+
     def add_turn(
         self,
         *,

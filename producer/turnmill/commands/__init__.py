@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from turnmill.commands.calls import Call, Command
+from turnmill.commands.calls import Call, Command, evals
 from turnmill.commands.checkpointing import Remembering
 from turnmill.commands.opening import DEFAULT_NAME, Opening
 from turnmill.commands.parking import Parking
@@ -17,6 +17,7 @@ __all__ = [
     "Command",
     "Commands",
     "PushCall",
+    "evals",
 ]
 
 

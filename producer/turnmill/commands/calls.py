@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, Self
 
@@ -13,7 +14,7 @@ from turnmill.contract.names import Namespace, SessionId, namespace, session_id
 from turnmill.contract.scripts import Script, load_script
 from turnmill.contract.turns import DEFAULT_MAX_TURN_BYTES
 
-__all__ = ["LUA", "Base", "Call", "Command"]
+__all__ = ["LUA", "Base", "Call", "Command", "evals"]
 
 LUA = lua.__name__
 
@@ -27,6 +28,14 @@ class Call(NamedTuple):
 
 Command = tuple[str | bytes | int, ...]
 """A plain Redis command."""
+
+
+def evals(calls: Sequence[Call], *, with_source: bool) -> list[Command]:
+    """Calls of one script as commands; the first may take the script's source along."""
+    commands: list[Command] = [("EVALSHA", call.script.sha, *call.words) for call in calls]
+    if with_source:
+        commands[0] = ("EVAL", calls[0].script.source, *calls[0].words)
+    return commands
 
 
 @dataclass(frozen=True, kw_only=True)

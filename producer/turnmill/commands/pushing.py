@@ -158,16 +158,6 @@ class Pushing(Base):
         return [("SET", key, Secret(data), "NX", "PX", PUT_MS) for key, data in found.items()]
 
     @staticmethod
-    def calls(pushes: Sequence[PushCall]) -> list[Command]:
-        """The pushes for one pipeline.
-
-        The first carries the script's source, in case the server has lost the script.
-        """
-        script = pushes[0].call.script
-        first: Command = ("EVAL", script.source, *pushes[0].call.words)
-        return [first, *(("EVALSHA", script.sha, *push.call.words) for push in pushes[1:])]
-
-    @staticmethod
     def settled(replies: Sequence[Any], *, puts: int) -> list[Any]:
         """The replies to the pushes; if a push lacks an image, the error of the image's put."""
         refused = [reply for reply in replies[:puts] if isinstance(reply, TurnmillError)]
@@ -184,12 +174,15 @@ class Pushing(Base):
         return bool(reply[0] == 0)
 
     @staticmethod
-    def pushed(push: PushCall, reply: Sequence[Any]) -> tuple[Pushed, bool]:
+    def pushed(push: PushCall, reply: Sequence[Any] | TurnmillError) -> tuple[Pushed, bool]:
         """Where the turn went, and whether the workers want a hint.
 
         Raises:
+            TurnmillError: the reply is this error.
             StoreUnavailable: Redis lacks an image of the turn, so it did not store the turn.
         """
+        if isinstance(reply, TurnmillError):
+            raise reply
         seq, hint, duplicate, checkpoint = reply[:4]
         if not seq:
             raise StoreUnavailable(

@@ -19,7 +19,7 @@ from turnmill.contract.names import Seq, SessionId, Version
 from turnmill.contract.registry import registered_channel, registry_keys
 from turnmill.contract.render import render_head
 from turnmill.contract.results import Forgotten
-from turnmill.contract.rules import Rule
+from turnmill.contract.rules import UNMARKED, Rule, Said, with_marked
 from turnmill.contract.scripts import load_script
 from turnmill.read_reply import (
     CHANGING,
@@ -98,21 +98,18 @@ class Reading(Base):
 
     @as_corrupt()
     def rules(self, session: str, reply: Sequence[Any]) -> tuple[Rule, ...]:
-        """The user's rules in force in a read's reply, oldest first.
+        """The user's rules in a read's reply, oldest first: those of the commit and marked ones.
 
         Raises:
             UnknownSession: there is no such session.
         """
-        # The detector takes a while to import, and few agents ask.
-        from turnmill.rules.standing import Said, in_force  # noqa: PLC0415
-
         meta, body, _, entries, _ = reply
         if meta[0] is None:
             raise self._unknown(session)
-        log = [LogEntry.of(entry) for entry in entries]
-        turns = decode_turns([entry.messages for entry in log])
-        said = (Said(e.seq, messages, e.mark) for e, messages in zip(log, turns, strict=True))
-        return in_force(StoredContext.parse(body).rules, said)
+        marked = [entry for entry in map(LogEntry.of, entries) if entry.mark != UNMARKED]
+        turns = decode_turns([entry.messages for entry in marked])
+        said = (Said(e.seq, messages, e.mark) for e, messages in zip(marked, turns, strict=True))
+        return with_marked(StoredContext.parse(body).rules, said)
 
     def fetch(self, session: str, refs: Sequence[ImageRef]) -> list[Command]:
         """The bytes of images."""

@@ -110,7 +110,7 @@ _DIGITS: Final = r"[0-9](?<![0-9]{2})[0-9\x00]*+"
 _NUMBERS: Final = r"\d[\d\x00 ._-]*+"
 _WORDS: Final = (
     *("end", "memories", "recalled", "rules the user", "summary of the conversation", "facts kept"),
-    *("the request that", "what the user asked"),
+    *("the request that", "what the user asked", "what the user said"),
     *("iteration # turns", "iterations # turns", "turn # left", "turns # left"),
 )
 _ROLES: Final = (

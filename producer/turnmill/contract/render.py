@@ -21,6 +21,8 @@ __all__ = [
     "FIRST_REQUEST",
     "REQUEST",
     "RULES",
+    "SAID",
+    "changed_in",
     "context_injection",
     "event_text",
     "receipt_message",
@@ -31,7 +33,8 @@ __all__ = [
     "rule_line",
     "rules_beside",
     "rules_message",
-    "said_since",
+    "said_entry",
+    "said_message",
     "system_message",
 ]
 
@@ -40,6 +43,9 @@ RULES: Final = "[Rules the user laid down, word for word]"
 REQUEST: Final = "[What the user asked for, word for word]"
 FIRST_REQUEST: Final = "[The request that the session began with, word for word]"
 """What the messages with rules and requests begin with; the last where others followed it."""
+
+SAID: Final = "[What the user said, word for word]"
+"""What the message with the user's words from turns that a projection left out begins with."""
 
 
 def render(system: str, stored: StoredContext, tail: Iterable[TailTurn]) -> list[JsonMessage]:
@@ -95,7 +101,7 @@ def rules_beside(rules: Iterable[Rule], requests: Iterable[OpenRequest]) -> tupl
     return tuple(
         rule
         for rule in rules
-        if said_since(rule) or _one_line(rule.text) not in stated.get(rule.seq, "")
+        if rule.revised or _one_line(rule.text) not in stated.get(rule.seq, "")
     )
 
 
@@ -105,16 +111,12 @@ def _one_line(text: str) -> str:
 
 def rule_line(rule: Rule) -> str:
     """The rule on one line, whatever it holds; it cannot end the list."""
-    return f"- (turn {rule.seq}) {quoted_entry(_one_line(rule.text))}{said_since(rule)}"
+    return f"- (turn {rule.seq}) {quoted_entry(_one_line(rule.text))}{changed_in(rule)}"
 
 
-def said_since(rule: Rule) -> str:
-    """What stands behind a rule of which something was said later; ``""`` for others."""
-    past = f" (in part until turn {rule.revised})" if rule.revised else ""
-    if (later := rule.remark) is not None:
-        said = "" if later.is_rule else f": {quoted_entry(_one_line(later.text))}"
-        past += f" (see turn {later.seq}{said})"
-    return past
+def changed_in(rule: Rule) -> str:
+    """What stands behind a rule that a later condition changes; ``""`` for others."""
+    return f" (changed in turn {rule.revised})" if rule.revised else ""
 
 
 def requests_message(requests: Iterable[OpenRequest]) -> JsonMessage:
@@ -129,6 +131,16 @@ def request_entry(request: OpenRequest) -> str:
     """The request behind its turn; it can neither end the section nor pass for another entry."""
     earlier = ", an earlier request" if request.earlier else ""
     return f"(turn {request.seq}{earlier}) {quoted_entry(request.text)}"
+
+
+def said_message(entries: Iterable[str]) -> JsonMessage:
+    """The user's own words from turns that are left out; entries as ``said_entry`` gives them."""
+    return {"role": "user", "content": "\n".join([SAID, *entries, "[End of user's words]"])}
+
+
+def said_entry(seq: int, text: str) -> str:
+    """A user's words behind their turn; they can neither end the list nor pass for others."""
+    return f"(turn {seq}) {quoted_entry(text)}"
 
 
 def _head_texts(stored: StoredContext) -> list[str]:

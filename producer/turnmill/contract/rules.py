@@ -2,54 +2,32 @@
 
 from __future__ import annotations
 
-from enum import StrEnum
-from typing import ClassVar, Final, NamedTuple
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, ClassVar, Final, NamedTuple, Protocol
 
 from pydantic import BaseModel, ConfigDict
 
+from turnmill.contract.authors import own_words
 from turnmill.contract.codec import decode_json
 from turnmill.contract.names import Seq
 
-__all__ = ["INSTRUCTS", "REVOKES", "UNMARKED", "Kind", "Mark", "Remark", "Rule", "mark_of"]
+__all__ = [
+    "INSTRUCTS",
+    "REVOKES",
+    "UNMARKED",
+    "Mark",
+    "MarkedTurn",
+    "Rule",
+    "Said",
+    "mark_of",
+    "with_marked",
+]
 
 INSTRUCTS: Final = "instructs"
 """Key of a turn's metadata: its whole text is a rule."""
 
 REVOKES: Final = "revokes"
 """Key of a turn's metadata: the rule of this id ends."""
-
-
-class Kind(StrEnum):
-    """What a rule does; the value is what people see."""
-
-    COMMAND = "command"
-    PROHIBITION = "prohibition"
-    PREFERENCE = "preference"
-    LIMIT = "limit"
-    DEADLINE = "deadline"
-    IDENTITY = "identity"
-    FORMAT = "format"
-    PERMISSION = "permission"
-    POLICY = "policy"
-    REVOCATION = "revocation"
-
-
-class Remark(BaseModel):
-    """What a user said after a rule that may end or change it.
-
-    Attributes:
-        seq: the turn it was said in.
-        text: as the user wrote it.
-        is_rule: it lays something down itself, so it stands among the rules.
-    """
-
-    model_config: ClassVar[ConfigDict] = ConfigDict(
-        frozen=True, extra="allow", hide_input_in_errors=True
-    )
-
-    seq: Seq
-    text: str
-    is_rule: bool = False
 
 
 class Rule(BaseModel):
@@ -59,9 +37,7 @@ class Rule(BaseModel):
         seq: the turn it was said in.
         place: which of that turn's rules it is, from 1.
         text: as the user wrote it.
-        kind: what it does.
-        revised: the turn of a later rule that says otherwise in part, if there is one.
-        remark: what was said later that may end or change it, if anything.
+        revised: the turn of a later condition that changes it, if there is one.
     """
 
     model_config: ClassVar[ConfigDict] = ConfigDict(
@@ -71,9 +47,7 @@ class Rule(BaseModel):
     seq: Seq
     place: int = 1
     text: str
-    kind: Kind = Kind.COMMAND
     revised: Seq | None = None
-    remark: Remark | None = None
 
     @property
     def id(self) -> str:
@@ -103,3 +77,44 @@ def mark_of(fields: bytes) -> Mark:
     metadata = decode_json(fields).get("metadata") or {}
     revoked = metadata.get(REVOKES)
     return Mark(metadata.get(INSTRUCTS) is True, revoked if isinstance(revoked, str) else "")
+
+
+class MarkedTurn(Protocol):
+    """A turn as far as marks go: a ``Said``, or a turn of the log."""
+
+    @property
+    def seq(self) -> Seq:
+        """Its position."""
+
+    @property
+    def messages(self) -> Sequence[Mapping[str, Any]]:
+        """What was said in it."""
+
+    @property
+    def mark(self) -> Mark:
+        """What its metadata say about rules."""
+
+
+class Said(NamedTuple):
+    """A turn as it was pushed."""
+
+    seq: Seq
+    messages: Sequence[dict[str, Any]]
+    mark: Mark = UNMARKED
+
+
+def with_marked(stored: Sequence[Rule], turns: Iterable[MarkedTurn]) -> tuple[Rule, ...]:
+    """The stored rules, with what later turns are marked to lay down and to end, oldest first.
+
+    A turn that instructs has a rule for each message of the user's; other turns have none here.
+    """
+    rules = {rule.id: rule for rule in stored}
+    for turn in turns:
+        if turn.mark.revokes:
+            rules.pop(turn.mark.revokes, None)
+        elif turn.mark.instructs:
+            texts = [text.strip() for text in map(own_words, turn.messages)]
+            for place, text in enumerate(filter(None, texts), 1):
+                rule = Rule(seq=turn.seq, place=place, text=text)
+                rules.setdefault(rule.id, rule)
+    return tuple(rules.values())

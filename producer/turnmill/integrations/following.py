@@ -9,13 +9,14 @@ from __future__ import annotations
 import hashlib
 import uuid
 from collections import OrderedDict
-from collections.abc import Sequence
-from contextlib import suppress
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from typing import TypeVar
 
 from turnmill import Context, Policy, UnknownSession
-from turnmill.contract.context import JsonMessage
+from turnmill.contract.context import JsonMessage, Pushed
+from turnmill.contract.turns import TurnLike
 from turnmill.integrations.beside import Beside
 from turnmill.integrations.calling import Client, answer
 from turnmill.integrations.originals import key
@@ -108,7 +109,10 @@ class Follower:
         words = chain(messages)
         name = self._line(session, words)
         if name in self._seen and self._fork(name, words) is None:
-            await self._push(name, messages, words)
+            with self._begun_anew_if_it_fails(name):
+                turns = self._turns(name, messages, words)
+                pushed = await answer(self._client.push_many((name, turn) for turn in turns))
+            self._note(name, words, pushed)
 
     def _line(self, session: str, words: Sequence[str]) -> str:
         """The session, or the branch that this history was last in."""
@@ -135,10 +139,12 @@ class Follower:
         if (fork := self._fork(name, words)) is not None:
             return fork
         await self._open(name, beside, policy)
-        seen = await self._push(name, messages, words)
+        with self._begun_anew_if_it_fails(name):
+            turns = self._turns(name, messages, words)
+            pushed, context = await answer(self._client.step_many(name, turns))
+        seen = self._note(name, words, pushed)
         if len(seen.words) < len(words):
             return len(seen.words)
-        context = await answer(self._client.read(name))
         return context if context.last_seq == seen.seq else len(words)
 
     async def _expire(self, name: str) -> None:
@@ -158,21 +164,28 @@ class Follower:
         await answer(self._client.open(name, given, **beside.since(seen.beside)))
         _keep(self._seen, name, replace(seen, beside=beside, is_open=True))
 
-    async def _push(
+    def _turns(
         self, name: str, messages: Sequence[JsonMessage], words: Sequence[str]
-    ) -> _Seen:
-        """Push what the session lacks; of the history it has what comes before other turns."""
-        seen = self._seen.get(name, _Seen())
-        known = len(seen.words)
-        turns = [
+    ) -> list[TurnLike]:
+        """What the session lacks of the history."""
+        known = len(self._seen.get(name, _Seen()).words)
+        return [
             {"messages": [messages[at]], "turn_id": f"{self._prefix}-{words[at]}"}
             for at in range(known, len(words))
         ]
+
+    @contextmanager
+    def _begun_anew_if_it_fails(self, name: str) -> Iterator[None]:
         try:
-            pushed = await answer(self._client.push_many((name, turn) for turn in turns))
+            yield
         except Exception:
-            self._seen.pop(name, None)  # begin anew: pushing again stores nothing twice
+            self._seen.pop(name, None)  # pushing again stores nothing twice
             raise
+
+    def _note(self, name: str, words: Sequence[str], pushed: Sequence[Pushed]) -> _Seen:
+        """What the session has now: of the history what comes before other turns."""
+        seen = self._seen.get(name, _Seen())
+        known = len(seen.words)
         self.counts.pushed += sum(not one.duplicate for one in pushed)
         seqs = [one.seq for one in pushed]
         before = [seen.seq, *seqs]

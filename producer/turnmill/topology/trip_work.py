@@ -23,6 +23,7 @@ _UNEXECUTED: Final = (
     redis.ConnectionError,
     redis.TimeoutError,
 )
+_READS: Final = frozenset({"HMGET", "GET", "HGETALL", "XRANGE"})
 _KEYLESS: Final = frozenset({"TIME", "PING", "INFO", "SCRIPT", "CONFIG", "CLUSTER", "PUBLISH"})
 
 
@@ -79,16 +80,16 @@ class Work:
         """The commands as they are sent: the first of a script with its source, if others follow.
 
         Were the script unknown to the node and made known between two of them, the first would
-        be executed after the second.
+        be executed after the second. Reads may follow: what does not succeed is sent again with
+        all that follows it.
         """
+        alone = sum(self.commands[index][0] not in _READS for index in indexes) == 1
         found: list[Command] = [("ASKING",)] if is_asking else []
         known: set[Any] = set()
         for index in indexes:
             command = self.commands[index]
             unknown = isinstance(self.replies[index], NoScriptError)
-            if command[0] == "EVALSHA" and (
-                unknown or (len(indexes) > 1 and command[1] not in known)
-            ):
+            if command[0] == "EVALSHA" and (unknown or (not alone and command[1] not in known)):
                 source = source_of(str(command[1]))
                 known.add(command[1])
                 command = ("EVAL", source, *command[2:]) if source else command

@@ -19,7 +19,7 @@ from turnmill.contract.job_outcomes import Compaction, Outcome
 from turnmill.contract.jobs import FORCE
 from turnmill.contract.names import Namespace, Seq, SessionId, Version
 from turnmill.contract.open_requests import OpenRequest
-from turnmill.contract.rules import Kind, Remark, Rule
+from turnmill.contract.rules import Rule
 from turnmill.contract.stored_policy import policy_body
 from turnmill.contract.turns import encode_turn
 from turnmill.requests import ask
@@ -54,8 +54,7 @@ _CONTEXT = StoredContext(
             seq=Seq(2),
             place=2,
             text="Never on Sundays.",
-            kind=Kind.PROHIBITION,
-            remark=Remark(seq=Seq(7), text="Sundays are fine again."),
+            revised=Seq(7),
         ),
     ),
     requests=(OpenRequest(seq=Seq(8), text="Ship it.", first=True, earlier=True),),

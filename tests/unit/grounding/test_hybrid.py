@@ -10,12 +10,9 @@ from pydantic import SecretStr
 
 from tests.unit.grounding.endpoint import Endpoint, serving
 from turnmill.contract.errors import Transient
-from turnmill_worker.grounding import (
-    EmbeddingsUnavailable,
-    HybridSearch,
-    MemoryIndex,
-)
 from turnmill_worker.grounding import hybrid as hybrid_module
+from turnmill_worker.grounding.hybrid import EmbeddingsUnavailable, HybridSearch
+from turnmill_worker.grounding.index import Found, MemoryIndex
 from turnmill_worker.grounding.openai_embeddings import OpenAiEmbedder
 from turnmill_worker.ports.records import Memory
 from turnmill_worker.summarizers.redaction import redact, safely
@@ -40,8 +37,9 @@ def connected(endpoint: Endpoint, **more: Any) -> OpenAiEmbedder:
     return OpenAiEmbedder(model="small", api_key=SecretStr(KEY), base_url=endpoint.url, **values)
 
 
-def memories(*texts: str) -> MemoryIndex:
-    return MemoryIndex(Memory(id=text, kind="pushed", text=text) for text in texts)
+def found(query: str, *texts: str) -> list[Found]:
+    index = MemoryIndex(Memory(id=text, kind="pushed", text=text) for text in texts)
+    return index.search(query, hybrid_module.CANDIDATES)
 
 
 def test_texts_come_back_as_vectors_in_their_order(
@@ -95,23 +93,21 @@ def test_no_texts_need_no_request(endpoint: Endpoint, embedder: OpenAiEmbedder) 
 
 
 def test_the_meaning_of_a_question_reorders_what_its_words_found(embedder: OpenAiEmbedder) -> None:
-    index = memories("the feline slept, red blanket red", "a red kayak", "red tea")
+    plain = found("red boat", "red tea", "a red kayak", "the feline slept on a red blanket")
 
-    plain = index.search("red boat", 3)
-    retrieval = HybridSearch(embedder).search(index, "red boat", 3)
+    best, degraded = HybridSearch(embedder).order("red boat", plain, 3)
 
     assert plain[0].memory.id != "a red kayak"
-    assert retrieval.found[0].memory.id == "a red kayak"
-    assert retrieval.without_embeddings == ""
-    assert all(0 <= found.relevance <= 1 for found in retrieval.found)
+    assert best[0].memory.id == "a red kayak"
+    assert degraded == ""
+    assert all(0 <= each.relevance <= 1 for each in best)
 
 
 def test_a_memory_is_embedded_once(endpoint: Endpoint, embedder: OpenAiEmbedder) -> None:
-    index = memories("a red kayak", "red tea")
     hybrid = HybridSearch(embedder)
 
-    hybrid.search(index, "red boat", 2)
-    hybrid.search(index, "red cat", 2)
+    for query in ("red boat", "red cat"):
+        hybrid.order(query, found(query, "a red kayak", "red tea"), 2)
 
     assert endpoint.requests[1]["input"] == ["red cat"]
 
@@ -123,7 +119,7 @@ def test_vectors_are_forgotten_beyond_a_limit(
     hybrid = HybridSearch(embedder)
 
     for _ in range(2):
-        hybrid.search(memories("a red kayak", "red tea"), "red", 2)
+        hybrid.order("red", found("red", "a red kayak", "red tea"), 2)
 
     assert len(endpoint.requests[1]["input"]) == 2
 
@@ -131,10 +127,7 @@ def test_vectors_are_forgotten_beyond_a_limit(
 def test_a_question_nothing_answers_needs_no_request(
     endpoint: Endpoint, embedder: OpenAiEmbedder
 ) -> None:
-    hybrid = HybridSearch(embedder)
-
-    assert hybrid.search(memories("tea"), "xyzzy", 5).found == ()
-    assert hybrid.search(memories("tea"), "tea", 0).found == ()
+    assert HybridSearch(embedder).order("xyzzy", found("xyzzy", "tea"), 5) == ([], "")
     assert endpoint.requests == []
 
 
@@ -160,12 +153,12 @@ def test_an_answer_without_vectors_leaves_the_words_order(
     endpoint: Endpoint, embedder: OpenAiEmbedder, body: bytes
 ) -> None:
     endpoint.body = body
-    index = memories("a red kayak")
+    plain = found("kayak", "a red kayak")
 
-    retrieval = HybridSearch(embedder).search(index, "kayak", 3)
+    best, degraded = HybridSearch(embedder).order("kayak", plain, 3)
 
-    assert list(retrieval.found) == index.search("kayak", 3)
-    assert retrieval.without_embeddings.startswith("small")
+    assert best == plain
+    assert degraded.startswith("small")
 
 
 @pytest.mark.parametrize("status", [400, 401, 404, 429, 500, 503])
@@ -174,30 +167,29 @@ def test_an_endpoint_that_refuses_leaves_the_words_order_and_leaks_nothing(
 ) -> None:
     endpoint.status = status
     endpoint.body = b'{"error": {"message": "refused: a red kayak"}}'
-    index = memories("a red kayak")
+    plain = found("kayak", "a red kayak")
 
-    retrieval = HybridSearch(embedder).search(index, "kayak", 3)
+    best, degraded = HybridSearch(embedder).order("kayak", plain, 3)
 
-    assert list(retrieval.found) == index.search("kayak", 3)
-    assert "kayak" not in retrieval.without_embeddings
-    assert KEY not in retrieval.without_embeddings
+    assert best == plain
+    assert "kayak" not in degraded
+    assert KEY not in degraded
     assert len(endpoint.requests) == 1
 
 
 def test_an_endpoint_that_is_slow_or_gone_leaves_the_words_order(endpoint: Endpoint) -> None:
     endpoint.delay_s = 0.5
-    index = memories("a red kayak")
+    plain = found("kayak", "a red kayak")
 
     with connected(endpoint, timeout_s=0.05) as slow:
-        late = HybridSearch(slow).search(index, "kayak", 3)
+        late = HybridSearch(slow).order("kayak", plain, 3)
     with OpenAiEmbedder(
         model="small", api_key=SecretStr(KEY), base_url="http://127.0.0.1:1/v1"
     ) as gone:
-        refused = HybridSearch(gone).search(index, "kayak", 3)
+        refused = HybridSearch(gone).order("kayak", plain, 3)
 
-    assert late.without_embeddings == "small: APITimeoutError"
-    assert refused.without_embeddings == "small: APIConnectionError"
-    assert list(late.found) == list(refused.found) == index.search("kayak", 3)
+    assert late == (plain, "small: APITimeoutError")
+    assert refused == (plain, "small: APIConnectionError")
 
 
 def test_an_endpoint_that_failed_is_left_alone_for_a_while(
@@ -205,33 +197,33 @@ def test_an_endpoint_that_failed_is_left_alone_for_a_while(
 ) -> None:
     now = [100.0]
     hybrid = HybridSearch(embedder, clock=lambda: now[0])
-    index = memories("a red kayak")
+    plain = found("kayak", "a red kayak")
     endpoint.status = 503
 
-    told = [hybrid.search(index, "kayak", 3).without_embeddings for _ in range(3)]
+    told = [hybrid.order("kayak", plain, 3)[1] for _ in range(3)]
     asked = len(endpoint.requests)
     endpoint.status = 200
     now[0] += hybrid_module.REST_S
-    after = hybrid.search(index, "kayak", 3)
+    _, after = hybrid.order("kayak", plain, 3)
 
     assert told == ["small: InternalServerError"] * 3
     assert asked == 1
-    assert after.without_embeddings == ""
+    assert after == ""
 
 
 def test_an_endpoint_that_changes_its_model_starts_over(
     endpoint: Endpoint, embedder: OpenAiEmbedder
 ) -> None:
     hybrid = HybridSearch(embedder)
-    index = memories("a red kayak")
-    hybrid.search(index, "kayak", 1)
+    plain = found("kayak", "a red kayak")
+    hybrid.order("kayak", plain, 1)
     endpoint.embedding = lambda _: [1.0, 2.0]
 
-    changed = hybrid.search(index, "kayak", 1)
-    again = hybrid.search(index, "kayak", 1)
+    _, changed = hybrid.order("kayak", plain, 1)
+    _, again = hybrid.order("kayak", plain, 1)
 
-    assert "changed" in changed.without_embeddings
-    assert again.without_embeddings == ""
+    assert "changed" in changed
+    assert again == ""
 
 
 def test_missing_vectors_can_be_tried_again(endpoint: Endpoint, embedder: OpenAiEmbedder) -> None:

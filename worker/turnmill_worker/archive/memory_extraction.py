@@ -7,17 +7,22 @@ from typing import Any, NamedTuple
 
 from turnmill.contract.authors import author
 from turnmill.contract.codec import decode_json
-from turnmill.contract.memories_message import is_memories
+from turnmill.contract.memories_message import RECALLED, is_memories
 from turnmill_worker.ports.records import ArchivedCompaction, ArchivedTurn, Memory
 from turnmill_worker.ports.values import SessionRef
 
-__all__ = ["MAX_TEXT", "Made", "of_events", "of_summary", "of_turns"]
+__all__ = ["MAX_TEXT", "TOOL", "Made", "of_events", "of_summary", "of_turns"]
 
 MAX_TEXT = 2_000
 """Characters of a message that become its memory: what is asked for stands near its beginning."""
 
+_MAX_CALL = 200
+
+TOOL = "tool"
+"""Who says what a tool returned; nobody else has this name."""
+
 _SPEAKERS = ("user", "assistant")
-_ROLES = (*_SPEAKERS, "system", "developer", "tool", "function")
+_ROLES = (*_SPEAKERS, TOOL, "system", "developer", "function")
 
 
 class Made(NamedTuple):
@@ -30,43 +35,48 @@ class Made(NamedTuple):
 def of_turns(
     ref: SessionRef, epoch: str, turns: Iterable[ArchivedTurn], *, first: int
 ) -> Iterator[Made]:
-    """What is said in kept turns, at positions from ``first`` on.
+    """What is said in kept turns, at positions from ``first`` on, and what tools returned.
 
-    Tools stay out: a question and its answer are neighbours, however many calls lie between.
+    A question and its answer are neighbours, however many calls lie between: a result has the
+    position of what was said before it.
     """
+    calls: dict[str, str] = {}
     for turn in turns:
-        made = _of_turn(ref, epoch, turn, first)
+        made = _of_turn(ref, epoch, turn, first, calls)
         yield from made
-        first += len(made)
+        # Only names go from turn to turn: what else a turn holds must go when it is erased.
+        calls = {call_id: call.partition("(")[0] for call_id, call in calls.items()}
+        first = max((one.memory.position + 1 for one in made), default=first)
 
 
-def _of_turn(ref: SessionRef, epoch: str, turn: ArchivedTurn, first: int) -> list[Made]:
-    """One memory for each message of a kept turn in which somebody says something."""
+def _of_turn(
+    ref: SessionRef, epoch: str, turn: ArchivedTurn, first: int, calls: dict[str, str]
+) -> list[Made]:
+    """One memory for each message of a kept turn in which somebody, or a tool, says something."""
     if turn.state != "kept":
         return []
-    said = [
+    told = [
         (index, speaker, text)
         for index, message in enumerate(_objects(turn.messages))
-        for speaker, text in _said(message)
+        for speaker, text in _told(message, calls)
     ]
-    several = len(said) > 1
+    several = sum(speaker != TOOL for _, speaker, _ in told) > 1
     base = f"{ref.session}:{epoch}:turn:{turn.seq}"
-    return [
-        Made(
-            turn.seq,
-            Memory(
-                id=f"{base}.{index}" if several else base,
-                kind="turn",
-                text=text,
-                speaker=speaker,
-                session=ref.session,
-                seq=turn.seq,
-                position=position,
-                at_ms=turn.at_ms,
-            ),
+    made: list[Made] = []
+    for index, speaker, text in told:
+        first += speaker != TOOL
+        memory = Memory(
+            id=f"{base}.{index}" if several or speaker == TOOL else base,
+            kind="turn",
+            text=text,
+            speaker=speaker,
+            session=ref.session,
+            seq=turn.seq,
+            position=first - 1,
+            at_ms=turn.at_ms,
         )
-        for position, (index, speaker, text) in enumerate(said, first)
-    ]
+        made.append(Made(turn.seq, memory))
+    return made
 
 
 def of_summary(ref: SessionRef, epoch: str, compaction: ArchivedCompaction) -> Made | None:
@@ -101,15 +111,31 @@ def of_events(ref: SessionRef, epoch: str, compaction: ArchivedCompaction) -> It
                 yield Made(first_seq, memory)
 
 
-def _said(message: dict[str, Any]) -> Iterator[tuple[str, str]]:
+def _told(message: dict[str, Any], calls: dict[str, str]) -> Iterator[tuple[str, str]]:
+    """Who says what in a message, if anything. Notes the calls that results are known by."""
     role, name = author(message), message.get("name")
-    if role not in _SPEAKERS or is_memories(message):
+    calls.update(_calls(message))
+    if is_memories(message) or role not in {*_SPEAKERS, TOOL}:
         return
     text = _text(message.get("content")).strip()[:MAX_TEXT]
-    if text:
+    if not text:
+        return
+    if role != TOOL:
         # A name that poses as a role would say that somebody else spoke.
         own = name if isinstance(name, str) and name.strip().lower() not in _ROLES else ""
         yield own or role, text
+    elif message.get("role") == TOOL and not text.startswith(RECALLED):
+        call = calls.pop(str(message.get("tool_call_id")), name)
+        yield TOOL, f"{call}: {text}"[:MAX_TEXT] if isinstance(call, str) and call else text
+
+
+def _calls(message: dict[str, Any]) -> Iterator[tuple[str, str]]:
+    """The calls of a message, by their ids, as what they returned is told of them."""
+    calls = message.get("tool_calls")
+    for call in calls if isinstance(calls, list) else ():
+        match call:
+            case {"id": str(call_id), "function": {"name": str(name), **function}}:
+                yield call_id, f"{name}({function.get('arguments') or ''})"[:_MAX_CALL]
 
 
 def _text(content: object) -> str:

@@ -14,7 +14,7 @@ from turnmill.contract.render import rules_message
 from turnmill.contract.rules import Rule
 from turnmill.contract.token_counters import Counter
 from turnmill_worker.compaction.snapshot import LoggedTurn, Snapshot
-from turnmill_worker.reading.digest import Digest, Known
+from turnmill_worker.reading.digest import Digest
 from turnmill_worker.reading.passages import Reading
 from turnmill_worker.reading.readings import Readings, of_summary
 from turnmill_worker.reading.requests import (
@@ -47,8 +47,18 @@ class Heard:
         self._turns: list[Asked] = []
         for at, turn in enumerate(snapshot.turns):
             own = self._of_user(turn)
-            self._said.hear(turn.seq, own, turn.mark, opens=at < opening)
+            self._said.hear(turn.seq, own, turn.original, turn.mark, opens=at < opening)
             self._turns.append(Asked(turn.seq, turn.original, own))
+
+    def is_of(self, loaded: Snapshot) -> bool:
+        """Whether this is what a session's users said as it was loaded then."""
+        mine = self._snapshot
+        return (
+            loaded.turns is mine.turns
+            and loaded.stored is mine.stored
+            and loaded.policy is mine.policy
+            and loaded.pending_messages is mine.pending_messages
+        )
 
     def given_room(self, snapshot: Snapshot, *, through: Seq, share: float = 1.0) -> Snapshot:
         """The snapshot with the rules and open requests of turns up to this one in its context.
@@ -115,7 +125,7 @@ class Heard:
             [each for turn in covered for each in self._of(turn)],
             self._counter.count,
             through=through,
-            changed=self._said.changed_by(through),
+            said=self._said,
             stated={rule.text for rule in rules},
             stated_in={each.seq for each in requests if "left out]" not in each.text},
         )
@@ -123,10 +133,6 @@ class Heard:
             later = [turn for turn in self._snapshot.turns if turn.seq > through]
             digest.see_later(each for turn in later for each in self._of(turn))
         return digest
-
-    def known_after(self, digest: Digest, budget_tokens: int, through: Seq) -> Known:
-        """What is kept beside a context that covers turns up to this one."""
-        return replace(digest.after(budget_tokens), said=tuple(self._said.up_to(through)))
 
     @property
     def spoken_last(self) -> set[int]:
@@ -159,7 +165,7 @@ class Heard:
 def heard_in(snapshot: Snapshot, counter: Counter) -> Heard:
     """What users said in a session; listened to once for all snapshots made of it."""
     found = snapshot.memo.get("heard")
-    if not isinstance(found, Heard):
+    if not isinstance(found, Heard) or not found.is_of(snapshot.before):
         found = snapshot.memo["heard"] = Heard(snapshot, counter)
     return found
 

@@ -156,9 +156,7 @@ class Snapshot:
     def as_of(self, seq: Seq) -> Snapshot:
         """The session as if nothing had been pushed after this turn, which has been counted."""
         turns = tuple(turn for turn in self.turns if turn.seq <= seq)
-        return replace(
-            self, turns=turns, counted_seq=seq, pending=0, pending_messages=(), memo={}
-        )
+        return replace(self, turns=turns, counted_seq=seq, pending=0, pending_messages=(), memo={})
 
     def with_elisions(self, elisions: Sequence[Elision]) -> Snapshot:
         """The same session as it would be read with these elisions added."""

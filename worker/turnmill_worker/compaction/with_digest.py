@@ -15,6 +15,7 @@ from turnmill_worker.compaction.strategies.rolling import summary_budget
 from turnmill_worker.reading.digest import Digest, Known
 from turnmill_worker.reading.passages import Reading
 from turnmill_worker.reading.readings import Readings, of_summary
+from turnmill_worker.reading.said import Said
 
 __all__ = ["digest_of", "known_after", "with_digest"]
 
@@ -48,7 +49,7 @@ def known_after(plan: Plan, counter: Counter) -> Known:
         return plan.snapshot.known
     budget = plan.request.whole_tokens if plan.request else 0
     budget = budget or summary_budget(plan.snapshot, counter.count)
-    return heard_in(plan.snapshot, counter).known_after(plan.digest, budget, plan.cut)
+    return plan.digest.after(budget)
 
 
 def digest_of(request: SummaryRequest, counter: Counter, known: Known | None = None) -> Digest:
@@ -59,13 +60,15 @@ def digest_of(request: SummaryRequest, counter: Counter, known: Known | None = N
     if known is None:
         known = Known(readings=tuple(of_summary(request.previous, counter.count)))
     covered: list[Reading] = []
-    before = None
+    said, before = Said(known.said), None
     for seq, own in groupby(request.records, key=itemgetter(0)):
         messages = [message for _, message in own]
-        covered += readings.of_turn(seq, messages, before)
+        turn = readings.of_turn(seq, messages, before)
+        said.hear(seq, turn, messages)
+        covered += turn
         before = messages[-1]
     through = max((seq for seq, _ in request.records), default=0)
-    return Digest(known, covered, counter.count, through=through)
+    return Digest(known, covered, counter.count, through=through, said=said)
 
 
 def _folded(

@@ -1,4 +1,4 @@
-"""Orders BM25's best memories anew with the help of embeddings, when there are any."""
+"""Orders the best memories anew with the help of embeddings, when there are any."""
 
 from __future__ import annotations
 
@@ -8,17 +8,17 @@ import threading
 import time
 from array import array
 from collections import OrderedDict
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import Final
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Final, Protocol
 
-from turnmill_worker.grounding.embeddings import Embedder, EmbeddingsUnavailable, Vector
-from turnmill_worker.grounding.index import Found, MemoryIndex
+from turnmill.contract.errors import Transient
+from turnmill_worker.grounding.index import Found
 
-__all__ = ["HybridSearch", "Retrieval"]
+__all__ = ["Embedder", "EmbeddingsUnavailable", "HybridSearch", "Vector"]
 
 CANDIDATES: Final = 50
-"""How many of BM25's best are embedded: a model alone finds less than BM25 (docs/grounding.md)."""
+"""How many of the best are embedded: a model alone finds less than words do."""
 
 REST_S: Final = 30.0
 """How long an endpoint that failed is left alone: one that hangs would slow every question."""
@@ -27,26 +27,26 @@ _ROUNDING: Final = 1e-12
 _MOST_VECTORS: Final = 4_096
 """Vectors remembered: 25 MB of 1,536 dimensions."""
 
+Vector = Sequence[float]
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Retrieval:
-    """What was found.
 
-    Attributes:
-        found: best first.
-        without_embeddings: why they were not used though asked for; ``""`` when all went well.
-    """
+class EmbeddingsUnavailable(Transient):
+    """The endpoint cannot be reached, refused, or answered with something other than vectors."""
 
-    found: tuple[Found, ...]
-    without_embeddings: str = ""
+
+class Embedder(Protocol):
+    """Turns texts into vectors whose cosine says how alike the texts are."""
+
+    def embed(self, texts: Sequence[str]) -> list[Vector]:
+        """One vector per text, in order, all of one length; or ``EmbeddingsUnavailable``."""
 
 
 class HybridSearch:
-    """Searches an index, then orders the best by the sum of two z-scores: BM25 and cosine.
+    """Orders what an index found by the sum of two z-scores: relevance and cosine.
 
-    Vectors of memories are remembered by their text, so a question costs one request for itself
-    and candidates never seen before. An endpoint that fails changes the order, never the outcome,
-    and is asked again after a rest. Thread-safe, and no thread waits for another's request.
+    Vectors of memories are remembered by their text. An endpoint that fails changes the order,
+    never the outcome, and is asked again after a rest. Thread-safe, and no thread waits for
+    another's request.
     """
 
     def __init__(self, embedder: Embedder, *, clock: Callable[[], float] = time.monotonic) -> None:
@@ -57,24 +57,21 @@ class HybridSearch:
         self._known: OrderedDict[str, Vector] = OrderedDict()
         self._lock = threading.Lock()
 
-    def search(self, index: MemoryIndex, query: str, k: int) -> Retrieval:
-        """The at most ``k`` most relevant memories; a relevance is the mean of both views."""
-        if k <= 0:
-            return Retrieval(found=())
-        return self.order(query, index.search(query, max(k, CANDIDATES)), k)
+    def order(self, query: str, found: Sequence[Found], k: int) -> tuple[list[Found], str]:
+        """The best ``k`` of what an index found, and why embeddings were not used, or ``""``.
 
-    def order(self, query: str, candidates: Sequence[Found], k: int) -> Retrieval:
-        """The best ``k`` of what an index found; the index may change meanwhile."""
-        if not candidates:
-            return Retrieval(found=())
+        A relevance is the mean of the index's and the cosine.
+        """
+        if not found:
+            return [], ""
         try:
-            cosines = self._cosines(query, [found.text for found in candidates])
+            cosines = self._cosines(query, [each.text for each in found])
         except EmbeddingsUnavailable as error:
-            return Retrieval(found=tuple(candidates[:k]), without_embeddings=str(error))
-        lexical = _standard([found.relevance for found in candidates])
+            return list(found[:k]), str(error)
+        lexical = _standard([each.relevance for each in found])
         semantic = _standard(cosines)
-        order = sorted(range(len(candidates)), key=lambda at: (-lexical[at] - semantic[at], at))
-        return Retrieval(found=tuple(_both(candidates[at], cosines[at]) for at in order[:k]))
+        order = sorted(range(len(found)), key=lambda at: (-lexical[at] - semantic[at], at))
+        return [_both(found[at], cosines[at]) for at in order[:k]], ""
 
     def _cosines(self, query: str, texts: Sequence[str]) -> list[float]:
         with self._lock:
@@ -82,11 +79,16 @@ class HybridSearch:
         new = list(dict.fromkeys(text for text in texts if text not in used))
         asked, *vectors = map(_unit, self._embed([query, *new]))
         used.update(zip(new, vectors, strict=True))
-        if any(len(vector) != len(asked) for vector in used.values()):
-            with self._lock:
+        same = all(len(vector) == len(asked) for vector in used.values())
+        with self._lock:
+            if not same:
                 self._known.clear()
-            raise EmbeddingsUnavailable("the endpoint's vectors have changed their length")
-        self._remember(used)
+                raise EmbeddingsUnavailable("the endpoint's vectors have changed their length")
+            for text, vector in used.items():
+                self._known[text] = vector
+                self._known.move_to_end(text)
+            while len(self._known) > _MOST_VECTORS:
+                self._known.popitem(last=False)
         return [sum(map(operator.mul, asked, used[text])) for text in texts]
 
     def _embed(self, texts: Sequence[str]) -> list[Vector]:
@@ -97,14 +99,6 @@ class HybridSearch:
         except EmbeddingsUnavailable as error:
             self._reason, self._rests_until = str(error), self._clock() + REST_S
             raise
-
-    def _remember(self, used: Mapping[str, Vector]) -> None:
-        with self._lock:
-            for text, vector in used.items():
-                self._known[text] = vector
-                self._known.move_to_end(text)
-            while len(self._known) > _MOST_VECTORS:
-                self._known.popitem(last=False)
 
 
 def _unit(vector: Vector) -> Vector:
@@ -121,5 +115,4 @@ def _standard(values: Sequence[float]) -> list[float]:
 
 
 def _both(found: Found, cosine: float) -> Found:
-    relevance = min(1.0, (found.relevance + max(0.0, cosine)) / 2)
-    return replace(found, relevance=relevance)
+    return replace(found, relevance=min(1.0, (found.relevance + max(0.0, cosine)) / 2))

@@ -10,7 +10,7 @@ import openai
 from pydantic import SecretStr
 
 from turnmill_worker.errors import SummarizerFailed
-from turnmill_worker.grounding.embeddings import EmbeddingsUnavailable, Vector
+from turnmill_worker.grounding.hybrid import EmbeddingsUnavailable, Vector
 
 __all__ = ["OpenAiEmbedder"]
 

@@ -44,7 +44,7 @@ class _Following:
         return len(self._index)
 
     def search(self, query: str, k: int, session: SessionId | None) -> list[Found]:
-        """The best ``k``, of what the archive has by now."""
+        """The best ``k`` of what the archive has by now."""
         with self._lock:
             self._catch_up()
             return self._index.search(query, k, session=session)
@@ -53,7 +53,7 @@ class _Following:
         generation = self._archive.memory_generation(self._namespace)
         if generation != self._generation:
             # Deleted memories leave no trace to follow.
-            self._index.rebuild(())
+            self._index = MemoryIndex()
             self._cursor, self._generation = 0, generation
         while new := self._archive.memories(self._namespace, after=self._cursor, most=_AT_ONCE):
             self._index.add(memory for _, memory in new)
@@ -74,13 +74,10 @@ class GroundingService:
         *,
         most_memories: int = _MOST_MEMORIES,
     ) -> None:
-        """A service that knows nothing yet.
+        """A service that follows an archive, and orders the best by embeddings if there are any.
 
-        Args:
-            archive: what it follows.
-            hybrid: orders the best by embeddings, too.
-            most_memories: kept of all namespaces together. Above it, namespaces asked longest ago
-                are dropped, and read anew when asked again; the one asked last is always kept.
+        ``most_memories`` are kept of all namespaces together. Above that, namespaces asked longest
+        ago are dropped, and read anew when asked again; the one asked last is always kept.
         """
         self._archive = archive
         self._hybrid = hybrid
@@ -102,9 +99,8 @@ class GroundingService:
         self._make_room()
         if self._hybrid is None:
             return GroundedContext(memories=tuple(map(_grounded, found)))
-        ordered = self._hybrid.order(query, found, k)
-        memories = tuple(map(_grounded, ordered.found))
-        return GroundedContext(memories=memories, degraded=ordered.without_embeddings)
+        best, degraded = self._hybrid.order(query, found, k)
+        return GroundedContext(memories=tuple(map(_grounded, best)), degraded=degraded)
 
     def _of(self, namespace: Namespace) -> _Following:
         with self._lock:

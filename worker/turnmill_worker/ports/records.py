@@ -168,11 +168,12 @@ class Memory:
             replaced in place), ``…:event:<first_seq>``, or the id of a pushed one.
         kind: where it comes from.
         text: what is retrieved; a summary's begins with ``[context-summary]``.
-        speaker: the speaker's role or name, or ``""``.
+        speaker: the speaker's role or name, ``tool`` for what a tool returned, or ``""``.
         session: whose it is; None for one pushed to the namespace.
         seq: the turn it was said in; None for all others.
         position: its number among what was said in one incarnation of a session, without gaps:
-            what is said nearby helps to find a memory. 0 for all others.
+            what is said nearby helps to find a memory. What a tool returned has the number of
+            what was said before. 0 for all others.
         at_ms: when it was made.
     """
 

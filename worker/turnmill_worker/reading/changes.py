@@ -1,204 +1,266 @@
 """Whether a later sentence replaces what an earlier one says: one question for rules and values.
 
-A linear model reads the later sentence beside the earlier one: in it, a word of the earlier one is
-one mark, and another value of the same sort as one of the earlier one is another.
+A linear model reads the later sentence beside the earlier one. It knows how much either sounds
+like a change or like something that can be changed, what both are about, and whether another value
+of the same sort stands in the later one. A mark that is wrong misleads, and one that is missing
+leaves two sentences with their turns: the bounds take precision before recall.
 """
 
 from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable
+from collections.abc import Iterator, Sequence
 from functools import lru_cache
+from itertools import pairwise
 from typing import Final, NamedTuple
 from zlib import crc32
 
-from turnmill_worker.reading.linear import grams, hashed, weights
-from turnmill_worker.reading.words import CAPS, CODE, KIND, KNOWN, NAME, NUMBER, PLAIN, WORD, common
+from turnmill_worker.reading.linear import MASK, bucket, grams, hashed, weights
+from turnmill_worker.reading.words import CAPS, CODE, KIND, KNOWN, NAME, NUMBER, PLAIN, common
 
 MODEL: Final = "changes.bin"
-BITS: Final = 15
-MASK: Final = (1 << BITS) - 1
-UNIT: Final = 0.03
-LEAST_OF_RULE, LEAST, LEAST_SAID_AGAIN = 0.5, 1.5, 0.0
-"""Log-odds from which on the later sentence is taken to replace a rule, and any other sentence."""
+UNIT: Final = 0.02
+"""What one step of a weight adds to the log-odds."""
+
+LEAST: Final = {"value": (-0.5, -0.5), "name": (3.0, 0.5), "": (math.inf, 2.5)}
+"""Log-odds from which on the later sentence replaces the earlier one, by whether it has another
+value, only another name, or neither; and the same if the earlier one is a rule. Of other sentences
+few are taken back in words alone."""
+
+LEAST_ALONE: Final = -2.0
+"""Log-odds of the later sentence alone below which nothing is looked for."""
 
 _TOKEN = re.compile(r"[#$€£@/~]?\w+(?:[.,:/@+'’&%-]\w+)*%?|[?!:;(]")
 _LABEL = re.compile(r"^(?:[^\W\d_][\w'-]{0,20}(?: [^\W\d_][\w'-]{0,20}){0,2}: +)+(?=\S)")
+_RUN = re.compile(r"(\d+(?:[.,]\d+)*)|([A-Z]+)|([a-z]+)")
+_REPEATED = re.compile(r"([-/:]0)\1+")
+_DIGIT = re.compile(r"\d")
 _MOST: Final = 40
+"""Tokens of a sentence that are looked at."""
+
 _VALUES: Final = frozenset({CODE, NUMBER, CAPS})
+_NAMED, _SHAPE, _BEGINS = "Name", 8, 4
+_ASKS: Final = frozenset("?？؟")
 
 
-class Told(NamedTuple):
-    """A sentence as it is compared.
+class Word(NamedTuple):
+    """A token of a sentence as it is compared, in lower case.
 
     Attributes:
-        tokens: what it is cut into, in lower case.
-        roots: of each token; 0 where it says little.
-        sorts: of each token that is a value; "" of others.
-        shapes: hashes of the tokens and their edges, as neighbours see them.
+        root: its number; 0 if it says little.
+        sort: of what sort a value is; "" of other words.
+        left, right: the tokens beside it.
     """
 
-    tokens: tuple[str, ...]
-    roots: tuple[int, ...]
-    sorts: tuple[str, ...]
-    shapes: tuple[int, ...]
+    text: str
+    root: int
+    sort: str
+    left: str
+    right: str
 
 
 @lru_cache(maxsize=4096)
-def told(text: str) -> Told:
-    """A sentence, read."""
-    tokens = _TOKEN.findall(_LABEL.sub("", text))[:_MOST]
-    roots, sorts = [], []
-    for at, token in enumerate(tokens):
+def told(sentence: str) -> tuple[Word, ...]:
+    """A sentence, read, but for its label."""
+    written = _TOKEN.findall(_LABEL.sub("", sentence))[:_MOST]
+    edged = ["", *(token.lower().replace("’", "'") for token in written), ""]
+    found = []
+    for at, token in enumerate(written):
         ids = KNOWN[token] if token[-1] not in "?!:;(" else ()
         first = ids[0] if ids else PLAIN
-        named = bool(ids) and at > 0 and ids[-1] & KIND == NAME
-        roots.append(0 if first & KIND == PLAIN else first)
-        sorts.append(_sort(token) if first & KIND in _VALUES or token[0].isdigit() else "Name" if named else "")
-    low = tuple(token.lower().replace("’", "'") for token in tokens)
-    return Told(low, tuple(roots), tuple(sorts), tuple(hashed(token)[2] for token in ("^", *low, "$")))
+        root = 0 if first & KIND == PLAIN else first
+        named = at > 0 and ids and ids[-1] & KIND == NAME
+        valued = first & KIND in _VALUES or token[0].isdigit()
+        sort = _sort(token) if valued else _NAMED if named else ""
+        found.append(Word(edged[at + 1], root, sort, edged[at], edged[at + 2]))
+    return tuple(found)
 
 
+@lru_cache(maxsize=1 << 14)
 def _sort(token: str) -> str:
     """Of what sort a value is: its characters but for how many there are of a kind."""
-    shape = re.sub(r"[a-z]+", "a", re.sub(r"[A-Z]+", "A", re.sub(r"\d+", "0", token)))
-    return shape if len(shape) < 8 else shape[:8]
+    shape = _REPEATED.sub(r"\1", _RUN.sub(lambda run: "0Aa"[(run.lastindex or 1) - 1], token))
+    return _NAMED if shape == "A" else shape[:_SHAPE]
 
 
 @lru_cache(maxsize=4096)
-def _own(newer: str) -> frozenset[int]:
-    """The features of a sentence alone: how much it sounds like a change of anything."""
-    after = told(newer)
-    found = {each & MASK for each in grams(list(after.tokens))}
-    found.add(crc32(b"long %d" % min(len(after.tokens) // 6, 5)) & MASK)
-    return frozenset(found)
+def as_newer(sentence: str) -> tuple[int, ...]:
+    """The features of a sentence as the later one; of its numbers only that they are there."""
+    tokens = _TOKEN.findall(_LABEL.sub("", sentence.lower().replace("’", "'")))[:_MOST]
+    plain = [each if each.isalpha() or not _DIGIT.search(each) else "0" for each in tokens]
+    return (*grams(plain), _LENGTHS[min(len(plain) // 6, len(_LENGTHS) - 1)])
 
 
-def features(older: str, newer: str) -> set[int]:
-    """The buckets of a later sentence beside an earlier one; none where they have nothing in common."""
-    pair = _pair(told(older), told(newer))
-    return _own(newer) | pair if pair else set()
+@lru_cache(maxsize=4096)
+def as_older(sentence: str) -> tuple[int, ...]:
+    """The features of a sentence as the earlier one: its tokens, and how they follow each other."""
+    known = [hashed(token) for token in ("^", *(word.text for word in told(sentence)), "$")]
+    words = [(two.own[0], one.shape_before ^ two.third) for one, two in pairwise(known)]
+    return tuple(each ^ _SALT for both in words for each in both)
 
 
-_ROOT, _VALUE, _OTHER = (crc32(name) for name in (b"<r>", b"<v>", b"<n>"))
+_SALT: Final = bucket("older")
+_LENGTHS: Final = tuple(bucket(f"long {at}") for at in range(6))
 
 
-def _pair(before: Told, after: Told) -> set[int]:
-    known = set(before.roots)
-    known.discard(0)
-    shared = known.intersection(after.roots)
-    had = set(before.sorts)
-    had.discard("")
-    if not shared and had.isdisjoint(after.sorts):
-        return set()
-    marks = [
-        (at, _ROOT if root in known else _VALUE if sort in had else _OTHER)
-        for at, (root, sort) in enumerate(zip(after.roots, after.sorts, strict=True))
-        if root in known or sort and had
-    ]
-    rows = after.shapes
-    found = set()
-    for at, mark in marks:
-        found.update((rows[at] * 3 + mark & MASK, rows[at + 2] * 5 + mark & MASK, rows[at] * 7 + rows[at + 2] * 11 + mark & MASK))
-    kinds = {mark for _, mark in marks}
-    few, usual = len(shared), common()
-    rare = sum(root not in usual for root in shared)
-    changed = _VALUE in kinds
-    fresh = sum(root != 0 and root not in known and not sort for root, sort in zip(after.roots, after.sorts, strict=True))
-    starts = {token[:4] for token, sort in zip(before.tokens, before.sorts, strict=True) if sort and len(token) > 5}
-    akin = any(sort and token[:4] in starts and root not in known for token, root, sort in zip(after.tokens, after.roots, after.sorts, strict=True))
-    found.update(
-        crc32(name) & MASK
-        for name in (
-            b"shared %d" % min(few, 4), b"share %d" % (4 * few // max(len(known), 1)), b"rare %d" % min(rare, 3),
-            b"values %d %d %d" % (changed, bool(had), few > 1), b"values %d %d" % (changed, min(rare, 2)), b"akin %d %d" % (akin, changed),
-            b"left %d %d" % (min(len(known) - few, 4), few > 2), b"left %d %d %d" % (min(len(known) - few, 3), min(fresh, 3), changed),
-        )  # fmt: skip
-    )
-    return found
+class Beside:
+    """Two sentences, one beside the other.
+
+    Attributes:
+        had, has: the values of the earlier and of the later one, with their sorts.
+        known, said: the roots of their other words.
+        fresh: values of the later one that the earlier one has others of the same sort of.
+    """
+
+    def __init__(self, before: tuple[Word, ...], after: tuple[Word, ...]) -> None:
+        self.before, self.after = before, after
+        self.had, self.has = (
+            {word.text: word.sort for word in each if word.sort} for each in (before, after)
+        )
+        self.known, self.said = (
+            {word.root for word in each if word.root and not word.sort} for each in (before, after)
+        )
+        self.sorts = set(self.had.values())
+        self.fresh = [
+            value
+            for value, sort in self.has.items()
+            if sort in self.sorts and value not in self.had
+        ]
+
+    def features(self) -> set[int]:
+        """The buckets of what they have in common; none if that is nothing."""
+        shared = {word.root for word in self.before}.intersection(word.root for word in self.after)
+        if not shared - {0} and self.sorts.isdisjoint(self.has.values()):
+            return set()
+        counts = self._counts()
+        counted = (" ".join(f"{name} {counts[name]}" for name in names) for names in _COUNTED)
+        sorts = (f"sort {self.has[value]} {counts['few']}" for value in self.fresh)
+        return {crc32(each.encode()) & MASK for each in (*counted, *sorts, *self._marked())}
+
+    def _counts(self) -> dict[str, object]:
+        about, usual = self.known & self.said, common()
+        covered = 4 * len(about) // len(self.known) if self.known else 5
+        codes = {value[:_BEGINS] for value in self.had if len(value) > _BEGINS}
+        others = [value for value in self.has if value not in self.had]
+        left, more = len(self.known - self.said), len(self.said - self.known)
+        return {
+            "about": min(len(about), 4),
+            "few": min(len(about), 2),
+            "rare": min(sum(root not in usual for root in about), 3),
+            "covered": covered,
+            "fits": 4 * len(about) // max(1, len(self.said)),
+            "slot": self._slot(),
+            "kept": not self.has.keys().isdisjoint(self.had),
+            "odd": min(sum(self.has[value] not in self.sorts for value in others), 2),
+            "akin": any(value[:_BEGINS] in codes for value in others if self.has[value] != _NAMED),
+            "left": min(left, 3),
+            "more": min(more, 4),
+            "had": bool(self.had),
+            "has": bool(self.has),
+            "contrasts": min(self.contrasts(), 2),
+        }
+
+    def _slot(self) -> str:
+        """Whether there is a fresh value, behind or before the same words as an old one."""
+        led, ends = (
+            {(word.sort, word[side]) for word in self.before if word.sort}
+            for side in (_LEFT, _RIGHT)
+        )
+        new = [word for word in self.after if word.text in self.fresh]
+        leads = any((word.sort, word.left) in led for word in new)
+        return f"{bool(new):d}{leads:d}{any((word.sort, word.right) in ends for word in new):d}"
+
+    def _marked(self) -> Iterator[str]:
+        """Of each word that says what was changed: the words around it."""
+        before = ""
+        for text, root, sort, left, right in self.after:
+            mark = "word" if root in self.known and not sort else ""
+            if sort:
+                mark = "kept" if text in self.had else "fresh" if sort in self.sorts else "odd"
+            if mark:
+                yield from (f"{mark} <{left}", f"{mark} >{right}", f"{mark} {left} {right}")
+                yield f"{mark} <<{before} {left}"
+            before = left
+
+    def contrasts(self) -> int:
+        """How often another word stands between the same two: both say the same of two things."""
+        places: dict[tuple[str, str], set[int]] = {}
+        for _, root, sort, left, right in self.before:
+            if root and not sort:
+                places.setdefault((left, right), set()).add(root)
+        return sum(
+            not places.get((left, right), self.said) <= self.said
+            for _, root, sort, left, right in self.after
+            if root and not sort and root not in self.known
+        )
 
 
-def likely(newer: str) -> float:
-    """How much a sentence alone sounds like a change, as log-odds."""
+_LEFT, _RIGHT = Word._fields.index("left"), Word._fields.index("right")
+# fmt: off
+_COUNTED: Final = tuple(names.split() for names in (
+    "about", "rare", "covered", "fits", "covered fits", "slot", "slot few", "slot rare",
+    "slot covered", "kept", "kept slot", "odd", "odd slot", "akin", "akin few", "left",
+    "left more", "had has", "contrasts", "contrasts slot",
+))
+# fmt: on
+"""Which counts are features, alone or together."""
+
+
+def features(older: str, newer: str) -> list[int]:
+    """The buckets of a later sentence beside an earlier one; none if they share nothing."""
+    beside = Beside(told(older), told(newer)).features()
+    return [*sorted(beside), *as_older(older), *as_newer(newer)] if beside else []
+
+
+def summed(found: Sequence[int]) -> float:
+    """The log-odds of features."""
     table = weights(MODEL)
-    return UNIT * (table[MASK + 1] + sum(map(table.__getitem__, _own(newer))))
-
-
-def may_change(newer: str) -> bool:
-    """Whether a sentence may replace anything, whatever stands before it."""
-    return newer[-1:] not in "?？؟" and likely(newer) + MOST_BESIDE >= LEAST_OF_RULE
-
-
-MOST_BESIDE: Final = 3.0
-"""Log-odds that what it has in common with an earlier one adds at most, but for few."""
+    return UNIT * (table[MASK + 1] + sum(map(table.__getitem__, found)))
 
 
 def change(older: str, newer: str) -> float:
     """The log-odds that the later sentence ends or changes what the earlier one says."""
-    pair = _pair(told(older), told(newer))
-    return likely(newer) + UNIT * sum(map(weights(MODEL).__getitem__, pair - _own(newer))) if pair else -math.inf
+    found = features(older, newer)
+    return summed(found) if found else -math.inf
+
+
+def may_change(newer: str) -> bool:
+    """Whether a sentence may replace anything, whatever stands before it."""
+    return newer[-1:] not in _ASKS and summed(as_newer(newer)) >= LEAST_ALONE
 
 
 def replaces(older: str, newer: str, *, rule: bool = False) -> bool:
     """Whether what the earlier sentence says no longer holds once the later one is said.
 
-    ``rule``: the earlier one is a rule, which people do change in words of their own. Of any other
-    sentence all but its values must be said again: few statements are taken back.
+    ``rule``: the earlier one is a rule, which people do take back in words of their own. Of any
+    other sentence the later one must have another value.
     """
     if not may_change(newer):
         return False
-    sure = change(older, newer)
-    if rule and sure >= LEAST_OF_RULE or not rule and sure >= LEAST:
-        return not _contrasts(told(older), told(newer))
-    return sure >= LEAST_SAID_AGAIN and _says_again(told(older), told(newer))
+    beside = Beside(told(older), told(newer))
+    valued = any(beside.has[token] != _NAMED for token in beside.fresh)
+    least = LEAST["value" if valued else "name" if beside.fresh else ""][rule]
+    return least < math.inf and change(older, newer) >= least
 
 
 def restates(older: str, newer: str) -> bool:
-    """Whether a later sentence lays down the same as a rule with another value: ``over 8000``, not ``over 4500``.
+    """Whether a later sentence lays down the same as a rule, with another value.
 
-    It shares what the rule is about, names no thing of a sort that the rule does not name, and has
-    another value of one sort; if it repeats the rule's own number beside, less has to be shared.
+    As ``over 8000, not over 4500`` does. It shares what the rule is about, names no thing of a sort
+    that the rule does not name, and has another value of one sort; if it repeats the rule's own
+    number beside, less has to be shared.
     """
-    if newer[-1:] in "?？؟":
+    if newer[-1:] in _ASKS:
         return False
-    before, after = told(older), told(newer)
-    had = {token: sort for token, sort in zip(before.tokens, before.sorts, strict=True) if sort}
-    has = {token: sort for token, sort in zip(after.tokens, after.sorts, strict=True) if sort}
-    other = {sort for token, sort in has.items() if token not in had} & set(had.values())
-    if not other or not set(has.values()) <= set(had.values()):
+    beside = Beside(told(older), told(newer))
+    if not beside.fresh or not beside.sorts.issuperset(beside.has.values()):
         return False
-    about = {root for root, sort in zip(before.roots, before.sorts, strict=True) if root and not sort}
-    shared = len(about.intersection(after.roots))
-    again = any(token in has and had[token] in other and token[-1:].isdigit() for token in had)
-    enough = shared > 0 if again else shared > 1 and 2 * shared >= len(about)
-    return enough and not _contrasts(before, after)
-
-
-def _says_again(before: Told, after: Told) -> bool:
-    """Whether the later sentence names all that the earlier one is about, and another value of a sort."""
-    about = {root for root, sort in zip(before.roots, before.sorts, strict=True) if root and not sort}
-    had = {sort for sort in before.sorts if sort}
-    other = any(
-        sort in had and root not in before.roots for root, sort in zip(after.roots, after.sorts, strict=True)
+    other = {beside.has[value] for value in beside.fresh}
+    shared = len(beside.known & beside.said)
+    again = any(
+        value in beside.has and sort in other and value[-1:].isdigit()
+        for value, sort in beside.had.items()
     )
-    return other and len(about) > 1 and about <= set(after.roots)
-
-
-def _contrasts(before: Told, after: Told) -> bool:
-    """Whether both say the same of two things: a word of one stands where the other has another."""
-    ours, theirs = _placed(before), _placed(after)
-    known, said = set(before.roots), set(after.roots)
-    return any(
-        root not in said and not known.issuperset(theirs.get(frame, known)) for frame, roots in ours.items() for root in roots
-    )
-
-
-def _placed(one: Told) -> dict[tuple[str, str], set[int]]:
-    """The words of a sentence, but for its values, by the words on both sides of them."""
-    edged = ("", *one.tokens, "")
-    found: dict[tuple[str, str], set[int]] = {}
-    for at, (root, sort) in enumerate(zip(one.roots, one.sorts, strict=True)):
-        if root and not sort:
-            found.setdefault((edged[at], edged[at + 2]), set()).add(root)
-    return found
+    enough = shared > 0 if again else shared > 1 and 2 * shared >= len(beside.known)
+    return enough and not beside.contrasts()

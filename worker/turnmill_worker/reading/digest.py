@@ -9,13 +9,13 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, Final, NamedTuple
 
+from turnmill_worker.reading.echoes import Makes
 from turnmill_worker.reading.passages import SYSTEM, USER, Passage, Reading
 from turnmill_worker.reading.readings import of_older_pool
-from turnmill_worker.reading.repeats import Makes, States
-from turnmill_worker.reading.said import Sentence
+from turnmill_worker.reading.said import Said, Sentence
 from turnmill_worker.reading.said import restored as sentences_restored
 from turnmill_worker.reading.said import stored as sentences_stored
 from turnmill_worker.reading.score import Unit, lines_of, units_of
@@ -29,6 +29,7 @@ from turnmill_worker.reading.select import (
     trimmed,
     weighed,
 )
+from turnmill_worker.reading.states import States
 from turnmill_worker.reading.tables import Covered, Tables
 from turnmill_worker.reading.words import KIND, NAME, PLAIN
 
@@ -50,32 +51,48 @@ class Known:
     """What is kept of covered turns beside a context; every part knows from which turn it came.
 
     Attributes:
+        through: the newest turn it knows of.
         readings: the best of what was read.
         said: what users said that lasts.
-        tables, states, makes: as `Tables`, `States` and `Makes` store them.
+        tables, states, makes: as `Tables`, `States` and `Makes` are stored.
         older: the pool of a version before there were readings; read when it is chosen from.
     """
 
+    through: int = 0
     readings: tuple[Reading, ...] = ()
     said: tuple[Sentence, ...] = ()
-    tables: Any = None
-    states: Any = None
-    makes: Any = None
+    tables: Mapping[str, Any] = field(default_factory=dict)
+    states: Mapping[str, Any] = field(default_factory=dict)
+    makes: Mapping[str, Any] = field(default_factory=dict)
     older: tuple[Mapping[str, Any], ...] = ()
 
     def up_to(self, watermark: int) -> Known:
         """What is known of turns up to the watermark: what came after it was rolled back."""
+        if self.through <= watermark:
+            return self
+        tables, states, makes = self.parts(len)
+        for part in (tables, states, makes):
+            part.up_to(watermark)
         return Known(
+            through=watermark,
             readings=tuple(each for each in self.readings if each.seq <= watermark),
             said=tuple(
                 each._replace(past=each.past if each.past <= watermark else 0)
                 for each in self.said
                 if each.seq <= watermark
             ),
-            tables=Tables.up_to(self.tables, watermark),
-            states=States.up_to(self.states, watermark),
-            makes=Makes.up_to(self.makes, watermark),
+            tables=tables.to_json(),
+            states=states.to_json(),
+            makes=makes.to_json(),
             older=tuple(each for each in self.older if each["seq"] <= watermark),
+        )
+
+    def parts(self, count: Callable[[str], int]) -> tuple[Tables, States, Makes]:
+        """Tables, states and makes, to go on with."""
+        return (
+            Tables.from_json(self.tables, count) if self.tables else Tables(count),
+            States.from_json(self.states) if self.states else States(),
+            Makes.from_json(self.makes) if self.makes else Makes(),
         )
 
     def between(self, first: int, last: int) -> Known:
@@ -85,7 +102,8 @@ class Known:
     def stored(self) -> dict[str, Any]:
         """As plain values."""
         return {
-            "readings": [each.stored() for each in self.readings],
+            "through": self.through,
+            "readings": [each.to_json() for each in self.readings],
             "said": sentences_stored(self.said),
             "tables": self.tables,
             "states": self.states,
@@ -94,16 +112,24 @@ class Known:
 
     @classmethod
     def restored(cls, values: Mapping[str, Any]) -> Known:
-        """What was stored, by this version or by one that knew no readings."""
+        """What was stored, by this version or by one that knew no readings.
+
+        Raises:
+            AttributeError, LookupError, TypeError, ValueError: it is something else.
+        """
         if "pool" in values:
-            return cls(older=tuple(_pooled(each) for each in values["pool"]))
-        return cls(
-            readings=tuple(map(Reading.restored, values.get("readings", ()))),
+            older = tuple(map(_pooled, values["pool"]))
+            return cls(older=older, through=max((own["seq"] for own in older), default=0))
+        found = cls(
+            through=values.get("through", 0),
+            readings=tuple(map(Reading.from_json, values.get("readings", ()))),
             said=tuple(sentences_restored(values.get("said", ()))),
-            tables=values.get("tables"),
-            states=values.get("states"),
-            makes=values.get("makes"),
+            tables=values.get("tables") or {},
+            states=values.get("states") or {},
+            makes=values.get("makes") or {},
         )
+        found.parts(len)
+        return found
 
 
 NOTHING_KNOWN: Final = Known()
@@ -143,7 +169,7 @@ class Digest:
         count: Callable[[str], int],
         *,
         through: int,
-        changed: Mapping[str, int] | None = None,
+        said: Said | None = None,
         stated: Iterable[str] = (),
         stated_in: Iterable[int] = (),
     ) -> None:
@@ -154,7 +180,7 @@ class Digest:
             covered: what the turns covered now say, oldest first.
             count: tokens of a text.
             through: the newest turn covered.
-            changed: sentences that no longer hold, with the turn that says so.
+            said: what users said up to then, and perhaps later.
             stated: sentences that stand elsewhere in the context, word for word.
             stated_in: turns whose user's words do.
         """
@@ -162,11 +188,9 @@ class Digest:
         if known.older:
             known = replace(known, readings=tuple(of_older_pool(known.older, count)), older=())
         self.known, self._count, self._through = known, count, through
-        self._changed = dict(changed or {})
-        self._stated, self._stated_in = frozenset(stated), frozenset(stated_in)
-        self._tables = Tables.restored(known.tables, count)
-        self._states = States.restored(known.states)
-        self._makes = Makes.restored(known.makes)
+        self._said = said or Said(known.said)
+        self._stated, self._stated_in = "\n".join(stated), frozenset(stated_in)
+        self._tables, self._states, self._makes = known.parts(count)
         for each in covered:
             for part in (self._tables, self._states, self._makes):
                 part.add(each)
@@ -216,14 +240,14 @@ class Digest:
 
         Nothing of them is kept.
         """
-        self._stored_states = self._states.stored()
+        self._stored_states = self._states.to_json()
         for each in readings:
             self._states.add(each)
 
     @property
     def has_lists(self) -> bool:
         """Whether a tool has written a whole list in these turns."""
-        return bool(self._states.newest)
+        return bool(self._states.found)
 
     def _write(self, budget: int) -> _Written:
         found = self._written.get(budget)
@@ -237,27 +261,40 @@ class Digest:
         if beside and all(_says(ids, beside) for ids in lines_of([lists])):
             lists = ""
         left = budget - (self._count(lists) + 1 if lists else 0)
-        built = self._tables.build(self._through, left, self._makes.often())
+        built = self._tables.build(self._through, left, self._said.changed_by(self._through))
         places = defaultdict(list, {seq: list(own) for seq, own in built.places.items()})
         for seq, first, last in gone:
             places[seq].append(Covered(first, last))
         readings = self._without([*self.known.readings, *self.covered], places)
         stated = self._stated_texts(readings) | built.texts
-        pool = pooled([*readings, *built.readings], left, self._changed, stated)
+        changed = self._changed(readings)
+        pool = pooled([*readings, *built.readings], left, changed, stated)
         if beside:
             pool = _without_said(pool, beside)
-        chosen = select(pool, left, self._count, past=self._changed)
+        chosen = select(pool, left, self._count, past=changed)
         return _Written(lists, pool, chosen, built.columns)
 
     def _stated_texts(self, readings: Iterable[Reading]) -> set[str]:
-        beside = {
+        return {
             own.text
             for each in readings
-            if each.seq in self._stated_in
+            for own in each.passages
+            if each.role == USER and (each.seq in self._stated_in or own.text in self._stated)
+        }
+
+    def _changed(self, readings: Iterable[Reading]) -> dict[str, int]:
+        """Passages of users that a later sentence changed, with the turn that did."""
+        past = self._said.changed_by(self._through)
+        if not past:
+            return {}
+        return {
+            own.text: seq
+            for each in readings
             for own in each.passages
             if own.source == USER
+            for text, seq in past.items()
+            if own.text in text
         }
-        return beside | self._stated
 
     def _without(
         self, readings: Iterable[Reading], gone: Mapping[int, Sequence[Covered]]
@@ -285,19 +322,25 @@ class Digest:
         aside = [
             at
             for at, own in enumerate(pool.passages)
-            if own.source == USER and (own.text in self._stated or self._is_stated_in(pool, at))
+            if self._is_users(pool, at)
+            and (own.text in self._stated or self._is_stated_in(pool, at))
         ]
         chosen = set(written.chosen.order)
         order = [*written.chosen.order, *(at for at in aside if at not in chosen)]
         readings = tuple(trimmed(pool, order, tokens))
         self._tables.trim(self._through, written.columns, tokens)
         self._makes.forget({own.text for each in readings for own in each.passages})
-        return replace(
-            Known(readings=readings),
-            tables=self._tables.stored(),
-            states=self._stored_states or self._states.stored(),
-            makes=self._makes.stored(),
+        return Known(
+            through=self._through,
+            readings=readings,
+            said=tuple(self._said.up_to(self._through)),
+            tables=self._tables.to_json(),
+            states=self._stored_states or self._states.to_json(),
+            makes=self._makes.to_json(),
         )
+
+    def _is_users(self, pool: Pool, at: int) -> bool:
+        return pool.readings[pool.homes[at]].role == USER
 
     def _is_stated_in(self, pool: Pool, at: int) -> bool:
         return pool.readings[pool.homes[at]].seq in self._stated_in

@@ -5,25 +5,34 @@ from __future__ import annotations
 import json
 import re
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
-from turnmill_worker.reading import rules
-from turnmill_worker.reading.words import CODE, KIND, concepts, field_concepts, in_context, kind_of, number
+from turnmill_worker.reading import own_words, records, rules
+from turnmill_worker.reading.records import CELL, Group
+from turnmill_worker.reading.words import (
+    IDENTIFIERS,
+    KEY,
+    KIND,
+    PLAIN,
+    WORD,
+    concepts,
+    field_concepts,
+    in_context,
+    number,
+)
 
 Count = Callable[[str], int]
 
 USER, ASSISTANT, SYSTEM, CALL, RESULT = range(5)
 ROLES: Final = {"user": USER, "assistant": ASSISTANT, "system": SYSTEM, "tool": RESULT}
 
-ASKS, OWN, YOURS, OPENS, ANSWERS, HEADING, PROSE, LABELLED, NAMES = (
-    1 << bit for bit in range(9)
-)
+ASKS, OWN, YOURS, OPENS, ANSWERS, HEADING, PROSE, LABELLED, NAMES = (1 << bit for bit in range(9))
 """What a passage is like: a question, of the speaker, of the other, the first of a longer message,
-what answers a question, a heading, somebody's sentence, labelled by hand (``DECISION: …``), and naming things by identifiers."""
+what answers a question, a heading, somebody's sentence, labelled by hand (``DECISION: …``), and
+naming things by identifiers."""
 
 _LONGEST: Final = 700
-_CELL: Final = 160
 _SENTENCE = re.compile(
     r"(?:(?<=[.!?…])|(?<=[.!?…][\"'”’)\]*_]))(?<!\b[A-Z]\.)(?<!\b[A-Z][a-z]\.)(?<!\bMrs\.)(?<!^\d\.)(?<!\s\d\.)(?<!^\d\d\.)(?<!\n\d\d\.)"
     r"\s+(?=[\"'“‘(\[*_A-Z0-9¿¡À-ÞА-Я])|(?<=[。！？])|(?<=[a-z]{2}[.!?])\s+(?=[a-z])|\n+"
@@ -32,10 +41,10 @@ _WRAPPED = re.compile(r"(?<=[^\n]{50})\n[ \t]*(?=[a-z(\"“'])")
 _OWN = re.compile(r"\b(?:I|[Mm]y|me|mine|[Ww]e|[Oo]ur|us)\b")
 _YOURS = re.compile(r"\b[Yy]ours?\b|\b[Yy]ou\b")
 _LABEL = re.compile(r"[^\W\d_a-z]{2,20}(?:[ _-][^\W\d_a-z]{1,20}){0,2}: ?\w")
-_CODE = re.compile(r"[{}=<>|\\]|\w\(|::|--\w|^\W*(?:\d+[:|]|\$ )")
 _NUMBERED = re.compile(r"^\d+(?:[:|.)]| |$)")
-_IDENTIFIER = re.compile(r"\b(?!\d+(?:st|nd|rd|th|am|pm)\b)(?=\w*\d)(?=\w*[A-Za-z])\w{4,}\b|\w_\d|\w@\w", re.I)
-_WORD = re.compile(r"(?<![^\s\"'“‘(\[*_¿¡])[^\W\d_]+(?:[-'’][^\W\d_]+)*(?![^\s\"'”’)\]*_.,;:!?…])")
+_IDENTIFIER = re.compile(
+    r"\b(?!\d+(?:st|nd|rd|th|am|pm)\b)(?=\w*\d)(?=\w*[A-Za-z])\w{4,}\b|\w_\d|\w@\w", re.IGNORECASE
+)
 
 
 class Passage(NamedTuple):
@@ -61,14 +70,17 @@ class Passage(NamedTuple):
 
 
 class Cells(NamedTuple):
-    """The plain short fields of a call, or of what it returned.
+    """What a table may say of a call, or of one record that it returned.
 
     Attributes:
         call: the call's own number, by which its result is found.
         tool: its name; "" of a result.
         first, last: the groups of the message in which the fields stand.
+        fields: the plain short values, by their whole names.
         whole: whether they say all that stands there.
         items: what a list of objects in it says, one text and one state for each.
+        path: the list that the record is one of; "" if it stands alone.
+        lines: of what was printed, those that may be what came out; the last of all is the last.
     """
 
     call: str
@@ -78,6 +90,8 @@ class Cells(NamedTuple):
     fields: dict[str, str]
     whole: bool
     items: tuple[tuple[str, str], ...] = ()
+    path: str = ""
+    lines: tuple[str, ...] = ()
 
 
 class Reading(NamedTuple):
@@ -95,14 +109,14 @@ class Reading(NamedTuple):
     asks: bool = False
     cells: tuple[Cells, ...] = ()
 
-    def stored(self) -> list[Any]:
+    def to_json(self) -> list[Any]:
         """What is stored beside the session."""
-        return list(self[:-1])
+        return [*self[:4], self.labels, self.passages, self.asks]
 
     @classmethod
-    def restored(cls, values: list[Any]) -> Reading:
+    def from_json(cls, stored: Sequence[Any]) -> Reading:
         """The reading that was stored."""
-        seq, who, role, opening, labels, passages, asks = values
+        seq, who, role, opening, labels, passages, asks = stored
         return cls(
             seq, who, role, opening,
             tuple((label, tokens, tuple(ids)) for label, tokens, ids in labels),
@@ -115,20 +129,21 @@ def read(seq: int, message: Mapping[str, Any], count: Count, *, answers: bool = 
     role = ROLES.get(message["role"], RESULT)
     reader = _Reader(role, count)
     content = message.get("content")
+    call = str(message.get("tool_call_id") or "")
     for part in content if isinstance(content, list) else [content]:
         text = part if isinstance(part, str) else _of_part(part)
-        reader.add_json(text) if text[:1] in "{[" and role == RESULT else reader.add_text(text, answers)
+        if role == RESULT:
+            reader.add_result(text, call)
+        else:
+            reader.add_text(text, answers=answers)
     talk = reader.passages
     asks = bool(talk) and talk[-1].form & ASKS > 0
-    if at := message.get("tool_call_id"):
-        reader.cells = [reader.returned(str(at), content)]
-    for call in message.get("tool_calls") or ():
-        reader.add_call(call.get("function") or {}, str(call.get("id") or ""))
+    for called in message.get("tool_calls") or ():
+        reader.add_call(called.get("function") or {}, str(called.get("id") or ""))
     who = message.get("name") or message["role"]
-    return Reading(
-        seq, who, role, count(f"\n{seq} {who}:"), tuple(reader.labels), tuple(reader.passages), asks,
-        tuple(reader.cells),
-    )
+    opening = count(f"\n{seq} {who}:")
+    labels, passages = tuple(reader.labels), tuple(reader.passages)
+    return Reading(seq, who, role, opening, labels, passages, asks, tuple(reader.cells))
 
 
 def _of_part(part: Any) -> str:
@@ -140,14 +155,14 @@ def _of_part(part: Any) -> str:
 def sentences(text: str) -> Iterator[str]:
     """The sentences and lines of a text, none of them endless, with single spaces."""
     for piece in _SENTENCE.split(_WRAPPED.sub(" ", text)):
-        piece = " ".join(piece.split())
-        while len(piece) > _LONGEST:
-            cut = max(piece.rfind(mark, 200, _LONGEST) for mark in (", ", "; ", " - ", ". ", " "))
+        rest = " ".join(piece.split())
+        while len(rest) > _LONGEST:
+            cut = max(rest.rfind(mark, 200, _LONGEST) for mark in (", ", "; ", " - ", ". ", " "))
             cut = cut + 1 if cut > 0 else _LONGEST
-            yield piece[:cut].strip()
-            piece = piece[cut:].strip()
-        if piece:
-            yield piece
+            yield rest[:cut].strip()
+            rest = rest[cut:].strip()
+        if rest:
+            yield rest
 
 
 class _Reader:
@@ -158,106 +173,186 @@ class _Reader:
         self.passages: list[Passage] = []
         self.labels: list[tuple[str, int, tuple[int, ...]]] = []
         self.cells: list[Cells] = []
-        self.value: Any = None
-
-    def returned(self, call: str, content: Any) -> Cells:
-        """What a result says if it is one flat record, or one short line."""
-        fields, whole, last = {}, False, len(self.labels)
-        if isinstance(self.value, dict):
-            fields, whole = short_fields(self.value)
-        elif isinstance(content, str) and len(content) <= _CELL and "\n" not in content.strip() and self.value is None:
-            fields, whole = {"": content.strip()}, True
-        return Cells(call, "", 0, last, fields, whole)
 
     def _group(self, label: str) -> int:
         tokens = self.count(f"; {label}") if label or self.labels else 0
         self.labels.append((label, tokens, concepts(label, prose=False) if label else ()))
         return len(self.labels) - 1
 
-    def add_text(self, text: str, answers: bool) -> None:
-        """Somebody's words, or what a tool printed."""
-        pieces = list(sentences(text))
+    def add_text(self, text: str, *, answers: bool, named: Mapping[str, str] = {}) -> None:
+        """Somebody's words, or what a tool printed; ``named``: lines that are values, and names."""
+        whole = list(sentences(text))
+        pieces = records.ends(list(zip(whole, self._talks(whole, text), strict=True)))
         if not pieces:
             return
         group = self._group("")
-        fenced = False
-        for at, piece in enumerate(pieces):
-            fence = piece.startswith("```")
-            talks = not (fenced or fence) and self.role != RESULT and is_talk(piece)
-            fenced ^= fence
-            if fence and len(piece) < 24:
+        for at, (piece, talks) in enumerate(pieces):
+            if piece.startswith("```") and len(piece) < _FENCE:
                 continue
             source = self.role if talks or self.role != USER else RESULT
-            form = _form(piece, first=at == 0 and len(pieces) > 2, talks=talks)
+            form = _form(piece, first=at == 0 and len(pieces) > 2, talks=talks)  # noqa: PLR2004
             form |= ANSWERS if answers and at == 0 else 0
             told = piece if talks else _NUMBERED.sub("", piece)
-            self._add(piece, in_context(concepts(told, prose=talks)), source, group, form)
+            field = number(KEY, named[piece]) if piece in named else 0
+            self._add(piece, in_context(concepts(told, prose=talks)), source, group, form, field)
 
-    def _add(self, text: str, ids: tuple[int, ...], source: int, group: int, form: int, field: int = 0) -> None:
+    def _talks(self, pieces: list[str], text: str) -> list[bool]:
+        """Which pieces are somebody's own words: no code or output, and nothing a user quotes."""
+        if self.role == USER:
+            return own_words.own(pieces, text)
+        fenced, found = False, []
+        for piece in pieces:
+            fence = piece.startswith("```")
+            found.append(not (fenced or fence) and self.role != RESULT and own_words.is_talk(piece))
+            fenced ^= fence
+        return found
+
+    def _add(
+        self, text: str, ids: tuple[int, ...], source: int, group: int, form: int, field: int = 0
+    ) -> None:
         score = rules.score(text) if source == USER else -9.0
         if source in {USER, CALL} and _IDENTIFIER.search(text):
             form |= NAMES
-        self.passages.append(Passage(text, self.count(f" {text}"), ids, source, group, form, field, score))
+        self.passages.append(
+            Passage(text, self.count(f" {text}"), ids, source, group, form, field, score)
+        )
 
-    def add_json(self, text: str) -> None:
-        """What a tool returned: its records, or lines if it is no JSON."""
-        try:
-            value = json.loads(text)
-        except (ValueError, RecursionError):
-            self.add_text(text, False)
+    def add_result(self, text: str, call: str) -> None:
+        """What a tool returned, whatever it is written in."""
+        text, value = records.within(text)
+        if text:
+            self._add_printed(text, call)
+        if value is None:
             return
-        self.value = value
-        for label, fields in records(value, ""):
-            self._add_fields(label, fields, RESULT)
+        items = next((found for own in _values(value) if (found := records.listed_items(own))), ())
+        for at, own in enumerate(records.of_value(value)):
+            if len(self.passages) > records.MOST:
+                break
+            first, before = len(self.labels), len(self.passages)
+            for group in own.groups:
+                self._add_fields(group, RESULT)
+            fields = records.flat(own.groups)
+            whole = own.whole and len(fields) == sum(len(group.fields) for group in own.groups)
+            lines = () if own.path else self._outcome(before)
+            self.cells.append(
+                Cells(
+                    call,
+                    "",
+                    first,
+                    len(self.labels),
+                    fields,
+                    whole,
+                    () if at else items,
+                    own.path,
+                    lines,
+                )
+            )
+
+    def _add_printed(self, text: str, call: str) -> None:
+        """A text that a tool returned: its rows, or its named values and its lines."""
+        printed = records.of_text(text)
+        for row in printed.records[: records.MOST]:
+            if len(self.passages) > records.MOST:
+                break
+            first = len(self.labels)
+            self._add_fields(Group("", "", row), RESULT)
+            fields = {key: own for key, own in row if len(own) <= CELL}
+            whole = len(fields) == len(row)
+            self.cells.append(
+                Cells(call, "", first, len(self.labels), fields, whole, (), records.ROWS)
+            )
+        first, before = len(self.labels), len(self.passages)
+        if printed.records:
+            self.add_text("\n".join(printed.lines), answers=False)
+            return
+        items = records.listed_items(text)
+        named = {f"{key}{mark}{own}": key for key, own in printed.fields for mark in _MARKS}
+        self.add_text(text, answers=False, named=named)
+        fields = {key: own for key, own in printed.fields if len(own) <= CELL}
+        whole = not printed.lines or len(self.passages) == before + 1
+        lines = self._outcome(before)
+        self.cells.append(Cells(call, "", first, len(self.labels), fields, whole, items, "", lines))
+
+    def _outcome(self, start: int) -> tuple[str, ...]:
+        """Of what was printed, what may have come out: lines with values, and the last."""
+        told = [own for own in self.passages[start:] if own.text]
+        lines = [own for own in told if not own.field]
+        if not lines:
+            return ()
+        lines += [told[-1]] if told[-1].field and "\n" not in told[-1].text else []
+        makes = Counter(map(make_of, lines))
+        ranked = [
+            (
+                sum(each & KIND in IDENTIFIERS for each in own.ids)
+                or 0.5 * bool(_DIGIT.search(own.text)),
+                -at,
+                own,
+            )
+            for at, own in enumerate(lines)
+            if len(own.text) <= CELL and makes[make_of(own)] < _OFTEN
+        ]
+        best = {own.text for _, _, own in sorted(ranked, reverse=True)[:_CANDIDATES]}
+        found = dict.fromkeys(own.text for own in lines if own.text in best)
+        found.pop(lines[-1].text, None)
+        return (*found, lines[-1].text if len(lines[-1].text) <= CELL else "")
 
     def add_call(self, function: Mapping[str, Any], call: str = "") -> None:
-        """A call, and what a table may say of it."""
+        """A call: one passage if it is short, else its arguments; and what a table may say."""
         first = len(self.labels)
-        name, arguments = self._add_arguments(function)
-        fields, whole = short_fields(arguments)
-        items = next((found for own in arguments.values() if (found := listed_items(own))), ())
-        self.cells.append(Cells(call, name, first, len(self.labels), fields, whole, items))
-
-    def _add_arguments(self, function: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
-        """A call's passages: one if it is short, else its arguments."""
         name, written = str(function.get("name") or ""), function.get("arguments") or ""
         try:
             arguments = json.loads(written) if isinstance(written, str) else written
-        except ValueError:
+        except (ValueError, RecursionError):
             arguments = {"": str(written)}
         if not isinstance(arguments, Mapping):
             arguments = {"": arguments}
-        told = ", ".join(f"{key}={_plain(value)}" for key, value in arguments.items())
-        if len(told) <= _CELL:
+        groups = [group for own in records.of_value(dict(arguments)) for group in own.groups]
+        told = ", ".join(f"{key}={records.plain(value)}" for key, value in arguments.items())
+        if len(told) <= CELL:
             text = f"{name}({' '.join(told.split())})"
-            ids = dict.fromkeys([number(6, name), *concepts(told, prose=False)])
-            self._add(text, tuple(ids), CALL, self._group(""), 0, number(6, name))
-            return name, dict(arguments)
-        for label, fields in records(dict(arguments), name):
-            self._add_fields(label, fields, CALL)
-        return name, dict(arguments)
+            ids = dict.fromkeys([number(KEY, name), *concepts(told, prose=False)])
+            self._add(text, tuple(ids), CALL, self._group(""), 0, number(KEY, name))
+        else:
+            for group in groups:
+                self._add_fields(group if group.label else group._replace(label=name), CALL)
+        fields = records.flat(groups)
+        whole = len(fields) == sum(len(group.fields) for group in groups)
+        items = next(
+            (found for own in arguments.values() if (found := records.listed_items(own))), ()
+        )
+        self.cells.append(Cells(call, name, first, len(self.labels), fields, whole, items))
 
-    def _add_fields(self, label: str, fields: list[tuple[str, str]], source: int) -> None:
-        group = self._group(label)
-        for key, value in fields:
-            shown = f"{key}={value}" if key else value
-            if not shown:
-                self.passages.append(Passage("", 0, (), source, group, 0, number(6, label.partition("=")[0])))
+    def _add_fields(self, found: Group, source: int) -> None:
+        """The values of a record: each a passage, or the sentences of a long one."""
+        group = self._group(found.label)
+        for key, value in found.fields:
+            field = number(KEY, f"{found.prefix}{key}")
+            if found.label and found.label == f"{key}={value}":
+                self.passages.append(Passage("", 0, (), source, group, 0, field))
                 continue
-            if len(value) <= _CELL:
-                self._add(shown, field_concepts(key, value), source, group, 0, number(6, key))
+            if len(value) <= CELL:
+                shown = f"{key}={value}" if key else value
+                self._add(shown, field_concepts(key, value), source, group, 0, field)
                 continue
-            for at, piece in enumerate(sentences(value)):
+            for at, piece in enumerate(records.ends(list(sentences(value)))):
                 text = f"{key}={piece}" if key and not at else piece
-                self._add(text, concepts(piece, prose=False), source, group, 0, number(6, key))
+                self._add(text, concepts(piece, prose=False), source, group, 0, field)
 
 
-def is_talk(text: str) -> bool:
-    """Whether a line is somebody's sentence, not code or output."""
-    if text[-1] in "?!？！。":
-        return True
-    plain = len(_WORD.findall(text))
-    return plain >= 0.6 * (text.count(" ") + 1) and len(_CODE.findall(text)) * 40 <= len(text)
+_MARKS: Final = (": ", "=", ":", " = ", "： ", "：")
+_FENCE: Final = 24
+_DIGIT = re.compile(r"\d")
+_OFTEN: Final = 3
+_CANDIDATES: Final = 5
+
+
+def _values(value: Any) -> list[Any]:
+    return [value] if isinstance(value, list) else list(value.values())
+
+
+def make_of(passage: Passage) -> tuple[int, ...]:
+    """What a line is without its values: its words."""
+    return tuple([each for each in passage.ids if each & KIND in {WORD, PLAIN}])
 
 
 def _form(text: str, *, first: bool, talks: bool) -> int:
@@ -268,100 +363,3 @@ def _form(text: str, *, first: bool, talks: bool) -> int:
     form |= OWN if _OWN.search(text) else YOURS if _YOURS.search(text) else 0
     form |= LABELLED if _LABEL.match(text) else 0
     return form | (HEADING if text[-1] == ":" or text[0] == "#" else 0)
-
-
-def _plain(value: Any) -> str:
-    return json.dumps(value, ensure_ascii=False) if isinstance(value, dict | list) else str(value)
-
-
-def records(value: Any, label: str) -> Iterator[tuple[str, list[tuple[str, str]]]]:
-    """The records in a JSON value: what opens each, and its plain fields.
-
-    What all records of a list say alike is said once.
-    """
-    if isinstance(value, list):
-        yield from _listed(value, label)
-    elif not isinstance(value, dict):
-        yield label, [("", _plain(value))]
-    else:
-        fields, inner = _fields(value)
-        named = next((at for at, (key, own) in enumerate(fields) if _names(key, own)), None)
-        if named is not None:
-            key, own = fields.pop(named)
-            label = f"{key}={own}" if own not in label else label
-            fields.insert(0, ("", ""))
-        if fields:
-            yield label, fields
-        for key, own in inner:
-            yield from records(own, key)
-
-
-def _listed(value: list[Any], label: str) -> Iterator[tuple[str, list[tuple[str, str]]]]:
-    found = [dict(each) if isinstance(each, dict) else each for each in value]
-    if len(found) > 1 and all(isinstance(each, dict) for each in found):
-        alike = {
-            key: own for key, own in found[0].items()
-            if own not in _EMPTY and all(each.get(key) == own for each in found[1:])
-        }  # fmt: skip
-        if alike:
-            yield from records(alike, "all")
-            found = [{key: own for key, own in each.items() if key not in alike} for each in found]
-    for each in found:
-        yield from records(each, label)
-
-
-def short_fields(value: Mapping[str, Any]) -> tuple[dict[str, str], bool]:
-    """The fields of an object that fit into a cell, and whether these are all of it."""
-    fields, inner = _fields(value)
-    fit = {key: " ".join(own.split()) for key, own in fields if len(own) <= _CELL}
-    return fit, len(fit) == len(fields) and not inner
-
-
-def listed_items(value: Any) -> tuple[tuple[str, str], ...]:
-    """What a list of objects says, each one text and one word: the entries of a plan, and their states."""
-    if not (isinstance(value, list) and len(value) > 1 and all(isinstance(each, dict) and each for each in value)):
-        return ()
-    rows = [{key: str(own) for key, own in each.items() if own not in _EMPTY} for each in value]
-    lengths = Counter()
-    for row in rows:
-        lengths.update({key: len(own) for key, own in row.items()})
-    text = max(lengths, key=lengths.__getitem__, default="")
-    few = [
-        key for key in rows[0]
-        if key != text and all(key in row and " " not in row[key] for row in rows) and len({row[key] for row in rows}) <= _STATES
-    ]  # fmt: skip
-    if not few or sum(" " in row.get(text, "") for row in rows) * 2 <= len(rows):
-        return ()
-    state = max(few, key=lambda key: sum(len(row[key]) for row in rows))
-    return tuple((row.get(text, ""), row[state]) for row in rows)
-
-
-_STATES: Final = 6
-_EMPTY: Final = (None, "", [], {})
-_FEW: Final = 4
-
-
-def _fields(value: Mapping[str, Any]) -> tuple[list[tuple[str, str]], list[tuple[str, Any]]]:
-    """The plain fields of an object, and what is in it that has its own."""
-    fields: list[tuple[str, str]] = []
-    inner: list[tuple[str, Any]] = []
-    for key, own in value.items():
-        deep = list(own.values() if isinstance(own, dict) else own) if isinstance(own, dict | list) else []
-        plain = not any(isinstance(each, dict | list) for each in deep)
-        if own in _EMPTY:
-            continue
-        if isinstance(own, dict) and len(own) <= _FEW and plain and kind_of(key) != CODE:
-            fields += [(f"{key}.{name}", _plain(x)) for name, x in own.items() if x not in _EMPTY]
-        elif isinstance(own, list) and plain:
-            fields.append((str(key), "|".join(map(str, own))))
-        elif deep:
-            inner.append((str(key), own))
-        else:
-            fields.append((str(key), _plain(own)))
-    return fields, inner
-
-
-def _names(key: str, value: str) -> bool:
-    """Whether a field says which thing its record is of."""
-    low = key.lower()
-    return " " not in value and (low.endswith(("id", "number", "key")) or low == "name") and kind_of(value) == CODE

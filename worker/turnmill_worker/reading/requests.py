@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Set as AbstractSet
 from typing import Final, NamedTuple
 
 from turnmill.contract.authors import author
@@ -17,9 +18,9 @@ from turnmill.contract.names import Seq
 from turnmill.contract.open_requests import OpenRequest
 from turnmill.contract.policy import Limits
 from turnmill.contract.render import request_entry
-from turnmill_worker.reading.passages import PROSE, USER, Reading, sentences
+from turnmill_worker.reading.passages import PROSE, USER, Passage, Reading, sentences
 from turnmill_worker.reading.readings import text_of
-from turnmill_worker.reading.words import KIND, PLAIN, concepts
+from turnmill_worker.reading.words import CAPS, CODE, KIND, NAME, NUMBER, PLAIN, concepts
 
 __all__ = ["Asked", "fitting", "open_requests", "opening_turns", "requests_room", "shortened"]
 
@@ -28,6 +29,11 @@ _MOST_OPENING: Final = 3
 
 _SAYS: Final = 3
 """A request has so many words that say something new: "Go on." has none."""
+
+_VALUES: Final = frozenset({CAPS, CODE, NAME, NUMBER})
+
+_LONG: Final = 6
+"""Of so many words that say something, nobody only says that the work goes on."""
 
 _MOST_SHARE: Final = 4
 """Requests take a quarter of the room at most, and half of what a compaction may leave."""
@@ -62,16 +68,28 @@ class Asked(NamedTuple):
         return "\n".join(filter(None, map(text_of, own)))
 
     @property
+    def own(self) -> list[Passage]:
+        """What the user says there in words of their own."""
+        passages = (passage for each in self.readings for passage in each.passages)
+        return [each for each in passages if each.source == USER and each.form & PROSE]
+
+    @property
     def own_words(self) -> set[int]:
-        """What the user says there in words of their own, as numbers that say something."""
-        return {
-            number
-            for each in self.readings
-            for passage in each.passages
-            if passage.source == USER and passage.form & PROSE
-            for number in passage.ids
-            if number & KIND != PLAIN
-        }
+        """The same as numbers that say something."""
+        own = (number for passage in self.own for number in passage.ids)
+        return {number for number in own if number & KIND != PLAIN}
+
+    def adds_to(self, asked: AbstractSet[int]) -> bool:
+        """Whether it asks for more than that the work goes on.
+
+        Then it names a value, or something of what was asked, sounds like a rule, or is long.
+        """
+        own = self.own_words
+        return len(own - asked) >= _SAYS and (
+            len(own) >= _LONG
+            or any(number & KIND in _VALUES or number in asked for number in own)
+            or any(each.rule > 0 for each in self.own)
+        )
 
 
 def opening_turns(turns: Iterable[Sequence[JsonMessage]]) -> int:
@@ -94,11 +112,14 @@ def open_requests(
 
     ``stored``: those of the context; ``begins``: the session begins with the first of the turns.
     """
+    asking = [at for at, turn in enumerate(turns) if turn.text.strip()]
     opening = opening_turns([turn.messages for turn in turns]) if begins else 0
+    if begins and not opening and asking:
+        opening = asking[0] + 1  # the agent spoke first
     first = [
-        OpenRequest(seq=Seq(turn.seq), text=turn.text, first=True)
-        for turn in turns[:opening]
-        if turn.text
+        OpenRequest(seq=Seq(turns[at].seq), text=turns[at].text, first=True)
+        for at in asking
+        if at < opening
     ]
     known = [each for each in (*stored, *first) if each.first]
     added = [each for each in stored if not each.first]
@@ -107,11 +128,12 @@ def open_requests(
     for turn in turns[opening:]:
         if not turn.text.strip():
             continue
-        newest, own = turn.seq, turn.own_words
-        if len(own - said) >= _SAYS:
-            said |= own
+        newest = turn.seq
+        if turn.adds_to(said):
+            said |= turn.own_words
             added.append(OpenRequest(seq=Seq(turn.seq), text=turn.text))
-    if not _is_work(turns):
+    worked = len([each for each in stored if not each.first]) > 1
+    if not (worked or _is_work(turns)):
         added = [each for each in added[-1:] if newest in (None, each.seq)]
     return (*known, *added)
 
@@ -123,7 +145,7 @@ def _is_work(turns: Sequence[Asked]) -> bool:
     called = sum(bool(message.get("tool_calls")) for message in messages)
     # Agents without tools get what their commands print as a user's message.
     told = sum(not turn.own_words and bool(turn.text) for turn in turns)
-    return called + told >= 2 * max(asked - told, 1)
+    return called + told > asked - told
 
 
 def requests_room(limits: Limits, rules_tokens: int = 0) -> int:

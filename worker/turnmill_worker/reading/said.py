@@ -15,7 +15,8 @@ from turnmill.contract.context import JsonMessage
 from turnmill.contract.names import Seq
 from turnmill.contract.policy import Limits
 from turnmill.contract.render import rule_line
-from turnmill.contract.rules import UNMARKED, Mark, Rule
+from turnmill.contract.rules import UNMARKED, Mark, Rule, with_marked
+from turnmill.contract.rules import Said as Turn
 from turnmill_worker.reading import changes, rules
 from turnmill_worker.reading.passages import PROSE, USER, Passage, Reading
 from turnmill_worker.reading.readings import text_of
@@ -95,22 +96,30 @@ class Said:
                 self.past[each.text] = each.past
 
     def hear(
-        self, seq: int, readings: Sequence[Reading], mark: Mark = UNMARKED, *, opens: bool = False
+        self,
+        seq: int,
+        readings: Sequence[Reading],
+        messages: Sequence[JsonMessage] = (),
+        mark: Mark = UNMARKED,
+        *,
+        opens: bool = False,
     ) -> None:
-        """Takes in what a turn's readings say; ``opens`` says that the session began with it."""
+        """Takes in what a turn says, read and as it was pushed.
+
+        ``opens`` says that the session began with it.
+        """
         if mark.revokes:
             self._end(mark.revokes, seq)
+            return
+        if mark.instructs:
+            self._lay_down(seq, readings, messages)
             return
         place = 0
         for reading in readings:
             if reading.role != USER:
                 continue
-            own = [each for each in reading.passages if each.source == USER and each.form & PROSE]
-            if mark.instructs:
-                place += 1
-                self._lay_down_whole(seq, place, reading)
-                continue
             least = rules.least(len(reading.passages))
+            own = [each for each in reading.passages if each.source == USER and each.form & PROSE]
             for passage in own[:_MOST_OF_A_MESSAGE]:
                 is_rule = passage.rule >= least and self._is_new(passage)
                 place += is_rule
@@ -181,10 +190,15 @@ class Said:
         revised = Seq(changed) if 0 < changed <= through else rule.revised
         return rule if revised == rule.revised else rule.model_copy(update={"revised": revised})
 
-    def _lay_down_whole(self, seq: int, place: int, reading: Reading) -> None:
-        text = " ".join(each.text for each in reading.passages)
-        roots = dict.fromkeys(number for each in reading.passages for number in each.ids)
-        self._remember(Sentence(seq, text, tuple(roots), place, _CERTAIN))
+    def _lay_down(
+        self, seq: int, readings: Sequence[Reading], messages: Sequence[JsonMessage]
+    ) -> None:
+        """Takes in a turn that is marked: its whole text is a rule."""
+        said = (passage for each in readings for passage in each.passages)
+        roots = tuple(dict.fromkeys(number for passage in said for number in passage.ids))
+        turn = Turn(Seq(seq), messages, Mark(instructs=True))
+        for rule in with_marked((), [turn]):
+            self._remember(Sentence(seq, rule.text, roots, rule.place, _CERTAIN))
 
     def _is_new(self, passage: Passage) -> bool:
         """Whether no rule says the same already."""
@@ -242,8 +256,6 @@ class Said:
 
 def _rule(sentence: Sentence) -> Rule:
     return Rule(seq=Seq(sentence.seq), place=sentence.place, text=sentence.text)
-
-
 def rules_room(limits: Limits) -> int:
     """Most tokens the rules of a context may take."""
     return max(limits.room // _SHARE, min(_LEAST_TOKENS, limits.room // _MOST_SHARE))

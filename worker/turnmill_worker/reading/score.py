@@ -16,10 +16,10 @@ from turnmill_worker.reading.words import IDENTIFIERS, KIND, PLAIN, concepts
 
 __all__ = ["Kept", "Unit", "kept", "lines_of", "stale", "units_of"]
 
-_LOOKED_UP: Final = 4
+_LOOKED_UP: Final = 3
 """Words and values of a unit by which lines that may state it are found: those worth most."""
 
-_LINES: Final = 24
+_LINES: Final = 8
 """So many lines at most are compared with a unit for each of those."""
 
 
@@ -111,11 +111,16 @@ def _share(
     by_id: Mapping[int, Sequence[int]],
     worths: Mapping[int, float],
 ) -> float:
-    stated = [each for each in unit.ids if each in by_id]
-    stated.sort(key=lambda each: (-worths.get(each, 0.0), each))
-    near = {at for each in stated[:_LOOKED_UP] for at in by_id[each][:_LINES]}
-    together = (sum(worths.get(each, 0.0) for each in unit.ids & lines[at]) for at in near)
-    return min(max(together, default=0.0) / unit.worth, 1.0)
+    stated = [(worths.get(each, 0.0), each) for each in unit.ids if each in by_id]
+    stated.sort(reverse=True)
+    best, seen = 0.0, set()
+    for _, each in stated[:_LOOKED_UP]:
+        for at in by_id[each][:_LINES]:
+            if at not in seen:
+                seen.add(at)
+                line = lines[at]
+                best = max(best, sum([worth for worth, own in stated if own in line]))
+    return min(best / unit.worth, 1.0)
 
 
 def stale(text: str, past: Mapping[str, str]) -> int:

@@ -15,10 +15,39 @@ from typing import Final, NamedTuple
 from turnmill_worker.reading import passages as r
 from turnmill_worker.reading.passages import Passage, Reading
 from turnmill_worker.reading.tables import TABLE
-from turnmill_worker.reading.words import CAPS, CODE, KEY, KIND, NAME, NUMBER, PLAIN, VALUE, WORD, common
+from turnmill_worker.reading.words import (
+    CAPS,
+    CODE,
+    KEY,
+    KIND,
+    NAME,
+    NUMBER,
+    PLAIN,
+    VALUE,
+    WORD,
+    common,
+)
 
-WORTH: Final = {WORD: 0.3, NAME: 7.0, CODE: 28.0, NUMBER: 10.0, CAPS: 20.0, VALUE: 2.0, KEY: 0.2, PLAIN: 0.0}
-DECAY: Final = {WORD: 1.0, NAME: 0.7, CODE: 0.03, NUMBER: 0.15, CAPS: 0.1, VALUE: 0.1, KEY: 0.5, PLAIN: 1.0}
+WORTH: Final = {
+    WORD: 0.3,
+    NAME: 7.0,
+    CODE: 28.0,
+    NUMBER: 10.0,
+    CAPS: 20.0,
+    VALUE: 2.0,
+    KEY: 0.2,
+    PLAIN: 0.0,
+}
+DECAY: Final = {
+    WORD: 1.0,
+    NAME: 0.7,
+    CODE: 0.03,
+    NUMBER: 0.15,
+    CAPS: 0.1,
+    VALUE: 0.1,
+    KEY: 0.5,
+    PLAIN: 1.0,
+}
 """What each kind is worth, and what is left of that once it is said."""
 
 ROW: Final = 6.0
@@ -30,6 +59,7 @@ NAME_RARITY: Final = 0.5
 BY_USER, IN_CALL, REPEATED = 1.0, 1.5, 0.3
 OLDEST, NEWEST, IN_TALK = 1.2, 1.4, 3.0
 COST_POWER: Final = 0.85
+_CHEAP: Final = 400
 ALIKE: Final = 0.5
 """What is left of passages of which one was kept that differs in numbers only."""
 
@@ -48,7 +78,10 @@ class Pool(NamedTuple):
 
 
 def pooled(
-    readings: Sequence[Reading], budget: int, past: Mapping[str, int] = {}, stated: Container[str] = ()
+    readings: Sequence[Reading],
+    budget: int,  # noqa: ARG001 - what is worth how much does not depend on it yet
+    past: Mapping[str, int] = {},
+    stated: Container[str] = (),
 ) -> Pool:
     """What the passages of readings are worth beside each other.
 
@@ -60,7 +93,7 @@ def pooled(
     homes = [at for at, each in enumerate(readings) for _ in each.passages]
     talk = is_talk(readings)
     worths, used = weighed(readings, talk)
-    factors = _factors(readings, passages, homes, used, talk)
+    factors = _factors(readings, passages, homes, used, talk=talk)
     if past or stated:
         factors = tuple(
             0.0 if own.text in stated else PAST * factor if own.text in past else factor
@@ -70,7 +103,7 @@ def pooled(
 
 
 def is_talk(readings: Sequence[Reading]) -> bool:
-    """Whether people talk to each other: next to nothing comes of tools, nor is most of it pasted."""
+    """Whether people talk to each other: next to nothing comes of tools, nor is much pasted."""
     whole = returned = pasted = 0
     for each in readings:
         for passage in each.passages:
@@ -82,8 +115,42 @@ def is_talk(readings: Sequence[Reading]) -> bool:
     return returned < RETURNS * whole and pasted < PASTED * whole
 
 
-def weighed(readings: Sequence[Reading], talk: bool) -> tuple[dict[int, float], set[int]]:
+def weighed(
+    readings: Sequence[Reading],
+    talk: bool,  # noqa: FBT001 - one of two kinds of sessions
+) -> tuple[dict[int, float], set[int]]:
     """What each word and value is worth, and those that stand outside of results."""
+    met, last, by, fielded = _met(readings)
+    by_user, in_call, lines = by[r.USER], by[r.CALL], len(readings)
+    spoken = by_user | in_call | by[r.ASSISTANT]
+    oldest, newest = (IN_TALK, 0.0) if talk else (OLDEST, NEWEST)
+    rarity = {times: math.log(1 + lines / times) for times in set(met.values())}
+    of_words = {
+        times: _WORTHS[WORD] * math.pow(rare, RARITY_POWER) for times, rare in rarity.items()
+    }
+    found: dict[int, float] = {}
+    usual = common()
+    for number, times in met.items():
+        kind = number & KIND
+        if kind == WORD:
+            found[number] = of_words[times] * (1 - usual.get(number, 0) / USUAL)
+        elif kind == NAME:
+            found[number] = _WORTHS[NAME] + NAME_RARITY * rarity[times]
+        elif kind in _FLAT:
+            found[number] = _WORTHS[kind]
+        else:
+            used = 1 + BY_USER * (number in by_user) + IN_CALL * (number in in_call)
+            used += REPEATED * math.log(times)
+            if times == 1 and number not in spoken and number not in fielded:
+                used *= ONCE
+            found[number] = _WORTHS[kind] * used * (oldest + newest * last[number] ** 2)
+    return found, spoken
+
+
+def _met(
+    readings: Sequence[Reading],
+) -> tuple[Counter[int], dict[int, float], list[set[int]], set[int]]:
+    """In how many readings each number is, where the last is, whose it is, and those of fields."""
     met: Counter[int] = Counter()
     last: dict[int, float] = {}
     by: list[set[int]] = [set() for _ in range(5)]
@@ -102,26 +169,7 @@ def weighed(readings: Sequence[Reading], talk: bool) -> tuple[dict[int, float], 
         passed += len(each.passages)
         met.update(own)
         last.update(dict.fromkeys(own, passed / total))
-    by_user, in_call, lines = by[r.USER], by[r.CALL], len(readings)
-    oldest, newest = (IN_TALK, 0.0) if talk else (OLDEST, NEWEST)
-    named = by_user | in_call | by[r.ASSISTANT] | fielded
-    rarity = {times: math.log(1 + lines / times) for times in set(met.values())}
-    of_words = {times: _WORTHS[WORD] * math.pow(rare, RARITY_POWER) for times, rare in rarity.items()}
-    found: dict[int, float] = {}
-    usual = common()
-    for number, times in met.items():
-        kind = number & KIND
-        if kind == WORD:
-            found[number] = of_words[times] * (1 - usual.get(number, 0) / USUAL)
-        elif kind == NAME:
-            found[number] = _WORTHS[NAME] + NAME_RARITY * rarity[times]
-        elif kind in _FLAT:
-            found[number] = _WORTHS[kind]
-        else:
-            used = 1 + BY_USER * (number in by_user) + IN_CALL * (number in in_call) + REPEATED * math.log(times)
-            once = ONCE if times == 1 and number not in named else 1.0
-            found[number] = _WORTHS[kind] * once * used * (oldest + newest * last[number] ** 2)
-    return found, by_user | in_call | by[r.ASSISTANT]
+    return met, last, by, fielded
 
 
 ONCE: Final = 0.5
@@ -146,7 +194,7 @@ PROMPT, NOTE = 0.05, 0.25
 SPOKEN, RETURNED, RECENT = 2.0, 0.5, 1.0
 
 
-def form_factor(form: int, talk: bool, two: bool) -> float:
+def form_factor(form: int, *, talk: bool, two: bool) -> float:
     """What the form of a passage multiplies its worth by; its wording only where two talk."""
     factor = LEAD if form & r.OPENS else 1.0
     factor *= LABELLED if form & r.LABELLED else 1.0
@@ -160,39 +208,53 @@ def form_factor(form: int, talk: bool, two: bool) -> float:
 
 
 def _factors(
-    readings: Sequence[Reading], passages: Sequence[Passage], homes: Sequence[int], used: set[int], talk: bool
+    readings: Sequence[Reading],
+    passages: Sequence[Passage],
+    homes: Sequence[int],
+    used: set[int],
+    *,
+    talk: bool,
 ) -> tuple[float, ...]:
     two = talk and {r.USER, r.ASSISTANT} <= {each.role for each in readings}
-    forms = {form: form_factor(form, talk, two) for form in {passage.form for passage in passages}}
+    forms = {
+        form: form_factor(form, talk=talk, two=two)
+        for form in {passage.form for passage in passages}
+    }
     slots = not talk and not _passes_identifiers(passages)
-    fields = _field_factors(passages, used, slots)
+    fields = _field_factors(passages, used, slots=slots)
     length = [len(each.passages) for each in readings]
     last = max(len(readings) - 1, 1)
     power = LONG_ANSWER if talk else LONG_REPORT
     found = []
     for passage, home in zip(passages, homes, strict=True):
-        factor = forms[passage.form]
-        source = passage.source
-        if readings[home].role == TABLE:
+        reading, source, long = readings[home], passage.source, length[home] > PLAIN_ANSWER
+        if reading.role == TABLE:
             found.append(ROW)
             continue
+        factor = forms[passage.form]
         if source == r.RESULT:
-            factor *= fields.get(passage.field, 1.0)
-            if not passage.field and length[home] > PLAIN_ANSWER:
-                factor *= (PLAIN_ANSWER / length[home]) ** LONG_OUTPUT
-            elif passage.field and len(readings[home].labels) > FEW_RECORDS and used.isdisjoint(passage.ids):
-                factor *= (FEW_RECORDS / len(readings[home].labels)) ** LISTED
+            factor *= fields.get(passage.field, 1.0) * _result_factor(passage, reading, used)
         elif source == r.ASSISTANT and says_nothing(passage):
             factor = 0.0
-        elif source == r.ASSISTANT and length[home] > PLAIN_ANSWER:
+        elif source == r.ASSISTANT and long:
             factor *= (PLAIN_ANSWER / length[home]) ** power
         elif source == r.SYSTEM:
-            factor *= PROMPT if length[home] > PLAIN_ANSWER else NOTE
+            factor *= PROMPT if long else NOTE
         if slots:
             factor *= SPOKEN if source < r.SYSTEM else RETURNED if source == r.RESULT else 1.0
             factor *= 1 + RECENT * (home / last) ** 2
         found.append(factor)
     return tuple(found)
+
+
+def _result_factor(passage: Passage, reading: Reading, used: set[int]) -> float:
+    """Of a line of a long output, or of one of many records that nobody spoke of, it is less."""
+    if not passage.field:
+        return float(min(1.0, PLAIN_ANSWER / len(reading.passages)) ** LONG_OUTPUT)
+    listed = len(reading.labels)
+    if listed > FEW_RECORDS and used.isdisjoint(passage.ids):
+        return float((FEW_RECORDS / listed) ** LISTED)
+    return 1.0
 
 
 def says_nothing(passage: Passage) -> bool:
@@ -205,7 +267,7 @@ def _passes_identifiers(passages: Iterable[Passage]) -> bool:
     return any(passage.form & r.NAMES for passage in passages)
 
 
-def _field_factors(passages: Iterable[Passage], used: set[int], slots: bool) -> dict[int, float]:
+def _field_factors(passages: Iterable[Passage], used: set[int], *, slots: bool) -> dict[int, float]:
     """Of each field of results, by how much of what it held was said or passed on."""
     held: dict[int, set[int]] = defaultdict(set)
     for passage in passages:
@@ -227,17 +289,22 @@ class _Greedy:
     def __init__(self, pool: Pool) -> None:
         self.pool = pool
         self.left = dict(pool.worths)
-        self.places = [(home, home << 16 | own.group) for home, own in zip(pool.homes, pool.passages, strict=True)]
+        self.places = [
+            (home, home << 16 | own.group)
+            for home, own in zip(pool.homes, pool.passages, strict=True)
+        ]
         self.lines = {at: each.opening for at, each in enumerate(pool.readings)}
         self.groups = {
-            at << 16 | group: label[1] for at, each in enumerate(pool.readings) for group, label in enumerate(each.labels)
+            at << 16 | group: label[1]
+            for at, each in enumerate(pool.readings)
+            for group, label in enumerate(each.labels)
         }
         self.by_line: dict[int, list[int]] = defaultdict(list)
         self.by_group: dict[int, list[int]] = defaultdict(list)
         for at, (line, group) in enumerate(self.places):
             self.by_line[line].append(at)
             self.by_group[group].append(at)
-        self.powers = [1.0] + [cost**-COST_POWER for cost in range(1, 400)]
+        self.powers = [1.0] + [cost**-COST_POWER for cost in range(1, _CHEAP)]
         self.taken = bytearray(len(self.places))
         self.paid: dict[int, int] = {}
         self.share = [1.0] * len(self.places)
@@ -259,7 +326,12 @@ class _Greedy:
         gain = sum(map(self.left.__getitem__, ids))
         if group in self.groups and (label := self.pool.readings[line].labels[passage.group][2]):
             gain += sum(map(self.left.__getitem__, label))
-        return gain * self.pool.factors[at] * self.share[at] * (self.powers[cost] if cost < 400 else cost**-COST_POWER)
+        return (
+            gain
+            * self.pool.factors[at]
+            * self.share[at]
+            * (self.powers[cost] if cost < _CHEAP else float(cost**-COST_POWER))
+        )
 
     def run(self, budget: int, source: int | None = None) -> list[int]:
         """Passages in the order they are taken, while their costs stay within the budget."""
@@ -288,8 +360,23 @@ class _Greedy:
             self.paid[at] = cost
             order.append(at)
             for other in self._take(at):
-                if not taken[other] and (source is None or self.pool.passages[other].source == source):
+                if not taken[other] and (
+                    source is None or self.pool.passages[other].source == source
+                ):
                     heapq.heappush(heap, (-self.score(other), other))
+        return order
+
+    def rows(self, budget: int) -> list[int]:
+        """Rows of tables, the newest first, while their costs stay within the budget."""
+        order = []
+        for at in reversed(range(len(self.places))):
+            if self.pool.readings[self.pool.homes[at]].role == TABLE and not self.taken[at]:
+                if (cost := self.cost(at)) > budget:
+                    continue
+                budget -= cost
+                self.paid[at] = cost
+                order.append(at)
+                self._take(at)
         return order
 
     def _take(self, at: int) -> list[int]:
@@ -305,7 +392,13 @@ class _Greedy:
         if self.patterns[at]:
             for other in self.alike[self.patterns[at]]:
                 self.share[other] *= ALIKE
-        cheaper = self.by_line[line] if line in self.lines else self.by_group[group] if group in self.groups else []
+        cheaper = (
+            self.by_line[line]
+            if line in self.lines
+            else self.by_group[group]
+            if group in self.groups
+            else []
+        )
         self.lines.pop(line, None)
         self.groups.pop(group, None)
         return cheaper
@@ -333,7 +426,8 @@ def select(
 ) -> Chosen:
     """The passages that stay, and their text, which has at most so many tokens."""
     greedy = _Greedy(pool)
-    order = greedy.run(int(FOR_USER * budget), r.USER) if FOR_USER else []
+    order = greedy.run(int(FOR_USER * budget), r.USER)
+    order += greedy.rows(budget - sum(map(greedy.paid.__getitem__, order)))
     order += greedy.run(budget - sum(map(greedy.paid.__getitem__, order)))
     text = render(pool, sorted(order), past)
     free = budget - count(text)
@@ -377,17 +471,25 @@ def render(pool: Pool, kept: Sequence[int], past: Mapping[str, int]) -> str:
     lines: list[str] = []
     home = group = -1
     told = ""
-    rows = Counter(own for own in map(pool.homes.__getitem__, kept) if pool.readings[own].role == TABLE)
+    rows = Counter(
+        own for own in map(pool.homes.__getitem__, kept) if pool.readings[own].role == TABLE
+    )
     for at in kept:
         passage = pool.passages[at]
         if own := rows.get(pool.homes[at]):
             if pool.homes[at] != home:
                 home = pool.homes[at]
-                whole = len(pool.readings[home].passages)
-                lines.append(f"{pool.readings[home].who}{f' ({own} of {whole} rows)' if own < whole else ''}")
+                left = (
+                    len(pool.readings[home].passages) - own + int(pool.readings[home].labels[0][0])
+                )
+                lines.append(
+                    f"{pool.readings[home].who}{f' ({left} earlier rows left out)' if left else ''}"
+                )
             lines.append(passage.text)
             continue
-        text = f"{passage.text} (until {past[passage.text]})" if passage.text in past else passage.text
+        text = (
+            f"{passage.text} (until {past[passage.text]})" if passage.text in past else passage.text
+        )
         label = pool.readings[pool.homes[at]].labels[passage.group][0]
         if pool.homes[at] != home:
             home = pool.homes[at]

@@ -16,8 +16,8 @@ from zlib import crc32
 import Stemmer
 
 WORD, NAME, CODE, NUMBER, CAPS, VALUE, KEY, PLAIN = range(8)
-"""A stem, a capitalised word, an identifier, an amount, an acronym, a short phrase that is a field's
-whole value, a field's key, and a word so common that it says nothing."""
+"""A stem, a capitalised word, an identifier, an amount, an acronym, a short phrase that is a whole
+value of a field, a field's key, and a word so common that it says nothing."""
 
 KIND: Final = 7
 IDENTIFIERS: Final = frozenset({CODE, NUMBER, CAPS})
@@ -25,7 +25,13 @@ IDENTIFIERS: Final = frozenset({CODE, NUMBER, CAPS})
 _TOKEN = re.compile(r"[#$€£@/~]?\w+(?:[.,:/@+'’&%-]\w+)*%?")
 _CAMEL = re.compile(r"[a-z]{2}[A-Z][a-z]")
 _PART = re.compile(r"[^\W_]+")
-_UNSPACED = re.compile("[\u0e00-\u0eff\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]")
+_NO_SPACES: Final = "\u0e00-\u0eff\u3005-\u3007\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af"
+UNSPACED = re.compile(f"[{_NO_SPACES}]")
+_MIXED_TOKEN = re.compile(
+    rf"[{_NO_SPACES}]+|[#$€£@/~]?(?:(?![{_NO_SPACES}])\w)+"
+    rf"(?:[.,:/@+'’&%-](?:(?![{_NO_SPACES}])\w)+)*%?"
+)
+"""Where no spaces part words, identifiers and amounts stand right beside them."""
 _LONGEST: Final = 40
 _MOST: Final = 1 << 16
 _DIGITS_OF_A_CODE: Final = 5
@@ -57,7 +63,7 @@ def kind_of(token: str) -> int:
 @lru_cache(maxsize=1)
 def common() -> dict[int, int]:
     """How common the commonest stems are: eight steps for each halving, learned from messages."""
-    table = memoryview(files("turnmill_worker.reading").joinpath("common.bin").read_bytes())
+    table = memoryview(files("turnmill_worker.reading").joinpath("weights/common.bin").read_bytes())
     size = len(table) // 5
     return dict(zip(table[: 4 * size].cast("I"), table[4 * size :], strict=True))
 
@@ -79,7 +85,7 @@ class _Known(dict[str, tuple[int, ...]]):
 
     def _analysed(self, token: str) -> tuple[int, ...]:
         low = token.lower().removesuffix("'s").removesuffix("’s")
-        if _UNSPACED.match(token):
+        if UNSPACED.match(token):
             pairs = (low[at : at + 2] for at in range(max(1, len(low) - 1)))
             return tuple(dict.fromkeys(number(WORD, pair) for pair in pairs))
         kind = kind_of(token)
@@ -104,7 +110,7 @@ KNOWN: Final = _Known()
 
 def concepts(text: str, *, prose: bool) -> tuple[int, ...]:
     """What a text says, each once; only prose tells names by capitals, and not by its first."""
-    tokens = _TOKEN.findall(text)
+    tokens = (_TOKEN if text.isascii() or not UNSPACED.search(text) else _MIXED_TOKEN).findall(text)
     found = dict.fromkeys(chain.from_iterable(map(KNOWN.__getitem__, tokens)))
     if prose and tokens:
         first = KNOWN[tokens[0]]
@@ -125,11 +131,12 @@ def in_context(ids: tuple[int, ...]) -> tuple[int, ...]:
 _SAYS_NOTHING: Final = frozenset({NUMBER, PLAIN})
 _DIGITS: Final = frozenset(number(WORD, str(digit)) for digit in range(10))
 _CONTEXT: Final = 2
+_PHRASE: Final = 60
 
 
 def field_concepts(key: str, value: str) -> tuple[int, ...]:
     """What a field says: its key, its whole value if that is a phrase, and what is in it."""
     own = [number(KEY, key)]
-    if " " in value and len(value) <= 60:
+    if " " in value and len(value) <= _PHRASE:
         own.append(number(VALUE, value.lower()))
     return (*own, *concepts(value, prose=False))

@@ -186,10 +186,10 @@ class HistoryProcessor(AbstractCapability[Any]):
             seen.beside, seen.is_open = beside, True
         new = [at for at, turn_id in enumerate(ids) if turn_id not in seen.seqs]
         turns = [to_turn(chat.messages[at], turn_id=ids[at]) for at in new]
-        for pushed in await self._client.push_many((session, turn) for turn in turns):
+        done, context = await self._client.step_many(session, turns)
+        for pushed in done:
             seen.seqs[pushed.turn_id] = pushed.seq
             self.counts.pushed += not pushed.duplicate
-        context = await self._client.read(session)
         if context.last_seq != seen.seqs[ids[-1]]:
             raise Diverged
         return context

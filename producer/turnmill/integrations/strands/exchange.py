@@ -82,8 +82,7 @@ class Exchange:
             made = set()  # they are all that is left of older turns
         self._open(session, beside)
         own = {name: said for name, said in told.items() if said and name not in made}
-        self._push(session, own)
-        context = self._client.read(session)
+        context = self._step(session, own)
         if own and context.last_seq != self._seqs[[*own][-1]]:
             raise Diverged
         return context
@@ -109,15 +108,17 @@ class Exchange:
         self._client.open(session, policy, **beside.since(self._beside))
         self._beside, self._is_open = beside, True
 
-    def _push(self, session: str, told: dict[str, list[JsonMessage]]) -> None:
+    def _step(self, session: str, told: dict[str, list[JsonMessage]]) -> Context:
+        """Push what is new of what was told, and read."""
         new = [name for name in told if name not in self._seqs]
         turns = [
             {"turn_id": f"strands-{self.rewinds}-{name}", "messages": told[name]} for name in new
         ]
-        done = self._client.push_many((session, turn) for turn in turns)
+        done, context = self._client.step_many(session, turns)
         for name, pushed in zip(new, done, strict=True):
             self._seqs[name] = pushed.seq
             self._counts.pushed += not pushed.duplicate
+        return context
 
     def showed(self, messages: Sequence[Message]) -> None:
         """Remember what the agent has now: what of it changes or goes was edited."""

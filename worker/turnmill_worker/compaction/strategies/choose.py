@@ -172,5 +172,6 @@ def _is_worth_it(snapshot: Snapshot, found: Plan, counter: Counter) -> bool:
     cost = texts - (snapshot.stored.tokens if found.request else found.replaced)
     fresh = [each for each in found.asked if each not in snapshot.before.stored.requests]
     cost = max(cost, 0) + sum(counter.count(request_entry(each)) for each in fresh)
-    freed = elided + covered - cost
+    # A text may fill what the goal leaves: no context is above that.
+    freed = max(elided + covered - cost, snapshot.usage.total - found.snapshot.aim)
     return freed >= snapshot.limits.room * snapshot.policy.min_progress_ratio

@@ -18,7 +18,7 @@ from turnmill.contract.token_counters import Counter
 from turnmill_worker.compaction.cut import Group, choose_cut, groups
 from turnmill_worker.compaction.plan import Plan, SummaryRequest, records_of
 from turnmill_worker.compaction.snapshot import Snapshot
-from turnmill_worker.compaction.strategies.rolling import SHARES, rolling_budget, summary_budget
+from turnmill_worker.compaction.strategies.rolling import SHARES, beside_summary, summary_budget
 from turnmill_worker.compaction.strategies.room_for_text import room_beside
 
 __all__ = ["event_tokens", "iterations"]
@@ -72,11 +72,11 @@ def _up_to_target(snapshot: Snapshot, steps: Sequence[_Step], counter: Counter) 
     If the newest leave less room than the events may have, the events get fewer tokens.
     """
     found = [group for _, own in steps for group in own]
-    whole, most = rolling_budget(snapshot, counter), summary_budget(snapshot, counter.count)
+    whole, most = beside_summary(snapshot, counter), summary_budget(snapshot, counter.count)
     cuts = (
         choose_cut(
             found,
-            whole + most - int(most * share),
+            whole - int(most * share),
             pending=bool(snapshot.pending_messages),
             most_interactions=snapshot.policy.max_interactions,
         )

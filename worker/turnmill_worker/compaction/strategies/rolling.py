@@ -8,10 +8,20 @@ from turnmill_worker.compaction.cut import Group, choose_cut, groups
 from turnmill_worker.compaction.plan import Plan, SummaryRequest, previous_text, records_of
 from turnmill_worker.compaction.snapshot import Snapshot
 
-__all__ = ["SHARES", "ledger_budget", "rolling", "rolling_budget", "summary_budget"]
+__all__ = [
+    "SHARES",
+    "beside_summary",
+    "ledger_budget",
+    "rolling",
+    "rolling_budget",
+    "summary_budget",
+]
 
 SHARES = (1.0, 0.5, 0.25, 0.125)
 """Shares of the summary's budget, tried in turn."""
+
+_SHORT_SHARE = 0.25
+"""Share of the summary's budget that it keeps where the newest turn alone is too large."""
 
 _LEAST_TOKENS = 32
 """A summary shorter than this says nothing."""
@@ -36,8 +46,9 @@ def ledger_budget(snapshot: Snapshot, tokens: int) -> int:
 
 
 def rolling_budget(snapshot: Snapshot, counter: Counter) -> int:
-    """Tokens left for turns kept word for word, under the target and beside the summary."""
-    return _beside_summary(snapshot, counter) - summary_budget(snapshot, counter.count)
+    """Most tokens for turns kept word for word, under the target and beside a short summary."""
+    short = int(summary_budget(snapshot, counter.count) * _SHORT_SHARE)
+    return beside_summary(snapshot, counter) - short
 
 
 def rolling(snapshot: Snapshot, counter: Counter) -> Plan | None:
@@ -48,7 +59,7 @@ def rolling(snapshot: Snapshot, counter: Counter) -> Plan | None:
     the target.
     """
     found = groups(snapshot)
-    room, most = _beside_summary(snapshot, counter), summary_budget(snapshot, counter.count)
+    room, most = beside_summary(snapshot, counter), summary_budget(snapshot, counter.count)
     for share in SHARES:
         tokens = int(most * share)
         at = choose_cut(
@@ -65,7 +76,8 @@ def rolling(snapshot: Snapshot, counter: Counter) -> Plan | None:
     return None
 
 
-def _beside_summary(snapshot: Snapshot, counter: Counter) -> int:
+def beside_summary(snapshot: Snapshot, counter: Counter) -> int:
+    """Tokens left under the target for a summary and for turns kept word for word."""
     usage = snapshot.usage
     frame = snapshot.stored.model_copy(
         update={

@@ -1,7 +1,7 @@
 """Whether the user said the demands that a summary ascribes to the user.
 
 The measure: *support* of a line is the largest share of its terms (word roots, numbers,
-identifiers; no stop words, none of the words that only say "the user wants") that one or two
+identifiers; no words that everybody says, none that only say "the user wants") that one or two
 passages together contain, where a passage is up to about 60 terms of one user message, or a line
 of the previous summary. A line with less support than ``LEAST_SUPPORT`` was not said by the user.
 
@@ -30,7 +30,7 @@ from collections.abc import Iterable, Sequence
 from itertools import chain
 from typing import Final
 
-from turnmill_worker.grounding.terms import query_terms
+from turnmill_worker.reading.asking import told
 from turnmill_worker.summarizers.openai.checks.demand_lines import clauses, demanded, demands
 
 __all__ = ["LEAST_GOAL_SUPPORT", "LEAST_SUPPORT", "Said"]
@@ -49,7 +49,7 @@ _SAYS = (
     "required requests requested insists insisted demands demanded prefers preferred allows "
     "allowed authorized approved confirmed confirms agreed agrees must should needs need us"
 )
-_SAYING = frozenset(query_terms(_SAYS))
+_SAYING = frozenset(told(_SAYS))
 
 
 class Said:
@@ -64,13 +64,13 @@ class Said:
     def __init__(
         self, user: Iterable[str], previous: str = "", answered: Iterable[str] = ()
     ) -> None:
-        self._passages: list[frozenset[str]] = []
-        self._where: defaultdict[str, list[int]] = defaultdict(list)
+        self._passages: list[frozenset[int]] = []
+        self._where: defaultdict[int, list[int]] = defaultdict(list)
         self._add(chain(*map(_passages, user), _passages_by_line(demands(previous))))
         self._own = len(self._passages)
         self._add(chain(*map(_passages, answered)))
 
-    def _add(self, passages: Iterable[frozenset[str]]) -> None:
+    def _add(self, passages: Iterable[frozenset[int]]) -> None:
         for passage in passages:
             for term in passage:
                 self._where[term].append(len(self._passages))
@@ -81,7 +81,7 @@ class Said:
 
         ``answered``: by what the user answered, too.
         """
-        wanted = frozenset(query_terms(demanded(line))) - _SAYING
+        wanted = frozenset(told(demanded(line))) - _SAYING
         if not wanted:
             return 1.0
         most = len(self._passages) if answered else self._own
@@ -110,11 +110,11 @@ class Said:
         )
 
 
-def _passages(text: str) -> Iterable[frozenset[str]]:
+def _passages(text: str) -> Iterable[frozenset[int]]:
     """A message's terms in passages; cut at line ends, and within a line when it is long."""
-    passage: set[str] = set()
+    passage: set[int] = set()
     for line in text.split("\n"):
-        terms = query_terms(line)
+        terms = told(line)
         if passage and len(passage) + len(terms) > _PASSAGE_TERMS:
             yield frozenset(passage)
             passage = set()
@@ -127,8 +127,8 @@ def _passages(text: str) -> Iterable[frozenset[str]]:
         yield frozenset(passage)
 
 
-def _passages_by_line(lines: Iterable[str]) -> Iterable[frozenset[str]]:
+def _passages_by_line(lines: Iterable[str]) -> Iterable[frozenset[int]]:
     for line in lines:
-        terms = frozenset(query_terms(line))
+        terms = frozenset(told(line))
         if terms:
             yield terms

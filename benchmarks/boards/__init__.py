@@ -1,0 +1,1 @@
+"""Boards of what contexts keep of regular agent work, made from seeds."""

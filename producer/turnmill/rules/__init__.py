@@ -1,1 +1,0 @@
-"""Rules: what a user lays down for the rest of a conversation, found word for word."""

@@ -1,1 +1,0 @@
-"""How people word rules; data."""
