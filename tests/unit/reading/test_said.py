@@ -22,7 +22,8 @@ def user(text: str) -> dict[str, Any]:
 
 
 def hear(said: Said, seq: int, text: str, mark: Mark = UNMARKED, **more: Any) -> None:
-    said.hear(seq, Readings(len).of_turn(Seq(seq), [user(text)]), mark, **more)
+    own = [user(text)]
+    said.hear(seq, Readings(len).of_turn(Seq(seq), own), own, mark, **more)
 
 
 def heard(*texts: str) -> Said:
