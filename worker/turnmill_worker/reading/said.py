@@ -256,6 +256,8 @@ class Said:
 
 def _rule(sentence: Sentence) -> Rule:
     return Rule(seq=Seq(sentence.seq), place=sentence.place, text=sentence.text)
+
+
 def rules_room(limits: Limits) -> int:
     """Most tokens the rules of a context may take."""
     return max(limits.room // _SHARE, min(_LEAST_TOKENS, limits.room // _MOST_SHARE))
