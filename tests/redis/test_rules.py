@@ -43,7 +43,7 @@ def test_a_marked_rule_is_known_before_any_worker_ran_and_no_other(
     assert [(rule.id, rule.text) for rule in either.rules(talk)] == [("3", "Call me Max.")]
 
 
-def test_rules_stand_behind_the_system_prompt_after_each_compaction(
+def test_what_a_user_laid_down_stands_behind_the_system_prompt_after_each_compaction(
     either: Surface, worker: Worker, talk: str
 ) -> None:
     beginnings = []
@@ -53,7 +53,8 @@ def test_rules_stand_behind_the_system_prompt_after_each_compaction(
         beginnings.append(either.read(talk).messages[:2])
 
     assert beginnings[0][1]["role"] == "user"
-    assert "- (turn 1) Do not ever email me.\n" in beginnings[0][1]["content"]
+    # The request that the session began with states them: they stand there, once.
+    assert "Do not ever email me. Always use metres." in beginnings[0][1]["content"]
     assert beginnings[0] == beginnings[1] == beginnings[2]
     assert texts(either) == ["Do not ever email me.", "Always use metres."]
 

@@ -17,6 +17,7 @@ from turnmill_worker.reading.readings import Readings
 from turnmill_worker.reading.requests import (
     Asked,
     fitting,
+    is_whole,
     open_requests,
     opening_turns,
     requests_room,
@@ -154,6 +155,7 @@ def test_a_long_line_is_taken_by_its_sentences() -> None:
     told = [f"{part}." for part in re.split(r"\.(?: \[…\])?(?: |$)", text) if part]
     assert told[0] == LINES[0]
     assert "[…]" in text
+    assert not is_whole(entry(1, text))
     assert set(told) <= set(LINES)
 
 
@@ -161,6 +163,7 @@ def test_one_endless_word_keeps_its_beginning() -> None:
     text = shortened("x" * 5_000, 100, lambda shown: len(shown) // 4)
 
     assert text.startswith("xxx")
+    assert not is_whole(entry(1, text))
     assert "characters left out]" in text
     assert shortened("short", 100, len) == "short"
 

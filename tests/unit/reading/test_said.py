@@ -22,7 +22,8 @@ def user(text: str) -> dict[str, Any]:
 
 
 def hear(said: Said, seq: int, text: str, mark: Mark = UNMARKED, **more: Any) -> None:
-    said.hear(seq, Readings(len).of_turn(Seq(seq), [user(text)]), mark, **more)
+    own = [user(text)]
+    said.hear(seq, Readings(len).of_turn(Seq(seq), own), own, mark, **more)
 
 
 def heard(*texts: str) -> Said:
@@ -136,6 +137,13 @@ def test_what_was_said_is_known_again_after_it_was_stored() -> None:
     assert rules(again) == rules(said, 3)
     assert again.changed_by(3) == {BUDGET: 3}
     assert [each.past for each in said.up_to(2)] == [0, 0]
+
+
+def test_a_sentence_said_again_and_again_is_kept_once() -> None:
+    text = "Order #W7730021 went to Bergen."
+    said = heard(f"{text} {text}", text)
+
+    assert len(list(said.up_to(9))) == 1
 
 
 def test_what_is_kept_of_it_is_bounded_and_rules_outlast_other_sentences() -> None:

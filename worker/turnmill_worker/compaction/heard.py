@@ -20,6 +20,7 @@ from turnmill_worker.reading.readings import Readings, of_summary
 from turnmill_worker.reading.requests import (
     Asked,
     fitting,
+    is_whole,
     open_requests,
     opening_turns,
     requests_room,
@@ -127,7 +128,7 @@ class Heard:
             through=through,
             said=self._said,
             stated={rule.text for rule in rules},
-            stated_in={each.seq for each in requests if "left out]" not in each.text},
+            stated_in={each.seq for each in requests if is_whole(each)},
         )
         if digest.has_lists:
             later = [turn for turn in self._snapshot.turns if turn.seq > through]

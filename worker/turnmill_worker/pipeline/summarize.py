@@ -32,6 +32,7 @@ from turnmill_worker.ports.models import Summarizer, Summarizers, Templates
 from turnmill_worker.ports.values import Summary
 from turnmill_worker.ports.work_while_waiting import done_while_waiting
 from turnmill_worker.reading.plain_text import readable
+from turnmill_worker.reading.requests import is_whole
 from turnmill_worker.spending import NOTHING, Spent
 from turnmill_worker.templates.fill import detail_of, fill
 from turnmill_worker.templates.template import Template
@@ -224,7 +225,9 @@ def _texts(
         is_event = at >= len(texts) - len(plan.wanted)
         is_wanted = summaries[at].model == OFFLINE and (bool(request.asked) or plan.forced)
         if not texts[at].strip() and (is_event or is_wanted):
-            stated = {each.seq for each in request.asked} if not is_event else set()
+            stated = (
+                {each.seq for each in request.asked if is_whole(each)} if not is_event else set()
+            )
             records = [record for record in request.records if record[0] not in stated]
             told = _told(records, request.budget_tokens, counter)
             texts[at] = _weighing_no_more(told, request)

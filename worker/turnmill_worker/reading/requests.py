@@ -22,7 +22,15 @@ from turnmill_worker.reading.passages import PROSE, USER, Passage, Reading, sent
 from turnmill_worker.reading.readings import text_of
 from turnmill_worker.reading.words import CAPS, CODE, KIND, NAME, NUMBER, PLAIN, concepts
 
-__all__ = ["Asked", "fitting", "open_requests", "opening_turns", "requests_room", "shortened"]
+__all__ = [
+    "Asked",
+    "fitting",
+    "is_whole",
+    "open_requests",
+    "opening_turns",
+    "requests_room",
+    "shortened",
+]
 
 _MOST_OPENING: Final = 3
 """So many messages at most are what a session began with."""
@@ -176,6 +184,11 @@ def fitting(
             kept[at] = fitted
             left -= count(request_entry(fitted)) + 1
     return tuple(kept[at] for at in sorted(kept))
+
+
+def is_whole(request: OpenRequest) -> bool:
+    """Whether nothing of it was left out, as far as its marks tell."""
+    return "left out]" not in request.text and "[…]" not in request.text
 
 
 def _order(requests: Sequence[OpenRequest]) -> list[int]:

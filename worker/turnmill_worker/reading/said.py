@@ -86,6 +86,7 @@ class Said:
     def __init__(self, known: Iterable[Sentence] = ()) -> None:
         self._sentences: list[Sentence] = []
         self._by_root: dict[int, list[int]] = defaultdict(list)
+        self._texts: set[str] = set()
         self._laid_down: dict[str, int] = {}
         self._ended: dict[str, int] = {}
         self.past: dict[str, int] = {}
@@ -134,9 +135,7 @@ class Said:
             if each.place and each.seq <= through:
                 found.setdefault(_rule(each).id, _rule(each))
         standing = (
-            self._as_of(rule, through)
-            for rule in found.values()
-            if rule.id not in self._ended
+            self._as_of(rule, through) for rule in found.values() if rule.id not in self._ended
         )
         return tuple(sorted(standing, key=lambda rule: (rule.seq, rule.place)))
 
@@ -218,6 +217,8 @@ class Said:
         roots = tuple([each for each in passage.ids if each & KIND < VALUE])
         if len(passage.text) <= _ASIDE_CHARS:
             self._mark_changed(seq, passage.text, roots)
+        if not place and passage.text in self._texts:
+            return
         if place or opens or any(each & KIND in _VALUES for each in roots):
             self._remember(Sentence(seq, passage.text, roots, place, passage.rule, opens))
 
@@ -240,6 +241,7 @@ class Said:
     def _remember(self, sentence: Sentence) -> None:
         at = len(self._sentences)
         self._sentences.append(sentence)
+        self._texts.add(sentence.text)
         if sentence.place:
             self._laid_down.setdefault(sentence.text, sentence.seq)
         for root in sentence.roots:
@@ -254,6 +256,8 @@ class Said:
 
 def _rule(sentence: Sentence) -> Rule:
     return Rule(seq=Seq(sentence.seq), place=sentence.place, text=sentence.text)
+
+
 def rules_room(limits: Limits) -> int:
     """Most tokens the rules of a context may take."""
     return max(limits.room // _SHARE, min(_LEAST_TOKENS, limits.room // _MOST_SHARE))
@@ -275,7 +279,7 @@ def marked(text: str, changed: Mapping[str, int]) -> str:
 
 def stored(sentences: Iterable[Sentence]) -> list[Any]:
     """The sentences as plain values."""
-    return [list(each) for each in sentences]
+    return [[*each._replace(sure=round(each.sure, 2))] for each in sentences]
 
 
 def restored(values: Iterable[Any]) -> list[Sentence]:

@@ -72,7 +72,9 @@ def rolling(snapshot: Snapshot, counter: Counter) -> Plan | None:
             # Turns are covered whole: what the cut leaves of the target is the summary's, too.
             kept = sum(group.tokens for n, group in enumerate(found) if n >= at or group.pinned)
             left = room - kept - max(snapshot.aim - snapshot.limits.target, 0)
-            return _plan(snapshot, tuple(found[:at]), max(tokens, left))
+            # A count that asks for a summary makes it no longer than the target would.
+            least = max(int(most * SHARES[-1]), _LEAST_TOKENS)
+            return _plan(snapshot, tuple(found[:at]), max(left, min(tokens, least)))
     return None
 
 
