@@ -141,6 +141,11 @@ def _pooled(line: Mapping[str, Any]) -> Mapping[str, Any]:
     return {**line, "seq": int(line.get("seq") or 0), "groups": groups}
 
 
+def _pool(budget: int) -> int:
+    """Tokens of passages that are kept beside summaries of so many."""
+    return min(max(_POOL * budget, _LEAST_POOL), _MOST_POOL)
+
+
 class _Written(NamedTuple):
     """A text, and what it was chosen from."""
 
@@ -271,7 +276,7 @@ class Digest:
         pool = pooled([*readings, *built.readings], left, changed, stated)
         if beside:
             pool = _without_said(pool, beside)
-        chosen = select(pool, left, self._count, past=changed)
+        chosen = select(pool, left, self._count, past=changed, more=0 if beside else _pool(budget))
         return _Written(lists, pool, chosen, built.columns)
 
     def _stated_texts(self, readings: Iterable[Reading]) -> set[str]:
@@ -315,7 +320,7 @@ class Digest:
         )
 
     def _kept_after(self, budget: int) -> Known:
-        tokens = min(max(_POOL * budget, _LEAST_POOL), _MOST_POOL)
+        tokens = _pool(budget)
         written = self._write(budget)
         pool = written.pool
         # What stands elsewhere now may have to stand here later.

@@ -208,10 +208,13 @@ def _fitted(request: OpenRequest, room: int, count: Callable[[str], int]) -> Ope
     if count(request_entry(request)) < room:
         return request
     text = shortened(request.text, room - _ENTRY_TOKENS, count)
+    if not request.first and text.endswith(_CUT):
+        return None  # half a sentence of what was added tells nobody anything
     return request.model_copy(update={"text": text}) if text else None
 
 
 _LEFT_OUT = re.compile(r"\[… (\d{1,9}) lines? left out\]")
+_CUT: Final = " characters left out]"
 _MARK_TOKENS: Final = 10
 """What a mark for left-out lines costs, generously."""
 
@@ -254,7 +257,7 @@ def shortened(text: str, tokens: int, count: Callable[[str], int]) -> str:
             return found
         chosen.pop()
     start = text[: max(tokens - _MARK_TOKENS, 0)]
-    begun = f"{start} [… {len(text) - len(start)} characters left out]"
+    begun = f"{start} [… {len(text) - len(start)}{_CUT}"
     return begun if start and count(begun) <= tokens else ""
 
 

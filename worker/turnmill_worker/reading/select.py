@@ -422,9 +422,17 @@ class Chosen(NamedTuple):
 
 
 def select(
-    pool: Pool, budget: int, count: Callable[[str], int], *, past: Mapping[str, int] = {}
+    pool: Pool,
+    budget: int,
+    count: Callable[[str], int],
+    *,
+    past: Mapping[str, int] = {},
+    more: int = 0,
 ) -> Chosen:
-    """The passages that stay, and their text, which has at most so many tokens."""
+    """The passages that stay, and their text, which has at most so many tokens.
+
+    ``more``: tokens of passages that would be next; they stand in the order, too.
+    """
     greedy = _Greedy(pool)
     order = greedy.run(int(FOR_USER * budget), r.USER)
     order += greedy.rows(budget - sum(map(greedy.paid.__getitem__, order)))
@@ -440,7 +448,7 @@ def select(
         if free >= 0:
             text = render(pool, sorted(order), past)
             free = budget - count(text)
-    return Chosen(order + greedy.run(budget), sorted(order), text if order else "")
+    return Chosen(order + greedy.run(more), sorted(order), text if order else "")
 
 
 FOR_USER: Final = 0.05
@@ -487,9 +495,8 @@ def render(pool: Pool, kept: Sequence[int], past: Mapping[str, int]) -> str:
                 )
             lines.append(passage.text)
             continue
-        text = (
-            f"{passage.text} (until {past[passage.text]})" if passage.text in past else passage.text
-        )
+        changed = past.get(passage.text)
+        text = f"{passage.text} (changed in turn {changed})" if changed else passage.text
         label = pool.readings[pool.homes[at]].labels[passage.group][0]
         if pool.homes[at] != home:
             home = pool.homes[at]
