@@ -4,16 +4,16 @@
 
 FOLDER holds the recorded conversations of `benchmarks.survival`. The first 60 % of each is
 compacted to a share of its tokens. Then lines are taken out of the text at random, a tenth at a
-time, and each text is scored. The table shows the mean score by how much is left, and Spearman's
-rho between both over all texts of a conversation.
+time, and each text is scored. The table shows the mean score by how much is left, Spearman's rho
+between both over all texts of a conversation, and the score of the next conversation's text.
 """
 
 from __future__ import annotations
 
 import argparse
 import random
-from collections import defaultdict
 from collections.abc import Sequence
+from itertools import islice, pairwise
 from pathlib import Path
 from statistics import fmean
 
@@ -31,17 +31,24 @@ STEPS = 10
 COUNTER = counter_for("o200k_base")
 
 
-def scores(records: Sequence[survival.Record]) -> list[float]:
-    """The share of worth that is left with all lines, nine tenths of them, and so on to none."""
-    asked = tuple((Seq(seq), dict(message)) for seq, message in records)
-    tokens = sum(COUNTER.count(survival.text_of(message)) for _, message in records)
-    budget = int(SHARE * tokens)
-    digest = digest_of(SummaryRequest(previous="", records=asked, budget_tokens=budget), COUNTER)
-    lines = digest.text(budget).split("\n")
-    random.Random(1).shuffle(lines)
-    units, worths = digest.units(), digest.worths
-    left = (lines[len(lines) * lost // STEPS :] for lost in range(STEPS + 1))
-    return [kept(units, lines_of(some), worths).everything for some in left]
+class Compacted:
+    """The first part of a conversation, and the lines that stand for it."""
+
+    def __init__(self, records: Sequence[survival.Record]) -> None:
+        asked = tuple((Seq(seq), dict(message)) for seq, message in records)
+        budget = int(SHARE * sum(COUNTER.count(survival.text_of(each)) for _, each in records))
+        request = SummaryRequest(previous="", records=asked, budget_tokens=budget)
+        self.digest = digest_of(request, COUNTER)
+        self.lines = self.digest.text(budget).split("\n")
+
+    def score(self, lines: Sequence[str]) -> float:
+        """The share of worth that these lines still have."""
+        return kept(self.digest.units(), lines_of(lines), self.digest.worths).everything
+
+    def scores(self) -> list[float]:
+        """The share with all of its lines, nine tenths of them, and so on to none."""
+        lines = random.Random(1).sample(self.lines, len(self.lines))
+        return [self.score(lines[len(lines) * lost // STEPS :]) for lost in range(STEPS + 1)]
 
 
 def rho(values: Sequence[float]) -> float:
@@ -59,21 +66,17 @@ def main() -> None:
     parser.add_argument("--only", nargs="+", default=NAMES, choices=NAMES)
     parser.add_argument("--limit", type=int, default=20)
     options = parser.parse_args()
-    print(f"| lines left | {' | '.join(f'{10 * at} %' for at in range(STEPS, -1, -1))} | rho |")
-    print(f"|---|{'--:|' * (STEPS + 2)}")
+    columns = [*(f"{10 * at} %" for at in range(STEPS, -1, -1)), "rho", "another's"]
+    print(f"| lines left | {' | '.join(columns)} |")
+    print(f"|---|{'--:|' * len(columns)}")
     for name in options.only:
-        by_loss: dict[int, list[float]] = defaultdict(list)
-        ordered = []
-        for conversation in survival.load(options.folder, name)[: options.limit]:
-            head, _ = halves(conversation["messages"])
-            if len(head) < STEPS:
-                continue
-            found = scores(head)
-            ordered.append(rho(found))
-            for lost, share in enumerate(found):
-                by_loss[lost].append(share)
-        cells = " | ".join(f"{fmean(by_loss[lost]):.2f}" for lost in range(STEPS + 1))
-        print(f"| {name} | {cells} | {fmean(ordered):.2f} |")
+        heads = (halves(each["messages"])[0] for each in survival.load(options.folder, name))
+        some = [Compacted(head) for head in islice(heads, options.limit) if len(head) >= STEPS]
+        found = [each.scores() for each in some]
+        means = [fmean(column) for column in zip(*found, strict=True)]
+        others = [each.score(other.lines) for each, other in pairwise([*some, some[0]])]
+        shown = [*means, fmean(map(rho, found)), fmean(others)]
+        print(f"| {name} | {' | '.join(f'{value:.2f}' for value in shown)} |")
 
 
 if __name__ == "__main__":

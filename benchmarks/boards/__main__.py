@@ -100,7 +100,7 @@ def main() -> None:
 def table(limit: int, rows: dict[str, dict[str, list[float]]]) -> None:
     """One table in Markdown."""
     columns = list(dict.fromkeys(name for row in rows.values() for name in row))
-    print(f"\n| {limit} tokens | {' | '.join(columns)} |")
+    print(f"\n**Regular work at {limit:,} tokens**\n\n| | {' | '.join(columns)} |")
     print(f"|---|{'--:|' * len(columns)}")
     for who, row in rows.items():
         cells = (f"{fmean(row[name]):.2f}" if name in row else "" for name in columns)

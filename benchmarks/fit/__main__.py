@@ -36,16 +36,11 @@ def fit(name: str) -> None:
 def table(data: Path | None) -> None:
     """Prints what is found and taken."""
     print(f"{'':24}{'n':>6}{'found':>8}{'others':>8}{'taken':>8}")
-    rows = [*measure.rule_rows(), *measure.pair_rows()]
-    for row in [*rows, measure.real_row(data)] if data else rows:
+    for row in (*measure.rule_rows(), *measure.pair_rows()):
         print(row)
     for path in sorted(data.glob("*.jsonl.gz")) if data else ():
-        marked, whole = measure.marks_in(path)
-        print(f"marks: {path.name.partition('.')[0]:17}{whole:6} sentences {len(marked):4} marked")
-        for older, newer in marked[:SHOWN]:
-            print(f"    {older}\n     -> {newer}")
-    for name, microseconds in measure.times():
-        print(f"{name}: {microseconds:.1f} microseconds")
+        row, marked = measure.talk(path)
+        print(row, *(f"    {older}\n     -> {newer}" for older, newer in marked[:SHOWN]), sep="\n")
 
 
 def main() -> None:

@@ -6,7 +6,8 @@ import math
 import re
 from array import array
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
+from itertools import chain
 
 import Stemmer
 
@@ -50,17 +51,18 @@ def _counted() -> tuple[dict[str, Counter[str]], Counter[str]]:
     stemmed = Stemmer.Stemmer("english", 0).stemWord
     having: dict[str, Counter[str]] = defaultdict(Counter)
     whole: Counter[str] = Counter()
-    for language, messages in _by_language():
-        for message in messages:
-            whole[language] += 1
-            found = {stemmed(word) for word in _WORD.findall(message.text.lower())}
-            having[language].update(stem for stem in found if not stem.isdigit())
+    for language, message in _spoken():
+        whole[language] += 1
+        found = {stemmed(word) for word in _WORD.findall(message.text.lower())}
+        having[language].update(stem for stem in found if not stem.isdigit())
     return having, whole
 
 
-def _by_language() -> Iterator[tuple[str, Iterable[Message]]]:
-    yield from ((ENGLISH, each) for each in labelled.messages(labelled.FITTED).values())
-    yield ENGLISH, labelled.handwritten()
-    yield from ((ENGLISH, labelled.typed(each)) for each in labelled.sessions("fitted"))
-    beside = labelled.messages(labelled.FITTED / labelled.BESIDE)
-    yield from ((name, each) for name, each in beside.items() if name not in UNSPACED)
+def _spoken() -> Iterator[tuple[str, Message]]:
+    sessions = [labelled.typed(each) for each in labelled.sessions("fitted")]
+    english = [*labelled.messages(labelled.FITTED).values(), *sessions]
+    yield from (
+        (ENGLISH, each) for each in (*chain.from_iterable(english), *labelled.handwritten())
+    )
+    for name, messages in labelled.messages(labelled.FITTED / labelled.BESIDE).items():
+        yield from ((name, each) for each in messages if name not in UNSPACED)

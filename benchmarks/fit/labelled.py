@@ -11,7 +11,7 @@ import json
 import re
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 DATA = Path(__file__).parent / "data"
 FITTED, HELD_OUT = DATA / "fitted", DATA / "held_out"
@@ -129,9 +129,3 @@ def leads() -> Iterator[tuple[str, bool]]:
     """What stands before colons, and whether it hands over what somebody else wrote."""
     for line in _lines(DATA / "leads.txt"):
         yield line[2:-1], line[0] == ">"
-
-
-def real() -> dict[tuple[str, str, int], dict[str, Any]]:
-    """Labels of messages in real conversations, which are no part of the project."""
-    rows = map(json.loads, _lines(DATA / "real.jsonl"))
-    return {(row["family"], row["conversation"], row["message"]): row for row in rows}

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
-import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -68,15 +67,13 @@ def _row(name: str, messages: Sequence[Message]) -> Row:
 
 def pair_rows() -> Iterator[Row]:
     """What is found replaced of pairs that were kept aside, and of what is said in sessions."""
+    found = {True: 0, False: 0}
     pairs = labelled.remarks("held_out")
-    marked = [
-        any(changes.replaces(pair.older, each, rule=True) for each in statements(pair.newer))
-        for pair in pairs
-    ]
-    found = sum(mark and pair.replaced for mark, pair in zip(marked, pairs, strict=True))
-    taken = sum(mark and not pair.replaced for mark, pair in zip(marked, pairs, strict=True))
-    replaced = sum(pair.replaced for pair in pairs)
-    yield Row("changes: remarks", found, replaced, taken, len(pairs) - replaced)
+    for older, newer, replaced in pairs:
+        said = statements(newer)
+        found[replaced] += any(changes.replaces(older, each, rule=True) for each in said)
+    whole = sum(pair.replaced for pair in pairs)
+    yield Row("changes: remarks", found[True], whole, found[False], len(pairs) - whole)
     right = whole = wrong = beside = 0
     for session in labelled.sessions("held_out"):
         said, changed = changed_in(session)
@@ -93,28 +90,18 @@ def _replaces(older: str, newer: str) -> bool:
     return changes.replaces(older, newer, rule=rules.score(older) >= rules.LEAST)
 
 
-def talks_in(path: Path) -> Iterator[tuple[str, list[tuple[int, str]]]]:
-    """The sessions of a file, each with its user's messages and where they stand."""
+def talk(path: Path) -> tuple[Row, list[tuple[str, str]]]:
+    """What of real conversations is taken for a rule, and what is marked: next to nothing is."""
+    whole, laid_down, marked = 0, 0, []
     with gzip.open(path, "rt", encoding="utf-8") as lines:
         for session in map(json.loads, lines):
-            yield (
-                session["session_id"],
-                [
-                    (at, message["content"])
-                    for at, message in enumerate(session["messages"])
-                    if message["role"] == "user" and isinstance(message["content"], str)
-                ],
-            )
-
-
-def marks_in(path: Path) -> tuple[list[tuple[str, str]], int]:
-    """What is marked in real conversations, of how many sentences: next to nothing should be."""
-    marked, whole = [], 0
-    for _, messages in talks_in(path):
-        said = [(turn, each) for turn, text in messages for each in _own_statements(text)]
-        whole += len(said)
-        marked += [pair for pair in near(said) if _replaces(*pair)]
-    return marked, whole
+            texts = [each["content"] for each in session["messages"] if each["role"] == "user"]
+            told = [_own_statements(text) if isinstance(text, str) else [] for text in texts]
+            said = [(turn, each) for turn, statements in enumerate(told) for each in statements]
+            whole += len(said)
+            laid_down += sum(rules.score(each) >= rules.LEAST for _, each in said)
+            marked += [pair for pair in near(said) if _replaces(*pair)]
+    return Row(f"talk: {path.name.partition('.')[0]}", laid_down, whole, len(marked), whole), marked
 
 
 def _own_statements(text: str) -> list[str]:
@@ -122,45 +109,3 @@ def _own_statements(text: str) -> list[str]:
     told = set(statements(text))
     mine = zip(pieces, own(pieces, text), strict=True)
     return [piece for piece, is_own in mine if is_own and piece in told][:MATERIAL]
-
-
-def real_row(data: Path) -> Row:
-    """What is found of rules in labelled messages of real conversations, and what is taken."""
-    labels = labelled.real()
-    found = whole = taken = others = 0
-    for path in sorted(data.glob("*.jsonl.gz")):
-        for session, messages in talks_in(path):
-            for at, text in messages:
-                row = labels.get((path.name.partition(".")[0], session, at))
-                for place in row["rules"] if row else ():
-                    message = Message(text, (place[0], place[1]))
-                    whole += 1
-                    found += any(message.share(*each) for each in rules_in(text))
-                if row and row["label"] == "not":
-                    others += 1
-                    taken += bool(rules_in(text))
-    return Row("rules: real", found, whole, taken, others)
-
-
-def times() -> Iterator[tuple[str, float]]:
-    """Microseconds a sentence, of sentences that were kept aside, once their words are known."""
-    said = [
-        each
-        for messages in labelled.messages(labelled.HELD_OUT).values()
-        for message in messages
-        for each in sentences(message.text)
-    ]
-    asked: dict[str, Callable[[str], object]] = {
-        "rules.score": rules.score.__wrapped__,
-        "changes.may_change": changes.may_change,
-    }
-    for name, ask in asked.items():
-        spent = []
-        for _ in range(3):
-            for cached in (changes.told, changes.as_newer):
-                cached.cache_clear()
-            start = time.process_time()
-            for each in said:
-                ask(each)
-            spent.append(time.process_time() - start)
-        yield name, 1e6 * min(spent) / len(said)

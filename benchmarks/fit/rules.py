@@ -21,7 +21,7 @@ SCARCE, OTHERS_BESIDE = 2.0, 3.5
 """What an example weighs of the kinds that are few: sessions, logs, other languages; and, of the
 last, one that is no rule."""
 
-CLAUSE = 0.3
+CLAUSE = 0.1
 """What a clause weighs beside whole sentences, which are what is asked about."""
 
 OF_SENTENCE, OF_CLAUSE, NOTHING = 0.3, 0.5, 0.02
@@ -35,18 +35,9 @@ _SHORTEST, _SHORTEST_BESIDE = 12, 4
 
 def clauses(sentence: str) -> list[str]:
     """A sentence, and its clauses if it has several."""
-    cuts = [found.span() for found in _JOINT.finditer(sentence)]
-    if not cuts:
-        return [sentence]
-    found, start = [sentence], 0
     shortest = _SHORTEST if sentence.isascii() else _SHORTEST_BESIDE
-    for before, after in [*cuts, (len(sentence), len(sentence))]:
-        if before - start >= shortest:
-            found.append(sentence[start:before])
-            start = after
-    if len(cuts) > 1:
-        found += [sentence[: cuts[-1][0]], sentence[cuts[0][1] :]]
-    return list(dict.fromkeys(found))
+    parts = [part for part in _JOINT.split(sentence) if len(part) >= shortest]
+    return list(dict.fromkeys([sentence, *parts]))
 
 
 def shares(message: Message) -> Iterator[tuple[str, bool, float]]:

@@ -601,25 +601,25 @@ def test_a_summary_can_be_asked_for_by_the_name_of_a_template(
     agents: ContextClient, archive: SqlArchive
 ) -> None:
     chat = agents.manager("ann", Policy(max_tokens=100_000))
-    for number in range(1, 10):
+    for number in range(1, 25):
         run(chat, number)
 
     done = chat.summarize(template="harbour")
 
     assert done is not None
-    assert done.turns_summarized == 15
+    assert done.turns_summarized == 45
     assert done.summary == view(chat)
     assert done.tokens_after < done.tokens_before
     [made] = views(archive, agents, "ann")
     assert made.template == "harbour"
-    assert f"Asked now: {question(9)}" in made.input
+    assert f"Asked now: {question(24)}" in made.input
 
 
 def test_a_managed_chat_is_summarized_to_its_own_template_when_none_is_named(
     agents: ContextClient, archive: SqlArchive
 ) -> None:
     chat = agents.manager("ann", Policy.managed("harbour", recent_runs=None))
-    for number in range(1, 10):
+    for number in range(1, 25):
         run(chat, number)
 
     done = chat.summarize()
@@ -635,7 +635,7 @@ def test_an_unknown_template_asked_for_is_a_clear_error_and_changes_nothing(
 ) -> None:
     (folder / "templates" / "broken.md").write_text("{{recent_turns")
     chat = agents.manager("ann", Policy(max_tokens=100_000))
-    for number in range(1, 10):
+    for number in range(1, 25):
         run(chat, number)
 
     with pytest.raises(UnknownTemplate, match=r"'nowhere'; there are .*default.*harbour"):
@@ -649,7 +649,7 @@ def test_an_unknown_template_asked_for_is_a_clear_error_and_changes_nothing(
     done = chat.summarize(template="harbour")
 
     assert done is not None
-    assert done.turns_summarized == 15
+    assert done.turns_summarized == 45
 
 
 def test_asked_where_no_worker_listens_the_error_says_so(tmp_path: Path) -> None:

@@ -406,8 +406,7 @@ def test_the_quality_of_every_compaction_is_recorded(agents: ContextClient) -> N
         assert record.quality is not None
         assert 0 <= record.quality <= 1
         assert set(record.quality_parts) == {
-            *("facts", "relevance", "freshness", "session"),
-            *("validity", "rules", "current", "readable"),
+            *("facts", "relevance", "freshness", "session", "validity", "current"),
         }
     assert agent.quality_score() == pytest.approx(records[-1].quality, abs=1e-3)
 

@@ -82,25 +82,6 @@ def test_what_repeats_the_words_is_told_and_goes_when_that_is_asked_for(
 
 
 @pytest.mark.usefixtures("erasing")
-def test_a_remark_goes_with_its_turn_and_the_rule_it_was_about_stays(
-    client: ContextClient, server: redis.Redis
-) -> None:
-    client.open("s", ROLLING)
-    rule, remark = "Never book hotels above 200 euros.", "The hotel limit is 260 euros now."
-    push_all(client, "s", [_said(rule), *chat(10), _said(remark), *chat(60, topic="crate")])
-    _at_rest(server, client)
-    [shown] = [m for m in client.read("s").messages if str(m["content"]).startswith("[Rules")]
-    assert f"- (turn 1) {rule} (see turn 12: {remark})" in shown["content"]
-
-    client.erase("s", turns=[12], timeout_s=60)
-
-    _at_rest(server, client)
-    read = str(client.read("s").messages)
-    assert f"- (turn 1) {rule}\\n" in read
-    assert "260 euros" not in read
-
-
-@pytest.mark.usefixtures("erasing")
 def test_no_memory_is_found_of_what_was_erased(client: ContextClient, server: redis.Redis) -> None:
     client.open("s", ROLLING)
     push_all(client, "s", [_said(SAID), *chat(100)])

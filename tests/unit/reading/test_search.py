@@ -60,8 +60,7 @@ def test_a_text_is_found_by_other_forms_of_its_words(question: str, text: str) -
 
 @pytest.mark.parametrize("question", ["", "   ", "?!", "\x00", "\ud800", "🎉", "xyzzy"])
 def test_a_question_that_shares_nothing_finds_nothing(question: str) -> None:
-    assert Index([note("a kayak")]).search(question, 5) == []
-    assert Index().search("kayak", 5) == []
+    assert Index([note("a kayak")]).search(question, 5) == Index().search("kayak", 5) == []
     assert Index([note("a kayak")]).search("kayak", 0) == []
 
 
@@ -106,7 +105,6 @@ def test_relevance_is_one_when_a_text_says_the_question_and_nothing_else() -> No
     index = Index([*(note(f"filler{n} about other things") for n in range(50)), note("red kayak")])
 
     [known], [partly] = (index.search(each, 1) for each in ("red kayak", "red kayak xyzzy"))
-
     assert 0.8 < known.relevance <= 1
     assert partly.relevance < known.relevance
 

@@ -23,7 +23,7 @@ MODEL: Final = "changes.bin"
 UNIT: Final = 0.02
 """What one step of a weight adds to the log-odds."""
 
-LEAST: Final = {"value": (0.3, 0.0), "name": (2.0, 0.5), "": (math.inf, 2.5)}
+LEAST: Final = {"value": (-0.5, -0.5), "name": (3.0, 0.5), "": (math.inf, 2.5)}
 """Log-odds from which on the later sentence replaces the earlier one, by whether it has another
 value, only another name, or neither; and the same if the earlier one is a rule. Of other sentences
 few are taken back in words alone."""
@@ -135,7 +135,8 @@ class Beside:
             return set()
         counts = self._counts()
         counted = (" ".join(f"{name} {counts[name]}" for name in names) for names in _COUNTED)
-        return {crc32(feature.encode()) & MASK for feature in (*counted, *self._marked())}
+        sorts = (f"sort {self.has[value]} {counts['few']}" for value in self.fresh)
+        return {crc32(each.encode()) & MASK for each in (*counted, *sorts, *self._marked())}
 
     def _counts(self) -> dict[str, object]:
         about, usual = self.known & self.said, common()

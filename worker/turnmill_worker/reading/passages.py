@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 from turnmill_worker.reading import records, rules
-from turnmill_worker.reading.own_words import is_talk
+from turnmill_worker.reading.own_words import is_talk, own
 from turnmill_worker.reading.records import CELL, Group
 from turnmill_worker.reading.words import (
     IDENTIFIERS,
@@ -182,16 +182,13 @@ class _Reader:
 
     def add_text(self, text: str, *, answers: bool, named: Mapping[str, str] = {}) -> None:
         """Somebody's words, or what a tool printed; ``named``: lines that are values, and names."""
-        pieces = records.ends(list(sentences(text)))
+        whole = list(sentences(text))
+        pieces = records.ends(list(zip(whole, self._talks(whole, text), strict=True)))
         if not pieces:
             return
         group = self._group("")
-        fenced = False
-        for at, piece in enumerate(pieces):
-            fence = piece.startswith("```")
-            talks = not (fenced or fence) and self.role != RESULT and is_talk(piece)
-            fenced ^= fence
-            if fence and len(piece) < _FENCE:
+        for at, (piece, talks) in enumerate(pieces):
+            if piece.startswith("```") and len(piece) < _FENCE:
                 continue
             source = self.role if talks or self.role != USER else RESULT
             form = _form(piece, first=at == 0 and len(pieces) > 2, talks=talks)  # noqa: PLR2004
@@ -199,6 +196,17 @@ class _Reader:
             told = piece if talks else _NUMBERED.sub("", piece)
             field = number(KEY, named[piece]) if piece in named else 0
             self._add(piece, in_context(concepts(told, prose=talks)), source, group, form, field)
+
+    def _talks(self, pieces: list[str], text: str) -> list[bool]:
+        """Which pieces are somebody's own words: no code or output, and nothing a user quotes."""
+        if self.role == USER:
+            return own(pieces, text)
+        fenced, found = False, []
+        for piece in pieces:
+            fence = piece.startswith("```")
+            found.append(not (fenced or fence) and self.role != RESULT and is_talk(piece))
+            fenced ^= fence
+        return found
 
     def _add(
         self, text: str, ids: tuple[int, ...], source: int, group: int, form: int, field: int = 0
@@ -218,15 +226,16 @@ class _Reader:
         if value is None:
             return
         items = next((found for own in _values(value) if (found := records.listed_items(own))), ())
-        for at, own in enumerate(records.of_value(value)):
+        for at, record in enumerate(records.of_value(value)):
             if len(self.passages) > records.MOST:
                 break
             first, before = len(self.labels), len(self.passages)
-            for group in own.groups:
+            for group in record.groups:
                 self._add_fields(group, RESULT)
-            fields = records.flat(own.groups)
-            whole = own.whole and len(fields) == sum(len(group.fields) for group in own.groups)
-            lines = () if own.path else self._outcome(before)
+            fields = records.flat(record.groups)
+            plain = sum(len(group.fields) for group in record.groups)
+            whole = record.whole and len(fields) == plain
+            lines = () if record.path else self._outcome(before)
             self.cells.append(
                 Cells(
                     call,
@@ -236,7 +245,7 @@ class _Reader:
                     fields,
                     whole,
                     () if at else items,
-                    own.path,
+                    record.path,
                     lines,
                 )
             )

@@ -11,7 +11,7 @@ from typing import Final
 from turnmill_worker.reading.linear import MASK, UNIT, bucket, grams, weights
 
 MODEL: Final = "rules.bin"
-LEAST: Final = 0.02
+LEAST: Final = -0.15
 """Log-odds from which on a sentence is kept as a rule."""
 
 _UNSPACED = "\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af"

@@ -20,7 +20,7 @@ from turnmill.contract.rules import Said as Turn
 from turnmill_worker.reading import changes, rules
 from turnmill_worker.reading.passages import PROSE, USER, Passage, Reading
 from turnmill_worker.reading.readings import text_of
-from turnmill_worker.reading.words import CAPS, CODE, KIND, NAME, NUMBER, PLAIN, VALUE
+from turnmill_worker.reading.words import CAPS, CODE, IDENTIFIERS, KIND, NAME, NUMBER, PLAIN, VALUE
 
 __all__ = ["Said", "Sentence", "is_shown", "marked", "restored", "rules_room", "stored"]
 
@@ -51,7 +51,7 @@ _FRAME_TOKENS: Final = 24
 """What their message costs beside the lines, generously."""
 
 _FEW: Final = 7
-"""A rule of fewer words leans on the sentence before it: "Never exceed that."."""
+"""A rule of fewer words leans on a value right before it: "The cap is $956. Never exceed it."."""
 
 _CERTAIN: Final = 99.0
 """Log-odds of a turn that is marked as a rule."""
@@ -246,14 +246,14 @@ class Said:
 
 
 def _told(reading: Reading, least: float) -> Iterator[Passage]:
-    """A user's own sentences; a short rule together with the sentence that it leans on."""
+    """A user's own sentences; a short rule together with the value that it leans on."""
     own = [each for each in reading.passages if each.source == USER and each.form & PROSE]
     before = None
     for passage in own[:_MOST_OF_A_MESSAGE]:
         is_rule = passage.rule >= least
         if before is not None:
             together = f"{before.text} {passage.text}"
-            leans = is_rule and len(passage.ids) < _FEW
+            leans = is_rule and len(passage.ids) < _FEW and _has_value(before)
             if leans and before.group == passage.group and len(together) <= _ASIDE_CHARS:
                 ids = tuple(dict.fromkeys([*before.ids, *passage.ids]))
                 sure = max(before.rule, passage.rule)
@@ -264,6 +264,10 @@ def _told(reading: Reading, least: float) -> Iterator[Passage]:
         before = passage
     if before is not None:
         yield before
+
+
+def _has_value(passage: Passage) -> bool:
+    return any(number & KIND in IDENTIFIERS for number in passage.ids)
 
 
 def rules_room(limits: Limits) -> int:

@@ -277,19 +277,21 @@ class Index:
         if within is not None:
             # Who asks for one session finds what is there, be it for a common word.
             most = len(self._home)
-        heaviest = max(asked.values(), default=0.0)
         scores: dict[int, float] = {}
+        heaviest, left = max(asked.values(), default=0.0), math.fsum(asked.values())
         for number, weight in asked.items():
             enough = len(scores) >= _ENOUGH * most
             if enough and weight < _FAINT * heaviest:
                 break
             found = self._found(number)
             common = len(found[0]) > _COMMON * math.sqrt(self._size)
-            if enough and common:
+            if enough and (common or left * FULL < heapq.nlargest(most, scores.values())[-1]):
+                # What has none of the words before is out of reach of the best.
                 self._rank(scores, found, weight)
             else:
                 light = common or weight < _LIGHT * heaviest
                 self._tell(scores, found, weight, {} if light else self._lent(found))
+            left -= weight
         if within is None:
             return scores
         voice, voices = self._voice, self._voices.within(within)

@@ -17,7 +17,7 @@ __all__ = [
     "summary_budget",
 ]
 
-SHARES = (1.0, 0.5, 0.25, 0.12)
+SHARES = (1.0, 0.5, 0.25, 0.125)
 """Shares of the summary's budget, tried in turn."""
 
 _SHORT_SHARE = 0.25

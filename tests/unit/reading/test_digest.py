@@ -1,0 +1,219 @@
+"""A digest says the best of what it read in any budget, and what it keeps can be stored and cut."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.properties.strategies import GivenTurn, conversations
+from turnmill_worker.reading.digest import NOTHING_KNOWN, Digest, Known
+from turnmill_worker.reading.passages import Reading
+from turnmill_worker.reading.readings import Readings
+from turnmill_worker.reading.score import kept, lines_of
+from turnmill_worker.tokens import counter_for
+
+COUNT = counter_for().count
+
+
+def read(*turns: Any, first: int = 1) -> list[Reading]:
+    readings = Readings(COUNT)
+    return [each for seq, own in enumerate(turns, first) for each in readings.of_turn(seq, own)]
+
+
+def digest(*turns: Any, known: Known = NOTHING_KNOWN, first: int = 1, **more: Any) -> Digest:
+    through = first + len(turns) - 1
+    return Digest(known, read(*turns, first=first), COUNT, through=through, **more)
+
+
+def user(text: str) -> list[dict[str, Any]]:
+    return [{"role": "user", "content": text}]
+
+
+def crate(number: int) -> list[dict[str, Any]]:
+    return user(f"Crate C-{number * 77} of Anna{number} weighs {number * 13} kilos.")
+
+
+def todo(done: int) -> list[dict[str, Any]]:
+    todos = [
+        {"content": f"Mend pier {at}", "status": "done" if at <= done else "open"}
+        for at in range(1, 6)
+    ]
+    function = {"name": "write_todos", "arguments": json.dumps({"todos": todos})}
+    call = {"id": f"t{done}", "type": "function", "function": function}
+    return [
+        {"role": "assistant", "content": None, "tool_calls": [call]},
+        {"role": "tool", "tool_call_id": f"t{done}", "content": "ok"},
+    ]
+
+
+CRATES = [crate(number) for number in range(1, 31)]
+
+
+# --- texts ---
+
+
+@settings(deadline=None, max_examples=40)
+@given(conversations(20, least=2), st.integers(1, 600), st.integers(0, 12))
+def test_no_text_ever_takes_more_than_its_budget(
+    said: list[GivenTurn], budget: int, before: int
+) -> None:
+    turns = [turn.messages for turn in said]
+    earlier = digest(*turns[:before])
+    later = digest(*turns[before:], known=earlier.after(budget), first=before + 1)
+
+    assert COUNT(later.text(budget)) <= budget
+    assert COUNT(later.beside("The agent looked at the logs.", budget)) <= budget
+    assert COUNT(later.earlier(budget)) <= budget
+
+
+def test_what_is_most_is_said_first_and_all_where_there_is_room() -> None:
+    found = digest(*CRATES)
+
+    assert found.text(2_000).count("Crate C-") == 30
+    assert 5 <= found.text(200).count("Crate C-") < 30
+    assert found.text(0) == ""
+
+
+def test_lines_say_who_spoke_in_which_turn_in_their_order() -> None:
+    answer = [{"role": "assistant", "content": "At the pier of Bergen."}]
+
+    assert digest(user("Where is crate C-7?"), answer).text(100).split("\n") == [
+        "1 user: Where is crate C-7?",
+        "2 assistant: At the pier of Bergen.",
+    ]
+
+
+def test_of_a_list_written_again_and_again_the_newest_stands_whole_and_no_other() -> None:
+    text = digest(*map(todo, range(4))).text(400)
+
+    assert text.startswith("4 write_todos: Mend pier 1 = done; ")
+    assert text.count("Mend pier 1") == 1
+    assert "Mend pier 4 = open" in text
+
+
+def test_a_list_that_a_later_turn_writes_anew_need_not_stand() -> None:
+    found = digest(*map(todo, range(4)))
+    assert found.has_lists
+
+    found.see_later(read(todo(4), first=5))
+
+    assert "Mend pier" not in found.text(400)
+
+
+def test_what_stands_elsewhere_is_not_said_again() -> None:
+    rule = "Never ship on Sundays."
+    turns = [user(f"Ship crate C-7 to Bergen. {rule}"), *CRATES]
+
+    text = digest(*turns, stated=[rule]).text(2_000)
+    beside = digest(*turns, stated_in=[1]).text(2_000)
+
+    assert rule not in text
+    assert "to Bergen" in text
+    assert "to Bergen" not in beside
+
+
+def test_a_sentence_that_no_longer_holds_says_so() -> None:
+    older = "Ship crate C-7 to Bergen by noon."
+
+    text = digest(user(older), user("Not to Bergen, to Oslo."), changed={older: 2}).text(200)
+
+    [told] = [line for line in text.split("\n") if older in line]
+    assert re.search(r"\((?:changed in turn|until) 2\)", told)
+
+
+def test_beside_a_text_only_what_it_does_not_say_is_shown() -> None:
+    found = digest(*CRATES)
+    own = "\n".join(f"Anna{n} has crate C-{n * 77} of {n * 13} kilos." for n in range(1, 21))
+
+    shown = found.beside(own, 2_000)
+
+    assert [n for n in range(1, 31) if f"C-{n * 77} " in shown] == list(range(21, 31))
+    assert found.beside(own, 0) == ""
+
+
+# --- what is kept ---
+
+
+def test_what_is_known_is_stored_as_json_and_leads_to_the_same_text() -> None:
+    known = digest(*CRATES, *map(todo, range(3))).after(300)
+
+    again = Known.restored(json.loads(json.dumps(known.stored())))
+
+    assert json.dumps(again.stored()) == json.dumps(known.stored())
+    for budget in (100, 400):
+        texts = {digest(crate(99), known=each, first=40).text(budget) for each in (known, again)}
+        assert len(texts) == 1
+
+
+@pytest.mark.parametrize("watermark", [0, 9, 32])
+def test_nothing_that_is_known_up_to_a_turn_came_after_it(watermark: int) -> None:
+    known = digest(*CRATES, *map(todo, range(3))).after(300)
+
+    cut = Known.restored(json.loads(json.dumps(known.stored()))).up_to(watermark)
+
+    assert all(each.seq <= watermark for each in cut.readings)
+    told = json.dumps(cut.stored(), ensure_ascii=False)
+    later = [n for n in range(1, 31) if n > watermark and f"C-{n * 77} " in told]
+    assert later == []
+    assert "Mend pier" not in digest(crate(99), known=cut, first=40).text(400)
+
+
+def name(number: int) -> str:
+    """A name that no other number has."""
+    return "X" + "".join("abcdefghij"[int(digit)] for digit in str(number))
+
+
+def sailing(number: int) -> list[dict[str, Any]]:
+    return user(f"Dear {name(number)}, {name(number * 7)} sails to {name(number * 31)} tonight.")
+
+
+def test_what_is_kept_is_bounded_by_the_budget_and_not_by_the_session() -> None:
+    known, sizes = NOTHING_KNOWN, []
+    for start in range(0, 4_000, 200):
+        own = map(sailing, range(start, start + 200))
+        known = digest(*own, known=known, first=start + 1).after(100)
+        sizes.append(len(json.dumps(known.stored())))
+
+    assert sizes[-1] < 1.2 * sizes[len(sizes) // 2]
+
+
+def test_facts_outlive_compactions_that_have_room_for_them() -> None:
+    known = digest(user("My customer number is XQ-7731-KAPPA."), *CRATES[:5]).after(300)
+    for start in range(10, 60, 10):
+        talk = [user("All the piers are clear now, I think.") for _ in range(10)]
+        known = digest(*talk, known=known, first=start).after(300)
+
+    assert "XQ-7731-KAPPA" in digest(crate(1), known=known, first=99).text(300)
+
+
+def test_nothing_depends_on_the_order_of_a_set() -> None:
+    code = (
+        "import json; from tests.unit.reading.test_digest import *;"
+        "d = digest(*CRATES, *map(todo, range(3)));"
+        "print(d.text(200), d.beside('Anna3 has 39 kilos.', 90), json.dumps(d.after(200).stored()))"
+    )
+    told = {
+        subprocess.run(
+            [sys.executable, "-c", code],
+            env=os.environ | {"PYTHONHASHSEED": seed, "PYTHONPATH": os.pathsep.join(sys.path)},
+            capture_output=True,
+            check=True,
+        ).stdout
+        for seed in ("0", "1", "77")
+    }
+
+    assert len(told) == 1
+
+
+def test_a_worth_is_known_for_what_is_scored() -> None:
+    found = digest(*CRATES)
+
+    assert kept(found.units(), lines_of([found.text(4_000)]), found.worths).everything > 0.95
