@@ -142,7 +142,8 @@ def test_compact_of_a_short_session_says_that_everything_fits(
     served: Callable[..., Ran], client: ContextClient
 ) -> None:
     said = ["Hi, I am Ann Lee.", "Do not ever email me.", "The invoice of May 3 is $412.50."]
-    for text in [*said, *["Thanks, go on."] * 9]:
+    more = ["My dog is called Rex.", "We live in Oslo.", "Our car is a red Volvo.", "Thanks."]
+    for text in [*said, *more]:
         client.push("s", {"role": "user", "content": text})
 
     ran = served("compact", "s", "--json")

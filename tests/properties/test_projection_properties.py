@@ -19,21 +19,12 @@ from tests.properties.strategies import (
     texts,
 )
 from turnmill import Context, ContextClient, Policy, SystemPromptTooLarge
-from turnmill.contract.context import EMPTY
 from turnmill.contract.estimate import bound_turn
 from turnmill.contract.legality import CallTracker, segments, violations
-from turnmill.contract.names import Seq
-from turnmill.contract.rules import Mark
-from turnmill.contract.tail import TailTurn
 from turnmill.contract.turns import encode_turn, to_turn
-from turnmill.projection import project
-from turnmill.read_reply import bound
 from turnmill_worker.tokens import count_request, counter_for
 
 COUNTER = counter_for("o200k_base")
-
-LAID_DOWN = ("Always answer in German.", "I'm allergic to nuts.", "We deploy on Tuesdays only.")
-TASK = "Fix parse_header and keep its name."
 
 limits = policies((512, 1024))
 FORMULAS = st.sampled_from(["gpt-4o", "gpt-4o-mini", "gpt-5-nano"])
@@ -255,30 +246,6 @@ def test_each_read_is_a_prefix_of_the_next_but_for_rare_jumps(
     # A large turn cannot be dropped while it is the newest, so a jump may follow it at once.
     largest = max(bound_of(turn) for turn in turns)
     assert min(between, default=room) > room / 8 or largest > room / 4
-
-
-@quickly
-@given(
-    laid_down=st.lists(st.sampled_from(LAID_DOWN), min_size=1, max_size=3, unique=True),
-    said=legal_conversations(30, least=8, pins=False),
-    policy=policies((1024, 2048)),
-)
-def test_the_first_request_and_marked_instructions_stand_whatever_leaves(
-    laid_down: list[str], said: list[GivenTurn], policy: Policy
-) -> None:
-    turns = [*([{"role": "user", "content": text}] for text in (TASK, *laid_down))]
-    turns += [list(turn) for turn in legal_turns(said)]
-    tail = [
-        TailTurn(Seq(seq), turn, bound(turn), mark=Mark(1 < seq <= 1 + len(laid_down)))
-        for seq, turn in enumerate(turns, 1)
-    ]
-
-    shown = project("", EMPTY, tail, policy.limits(0), bound, fixed_tokens=3)
-
-    assert count_request(COUNTER, shown.messages) <= shown.tokens <= policy.hard_limit
-    assert violations(shown.messages) == []
-    texts = " ".join(str(m["content"]) for m in shown.messages if m["role"] == "user")
-    assert all(text in texts for text in (TASK, *laid_down))
 
 
 @quickly

@@ -868,7 +868,8 @@ class Protocol(RuleBasedStateMachine):
             assert snapshot is not None
             known, watermark = snapshot.known, snapshot.stored.watermark
             covered = {seq for seq in session.kept() if seq <= watermark}
-            assert {each.seq for each in (*known.readings, *known.said)} <= covered
+            assert {each.seq for each in known.readings} <= covered
+            assert {each.seq for each in known.said} <= covered
             assert all(each.past <= watermark for each in known.said)
 
     @invariant()

@@ -82,6 +82,24 @@ def test_what_repeats_the_words_is_told_and_goes_when_that_is_asked_for(
 
 
 @pytest.mark.usefixtures("erasing")
+def test_what_changes_a_rule_goes_with_its_turn_and_the_rule_stays_unmarked(
+    client: ContextClient, server: redis.Redis
+) -> None:
+    client.open("s", ROLLING)
+    rule, newer = "Never book hotels above 200 euros.", "Make that 260 euros instead of 200."
+    push_all(client, "s", [_said("Hello."), *chat(9)])
+    push_all(client, "s", [_said(rule), _said(newer), *chat(60, topic="crate")])
+    _at_rest(server, client)
+    assert [(each.text, each.revised) for each in client.rules("s")][:1] == [(rule, 12)]
+
+    client.erase("s", turns=[12], timeout_s=60)
+
+    _at_rest(server, client)
+    assert [(each.text, each.revised) for each in client.rules("s")][:1] == [(rule, None)]
+    assert "260 euros" not in str(client.read("s").messages)
+
+
+@pytest.mark.usefixtures("erasing")
 def test_no_memory_is_found_of_what_was_erased(client: ContextClient, server: redis.Redis) -> None:
     client.open("s", ROLLING)
     push_all(client, "s", [_said(SAID), *chat(100)])

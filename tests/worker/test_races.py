@@ -184,4 +184,5 @@ def test_turns_not_yet_counted_do_not_cost_the_others_their_summary(
     new_worker("compacting", env=no_sweep)
 
     wait_until(lambda: silent.info("s").version > 0)
-    assert str(silent.read("s").messages[0]["content"]).startswith("[Summary")
+    heads = [str(message["content"]) for message in silent.read("s").messages]
+    assert any(head.startswith("[Summary") for head in heads)

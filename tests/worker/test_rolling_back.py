@@ -159,8 +159,8 @@ def test_turns_pushed_during_rollbacks_are_rolled_back_or_follow(
     assert [turn.messages for turn in told.turns] == [(each,) for each in pushed]
     assert set(_states(told)) == {"kept", "rolled-back"}
     kept = [turn.messages[0] for turn in told.turns if turn.state == "kept"]
-    tail = client.read("s").messages[-10:]
-    assert tail == kept[-10:]
+    tail = client.read("s").messages[-4:]
+    assert tail == kept[-4:]
     versions = [each.record.version for each in told.compactions]
     assert versions == list(range(1, client.info("s").version + 1))
 

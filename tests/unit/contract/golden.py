@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from turnmill import Policy, StoredContext, Turn
 from turnmill.commands.pushing import Pushing
@@ -34,7 +35,7 @@ FOLDER = Path(__file__).with_name("golden_files")
 OLDER = Path(__file__).with_name("older_files")
 """What versions before wrote otherwise, and this one reads."""
 
-_MESSAGE = {"role": "user", "content": "Ship order 4711 to Ålesund — today."}
+_MESSAGE: dict[str, Any] = {"role": "user", "content": "Ship order 4711 to Ålesund — today."}
 
 _CONTEXT = StoredContext(
     version=Version(3),
@@ -82,8 +83,12 @@ _RECORD = Compaction(
     rules_ended=2,
 )
 
-_CALL = {"id": "c", "type": "function", "function": {"name": "find", "arguments": '{"id": 4711}'}}
-_READ = (
+_CALL: dict[str, Any] = {
+    "id": "c",
+    "type": "function",
+    "function": {"name": "find", "arguments": '{"id": 4711}'},
+}
+_READ: tuple[tuple[dict[str, Any], ...], ...] = (
     (_MESSAGE, {"role": "user", "content": "Never ship on Sundays."}),
     (
         {"role": "assistant", "content": None, "tool_calls": [_CALL]},

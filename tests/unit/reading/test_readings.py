@@ -15,14 +15,12 @@ def user(text: str) -> JsonMessage:
 
 
 def test_a_message_is_read_the_first_time_only() -> None:
-    counted: list[str] = []
-    readings = Readings(lambda text: counted.append(text) or len(text))
+    readings = Readings(len)
 
-    first = readings.of_turn(Seq(1), [user("The ship S71 lies at pier 4.")])
-    times = len(counted)
+    [first] = readings.of_turn(Seq(1), [user("The ship S71 lies at pier 4.")])
+    [again] = readings.of_turn(Seq(1), [user("The ship S71 lies at pier 4.")])
 
-    assert readings.of_turn(Seq(1), [user("The ship S71 lies at pier 4.")]) == first
-    assert len(counted) == times > 0
+    assert again is first
 
 
 def test_memories_are_nobody_s_words_and_a_context_pushed_again_is_no_user_s() -> None:

@@ -83,14 +83,24 @@ def test_it_marks_what_a_request_says_where_it_stands() -> None:
     assert marked(shown, said.changed_by(2)) == shown
 
 
-def test_a_rule_that_is_revoked_ends_with_that_turn() -> None:
+def test_a_rule_that_is_revoked_ends_at_once() -> None:
     said = heard(RULE, OTHER)
     hear(said, 3, "", Mark(revokes="1"))
 
-    assert rules(said, 2) == [RULE, OTHER]
-    assert rules(said, 3) == [OTHER]
+    assert rules(said, 2) == rules(said, 3) == [OTHER]
     known = Rule(seq=Seq(1), text=RULE)
     assert [rule.text for rule in said.standing([known], 3)] == [OTHER]
+
+
+def test_a_rule_that_was_revoked_does_not_come_back_and_a_request_that_states_it_says_so() -> None:
+    said = heard(f"Sort my mail. {RULE}", OTHER)
+    hear(said, 3, "", Mark(revokes="1"))
+
+    later = Said(restored(stored(said.up_to(3))))
+
+    assert rules(later) == [OTHER]
+    assert marked(f"Sort my mail. {RULE}", later.changed_by(3)).endswith("(changed in turn 3)")
+    assert rules(Said(restored(stored(said.up_to(2))))) == [RULE, OTHER]
 
 
 def test_a_turn_that_instructs_is_one_rule_as_a_whole() -> None:

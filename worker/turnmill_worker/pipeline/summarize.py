@@ -119,7 +119,7 @@ class Writer:
         try:
             for request in requests:
                 summaries += (_quoting(summarizer.summarize(request, counter), request),)
-            context = splice(plan, _texts(plan, summaries, counter), counter)
+            context = splice(plan, _texts(plan, requests, summaries, counter), counter)
         except (SummaryRejected, SummarizerFailed, SummarizerUnavailable) as error:
             error.spent = sum(map(cost_of, summaries), error.spent)
             raise
@@ -203,23 +203,31 @@ def _quoting(summary: Summary, request: SummaryRequest) -> Summary:
     """The summary with nothing in its text that reads as ours; what we write has labels of ours."""
     own = quoted_lines if summary.model == OFFLINE else unlabelled
     text = own(summary.text)
-    # A managed view becomes a system message: what it quotes must weigh no more for that.
-    return replace(summary, text=f"{DATA}\n{text}" if request.template and text.strip() else text)
+    return replace(summary, text=_weighing_no_more(text, request))
 
 
-def _texts(plan: Plan, summaries: Sequence[Summary], counter: Counter) -> list[str]:
-    """The answers to the plan's requests; for some that are empty, what their turns say.
+def _weighing_no_more(text: str, request: SummaryRequest) -> str:
+    """A text to a template with what it is above it: a managed view becomes a system message."""
+    return f"{DATA}\n{text}" if request.template and text.strip() else text
 
-    An event's, and one from turns all of whose words that count stand among the requests.
+
+def _texts(
+    plan: Plan, requests: Sequence[SummaryRequest], summaries: Sequence[Summary], counter: Counter
+) -> list[str]:
+    """The answers to the requests; for some that are empty, what their turns say.
+
+    An event's, one from turns all of whose words that count stand among the requests, and one that
+    is wanted for another reason than tokens.
     """
     texts = [summary.text for summary in summaries]
-    for at, request in enumerate(plan.requests):
+    for at, request in enumerate(requests):
         is_event = at >= len(texts) - len(plan.wanted)
-        is_stated = bool(request.asked) and summaries[at].model == OFFLINE and not plan.managed
-        if not texts[at].strip() and (is_event or is_stated):
+        is_wanted = summaries[at].model == OFFLINE and (bool(request.asked) or plan.forced)
+        if not texts[at].strip() and (is_event or is_wanted):
             stated = {each.seq for each in request.asked} if not is_event else set()
             records = [record for record in request.records if record[0] not in stated]
-            texts[at] = _told(records, request.budget_tokens, counter)
+            told = _told(records, request.budget_tokens, counter)
+            texts[at] = _weighing_no_more(told, request)
     return texts
 
 

@@ -20,7 +20,7 @@ from turnmill.contract.rules import Said as Turn
 from turnmill_worker.reading import changes, rules
 from turnmill_worker.reading.passages import PROSE, USER, Passage, Reading
 from turnmill_worker.reading.readings import text_of
-from turnmill_worker.reading.words import CAPS, CODE, IDENTIFIERS, KIND, NAME, NUMBER, PLAIN, VALUE
+from turnmill_worker.reading.words import CAPS, CODE, KIND, NAME, NUMBER, PLAIN, VALUE
 
 __all__ = ["Said", "Sentence", "is_shown", "marked", "restored", "rules_room", "stored"]
 
@@ -49,9 +49,6 @@ _MOST_SHARE: Final = 4
 
 _FRAME_TOKENS: Final = 24
 """What their message costs beside the lines, generously."""
-
-_FEW: Final = 7
-"""A rule of fewer words leans on a value right before it: "The cap is $956. Never exceed it."."""
 
 _CERTAIN: Final = 99.0
 """Log-odds of a turn that is marked as a rule."""
@@ -111,7 +108,7 @@ class Said:
         ``opens`` says that the session began with it.
         """
         if mark.revokes:
-            self._ended[mark.revokes] = seq
+            self._end(mark.revokes, seq)
             return
         if mark.instructs:
             self._lay_down(seq, readings, messages)
@@ -121,25 +118,25 @@ class Said:
             if reading.role != USER:
                 continue
             least = rules.least(len(reading.passages))
-            for passage in _told(reading, least):
+            own = [each for each in reading.passages if each.source == USER and each.form & PROSE]
+            for passage in own[:_MOST_OF_A_MESSAGE]:
                 is_rule = passage.rule >= least and self._is_new(passage)
                 place += is_rule
                 self._state(seq, passage, place if is_rule else 0, opens=opens)
 
     def standing(self, stored: Sequence[Rule], through: int) -> tuple[Rule, ...]:
-        """The rules of turns up to this one, oldest first, without those that were ended.
+        """The rules of turns up to this one, oldest first, without those that any turn ended.
 
         ``stored``: the rules of the context. A rule that a later sentence changes says so.
         """
         found = {rule.id: rule for rule in stored}
         for each in self._sentences:
             if each.place and each.seq <= through:
-                rule = Rule(seq=Seq(each.seq), place=each.place, text=each.text)
-                found.setdefault(rule.id, rule)
+                found.setdefault(_rule(each).id, _rule(each))
         standing = (
             self._as_of(rule, through)
             for rule in found.values()
-            if not 0 < self._ended.get(rule.id, 0) <= through
+            if rule.id not in self._ended
         )
         return tuple(sorted(standing, key=lambda rule: (rule.seq, rule.place)))
 
@@ -167,17 +164,27 @@ class Said:
 
     def up_to(self, through: int) -> Iterator[Sentence]:
         """What of it is kept beside a context that covers turns up to this one."""
-        kept = [
-            each._replace(past=past if (past := self.past.get(each.text, 0)) <= through else 0)
-            for each in self._sentences
-            if each.seq <= through
-        ]
+        kept = [self._kept(each, through) for each in self._sentences if each.seq <= through]
         spare = len(kept) - _MOST
         for each in kept:
             if spare > 0 and not each.place and not each.asked:
                 spare -= 1
             else:
                 yield each
+
+    def _kept(self, each: Sentence, through: int) -> Sentence:
+        """A sentence as it is known at a turn; one that is no rule any more never is one again."""
+        past = self.past.get(each.text, 0)
+        is_over = 0 < self._ended.get(_rule(each).id, 0) <= through
+        place = 0 if is_over else each.place
+        return each._replace(place=place, past=past if past <= through else 0)
+
+    def _end(self, rule: str, seq: int) -> None:
+        """Ends a rule; a request that states it says so."""
+        self._ended[rule] = seq
+        for each in self._sentences:
+            if each.place and _rule(each).id == rule:
+                self.past.setdefault(each.text, seq)
 
     def _as_of(self, rule: Rule, through: int) -> Rule:
         changed = self.past.get(rule.text, 0)
@@ -245,31 +252,8 @@ class Said:
                 self._by_root[root] = [*lasting[-_NEAR:], *newer]
 
 
-def _told(reading: Reading, least: float) -> Iterator[Passage]:
-    """A user's own sentences; a short rule together with the value that it leans on."""
-    own = [each for each in reading.passages if each.source == USER and each.form & PROSE]
-    before = None
-    for passage in own[:_MOST_OF_A_MESSAGE]:
-        is_rule = passage.rule >= least
-        if before is not None:
-            together = f"{before.text} {passage.text}"
-            leans = is_rule and len(passage.ids) < _FEW and _has_value(before)
-            if leans and before.group == passage.group and len(together) <= _ASIDE_CHARS:
-                ids = tuple(dict.fromkeys([*before.ids, *passage.ids]))
-                sure = max(before.rule, passage.rule)
-                yield passage._replace(text=together, ids=ids, rule=sure)
-                before = None
-                continue
-            yield before
-        before = passage
-    if before is not None:
-        yield before
-
-
-def _has_value(passage: Passage) -> bool:
-    return any(number & KIND in IDENTIFIERS for number in passage.ids)
-
-
+def _rule(sentence: Sentence) -> Rule:
+    return Rule(seq=Seq(sentence.seq), place=sentence.place, text=sentence.text)
 def rules_room(limits: Limits) -> int:
     """Most tokens the rules of a context may take."""
     return max(limits.room // _SHARE, min(_LEAST_TOKENS, limits.room // _MOST_SHARE))
