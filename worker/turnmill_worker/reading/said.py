@@ -134,9 +134,7 @@ class Said:
             if each.place and each.seq <= through:
                 found.setdefault(_rule(each).id, _rule(each))
         standing = (
-            self._as_of(rule, through)
-            for rule in found.values()
-            if rule.id not in self._ended
+            self._as_of(rule, through) for rule in found.values() if rule.id not in self._ended
         )
         return tuple(sorted(standing, key=lambda rule: (rule.seq, rule.place)))
 
@@ -254,6 +252,8 @@ class Said:
 
 def _rule(sentence: Sentence) -> Rule:
     return Rule(seq=Seq(sentence.seq), place=sentence.place, text=sentence.text)
+
+
 def rules_room(limits: Limits) -> int:
     """Most tokens the rules of a context may take."""
     return max(limits.room // _SHARE, min(_LEAST_TOKENS, limits.room // _MOST_SHARE))
