@@ -42,7 +42,7 @@ from turnmill_worker.reading.words import CODE, KEY, KIND, concepts, number
 TABLE: Final = 9
 """The role of a reading that is a table; its passages are rows."""
 
-MUST, CHEAP = 0.75, 0.52
+MUST, CHEAP = 0.7, 0.5
 """Of the best column's worth, and rank, from which on a column stands even if rows must leave."""
 
 CORE: Final = 0.6
@@ -61,6 +61,9 @@ entries of lists may that nobody goes through."""
 LONGEST: Final = 240
 SENTENCES: Final = 8
 """Characters of a sentence, and sentences of a message, that may say something about a thing."""
+
+TITLE: Final = 6
+"""Tokens of a column's title, about."""
 
 ALIKE: Final = 0.8
 """Of the values that two columns take, those that both do from which on they say the same."""
@@ -159,7 +162,9 @@ class _Choice:
         )
         for own in self.columns:
             rows, taken = self.tables[own.table], self.chosen[own.table]
-            cost = sum(own.costs.values()) + (0 if taken else self.keys[own.table])
+            # An empty cell costs its bar, and the column its title.
+            cost = sum(own.costs.values()) + len(rows) - len(own.costs) + TITLE
+            cost += 0 if taken else self.keys[own.table] + TITLE
             values = {at: values_of(rows[at].cells[own.name]) for at in own.costs}
             fits = spent + cost <= self._limit(own) * self.budget or self._must(own)
             if not fits or self._news(own, values) < RARELY * len(values):
@@ -284,7 +289,13 @@ class Tables:
         for rows in tables.values():
             add_said(rows, [own for own in self.told if own.seq <= until])
             rows.sort(key=lambda thing: max(thing.seqs))
-        tables = {name: rows for name, rows in tables.items() if is_work(rows, asks)}
+        work = {name for name, rows in tables.items() if is_work(rows, asks)}
+        listing = {tool for at in work if is_listed(tables[at]) for tool in _tools(tables[at])}
+        tables = {
+            name: rows
+            for name, rows in tables.items()
+            if name in work or (is_listed(rows) and listing & _tools(rows))
+        }
         columns = [own for name, rows in tables.items() for own in self._weighed(name, rows, asks)]
         columns = _namesakes(columns, tables)
         keys = {
@@ -481,10 +492,7 @@ def _namesakes(columns: Sequence[Column], tables: Mapping[str, list[Thing]]) -> 
     kinds = {
         own[:2]: {tables[own.table][at].cells[own.name] for at in own.costs} for own in columns
     }
-    tools = {
-        name: {tool.partition(LIST)[0] for own in rows for tool in own.newest}
-        for name, rows in tables.items()
-    }
+    tools = {name: _tools(rows) for name, rows in tables.items()}
     few = [own for own in columns if 1 < len(kinds[own[:2]]) <= len(own.costs) / 3]
     found = []
     for own in columns:
@@ -498,6 +506,11 @@ def _namesakes(columns: Sequence[Column], tables: Mapping[str, list[Thing]]) -> 
         ]
         found.append(own._replace(worth=max(worths, default=own.worth)))
     return found
+
+
+def _tools(rows: Iterable[Thing]) -> set[str]:
+    """What the things of a table come from."""
+    return {tool.partition(LIST)[0] for own in rows for tool in own.newest}
 
 
 def _alike(one: set[str], other: set[str]) -> bool:

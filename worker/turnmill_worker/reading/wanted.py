@@ -25,7 +25,7 @@ PASSED, SAID, PRINTED = "\x01", "\x02", ""
 ASKED: Final = 0.3
 """How much a value of listed things has to be asked for, for them to be worked through."""
 
-_NAMED, _VALUES_NAMED, _PASSED_ON, _SAID_OF, _SPOKEN = 1.0, 0.6, 0.8, 2.5, 0.5
+_NAMED, _VALUES_NAMED, _PASSED_ON, _SAID_OF, _SPOKEN = 1.0, 0.6, 0.6, 2.5, 0.5
 _VARIES, _DIFFERS = 0.15, 0.1
 """What a column is worth whose name, or values, the user says; that calls pass; that was said about
 a thing; whose values are spoken of elsewhere; that takes few values; and that takes many."""
