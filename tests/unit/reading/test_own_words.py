@@ -40,7 +40,7 @@ def own_words(text: str) -> list[str]:
             ["Hier ist die Mail vom Vermieter:", "Darf er das?"],
         ),
         ("这是房东的邮件：\n院子里不得停车。\n\n可以吗？", ["这是房东的邮件：", "可以吗？"]),
-        ("She said: never call me again. Now what?", ["Now what?"]),
+        ("The customer said: never call me again. Now what?", ["Now what?"]),
     ],
 )
 def test_what_is_quoted_or_pasted_is_not_ones_own(text: str, expected: list[str]) -> None:

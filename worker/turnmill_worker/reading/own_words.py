@@ -21,7 +21,7 @@ MASK: Final = (1 << BITS) - 1
 UNIT: Final = 0.02
 """What one step of a weight adds to the log-odds."""
 
-LEAST, LEAST_WITHIN_A_LINE = 0.0, 1.0
+LEAST, LEAST_WITHIN_A_LINE = 0.0, 2.0
 """Log-odds from which on a colon hands over the lines behind it, and the sentence beside it."""
 
 _WORD = re.compile(

@@ -8,8 +8,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
-from turnmill_worker.reading import records, rules
-from turnmill_worker.reading.own_words import is_talk, own
+from turnmill_worker.reading import own_words, records, rules
 from turnmill_worker.reading.records import CELL, Group
 from turnmill_worker.reading.words import (
     IDENTIFIERS,
@@ -200,11 +199,11 @@ class _Reader:
     def _talks(self, pieces: list[str], text: str) -> list[bool]:
         """Which pieces are somebody's own words: no code or output, and nothing a user quotes."""
         if self.role == USER:
-            return own(pieces, text)
+            return own_words.own(pieces, text)
         fenced, found = False, []
         for piece in pieces:
             fence = piece.startswith("```")
-            found.append(not (fenced or fence) and self.role != RESULT and is_talk(piece))
+            found.append(not (fenced or fence) and self.role != RESULT and own_words.is_talk(piece))
             fenced ^= fence
         return found
 

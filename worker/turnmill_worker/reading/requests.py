@@ -132,7 +132,8 @@ def open_requests(
         if turn.adds_to(said):
             said |= turn.own_words
             added.append(OpenRequest(seq=Seq(turn.seq), text=turn.text))
-    if not _is_work(turns):
+    worked = len([each for each in stored if not each.first]) > 1
+    if not (worked or _is_work(turns)):
         added = [each for each in added[-1:] if newest in (None, each.seq)]
     return (*known, *added)
 
@@ -144,7 +145,7 @@ def _is_work(turns: Sequence[Asked]) -> bool:
     called = sum(bool(message.get("tool_calls")) for message in messages)
     # Agents without tools get what their commands print as a user's message.
     told = sum(not turn.own_words and bool(turn.text) for turn in turns)
-    return called + told >= 2 * max(asked - told, 1)
+    return called + told > asked - told
 
 
 def requests_room(limits: Limits, rules_tokens: int = 0) -> int:
