@@ -307,3 +307,28 @@ def test_what_is_kept_is_bounded() -> None:
     lines = lines_of(tables, 500)
     assert name(399) in lines[-1]
     assert "earlier rows left out" in lines[0]
+
+
+def test_a_thing_of_which_only_another_column_is_known_shows_that() -> None:
+    def result(n: int) -> str:
+        if n % 5:
+            return as_json(n)
+        return json.dumps({"invoice": name(n), "kind": "credit", "total_refunded": total(n)})
+
+    assert has_rows(lines_of(tables_of(loop(result)), 190), name, total)
+
+
+def test_columns_that_take_the_same_values_in_another_shape_are_worth_the_same() -> None:
+    messages: list[dict[str, Any]] = [
+        {"role": "user", "content": "I need the grade of every plot."}
+    ]
+    for n in range(30):
+        grade = {"grade": "ABC"[n % 3]} if n < 15 else {"class": "ABC"[n % 3]}
+        found = (
+            {"plot": {"name": f"Plot {n} East"}} if n < 15 else {"id": {"label": f"Lot {n} West"}}
+        )
+        listed = [{**found, "hands": n, "worth": n * 3, "state": grade}]
+        messages += [called(n, "list", page=n), returned(n, json.dumps({"rows": listed}))]
+    headers = [own.who for own in tables_of(messages).build(100, 400).readings]
+
+    assert sorted(each.split(" | ")[1] for each in headers) == ["state.class", "state.grade"]

@@ -225,15 +225,16 @@ class _Reader:
         if value is None:
             return
         items = next((found for own in _values(value) if (found := records.listed_items(own))), ())
-        for at, own in enumerate(records.of_value(value)):
+        for at, record in enumerate(records.of_value(value)):
             if len(self.passages) > records.MOST:
                 break
             first, before = len(self.labels), len(self.passages)
-            for group in own.groups:
+            for group in record.groups:
                 self._add_fields(group, RESULT)
-            fields = records.flat(own.groups)
-            whole = own.whole and len(fields) == sum(len(group.fields) for group in own.groups)
-            lines = () if own.path else self._outcome(before)
+            fields = records.flat(record.groups)
+            plain = sum(len(group.fields) for group in record.groups)
+            whole = record.whole and len(fields) == plain
+            lines = () if record.path else self._outcome(before)
             self.cells.append(
                 Cells(
                     call,
@@ -243,7 +244,7 @@ class _Reader:
                     fields,
                     whole,
                     () if at else items,
-                    own.path,
+                    record.path,
                     lines,
                 )
             )

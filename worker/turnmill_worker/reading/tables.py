@@ -42,7 +42,7 @@ from turnmill_worker.reading.words import CODE, KEY, KIND, concepts, number
 TABLE: Final = 9
 """The role of a reading that is a table; its passages are rows."""
 
-MUST, CHEAP = 0.75, 0.52
+MUST, CHEAP = 0.7, 0.5
 """Of the best column's worth, and rank, from which on a column stands even if rows must leave."""
 
 CORE: Final = 0.6
@@ -61,6 +61,15 @@ entries of lists may that nobody goes through."""
 LONGEST: Final = 240
 SENTENCES: Final = 8
 """Characters of a sentence, and sentences of a message, that may say something about a thing."""
+
+TITLE: Final = 6
+"""Tokens of a column's title, about."""
+
+ALIKE: Final = 0.8
+"""Of the values that two columns take, those that both do from which on they say the same."""
+
+ASKING: Final = 16
+"""Sentences of a message that may all be a request."""
 
 KEPT: Final = 512
 """Of what is remembered of people's words, the newest."""
@@ -138,10 +147,24 @@ class _Choice:
     def run(self) -> None:
         """Choose."""
         spent = 0
-        self.columns.sort(key=lambda own: (self._is_core(own), own.worth), reverse=True)
+        first: dict[tuple[str, str], float] = {}
+        for own in self.columns:
+            last = own.table, leaf(own.name)
+            first[last] = max(own.worth, first.get(last, 0.0))
+        # Of this year's weight and last year's, the one that was asked for more comes first.
+        self.columns.sort(
+            key=lambda own: (
+                self._is_core(own),
+                own.worth == first[own.table, leaf(own.name)],
+                own.worth,
+            ),
+            reverse=True,
+        )
         for own in self.columns:
             rows, taken = self.tables[own.table], self.chosen[own.table]
-            cost = sum(own.costs.values()) + (0 if taken else self.keys[own.table])
+            # An empty cell costs its bar, and the column its title.
+            cost = sum(own.costs.values()) + len(rows) - len(own.costs) + TITLE
+            cost += 0 if taken else self.keys[own.table] + TITLE
             values = {at: values_of(rows[at].cells[own.name]) for at in own.costs}
             fits = spent + cost <= self._limit(own) * self.budget or self._must(own)
             if not fits or self._news(own, values) < RARELY * len(values):
@@ -151,6 +174,20 @@ class _Choice:
             taken.append(own.name)
             for at, ids in values.items():
                 self.told[own.table, at] |= ids
+
+    def fill(self) -> None:
+        """Give things that the chosen columns say nothing of the best that is known of them."""
+        worths = {(own.table, own.name): own.worth for own in self.columns}
+        for table, taken in self.chosen.items():
+            for own in self.tables[table] if taken else ():
+                if not own.cells or any(map(own.cells.get, taken)):
+                    continue
+                name = max(own.cells, key=lambda name: worths.get((table, name), 0.0), default="")
+                if worths.get((table, name), 0.0) < ASKED:
+                    continue
+                own.cells[PRINTED] = f"{leaf(name.lstrip(PASSED))}: {own.cells[name]}".lstrip(": ")
+                if PRINTED not in taken:
+                    taken.append(PRINTED)
 
     def _is_core(self, own: Column) -> bool:
         return own.worth >= max(NEEDED, CORE * self.best[own.table])
@@ -205,18 +242,25 @@ class Tables:
                 self._called(reading.seq, cells)
             else:
                 self._returned(reading, cells)
-        people = [own for own in reading.passages if own.source in {r.USER, r.ASSISTANT}]
-        for own in people:
-            if own.source == r.USER and own.text not in self.asked:
-                words = dict.fromkeys(WORDS.findall(own.text.lower()))
-                self.asked[own.text] = reading.seq, tuple(words)
-            if len(people) <= SENTENCES and len(own.text) <= LONGEST:
-                self.told.append(Told(reading.seq, own.source == r.USER, own.text))
+        self._heard(reading)
         for own in reading.passages:
             if own.source in {r.USER, r.CALL, r.ASSISTANT}:
                 for each in own.ids:
                     if each & KIND == CODE:
                         self.spoken.setdefault(each, reading.seq)
+
+    def _heard(self, reading: Reading) -> None:
+        """Remembers what people say: what the user asks for, and what may be said about a thing."""
+        people = [own for own in reading.passages if own.source in {r.USER, r.ASSISTANT}]
+        # In a short message, what looks handed over may be what is asked for: "I need: the total".
+        short = len(reading.passages) <= ASKING
+        for own in reading.passages if reading.role == r.USER else ():
+            if (short or own.source == r.USER) and own.text not in self.asked:
+                words = dict.fromkeys(WORDS.findall(own.text.lower()))
+                self.asked[own.text] = reading.seq, tuple(words)
+        for own in people if len(people) <= SENTENCES else ():
+            if len(own.text) <= LONGEST:
+                self.told.append(Told(reading.seq, own.source == r.USER, own.text))
 
     def _called(self, seq: int, cells: Cells) -> None:
         record = Record(seq, cells.fields)
@@ -245,14 +289,22 @@ class Tables:
         for rows in tables.values():
             add_said(rows, [own for own in self.told if own.seq <= until])
             rows.sort(key=lambda thing: max(thing.seqs))
-        tables = {name: rows for name, rows in tables.items() if is_work(rows, asks)}
+        work = {name for name, rows in tables.items() if is_work(rows, asks)}
+        listing = {tool for at in work if is_listed(tables[at]) for tool in _tools(tables[at])}
+        tables = {
+            name: rows
+            for name, rows in tables.items()
+            if name in work or (is_listed(rows) and listing & _tools(rows))
+        }
         columns = [own for name, rows in tables.items() for own in self._weighed(name, rows, asks)]
+        columns = _namesakes(columns, tables)
         keys = {
             name: sum(self.count(f"\n{max(own.seqs)} {own.key}") for own in rows)
             for name, rows in tables.items()
         }
         choice = _Choice(tables, columns, keys, budget)
         choice.run()
+        choice.fill()
         readings = []
         covered: dict[int, list[Covered]] = defaultdict(list)
         texts: set[str] = set()
@@ -433,6 +485,36 @@ class Tables:
         gone = len(rows) - len(passages) + max((self.left[_at(tool)] for tool in tools), default=0)
         newest = max(max(own.seqs) for own in rows)
         return Reading(newest, header, TABLE, opening, ((str(gone), 0, ()),), tuple(passages[::-1]))
+
+
+def _namesakes(columns: Sequence[Column], tables: Mapping[str, list[Thing]]) -> list[Column]:
+    """Columns with the worth of those that take the same few values in another shape."""
+    kinds = {
+        own[:2]: {tables[own.table][at].cells[own.name] for at in own.costs} for own in columns
+    }
+    tools = {name: _tools(rows) for name, rows in tables.items()}
+    few = [own for own in columns if 1 < len(kinds[own[:2]]) <= len(own.costs) / 3]
+    found = []
+    for own in columns:
+        worths = [
+            each.worth
+            for each in few
+            if each.table != own.table
+            and each.worth > own.worth
+            and tools[each.table] & tools[own.table]
+            and _alike(kinds[own[:2]], kinds[each[:2]])
+        ]
+        found.append(own._replace(worth=max(worths, default=own.worth)))
+    return found
+
+
+def _tools(rows: Iterable[Thing]) -> set[str]:
+    """What the things of a table come from."""
+    return {tool.partition(LIST)[0] for own in rows for tool in own.newest}
+
+
+def _alike(one: set[str], other: set[str]) -> bool:
+    return len(one & other) >= ALIKE * len(one | other)
 
 
 def _cells(own: Thing, columns: Sequence[str]) -> tuple[list[str], tuple[int, ...]]:

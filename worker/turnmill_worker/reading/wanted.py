@@ -25,7 +25,7 @@ PASSED, SAID, PRINTED = "\x01", "\x02", ""
 ASKED: Final = 0.3
 """How much a value of listed things has to be asked for, for them to be worked through."""
 
-_NAMED, _VALUES_NAMED, _PASSED_ON, _SAID_OF, _SPOKEN = 1.0, 0.6, 0.8, 2.5, 0.5
+_NAMED, _VALUES_NAMED, _PASSED_ON, _SAID_OF, _SPOKEN = 1.0, 0.6, 0.6, 2.5, 0.5
 _VARIES, _DIFFERS = 0.15, 0.1
 """What a column is worth whose name, or values, the user says; that calls pass; that was said about
 a thing; whose values are spoken of elsewhere; that takes few values; and that takes many."""
@@ -43,8 +43,8 @@ _STEM, _ALIKE, _ROOT = 0.9, 0.75, 4
 """What it says that the user said a word in another form, or one that is part of it or begins like
 it; and the letters that such words have."""
 
-_MORE, _MOST_OF_IT = 3, 160
-"""Lines of a text that are looked at for what came out, and characters of those that are shown."""
+_LINES, _MOST_OF_IT = 2, 160
+"""Lines of a text that may tell what came out, and their characters."""
 
 WORDS = re.compile(r"[^\W\d_]+|\d+")
 CAMEL = re.compile(r"(?<=[a-z])(?=[A-Z])")
@@ -159,8 +159,8 @@ class Wanted:
             if own and score > 0:
                 best.append((-score, at))
         found: list[int] = []
-        for _, at in sorted(best)[:_MORE]:
-            if found == [len(lines) - 1]:
+        for _, at in sorted(best):
+            if len(found) == _LINES or found == [len(lines) - 1]:
                 break
             whole = sum(len(lines[each]) for each in (*found, at))
             news = asked[at] - told and whole <= _MOST_OF_IT and VALUE.search(lines[at])
