@@ -74,6 +74,12 @@ ASKING: Final = 16
 KEPT: Final = 512
 """Of what is remembered of people's words, the newest."""
 
+MOST_TOOLS: Final = 32
+"""Tools, and lists of theirs, whose records are kept: those used last."""
+
+FIRST_ASKED: Final = 64
+"""So many of the user's first sentences are kept, and as many of the last."""
+
 CONTEXT: Final = 0.15
 """What an argument is worth that all records of a result share."""
 
@@ -256,8 +262,7 @@ class Tables:
         short = len(reading.passages) <= ASKING
         for own in reading.passages if reading.role == r.USER else ():
             if (short or own.source == r.USER) and own.text not in self.asked:
-                words = dict.fromkeys(WORDS.findall(own.text.lower()))
-                self.asked[own.text] = reading.seq, tuple(words)
+                self.asked[own.text] = reading.seq, _words(own.text)
         for own in people if len(people) <= SENTENCES else ():
             if len(own.text) <= LONGEST:
                 self.told.append(Told(reading.seq, own.source == r.USER, own.text))
@@ -327,9 +332,13 @@ class Tables:
         """Forgets what is too much: columns of little worth, and then the oldest rows."""
         names = [name.lstrip(PASSED) for columns in shown.values() for name in columns]
         asks = self._wanted(until, ())
+        newest = sorted(self.records, key=lambda at: -self.records[at][-1].seq)
+        self.records = {at: self.records[at] for at in self.records if at in newest[:MOST_TOOLS]}
+        # Few tools may have much each, many have their part of twice as much.
+        part = min(tokens, 2 * tokens // max(len(self.records), 1))
         for at, records in self.records.items():
-            room, kept = tokens, []
-            if sum(map(Record.size, records)) > tokens:
+            room, kept = part, []
+            if sum(map(Record.size, records)) > part:
                 for own in records:
                     _narrow(own, set(names), asks)
             for own in reversed(records):
@@ -344,10 +353,9 @@ class Tables:
             call: own for call, own in self.pending.items() if own[1].seq > until or not own[1].done
         }
         self.pending = dict(list(self.pending.items())[-KEPT:])
-        self.told = self.told[-KEPT:]
-        self.asked = dict(
-            [*list(self.asked.items())[:KEPT], *list(self.asked.items())[KEPT:][-KEPT:]]
-        )
+        self.told = self.told[-KEPT:] if self.records else []
+        asked = list(self.asked.items())
+        self.asked = dict([*asked[:FIRST_ASKED], *asked[FIRST_ASKED:][-FIRST_ASKED:]])
         self.spoken = dict(list(self.spoken.items())[-8 * KEPT :])
 
     def up_to(self, seq: int) -> None:
@@ -381,7 +389,7 @@ class Tables:
                 for call, (tool, own) in self.pending.items()
                 if id(own) in where
             ],
-            "asked": [[text, *own] for text, own in self.asked.items()],
+            "asked": [[text, seq] for text, (seq, _) in self.asked.items()],
             "spoken": list(self.spoken.items()),
             "told": self.told,
             "left": [[*at, times] for at, times in self.left.items() if times],
@@ -395,7 +403,7 @@ class Tables:
             found.records[tool, path] = [Record.restored(own) for own in records]
         for call, tool, at in stored["pending"]:
             found.pending[call] = tool, found.records[tool, ""][at]
-        found.asked = {text: (seq, tuple(words)) for text, seq, words in stored["asked"]}
+        found.asked = {text: (seq, _words(text)) for text, seq in stored["asked"]}
         found.spoken = dict(stored["spoken"])
         found.told = [Told(*own) for own in stored["told"]]
         found.left = Counter({(tool, path): times for tool, path, times in stored["left"]})
@@ -571,3 +579,8 @@ def _cover(
                 covered[place.seq].append(Covered(place.first, place.last, fields))
         if PRINTED in columns or SAID in columns:
             texts.update(own.texts)
+
+
+def _words(text: str) -> tuple[str, ...]:
+    """What words a sentence of the user's has."""
+    return tuple(dict.fromkeys(WORDS.findall(text.lower())))
