@@ -56,7 +56,10 @@ def test_what_a_user_laid_down_stands_behind_the_system_prompt_after_each_compac
     # The request that the session began with states them: they stand there, once.
     assert "Do not ever email me. Always use metres." in beginnings[0][1]["content"]
     assert beginnings[0] == beginnings[1] == beginnings[2]
-    assert texts(either) == ["Do not ever email me.", "Always use metres."]
+    assert [text.removeprefix("Hi. ") for text in texts(either)] == [
+        "Do not ever email me.",
+        "Always use metres.",
+    ]
 
 
 def test_what_the_user_said_stands_in_a_context_while_no_worker_runs(either: Surface) -> None:
