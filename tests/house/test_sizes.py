@@ -12,6 +12,7 @@ TABLE = Path(__file__).with_name("sizes.toml")
 ROOTS = ("producer", "worker", "cli", "benchmarks", "examples", "tests", "tools")
 LONGEST = 40
 GENERATED = "producer/turnmill/_sync/"  # as long as what it is generated from
+AS_WRITTEN = ("benchmarks/boards/other_shapes.py", "benchmarks/boards/regular_work.py")
 
 Function = ast.FunctionDef | ast.AsyncFunctionDef
 
@@ -30,7 +31,7 @@ def too_long() -> dict[str, int]:
     found: dict[str, int] = {}
     for file in sorted(path for root in ROOTS for path in (REPOSITORY / root).rglob("*.py")):
         path = str(file.relative_to(REPOSITORY))
-        if not path.startswith(GENERATED):
+        if not path.startswith(GENERATED) and path not in AS_WRITTEN:
             found |= dict(sorted(functions(ast.parse(file.read_text()), path)))
     return {name: lines for name, lines in found.items() if lines > LONGEST}
 

@@ -42,6 +42,10 @@ _FOR_A_MODEL = ("model", "fallback_model")
 """Fields refused when no model is asked, unless the policy itself names ``OFFLINE``."""
 
 
+_TARGET: Final = 0.5
+_SUMMARY: Final = 0.35
+
+
 class Policy(BaseModel):
     """How far a session may grow, and what is done when it has grown.
 
@@ -56,7 +60,8 @@ class Policy(BaseModel):
         target_ratio: the share of the room a compaction aims for; less than ``soft_ratio``, so
             that commits are rare and the provider's prompt cache keeps hitting. Shortening alone
             may end two fifths of the way from here to ``soft_ratio``.
-        summary_ratio: the share of the room for a summary, beside what turns leave of the target.
+        summary_ratio: the share of the room for a summary, beside what turns leave of the target;
+            .35, and less with a ``target_ratio`` below .5, unless it is given.
         ledger_ratio: the share of the summary's tokens set apart for the ledger, the facts kept
             word for word beside it; they also get what the summary leaves. 0 turns it off.
         recent_turns_to_keep: newest turns kept word for word as long as the target allows.
@@ -117,8 +122,8 @@ class Policy(BaseModel):
     max_tokens: int = Field(default=8192, ge=2 * MIN_ROOM_TOKENS)
     reserved_tokens: int = Field(default=0, ge=0)
     soft_ratio: float = Field(default=0.8, gt=0, le=1)
-    target_ratio: float = Field(default=0.5, gt=0, lt=1)
-    summary_ratio: float = Field(default=0.35, gt=0, lt=1)
+    target_ratio: float = Field(default=_TARGET, gt=0, lt=1)
+    summary_ratio: float = Field(default=_SUMMARY, gt=0, lt=1)
     ledger_ratio: float = Field(default=0.1, ge=0, lt=1)
     recent_turns_to_keep: int = Field(default=3, ge=0)
     min_progress_ratio: float = Field(default=0.1, ge=0, lt=1)
@@ -168,6 +173,15 @@ class Policy(BaseModel):
             except ValidationError as error:
                 told = explain(error, names_are_content=False)
                 raise InvalidPolicy(f"policy: {told}") from None
+
+    @model_validator(mode="before")
+    @classmethod
+    def _summary_fits(cls, fields: Any) -> Any:
+        """A smaller target leaves a summary the same part of it, where nothing else is said."""
+        target = fields.get("target_ratio") if isinstance(fields, dict) else None
+        if not isinstance(target, float) or target >= _TARGET or "summary_ratio" in fields:
+            return fields
+        return {**fields, "summary_ratio": round(_SUMMARY * target / _TARGET, 4)}
 
     @model_validator(mode="after")
     def _fields_agree(self) -> Self:

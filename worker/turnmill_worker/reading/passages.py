@@ -139,11 +139,19 @@ def read(seq: int, message: Mapping[str, Any], count: Count, *, answers: bool = 
     talk = reader.passages
     asks = bool(talk) and talk[-1].form & ASKS > 0
     for called in message.get("tool_calls") or ():
-        reader.add_call(called.get("function") or {}, str(called.get("id") or ""))
+        reader.add_call(_function(called), str(called.get("id") or ""))
     who = message.get("name") or message["role"]
     opening = count(f"\n{seq} {who}:")
     labels, passages = tuple(reader.labels), tuple(reader.passages)
     return Reading(seq, who, role, opening, labels, passages, asks, tuple(reader.cells))
+
+
+def _function(called: Mapping[str, Any]) -> Mapping[str, Any]:
+    """What a call calls, and with what: a function's arguments, or a custom tool's input."""
+    custom = called.get("custom")
+    if isinstance(custom, Mapping):
+        return {"name": custom.get("name"), "arguments": custom.get("input")}
+    return called.get("function") or {}
 
 
 def _of_part(part: Any) -> str:
@@ -182,7 +190,10 @@ class _Reader:
     def add_text(self, text: str, *, answers: bool, named: Mapping[str, str] = {}) -> None:
         """Somebody's words, or what a tool printed; ``named``: lines that are values, and names."""
         whole = list(sentences(text))
-        pieces = records.ends(list(zip(whole, self._talks(whole, text), strict=True)))
+        few = records.ends(whole)
+        pieces = list(
+            zip(few, self._talks(few, text if len(few) == len(whole) else ""), strict=True)
+        )
         if not pieces:
             return
         group = self._group("")
@@ -197,8 +208,11 @@ class _Reader:
             self._add(piece, in_context(concepts(told, prose=talks)), source, group, form, field)
 
     def _talks(self, pieces: list[str], text: str) -> list[bool]:
-        """Which pieces are somebody's own words: no code or output, and nothing a user quotes."""
-        if self.role == USER:
+        """Which pieces are somebody's own words: no code or output, and nothing a user quotes.
+
+        ``text``: of all pieces; "" where there are too many to look for what is quoted.
+        """
+        if self.role == USER and text:
             return own_words.own(pieces, text)
         fenced, found = False, []
         for piece in pieces:
