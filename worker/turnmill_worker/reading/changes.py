@@ -221,8 +221,12 @@ def summed(found: Sequence[int]) -> float:
 
 def change(older: str, newer: str) -> float:
     """The log-odds that the later sentence ends or changes what the earlier one says."""
-    found = features(older, newer)
-    return summed(found) if found else -math.inf
+    return _summed_beside(Beside(told(older), told(newer)), older, newer)
+
+
+def _summed_beside(both: Beside, older: str, newer: str) -> float:
+    found = both.features()
+    return summed([*found, *as_older(older), *as_newer(newer)]) if found else -math.inf
 
 
 def may_change(newer: str) -> bool:
@@ -241,7 +245,7 @@ def replaces(older: str, newer: str, *, rule: bool = False) -> bool:
     beside = Beside(told(older), told(newer))
     valued = any(beside.has[token] != _NAMED for token in beside.fresh)
     least = LEAST["value" if valued else "name" if beside.fresh else ""][rule]
-    return least < math.inf and change(older, newer) >= least
+    return least < math.inf and _summed_beside(beside, older, newer) >= least
 
 
 def restates(older: str, newer: str) -> bool:

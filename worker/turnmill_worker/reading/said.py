@@ -33,6 +33,12 @@ _NEAREST: Final = 8
 _MOST_OF_A_MESSAGE: Final = 24
 """Sentences of a message that are looked at, the first: more are material."""
 
+_ABOUT: Final = 2
+"""Words and values that two plain statements share at least if one can change the other."""
+
+_SHORT: Final = 4
+"""A sentence of so few words that say something may change another that it shares one with."""
+
 _ASIDE_CHARS: Final = 240
 """A longer sentence is no aside that changes another."""
 
@@ -224,17 +230,19 @@ class Said:
 
     def _mark_changed(self, seq: int, newer: str, roots: Sequence[int]) -> None:
         may_change = changes.may_change(newer)
+        values = {root for root in roots if root & KIND in _VALUES}
         shared = Counter(at for root in roots for at in self._by_root.get(root, ()))
-        nearest = dict(shared.most_common(_NEAREST))
-        for at, together in nearest.items():
+        for at, together in shared.most_common(_NEAREST):
             older = self._sentences[at]
             if older.seq == seq or older.text == newer or older.text in self.past:
                 continue
             lasts = bool(older.place) or older.asked
+            if together < _ABOUT and min(len(roots), len(older.roots)) > _SHORT:
+                continue  # a word that two long sentences share tells nothing
+            if not lasts and (together < _ABOUT or values.issubset(older.roots)):
+                continue  # of a plain statement only another value of the same is news
             if (lasts and changes.restates(older.text, newer)) or (
-                may_change
-                and (bool(older.place) or together > 1)
-                and changes.replaces(older.text, newer, rule=bool(older.place))
+                may_change and changes.replaces(older.text, newer, rule=bool(older.place))
             ):
                 self.past[older.text] = seq
 

@@ -23,6 +23,8 @@ _LINES: Final = 8
 """So many lines at most are compared with a unit for each of those."""
 
 
+_NEARLY_ALL: Final = 0.9
+
 _ABOUT: Final = 2
 """Words that two sentences share at least which are about the same."""
 
@@ -92,7 +94,7 @@ def kept(
             by_id[number].append(at)
     total = still = spoken = spoken_still = 0.0
     about = frozenset(now)
-    for unit in units:
+    for unit in _weightiest(units):
         share = _share(unit, lines, by_id, worths)
         total += unit.worth
         still += unit.worth * share
@@ -103,6 +105,18 @@ def kept(
         still / total if total else 1.0,
         spoken_still / spoken if spoken else 1.0,
     )
+
+
+def _weightiest(units: Sequence[Unit]) -> list[Unit]:
+    """The units that hold nearly all worth together: the many small ones change no score."""
+    left = _NEARLY_ALL * sum(unit.worth for unit in units)
+    found = []
+    for unit in sorted(units, key=lambda unit: -unit.worth):
+        if left <= 0:
+            break
+        left -= unit.worth
+        found.append(unit)
+    return found
 
 
 def _share(

@@ -289,6 +289,9 @@ class Tables:
 
     def build(self, until: int, budget: int, past: Collection[str] = ()) -> Built:
         """The tables of all records up to a turn; ``past``: sentences that no longer hold."""
+        return self._built(until, budget, past) if self.records else Built([], {}, set(), {})
+
+    def _built(self, until: int, budget: int, past: Collection[str]) -> Built:
         asks = self._wanted(until, past)
         tables = self._joined(until, asks)
         for rows in tables.values():
@@ -331,7 +334,7 @@ class Tables:
     def trim(self, until: int, shown: Mapping[str, Sequence[str]], tokens: int) -> None:
         """Forgets what is too much: columns of little worth, and then the oldest rows."""
         names = [name.lstrip(PASSED) for columns in shown.values() for name in columns]
-        asks = self._wanted(until, ())
+        asks = self._wanted(until, ()) if self.records else Wanted((), set())
         newest = sorted(self.records, key=lambda at: -self.records[at][-1].seq)
         self.records = {at: self.records[at] for at in self.records if at in newest[:MOST_TOOLS]}
         # Few tools may have much each, many have their part of twice as much.
