@@ -7,7 +7,7 @@ PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c const
 PYTHON ?= $(shell for p in python3 python3.11 python3.12 python3.13 python; do \
 	$$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$p && break; done)
 
-.PHONY: help setup hooks demo test coverage test-fast check lint types contracts generated format sync docs sizes pictures lock audit fuzz fuzz-compactions chaos chaos-bugs bench bench-peers bench-steps fit boards clean
+.PHONY: help setup hooks demo test soak coverage test-fast check lint types contracts generated format sync docs sizes pictures lock audit fuzz fuzz-compactions chaos chaos-bugs bench bench-peers bench-steps fit boards clean
 
 help:  ## List the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | sort
@@ -36,13 +36,19 @@ demo: | $(BIN)/turnmill  ## Run 50 concurrent tool-using agents through the whol
 # Workers are started by the hundred, so compiled code is kept whatever the environment says.
 unexport PYTHONDONTWRITEBYTECODE
 
-TESTS := -m pytest --numprocesses=auto --maxprocesses=4 --dist=loadscope --durations=30
+SOAK := tests/chaos tests/fuzz tests/cluster
+# Two thirds of what tests take they wait: for workers, for servers, for leases to run out.
+TESTS := -m pytest --numprocesses=6 --dist=loadscope --durations=30 $(SOAK:%=--ignore=%)
 
 # A test that fails beside thousands of others, on a machine with other work, says little: it runs once
 # more, alone. What fails again is red; what does not is still in the first list, to be mended.
-test: setup  ## Run every test
+test: setup  ## Run every test but those of soak
 	$(BIN)/python $(TESTS) || \
 		{ [ $$? = 1 ] && $(BIN)/python -m pytest --last-failed --last-failed-no-failures=none; }
+
+# What breaks servers and workers for long, and what looks for faults at random. Once a day is enough.
+soak: setup  ## Run chaos, fuzzing and moving clusters: some ten minutes more
+	$(BIN)/python -m pytest $(SOAK) --numprocesses=2 --dist=loadscope
 
 # Tracing every line doubles what the tests take, so it is not part of them.
 coverage: setup  ## Run every test under the coverage gate

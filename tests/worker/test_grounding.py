@@ -67,8 +67,12 @@ def test_turns_summaries_and_pushed_memories_are_found(client: ContextClient) ->
     memory_id = client.remember("Zebedee keeps a second kayak in the shed.")
 
     found = client.ground("kayak Zebedee", 10)
+    summarized = client.ground("parcels that Anna wants brought", 100)
 
-    by_kind = {memory.kind: memory for memory in reversed(found.memories)}
+    memories = [*reversed(found.memories), *reversed(summarized.memories)]
+    by_kind = {memory.kind: memory for memory in memories} | {
+        memory.kind: memory for memory in reversed(found.memories)
+    }
     assert set(by_kind) == {"turn", "summary", "pushed"}
     assert by_kind["pushed"].id == memory_id
     assert by_kind["pushed"].session is None
