@@ -19,7 +19,7 @@ _WORDS_PER_TOKEN: Final = 0.7
 
 # What could pass for our marks; and what some servers read as the control tokens of a chat.
 _LOOKALIKE = re.compile(
-    r"<(?=<\s{0,8}(?:[0-9a-f]{8}|summary so far|facts kept|earlier passages|notes|conversation"
+    r"<(?=<\s{0,8}(?:[0-9a-f]{8}|summary so far|earlier passages|notes|conversation"
     r"|end\b|SYS\b|/SYS\b"
     r"|(?:latest input|memories|reflections|session|system prompt)\s{1,8}[0-9a-f]{6}))"
     r"|<(?=\|)|\[(?=/?INST\])",
