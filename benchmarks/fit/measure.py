@@ -76,11 +76,11 @@ def pair_rows() -> Iterator[Row]:
     yield Row("changes: remarks", found[True], whole, found[False], len(pairs) - whole)
     right = whole = wrong = beside = 0
     for session in labelled.sessions("held_out"):
-        said, changed = changed_in(session)
-        newer = {each for _, each in changed}
-        whole += len(newer)
+        spoken, changed = changed_in(session)
+        later = {each for _, each in changed}
+        whole += len(later)
         right += len({each for older, each in changed if _replaces(older, each)})
-        others = [pair for pair in near(said) if pair not in changed]
+        others = [pair for pair in near(spoken) if pair not in changed]
         beside += len(others)
         wrong += sum(_replaces(*pair) for pair in others)
     yield Row("changes: sessions", right, whole, wrong, beside)
