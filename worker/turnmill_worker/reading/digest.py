@@ -42,6 +42,7 @@ _LEAST_POOL: Final = 2_048
 _MOST_POOL: Final = 16_384
 """For any budget: every compaction loads and writes the pool."""
 
+_ANY_ROOM: Final = 1 << 30
 _FOR_LISTS: Final = 3
 """Lists that stand whole take this part of a budget at most."""
 
@@ -261,10 +262,7 @@ class Digest:
         return found
 
     def _choose(self, budget: int, beside: Sequence[frozenset[int]] = ()) -> _Written:
-        gone = self._states.settle(self._through, budget // _FOR_LISTS, self._count)
-        lists = self._states.standing(self._through)
-        if beside and all(_says(ids, beside) for ids in lines_of([lists])):
-            lists = ""
+        gone, lists = self._settled(budget, beside)
         left = budget - (self._count(lists) + 1 if lists else 0)
         built = self._tables.build(self._through, left, self._said.changed_by(self._through))
         places = defaultdict(list, {seq: list(own) for seq, own in built.places.items()})
@@ -273,11 +271,26 @@ class Digest:
         readings = self._without([*self.known.readings, *self.covered], places)
         stated = self._stated_texts(readings) | built.texts
         changed = self._changed(readings)
-        pool = pooled([*readings, *built.readings], left, changed, stated)
+        candidates = [*readings, *built.readings]
+        if beside:
+            candidates = [_unsaid(each, beside) for each in candidates]
+        pool = pooled([each for each in candidates if each.passages], left, changed, stated)
         if beside:
             pool = _without_said(pool, beside)
         chosen = select(pool, left, self._count, past=changed, more=0 if beside else _pool(budget))
         return _Written(lists, pool, chosen, built.columns)
+
+    def _settled(
+        self, budget: int, beside: Sequence[frozenset[int]]
+    ) -> tuple[Iterable[tuple[int, int, int]], str]:
+        """Where lists need not stand, and those that stand; none that a text beside has."""
+        if beside:
+            gone = self._states.settle(self._through, _ANY_ROOM, self._count)
+            lists = lines_of([self._states.standing(self._through)])
+            if lists and all(_says(ids, beside) for ids in lists):
+                return gone, ""
+        gone = self._states.settle(self._through, budget // _FOR_LISTS, self._count)
+        return gone, self._states.standing(self._through)
 
     def _stated_texts(self, readings: Iterable[Reading]) -> set[str]:
         return {
@@ -355,16 +368,18 @@ _SAID: Final = 0.8
 """What a line says to so large a part, it need not hear again."""
 
 
+def _unsaid(reading: Reading, lines: Sequence[frozenset[int]]) -> Reading:
+    """A reading without the passages that these lines say."""
+    left = tuple([own for own in reading.passages if not _says(own.ids, lines)])
+    return reading if len(left) == len(reading.passages) else reading._replace(passages=left)
+
+
 def _without_said(pool: Pool, lines: Sequence[frozenset[int]]) -> Pool:
-    """A pool in which what these lines say is worth less, and passages that they hold nothing."""
+    """A pool in which what these lines say is worth less."""
     worths = dict(pool.worths)
     for number in frozenset().union(*lines) & worths.keys():
         worths[number] *= DECAY[number & KIND]
-    factors = [
-        0.0 if _says(own.ids, lines) else factor
-        for factor, own in zip(pool.factors, pool.passages, strict=True)
-    ]
-    return pool._replace(worths=worths, factors=tuple(factors))
+    return pool._replace(worths=worths)
 
 
 def _says(ids: Iterable[int], lines: Sequence[frozenset[int]]) -> bool:

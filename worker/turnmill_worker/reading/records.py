@@ -89,7 +89,8 @@ def _entries(path: str, entries: list[Any]) -> Iterator[Record]:
             if own not in _EMPTY and all(each.get(key) == own for each in entries)
         }
         if alike:
-            yield Record("", tuple(_groups(alike, "all", path, 0, None)), whole=False)
+            prefix = "" if path == ROWS else f"{path}{_PATH}"
+            yield Record("", tuple(_groups(alike, "all", prefix, 0, None)), whole=False)
             entries = [{k: v for k, v in each.items() if k not in alike} for each in entries]
     for each in entries:
         yield Record(path, tuple(_groups(each, path.rpartition(_PATH)[2], "", 0, None)))

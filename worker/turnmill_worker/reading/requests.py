@@ -18,6 +18,7 @@ from turnmill.contract.names import Seq
 from turnmill.contract.open_requests import OpenRequest
 from turnmill.contract.policy import Limits
 from turnmill.contract.render import request_entry
+from turnmill_worker.reading.own_words import is_talk
 from turnmill_worker.reading.passages import PROSE, USER, Passage, Reading, sentences
 from turnmill_worker.reading.readings import text_of
 from turnmill_worker.reading.words import CAPS, CODE, KIND, NAME, NUMBER, PLAIN, concepts
@@ -235,22 +236,25 @@ class _Piece(NamedTuple):
 def shortened(text: str, tokens: int, count: Callable[[str], int]) -> str:
     """The text, or as much of it as fits ``tokens``: whole lines and sentences, and marks.
 
-    Its first and last lines stay before the others: what is pasted stands between them. A text
+    What is said stays before code and output, its first and last lines before the others. A text
     without lines or sentences that fit keeps its beginning. Linear in its length.
     """
     if len(text) <= tokens * _CHARS_PER_TOKEN and count(text) <= tokens:
         return text
     pieces = list(_pieces(text))
-    order = _from_both_ends(len(pieces))
+    talks = [at for at, piece in enumerate(pieces) if is_talk(piece.text.strip())]
+    others = sorted(set(range(len(pieces))).difference(talks))
+    order = [some[at] for some in (talks, others) for at in _from_both_ends(len(some))]
     chosen: list[int] = []
     left = tokens - 2 * _MARK_TOKENS
     for at in order:
         piece = pieces[at].text
         cost = count(piece) + 1 if len(piece) <= left * _CHARS_PER_TOKEN else left + 1
-        if cost > left:
+        if cost <= left:
+            left -= cost
+            chosen.append(at)
+        elif not chosen:
             break
-        left -= cost
-        chosen.append(at)
     while chosen:
         found = _with_marks(pieces, sorted(chosen))
         if count(found) <= tokens:
