@@ -106,6 +106,8 @@ async def _everything(client: Any, session: str) -> None:
     await call("open", session, "small", system_prompt="Be brief.")
     await call("push", session, PICTURE)
     await call("push_many", [(session, message) for message in chat(60)])
+    await call("step", session, {"role": "user", "content": "And one more."})
+    await call("step_many", session, [{"role": "assistant", "content": "Yes."}])
     for _ in range(300):
         info = await call("info", session)
         if info.compactions and info.counted_seq == info.last_seq:

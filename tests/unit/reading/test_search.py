@@ -248,3 +248,13 @@ def test_indexing_and_searching_hostile_text_is_linear(unit: str) -> None:
         Index([note(text), note("kayak")]).search(text, 5)
 
     assert_linear(search, size=20_000, factor=10)
+
+
+def test_an_empty_index_and_an_unknown_session_find_nothing() -> None:
+    index = Index()
+
+    assert index.search("where is my kayak", 5) == []
+    assert index.search("where is my kayak", 5, within="s") == []
+    index.add([note("The kayak is red.")])
+    assert index.search("kayak", 0) == []
+    assert index.search("kayak", 5, within="nobody") == []

@@ -123,7 +123,7 @@ def open_requests(
     """
     asking = [at for at, turn in enumerate(turns) if turn.text.strip()]
     opening = opening_turns([turn.messages for turn in turns]) if begins else 0
-    if begins and not opening and asking:
+    if begins and not opening and asking and asking[0] > 0:
         opening = asking[0] + 1  # the agent spoke first
     first = [
         OpenRequest(seq=Seq(turns[at].seq), text=turns[at].text, first=True)

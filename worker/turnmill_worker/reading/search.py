@@ -277,6 +277,8 @@ class Index:
         if within is not None:
             # Who asks for one session finds what is there, be it for a common word.
             most = len(self._home)
+        if most <= 0 or not self._home:
+            return {}
         scores: dict[int, float] = {}
         heaviest, left = max(asked.values(), default=0.0), math.fsum(asked.values())
         for number, weight in asked.items():

@@ -7,13 +7,12 @@ to be kept beside a conversation, and two conversations agree on every number.
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from functools import lru_cache
 from importlib.resources import files
 from itertools import chain
 from typing import Final
 from zlib import crc32
-
-import Stemmer
 
 WORD, NAME, CODE, NUMBER, CAPS, VALUE, KEY, PLAIN = range(8)
 """A stem, a capitalised word, an identifier, an amount, an acronym, a short phrase that is a whole
@@ -68,12 +67,23 @@ def common() -> dict[int, int]:
     return dict(zip(table[: 4 * size].cast("I"), table[4 * size :], strict=True))
 
 
+@lru_cache(maxsize=1)
+def _stemmer() -> Callable[[str], str]:
+    import Stemmer  # noqa: PLC0415 - commands that read nothing run without it
+
+    stem: Callable[[str], str] = Stemmer.Stemmer("english", 0).stemWord
+    return stem
+
+
+def _stem(word: str) -> str:
+    return _stemmer()(word)
+
+
 class _Known(dict[str, tuple[int, ...]]):
     """Tokens as they are written, each analysed when it is met first."""
 
     def __init__(self) -> None:
         super().__init__()
-        self._stem = Stemmer.Stemmer("english", 0).stemWord
 
     def __missing__(self, token: str) -> tuple[int, ...]:
         found = self._analysed(token)
@@ -99,7 +109,7 @@ class _Known(dict[str, tuple[int, ...]]):
 
     def word(self, low: str) -> int:
         """The number of a word's stem; of the kind ``PLAIN`` if everybody says it all the time."""
-        root = number(WORD, self._stem(low))
+        root = number(WORD, _stem(low))
         return root | PLAIN if common().get(root, 0) >= PLAIN_FROM else root
 
 

@@ -74,7 +74,7 @@ def is_short(plan: Plan) -> bool:
     if plan.request is None:
         return False
     covered = sum(group.tokens for group in plan.covered if not group.pinned)
-    return plan.request.budget_tokens >= plan.snapshot.stored.tokens + covered
+    return plan.request.whole_tokens >= plan.snapshot.stored.tokens + covered
 
 
 def _wanted(tokens: int) -> int:
