@@ -46,6 +46,7 @@ class Heard:
         self._before = dict(_lasts(snapshot.turns))
         opening = self._opening()
         self._turns: list[Asked] = []
+        self._asked: tuple[OpenRequest, ...] | None = None
         for at, turn in enumerate(snapshot.turns):
             own = self._of_user(turn)
             self._said.hear(turn.seq, own, turn.original, turn.mark, opens=at < opening)
@@ -87,11 +88,14 @@ class Heard:
         """The open requests of turns up to this one, beside rules; pinned turns stand anyway."""
         snapshot = self._snapshot
         pinned = {turn.seq for turn in snapshot.turns if turn.pinned}
-        asked = open_requests(snapshot.stored.requests, self._heard_later(), begins=self._begins)
+        if self._asked is None:
+            self._asked = open_requests(
+                snapshot.stored.requests, self._heard_later(), begins=self._begins
+            )
         changed = self._said.changed_by(through)
         wanted = [
             each.model_copy(update={"text": marked(each.text, changed)})
-            for each in asked
+            for each in self._asked
             if each.seq not in pinned and (each.first or each.seq <= through)
         ]
         beside = self._counter.count_messages([rules_message(rules)]) if rules else 0

@@ -71,7 +71,7 @@ ALIKE: Final = 0.8
 ASKING: Final = 16
 """Sentences of a message that may all be a request."""
 
-KEPT: Final = 512
+KEPT: Final = 256
 """Of what is remembered of people's words, the newest."""
 
 MOST_TOOLS: Final = 32

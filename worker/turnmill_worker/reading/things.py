@@ -344,6 +344,12 @@ def leaves(rows: Sequence[Thing]) -> None:
         own.cells = {(leaf(k) if leaf(k) in shared else k): v for k, v in own.cells.items()}
 
 
+@lru_cache(maxsize=4096)
+def _said_words(text: str) -> frozenset[str]:
+    """What may name a thing in a sentence."""
+    return frozenset(_WORD.findall(text))
+
+
 def add_said(rows: Sequence[Thing], told: Sequence[Told]) -> None:
     """Puts what was said about a thing after its result into its row; what the user says counts."""
     things: dict[str, Thing] = {own.key: own for own in rows}
@@ -353,6 +359,8 @@ def add_said(rows: Sequence[Thing], told: Sequence[Told]) -> None:
             heads[m[0]].append(key)
     for seq, by_user, text in told:
         unspaced = UNSPACED.search(text) is not None
+        if not unspaced and heads.keys().isdisjoint(_said_words(text)):
+            continue
         found = [
             key
             for at in _WORD.finditer(text)

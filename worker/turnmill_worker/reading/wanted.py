@@ -54,7 +54,7 @@ VALUE = re.compile(r"[#$€£]?\w*\d(?:[\w.,:/+-]*\w)?[%€£$]?")
 class Wanted:
     """What the user asked for, to weigh columns and lines by."""
 
-    def __init__(self, sentences: Iterable[Sequence[str]], spoken: Collection[int]) -> None:
+    def __init__(self, sentences: Iterable[tuple[str, ...]], spoken: Collection[int]) -> None:
         """What these sentences of the user ask for; ``spoken``: identifiers that anybody said."""
         self.sentences = [_forms(own) for own in sentences]
         self.words: set[str | int] = set().union(*self.sentences)
@@ -192,15 +192,17 @@ def letters(text: str) -> frozenset[str]:
     return frozenset([word for word in WORDS.findall(text.lower()) if word.isalpha()])
 
 
-def _forms(words: Sequence[str]) -> set[str | int]:
+@lru_cache(maxsize=_CELLS)
+def _forms(words: tuple[str, ...]) -> frozenset[str | int]:
     """Words as they stand, their stems, and the pairs of those that no spaces part."""
     found: set[str | int] = {*words, *map(KNOWN.word, words)}
     for word in words:
         if UNSPACED.search(word):
             found.update(KNOWN[word])
-    return found
+    return frozenset(found)
 
 
+@lru_cache(maxsize=_CELLS)
 def _weight(word: str) -> float:
     """What it says that a word was said: less of one that everybody says."""
     root = KNOWN.word(word)

@@ -75,8 +75,10 @@ def _stemmer() -> Callable[[str], str]:
     return stem
 
 
-def _stem(word: str) -> str:
-    return _stemmer()(word)
+@lru_cache(maxsize=1 << 15)
+def _word(low: str) -> int:
+    root = number(WORD, _stemmer()(low))
+    return root | PLAIN if common().get(root, 0) >= PLAIN_FROM else root
 
 
 class _Known(dict[str, tuple[int, ...]]):
@@ -109,8 +111,7 @@ class _Known(dict[str, tuple[int, ...]]):
 
     def word(self, low: str) -> int:
         """The number of a word's stem; of the kind ``PLAIN`` if everybody says it all the time."""
-        root = number(WORD, _stem(low))
-        return root | PLAIN if common().get(root, 0) >= PLAIN_FROM else root
+        return _word(low)
 
 
 PLAIN_FROM: Final = 34
