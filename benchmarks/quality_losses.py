@@ -43,7 +43,7 @@ class Compacted:
 
     def score(self, lines: Sequence[str]) -> float:
         """The share of worth that these lines still have."""
-        return kept(self.digest.units(), lines_of(lines), self.digest.worths).everything
+        return kept(self.digest.units, lines_of(lines), self.digest.worths).everything
 
     def scores(self) -> list[float]:
         """The share with all of its lines, nine tenths of them, and so on to none."""

@@ -38,8 +38,12 @@ def text_in(message: Mapping[str, Any]) -> str:
     """The text of a message, or of its parts."""
     content = message.get("content")
     if isinstance(content, list):
-        content = "\n".join(part["text"] for part in content if isinstance(part.get("text"), str))
-    return content or ""
+        content = "\n".join(
+            part["text"]
+            for part in content
+            if isinstance(part, Mapping) and isinstance(part.get("text"), str)
+        )
+    return content if isinstance(content, str) else ""
 
 
 def _opening(message: Mapping[str, Any]) -> str:

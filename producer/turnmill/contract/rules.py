@@ -20,6 +20,7 @@ __all__ = [
     "Rule",
     "Said",
     "mark_of",
+    "rule_id",
     "with_marked",
 ]
 
@@ -52,7 +53,12 @@ class Rule(BaseModel):
     @property
     def id(self) -> str:
         """What ``revoke`` takes, such as ``12`` or ``12.2``; it never changes."""
-        return f"{self.seq}" if self.place == 1 else f"{self.seq}.{self.place}"
+        return rule_id(self.seq, self.place)
+
+
+def rule_id(seq: int, place: int) -> str:
+    """The id of a turn's rule by its place among them, from 1."""
+    return f"{seq}" if place == 1 else f"{seq}.{place}"
 
 
 class Mark(NamedTuple):

@@ -221,4 +221,4 @@ def test_nothing_depends_on_the_order_of_a_set() -> None:
 def test_a_worth_is_known_for_what_is_scored() -> None:
     found = digest(*CRATES)
 
-    assert kept(found.units(), lines_of([found.text(4_000)]), found.worths).everything > 0.95
+    assert kept(found.units, lines_of([found.text(4_000)]), found.worths).everything > 0.95

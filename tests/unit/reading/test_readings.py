@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from turnmill.contract.authors import text_in
 from turnmill.contract.context import JsonMessage, StoredContext
 from turnmill.contract.memories_message import is_memories
 from turnmill.contract.names import Seq
 from turnmill.contract.render import render_head
 from turnmill_worker.reading.passages import ASSISTANT, RESULT, USER
-from turnmill_worker.reading.readings import Readings, of_older_pool, of_summary, text_of
+from turnmill_worker.reading.readings import Readings, of_older_pool, of_summary
 
 
 def user(text: str) -> JsonMessage:
@@ -37,8 +38,8 @@ def test_memories_are_nobody_s_words_and_a_context_pushed_again_is_no_user_s() -
 def test_the_text_of_a_message_is_that_of_its_parts() -> None:
     parts = [{"type": "text", "text": "See"}, {"type": "image_url"}, "odd", {"text": "this."}]
 
-    assert text_of({"content": parts}) == "See\nthis."
-    assert text_of({"content": None}) == text_of({}) == ""
+    assert text_in({"content": parts}) == "See\nthis."
+    assert text_in({"content": None}) == text_in({}) == ""
 
 
 def test_a_summary_s_lines_say_who_spoke_when_and_others_are_the_assistant_s() -> None:

@@ -35,7 +35,7 @@ def digest(turns: list[list[dict[str, Any]]]) -> Digest:
 
 
 def share(found: Digest, text: str) -> float:
-    return kept(found.units(), lines_of([text]), found.worths).everything
+    return kept(found.units, lines_of([text]), found.worths).everything
 
 
 WORK = [invoice(number) for number in range(1, 41)]
@@ -84,12 +84,12 @@ def test_values_without_their_records_keep_no_record() -> None:
 
 def test_what_was_spoken_of_last_is_measured_apart() -> None:
     found = digest(TALK)
-    one, *others = found.units()
+    one, *others = found.units
     about = one.ids.difference(*(each.ids for each in others))
     first, rest = found.text(100_000).split("\n", 1)
 
-    with_it = kept(found.units(), lines_of([first]), found.worths, about)
-    without = kept(found.units(), lines_of([rest]), found.worths, about)
+    with_it = kept(found.units, lines_of([first]), found.worths, about)
+    without = kept(found.units, lines_of([rest]), found.worths, about)
 
     assert with_it.everything < without.everything
     assert with_it.matters > with_it.everything
@@ -115,7 +115,7 @@ def test_what_a_text_states_although_it_was_changed_is_counted(text: str, wrong:
 
 def test_scoring_takes_time_in_proportion_to_the_text() -> None:
     found = digest(TALK)
-    units, worths = found.units(), found.worths
+    units, worths = found.units, found.worths
 
     assert_linear(
         lambda size: kept(units, lines_of(["The crate for Anna3 weighs 39.\n" * size]), worths),

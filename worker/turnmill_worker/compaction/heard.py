@@ -104,10 +104,6 @@ class Heard:
         fitted = fitting(wanted, int(room * share), self._counter.count)
         return tuple(each for each in fitted if each.seq <= through)
 
-    def is_request(self, seq: Seq) -> bool:
-        """Whether an open request was said in this turn."""
-        return any(each.seq == seq for each in self.requests(self._snapshot.counted_seq))
-
     def digest(
         self,
         covered: Sequence[LoggedTurn],

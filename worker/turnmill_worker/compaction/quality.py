@@ -12,11 +12,11 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from turnmill.contract.authors import text_in
 from turnmill.contract.context import JsonMessage
 from turnmill.contract.legality import CallTracker, violations
 from turnmill.contract.quality_weights import QualityWeights
 from turnmill_worker.reading.digest import Digest
-from turnmill_worker.reading.readings import text_of
 from turnmill_worker.reading.score import kept, lines_of, stale
 
 __all__ = ["Quality", "Scorer"]
@@ -69,8 +69,8 @@ class Scorer:
 
         Linear in its length, for any content.
         """
-        texts = [text_of(message) for message in head]
-        still = kept(self.digest.units(), lines_of(texts), self.digest.worths, self.spoken)
+        texts = [text_in(message) for message in head]
+        still = kept(self.digest.units, lines_of(texts), self.digest.worths, self.spoken)
         wrong = stale("\n".join(texts), self.changed)
         parts = {
             "facts": _eased(still.everything),

@@ -156,7 +156,7 @@ def _prepare(plan: Plan, scorer: Scorer | None, counter: Counter) -> None:
     """Do what does not need the model's answer: choose what is kept, read what may be lost."""
     known_after(plan, counter)
     if scorer is not None:
-        scorer.digest.units()
+        _ = scorer.digest.units
 
 
 def _defer(tries: Sequence[Draft | Failure]) -> None:

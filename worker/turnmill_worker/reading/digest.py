@@ -42,9 +42,11 @@ _LEAST_POOL: Final = 2_048
 _MOST_POOL: Final = 16_384
 """For any budget: every compaction loads and writes the pool."""
 
-_ANY_ROOM: Final = 1 << 30
 _FOR_LISTS: Final = 3
 """Lists that stand whole take this part of a budget at most."""
+
+_ANY_ROOM: Final = 1 << 30
+"""As if there were room for all lists: to see whether a text beside has them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -204,6 +206,7 @@ class Digest:
         self._written: dict[int, _Written] = {}
         self._after: dict[int, Known] = {}
         self._worths: dict[int, float] | None = None
+        self._units: list[Unit] | None = None
 
     def text(self, budget_tokens: int) -> str:
         """Lists, tables and passages that say most, in at most so many tokens."""
@@ -237,9 +240,13 @@ class Digest:
             self._worths = weighed(readings, is_talk(readings))[0]
         return self._worths
 
+    @property
     def units(self) -> list[Unit]:
         """What may be lost: of the turns covered now, and what was kept of those before."""
-        return units_of([*self.known.readings, *self.covered], self.worths)
+        # Not a cached_property: Python 3.11 shares the lock of one among all threads.
+        if self._units is None:
+            self._units = units_of([*self.known.readings, *self.covered], self.worths)
+        return self._units
 
     def see_later(self, readings: Iterable[Reading]) -> None:
         """Take in turns that stay as they are: a list that one of them writes anew need not stand.
@@ -297,7 +304,7 @@ class Digest:
             own.text
             for each in readings
             for own in each.passages
-            if each.role == USER and (each.seq in self._stated_in or own.text in self._stated)
+            if self._stands_elsewhere(each, own)
         }
 
     def _changed(self, readings: Iterable[Reading]) -> dict[str, int]:
@@ -340,8 +347,7 @@ class Digest:
         aside = [
             at
             for at, own in enumerate(pool.passages)
-            if self._is_users(pool, at)
-            and (own.text in self._stated or self._is_stated_in(pool, at))
+            if self._stands_elsewhere(pool.readings[pool.homes[at]], own)
         ]
         chosen = set(written.chosen.order)
         order = [*written.chosen.order, *(at for at in aside if at not in chosen)]
@@ -357,11 +363,10 @@ class Digest:
             makes=self._makes.to_json(),
         )
 
-    def _is_users(self, pool: Pool, at: int) -> bool:
-        return pool.readings[pool.homes[at]].role == USER
-
-    def _is_stated_in(self, pool: Pool, at: int) -> bool:
-        return pool.readings[pool.homes[at]].seq in self._stated_in
+    def _stands_elsewhere(self, reading: Reading, own: Passage) -> bool:
+        """Whether a user's passage stands among the rules or requests."""
+        stated = reading.seq in self._stated_in or own.text in self._stated
+        return reading.role == USER and stated
 
 
 _SAID: Final = 0.8

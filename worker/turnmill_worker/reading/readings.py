@@ -6,12 +6,11 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
-from turnmill.contract.authors import author
+from turnmill.contract.authors import author, is_memories, text_in
 from turnmill.contract.context import JsonMessage
-from turnmill.contract.memories_message import is_memories
 from turnmill_worker.reading.passages import Reading, read
 
-__all__ = ["Readings", "of_older_pool", "of_summary", "text_of"]
+__all__ = ["Readings", "of_older_pool", "of_summary"]
 
 _LINE = re.compile(r"(\d{1,12}) (user|assistant|tool|system|[\w.-]{1,64}): (.*)")
 _QUESTION_MARKS: Final = ("?", "？", "؟")
@@ -40,21 +39,9 @@ class Readings:
         if found is None:
             role = author(message)
             said = message if role == message.get("role") else {**message, "role": role}
-            answers = before is not None and text_of(before).rstrip().endswith(_QUESTION_MARKS)
+            answers = before is not None and text_in(before).rstrip().endswith(_QUESTION_MARKS)
             found = self._known[seq, at] = read(seq, said, self.count, answers=answers)
         return found
-
-
-def text_of(message: Mapping[str, Any]) -> str:
-    """The text of a message, or of its parts."""
-    content = message.get("content")
-    if isinstance(content, list):
-        content = "\n".join(
-            part["text"]
-            for part in content
-            if isinstance(part, Mapping) and isinstance(part.get("text"), str)
-        )
-    return content if isinstance(content, str) else ""
 
 
 def of_summary(text: str, count: Callable[[str], int]) -> list[Reading]:

@@ -11,16 +11,14 @@ from collections.abc import Callable, Iterable, Sequence
 from collections.abc import Set as AbstractSet
 from typing import Final, NamedTuple
 
-from turnmill.contract.authors import author
+from turnmill.contract.authors import author, own_words
 from turnmill.contract.context import JsonMessage
-from turnmill.contract.memories_message import is_memories
 from turnmill.contract.names import Seq
 from turnmill.contract.open_requests import OpenRequest
 from turnmill.contract.policy import Limits
 from turnmill.contract.render import request_entry
 from turnmill_worker.reading.own_words import is_talk
 from turnmill_worker.reading.passages import PROSE, USER, Passage, Reading, sentences
-from turnmill_worker.reading.readings import text_of
 from turnmill_worker.reading.words import CAPS, CODE, KIND, NAME, NUMBER, PLAIN, concepts
 
 __all__ = [
@@ -73,8 +71,7 @@ class Asked(NamedTuple):
     @property
     def text(self) -> str:
         """What the user says in it."""
-        own = (m for m in self.messages if author(m) == "user" and not is_memories(m))
-        return "\n".join(filter(None, map(text_of, own)))
+        return "\n".join(filter(None, map(own_words, self.messages)))
 
     @property
     def own(self) -> list[Passage]:

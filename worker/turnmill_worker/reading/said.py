@@ -11,15 +11,15 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
+from turnmill.contract.authors import text_in
 from turnmill.contract.context import JsonMessage
 from turnmill.contract.names import Seq
 from turnmill.contract.policy import Limits
 from turnmill.contract.render import rule_line
-from turnmill.contract.rules import UNMARKED, Mark, Rule, with_marked
+from turnmill.contract.rules import UNMARKED, Mark, Rule, rule_id, with_marked
 from turnmill.contract.rules import Said as Turn
 from turnmill_worker.reading import changes, rules
 from turnmill_worker.reading.passages import PROSE, USER, Passage, Reading
-from turnmill_worker.reading.readings import text_of
 from turnmill_worker.reading.words import CAPS, CODE, KIND, NAME, NUMBER, PLAIN, VALUE
 
 __all__ = ["Said", "Sentence", "is_shown", "marked", "restored", "rules_room", "stored"]
@@ -81,6 +81,11 @@ class Sentence(NamedTuple):
     asked: bool = False
     past: int = 0
 
+    @property
+    def rule_id(self) -> str:
+        """The id of the rule that it is."""
+        return rule_id(self.seq, self.place)
+
 
 class Said:
     """What users said up to a turn; turns are heard in their order, each once.
@@ -93,7 +98,7 @@ class Said:
         self._sentences: list[Sentence] = []
         self._by_root: dict[int, list[int]] = defaultdict(list)
         self._texts: set[str] = set()
-        self._laid_down: dict[str, int] = {}
+        self._laid_down: set[str] = set()
         self._ended: dict[str, int] = {}
         self.past: dict[str, int] = {}
         for each in known:
@@ -138,8 +143,9 @@ class Said:
         """
         found = {rule.id: rule for rule in stored}
         for each in self._sentences:
-            if each.place and each.seq <= through:
-                found.setdefault(_rule(each).id, _rule(each))
+            if each.place and each.seq <= through and each.rule_id not in found:
+                rule = Rule(seq=Seq(each.seq), place=each.place, text=each.text)
+                found[rule.id] = rule
         standing = (
             self._as_of(rule, through) for rule in found.values() if rule.id not in self._ended
         )
@@ -180,7 +186,7 @@ class Said:
     def _kept(self, each: Sentence, through: int) -> Sentence:
         """A sentence as it is known at a turn; one that is no rule any more never is one again."""
         past = self.past.get(each.text, 0)
-        is_over = 0 < self._ended.get(_rule(each).id, 0) <= through
+        is_over = 0 < self._ended.get(each.rule_id, 0) <= through
         place = 0 if is_over else each.place
         return each._replace(place=place, past=past if past <= through else 0)
 
@@ -188,7 +194,7 @@ class Said:
         """Ends a rule; a request that states it says so."""
         self._ended[rule] = seq
         for each in self._sentences:
-            if each.place and _rule(each).id == rule:
+            if each.place and each.rule_id == rule:
                 self.past.setdefault(each.text, seq)
 
     def _as_of(self, rule: Rule, through: int) -> Rule:
@@ -251,7 +257,7 @@ class Said:
         self._sentences.append(sentence)
         self._texts.add(sentence.text)
         if sentence.place:
-            self._laid_down.setdefault(sentence.text, sentence.seq)
+            self._laid_down.add(sentence.text)
         for root in sentence.roots:
             near = self._by_root[root]
             near.append(at)
@@ -262,10 +268,6 @@ class Said:
                 self._by_root[root] = [*lasting[-_NEAR:], *newer]
 
 
-def _rule(sentence: Sentence) -> Rule:
-    return Rule(seq=Seq(sentence.seq), place=sentence.place, text=sentence.text)
-
-
 def rules_room(limits: Limits) -> int:
     """Most tokens the rules of a context may take."""
     return max(limits.room // _SHARE, min(_LEAST_TOKENS, limits.room // _MOST_SHARE))
@@ -273,7 +275,7 @@ def rules_room(limits: Limits) -> int:
 
 def is_shown(rule: Rule, messages: Iterable[JsonMessage]) -> bool:
     """Whether the rule stands in what these messages show of its turn."""
-    return any(rule.text in " ".join(text_of(message).split()) for message in messages)
+    return any(rule.text in " ".join(text_in(message).split()) for message in messages)
 
 
 def marked(text: str, changed: Mapping[str, int]) -> str:
