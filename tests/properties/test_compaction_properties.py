@@ -15,13 +15,14 @@ from tests.properties.strategies import GivenTurn, conversations, legal_conversa
 from turnmill.contract.context import EMPTY, JsonMessage, StoredContext
 from turnmill.contract.legality import CallTracker, violations
 from turnmill.contract.names import Namespace, Seq, SessionId
-from turnmill.contract.policy import Policy
+from turnmill.contract.policy import Policy, StrategyName
 from turnmill.contract.render import render_head
 from turnmill_worker.compaction.cut import groups
 from turnmill_worker.compaction.plan import Plan
 from turnmill_worker.compaction.snapshot import LoggedTurn, Snapshot
 from turnmill_worker.compaction.splice import splice
 from turnmill_worker.compaction.strategies.choose import plan
+from turnmill_worker.compaction.tally import images
 from turnmill_worker.compaction.with_digest import known_after, with_digest
 from turnmill_worker.errors import SummaryRejected
 from turnmill_worker.ports.batches import digest
@@ -32,7 +33,7 @@ COUNTER = counter_for("o200k_base")
 COUNT = COUNTER.count_messages
 
 ladders = policies((512, 1024))
-no_deadline = settings(deadline=None, max_examples=40)
+no_deadline = settings(deadline=None, max_examples=50)
 
 
 class Done(NamedTuple):
@@ -114,12 +115,75 @@ def rendered(snapshot: Snapshot) -> list[JsonMessage]:
     return messages
 
 
+# Sessions that ask for a compaction by counts, not tokens: images, interactions, runs, steps.
+
+IMAGE = {
+    "type": "image_url",
+    "image_url": {"url": f"blob:{'ab' * 32};image/png;64x64", "detail": "low"},
+}
+
+
+def seen(turn: GivenTurn) -> GivenTurn:
+    """The turn with an image in each of its users' messages."""
+    messages: list[JsonMessage] = []
+    for message in turn.messages:
+        text = message.get("content")
+        if message["role"] == "user" and isinstance(text, str):
+            messages.append({**message, "content": [{"type": "text", "text": text}, IMAGE]})
+        else:
+            messages.append(message)
+    return GivenTurn(tuple(messages), turn.pinned)
+
+
+@st.composite
+def sessions(draw: st.DrawFn) -> list[GivenTurn]:
+    said = draw(conversations(20, least=6))
+    with_image = draw(st.sets(st.integers(0, len(said) - 1)))
+    return [seen(turn) if at in with_image else turn for at, turn in enumerate(said)]
+
+
+LADDER: tuple[StrategyName, ...] = ("images", "elide", "rolling", "window")
+
+asking = st.one_of(
+    st.builds(
+        lambda most, keep, size: Policy(
+            max_tokens=size, max_history_images=most, keep_first_image=keep, strategies=LADDER
+        ),
+        st.integers(0, 3),
+        st.booleans(),
+        st.sampled_from([1024, 8192]),
+    ),
+    st.builds(
+        lambda most, rolling: Policy(
+            max_tokens=8192,
+            max_interactions=most,
+            strategies=("rolling", "window") if rolling else ("window",),
+        ),
+        st.integers(1, 4),
+        st.booleans(),
+    ),
+    st.builds(
+        lambda recent, beside, size: Policy.managed(
+            recent_runs=recent, passthrough_runs=min(beside, recent), max_tokens=size
+        ),
+        st.integers(1, 4),
+        st.integers(0, 3),
+        st.sampled_from([1024, 8192]),
+    ),
+    st.builds(
+        lambda keep, size: Policy.iterations(keep_recent_iterations=keep, max_tokens=size),
+        st.integers(0, 3),
+        st.sampled_from([512, 1024]),
+    ),
+)
 snapshots = st.builds(snapshot_of, conversations(30, least=6), ladders)
 legal_snapshots = st.builds(snapshot_of, legal_conversations(30, least=6), ladders)
+asked_for = st.builds(snapshot_of, sessions(), asking)
+all_snapshots = snapshots | asked_for
 
 
 @no_deadline
-@given(snapshots)
+@given(all_snapshots)
 def test_every_turn_is_covered_or_kept_and_never_both(snapshot: Snapshot) -> None:
     done = compacted(snapshot)
 
@@ -128,32 +192,19 @@ def test_every_turn_is_covered_or_kept_and_never_both(snapshot: Snapshot) -> Non
 
 
 @no_deadline
-@given(snapshots)
+@given(all_snapshots)
 def test_every_covered_message_is_summarized_whole_or_pinned_or_named_by_a_receipt(
     snapshot: Snapshot,
 ) -> None:
     done = compacted(snapshot)
 
-    records = list(done.plan.request.records) if done.plan.request else []
+    records = [each for request in done.plan.requests for each in request.records]
     pinned = {pin.seq for pin in done.context.pins}
     named = {s for r in done.context.receipts for s in range(r.first_seq, r.last_seq + 1)}
     for group in done.plan.covered:
         for turn in group.turns:
             asked = all((turn.seq, message) in records for message in turn.original)
             assert asked or turn.seq in pinned or turn.seq in named
-
-
-@no_deadline
-@given(snapshots)
-def test_a_summarizer_is_given_the_turns_as_pushed_even_when_they_are_read_shortened(
-    snapshot: Snapshot,
-) -> None:
-    done = compacted(snapshot)
-
-    assume(done.plan.request is not None)
-    assert done.plan.request is not None
-    covered = [t for g in done.plan.covered if not g.pinned for t in g.turns]
-    assert list(done.plan.request.records) == [(t.seq, m) for t in covered for m in t.original]
 
 
 @no_deadline
@@ -184,7 +235,7 @@ def test_an_elision_names_the_message_it_shortens_and_says_so(snapshot: Snapshot
 
 
 @no_deadline
-@given(snapshots)
+@given(all_snapshots)
 def test_the_result_is_valid_for_a_provider(snapshot: Snapshot) -> None:
     done = compacted(snapshot)
 
@@ -213,7 +264,7 @@ def test_the_result_is_within_the_target_or_half_way_to_it_when_only_shortened(
 
 
 @no_deadline
-@given(snapshots)
+@given(all_snapshots)
 def test_the_result_costs_what_it_is_said_to_cost(snapshot: Snapshot) -> None:
     done = compacted(snapshot)
 
@@ -229,7 +280,7 @@ def test_compacting_again_with_nothing_new_does_nothing(snapshot: Snapshot) -> N
 
 
 @no_deadline
-@given(snapshots)
+@given(all_snapshots)
 def test_the_newest_turn_is_kept(snapshot: Snapshot) -> None:
     done = compacted(snapshot)
 
@@ -251,19 +302,6 @@ def test_open_batches_are_never_touched(
 
 
 @no_deadline
-@given(conversations(30, least=6), ladders, st.integers(1, 3))
-def test_turns_nobody_has_counted_are_left_alone(
-    said: list[GivenTurn], policy: Policy, uncounted: int
-) -> None:
-    snapshot = snapshot_of(said, policy, uncounted=min(uncounted, len(said) - 1))
-
-    done = compacted(snapshot)
-
-    assert done.context.watermark <= snapshot.counted_seq
-    assert violations(done.read) == []
-
-
-@no_deadline
 @given(conversations(30, least=6), ladders, st.integers(1, 6), st.integers(0, 3))
 def test_a_plan_made_again_after_more_was_pushed_is_the_same(
     said: list[GivenTurn], policy: Policy, later: int, uncounted: int
@@ -278,25 +316,6 @@ def test_a_plan_made_again_after_more_was_pushed_is_the_same(
     if first is not None and again is not None:
         asked = [digest(request) for request in first.requests]
         assert [digest(request) for request in again.requests] == asked
-
-
-@no_deadline
-@given(conversations(30, least=6), ladders, st.integers(1, 6))
-def test_what_was_pushed_after_a_plan_is_read_after_it(
-    said: list[GivenTurn], policy: Policy, later: int
-) -> None:
-    grown = snapshot_of(said, policy)
-    done = compact(grown.as_of(Seq(max(len(said) - later, 1))))
-    assume(done is not None)
-    assert done is not None
-
-    newest = grown.turns[done.before.counted_seq :]
-    read = rendered(replace(done.after, turns=(*done.after.turns, *newest)))
-
-    assert violations(read) == []
-    assert [turn.seq for turn in (*done.after.turns, *newest)] == list(
-        range(done.context.watermark + 1, len(said) + 1)
-    )
 
 
 @no_deadline
@@ -326,26 +345,82 @@ def test_an_empty_or_oversized_summary_is_never_accepted(snapshot: Snapshot, tex
 
 
 @no_deadline
-@given(conversations(30, least=6, most=40), ladders)
+@given(asked_for)
+def test_the_result_is_within_the_soft_limit_when_counts_ask_for_it(snapshot: Snapshot) -> None:
+    done = compacted(snapshot)
+
+    assert done.after.usage.total <= snapshot.limits.soft
+
+
+@no_deadline
+@given(sessions(), st.integers(0, 3), st.booleans())
+def test_no_more_images_are_left_than_the_policy_keeps(
+    said: list[GivenTurn],
+    most: int,
+    keep_first: bool,  # noqa: FBT001
+) -> None:
+    policy = Policy(max_history_images=most, keep_first_image=keep_first)
+    before = snapshot_of(said, policy)
+    done = compact(before)
+    after = before if done is None else done.after
+
+    pinned = sum(images(turn.shown) for turn in after.turns if turn.pinned)
+    assert sum(images(turn.shown) for turn in after.turns) <= most + keep_first + pinned
+    newest = (
+        [t for t in before.turns if images(t.original) and not t.pinned][-most:] if most else []
+    )
+    shown = {turn.seq: turn.shown for turn in after.turns}
+    assert all(shown.get(turn.seq) == turn.original for turn in newest)
+
+
+@no_deadline
+@given(sessions() | conversations(30, least=6, most=40), asking | ladders)
 def test_a_session_compacted_as_it_grows_loses_nothing_on_the_way(
     said: list[GivenTurn], policy: Policy
 ) -> None:
     whole = snapshot_of(said, policy)
     session = replace(whole, turns=(), counted_seq=Seq(0))
+    covered: list[LoggedTurn] = []
     asked: set[int] = set()
 
     for turn in whole.turns:
         turns = (*session.turns, turn)
         session = replace(session, turns=turns, counted_seq=turn.seq, memo={})
-        if session.usage.total > session.limits.soft and (done := compact(session)) is not None:
-            asked |= {seq for seq, _ in done.plan.request.records} if done.plan.request else set()
-            session = done.after
+        if "managed" in policy.strategies:
+            session = replace(session, earlier=tuple(covered))
+        over = session.usage.total > session.limits.soft
+        if (over or session.exceeded) and (done := compact(session)) is not None:
+            asked |= {seq for request in done.plan.requests for seq, _ in request.records}
+            covered += [t for group in done.plan.covered for t in group.turns]
+            before = sum(images(t.original) for t in covered)
+            session = replace(done.after, images_before=before)
 
     stored = session.stored
     named = {s for r in stored.receipts for s in range(r.first_seq, r.last_seq + 1)}
     seqs = asked | named | {p.seq for p in stored.pins} | {t.seq for t in session.turns}
     assert seqs >= {turn.seq for turn in whole.turns}
     assert violations(rendered(session)) == []
+
+
+@no_deadline
+@given(sessions(), st.integers(0, 3))
+def test_events_are_appended_and_what_was_told_stays_as_it_is(
+    said: list[GivenTurn], keep: int
+) -> None:
+    policy = Policy.iterations(keep_recent_iterations=keep, max_tokens=1024, summary_ratio=0.4)
+    whole = snapshot_of(said, policy)
+    session = replace(whole, turns=(), counted_seq=Seq(0))
+
+    for turn in whole.turns:
+        turns = (*session.turns, turn)
+        session = replace(session, turns=turns, counted_seq=turn.seq, memo={})
+        if session.usage.total > session.limits.soft and (done := compact(session)) is not None:
+            old, new = session.stored.events, done.context.events
+            folded = new[:1] != old[:1] and old
+            assert new[: len(old)] == old or folded
+            session = done.after
+    numbers = [(event.iteration, event.last_iteration) for event in session.stored.events]
+    assert numbers == sorted(numbers)
 
 
 def test_planning_takes_time_in_proportion_to_the_turns() -> None:

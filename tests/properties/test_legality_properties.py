@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from itertools import accumulate
+from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.properties.strategies import GivenTurn, conversations, legal_conversations, turns
 from turnmill.contract.context import JsonMessage
 from turnmill.contract.legality import CallTracker, repair, segments, violations
+from turnmill.dialects.legality import violations as violations_in
 
 chaos = st.lists(turns(3), max_size=12) | conversations(3)
 
@@ -90,3 +93,55 @@ def test_the_last_segment_is_open_exactly_while_a_call_waits(said: list[GivenTur
     tracker = CallTracker()
     tracker.repair(flat(said))
     assert is_open == bool(tracker.open)
+
+
+# What no provider takes is found: every test above trusts the judge.
+
+ASKED: dict[str, Any] = {
+    "id": "c",
+    "type": "function",
+    "function": {"name": "f", "arguments": "{}"},
+}
+CALLING = {"role": "assistant", "content": None, "tool_calls": [ASKED]}
+RESULT = {"role": "tool", "tool_call_id": "c", "content": "4"}
+USER = {"role": "user", "content": "Go on."}
+USE = {"type": "tool_use", "id": "c", "name": "f", "input": {}}
+USED = {"type": "tool_result", "tool_use_id": "c", "content": "4"}
+CALL_ITEM = {"type": "function_call", "call_id": "c", "name": "f", "arguments": "{}"}
+OUTPUT_ITEM = {"type": "function_call_output", "call_id": "c", "output": "4"}
+
+
+@pytest.mark.parametrize(
+    ("dialect", "messages"),
+    [
+        pytest.param("chat", [USER, RESULT], id="chat-result-without-call"),
+        pytest.param("chat", [USER, CALLING, USER], id="chat-call-without-result"),
+        pytest.param("chat", [USER, CALLING, USER, RESULT], id="chat-words-between"),
+        pytest.param("chat", [USER, CALLING, RESULT, RESULT], id="chat-result-twice"),
+        pytest.param(
+            "anthropic", [{"role": "assistant", "content": "Hi."}], id="anthropic-assistant-first"
+        ),
+        pytest.param(
+            "anthropic", [{"role": "user", "content": [USED]}], id="anthropic-result-without-call"
+        ),
+        pytest.param(
+            "anthropic",
+            [USER, {"role": "assistant", "content": [USE]}, USER],
+            id="anthropic-call-without-result",
+        ),
+        pytest.param("anthropic", [{"role": "user", "content": ""}], id="anthropic-empty"),
+        pytest.param("anthropic", [{"role": "user", "content": [USE]}], id="anthropic-users-call"),
+        pytest.param("responses", [CALL_ITEM], id="responses-call-without-output"),
+        pytest.param("responses", [OUTPUT_ITEM], id="responses-output-without-call"),
+        pytest.param(
+            "responses",
+            [CALL_ITEM, {**OUTPUT_ITEM, "type": "computer_call_output"}],
+            id="responses-output-of-another-kind",
+        ),
+        pytest.param(
+            "responses", [{"type": "reasoning", "id": "r"}], id="responses-reasoning-alone"
+        ),
+    ],
+)
+def test_what_a_provider_would_refuse_is_found(dialect: str, messages: list[JsonMessage]) -> None:
+    assert violations_in(messages, dialect) != []

@@ -101,16 +101,6 @@ def test_a_read_never_exceeds_the_hard_limit(
 
 
 @quickly
-@given(said=conversations(60, least=3), policy=limits, system=SYSTEM_PROMPTS)
-def test_a_read_is_valid_for_a_provider(
-    client: ContextClient, said: list[GivenTurn], policy: Policy, system: str
-) -> None:
-    read = pushed(client, said, policy, system)
-
-    assert violations(read.messages) == []
-
-
-@quickly
 @given(
     said=conversations(40, least=2, most=12),
     shown=st.lists(st.tuples(st.integers(0, 30), SHOWING), min_size=1, max_size=8),
@@ -207,17 +197,6 @@ def test_pins_that_fit_are_kept_word_for_word(
     needed = sum(bound_of(said[at]) for group in stay for at in group)
     if 2 * needed < policy.limits(0).target:
         assert all(m in read.messages for turn in said if turn.pinned for m in turn.messages)
-
-
-@quickly
-@given(said=conversations(30, least=6), policy=limits)
-def test_reading_twice_gives_the_same_bytes(
-    client: ContextClient, said: list[GivenTurn], policy: Policy
-) -> None:
-    session = opened(client, policy, "")
-    client.push_many((session, turn.as_pushed()) for turn in said)
-
-    assert client.read(session) == client.read(session)
 
 
 @settings(parent=quickly, max_examples=15)

@@ -3,13 +3,26 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.tokenizer_files import WORST, saved
+from turnmill.contract.codec import encode_json
+from turnmill.contract.encodings import bound_by_bytes
 from turnmill.contract.estimate import bound_tokens, bound_turn, estimate_tokens
-from turnmill_worker.tokens import CountedOnce, count_message, count_request, counter_for
+from turnmill.contract.images.token_cost import DEFAULT_FORMULA, FORMULAS
+from turnmill.contract.tools import bound_tools, count_tools, tools_body
+from turnmill_worker.tokens import (
+    CountedOnce,
+    TokenCounter,
+    count_message,
+    count_request,
+    counter_for,
+)
 from turnmill_worker.tokens.heuristic import HeuristicCounter
 from turnmill_worker.tokens.tiktoken import TiktokenCounter
 
@@ -71,18 +84,6 @@ def test_a_text_has_the_tokens_of_its_lines(said: list[str]) -> None:
 
 
 @given(texts)
-def test_a_count_is_never_more_than_a_token_per_byte(text: str) -> None:
-    assert O200K.count(text) <= len(text.encode())
-
-
-@given(texts, texts)
-def test_a_bound_of_two_texts_together_is_at_most_the_sum_and_a_seam(one: str, other: str) -> None:
-    together = bound_tokens((one + other).encode())
-
-    assert together <= bound_tokens(one.encode()) + bound_tokens(other.encode()) + 6
-
-
-@given(texts)
 def test_a_bound_is_never_more_than_a_token_per_byte(text: str) -> None:
     assert bound_tokens(text.encode()) <= len(text.encode())
 
@@ -114,3 +115,57 @@ def test_no_token_is_less_than_a_byte(text: str) -> None:
     size = len(text.encode("utf-8", "surrogatepass"))
 
     assert max(each.count(text) for each in (O200K, CL100K, HEURISTIC)) <= size
+
+
+# The worst tokenizers of files
+
+# Characters whose form NFC is longer, and marks that are joined and reordered there.
+LONG = "\u0958\u2adc\U0001d160\u0344\u0390\ufb2c"
+odd_texts = st.text(
+    st.characters(exclude_categories=["Cs"]) | st.sampled_from(LONG + "ae\u0301\u0323")
+)
+kinds = st.fixed_dictionaries(
+    {"type": st.sampled_from(["string", "integer"]), "description": odd_texts}
+)
+schemas = st.fixed_dictionaries(
+    {"type": st.just("object"), "properties": st.dictionaries(odd_texts, kinds, max_size=3)},
+    optional={"title": odd_texts, "items": kinds},
+)
+tools = st.fixed_dictionaries(
+    {"name": odd_texts, "description": odd_texts, "input_schema": schemas}
+)
+
+
+@pytest.fixture(scope="module", params=range(len(WORST)))
+def counter(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> TokenCounter:
+    folder: Path = tmp_path_factory.mktemp("tokenizers")
+    return counter_for("file:worst", folder=saved(WORST[request.param], folder, "worst"))
+
+
+@given(text=odd_texts)
+def test_any_text_stays_under_its_bound_in_the_worst_tokenizers(
+    counter: TokenCounter, text: str
+) -> None:
+    assert counter.count(text) <= bound_by_bytes(text.encode())
+
+
+@given(turn=st.lists(messages, min_size=1, max_size=4), more=odd_texts)
+def test_any_turn_stays_under_its_bound_in_the_worst_tokenizers(
+    counter: TokenCounter, turn: list[dict[str, Any]], more: str
+) -> None:
+    turn = [*turn, {"role": "user", "content": more}]
+
+    bound = bound_turn(encode_json(turn), FORMULAS[DEFAULT_FORMULA], "file:worst")
+
+    assert count_request(counter, turn) <= bound
+
+
+@given(made=st.lists(tools, max_size=3))
+def test_any_tools_stay_under_their_bound(
+    counter: TokenCounter, made: list[dict[str, Any]]
+) -> None:
+    body = tools_body(made)
+
+    assert count_tools(counter.count, body) <= bound_tools(body, bound_by_bytes)

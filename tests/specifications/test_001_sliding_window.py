@@ -6,24 +6,19 @@ Everything here goes through Redis and a real Celery worker with an archive.
 from __future__ import annotations
 
 import itertools
-import math
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.processes import wait_until
 from tests.realdata import requires_data, sessions
 from tests.specifications.agents import settled, worker_with_archive
 from turnmill import (
-    AsyncContextClient,
     ContextClient,
     ContextManager,
-    InvalidPolicy,
     InvalidTurn,
     Policy,
     SystemPromptTooLarge,
-    UnknownSession,
 )
 from turnmill.contract.legality import violations
 from turnmill.embedded_redis import EmbeddedRedis
@@ -89,41 +84,6 @@ def test_tokens_are_counted_as_tiktoken_counts_them() -> None:
     assert counter.basis == "o200k_base/2/gpt-4o"
 
 
-def test_the_overhead_of_messages_is_counted() -> None:
-    """By the formula of OpenAI's cookbook: 3 a message, its role, and 3 for the reply."""
-    counter = counter_for()
-    messages = pairs(1, 2)
-
-    each = [3 + counter.count(m["role"]) + counter.count(m["content"]) for m in messages]
-
-    assert [count_message(counter, message) for message in messages] == each
-    assert count_request(counter, messages) == sum(each) + 3
-
-
-@pytest.mark.parametrize("text", ["ls -la in my folder", "a" * 35, "", "two  spaces"])
-def test_the_fallback_is_the_characters_by_three_and_a_half(text: str) -> None:
-    counter = counter_for("heuristic")
-
-    assert counter.count(text.replace("-", "")) == math.ceil(len(text.replace("-", "")) / 3.5)
-    assert counter.basis == "heuristic/2/gpt-4o"
-
-
-def test_the_fallback_is_corrected_for_cjk() -> None:
-    text = "今日は天気がいいから散歩しましょう" * 20
-
-    estimated = counter_for("heuristic").count(text)
-
-    assert estimated > math.ceil(len(text) / 3.5)
-    assert estimated >= counter_for().count(text)
-
-
-def test_a_session_says_what_its_tokens_were_counted_with(agents: ContextClient) -> None:
-    agent = agents.manager("shell", Policy.sliding_window())
-    talk(agent, 1)
-
-    assert settled(agents, "shell").basis == "o200k_base/2/gpt-4o"
-
-
 def test_a_worker_without_any_vocabulary_counts_by_the_fallback_and_says_so(
     tmp_path: Path,
 ) -> None:
@@ -163,26 +123,6 @@ def test_the_newest_interactions_are_kept_and_the_oldest_leave(agents: ContextCl
     assert receipt["content"].startswith("[Turns 1-7 left out to fit: 7 turns, ")
     assert rest == pairs(8, 9, 10, 11, 12)
     assert info.conversation_interactions == 5
-
-
-def test_without_limits_nothing_leaves(agents: ContextClient) -> None:
-    assert Policy.sliding_window().max_interactions is None
-    agent = agents.manager("shell", Policy.sliding_window(max_tokens=ROOMY))
-    talk(agent, 40)
-
-    settled(agents, "shell")
-
-    assert agent.messages() == pairs(*range(1, 41))
-
-
-def test_one_interaction_may_be_all_that_is_kept(agents: ContextClient) -> None:
-    policy = Policy.sliding_window(max_interactions=1, max_tokens=ROOMY)
-    agent = agents.manager("shell", policy)
-
-    for number in (1, 2, 3):
-        talk(agent, 1, first=number)
-        settled(agents, "shell")
-        assert kept(agent.messages()) == [number]
 
 
 def test_a_question_and_its_answer_leave_together_when_they_came_apart(
@@ -249,48 +189,6 @@ def test_the_system_prompts_tokens_are_counted_in(agents: ContextClient) -> None
     assert with_prompt.conversation_interactions < without.conversation_interactions
 
 
-def test_the_limits_may_be_changed_while_the_agent_talks(agents: ContextClient) -> None:
-    agent = agents.manager("shell", Policy.sliding_window(max_tokens=ROOMY))
-    talk(agent, 20)
-    settled(agents, "shell")
-
-    agent.set_policy(Policy.sliding_window(max_tokens=ROOMY, max_interactions=4))
-    settled(agents, "shell")
-    four = kept(agent.messages())
-    agent.set_policy(Policy.sliding_window(max_tokens=ROOMY, max_interactions=2))
-    settled(agents, "shell")
-
-    assert four == [17, 18, 19, 20]
-    assert kept(agent.messages()) == [19, 20]
-
-
-def test_what_leaves_the_window_stays_in_the_trajectory(agents: ContextClient) -> None:
-    policy = Policy.sliding_window(max_interactions=2, max_tokens=ROOMY)
-    agent = agents.manager("shell", policy)
-    talk(agent, 9)
-    settled(agents, "shell")
-
-    turns = agent.trajectory().turns
-
-    assert [m for turn in turns for m in turn.messages] == pairs(*range(1, 10))
-
-
-@pytest.mark.parametrize(
-    ("fields", "told"),
-    [
-        ({"max_interactions": 0}, "max_interactions"),
-        ({"max_tokens": 10}, "max_tokens"),
-        ({"max_tokens": 1000, "reserved_tokens": 900}, "reserved_tokens 900 must leave"),
-        ({"strategies": ("elide",), "max_interactions": 3}, "max_interactions=3 needs 'window'"),
-    ],
-)
-def test_an_impossible_limit_is_refused_and_the_field_is_named(
-    fields: dict[str, Any], told: str
-) -> None:
-    with pytest.raises(InvalidPolicy, match=told):
-        Policy.sliding_window(**fields)
-
-
 # A question with its answer
 
 
@@ -310,18 +208,6 @@ def test_add_interaction_appends_a_question_with_its_answer(agents: ContextClien
     ]
 
 
-@pytest.mark.parametrize("wrong", [None, 5, b"bytes", {"text": "Hello"}])
-def test_an_interaction_that_is_no_text_is_refused(agents: ContextClient, wrong: Any) -> None:
-    agent = agents.manager("shell", Policy.sliding_window())
-
-    with pytest.raises(InvalidTurn, match="user_query: must be a str, got"):
-        agent.add_interaction(wrong, "Hi there!")
-    with pytest.raises(InvalidTurn, match="assistant_response: must be a str, got"):
-        agent.add_interaction("Hello", wrong)
-
-    assert agent.is_empty()
-
-
 # What the model gets
 
 
@@ -331,14 +217,6 @@ def test_messages_come_with_the_system_prompt_or_without(agents: ContextClient) 
 
     assert agent.messages() == [{"role": "system", "content": PROMPT}, *pairs(1, 2)]
     assert agent.messages(include_system=False) == pairs(1, 2)
-
-
-def test_only_the_sessions_own_prompt_is_left_out(agents: ContextClient) -> None:
-    agent = agents.manager("shell", Policy.sliding_window())
-    pushed = {"role": "system", "content": "The working directory is /srv now."}
-    agent.push(pushed)
-
-    assert agent.messages(include_system=False) == [pushed]
 
 
 # The system prompt
@@ -360,31 +238,6 @@ def test_a_longer_system_prompt_trims_the_conversation_at_once(agents: ContextCl
     assert kept(agent.messages())[-1] == 14
 
 
-def test_no_read_exceeds_the_limit_while_the_prompt_changes(agents: ContextClient) -> None:
-    agent = agents.manager("shell", Policy.sliding_window(max_tokens=1000), PROMPT)
-
-    for number in range(1, 31):
-        talk(agent, 1, first=number)
-        agent.set_system_prompt(f"Working directory {number}. " * (number % 7 * 14 + 1))
-        assert exact(agent.messages()) <= 1000
-
-    settled(agents, "shell")
-    assert exact(agent.messages()) <= 1000
-
-
-def test_a_shorter_prompt_makes_room_and_no_prompt_is_one_message_less(
-    agents: ContextClient,
-) -> None:
-    agent = agents.manager("shell", Policy.sliding_window(max_tokens=1000), PROMPT * 80)
-    talk(agent, 2)
-
-    agent.set_system_prompt("")
-    info = settled(agents, "shell")
-
-    assert info.system_prompt_tokens == 0
-    assert agent.messages() == pairs(1, 2)
-
-
 def test_a_prompt_that_leaves_no_room_is_refused_and_the_old_one_stays(
     agents: ContextClient,
 ) -> None:
@@ -397,18 +250,6 @@ def test_a_prompt_that_leaves_no_room_is_refused_and_the_old_one_stays(
         agent.set_system_prompt(7)  # type: ignore[arg-type]
 
     assert agent.messages() == [{"role": "system", "content": PROMPT}, *pairs(1)]
-
-
-def test_a_policy_too_small_for_the_prompt_is_refused_and_the_old_one_stays(
-    agents: ContextClient,
-) -> None:
-    agent = agents.manager("shell", Policy.sliding_window(max_tokens=4000), PROMPT * 300)
-    settled(agents, "shell")
-
-    with pytest.raises(SystemPromptTooLarge, match="hard limit is 1000"):
-        agent.set_policy(Policy.sliding_window(max_tokens=1000))
-
-    assert agent.info().policy.max_tokens == 4000
 
 
 # The numbers
@@ -427,57 +268,6 @@ def test_info_says_what_the_context_consists_of(agents: ContextClient) -> None:
     assert info.system_prompt_tokens == count_message(counter_for(), messages[0])
     assert info.conversation_tokens == info.total_tokens - info.system_prompt_tokens
     assert info.under_limit
-
-
-def test_info_stays_right_when_interactions_have_left(agents: ContextClient) -> None:
-    policy = Policy.sliding_window(max_interactions=3, max_tokens=ROOMY)
-    agent = agents.manager("shell", policy, PROMPT)
-    talk(agent, 8)
-
-    info = settled(agents, "shell")
-
-    messages = agent.messages()
-    assert info.total_messages == len(messages) == 8  # the prompt, a receipt, three pairs
-    assert info.conversation_interactions == 3
-    assert info.total_tokens == exact(messages)
-
-
-def test_info_counts_messages_through_rollbacks_and_pushes(agents: ContextClient) -> None:
-    agent = agents.manager("shell", Policy.sliding_window(max_interactions=4), PROMPT)
-    talk(agent, 6)
-    settled(agents, "shell")
-    before = agent.checkpoint("six")
-    talk(agent, 5, first=7)
-    settled(agents, "shell")
-    agent.rollback(before)
-    rolled_back = agent.info().total_messages
-    talk(agent, 1, first=20)
-    info = settled(agents, "shell")
-
-    assert rolled_back == 10  # the prompt, a receipt, four pairs
-    assert kept(agent.messages()) == [4, 5, 6, 20]
-    assert info.total_messages == len(agent.messages())
-
-
-def test_info_says_when_a_context_is_over_its_limit(client: ContextClient) -> None:
-    """Until a worker comes: a read is cut to the limit, and says so."""
-    agent = client.manager("shell", Policy.sliding_window(max_tokens=600))
-    talk(agent, 30)
-
-    info, context = agent.info(), agent.read()
-
-    assert not info.under_limit
-    assert info.total_messages == 60
-    assert context.projection is not None
-    assert exact(context.messages) <= 600
-
-
-def test_info_of_a_session_nobody_opened_is_a_typed_error(agents: ContextClient) -> None:
-    agent = agents.manager("shell")
-    agent.forget()
-
-    with pytest.raises(UnknownSession, match="'shell'"):
-        agent.info()
 
 
 # In a line, cleared, and empty
@@ -510,59 +300,6 @@ def test_clear_leaves_the_system_prompt_and_nothing_else(agents: ContextClient) 
     info = settled(agents, "shell")
     assert (info.total_messages, info.conversation_interactions) == (1, 0)
     assert info.conversation_tokens == info.usage.REPLY
-
-
-def test_a_cleared_session_goes_on_like_a_new_one(agents: ContextClient) -> None:
-    policy = Policy.sliding_window(max_interactions=3, max_tokens=ROOMY)
-    agent = agents.manager("shell", policy, PROMPT)
-    talk(agent, 8)
-    agent.clear()
-
-    talk(agent, 2, first=20)
-
-    assert not agent.is_empty()
-    settled(agents, "shell")
-    assert agent.messages(include_system=False) == pairs(20, 21)
-
-
-def test_a_session_is_empty_until_something_is_said(agents: ContextClient) -> None:
-    agent = agents.manager("shell", Policy.sliding_window(), PROMPT)
-
-    before = agent.is_empty()
-    talk(agent, 1)
-
-    assert before
-    assert not agent.is_empty()
-
-
-# Both twins
-
-
-async def test_the_asynchronous_manager_keeps_the_same_window(
-    async_agents: AsyncContextClient, agents: ContextClient
-) -> None:
-    policy = Policy.sliding_window(max_interactions=2, max_tokens=4000)
-    agent = await async_agents.manager("shell", policy, PROMPT)
-    assert await agent.is_empty()
-    for number in range(1, 6):
-        await agent.add_interaction(question(number), answer(number))
-    settled(agents, "shell")
-
-    info = await agent.info()
-    assert kept(await agent.messages()) == [4, 5]
-    assert kept(await agent.messages(include_system=False)) == [4, 5]
-    assert (await agent.messages(include_system=False))[0]["role"] == "user"
-    assert (info.total_messages, info.conversation_interactions) == (6, 2)
-    assert (await agent.describe()).startswith("2 interactions, ")
-
-    await agent.set_policy(Policy.sliding_window(max_interactions=1, max_tokens=4000))
-    await agent.set_system_prompt(PROMPT * 2)
-    settled(agents, "shell")
-    assert kept(await agent.messages()) == [5]
-
-    await agent.clear()
-    assert await agent.is_empty()
-    assert await agent.messages() == [{"role": "system", "content": PROMPT * 2}]
 
 
 # Real dialogues
@@ -600,18 +337,3 @@ def test_real_dialogues_keep_their_newest_requests_whole(agents: ContextClient) 
         assert "left out to fit" in receipt["content"]
         assert read[-len(window) :] == window
         assert not violations(window)
-
-
-@requires_data
-def test_no_read_of_a_real_dialogue_exceeds_its_tokens(agents: ContextClient) -> None:
-    policy = Policy.sliding_window(max_interactions=6, max_tokens=4000)
-    for each in sessions("tau", 6):
-        prompt, *messages = each["messages"]
-        agent = agents.manager(each["session_id"], policy, prompt["content"])
-        for message in messages:
-            agent.push(message)
-            read = agent.messages()
-            assert exact(read) <= 4000
-            assert not violations(read)
-        wait_until(lambda agent=agent: agent.info().conversation_interactions <= 6)  # type: ignore[misc]
-        assert settled(agents, each["session_id"]).total_tokens <= 4000

@@ -15,13 +15,10 @@ pytest.importorskip("pydantic_ai")
 
 from pydantic_ai import Agent, ModelMessagesTypeAdapter, ModelRetry
 from pydantic_ai.messages import (
-    BinaryContent,
-    ImageUrl,
     ModelMessage,
     ModelRequest,
     ModelResponse,
     SystemPromptPart,
-    TextContent,
     TextPart,
     ThinkingPart,
     ToolCallPart,
@@ -35,16 +32,11 @@ from turnmill import AsyncContextClient, ContextClient, Policy
 from turnmill.contract.legality import violations
 from turnmill.embedded_redis import EmbeddedRedis
 from turnmill.integrations.pydantic_ai import HistoryProcessor, history_processor
-from turnmill.integrations.pydantic_ai.messages import from_chat, to_chat
-from turnmill.integrations.pydantic_ai.restoring import restore
+from turnmill.integrations.pydantic_ai.messages import to_chat
 from turnmill_worker.tokens import count_request, counter_for
 
 MANAGED = "Context summary (managed): "
 PROMPT = "You are a harbour clerk."
-PIXEL = bytes.fromhex(
-    "89504e470d0a1a0a0000000d4948445200000001000000010802000000907753de"
-    "0000000c49444154789c63606060000000040001f61738550000000049454e44ae426082"
-)
 
 
 class Clerk:
@@ -177,54 +169,6 @@ async def test_another_process_with_the_stored_history_pushes_only_what_is_new(
     assert agents.info("ann").last_seq == 7
 
 
-async def test_what_is_word_for_word_is_the_very_message_it_was(
-    agents: ContextClient, async_agents: AsyncContextClient
-) -> None:
-    policy = Policy.managed(recent_runs=2, passthrough_runs=1)
-    model = Clerk()
-    agent = clerk(model, history_processor(async_agents, "ann", policy=policy))
-    said: list[ModelMessage] = []
-    for number in range(1, 5):
-        said = (await agent.run(question(number), message_history=said)).all_messages()
-        settled(agents, "ann")
-
-    shown = model.shown[-1]
-
-    assert views(shown)
-    thoughts = [p for m in shown for p in m.parts if isinstance(p, ThinkingPart)]
-    assert thoughts
-    assert all(thought.signature == "s1" for thought in thoughts)
-    assert shown[-2] in said
-
-
-async def test_a_retry_is_told_with_its_call(
-    agents: ContextClient, async_agents: AsyncContextClient
-) -> None:
-    def stubborn(messages: list[ModelMessage], _: AgentInfo) -> ModelResponse:
-        tries = sum(isinstance(message, ModelResponse) for message in messages)
-        if tries == 2:
-            return ModelResponse(parts=[TextPart("done")])
-        return ModelResponse(parts=[ToolCallPart("find_ship", {"ship": "XS"[tries] + "7"})])
-
-    history = history_processor(async_agents, "ann")
-    agent = Agent(FunctionModel(stubborn), capabilities=[history])
-
-    @agent.tool_plain(retries=2)
-    def find_ship(ship: str) -> str:
-        if not ship.startswith("S"):
-            raise ModelRetry("a ship's name begins with S")
-        return "pier 1"
-
-    result = await agent.run("Where is it?")
-
-    assert result.output == "done"
-    assert history.counts.failed == 0
-    context = agents.read("ann").messages
-    assert violations(context) == []
-    assert [m["role"] for m in context] == ["user", "assistant", "tool", "assistant", "tool"]
-    assert "begins with S" in context[2]["content"]
-
-
 async def test_a_rewound_history_is_sent_as_it_is(async_agents: AsyncContextClient) -> None:
     history = history_processor(async_agents, "ann")
     first = ModelRequest(parts=[UserPromptPart(question(1))])
@@ -254,33 +198,6 @@ async def test_while_redis_is_down_a_normal_run_proceeds(
     assert ours == ["history left as it is: StoreUnavailable"] * 2
 
 
-async def test_a_deps_function_names_the_session_and_its_errors_do_not_reach_the_agent(
-    agents: ContextClient, async_agents: AsyncContextClient
-) -> None:
-    history = history_processor(async_agents, lambda deps: str(deps["chat"]))
-    said = [ModelRequest(parts=[UserPromptPart(question(1))])]
-
-    await history.curate(said, deps={"chat": "bob"}, instructions="Be brief.")
-    assert await history.curate(said, deps={}) == said
-
-    assert agents.read("bob").system_prompt == "Be brief."
-    assert history.counts.failed == 1
-
-
-async def test_a_forgotten_session_is_pushed_again_from_its_beginning(
-    agents: ContextClient, async_agents: AsyncContextClient
-) -> None:
-    agent = clerk(Clerk(), history_processor(async_agents, "ann"))
-    said = (await agent.run(question(1))).all_messages()
-    agents.forget("ann")
-
-    said = (await agent.run(question(2), message_history=said)).all_messages()
-
-    context = agents.read("ann")
-    assert context.system_prompt == PROMPT
-    assert context.messages[1:] == to_chat(said).messages[:-1]
-
-
 async def test_a_run_that_failed_is_repeated_without_a_double(
     agents: ContextClient, async_agents: AsyncContextClient
 ) -> None:
@@ -293,88 +210,3 @@ async def test_a_run_that_failed_is_repeated_without_a_double(
 
     asked = [m["content"] for m in agents.read("ann").messages if m["role"] == "user"]
     assert asked == ["Are you there?", question(1)]
-
-
-async def test_an_image_goes_through_redis_and_comes_back(
-    agents: ContextClient, async_agents: AsyncContextClient
-) -> None:
-    history = history_processor(async_agents, "ann")
-    pushed = BinaryContent(PIXEL + bytes(4096), media_type="image/png")
-    said = [ModelRequest(parts=[UserPromptPart(["Look:", pushed])])]
-
-    shown = await history.curate(said)
-
-    assert shown[0] is said[0]
-    (back,) = from_chat(agents.read("ann").messages)
-    (part,) = back.parts
-    assert isinstance(part, UserPromptPart)
-    assert part.content[0] == "Look:"
-    image = part.content[1]
-    assert isinstance(image, BinaryContent)
-    assert (image.data, image.media_type) == (pushed.data, "image/png")
-
-
-def test_chat_messages_come_back_as_they_went() -> None:
-    image = BinaryContent(PIXEL, media_type="image/png", vendor_metadata={"detail": "low"})
-    history: list[ModelMessage] = [
-        ModelRequest(parts=[UserPromptPart(["Look:", image, ImageUrl("https://a.example/b.png")])]),
-        ModelResponse(parts=[TextPart("Two."), ToolCallPart("find_ship", '{"ship": "S1"}', "c1")]),
-        ModelRequest(
-            parts=[ToolReturnPart("find_ship", {"pier": 1}, "c1"), UserPromptPart("And?")]
-        ),
-    ]
-
-    chat = to_chat(history).messages
-    back = from_chat(chat)
-
-    assert to_chat(back).messages == chat
-    assert [type(part) for message in back for part in message.parts] == [
-        type(part) for message in history for part in message.parts
-    ]
-    assert back[1].parts == history[1].parts
-
-
-def test_what_a_chat_message_has_no_field_for_is_a_line_of_text_or_left_out() -> None:
-    file = BinaryContent(b"%PDF", media_type="application/pdf")
-    note = SystemPromptPart("for this request", scope="request")
-    history: list[ModelMessage] = [
-        ModelRequest(
-            parts=[UserPromptPart([TextContent("Read:"), file, ImageUrl("s3://a/b.png")])]
-        ),
-        ModelResponse(parts=[ThinkingPart("hm")]),
-        ModelRequest(parts=[SystemPromptPart("From now on, be brief."), note]),
-    ]
-
-    chat = to_chat(history)
-
-    assert [part["text"] for part in chat.messages[0]["content"]] == [
-        "Read:",
-        "[binary, not kept]",
-        "[image-url, not kept]",
-    ]
-    assert chat.messages[1:] == [{"role": "system", "content": "From now on, be brief."}]
-    assert chat.owners == [0, 2]
-    assert restore(history, chat, chat.messages) == [0, 1, 2]
-
-
-def test_a_shortened_result_is_made_anew_and_its_neighbours_are_not() -> None:
-    history: list[ModelMessage] = [
-        ModelRequest(parts=[SystemPromptPart(PROMPT), UserPromptPart("Where?")], instructions="x"),
-        ModelResponse(parts=[ThinkingPart("hm"), ToolCallPart("find_ship", "{}", "c1")]),
-        ModelRequest(parts=[ToolReturnPart("find_ship", "long " * 99, "c1")], instructions="y"),
-    ]
-    chat = to_chat(history)
-    summary = {"role": "system", "content": "Context summary (managed): so far"}
-    context = [summary, chat.messages[1], {**chat.messages[2], "content": "[elided]"}]
-
-    first, second, kept, last = restore(history, chat, context)
-
-    assert first == ModelRequest(parts=list(chat.prompts))
-    assert isinstance(second, ModelRequest)
-    assert prompts([second]) == ["Context summary (managed): so far"]
-    assert kept == 1
-    assert isinstance(last, ModelRequest)
-    assert last.instructions == "y"
-    (part,) = last.parts
-    assert isinstance(part, ToolReturnPart)
-    assert (part.tool_name, part.content) == ("find_ship", "[elided]")

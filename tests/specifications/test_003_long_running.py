@@ -6,7 +6,6 @@ Everything here goes through Redis and a real Celery worker with an archive.
 from __future__ import annotations
 
 import re
-import threading
 import time
 from pathlib import Path
 
@@ -15,20 +14,12 @@ import pytest
 from tests.processes import WorkerProcess, wait_until
 from tests.realdata import requires_data, sessions
 from tests.specifications.agents import settle
-from tests.worker.harness import keys_of, long_turns
 from turnmill import (
-    AsyncContextClient,
     ContextClient,
     ContextManager,
-    InvalidInput,
     InvalidPolicy,
     NoCheckpoint,
-    NotAnswered,
     Policy,
-    QualityWeights,
-    SessionBusy,
-    SilentWaker,
-    UnknownSession,
 )
 from turnmill.contract.legality import violations
 from turnmill.embedded_redis import EmbeddedRedis
@@ -51,11 +42,6 @@ def talk(agent: ContextManager, count: int, *, first: int = 1) -> None:
     """Questions with their answers, each pair one turn."""
     for number in range(first, first + count):
         agent.add_interaction(question(number), answer(number))
-
-
-def states(agent: ContextManager) -> list[str]:
-    """What became of each turn ever pushed, by seq."""
-    return [turn.state for turn in agent.trajectory().turns]
 
 
 # The configuration
@@ -93,15 +79,6 @@ def test_a_field_out_of_range_is_refused_by_name(field: str, value: object) -> N
         Policy.long_running(**{field: value})
 
 
-def test_two_fields_that_contradict_each_other_are_both_named() -> None:
-    with pytest.raises(InvalidPolicy, match=r"target_ratio 0\.5 .*soft_ratio=0\.4"):
-        Policy.long_running(soft_ratio=0.4)
-    with pytest.raises(InvalidPolicy, match=r"grounding_ratio.*grounding_memories"):
-        Policy.long_running(grounding_ratio=0.1, grounding_memories=0)
-    with pytest.raises(InvalidPolicy, match="facts, relevance, freshness, session"):
-        QualityWeights(facts=0, relevance=0, freshness=0, session=0)
-
-
 # A turn
 
 
@@ -125,31 +102,6 @@ def test_process_turn_says_what_was_grounded_triggered_checkpointed_and_counted(
     assert (third.seq, third.automatic) == (3, True)
 
 
-def test_process_turn_returns_the_checkpoint_it_made(agents: ContextClient) -> None:
-    agent = agents.manager("ann", Policy.long_running(checkpoint_interval=2))
-
-    made = [agent.process_turn(question(number)).checkpoint_created for number in range(1, 5)]
-
-    assert made[0] is made[2] is None
-    assert made[1] != made[3]
-    assert [each.id for each in agent.checkpoints()] == [made[1], made[3]]
-
-
-def test_process_turn_says_when_summarization_was_triggered(agents: ContextClient) -> None:
-    agent = agents.manager("ann", Policy.long_running(max_tokens=1000, grounding_memories=0))
-    for number in range(1, 7):
-        assert agent.process_turn(question(number)).summarization_triggered is False
-        agent.add_response(answer(number))
-    settle(agent)
-
-    result = agent.process_turn("Here is my letter. " + "The street is closed today. " * 120)
-    settle(agent)
-
-    assert result.summarization_triggered is True
-    assert agent.info().compactions > 0
-    assert agent.process_turn("And now?").summarization_triggered is False
-
-
 def test_process_turn_does_not_wait_when_no_worker_is_there(tmp_path: Path) -> None:
     with EmbeddedRedis(tmp_path, durable=False) as server, ContextClient(server.url) as alone:
         agent = alone.manager("ann", Policy.long_running())
@@ -160,38 +112,6 @@ def test_process_turn_does_not_wait_when_no_worker_is_there(tmp_path: Path) -> N
         assert result.seq == 1
         assert result.grounding_used == ()
         assert time.monotonic() - began < 4.5
-
-
-def test_process_turn_without_a_broker_still_takes_the_turn(
-    store: EmbeddedRedis, namespace: str
-) -> None:
-    with ContextClient(store.url, namespace=namespace, broker=SilentWaker()) as silent:
-        agent = silent.manager("ann", Policy.long_running())
-
-        assert agent.process_turn("Hello?").seq == 1
-
-
-def test_the_same_turn_processed_again_is_not_stored_twice(agents: ContextClient) -> None:
-    agent = agents.manager("ann", Policy.long_running())
-
-    first = agent.process_turn("Hello?", turn_id="t-1")
-    again = agent.process_turn("Hello?", turn_id="t-1")
-
-    assert again.seq == first.seq == agent.info().last_seq == 1
-
-
-async def test_the_asynchronous_handle_does_the_same(async_agents: AsyncContextClient) -> None:
-    agent = await async_agents.manager("ann", Policy.long_running(checkpoint_interval=2))
-
-    first = await agent.process_turn("Where is my order?")
-    await agent.add_response("In street 3.")
-
-    assert first.seq == 1
-    assert [each.seq for each in await agent.checkpoints()] == [2]
-    assert [m["role"] for m in await agent.messages()] == ["user", "assistant"]
-    assert await agent.quality_score() == 1.0
-    assert await agent.estimated_tokens() > 0
-    assert (await agent.rollback()).turns_lost == 0
 
 
 def test_messages_estimated_tokens_and_quality_score_are_there_at_any_time(
@@ -229,38 +149,18 @@ def test_ground_returns_memories_a_summary_and_relevance_scores(agents: ContextC
     assert "Anna pays by invoice." in found.summary
 
 
-def test_summaries_are_stored_as_memories_for_future_grounding(agents: ContextClient) -> None:
+def test_summaries_and_the_turns_they_cover_are_remembered(agents: ContextClient) -> None:
     agent = agents.manager("ann", Policy.long_running())
     talk(agent, 12)
     agent.summarize()
 
-    def summaries() -> list[str]:
-        found = agent.ground("order #W15838 of Anna", 20)
-        return [memory.text for memory in found.memories if memory.kind == "summary"]
+    def found(kind: str) -> list[str]:
+        memories = agent.ground("order #W15838 of Anna", 20).memories
+        return [memory.text for memory in memories if memory.kind == kind]
 
-    wait_until(summaries, what="summary remembered")
-    assert all(text.startswith("[context-summary] ") for text in summaries())
-
-
-def test_turns_that_left_the_context_can_be_grounded(agents: ContextClient) -> None:
-    agent = agents.manager("ann", Policy.long_running())
-    talk(agent, 12)
-    agent.summarize()
-
-    def found() -> list[str]:
-        return [memory.text for memory in agent.ground("order #W15838", 5).memories]
-
-    wait_until(lambda: any(question(2) in text for text in found()), what="turn 2 found")
-
-
-def test_grounding_stays_within_its_namespace(agents: ContextClient, store: EmbeddedRedis) -> None:
-    agents.remember("The safe's number is 4711.")
-    with ContextClient(store.url, namespace=f"{agents.namespace}-other") as other:
-        other.remember("The safe is green.")
-
-        found = other.ground("What is the safe's number?", 10)
-
-        assert [memory.text for memory in found.memories] == ["The safe is green."]
+    wait_until(lambda: found("summary") and found("turn"), what="both remembered")
+    assert all(text.startswith("[context-summary] ") for text in found("summary"))
+    assert any(question(2) in text for text in found("turn"))
 
 
 def test_memories_stand_in_the_context_where_the_policy_gives_them_room(
@@ -275,18 +175,6 @@ def test_memories_stand_in_the_context_where_the_policy_gives_them_room(
     assert "street 77" in memories["content"]
     assert asked == {"role": "user", "content": "Where does Anna live?"}
     assert len(result.grounding_used) == 1
-
-
-def test_a_wrong_question_to_the_memories_is_refused_before_it_is_asked(
-    agents: ContextClient,
-) -> None:
-    agent = agents.manager("ann", Policy.long_running())
-    with pytest.raises(InvalidInput, match=r"k 0 must be in 1\.\.100"):
-        agent.ground("Anna", 0)
-    with pytest.raises(InvalidInput, match="query: must be a str"):
-        agent.ground(None)  # type: ignore[arg-type]
-    with pytest.raises(InvalidInput, match="not blank"):
-        agent.remember("  ")
 
 
 # Summarizing when asked
@@ -329,21 +217,6 @@ def test_a_forced_summary_of_no_more_turns_than_are_kept_does_nothing(
     assert agent.info().compactions == 0
 
 
-def test_a_second_forced_summary_takes_over_what_the_first_one_said(agents: ContextClient) -> None:
-    agent = agents.manager("ann", Policy.long_running())
-    talk(agent, 10)
-    first = agent.summarize()
-    talk(agent, 10, first=11)
-
-    second = agent.summarize()
-
-    assert first is not None
-    assert second is not None
-    assert second.turns_summarized == 10
-    assert second.version == first.version + 1
-    assert "#W7919" in second.summary
-
-
 def test_a_summary_is_made_in_the_background_at_the_specified_share(agents: ContextClient) -> None:
     agent = agents.manager("ann", Policy.long_running(max_tokens=2000, soft_ratio=0.8))
     number = 0
@@ -355,37 +228,6 @@ def test_a_summary_is_made_in_the_background_at_the_specified_share(agents: Cont
 
     assert agent.read().summary
     assert agent.info().usage.total <= agent.info().limits.target
-
-
-def test_a_summary_of_an_unknown_session_is_a_typed_error(agents: ContextClient) -> None:
-    agent = agents.manager("nobody")
-
-    with pytest.raises(UnknownSession, match="'nobody'"):
-        agent.summarize()
-    with pytest.raises(UnknownSession, match="'nobody'"):
-        agent.rollback()
-    with pytest.raises(UnknownSession, match="'nobody'"):
-        agent.checkpoint("now")
-
-
-def test_a_session_another_worker_is_at_is_busy_and_said_to_be(agents: ContextClient) -> None:
-    agent = agents.manager("ann", Policy.long_running())
-    talk(agent, 10)
-    settle(agent)
-    agents._redis.plain(("SET", keys_of(agents, "ann").lease, "somebody", "PX", 60_000))
-
-    with pytest.raises(SessionBusy, match="another worker is compacting 'ann'"):
-        agent.summarize()
-    assert agent.info().version == 0
-
-
-def test_without_waiting_a_summary_is_made_all_the_same(agents: ContextClient) -> None:
-    agent = agents.manager("ann", Policy.long_running())
-    talk(agent, 20)
-
-    assert agent.summarize(wait=False) is None
-
-    wait_until(lambda: agent.read().summary, what="summary made")
 
 
 # Quality
@@ -502,37 +344,25 @@ def test_with_versioning_off_there_is_no_checkpoint_and_nothing_to_roll_back_to(
         agent.rollback()
 
 
-def test_every_checkpoint_interval_turns_there_is_one_automatically(agents: ContextClient) -> None:
-    agent = agents.manager("ann", Policy.long_running())
-    talk(agent, 35)
+@pytest.mark.parametrize(
+    ("fields", "turns", "made"),
+    [
+        pytest.param({}, 35, [10, 20, 30], id="every-tenth-turn-by-default"),
+        pytest.param({"checkpoint_interval": 0}, 12, [], id="none-by-itself"),
+        pytest.param(
+            {"checkpoint_interval": 1, "keep_checkpoints": 3}, 8, [6, 7, 8], id="oldest-give-way"
+        ),
+    ],
+)
+def test_checkpoints_are_made_automatically_at_the_policys_interval(
+    agents: ContextClient, fields: dict[str, int], turns: int, made: list[int]
+) -> None:
+    agent = agents.manager("ann", Policy.long_running(**fields))
+    talk(agent, turns)
 
-    assert [each.seq for each in agent.checkpoints()] == [10, 20, 30]
+    assert [each.seq for each in agent.checkpoints()] == made
     assert all(each.automatic for each in agent.checkpoints())
-
-
-def test_an_interval_of_zero_makes_none_by_itself(agents: ContextClient) -> None:
-    agent = agents.manager("ann", Policy.long_running(checkpoint_interval=0))
-    talk(agent, 12)
-
-    assert agent.checkpoints() == []
     assert agent.checkpoint("by hand")
-
-
-def test_the_oldest_checkpoints_give_way_to_new_ones(agents: ContextClient) -> None:
-    policy = Policy.long_running(checkpoint_interval=1, keep_checkpoints=3)
-    agent = agents.manager("ann", policy)
-    talk(agent, 8)
-
-    assert [each.seq for each in agent.checkpoints()] == [6, 7, 8]
-
-
-def test_the_interval_can_be_changed_while_running(agents: ContextClient) -> None:
-    agent = agents.manager("ann", Policy.long_running())
-    talk(agent, 4)
-    agent.set_policy(Policy.long_running(checkpoint_interval=5))
-    talk(agent, 4, first=5)
-
-    assert [each.seq for each in agent.checkpoints()] == [5]
 
 
 # Rollback
@@ -587,17 +417,6 @@ def test_a_rollback_over_a_compaction_brings_the_covered_turns_back(
     assert agent.info().watermark == 0
 
 
-def test_a_named_checkpoint_can_be_restored_again_and_again(agents: ContextClient) -> None:
-    agent = agents.manager("ann", Policy.long_running())
-    talk(agent, 3)
-    agent.checkpoint("as agreed", name="agreed")
-    before = agent.messages()
-    for _ in range(3):
-        talk(agent, 2, first=4)
-        assert agent.rollback(to="agreed").turns_lost == 2
-        assert agent.messages() == before
-
-
 def test_a_rollback_to_a_version_restores_the_context_it_committed(agents: ContextClient) -> None:
     agent = agents.manager("ann", Policy.long_running())
     talk(agent, 10)
@@ -613,24 +432,6 @@ def test_a_rollback_to_a_version_restores_the_context_it_committed(agents: Conte
     assert done.version == 3
     assert done.turns_lost == 10
     assert agent.messages() == before
-
-
-def test_a_rollback_is_recorded_beside_the_compactions(agents: ContextClient) -> None:
-    agent = agents.manager("ann", Policy.long_running())
-    talk(agent, 4)
-    agent.checkpoint("good")
-    settle(agent)
-    after = agent.info().usage.tail
-    talk(agent, 4, first=5)
-    settle(agent)
-    before = agent.info().usage.tail
-    agent.rollback()
-
-    [made] = [each.record for each in agent.trajectory().compactions]
-
-    assert made.strategy == "rollback"
-    assert made.last_seq == 4
-    assert (made.tokens_before, made.tokens_after) == (before, after)
 
 
 @pytest.mark.parametrize("to", ["nowhere", "", 99, 0, -1])
@@ -666,132 +467,11 @@ def test_nothing_is_destroyed_by_a_rollback(agents: ContextClient) -> None:
     ]
 
 
-def test_after_a_rollback_the_session_goes_on_as_any_other(agents: ContextClient) -> None:
-    agent = agents.manager("ann", Policy.long_running(max_tokens=2000))
-    talk(agent, 30)
-    settle(agent)
-    agent.checkpoint("half", name="half")
-    talk(agent, 20, first=31)
-    agent.rollback(to="half")
-    talk(agent, 60, first=51)
-    settle(agent)
-
-    info = agent.info()
-    assert info.usage.total <= info.limits.soft
-    assert violations(agent.messages()) == []
-    assert agent.messages()[-1]["content"] == answer(110)
-    assert states(agent) == ["kept"] * 30 + ["rolled-back"] * 20 + ["kept"] * 60
-    assert agent.info().usage.total == agent.read().tokens
-
-
-def test_what_was_rolled_back_is_no_longer_remembered(agents: ContextClient) -> None:
-    agent = agents.manager("ann", Policy.long_running())
-    agent.checkpoint("empty", name="empty")
-    talk(agent, 12)
-    agent.summarize()
-    wait_until(lambda: agent.ground("order #W15838", 5).memories, what="turns remembered")
-
-    agent.rollback(to="empty")
-
-    wait_until(lambda: not agent.ground("order #W15838", 5).memories, what="turns forgotten")
-
-
-def test_a_rollback_is_atomic_against_a_compaction_under_way(
-    agents: ContextClient, store: EmbeddedRedis, worker: WorkerProcess
-) -> None:
-    policy = Policy(max_tokens=2000, strategies=("rolling", "window"), quality_threshold=0)
-    agent = agents.manager("ann", policy)
-    talk(agent, 3)
-    settle(agent)
-    agent.checkpoint("good", name="good")
-    before = agent.messages()
-    lease = keys_of(agents, "ann").lease
-    data = {"TURNMILL_ARCHIVE_URL": "", "TURNMILL_DATA_DIR": str(worker.log.parent / "data")}
-    with WorkerProcess(store.url, worker.log.parent, name="second", env=data):
-        for message in long_turns(8, kilobytes=80):
-            agent.push(message)
-        wait_until(lambda: agents._redis.plain(("EXISTS", lease)), what="compaction under way")
-
-        done = agent.rollback(to="good")
-
-        assert done.turns_lost == 8
-        assert agent.messages() == before
-        settle(agent)
-        time.sleep(1)  # whatever was under way has come back by now
-
-    assert agent.messages() == before
-    assert agent.info().watermark == 0
-    assert states(agent) == ["kept"] * 3 + ["rolled-back"] * 8
-
-
-def test_a_rollback_is_atomic_against_concurrent_pushes(agents: ContextClient) -> None:
-    agent = agents.manager("ann", Policy.long_running(max_tokens=50_000))
-    talk(agent, 5)
-    agent.checkpoint("good", name="good")
-    pushed: list[int] = []
-
-    def push() -> None:
-        for number in range(300):
-            done = agent.push({"role": "user", "content": f"Meanwhile {number}."})
-            pushed.append(done.seq)
-
-    pushing = threading.Thread(target=push)
-    pushing.start()
-    wait_until(lambda: len(pushed) > 50, what="pushes under way")
-    done = agent.rollback(to="good")
-    pushing.join()
-    settle(agent)
-
-    found = states(agent)
-    gone = found.count("rolled-back")
-    assert pushed == list(range(6, 306))  # each got its place, whatever happened
-    assert found == ["kept"] * 5 + ["rolled-back"] * gone + ["kept"] * (300 - gone)
-    assert done.turns_lost == gone >= 50
-    kept = [m["content"] for m in agent.messages()][10:]
-    assert kept == [f"Meanwhile {number}." for number in range(gone, 300)]
-
-
-def test_a_rollback_no_worker_takes_up_is_withdrawn_and_says_which_queue(tmp_path: Path) -> None:
-    with EmbeddedRedis(tmp_path, durable=False) as server, ContextClient(server.url) as alone:
-        agent = alone.manager("ann", Policy.long_running())
-        talk(agent, 2)
-        agent.checkpoint("x")
-        talk(agent, 2, first=3)
-
-        with pytest.raises(NotAnswered, match=r"nothing was done.*queue 'compact'"):
-            agent.rollback(timeout_s=0.5)
-        assert agent.info().last_seq == 4
-        assert len(agent.messages()) == 8
-
-
 # Real conversations
 
 
 @requires_data
-def test_a_long_real_conversation_stays_within_limits_and_can_be_asked_about(
-    agents: ContextClient,
-) -> None:
-    [found] = sessions("locomo", 1)
-    said = found["messages"][1:301]
-    agent = agents.manager("friends", Policy.long_running(max_tokens=4000))
-    for at, message in enumerate(said, 1):
-        agent.push(message)
-        if at % 50 == 0:
-            assert agent.read().tokens <= 4000
-            settle(agent)
-
-    records = [each.record for each in agent.trajectory().compactions]
-    assert len(records) > 1
-    assert [turn.messages[0]["content"] for turn in agent.trajectory().turns] == [
-        message["content"] for message in said
-    ]
-    wait_until(lambda: agents.info("friends").turns_covered == 0, what="archived")
-    found_again = agent.ground("new job as a Financial Analyst", 5)
-    assert any("Financial Analyst" in memory.text for memory in found_again.memories)
-
-
-@requires_data
-@pytest.mark.parametrize("name", ["tau", "coding"])
+@pytest.mark.parametrize("name", ["tau"])
 def test_real_agents_roll_back_to_exactly_what_they_read_before(
     agents: ContextClient, name: str
 ) -> None:

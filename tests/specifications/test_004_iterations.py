@@ -18,8 +18,6 @@ from tests.specifications.agents import settle
 from turnmill import (
     ContextClient,
     ContextManager,
-    InvalidPolicy,
-    InvalidTurn,
     Policy,
     StoredContext,
 )
@@ -87,16 +85,6 @@ def test_estimate_tokens_is_characters_over_three_and_a_half_rounded_up(
     assert estimate_tokens(text) == tokens == math.ceil(len(text) / 3.5)
 
 
-def test_estimated_tokens_sums_all_turns_nobody_has_counted(tmp_path: Path) -> None:
-    with EmbeddedRedis(tmp_path, durable=False) as server, ContextClient(server.url) as alone:
-        agent = alone.manager("a", SMALL)
-        before = agent.estimated_tokens()
-        said = [step(agent, number) for number in range(1, 4)]
-        stored = sum(len(encode_json([message])) for one in said for message in one)
-
-        assert agent.estimated_tokens() - before == math.ceil(stored / 3.5)
-
-
 def test_estimated_tokens_is_exact_once_a_worker_has_counted(agents: ContextClient) -> None:
     agent = agents.manager("a", SMALL)
     steps(agent, 3)
@@ -127,24 +115,7 @@ def test_the_maximum_is_150000_tokens_and_three_iterations_are_kept_by_default()
     assert policy.strategies[0] == "iterations"
 
 
-def test_a_wrong_number_of_iterations_is_refused_by_name(agents: ContextClient) -> None:
-    with pytest.raises(InvalidPolicy, match="keep_recent_iterations"):
-        Policy.iterations(keep_recent_iterations=-1)
-    with pytest.raises(InvalidPolicy, match="'iterations' and 'rolling'"):
-        Policy(strategies=("iterations", "rolling"))
-    with pytest.raises(InvalidTurn, match="iteration"):
-        agents.push("a", {"messages": [{"role": "user", "content": "x"}], "iteration": -1})
-
-
 # Summaries
-
-
-def test_below_the_maximum_nothing_is_summarized(agents: ContextClient) -> None:
-    agent = agents.manager("a", Policy.iterations())
-    done = steps(agent, 12)
-
-    assert agent.info().compactions == 0
-    assert agent.messages() == [message for one in done for message in one]
 
 
 def test_each_old_iteration_becomes_one_summary_event_of_a_few_sentences(
@@ -198,36 +169,12 @@ def test_as_many_recent_iterations_stay_as_the_policy_says(
     assert [event.iteration for event in agent.read().events] == list(range(1, number - keep + 1))
 
 
-def test_with_no_iteration_kept_the_agent_still_finds_its_last_one(agents: ContextClient) -> None:
-    agent = agents.manager("a", Policy.iterations(max_tokens=1500, keep_recent_iterations=0))
-    number = 0
-    while not agent.read().events:
-        number += 1
-        done = steps(agent, 1, first=number)
-
-    assert agent.messages()[-2:] == done[-1]
-
-
 def report(number: int) -> dict[str, Any]:
     """A long answer, of some 690 tokens."""
     return {
         "role": "assistant",
         "content": f"Report {number}. " + "All the piers are clear now. " * 97,
     }
-
-
-def test_large_recent_iterations_stay_unchanged_as_long_as_they_fit(agents: ContextClient) -> None:
-    agent = agents.manager("a", Policy.iterations(max_tokens=3000))
-    for number in range(1, 6):
-        step(agent, number)
-    reports = [report(number) for number in (6, 7, 8)]
-    for number, message in enumerate(reports, 6):
-        agent.push({"messages": [message], "iteration": number})
-    settle(agent)
-
-    assert agent.info().usage.total > agent.info().limits.target
-    assert [event.iteration for event in agent.read().events] == [1, 2, 3, 4, 5]
-    assert agent.messages()[-3:] == reports
 
 
 def test_where_the_recent_iterations_do_not_fit_the_oldest_of_them_is_summarized_not_dropped(
@@ -243,21 +190,6 @@ def test_where_the_recent_iterations_do_not_fit_the_oldest_of_them_is_summarized
     assert agent.messages()[-2:] == reports[1:]
 
 
-def test_where_even_the_newest_iteration_does_not_fit_its_older_part_is_summarized_not_dropped(
-    agents: ContextClient,
-) -> None:
-    agent = agents.manager("a", Policy.iterations(max_tokens=2000))
-    reports = [report(number) for number in range(1, 7)]
-    for message in reports:
-        agent.push({"messages": [message], "iteration": 7})
-        settle(agent)
-
-    events = agent.read().events
-    assert {event.iteration for event in events} == {7}
-    assert [event.first_seq for event in events[1:]] == [e.last_seq + 1 for e in events[:-1]]
-    assert agent.messages()[len(events) :] == reports[events[-1].last_seq :]
-
-
 def test_summarize_makes_events_of_old_iterations_when_asked_for(agents: ContextClient) -> None:
     agent = agents.manager("a", Policy.iterations())
     done = steps(agent, 6)
@@ -270,21 +202,6 @@ def test_summarize_makes_events_of_old_iterations_when_asked_for(agents: Context
     assert [event.iteration for event in agent.read().events] == [1, 2, 3]
     assert all(event.text in result.summary for event in agent.read().events)
     assert agent.messages()[3:] == [message for one in done[3:] for message in one]
-
-
-@pytest.mark.parametrize("count", [1, 3])
-def test_summarize_does_nothing_when_all_iterations_are_recent(
-    agents: ContextClient, count: int
-) -> None:
-    agent = agents.manager("a", Policy.iterations())
-    done = steps(agent, count)
-
-    result = agent.summarize()
-
-    assert result is not None
-    assert result.turns_summarized == 0
-    assert result.reason
-    assert agent.messages() == [message for one in done for message in one]
 
 
 # Which turns are an iteration
@@ -310,67 +227,6 @@ def test_without_numbers_a_users_request_and_what_follows_is_an_iteration(
     assert [(event.first_seq, event.last_seq) for event in events] == [
         (4 * number + 1, 4 * number + 4) for number in range(len(events))
     ]
-
-
-def test_the_agents_own_numbers_may_have_gaps_and_are_kept(agents: ContextClient) -> None:
-    agent = agents.manager("a", SMALL)
-    number = 0
-    while not agent.read().events:
-        number += 10
-        step(agent, number)
-        settle(agent)
-
-    assert [event.iteration for event in agent.read().events] == list(range(10, number - 20, 10))
-
-
-def test_an_agent_that_counts_from_one_again_gets_an_event_for_each_all_the_same(
-    agents: ContextClient,
-) -> None:
-    agent = agents.manager("a", Policy.iterations())
-    for number in (1, 2, 3, 4, 1, 2, 3, 4):
-        agent.push({"messages": step_messages(number), "iteration": number})
-
-    agent.summarize()
-
-    assert [event.iteration for event in agent.read().events] == [1, 2, 3, 4, 1]
-    assert [event.first_seq for event in agent.read().events] == [1, 2, 3, 4, 5]
-
-
-def test_calls_and_their_results_within_an_iteration_leave_together(
-    agents: ContextClient,
-) -> None:
-    agent = agents.manager("a", SMALL)
-    for number in range(1, 30):
-        step(agent, number)
-        assert violations(agent.messages()) == []
-    settle(agent)
-
-    assert violations(agent.messages()) == []
-    assert agent.read().events
-
-
-def test_an_iteration_whose_call_has_no_result_yet_is_not_summarized(
-    agents: ContextClient,
-) -> None:
-    agent = agents.manager("a", SMALL)
-    steps(agent, 2)
-    call = {"id": "slow", "type": "function", "function": {"name": "wait", "arguments": "{}"}}
-    asked = {"role": "assistant", "content": None, "tool_calls": [call]}
-    agent.push({"messages": [asked], "iteration": 3})
-    for number in range(4, 8):
-        note = {"role": "user", "content": f"Note {number}: still waiting for the slow one. " * 14}
-        agent.push({"messages": [note], "iteration": number})
-    settle(agent)
-    agent.push(
-        {
-            "messages": [{"role": "tool", "tool_call_id": "slow", "content": "done"}],
-            "iteration": 8,
-        }
-    )
-    settle(agent)
-
-    assert violations(agent.messages()) == []
-    assert all(event.iteration != 3 for event in agent.read().events)
 
 
 # The formatted string
@@ -454,19 +310,6 @@ def test_iterations_are_summarized_in_the_background_while_the_agent_goes_on(
     assert info.usage.total <= info.limits.soft
     assert info.compactions > 0
     assert len(agent.trajectory().turns) == 120
-
-
-def test_with_no_worker_at_all_the_agent_reads_within_its_limit(tmp_path: Path) -> None:
-    with EmbeddedRedis(tmp_path, durable=False) as server, ContextClient(server.url) as alone:
-        agent = alone.manager("a", SMALL)
-        for number in range(1, 61):
-            step(agent, number)
-
-        context = agent.read()
-
-        assert context.tokens <= SMALL.max_tokens
-        assert context.projection is not None
-        assert violations(context.messages) == []
 
 
 # Real conversations

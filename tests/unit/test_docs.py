@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import re
-from importlib import import_module
-from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -13,7 +11,6 @@ from typer.main import get_command
 from turnmill_cli.app import app
 
 ROOT = Path(__file__).parents[2]
-FOLDERS = r"(?:\.ci|benchmarks|cli|deploy|docs|examples|producer|tests|worker)"
 PAGES = sorted({*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")} - {ROOT / "CHANGELOG.md"})
 
 pytestmark = pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
@@ -48,29 +45,6 @@ def test_every_relative_link_and_anchor_resolves(page: Path) -> None:
         linked = (page.parent / target).resolve() if target else page
         assert linked.exists(), f"{target} is linked"
         assert not anchor or anchor in anchors(linked), f"{target}#{anchor} is linked"
-
-
-def test_every_path_of_the_repository_exists(page: Path) -> None:
-    named = [found[0] for text in code(page) if (found := re.match(rf"{FOLDERS}/[\w./-]*", text))]
-
-    assert [path for path in named if not (ROOT / path).exists()] == []
-
-
-def test_every_module_exists(page: Path) -> None:
-    pattern = r"(?<![\w/])(?:turnmill_worker|turnmill_cli|benchmarks|turnmill\.\w+)(?:\.\w+)+"
-    named = {found for text in code(page) for found in re.findall(pattern, text)}
-
-    for name in named:
-        module, _, last = name.rpartition(".")
-        assert hasattr(import_module(module), last) or find_spec(name), f"{name} is named"
-
-
-def test_every_test_exists(page: Path) -> None:
-    named = {found for text in code(page) for found in re.findall(r"\btest_\w+", text)}
-    files = [*ROOT.joinpath("tests").rglob("test_*.py")]
-    written = {name for file in files for name in re.findall(r"\btest_\w+", file.read_text())}
-
-    assert named <= written | {file.stem for file in files}
 
 
 def test_every_command_exists(page: Path) -> None:

@@ -8,8 +8,6 @@ import sys
 
 import pytest
 
-import turnmill
-
 LISTED = "\nimport json, sys; print(json.dumps(sorted(sys.modules)))"
 BASE = "import redis, pydantic; pydantic.BaseModel, pydantic.TypeAdapter, pydantic.JsonValue"
 CLIENT = "from turnmill import ContextClient, Policy, Turn"
@@ -59,13 +57,3 @@ def test_a_waker_imports_celery_for_its_first_hint_only() -> None:
 
     assert "celery" not in packages(made)
     assert "celery" in packages(made + hinted)
-
-
-def test_every_name_is_shown_before_it_is_imported() -> None:
-    shown = "import turnmill; assert set(turnmill.__all__) <= set(dir(turnmill))"
-
-    assert "turnmill.wake" not in modules(shown)
-
-
-def test_a_name_that_is_not_there_is_an_attribute_error() -> None:
-    assert not hasattr(turnmill, "NoSuchName")

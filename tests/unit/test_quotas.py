@@ -5,10 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-import pytest
-
 from turnmill.contract.names import Namespace
-from turnmill_worker.errors import InvalidSettings
 from turnmill_worker.quotas import Quota, Quotas
 
 ACME, OTHER = Namespace("acme"), Namespace("other")
@@ -23,27 +20,6 @@ def test_a_namespace_has_its_own_quotas_and_the_others_by_default(tmp_path: Path
     assert quotas.of(ACME) == Quota(sessions=2, memories=5)
     assert quotas.of(OTHER) == Quota(sessions=9, memories=5)
     assert Quotas(None).of(ACME) == Quota()
-
-
-@pytest.mark.parametrize(
-    ("text", "said"),
-    [
-        ("[default]\nsesions = 2\n", "default.sesions"),
-        ("[default]\nsessions = 0\n", "default.sessions: Input should be greater than 0"),
-        ("[namespaces.acme]\npushes_per_second = -1\n", "namespaces.acme.pushes_per_second"),
-        ("default = [\n", "quotas.toml"),
-        (None, "No such file"),
-    ],
-)
-def test_a_file_that_is_wrong_is_refused_at_the_start(
-    tmp_path: Path, text: str | None, said: str
-) -> None:
-    file = tmp_path / "quotas.toml"
-    if text is not None:
-        file.write_text(text)
-
-    with pytest.raises(InvalidSettings, match=said):
-        Quotas(file)
 
 
 def test_a_changed_file_counts_unless_it_is_wrong(tmp_path: Path) -> None:

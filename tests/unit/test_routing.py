@@ -7,11 +7,10 @@ from typing import Any
 
 import redis
 from redis.crc import key_slot
-from redis.exceptions import AskError, ClusterDownError, MovedError, NoScriptError, TryAgainError
+from redis.exceptions import AskError, MovedError, NoScriptError, TryAgainError
 
 from turnmill.contract.scripts import load_script
 from turnmill.topology.routing import Pause, Routing, Send
-from turnmill.topology.trip_work import by_slot
 
 A, B, C = ("a", 1), ("b", 2), ("c", 3)
 ALL_OF_A = [[0, 16383, [b"a", 1, b"id"]]]
@@ -131,17 +130,6 @@ def test_what_stays_unexecuted_ends_in_time_with_an_error_for_all_that_follows()
     assert 5 < played.pauses < 50
 
 
-def test_another_node_is_asked_when_one_is_down() -> None:
-    def answer(node: Any, command: Any) -> Any:
-        if node == A:
-            return redis.ConnectionError("gone")
-        return [[0, 16383, [b"c", 3]]] if command[0] == "CLUSTER" else node
-
-    played = Played([("GET", KEY)], answer, seeds=(A, B))
-
-    assert played.replies == [C]
-
-
 def test_a_master_that_dies_is_replaced_by_the_one_that_takes_its_slots() -> None:
     looks = 0
 
@@ -156,15 +144,6 @@ def test_a_master_that_dies_is_replaced_by_the_one_that_takes_its_slots() -> Non
 
     assert played.replies == [b"ok"]
     assert played.pauses == 3
-
-
-def test_a_cluster_that_is_down_is_an_error_in_the_replys_place() -> None:
-    def answer(_: Any, command: Any) -> Any:
-        return ALL_OF_A if command[0] == "CLUSTER" else ClusterDownError("The cluster is down")
-
-    played = Played([("GET", KEY)], answer)
-
-    assert [type(reply) for reply in played.replies] == [ClusterDownError]
 
 
 def test_a_node_that_never_saw_a_script_gets_its_source_before_anything_follows() -> None:
@@ -183,10 +162,3 @@ def test_a_node_that_never_saw_a_script_gets_its_source_before_anything_follows(
     assert [command[0] for _, command in many.sent] == ["EVAL", "SET"]
     assert [command[0] for _, command in read.sent] == ["EVALSHA", "GET", "EVAL", "GET"]
     assert alone.sent[1][1] == ("EVAL", script.source, "1", KEY)
-
-
-def test_keys_of_several_slots_are_counted_slot_by_slot() -> None:
-    parts = by_slot(("EXISTS", "{x}1", "{y}1", "{x}2"))
-
-    assert parts == [("EXISTS", "{x}1", "{x}2"), ("EXISTS", "{y}1")]
-    assert by_slot(("GET", "{x}1")) == [("GET", "{x}1")]

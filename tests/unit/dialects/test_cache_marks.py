@@ -5,10 +5,8 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from anthropic.types import MessageParam
 from hypothesis import given
 from hypothesis import strategies as st
-from pydantic import TypeAdapter
 
 from tests.dialects import anthropic_turns
 from tests.unit.dialects.test_round_trips import stored
@@ -16,7 +14,6 @@ from turnmill.dialects.convert import from_chat
 from turnmill.dialects.legality import violations
 
 Json = dict[str, Any]
-ANTHROPIC: TypeAdapter[Any] = TypeAdapter(list[MessageParam])
 MARK = {"type": "ephemeral"}
 SUMMARY = {"role": "user", "content": "[Summary of the conversation so far]\nAll is well.\n[End]"}
 
@@ -65,18 +62,6 @@ def test_one_mark_stands_behind_the_head_and_no_block_changes(
 
 
 @given(anthropic_turns())
-def test_thinking_is_the_same_byte_for_byte(turns: list[list[Json]]) -> None:
-    chat = stored(turns)
-
-    def thoughts(messages: list[Json]) -> list[str]:
-        return [json.dumps(b) for b in blocks(messages) if "thinking" in str(b.get("type"))]
-
-    pushed = thoughts([message for turn in turns for message in turn])
-
-    assert thoughts(from_chat([SUMMARY, *chat], "anthropic", 1).messages) == pushed
-
-
-@given(anthropic_turns())
 def test_the_mark_stays_where_it_is_as_turns_are_added(turns: list[list[Json]]) -> None:
     whole = from_chat([SUMMARY, *stored(turns)], "anthropic", 1).messages
     before = from_chat([SUMMARY], "anthropic", 1).messages
@@ -96,32 +81,3 @@ def test_without_the_policys_wish_the_agents_last_two_marks_stay(turns: list[lis
 
     assert kept == places[-2:]
     assert without_marks(found) == without_marks(pushed)
-
-
-def test_marks_in_results_and_in_documents_count_too() -> None:
-    text = {"type": "text", "text": "4 %", "cache_control": MARK}
-    result = {"type": "tool_result", "tool_use_id": "t", "content": [text], "cache_control": MARK}
-    paper = {"type": "document", "source": {"type": "content", "content": [text]}}
-    call = {"type": "tool_use", "id": "t", "name": "f", "input": {}}
-    turns = [
-        [{"role": "user", "content": [paper]}],
-        [{"role": "assistant", "content": [call]}],
-        [{"role": "user", "content": [result]}],
-    ]
-
-    found = from_chat(stored(turns), "anthropic").messages
-
-    assert "cache_control" not in str(found[0])
-    assert found[2] == turns[2][0]
-
-
-def test_a_mark_before_one_that_lives_longer_is_left_out() -> None:
-    hour = {"type": "ephemeral", "ttl": "1h"}
-    asked = [
-        {"role": "user", "content": [{"type": "text", "text": text, "cache_control": mark}]}
-        for text, mark in (("a", hour), ("b", MARK), ("c", hour))
-    ]
-
-    found = from_chat(asked, "anthropic").messages
-
-    assert [b["text"] for b in blocks(found) if "cache_control" in b] == ["a", "c"]

@@ -1,4 +1,4 @@
-"""A digest says the best of what it read in any budget, and what it keeps can be stored and cut."""
+"""A digest says the best of what it read in any budget, and the score tells what was lost."""
 
 from __future__ import annotations
 
@@ -18,8 +18,10 @@ from turnmill_worker.reading.digest import NOTHING_KNOWN, Digest, Known
 from turnmill_worker.reading.passages import Reading
 from turnmill_worker.reading.readings import Readings
 from turnmill_worker.reading.said import Said
-from turnmill_worker.reading.score import kept, lines_of
+from turnmill_worker.reading.score import stale
 from turnmill_worker.tokens import counter_for
+
+# A digest says the best of what it read in any budget, and what it keeps can be stored and cut.
 
 COUNT = counter_for().count
 
@@ -75,38 +77,12 @@ def test_no_text_ever_takes_more_than_its_budget(
     assert COUNT(later.earlier(budget)) <= budget
 
 
-def test_what_is_most_is_said_first_and_all_where_there_is_room() -> None:
-    found = digest(*CRATES)
-
-    assert found.text(2_000).count("Crate C-") == 30
-    assert 5 <= found.text(200).count("Crate C-") < 30
-    assert found.text(0) == ""
-
-
-def test_lines_say_who_spoke_in_which_turn_in_their_order() -> None:
-    answer = [{"role": "assistant", "content": "At the pier of Bergen."}]
-
-    assert digest(user("Where is crate C-7?"), answer).text(100).split("\n") == [
-        "1 user: Where is crate C-7?",
-        "2 assistant: At the pier of Bergen.",
-    ]
-
-
 def test_of_a_list_written_again_and_again_the_newest_stands_whole_and_no_other() -> None:
     text = digest(*map(todo, range(4))).text(400)
 
     assert text.startswith("4 write_todos: Mend pier 1 = done; ")
     assert text.count("Mend pier 1") == 1
     assert "Mend pier 4 = open" in text
-
-
-def test_a_list_that_a_later_turn_writes_anew_need_not_stand() -> None:
-    found = digest(*map(todo, range(4)))
-    assert found.has_lists
-
-    found.see_later(read(todo(4), first=5))
-
-    assert "Mend pier" not in found.text(400)
 
 
 def test_what_stands_elsewhere_is_not_said_again() -> None:
@@ -132,16 +108,6 @@ def test_a_sentence_that_no_longer_holds_says_so() -> None:
 
     [told] = [line for line in text.split("\n") if older in line]
     assert re.search(r"\((?:changed in turn|until) 2\)", told)
-
-
-def test_beside_a_text_only_what_it_does_not_say_is_shown() -> None:
-    found = digest(*CRATES)
-    own = "\n".join(f"Anna{n} has crate C-{n * 77} of {n * 13} kilos." for n in range(1, 21))
-
-    shown = found.beside(own, 2_000)
-
-    assert [n for n in range(1, 31) if f"C-{n * 77} " in shown] == list(range(21, 31))
-    assert found.beside(own, 0) == ""
 
 
 # --- what is kept ---
@@ -218,7 +184,21 @@ def test_nothing_depends_on_the_order_of_a_set() -> None:
     assert len(told) == 1
 
 
-def test_a_worth_is_known_for_what_is_scored() -> None:
-    found = digest(*CRATES)
+# The score says what share of the worth can still be read, and which text states what is past.
 
-    assert kept(found.units, lines_of([found.text(4_000)]), found.worths).everything > 0.95
+OLDER, NEWER = "Ship the crates to pier 14 by Friday.", "Ship the crates to pier 29 instead."
+
+
+@pytest.mark.parametrize(
+    ("text", "wrong"),
+    [
+        ("The crates go to pier 14 by Friday; ship them.", 1),
+        ("1 user: Ship the crates to pier 14 by Friday. (changed in turn 9)", 0),
+        ("Ship the crates to pier 29, not pier 14.", 0),
+        ("Pier 14 is closed.", 0),
+        ("", 0),
+    ],
+)
+def test_what_a_text_states_although_it_was_changed_is_counted(text: str, wrong: int) -> None:
+    assert stale(text, {OLDER: NEWER}) == wrong
+    assert stale(text, {}) == 0

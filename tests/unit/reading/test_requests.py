@@ -2,25 +2,19 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from typing import Any
 
 import pytest
 
-from tests.effort import assert_linear
 from turnmill.contract.names import Seq
 from turnmill.contract.open_requests import OpenRequest
-from turnmill.contract.policy import Policy
 from turnmill.contract.render import requests_message
 from turnmill_worker.reading.readings import Readings
 from turnmill_worker.reading.requests import (
     Asked,
     fitting,
-    is_whole,
     open_requests,
-    opening_turns,
-    requests_room,
     shortened,
 )
 
@@ -75,22 +69,6 @@ def test_in_talk_only_the_first_and_the_newest_unanswered_one_stand() -> None:
     assert found(*talk, user(ADDED), answer(), user("Thanks.")) == [1]
 
 
-def test_several_opening_messages_are_one_request_and_nobody_s_answer_is_none() -> None:
-    assert opening_turns([user("An example."), user(TASK), answer()]) == 2
-    assert opening_turns([user(TASK), user(ADDED)]) == 0
-    assert opening_turns([worked()[1:], answer()]) == 0
-    assert found(user("An example: foo."), user(TASK), *map(worked, range(3))) == [1, 2]
-
-
-def test_requests_of_the_context_stay_open() -> None:
-    stored = (
-        OpenRequest(seq=Seq(1), text=TASK, first=True),
-        OpenRequest(seq=Seq(2), text=ADDED),
-    )
-
-    assert found(worked(), worked(), stored=stored, begins=False) == [1, 2]
-
-
 # --- room ---
 
 
@@ -108,22 +86,6 @@ def test_requests_that_fit_stay_to_the_byte_and_all_together_keep_to_their_room(
         assert [each.seq for each in kept] == sorted(each.seq for each in kept)
 
 
-def test_the_first_request_comes_before_what_was_added() -> None:
-    texts = [entry(1, TASK, first=True), *(entry(n, f"{ADDED} {n}") for n in range(2, 9))]
-
-    kept = fitting(texts, 250, len)
-
-    assert kept[0] == texts[0]
-    assert kept[-1].seq == 8
-
-
-def test_requests_take_a_quarter_of_the_room_and_half_of_what_rules_leave() -> None:
-    limits = Policy(max_tokens=10_000).limits(0)
-
-    assert requests_room(limits) == 2_500
-    assert requests_room(limits, rules_tokens=1_000) == 2_000
-
-
 # --- shortening ---
 
 LINES = [f"Line {n} says something of its own." for n in range(60)]
@@ -138,36 +100,3 @@ def test_shortened_it_keeps_whole_lines_from_both_ends_and_counts_the_others(roo
     assert len(text) <= room
     assert mark == f"[… {len(LINES) - len(kept)} lines left out]"
     assert kept[0] == LINES[0]
-
-
-def test_shortened_again_the_lines_left_out_before_are_counted_too() -> None:
-    once = shortened("\n".join(LINES), 1_000, len)
-
-    twice = shortened(once, 300, len)
-
-    kept = sum(line in LINES for line in twice.split("\n"))
-    assert f"[… {len(LINES) - kept} lines left out]" in twice
-
-
-def test_a_long_line_is_taken_by_its_sentences() -> None:
-    text = shortened(" ".join(LINES), 400, len)
-
-    told = [f"{part}." for part in re.split(r"\.(?: \[…\])?(?: |$)", text) if part]
-    assert told[0] == LINES[0]
-    assert "[…]" in text
-    assert not is_whole(entry(1, text))
-    assert set(told) <= set(LINES)
-
-
-def test_one_endless_word_keeps_its_beginning() -> None:
-    text = shortened("x" * 5_000, 100, lambda shown: len(shown) // 4)
-
-    assert text.startswith("xxx")
-    assert not is_whole(entry(1, text))
-    assert "characters left out]" in text
-    assert shortened("short", 100, len) == "short"
-
-
-def test_shortening_takes_time_in_proportion_to_the_text() -> None:
-    assert_linear(lambda size: shortened("line of words.\n" * size, 200, len), size=2_000)
-    assert_linear(lambda size: shortened("word. " * size, 200, len), size=5_000)

@@ -1,26 +1,28 @@
-"""Batches: what is handed in, how the answer is known again, and what is left behind."""
+"""Batches: what is handed in, how the answer is known again, and what all of it costs."""
 
 from __future__ import annotations
 
 import json
 import logging
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.unit.summarizers.openai.talks import COUNTER, KEY, MODEL, TALK, connected, request, user
+from tests.unit.summarizers.openai.talks import COUNTER, KEY, MODEL, TALK, connected, request
 from turnmill.testing import BatchFault, FakeEndpoint, Fault
-from turnmill_worker.compaction.plan import Records
 from turnmill_worker.errors import (
     BatchFailed,
     SummarizerMisconfigured,
     SummarizerUnavailable,
-    UnusableSummary,
 )
 from turnmill_worker.ports.batches import AwaitedSummary
+from turnmill_worker.summarizers.openai.answers import Answer
 from turnmill_worker.summarizers.openai.batches import BatchedAnswer, OpenAiBatches
-from turnmill_worker.summarizers.openai.prices import Price, Prices, load_prices
+from turnmill_worker.summarizers.openai.prices import load_prices
+
+# Batches: what is handed in, how the answer is known again, and what is left behind.
 
 WORDS = str(TALK[0]["content"])
 
@@ -33,10 +35,6 @@ def submitted(asked: OpenAiBatches) -> AwaitedSummary:
     awaited = asked.submit(request(), COUNTER)
     assert awaited is not None
     return awaited
-
-
-def paths(endpoint: FakeEndpoint) -> list[str]:
-    return [f"{each.method} {each.path}" for each in endpoint.requests]
 
 
 @pytest.mark.parametrize("api", ["chat", "responses"])
@@ -63,57 +61,6 @@ def test_a_batch_asks_what_a_live_request_asks_and_costs_half(
     assert expected.cost_usd
 
 
-def test_a_price_table_can_say_what_a_batch_costs(endpoint: FakeEndpoint) -> None:
-    dear = Prices("test", {MODEL: Price(input=1.0, output=1.0, batch_share=1.0)})
-    asked = batches(endpoint, prices=dear)
-
-    found = asked.poll(submitted(asked))
-    assert found is not None
-    summary = found.summarize(request(), COUNTER)
-
-    tokens = summary.prompt_tokens + summary.completion_tokens
-    assert summary.cost_usd == pytest.approx(tokens / 1e6)
-    price = load_prices().of(MODEL)
-    assert price is not None
-    assert price.batch_share == 0.5
-
-
-def test_a_batch_under_way_has_no_answer_yet(endpoint: FakeEndpoint) -> None:
-    endpoint.batches.takes_s = 3600.0
-    asked = batches(endpoint)
-    awaited = submitted(asked)
-
-    assert asked.poll(awaited) is None
-    endpoint.batches.takes_s = 0.0
-
-    assert asked.poll(awaited) is not None
-
-
-def test_files_expire_by_themselves(endpoint: FakeEndpoint) -> None:
-    submitted(batches(endpoint))
-
-    upload, create = endpoint.requests
-    assert upload.body["purpose"] == "batch"
-    assert upload.body["expires_after[seconds]"] == "172800"
-    assert create.body["output_expires_after"] == {"anchor": "created_at", "seconds": 172800}
-
-
-def test_a_conversation_of_several_prompts_is_not_handed_in(endpoint: FakeEndpoint) -> None:
-    asked = batches(endpoint, window_tokens=8192)
-
-    long = [{"role": "user", "content": f"Parcel {n}: {WORDS} {'la ' * 900}"} for n in range(12)]
-
-    assert asked.submit(request(*long), COUNTER) is None
-    assert endpoint.requests == []
-
-
-def test_nothing_to_summarize_is_not_handed_in(endpoint: FakeEndpoint) -> None:
-    empty = replace(request(), records=Records())
-
-    with pytest.raises(UnusableSummary):
-        batches(endpoint).submit(empty, COUNTER)
-
-
 def test_an_answer_that_may_not_be_committed_is_followed_by_one_other_prompt(
     endpoint: FakeEndpoint,
 ) -> None:
@@ -128,31 +75,6 @@ def test_an_answer_that_may_not_be_committed_is_followed_by_one_other_prompt(
     assert len(live) == 1
     assert "demands the user never made" in live[0].prompt
     assert "collector" not in summary.text
-
-
-def test_two_bad_answers_are_rejected(endpoint: FakeEndpoint) -> None:
-    endpoint.fail_next_batches("refusal")
-    asked = batches(endpoint)
-    found = asked.poll(submitted(asked))
-    assert found is not None
-    endpoint.fail_next("empty")
-
-    with pytest.raises(UnusableSummary) as caught:
-        found.summarize(request(), COUNTER)
-
-    assert caught.value.kinds == ("refused", "empty")
-    assert caught.value.spent.calls == 2
-
-
-def test_another_request_is_asked_live(endpoint: FakeEndpoint) -> None:
-    asked = batches(endpoint)
-    found = asked.poll(submitted(asked))
-    assert found is not None
-    other = request(*TALK, user("And one more thing."))
-
-    found.summarize(other, COUNTER)
-
-    assert endpoint.requests[-1].path == "/v1/chat/completions"
 
 
 def test_an_answer_that_repeats_its_own_marks_is_not_committed(endpoint: FakeEndpoint) -> None:
@@ -180,33 +102,6 @@ def test_a_batch_without_an_answer_has_failed(endpoint: FakeEndpoint, fault: Bat
         asked.poll(awaited)
 
 
-@pytest.mark.parametrize("fault", ["429", "500", "reset", "malformed", "not-openai"])
-def test_an_endpoint_that_cannot_be_asked_now_may_be_asked_again(
-    endpoint: FakeEndpoint, fault: Fault
-) -> None:
-    asked = batches(endpoint)
-    awaited = submitted(asked)
-
-    endpoint.fail_next(fault)
-    with pytest.raises(SummarizerUnavailable):
-        asked.poll(awaited)
-    endpoint.fail_next("ok", fault)
-    # Another shape is none of the file's business: it is text, and read as lines.
-    error = BatchFailed if fault in ("malformed", "not-openai") else SummarizerUnavailable
-    with pytest.raises(error):
-        asked.poll(awaited)
-
-    assert asked.poll(awaited) is not None
-
-
-def test_a_batch_nobody_knows_is_not_waited_for(endpoint: FakeEndpoint) -> None:
-    asked = batches(endpoint)
-    awaited = submitted(asked).model_copy(update={"batch": "batch_none"})
-
-    with pytest.raises(SummarizerMisconfigured, match="404"):
-        asked.poll(awaited)
-
-
 @pytest.mark.parametrize("fault", ["401", "404", "500", "reset", "not-openai"])
 def test_an_upload_that_fails_leaves_nothing_behind(endpoint: FakeEndpoint, fault: Fault) -> None:
     asked = batches(endpoint)
@@ -220,44 +115,6 @@ def test_an_upload_that_fails_leaves_nothing_behind(endpoint: FakeEndpoint, faul
         assert WORDS not in str(caught.value)
     # What was stored though the answer broke off, nobody can name: it expires.
     assert len(endpoint.batches.files) == (1 if fault == "reset" else 0)
-
-
-def test_a_batch_that_is_not_wanted_is_cancelled_and_its_files_deleted(
-    endpoint: FakeEndpoint,
-) -> None:
-    endpoint.batches.takes_s = 3600.0
-    asked = batches(endpoint)
-    awaited = submitted(asked)
-
-    asked.discard(awaited)
-
-    assert endpoint.batches.statuses == ["cancelled"]
-    assert endpoint.batches.files == {}
-    assert f"POST /v1/batches/{awaited.batch}/cancel" in paths(endpoint)
-
-
-def test_a_batch_that_is_done_loses_its_files_only(endpoint: FakeEndpoint) -> None:
-    asked = batches(endpoint)
-    awaited = submitted(asked)
-    asked.poll(awaited)
-    assert len(endpoint.batches.files) == 2
-
-    asked.discard(awaited)
-    asked.discard(awaited)
-
-    assert endpoint.batches.files == {}
-    assert not any("cancel" in path for path in paths(endpoint))
-
-
-@pytest.mark.parametrize("fault", ["401", "500", "reset", "malformed"])
-def test_a_failing_clean_up_is_no_error(endpoint: FakeEndpoint, fault: Fault) -> None:
-    asked = batches(endpoint)
-    awaited = submitted(asked)
-    endpoint.fail_next(*[fault] * 9)
-
-    asked.discard(awaited)
-
-    assert endpoint.requests
 
 
 def test_neither_key_nor_conversation_reach_a_log(
@@ -276,3 +133,41 @@ def test_neither_key_nor_conversation_reach_a_log(
         assert secret not in caplog.text
     assert KEY not in awaited.model_dump_json()
     assert WORDS[:20] not in awaited.model_dump_json()
+
+
+# What tokens cost: the table, the user's file over it, and no guess where neither knows.
+
+
+def answer(model: str = "gpt-4o", **fields: Any) -> Answer:
+    values: dict[str, Any] = {
+        "prompt_tokens": 1_000_000,
+        "cached_tokens": 400_000,
+        "completion_tokens": 100_000,
+        "has_usage": True,
+        **fields,
+    }
+    return Answer(text="", finish="stop", refused=False, model=model, **values)
+
+
+def test_cached_input_is_cheaper() -> None:
+    spent = load_prices().spent(answer(), "gpt-4o")
+
+    assert spent.cost_usd == pytest.approx(0.6 * 2.5 + 0.4 * 1.25 + 0.1 * 10.0)
+
+
+def test_an_unknown_model_and_an_answer_without_usage_have_no_cost() -> None:
+    assert load_prices().spent(answer("llama"), "llama").cost_usd is None
+    assert load_prices().spent(answer(has_usage=False), "gpt-4o").cost_usd is None
+
+
+def test_a_file_overrides_and_adds(tmp_path: Path) -> None:
+    file = tmp_path / "prices.json"
+    own = {"gpt-4o": {"input": 1, "output": 2}, "llama": {"input": 0, "output": 0}}
+    file.write_text(json.dumps({"version": "mine", "usd_per_million_tokens": own}))
+
+    prices = load_prices(file)
+
+    assert prices.version.endswith("+mine")
+    assert prices.spent(answer(), "gpt-4o").cost_usd == pytest.approx(1.2)
+    assert prices.spent(answer("llama"), "llama").cost_usd == 0
+    assert prices.of("gpt-4o-mini") is not None

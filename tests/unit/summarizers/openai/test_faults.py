@@ -151,46 +151,6 @@ def test_a_good_second_text_is_accepted_and_both_are_paid_for(
     assert summary.prompt_tokens == sum(len(each.prompt) // 4 for each in endpoint.requests)
 
 
-def test_a_text_too_long_is_asked_for_shorter(endpoint: FakeEndpoint) -> None:
-    endpoint.fail_next("oversize")
-
-    connected(endpoint).summarize(request(budget=400), COUNTER)
-
-    first, second = (each.prompt for each in endpoint.requests)
-    assert "at most 320 tokens" in first
-    assert "at most 160 tokens" in second
-
-
-def test_an_endpoint_that_is_gone_is_transient() -> None:
-    with FakeEndpoint() as endpoint:
-        summarizer = connected(endpoint)
-
-    with pytest.raises(SummarizerUnavailable, match="APIConnectionError") as caught:
-        summarizer.summarize(request(), COUNTER)
-
-    assert_nothing_is_told(caught.value)
-
-
-def test_the_session_recovers_when_the_endpoint_does(endpoint: FakeEndpoint) -> None:
-    summarizer = connected(endpoint)
-    endpoint.fail_next("reset", "500")
-    for _ in range(2):
-        with pytest.raises(SummarizerUnavailable):
-            summarizer.summarize(request(), COUNTER)
-
-    assert "## Goal" in summarizer.summarize(request(), COUNTER).text
-
-
-def test_what_was_spent_before_a_failure_is_told_with_it(endpoint: FakeEndpoint) -> None:
-    endpoint.fail_next("refusal", "500")
-
-    with pytest.raises(SummarizerUnavailable) as caught:
-        connected(endpoint).summarize(request(), COUNTER)
-
-    assert caught.value.spent.calls == 1
-    assert caught.value.spent.cost_usd is not None
-
-
 def test_nothing_is_logged_at_any_level(
     endpoint: FakeEndpoint, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -1,21 +1,71 @@
-"""A script's header is its contract: a wrong header or a wrong call never reaches Redis."""
+"""Names are safe in a key, keys lie in one slot, and a script's header is its contract."""
 
 from __future__ import annotations
 
+import re
 import sys
 from dataclasses import fields
 from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from turnmill import ScriptContract, lua
-from turnmill.contract.keys import KEY_GROUPS, AskKeys, EndpointKeys, SessionKeys, WaitingKeys
+from turnmill import InvalidName, ScriptContract, lua
+from turnmill.contract.keys import (
+    AskKeys,
+    EndpointKeys,
+    SessionKeys,
+    WaitingKeys,
+    session_keys,
+    shard_of,
+)
+from turnmill.contract.names import Namespace, SessionId, namespace, session_id
 from turnmill.contract.registry import RegistryKeys
 from turnmill.contract.scripts import Script, load_script
 from turnmill_worker.store import lua as worker_lua
 from turnmill_worker.store.sweep_lease import SweepKeys
 from turnmill_worker.store.sweep_registry import ListKeys
+
+# Names that are safe in a key, and keys that lie in one slot and are told in one table.
+
+session_names = st.from_regex(r"\A[A-Za-z0-9][A-Za-z0-9._:@/#+=~-]{0,199}\Z")
+
+
+@pytest.mark.parametrize(
+    "name", ["", " ", "a b", "a{b}", "-a", "a*", "a\n", "ä", "a" * 201, "\ud800", None, 7, b"a"]
+)
+def test_any_other_session_name_is_refused_without_being_quoted(name: object) -> None:
+    with pytest.raises(InvalidName, match="allowed are 1 to 200") as refused:
+        session_id(name)
+
+    assert "a" * 201 not in str(refused.value)
+
+
+@pytest.mark.parametrize("name", ["", "a/b", "a{", "a" * 65, None, "a:b", "a\n"])
+def test_any_other_namespace_is_refused(name: object) -> None:
+    with pytest.raises(InvalidName, match="allowed are 1 to 64"):
+        namespace(name)
+
+
+@given(session_names)
+def test_all_keys_of_a_session_lie_in_one_slot(name: str) -> None:
+    made = session_keys(Namespace("ns"), SessionId(name))
+    every = [getattr(made, field.name) for field in fields(SessionKeys)]
+
+    tags = {re.match(r"turnmill:\{([^{}]*)\}:", key) for key in every}
+    assert {tag and tag[1] for tag in tags} == {f"ns/{shard_of(SessionId(name))}"}
+
+
+@given(session_names, session_names)
+def test_two_sessions_share_no_key_of_their_own(one: str, other: str) -> None:
+    owned = [set(session_keys(Namespace("ns"), SessionId(name)).owned) for name in (one, other)]
+
+    assert one == other or not owned[0] & owned[1]
+
+
+# A script's header is its contract: a wrong header or a wrong call never reaches Redis.
 
 GOOD = "-- Says hello.\n-- KEYS: meta, log\n-- ARGV: name, size:number, more...\n-- returns: 1\n"
 PACKAGED = [
@@ -49,19 +99,6 @@ def test_a_header_becomes_named_locals(package: str, tmp_path: Path) -> None:
     assert "local size = tonumber(ARGV[2])" in made.source
 
 
-def test_a_group_of_keys_becomes_locals_and_a_list(package: str, tmp_path: Path) -> None:
-    made = script(package, tmp_path, GOOD.replace("meta, log", "owned..., backlog"))
-
-    assert made.keys == (*KEY_GROUPS["owned"], "backlog")
-    assert "local backlog = KEYS[16]" in made.source
-    assert f"local owned = {{{', '.join(KEY_GROUPS['owned'])}}}" in made.source
-
-
-def test_a_group_of_keys_nobody_knows_is_refused(package: str, tmp_path: Path) -> None:
-    with pytest.raises(ScriptContract, match=r"'all\.\.\.' is none of expiring, owned"):
-        script(package, tmp_path, GOOD.replace("meta, log", "all..."))
-
-
 def test_a_call_lists_keys_arguments_and_the_rest(package: str, tmp_path: Path) -> None:
     made = script(package, tmp_path, GOOD)
     keys = SimpleNamespace(meta="m", log="l")
@@ -79,16 +116,6 @@ def test_a_header_without_one_of_its_lines_is_refused(
         script(package, tmp_path, text)
 
 
-@pytest.mark.parametrize("argument", ["size:text", "two words", "Upper", "more..., last"])
-def test_an_argument_that_is_no_name_is_refused(
-    package: str, tmp_path: Path, argument: str
-) -> None:
-    text = f"-- KEYS: meta\n-- ARGV: {argument}\n-- returns: 1\n"
-
-    with pytest.raises(ScriptContract, match="name:number"):
-        script(package, tmp_path, text)
-
-
 @pytest.mark.parametrize(
     "args", [{}, {"name": "n"}, {"name": "n", "size": 1, "other": 2}, {"name": "n", "sise": 1}]
 )
@@ -102,13 +129,6 @@ def test_a_call_with_other_arguments_is_refused_without_their_values(
         made.call(SimpleNamespace(meta="m", log="l"), (), **values)
 
     assert "private" not in str(refused.value)
-
-
-def test_a_call_with_a_rest_nobody_takes_is_refused(package: str, tmp_path: Path) -> None:
-    made = script(package, tmp_path, GOOD.replace(", more...", ""))
-
-    with pytest.raises(ScriptContract):
-        made.call(SimpleNamespace(meta="m", log="l"), ["x"], name="n", size=1)
 
 
 @pytest.mark.parametrize(("folder", "name"), PACKAGED)
