@@ -192,6 +192,21 @@ def test_the_system_prompts_tokens_are_counted_in(agents: ContextClient) -> None
 # A question with its answer
 
 
+def test_the_limits_may_be_changed_while_the_agent_talks(agents: ContextClient) -> None:
+    agent = agents.manager("shell", Policy.sliding_window(max_tokens=ROOMY))
+    talk(agent, 20)
+    settled(agents, "shell")
+
+    agent.set_policy(Policy.sliding_window(max_tokens=ROOMY, max_interactions=4))
+    settled(agents, "shell")
+    four = kept(agent.messages())
+    agent.set_policy(Policy.sliding_window(max_tokens=ROOMY, max_interactions=2))
+    settled(agents, "shell")
+
+    assert four == [17, 18, 19, 20]
+    assert kept(agent.messages()) == [19, 20]
+
+
 def test_add_interaction_appends_a_question_with_its_answer(agents: ContextClient) -> None:
     """The specification's own example, literally."""
     agent = agents.manager("shell", Policy.sliding_window(max_interactions=5, max_tokens=4000))

@@ -228,6 +228,19 @@ def test_without_passthrough_runs_there_is_the_summary_and_the_latest_input_only
     assert messages[-1] == {"role": "user", "content": question(6)}
 
 
+@pytest.mark.parametrize("blank", [None, 0])
+def test_without_a_token_threshold_every_turn_is_managed(
+    agents: ContextClient, blank: int | None
+) -> None:
+    policy = Policy.managed(recent_runs=2, passthrough_runs=1, token_threshold=blank)
+    chat = agents.manager("ann", policy)
+    for number in range(1, 4):
+        run(chat, number)
+    settle(chat)
+
+    assert view(chat)
+
+
 def test_below_the_token_threshold_of_the_whole_history_nothing_is_managed(
     agents: ContextClient,
 ) -> None:

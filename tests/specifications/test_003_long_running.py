@@ -102,6 +102,21 @@ def test_process_turn_says_what_was_grounded_triggered_checkpointed_and_counted(
     assert (third.seq, third.automatic) == (3, True)
 
 
+def test_process_turn_says_when_summarization_was_triggered(agents: ContextClient) -> None:
+    agent = agents.manager("ann", Policy.long_running(max_tokens=1000, grounding_memories=0))
+    for number in range(1, 7):
+        assert agent.process_turn(question(number)).summarization_triggered is False
+        agent.add_response(answer(number))
+    settle(agent)
+
+    result = agent.process_turn("Here is my letter. " + "The street is closed today. " * 120)
+    settle(agent)
+
+    assert result.summarization_triggered is True
+    assert agent.info().compactions > 0
+    assert agent.process_turn("And now?").summarization_triggered is False
+
+
 def test_process_turn_does_not_wait_when_no_worker_is_there(tmp_path: Path) -> None:
     with EmbeddedRedis(tmp_path, durable=False) as server, ContextClient(server.url) as alone:
         agent = alone.manager("ann", Policy.long_running())
