@@ -201,18 +201,28 @@ def test_every_part_of_a_context_counts_towards_the_soft_limit(part: str) -> Non
 
 
 @pytest.mark.parametrize(
-    ("pending", "told"), [(0, ""), (1_000, "the goal is"), (10**6, "the goal is")]
+    ("text", "budget", "pending", "told"),
+    [
+        pytest.param("All is well.", 200, 0, "", id="good"),
+        pytest.param(" \n", 200, 0, "empty", id="empty"),
+        pytest.param("All is well. " * 12, 20, 0, "tokens, allowed", id="over-its-budget"),
+        pytest.param("All is well.", 200, 1_000, "the goal is", id="over-the-goal"),
+    ],
 )
-def test_a_context_that_misses_the_plans_goal_is_refused(pending: int, told: str) -> None:
+def test_what_a_plan_did_not_ask_for_is_never_committed(
+    text: str, budget: int, pending: int, told: str
+) -> None:
     talk = [message for number in range(60) for message in said(number, 24)]
     found = planned(snapshot_of(talk, Policy(max_tokens=2048, strategies=("rolling",))))
-    late = replace(found, snapshot=replace(found.snapshot, pending=pending, memo={}))
-
-    def made() -> StoredContext:
-        return splice(late, ["All is well."] * len(late.requests), COUNTER)
+    assert found.request is not None
+    given = replace(
+        found,
+        request=replace(found.request, budget_tokens=budget, ledger_tokens=0),
+        snapshot=replace(found.snapshot, pending=pending, memo={}),
+    )
 
     if not told:
-        assert made().watermark == found.cut
+        assert splice(given, [text], COUNTER).watermark == found.cut
         return
     with pytest.raises(SummaryRejected, match=told):
-        made()
+        splice(given, [text], COUNTER)
