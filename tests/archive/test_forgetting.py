@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -160,3 +163,30 @@ def test_forgotten_content_is_not_left_in_the_file(
     for file in tmp_path.glob("archive.sqlite3*"):
         assert said.encode() not in file.read_bytes(), file.name
     archive.close()
+
+
+CHECKPOINTING = """
+import fcntl, sys, time
+with open(sys.argv[1], "r+b") as shared:
+    fcntl.lockf(shared, fcntl.LOCK_EX, 1, 121)  # SQLite's lock of whoever makes a checkpoint
+    print("holds it", flush=True)
+    time.sleep(1)
+"""
+
+
+def test_forgotten_content_is_not_left_because_another_worker_made_a_checkpoint(
+    sqlite_url: str, tmp_path: Path, ref: SessionRef
+) -> None:
+    said = "the launch code is 0000"
+    with closing(SqlArchive.open(sqlite_url)) as archive:
+        archive.store(ref, EPOCH, Batch(turns=(turn(1, {"role": "user", "content": said}),)))
+        [shared] = tmp_path.glob("*-shm")
+        command = [sys.executable, "-c", CHECKPOINTING, str(shared)]
+        with subprocess.Popen(command, stdout=subprocess.PIPE) as other:
+            assert other.stdout
+            assert other.stdout.readline() == b"holds it\n"
+
+            archive.forget(ref)
+
+        for file in tmp_path.glob("archive.sqlite3*"):
+            assert said.encode() not in file.read_bytes(), file.name
