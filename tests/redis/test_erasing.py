@@ -152,7 +152,8 @@ class Scenes:
             made.pushed = self._pushed
             return made
         _whole(made)
-        self._keys = {key: self._server.dump(key) for key in self._server.scan_iter()}
+        dumps = {key: self._server.dump(key) for key in self._server.scan_iter()}
+        self._keys = {key: value for key, value in dumps.items() if value is not None}
         self._pushed = made.pushed
         with closing(sqlite3.connect(self._folder / "archive.db")) as one:
             one.execute("VACUUM INTO ?", [f"{self._folder}/copy.db"])
