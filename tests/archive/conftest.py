@@ -5,7 +5,7 @@ from __future__ import annotations
 import shutil
 import tempfile
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -14,8 +14,6 @@ from tests.archive.postgres import Postgres, postgres_bin
 from turnmill.contract.names import Namespace, SessionId
 from turnmill_worker.archive import SqlArchive
 from turnmill_worker.ports.values import SessionRef
-
-MakeUrl = Callable[[], str]
 
 
 @pytest.fixture(scope="session")

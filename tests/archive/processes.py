@@ -42,19 +42,6 @@ def store_in_turns(url: str, worker: int, batches: int) -> None:
     archive.close()
 
 
-def show_and_forget(url: str, worker: int, rounds: int) -> int:
-    """Show an image all share and forget it again; how often it was missing while shown."""
-    archive = SqlArchive.open(url)
-    mine, missing = session(f"agent-{worker}"), 0
-    for _ in range(rounds):
-        shown = Batch(turns=(turn(1, blobs=(SHARED.sha256,)),), blobs=(SHARED,))
-        archive.store(mine, EPOCH, shown)
-        missing += not archive.blobs(mine.namespace, [SHARED.sha256])
-        archive.forget(mine)
-    archive.close()
-    return missing
-
-
 def store_forever(url: str) -> None:
     """Store batches of 50 until killed; says when each is durable."""
     archive = SqlArchive.open(url)

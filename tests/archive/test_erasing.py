@@ -1,24 +1,29 @@
-"""What is erased from the archive is in none of its files, and nothing brings it back."""
+"""What is erased or forgotten is in no file of the archive, and nothing brings it back."""
 
 from __future__ import annotations
 
 import sqlite3
+import subprocess
+import sys
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 
 import pytest
-from sqlalchemy import LargeBinary
+from sqlalchemy import LargeBinary, select
 
 from tests.archive.postgres import Postgres
 from tests.archive.records import EPOCH, LATER, compaction, image, session, turn
-from turnmill.contract.names import Namespace, Seq, SessionId
+from turnmill.contract.names import Namespace, Seq
 from turnmill_worker.archive import SqlArchive, engine, scrub
 from turnmill_worker.archive.schema import METADATA, Said
-from turnmill_worker.ports.erasure import Emptied, Erasure, Gone
-from turnmill_worker.ports.records import ArchivedTurn, Batch, Memory
+from turnmill_worker.ports.erasure import Emptied, Gone
+from turnmill_worker.ports.records import ArchivedTurn, Batch, Memory, Removed
 from turnmill_worker.ports.values import SessionRef
 from turnmill_worker.requests.tombstone import tombstone
+
+# --- What is erased from the archive is in none of its files, and nothing brings it back.
+
 
 SHOP = Namespace("shop")
 MINE, SHARED = image(b"mine" * 300), image(b"shared" * 300)
@@ -111,28 +116,6 @@ def test_postgresql_takes_no_samples_of_what_is_said(postgres: Postgres, ref: Se
     assert not sampled & bodies
 
 
-def test_files_of_postgresql_s_log_that_are_recycled_are_overwritten_as_operations_says(
-    postgres: Postgres,
-) -> None:
-    def files() -> list[Path]:
-        found = sorted((postgres.data / "pg_wal").glob("0*"))
-        return [file for file in found if SAID.encode() in file.read_bytes()]
-
-    with postgres.admin() as admin:
-        admin.execute("CREATE TABLE said (words bytea)")
-        for _ in range(5):
-            many = "INSERT INTO said SELECT %s FROM generate_series(1, 15000)"
-            admin.execute(many, (f"{SAID:1000}".encode(),))
-        admin.execute("DROP TABLE said; CHECKPOINT")
-        assert len(files()) > 1
-        [(count,)] = admin.execute("SELECT count(*) FROM pg_ls_waldir()").fetchall()
-
-        for _ in range(count + 1):
-            admin.execute("SELECT pg_switch_wal(); CHECKPOINT;")
-
-    assert files() == []
-
-
 def test_words_that_are_not_erased_are_in_the_files(
     archive: SqlArchive, ref: SessionRef, files: Path
 ) -> None:
@@ -178,46 +161,6 @@ def test_only_the_erased_turn_loses_its_words(archive: SqlArchive, ref: SessionR
     assert second.record == batch().compactions[1].record
 
 
-def test_a_dry_run_counts_and_changes_nothing(archive: SqlArchive, ref: SessionRef) -> None:
-    archive.store(ref, EPOCH, batch())
-    before = (archive.turns(ref), archive.compactions(ref), archive.memories(SHOP))
-
-    told = archive.erase(ref, EPOCH, emptied(), dry_run=True)
-
-    assert (archive.turns(ref), archive.compactions(ref), archive.memories(SHOP)) == before
-    assert archive.erase(ref, EPOCH, emptied()) == told
-
-
-def test_records_of_erasures_are_kept_until_the_session_is_forgotten(
-    archive: SqlArchive, ref: SessionRef
-) -> None:
-    first, second = record("a", ref.session, 1_000), record("b", SessionId("other"), 2_000)
-    for each in (second, first):
-        archive.note_erasure(SHOP, each)
-
-    assert archive.erasures(SHOP) == [first, second]
-    assert archive.erasures(SHOP, ref.session) == [first]
-    archive.forget_epochs(ref, through_epoch="999000")
-    assert archive.erasures(SHOP, ref.session) == [first], "a later incarnation's"
-    archive.forget(ref)
-    assert archive.erasures(SHOP) == [second]
-
-
-def record(name: str, session_name: SessionId, at_ms: int) -> Erasure:
-    return Erasure(
-        id=name,
-        session=session_name,
-        at_ms=at_ms,
-        by="the keeper",
-        how="subject",
-        turns=(Seq(2), Seq(5)),
-        contexts=1,
-        checkpoints=2,
-        memories=3,
-        images=4,
-    )
-
-
 def test_files_that_somebody_reads_are_not_said_to_be_clean(
     sqlite_url: str, ref: SessionRef, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -235,3 +178,142 @@ def test_files_that_somebody_reads_are_not_said_to_be_clean(
     assert archive.rewrite()
     assert places(Path(sqlite_url.removeprefix("sqlite:///")).parent) == []
     archive.close()
+
+
+# --- What is forgotten is gone, and nothing else is.
+
+
+MINE, SHARED = image(b"mine" * 300), image(b"shared" * 300)
+SECRET_DETAIL = {"template": "default", "raw_output": "a secret"}
+
+
+def full_batch(*, last_at_ms: int = 5_000) -> Batch:
+    return Batch(
+        turns=(
+            turn(1, blobs=(MINE.sha256, SHARED.sha256)),
+            turn(2, blobs=(MINE.sha256,), at_ms=last_at_ms),
+        ),
+        compactions=(compaction(0, summary="a secret", detail=SECRET_DETAIL),),
+        blobs=(MINE, SHARED),
+    )
+
+
+@pytest.fixture
+def neighbour(archive: SqlArchive) -> SessionRef:
+    """Another session, which shows one of the same images."""
+    other = session("neighbour")
+    shown = turn(1, blobs=(SHARED.sha256,), at_ms=9_000)
+    archive.store(other, EPOCH, Batch(turns=(shown,), blobs=(SHARED,)))
+    return other
+
+
+def test_a_forgotten_session_is_gone(archive: SqlArchive, ref: SessionRef) -> None:
+    archive.store(ref, EPOCH, full_batch())
+    archive.store(ref, LATER, full_batch())
+    pushed = Memory(id="p", kind="pushed", text="a secret", session=ref.session)
+    archive.remember(SHOP, pushed)
+    assert archive.left(ref) == Removed(turns=4, compactions=2, views=2, blobs=6, memories=7)
+
+    removed = archive.forget(ref)
+
+    assert removed == Removed(turns=4, compactions=2, views=2, blobs=2, memories=7)
+    assert archive.left(ref) == Removed()
+    assert archive.turns(ref) == []
+    assert archive.sessions(SHOP) == []
+    assert archive.blobs(SHOP, [MINE.sha256, SHARED.sha256]) == {}
+    assert archive.memories(SHOP) == []
+    assert archive.memory_generation(SHOP) == 1
+
+
+def test_no_table_names_a_forgotten_session(archive: SqlArchive, ref: SessionRef) -> None:
+    archive.store(ref, EPOCH, full_batch())
+    archive.forget(ref)
+
+    with archive._engine.connect() as connection:
+        rows = [
+            row for table in METADATA.sorted_tables for row in connection.execute(select(table))
+        ]
+    assert [tuple(row) for row in rows] == [("shop", 3, 1)], "only the namespace's counters"
+
+
+def test_forgetting_leaves_other_sessions_whole(
+    archive: SqlArchive, ref: SessionRef, neighbour: SessionRef
+) -> None:
+    before = (archive.left(neighbour), archive.turns(neighbour))
+    twin = session(ref.session, "other")
+    archive.store(twin, EPOCH, full_batch())
+    archive.store(ref, EPOCH, full_batch())
+
+    assert archive.forget(ref).blobs == 1
+
+    assert (archive.left(neighbour), archive.turns(neighbour)) == before
+    assert archive.blobs(SHOP, [MINE.sha256, SHARED.sha256]) == {SHARED.sha256: SHARED}
+    assert len(archive.blobs(twin.namespace, [MINE.sha256, SHARED.sha256])) == 2
+    assert archive.left(twin).turns == 2
+
+
+def test_an_earlier_incarnation_is_forgotten_alone(archive: SqlArchive, ref: SessionRef) -> None:
+    for epoch in ("9", "10", "11"):
+        archive.store(ref, epoch, full_batch())
+
+    removed = archive.forget_epochs(ref, through_epoch="10")
+
+    assert removed == Removed(turns=4, compactions=2, views=2, blobs=0, memories=6)
+    assert archive.turns(ref, epoch="9") == archive.turns(ref, epoch="10") == []
+    assert len(archive.turns(ref, epoch="11")) == 2
+    assert set(archive.blobs(SHOP, [MINE.sha256])) == {MINE.sha256}
+
+
+def test_old_sessions_are_pruned(
+    archive: SqlArchive, ref: SessionRef, neighbour: SessionRef
+) -> None:
+    archive.store(ref, EPOCH, full_batch())
+    archive.store(session("old"), EPOCH, Batch(turns=(turn(1),)))
+    archive.store(session("old", "other"), EPOCH, Batch(turns=(turn(1),)))
+
+    assert archive.prune(older_than_ms=5_000, namespace=SHOP) == Removed(turns=1, memories=1)
+    assert archive.prune(older_than_ms=5_000) == Removed(turns=1, memories=1)
+
+    assert [one.session for one in archive.sessions(SHOP)] == [neighbour.session, ref.session]
+
+
+def test_forgotten_content_is_not_left_in_the_file(
+    sqlite_url: str, tmp_path: Path, ref: SessionRef
+) -> None:
+    said = "the launch code is 0000"
+    archive = SqlArchive.open(sqlite_url)
+    long = turn(1, {"role": "user", "content": said * 2_000})
+    archive.store(ref, EPOCH, Batch(turns=(long, turn(2, {"role": "user", "content": said}))))
+
+    archive.forget(ref)
+
+    for file in tmp_path.glob("archive.sqlite3*"):
+        assert said.encode() not in file.read_bytes(), file.name
+    archive.close()
+
+
+CHECKPOINTING = """
+import fcntl, sys, time
+with open(sys.argv[1], "r+b") as shared:
+    fcntl.lockf(shared, fcntl.LOCK_EX, 1, 121)  # SQLite's lock of whoever makes a checkpoint
+    print("holds it", flush=True)
+    time.sleep(1)
+"""
+
+
+def test_forgotten_content_is_not_left_because_another_worker_made_a_checkpoint(
+    sqlite_url: str, tmp_path: Path, ref: SessionRef
+) -> None:
+    said = "the launch code is 0000"
+    with closing(SqlArchive.open(sqlite_url)) as archive:
+        archive.store(ref, EPOCH, Batch(turns=(turn(1, {"role": "user", "content": said}),)))
+        [shared] = tmp_path.glob("*-shm")
+        command = [sys.executable, "-c", CHECKPOINTING, str(shared)]
+        with subprocess.Popen(command, stdout=subprocess.PIPE) as other:
+            assert other.stdout
+            assert other.stdout.readline() == b"holds it\n"
+
+            archive.forget(ref)
+
+        for file in tmp_path.glob("archive.sqlite3*"):
+            assert said.encode() not in file.read_bytes(), file.name

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import dataclasses
 import shutil
 import sqlite3
-import sys
 import tempfile
-import threading
 import traceback
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -112,19 +109,6 @@ def test_a_connection_cut_during_a_transaction_is_transient(
     archive.close()
 
 
-def test_a_new_file_another_program_is_writing_is_waited_for(
-    tmp_path: Path, sqlite_url: str
-) -> None:
-    other = sqlite3.connect(tmp_path / "archive.sqlite3", check_same_thread=False)
-    other.execute("CREATE TABLE theirs (x)")
-    other.execute("BEGIN EXCLUSIVE")
-    threading.Timer(0.3, other.rollback).start()
-
-    SqlArchive.open(sqlite_url).close()
-
-    other.close()
-
-
 def test_a_file_that_is_no_database_is_refused(tmp_path: Path, sqlite_url: str) -> None:
     (tmp_path / "archive.sqlite3").write_bytes(SECRET.encode() * 500)
 
@@ -167,21 +151,6 @@ def test_a_url_of_something_else_is_refused_without_its_password(url: str) -> No
     assert "hunter2" not in "".join(traceback.format_exception(caught.value))
 
 
-def test_a_missing_driver_is_said_with_how_to_get_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "psycopg", None)
-
-    with pytest.raises(InvalidArchiveUrl, match="extra `postgres`"):
-        SqlArchive.open("postgresql://u@h/d")
-
-
-@pytest.mark.parametrize("epoch", ["", "-1", "1.5", "٣", "x" * 9, "9" * 19])
-def test_an_epoch_that_is_no_number_is_refused(
-    archive: SqlArchive, ref: SessionRef, epoch: str
-) -> None:
-    with pytest.raises(InvalidInput, match=f"epoch: {len(epoch)} characters"):
-        archive.store(ref, epoch, BATCH)
-
-
 CALLS: dict[str, Callable[[SqlArchive, SessionRef], Any]] = {
     "store": lambda archive, ref: archive.store(ref, EPOCH, BATCH),
     "mark": lambda archive, ref: archive.mark(
@@ -212,20 +181,6 @@ def test_no_error_quotes_what_was_said(
         call(archive, ref)
     except TurnmillError as error:
         assert_quotes_nothing(error)
-
-
-@pytest.mark.parametrize("wrong", [{"at_ms": 2**70}, {"state": None}], ids=["number", "null"])
-def test_a_row_the_database_refuses_is_not_quoted(
-    archive: SqlArchive, ref: SessionRef, wrong: Any
-) -> None:
-    # PostgreSQL's own message shows the row, bytes in hexadecimal.
-    refused = dataclasses.replace(turn(2), turn_id=SECRET, **wrong)
-
-    with pytest.raises(ArchiveFailed) as caught:
-        archive.store(ref, EPOCH, Batch(turns=(SAID, refused)))
-
-    assert_quotes_nothing(caught.value)
-    assert archive.turns(ref) == [], "all or nothing"
 
 
 def assert_quotes_nothing(error: BaseException) -> None:

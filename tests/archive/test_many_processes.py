@@ -1,21 +1,26 @@
-"""Many worker processes share one archive."""
+"""Many processes share an archive: they start, write, die and replace its file."""
 
 from __future__ import annotations
 
+import shutil
 import subprocess
 import sys
-import threading
 import time
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
+
+import pytest
 
 from tests.archive import processes
 from tests.archive.records import EPOCH, session, turn
 from turnmill.contract.names import Namespace
-from turnmill_worker.archive import SqlArchive
-from turnmill_worker.archive.engine import make_engine
+from turnmill_worker.archive import ArchiveUnavailable, SqlArchive
 from turnmill_worker.ports.records import Batch
 from turnmill_worker.ports.values import SessionRef
+
+# --- Many worker processes share one archive.
+
 
 SHOP = Namespace("shop")
 ROOT = Path(__file__).parents[2]
@@ -31,22 +36,6 @@ def test_workers_that_start_at_once_make_one_archive(empty_url: str) -> None:
     archive = SqlArchive.open(empty_url)
     assert len(archive.sessions(SHOP)) == 6
     archive.close()
-
-
-def test_a_new_file_can_be_opened_many_times_at_once(tmp_path: Path) -> None:
-    # SQLite refuses, without waiting, when two switch a file to its write-ahead log together.
-    files, at_once = 150, 6
-    barrier = threading.Barrier(at_once)
-
-    def connect(_: int) -> None:
-        for at in range(files):
-            engine = make_engine(f"sqlite:///{tmp_path}/{at}.sqlite3")
-            barrier.wait(timeout=30)
-            engine.connect().close()
-            engine.dispose()
-
-    with ThreadPoolExecutor(at_once) as pool:
-        list(pool.map(connect, range(at_once)))
 
 
 def test_concurrent_writers_lose_and_double_nothing(empty_url: str, archive: SqlArchive) -> None:
@@ -72,16 +61,6 @@ def test_concurrent_writers_lose_and_double_nothing(empty_url: str, archive: Sql
     assert seen == everything, "following by cursor misses nothing that becomes visible late"
 
 
-def test_an_image_is_there_as_long_as_anything_shows_it(
-    empty_url: str, archive: SqlArchive
-) -> None:
-    with processes.pool(3) as pool:
-        showing = [pool.submit(processes.show_and_forget, empty_url, at, 25) for at in range(3)]
-        assert [one.result() for one in showing] == [0, 0, 0]
-
-    assert archive.blobs(SHOP, [processes.SHARED.sha256]) == {}
-
-
 def test_a_killed_writer_leaves_whole_batches_and_all_it_reported(
     empty_url: str, archive: SqlArchive, ref: SessionRef
 ) -> None:
@@ -98,15 +77,66 @@ def test_a_killed_writer_leaves_whole_batches_and_all_it_reported(
     assert len(archive.memories(SHOP, most=10**6)) == stored
 
 
-def test_threads_share_an_archive(archive: SqlArchive) -> None:
-    def store(at: int) -> None:
-        for seq in range(1, 11):
-            archive.store(session(f"agent-{at}"), EPOCH, Batch(turns=(turn(seq),)))
+# --- A SQLite archive whose file is replaced, as by a restore, while workers have it open.
 
-    threads = [threading.Thread(target=store, args=(at,)) for at in range(8)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
 
-    assert [one.turns for one in archive.sessions(SHOP)] == [10] * 8
+@pytest.fixture
+def in_use(sqlite_url: str, ref: SessionRef) -> Iterator[SqlArchive]:
+    """An archive with one turn, that somebody has open."""
+    with closing(SqlArchive.open(sqlite_url)) as opened:
+        opened.store(ref, EPOCH, Batch(turns=(turn(1),)))
+        opened._scrub()
+        yield opened
+
+
+def replace(tmp_path: Path) -> None:
+    """Put a copy back, as docs/operations.md says, but with workers running."""
+    shutil.copy(tmp_path / "archive.sqlite3", tmp_path / "copy")
+    remove(tmp_path)
+    (tmp_path / "copy").rename(tmp_path / "archive.sqlite3")
+
+
+def remove(tmp_path: Path) -> None:
+    for end in ("", "-wal", "-shm"):
+        (tmp_path / f"archive.sqlite3{end}").unlink(missing_ok=True)
+
+
+def seqs(url: str, ref: SessionRef) -> list[int]:
+    with closing(SqlArchive.open(url)) as another:
+        return [each.seq for each in another.turns(ref)]
+
+
+def test_what_is_stored_after_a_restore_is_in_the_file_that_was_restored(
+    in_use: SqlArchive, sqlite_url: str, ref: SessionRef, tmp_path: Path
+) -> None:
+    replace(tmp_path)
+
+    in_use.store(ref, EPOCH, Batch(turns=(turn(2),)))
+
+    assert seqs(sqlite_url, ref) == [1, 2]
+    assert len(in_use.turns(ref)) == 2
+
+
+def test_what_is_committed_to_a_file_that_was_replaced_counts_as_not_stored(
+    in_use: SqlArchive, sqlite_url: str, ref: SessionRef, tmp_path: Path
+) -> None:
+    with pytest.raises(ArchiveUnavailable, match="replaced"), in_use._write():
+        replace(tmp_path)
+
+    in_use.store(ref, EPOCH, Batch(turns=(turn(2),)))
+    assert seqs(sqlite_url, ref) == [1, 2]
+
+
+def test_no_empty_archive_takes_the_place_of_a_file_that_is_gone(
+    in_use: SqlArchive, sqlite_url: str, ref: SessionRef, tmp_path: Path
+) -> None:
+    shutil.copy(tmp_path / "archive.sqlite3", tmp_path / "copy")
+    remove(tmp_path)
+
+    with pytest.raises(ArchiveUnavailable, match="gone"):
+        in_use.store(ref, EPOCH, Batch(turns=(turn(2),)))
+    assert not (tmp_path / "archive.sqlite3").exists()
+
+    (tmp_path / "copy").rename(tmp_path / "archive.sqlite3")
+    in_use.store(ref, EPOCH, Batch(turns=(turn(2),)))
+    assert seqs(sqlite_url, ref) == [1, 2]

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import pytest
-
-from tests.archive.records import EPOCH, LATER, compaction, session, turn
-from turnmill.contract.memories_message import RECALLED
+from tests.archive.records import EPOCH, compaction, session, turn
 from turnmill.contract.names import Namespace, Seq
 from turnmill_worker.archive import SqlArchive
 from turnmill_worker.ports.records import Batch, Memory
@@ -17,10 +14,6 @@ BASE = f"agent-7:{EPOCH}"
 
 def remembered(archive: SqlArchive, namespace: Namespace = SHOP) -> dict[str, str]:
     return {memory.id: memory.text for _, memory in archive.memories(namespace)}
-
-
-def placed(archive: SqlArchive) -> dict[str, int]:
-    return {memory.id: memory.position for _, memory in archive.memories(SHOP)}
 
 
 def test_a_turn_leaves_one_memory(archive: SqlArchive, ref: SessionRef) -> None:
@@ -37,25 +30,6 @@ def test_a_turn_leaves_one_memory(archive: SqlArchive, ref: SessionRef) -> None:
         at_ms=3_000,
     )
     assert archive.memories(SHOP) == [(1, expected)]
-
-
-def test_each_speaker_of_a_turn_is_remembered(archive: SqlArchive, ref: SessionRef) -> None:
-    messages = (
-        {"role": "system", "content": "be kind"},
-        {"role": "user", "name": "ann", "content": "Where is it?"},
-        {"role": "assistant", "content": None, "tool_calls": [{"id": "c"}]},
-        {"role": "tool", "tool_call_id": "c", "content": "a long result"},
-        {"role": "assistant", "content": [{"type": "text", "text": "In"}, {"type": "text",
-                                           "text": "Paris"}, {"type": "image_url"}]},
-    )  # fmt: skip
-    archive.store(ref, EPOCH, Batch(turns=(turn(2, *messages),)))
-
-    found = [memory for _, memory in archive.memories(SHOP)]
-    assert [(one.id, one.speaker, one.text, one.seq) for one in found] == [
-        (f"{BASE}:turn:2.1", "ann", "Where is it?", 2),
-        (f"{BASE}:turn:2.3", "tool", "a long result", 2),
-        (f"{BASE}:turn:2.4", "assistant", "In\nParis", 2),
-    ]
 
 
 def test_a_result_is_remembered_with_its_call_and_between_what_is_said(
@@ -79,82 +53,6 @@ def test_a_result_is_remembered_with_its_call_and_between_what_is_said(
         ("get_order: paid", "tool", 4, 1),
         ("turn 5", "user", 5, 2),
     ]
-
-
-def test_what_is_said_is_numbered_on_across_batches(archive: SqlArchive, ref: SessionRef) -> None:
-    call = {"role": "assistant", "content": None, "tool_calls": [{"id": "c"}]}
-    result = {"role": "tool", "tool_call_id": "c", "content": "a long result"}
-    answer = {"role": "assistant", "content": "It is red."}
-    first = Batch(turns=(turn(1), turn(2, call), turn(3, result)))
-
-    archive.store(ref, EPOCH, first)
-    archive.store(ref, EPOCH, first)
-    archive.store(ref, EPOCH, Batch(turns=(turn(4, answer), turn(5, state="cleared"), turn(6))))
-
-    said = {f"{BASE}:turn:1": 1, f"{BASE}:turn:4": 2, f"{BASE}:turn:6": 3}
-    assert placed(archive) == {**said, f"{BASE}:turn:3.0": 1}
-
-
-def test_numbering_goes_on_after_turns_were_set_aside(archive: SqlArchive, ref: SessionRef) -> None:
-    archive.store(ref, EPOCH, Batch(turns=tuple(map(turn, range(1, 6)))))
-
-    archive.mark(ref, EPOCH, after_seq=2, through_seq=5, state="rolled-back")
-    archive.store(ref, EPOCH, Batch(turns=(turn(6), turn(7))))
-
-    expected = {1: 1, 2: 2, 6: 3, 7: 4}
-    assert placed(archive) == {f"{BASE}:turn:{seq}": at for seq, at in expected.items()}
-
-
-def test_each_incarnation_and_each_session_is_numbered_by_itself(
-    archive: SqlArchive, ref: SessionRef
-) -> None:
-    for epoch in (EPOCH, LATER):
-        archive.store(ref, epoch, Batch(turns=(turn(1), turn(2))))
-    archive.store(session("agent-8"), EPOCH, Batch(turns=(turn(1),)))
-
-    assert placed(archive) == {
-        f"{BASE}:turn:1": 1,
-        f"{BASE}:turn:2": 2,
-        f"agent-7:{LATER}:turn:1": 1,
-        f"agent-7:{LATER}:turn:2": 2,
-        f"agent-8:{EPOCH}:turn:1": 1,
-    }
-
-
-@pytest.mark.parametrize(
-    "message",
-    [
-        {"role": "user", "content": " \n"},
-        {"role": "user", "content": []},
-        {"role": "user", "content": 7},
-        {"role": "user", "name": "memories", "content": "what you knew"},
-        {"role": "tool", "tool_call_id": "c", "content": f"{RECALLED}\n- (turn 1, user) Red."},
-        "not an object",
-    ],
-)
-def test_what_says_nothing_new_is_not_remembered(
-    archive: SqlArchive, ref: SessionRef, message: dict[str, object]
-) -> None:
-    archive.store(ref, EPOCH, Batch(turns=(turn(1, message),)))
-
-    assert remembered(archive) == {}
-
-
-def test_a_long_message_is_remembered_by_its_beginning(
-    archive: SqlArchive, ref: SessionRef
-) -> None:
-    said = "x" * 2_000 + "y"
-    archive.store(ref, EPOCH, Batch(turns=(turn(1, {"role": "user", "content": said}),)))
-
-    assert list(remembered(archive).values()) == ["x" * 2_000]
-
-
-def test_a_turn_set_aside_before_it_was_archived_is_not_remembered(
-    archive: SqlArchive, ref: SessionRef
-) -> None:
-    archive.store(ref, EPOCH, Batch(turns=(turn(1), turn(2, state="cleared"))))
-
-    assert list(remembered(archive)) == [f"{BASE}:turn:1"]
 
 
 def test_memories_of_turns_set_aside_go(archive: SqlArchive, ref: SessionRef) -> None:
@@ -205,38 +103,6 @@ def test_a_rolling_summary_replaces_the_one_before(archive: SqlArchive, ref: Ses
     assert found == expected
     assert cursor > 1, "whoever follows by cursor sees the replacement"
     assert archive.memory_generation(SHOP) == 0, "and need not begin again"
-
-
-def test_a_late_summary_does_not_replace_a_newer_one(archive: SqlArchive, ref: SessionRef) -> None:
-    archive.store(ref, EPOCH, Batch(compactions=(compaction(2, summary="new"),)))
-    archive.store(ref, EPOCH, Batch(compactions=(compaction(1, summary="old"),)))
-
-    assert list(remembered(archive).values()) == ["[context-summary] new"]
-
-
-def test_a_context_without_a_summary_ends_the_summary(archive: SqlArchive, ref: SessionRef) -> None:
-    archive.store(ref, EPOCH, Batch(compactions=(compaction(1, summary="one"),)))
-    archive.store(ref, EPOCH, Batch(compactions=(compaction(2),)))
-
-    assert remembered(archive) == {}
-    assert archive.memory_generation(SHOP) == 1
-
-
-def test_each_incarnation_has_its_summary(archive: SqlArchive, ref: SessionRef) -> None:
-    archive.store(ref, EPOCH, Batch(compactions=(compaction(1, summary="old"),)))
-    archive.store(ref, LATER, Batch(compactions=(compaction(1, summary="new"),)))
-
-    assert set(remembered(archive).values()) == {"[context-summary] old", "[context-summary] new"}
-
-
-def test_iterations_are_remembered_one_by_one(archive: SqlArchive, ref: SessionRef) -> None:
-    told = [{"iteration": at, "first_seq": at * 5, "text": f"did {at}"} for at in (1, 2, 3)]
-    archive.store(ref, EPOCH, Batch(compactions=(compaction(1, events=told[:2]),)))
-    archive.store(ref, EPOCH, Batch(compactions=(compaction(2, events=[*told, {"text": 1}, 2]),)))
-
-    assert remembered(archive) == {
-        f"{BASE}:event:{at * 5}": f"[context-summary] did {at}" for at in (1, 2, 3)
-    }
 
 
 def test_an_agent_can_have_something_remembered(archive: SqlArchive) -> None:

@@ -8,15 +8,13 @@ from pathlib import Path
 import pytest
 from alembic.autogenerate import compare_metadata
 from alembic.migration import MigrationContext
-from alembic.script import ScriptDirectory
 from sqlalchemy import inspect, text
 
-from tests.archive.postgres import Postgres
 from tests.archive.records import EPOCH, compaction, turn
 from turnmill_worker.archive import ArchiveFailed, ArchiveTooNew, SqlArchive
 from turnmill_worker.archive.engine import make_engine
 from turnmill_worker.archive.migrate import MIGRATIONS, VERSION_TABLE, migrate, revisions
-from turnmill_worker.archive.schema import METADATA, memories
+from turnmill_worker.archive.schema import METADATA
 from turnmill_worker.ports.records import Batch
 from turnmill_worker.ports.values import SessionRef
 
@@ -52,13 +50,6 @@ def columns(url: str, table: str) -> set[str]:
     return names
 
 
-def test_the_files_of_revisions_are_in_their_order() -> None:
-    script = ScriptDirectory(str(MIGRATIONS))
-
-    assert revisions() == [one.revision for one in script.walk_revisions()][::-1]
-    assert script.get_current_head() == revisions()[-1]
-
-
 @pytest.mark.parametrize("start", [None, *revisions()])
 def test_every_earlier_schema_becomes_the_newest(empty_url: str, start: str | None) -> None:
     engine = make_engine(empty_url)
@@ -92,26 +83,6 @@ def test_what_is_stored_survives_an_upgrade(
     engine.dispose()
 
 
-def test_samples_that_postgresql_took_of_what_was_said_are_dropped(postgres: Postgres) -> None:
-    url = postgres.create("taken")
-    engine = make_engine(url)
-    migrate(engine, to="v0003")
-    row = {"namespace": "shop", "id": b"m", "cursor": 1, "kind": "pushed", "speaker": b""}
-    with engine.begin() as connection:
-        connection.execute(memories.insert(), row | {"text": "said", "position": 0, "at_ms": 0})
-        connection.execute(text("CREATE VIEW speakers AS SELECT speaker FROM memories"))
-    with postgres.admin("taken") as admin:
-        admin.execute("ANALYZE")
-        wanted = "SELECT attname FROM pg_stats WHERE tablename = 'memories'"
-        before = {name for (name,) in admin.execute(wanted)}
-
-        migrate(engine)
-
-        after = {name for (name,) in admin.execute(wanted)}
-    assert before - after == {"id", "text"}, "all that no view of the operator's shows"
-    engine.dispose()
-
-
 def test_an_archive_of_a_later_release_is_refused_and_left_alone(
     empty_url: str, tmp_path: Path
 ) -> None:
@@ -141,15 +112,6 @@ def test_a_failing_upgrade_leaves_the_schema_as_it_was(
     SqlArchive.open(empty_url).close()
     archive.close()
     engine.dispose()
-
-
-def test_an_open_archive_is_opened_again_without_writing(
-    archive: SqlArchive, empty_url: str
-) -> None:
-    with archive._writing.begin() as connection:  # holds the write lock on SQLite
-        connection.execute(text("SELECT 1"))
-
-        SqlArchive.open(empty_url).close()
 
 
 def test_another_programs_database_is_left_alone(empty_url: str) -> None:

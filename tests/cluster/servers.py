@@ -20,7 +20,6 @@ from tests.processes import wait_until
 from turnmill.embedded_redis import find_redis_server
 
 __all__ = ["Cluster", "Node", "server_binary", "slots_of"]
-
 SLOTS = 16384
 
 

@@ -182,13 +182,6 @@ def test_commits_are_heard_whichever_master_they_are_made_on(
         wait_until(all_are_heard, what="commits heard")
 
 
-def test_a_command_says_that_a_cluster_takes_a_broker_of_its_own(cluster: Cluster) -> None:
-    done = CliRunner().invoke(app, ["doctor", "--redis-url", cluster.url])
-
-    assert done.exit_code == 2
-    assert "Celery cannot use a Redis Cluster" in " ".join(done.output.split())
-
-
 def _is_compacted(client: ContextClient, session: str) -> bool:
     return client.info(session).compactions > 0
 

@@ -10,7 +10,6 @@ from tests.cluster.servers import Node
 from tests.processes import wait_until
 
 __all__ = ["Trio"]
-
 PASSWORD = "s3cret-of-the-servers"  # noqa: S105 - of servers that live for a test
 SENTINEL_PASSWORD = "s3cret-of-the-sentinels"  # noqa: S105
 

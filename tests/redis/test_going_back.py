@@ -1,25 +1,39 @@
-"""Redis returns to an earlier state: what was planned before is stale, and agents hear of it."""
+"""Redis returns to an earlier state: the loss is told, and nothing planned for it is written."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import sqlite3
+from collections.abc import Callable, Mapping
+from contextlib import closing
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
 
 import pytest
 
-from tests.redis.conftest import Site
-from tests.redis.test_counting_and_committing import commit_from
+from tests.going_back import WAYS, GoingBack, Restored
+from tests.redis.conftest import Site, commit_from
 from turnmill import Policy, Turn
 from turnmill.contract.errors import NoCheckpoint
-from turnmill.contract.keys import session_keys
-from turnmill.contract.names import Namespace, SessionId
-from turnmill_worker.ports.past import Past, Restored
-from turnmill_worker.ports.values import CountedTurn, Counts, SessionRef
+from turnmill_worker.archive import SqlArchive
+from turnmill_worker.ports.archive import ArchiveDiverged
+from turnmill_worker.ports.past import Past
+from turnmill_worker.ports.past import Restored as RestoredState
+from turnmill_worker.ports.values import CountedTurn, Counts, Drain, SessionRef
 from turnmill_worker.requests.rollback import Rollback
 from turnmill_worker.store.earlier_states import RedisStates
+from turnmill_worker.store.outgoing import RedisOutgoing
 from turnmill_worker.store.sessions import RedisSessions
+from turnmill_worker.store.sweep_lists import RedisSweepLists
 from turnmill_worker.tokens import counter_for
 
+every_way = pytest.mark.parametrize("way", WAYS, ids=lambda way: way.__name__)
 
+
+# --- Redis returns to an earlier state: what was planned before is stale, and agents hear of it.
+
+
+@every_way
 def test_a_commit_planned_before_redis_went_back_is_stale(site: Site) -> None:
     site.say("first")
     site.store.note()
@@ -54,30 +68,6 @@ def test_a_commit_is_kept_when_the_same_turns_were_pushed_again(site: Site) -> N
     assert committed.version == 1
 
 
-def test_a_commit_is_stale_where_its_turns_are_back_but_not_their_counts(site: Site) -> None:
-    site.say("first")
-    site.store.note()
-    turns = [
-        Turn(messages=[{"role": "user", "content": "word " * 60}], turn_id=f"{at}")
-        for at in range(8)
-    ]
-    for turn in turns:
-        site.agent.push("s", turn)
-    ref = site.worker.ref("s")
-    site.worker.pipeline.estimate(ref)
-    args, options = commit_from(site.worker, site.worker.sessions.snapshot(ref))
-
-    site.go_back()
-    for turn in turns:
-        site.agent.push("s", turn)
-    committed = site.worker.sessions.commit(*args, **options)
-    site.worker.pipeline.estimate(ref)
-
-    assert committed.version == 0
-    info = site.agent.info("s")
-    assert info.counted_seq == info.last_seq
-
-
 def test_a_commit_planned_from_a_context_that_redis_lost_is_stale(site: Site) -> None:
     """Its version is given out again, and the turns behind it are the same: the commit is not."""
     said = {"role": "user", "content": "word " * 60}
@@ -106,13 +96,14 @@ class _Stopped(RedisStates):
 
     meanwhile: Callable[[], object] | None = None
 
-    def restore(self, ref: SessionRef, past: Past, state: Restored) -> tuple[int, int]:
+    def restore(self, ref: SessionRef, past: Past, state: RestoredState) -> tuple[int, int]:
         happens, self.meanwhile = self.meanwhile, None
         if happens:
             happens()
         return super().restore(ref, past, state)
 
 
+@every_way
 def test_a_rollback_planned_before_redis_went_back_brings_no_lost_turn(site: Site) -> None:
     first = site.say("first")
     site.store.note()
@@ -153,24 +144,6 @@ def test_a_lease_given_up_after_redis_went_back_leaves_other_turns_due(site: Sit
     assert site.agent.info("s").due_in_s is not None
 
 
-def test_a_session_covered_further_than_it_was_counted_is_counted_again(site: Site) -> None:
-    site.say("first", turns=20)
-    ref = site.worker.ref("s")
-    site.worker.pipeline.estimate(ref)
-    args, options = commit_from(site.worker, site.worker.sessions.snapshot(ref))
-    assert site.worker.sessions.commit(*args, **options).version == 1
-    keys = session_keys(Namespace(site.agent.namespace), SessionId("s"))
-    site.redis.hset(
-        keys.meta, "counted_seq", 1
-    )  # as an earlier version left it where Redis went back
-
-    site.say("next")
-    site.worker.pipeline.estimate(ref)
-
-    info = site.agent.info("s")
-    assert info.counted_seq == info.last_seq
-
-
 def test_counts_of_lost_turns_are_not_given_to_others(site: Site) -> None:
     site.say("first", turns=2)
     site.worker.pipeline.estimate(site.worker.ref("s"))
@@ -194,39 +167,7 @@ def test_counts_of_lost_turns_are_not_given_to_others(site: Site) -> None:
     assert recorded.stale
 
 
-def test_a_recount_of_lost_turns_is_not_given_to_others(site: Site) -> None:
-    ref, sessions = site.worker.ref("s"), site.worker.sessions
-    site.store.note()
-    site.say("lost", turns=3)
-    site.worker.pipeline.estimate(ref)
-    seen, snapshot = sessions.uncounted(ref, most=10), sessions.snapshot(ref)
-    assert seen is not None
-    assert snapshot is not None
-
-    site.go_back()
-    site.say("new", turns=3)
-    site.worker.pipeline.estimate(ref)
-    again = [CountedTurn(turn.seq, 70) for turn in snapshot.turns]
-    none = {"system_tokens": 0, "tools_tokens": 0, "context_tokens": 0}
-
-    assert not sessions.recount(ref, seen, snapshot, basis="another", turns=again, **none)
-
-
-def test_a_policy_that_redis_lost_is_not_taken_for_the_one_that_followed(site: Site) -> None:
-    site.say("first")
-    site.store.note()
-    site.agent.open("s", Policy(max_tokens=600))
-    site.worker.pipeline.estimate(site.worker.ref("s"))
-    args, options = commit_from(site.worker, site.worker.sessions.snapshot(site.worker.ref("s")))
-
-    site.go_back()
-    site.agent.open("s", Policy(max_tokens=540))
-    site.worker.pipeline.estimate(site.worker.ref("s"))
-    committed = site.worker.sessions.commit(*args, **options)
-
-    assert committed.version == 0
-
-
+@every_way
 def test_an_agent_is_told_once_which_of_its_turns_are_gone(
     site: Site, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -242,3 +183,280 @@ def test_an_agent_is_told_once_which_of_its_turns_are_gone(
     said = [record.getMessage() for record in caplog.records if record.name == "turnmill"]
     gone = "turns 4 to 5 of session 's' that were acknowledged are gone"
     assert said == [f"Redis returned to an earlier state: {gone}"]
+
+
+# --- Redis returns to an earlier state than the archive: nothing is missing or silently replaced.
+
+
+def _stored(site: Site, words: str) -> list[str]:
+    """Turns that were pushed, compacted and archived; their texts."""
+    said = site.say(words)
+    site.compact()
+    site.store_away()
+    return said
+
+
+@every_way
+def test_no_turn_pushed_after_redis_went_back_is_missing(site: Site) -> None:
+    first = site.say("first")
+    site.compact()
+    site.store.note()
+    lost = _stored(site, "lost")
+
+    site.go_back()
+    new = _stored(site, "new")
+
+    assert site.told() == first + new
+    kept = {turn.seq for turn in site.archive.turns(site.worker.ref("s"))}
+    assert site.lost() == [(max(kept) - 12, 13, max(kept))]
+    texts = site.remembered()
+    assert any(text in new for text in texts)
+    assert not any(text in lost for text in texts)
+
+
+def test_a_drain_of_what_redis_lost_trims_nothing_and_replaces_nothing(site: Site) -> None:
+    """A worker was stopped before it stored, and goes on when another has stored the new turns."""
+    first = site.say("first")
+    site.store.note()
+    site.say("lost")
+    site.compact()
+    held = RedisOutgoing(site.redis).next_drains([site.worker.ref("s")], turns=800, size=10**7)
+    # Of two servers the lost one's clock was ahead: its entries' ids are above all that follow.
+    ahead = f"{2**45}-0"
+    held = {
+        ref: replace(each, turns_through=ahead, commits_through=ahead) for ref, each in held.items()
+    }
+
+    site.go_back()
+    new = _stored(site, "new")
+    with pytest.raises(ArchiveDiverged):
+        site.archive.drain(held)
+    site.say("more")
+    site.compact()
+    waiting = site.redis.xlen(site.worker.keys("s").covered)
+    RedisOutgoing(site.redis).trim(held)
+
+    assert site.redis.xlen(site.worker.keys("s").covered) == waiting
+    assert site.told()[:24] == first + new
+    assert site.lost() == []
+
+
+def test_a_drain_of_what_redis_lost_that_came_first_is_kept_apart(site: Site) -> None:
+    """A worker was stopped before it stored, and goes on before any new turn is archived."""
+    first = site.say("first")
+    site.store.note()
+    site.say("lost")
+    site.compact()
+    held = RedisOutgoing(site.redis).next_drains([site.worker.ref("s")], turns=800, size=10**7)
+
+    site.go_back()
+    site.archive.drain(held)
+    new = site.say("new")
+    site.compact()
+    RedisOutgoing(site.redis).trim(held)
+    site.store_away()
+
+    assert site.told() == first + new
+    assert len(site.lost()) == 1
+
+
+def test_a_rollback_that_redis_lost_sets_no_turn_aside(site: Site) -> None:
+    first = site.say("first")
+    site.agent.checkpoint("s", name="here")
+    second = _stored(site, "second")
+    site.store.note()
+    site.rollback("here")
+    site.store_away()
+    assert site.told() == first
+
+    site.go_back()
+
+    assert site.told() == first + second
+    assert sorted(site.remembered()) == sorted(first + second)
+
+
+def test_a_clock_set_back_after_a_session_was_forgotten_costs_the_next_of_its_name_no_turn(
+    site: Site,
+) -> None:
+    ref, key = site.worker.ref("s"), site.worker.keys("s").forgotten
+    _stored(site, "forgotten")
+    site.agent.forget("s")
+    members: Any = site.redis.zrange(key, 0, -1, withscores=True)
+    site.redis.delete(key)
+    for member, score in members:  # as a clock an hour ahead had it
+        at_us, name = member.decode().split(":")
+        site.redis.zadd(key, {f"{int(at_us) + 3_600_000_000}:{name}": score})
+
+    site.agent.open("s", Policy(max_tokens=512))
+    site.store.note()
+    lost = _stored(site, "lost")
+    site.go_back()
+    new = _stored(site, "new")
+    site.archiving.forget(ref)
+
+    assert site.told() == new
+    assert [turns for turns, _, _ in site.lost()] == [len(lost) - 1]
+
+
+# --- After Redis went back the archive holds one history of a session, and the lost one beside it.
+
+
+def test_a_commit_of_fewer_turns_than_were_lost_leaves_no_lost_turn_in_the_session(
+    site: Site,
+) -> None:
+    first = site.say("first", turns=24)
+    site.store.note()
+    lost = site.say("lost", turns=24)
+    site.compact()
+    site.store_away()
+
+    site.go_back()
+    site.compact()
+    new = site.say("new", turns=30)
+    site.store_away()
+
+    assert site.archived() == first[: len(site.archived())]
+    assert site.told() == first + new
+    assert not set(site.remembered()) & set(lost)
+
+
+def test_turns_archived_before_redis_lost_their_commit_can_be_rolled_back(site: Site) -> None:
+    site.agent.checkpoint("s", name="begin")
+    site.say("first", turns=24)
+    site.store.note()
+    site.compact()
+    site.store_away()
+
+    site.go_back()
+    site.rollback("begin")
+    site.store_away()
+    new = site.say("new")
+
+    assert site.told() == new
+    assert site.archived() == []
+    assert site.remembered() == []
+
+
+class _StoppedStates(SqlArchive):
+    """The archive of a worker that is stopped once, when it has read what it is to store."""
+
+    meanwhile: Callable[[], object] | None = None
+
+    def drain(self, drains: Mapping[SessionRef, Drain]) -> None:
+        happens, self.meanwhile = self.meanwhile, None
+        if happens:
+            happens()
+        super().drain(drains)
+
+
+def test_a_drain_of_what_redis_lost_that_nobody_follows_is_kept_apart(
+    site: Site, tmp_path: Path
+) -> None:
+    """A worker was stopped before it stored, and goes on where nothing is compacted any more."""
+    first = site.say("first")
+    site.store.note()
+    lost = site.say("lost", turns=24)
+    site.compact()
+    new: list[str] = []
+
+    def meanwhile() -> None:
+        site.go_back()
+        new.extend(site.say("new", turns=2))
+
+    with closing(_StoppedStates.open(f"sqlite:///{tmp_path}/archive.db")) as archive:
+        archive.meanwhile = meanwhile
+        site.archiving_with(archive).archive(site.worker.ref("s"))
+
+    assert not set(site.archived()) & set(lost)
+    assert not set(site.remembered()) & set(lost)
+    assert site.told() == first + new
+    assert len(site.lost()) == 1
+
+
+def test_a_quiet_session_is_compared_once_redis_is_another_run(site: Site) -> None:
+    """Nobody pushes to it, compacts it or asks about it: the sweep sees another run of Redis."""
+    first = site.say("first")
+    lists = RedisSweepLists(site.redis)
+    ref = site.worker.ref("s")
+    lists.wake([ref.namespace])
+    assert lists.uncompared() == []
+    site.store.note()
+    lost = site.say("lost", turns=24)
+    site.compact()
+    site.store_away()
+
+    site.go_back()
+    assert lists.uncompared() == [ref]
+    site.store_away()
+
+    assert not set(site.archived()) & set(lost)
+    assert not set(site.remembered()) & set(lost)
+    assert set(site.archived()) <= set(first)
+    assert lists.uncompared() == []
+
+
+# --- What a restore from the backup that docs/operations.md describes gives back.
+
+
+def copied(folder: Path) -> Path:
+    """A copy of the archive in use, as ``sqlite3 archive.db ".backup copy.db"`` makes it."""
+    copy = folder / "copy.db"
+    with (
+        closing(sqlite3.connect(folder / "archive.db")) as one,
+        closing(sqlite3.connect(copy)) as two,
+    ):
+        one.backup(two)
+    return copy
+
+
+def restored(store: GoingBack, copy: Path) -> Site:
+    """The site with both copies put back."""
+    store.go_back()
+    return Site(store, SqlArchive.open(f"sqlite:///{copy}"))
+
+
+@pytest.mark.parametrize("way", [Restored], ids=["restored"])
+def test_a_backup_with_archiving_paused_gives_back_every_turn_up_to_it(
+    site: Site, tmp_path: Path
+) -> None:
+    said = site.say("first")
+    site.compact()
+    site.store_away()
+    copy = copied(tmp_path)  # from here on, no archive worker runs
+    said += site.say("meanwhile")
+    site.compact()
+    site.store.note()  # from here on, one runs again
+    site.store_away()
+    site.say("after")
+    site.compact()
+    site.store_away()
+
+    after = restored(site.store, copy)
+    said += after.say("new")
+    after.compact()
+    after.store_away()
+
+    assert after.told() == said
+    assert after.lost() == []
+    after.archive.close()
+
+
+@pytest.mark.parametrize("way", [Restored], ids=["restored"])
+def test_an_archive_copied_later_than_redis_keeps_apart_what_redis_has_not(
+    site: Site, tmp_path: Path
+) -> None:
+    said = site.say("first")
+    site.store.note()
+    site.say("between")
+    site.compact()
+    site.store_away()
+    copy = copied(tmp_path)
+
+    after = restored(site.store, copy)
+    assert after.lost() != []
+    said += after.say("new")
+    after.compact()
+    after.store_away()
+
+    assert after.told() == said
+    after.archive.close()

@@ -1,18 +1,25 @@
-"""Which pushes need a hint: those after which something may be due, and that nobody sees to yet."""
+"""Workers are told when something can be due, and no more often than that."""
 
 from __future__ import annotations
 
+import time
 from typing import Any
 
 import pytest
 import redis
 
-from tests.redis.conftest import Surface, Worker
-from turnmill import Policy
+from tests.properties.stepping import SentHints
+from tests.redis.conftest import Surface, Worker, commit_from
+from turnmill import ContextClient, Policy
 from turnmill.commands.pushing import QUIET_MS
 from turnmill.contract.keys import shard_of
 from turnmill.contract.names import SessionId
 from turnmill.transport import redis_now_ms
+from turnmill_worker.background.sweep import Sweeper
+from turnmill_worker.store.sweep_lists import RedisSweepLists
+
+# --- Which pushes need a hint: those after which something may be due, and that nobody sees to yet.
+
 
 HI = {"role": "user", "content": "hi"}
 
@@ -49,7 +56,9 @@ def test_turns_that_make_nothing_due_are_counted_when_somebody_looks_or_in_a_min
 
 
 @pytest.mark.parametrize(
-    "policy", [Policy(max_tokens=2000), Policy(max_tokens=2000, strategies=("window",))]
+    "policy",
+    [Policy(max_tokens=2000), Policy(max_tokens=2000, strategies=("window",))],
+    ids=["default", "window"],
 )
 def test_no_read_projects_that_a_count_in_time_would_have_spared(
     either: Surface, worker: Worker, redis_client: redis.Redis, policy: Policy
@@ -99,19 +108,6 @@ def test_a_session_over_its_limit_is_hinted_for_a_quarter_of_it_and_not_at_every
     assert (pushes - 1) / pushes * pending < policy.hard_limit / 4 <= pending
 
 
-def test_a_policy_that_counts_interactions_is_looked_after_at_every_push(
-    either: Surface, worker: Worker
-) -> None:
-    either.open("s", Policy.sliding_window(max_interactions=2))
-    for hints in range(1, 5):
-        worker.pipeline.estimate(worker.ref("s"))
-        assert not list(worker.pipeline.waiting(worker.ref("s")))
-
-        either.push("s", HI)
-
-        assert either.hints.dropped == hints + 1
-
-
 def test_sessions_of_a_shard_that_wait_together_need_one_hint(
     either: Surface, worker: Worker
 ) -> None:
@@ -138,29 +134,6 @@ def test_a_hint_that_got_lost_keeps_others_waiting_for_a_second_at_most(
     assert either.hints.dropped == 2
 
 
-def test_a_push_after_a_shards_job_is_done_hints_at_once(either: Surface, worker: Worker) -> None:
-    one, two, _ = neighbours()
-    either.push(one, HI)
-    worker.pipeline.estimate(worker.ref(one))
-    assert not list(worker.pipeline.waiting(worker.ref(one)))
-
-    either.push(two, HI)
-
-    assert either.hints.dropped == 2
-
-
-def test_a_session_that_cannot_be_counted_is_not_hinted_by_every_push(
-    either: Surface, worker: Worker
-) -> None:
-    either.push("s", HI)
-    worker.pipeline.postpone(worker.ref("s"))
-    assert not list(worker.pipeline.waiting(worker.ref("s")))
-
-    either.push_many([("s", HI)] * 3)
-
-    assert either.hints.dropped == 1
-
-
 def neighbours() -> tuple[str, str, str]:
     """Two sessions of one shard, and one of another."""
     names = [f"s{at}" for at in range(1000)]
@@ -171,3 +144,54 @@ def neighbours() -> tuple[str, str, str]:
 
 def shard(name: str) -> int:
     return shard_of(SessionId(name))
+
+
+# --- While workers are late, what was asked of them is not asked again and again.
+
+
+SMALL = Policy(max_tokens=512)
+LONG = {"role": "user", "content": "word " * 60}
+
+
+def test_workers_that_sweep_in_turns_with_long_passes_do_not_fill_the_queues(
+    client: ContextClient, worker: Worker, redis_client: redis.Redis
+) -> None:
+    names = [f"s{at}" for at in range(60)]
+    for name in names:
+        client.open(name, SMALL)
+        client.push_many([(name, LONG)] * 12)
+        worker.pipeline.estimate(worker.ref(name))
+    lists, queue = RedisSweepLists(redis_client), SentHints()
+    sweepers = [Sweeper(lists, queue, stale_after_s=0.01) for _ in range(2)]
+
+    for _ in range(12):
+        for sweeper in sweepers:
+            time.sleep(0.05)  # longer than it would have to remember two hints
+            sweeper.run()
+
+    assert len(names) <= len(queue.sent) <= 3 * len(names)
+
+
+# --- Turns pushed during a compaction: its end looks for what no push hinted.
+
+
+def over_its_limit(client: ContextClient, worker: Worker) -> str:
+    """A session whose turns were counted."""
+    client.open("s", SMALL)
+    client.push_many([("s", LONG)] * 12)
+    worker.pipeline.estimate(worker.ref("s"))
+    return "s"
+
+
+def test_a_session_that_turns_pushed_meanwhile_put_over_its_limit_has_a_job_at_once(
+    client: ContextClient, redis_client: redis.Redis, worker: Worker
+) -> None:
+    full = over_its_limit(client, worker)
+    args, options = commit_from(worker, worker.sessions.snapshot(worker.ref(full)))
+    client.push_many([(full, LONG)] * 12)  # nobody counts them, and no push follows
+
+    committed = worker.sessions.commit(*args, **options)
+
+    assert committed.again
+    assert redis_client.zscore(worker.keys(full).due, full) is not None
+    assert worker.pipeline.summarize(worker.ref(full)).outcome == "committed"

@@ -1,16 +1,15 @@
-"""Images come back byte for byte, lie in Redis once, and travel only when they must."""
+"""Images are stored once, shown by reference, and live as long as anybody shows them."""
 
 from __future__ import annotations
 
-import base64
 import threading
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import pytest
 import redis
 
 from tests.image_parts import data_url, image, png, showing
-from tests.realdata import DATA_DIR, requires_data, sessions
 from tests.redis.conftest import Connect, Surface, Worker
 from turnmill import (
     Context,
@@ -19,19 +18,28 @@ from turnmill import (
     Policy,
     SilentWaker,
     StoreFull,
-    StoreUnavailable,
     TurnTooLarge,
 )
-from turnmill.commands import Commands
+from turnmill._sync.connection import Connection
+from turnmill.commands import Command, Commands
 from turnmill.contract.codec import encode_json
 from turnmill.contract.images.references import UNAVAILABLE
+from turnmill.contract.keys import shard_of
+from turnmill.contract.names import SessionId
 from turnmill.embedded_redis import EmbeddedRedis
 from turnmill.transport import new_id
+from turnmill_worker.store.blobs import release
+from turnmill_worker.store.outgoing import RedisOutgoing
+
+# --- Images come back byte for byte, lie in Redis once, and travel only when they must.
+
 
 LARGE = Policy(max_tokens=1_000_000)
 TEXT = {"role": "user", "content": "Go on."}
 BLANK = b"\0" * 2001
 STRAY_BITS = data_url(BLANK)[:-2] + "B="  # the same bytes, spelled in a way nobody would
+
+
 WAYS = {
     "plain": image(data_url(png())),
     "detailed": image(data_url(png()), detail="low", cache_control={"type": "ephemeral"}),
@@ -82,41 +90,6 @@ def test_an_image_comes_back_as_it_was_pushed(
     assert encode_json(pushing.read("s").messages) == encode_json([message])
 
 
-def test_an_image_is_stored_once_however_many_turns_show_it(
-    either: Surface, redis_client: redis.Redis, namespace: str
-) -> None:
-    either.open("s", LARGE)
-    for _ in range(20):
-        either.push("s", showing(png()))
-    either.push_many([("s", showing(png(), png()))] * 30)
-
-    [key] = blob_keys(redis_client, namespace)
-    assert redis_client.get(key) == png()
-    assert holders(redis_client, key) == {"s"}
-    assert either.read("s").messages == [showing(png())] * 20 + [showing(png(), png())] * 30
-
-
-def test_the_log_holds_a_reference_and_names_the_image(
-    client: ContextClient, redis_client: redis.Redis, worker: Worker
-) -> None:
-    client.push("s", showing(png(), png(1)))
-
-    entries: Any = redis_client.xrange(worker.keys("s").log)
-    [(_, fields)] = entries
-    assert len(fields[b"messages"]) < 400
-    assert b"image/png;640x480" in fields[b"messages"]
-    assert len(fields[b"blobs"].split()) == 2
-
-
-def test_a_large_image_is_not_weighed_as_json(either: Surface) -> None:
-    large = showing(png(size=3_000_000))
-
-    either.push("s", large)
-
-    assert either.read("s").messages == [large]
-    assert either.info("s").usage.pending < 1000
-
-
 def test_images_over_the_limit_are_refused_and_the_limit_is_named(
     connect: Connect, redis_server: EmbeddedRedis, redis_client: redis.Redis, namespace: str
 ) -> None:
@@ -156,51 +129,6 @@ def test_an_image_whose_turn_never_followed_soon_expires(
     assert redis_client.pttl(key) > 300_000
 
 
-def test_a_turn_whose_images_redis_evicts_is_refused(client: ContextClient, namespace: str) -> None:
-    commands = Commands.of(namespace, 10_000)
-    push = commands.push("s", showing(png()), new_id=new_id)
-
-    reply = client._redis.run(push.call)
-
-    assert commands.lacks_images(reply)
-    with pytest.raises(StoreUnavailable, match="lost the turn's images"):
-        commands.pushed(push, reply)
-    assert client.sessions() == []
-
-
-def test_many_turns_keep_their_order_when_redis_lost_an_image(
-    either: Surface, redis_client: redis.Redis, namespace: str
-) -> None:
-    either.push("s", showing(png()))
-    redis_client.delete(*redis_client.keys(f"*{namespace}*"))
-
-    either.push_many([("s", TEXT), ("s", showing(png())), ("s", TEXT), ("s", showing(png()))])
-
-    assert either.read("s").messages == [TEXT, showing(png()), TEXT, showing(png())]
-
-
-def test_many_turns_with_more_images_than_one_pipeline_takes_all_arrive(
-    either: Surface, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("turnmill.commands.pushing.CHUNK_BYTES", 7000)
-    either.open("s", LARGE)
-    turns = [showing(png(seed % 4), png(seed % 3)) for seed in range(12)]
-
-    done = either.push_many([("s", turn) for turn in turns])
-
-    assert [pushed.seq for pushed in done] == list(range(1, 13))
-    assert either.read("s").messages == turns
-
-
-def test_a_turn_pushed_twice_is_there_once_with_its_images(either: Surface) -> None:
-    either.push("s", showing(png()), turn_id="one")
-
-    again = either.push("s", showing(png(), png(1)), turn_id="one")
-
-    assert again.duplicate
-    assert either.read("s").messages == [showing(png())]
-
-
 def test_clients_that_push_the_same_image_at_once_all_keep_it(
     redis_server: EmbeddedRedis, redis_client: redis.Redis, namespace: str
 ) -> None:
@@ -236,40 +164,6 @@ def test_a_full_server_takes_neither_the_turn_nor_its_images(
         assert sorted(plain.keys()) == before
 
 
-def test_a_full_server_still_shows_images(connect: Connect, own_server: EmbeddedRedis) -> None:
-    connect(own_server.url).push("s", showing(png()))
-    with redis.Redis.from_url(own_server.url) as plain:
-        plain.config_set("maxmemory", 1)
-
-    read = connect(own_server.url).read("s")
-
-    assert read.messages == [showing(png())]
-
-
-def test_a_reader_fetches_an_image_once(
-    connect: Connect, redis_server: EmbeddedRedis, redis_client: redis.Redis, namespace: str
-) -> None:
-    pushing = connect(redis_server.url, namespace=namespace)
-    pushing.push("s", showing(png()))
-    reading = connect(redis_server.url, namespace=namespace)
-
-    fetches = [read_with_fetches(redis_client, each)[1] for each in (reading, reading, pushing)]
-
-    assert fetches == [1, 0, 0]
-
-
-def test_a_reader_without_memory_for_images_fetches_them_each_time(
-    connect: Connect, redis_server: EmbeddedRedis, redis_client: redis.Redis, namespace: str
-) -> None:
-    client = connect(redis_server.url, namespace=namespace, image_cache_bytes=5000)
-    client.push("s", showing(png(1), png(2)))
-
-    reads = [read_with_fetches(redis_client, client) for _ in range(3)]
-
-    assert all(read.messages == [showing(png(1), png(2))] for read, _ in reads)
-    assert all(fetches >= 1 for _, fetches in reads)
-
-
 def test_images_a_projection_leaves_out_are_not_fetched(
     connect: Connect, redis_server: EmbeddedRedis, redis_client: redis.Redis, namespace: str
 ) -> None:
@@ -283,26 +177,6 @@ def test_images_a_projection_leaves_out_are_not_fetched(
     shown = str(read.messages).count("data:image/png")
     assert read.projection is not None
     assert 0 < fetches == shown < 5
-
-
-def test_images_a_compaction_removed_are_not_fetched(
-    connect: Connect,
-    redis_server: EmbeddedRedis,
-    redis_client: redis.Redis,
-    namespace: str,
-    worker: Worker,
-) -> None:
-    pushing = connect(redis_server.url, namespace=namespace)
-    pushing.open("s", Policy(max_history_images=2, keep_first_image=False))
-    pushing.push_many([("s", showing(png(seed))) for seed in range(6)])
-    assert worker.work("s") == "committed"
-    reading = connect(redis_server.url, namespace=namespace)
-
-    read, fetches = read_with_fetches(redis_client, reading)
-
-    assert read.messages[-2:] == [showing(png(4)), showing(png(5))]
-    assert "removed to save context" in str(read.messages[0])
-    assert fetches == 2
 
 
 def test_an_image_that_is_gone_gives_way_to_a_line_of_text(
@@ -333,31 +207,129 @@ def test_nobody_can_ask_for_anothers_image_by_its_hash(
     assert client.read("mine").messages == [sneaky]
 
 
-@requires_data
-def test_screenshots_of_real_navigation_come_back_as_they_went(
-    connect: Connect, redis_server: EmbeddedRedis, namespace: str
+# --- An image stays as long as something shows it, and no longer.
+
+
+LONG = {"role": "user", "content": "word " * 60}
+SMALL = Policy(max_tokens=1500)
+
+
+def neighbours(count: int) -> list[str]:
+    """Names of sessions of one shard."""
+    names = (f"agent-{n}" for n in range(100_000))
+    return [name for name in names if shard_of(SessionId(name)) == 7][:count]
+
+
+def drain(redis_client: redis.Redis, worker: Worker, session: str) -> None:
+    """Take everything that left the log out of Redis, as if it had been archived."""
+    outgoing = RedisOutgoing(redis_client)
+    while drained := outgoing.next_drains([worker.ref(session)], turns=100, size=2**20):
+        outgoing.trim(drained)
+
+
+def test_an_image_fifty_turns_of_five_sessions_show_is_there_until_the_last_is_forgotten(
+    either: Surface, redis_client: redis.Redis, namespace: str
 ) -> None:
-    pushing = connect(redis_server.url, namespace=namespace)
-    reading = connect(redis_server.url, namespace=namespace)
-    for session in sessions("webvoyager"):
-        shown = [inlined(message) for message in session["messages"] if message["role"] != "system"]
-        pushing.open(session["session_id"], LARGE)
-        pushing.push_many((session["session_id"], message) for message in shown)
+    names = neighbours(5)
+    either.push_many((names[n % 5], showing(png())) for n in range(50))
+    [key] = blob_keys(redis_client, namespace)
+    assert holders(redis_client, key) == set(names)
 
-        assert reading.read(session["session_id"]).messages == shown
-        assert pushing.read(session["session_id"]).messages == shown
+    for name in names[:-1]:
+        assert either.forget(name).keys_left == 0
+        assert redis_client.get(key) == png()
+    either.forget(names[-1])
 
-
-def inlined(message: dict[str, Any]) -> dict[str, Any]:
-    """The message with the screenshots of files as data URLs, as an agent would push it."""
-    if not isinstance(message["content"], list):
-        return message
-    return {**message, "content": [_inline_part(part) for part in message["content"]]}
+    assert blob_keys(redis_client, namespace) == []
 
 
-def _inline_part(part: dict[str, Any]) -> dict[str, Any]:
-    url = part.get("image_url", {}).get("url", "")
-    if not url.startswith("file://") or DATA_DIR is None:
-        return part
-    data = (DATA_DIR / url.removeprefix("file://")).read_bytes()
-    return image(f"data:image/png;base64,{base64.b64encode(data).decode()}")
+def test_images_go_once_their_turns_are_in_the_archive(
+    either: Surface, redis_client: redis.Redis, worker: Worker, namespace: str
+) -> None:
+    either.open("s", SMALL)
+    either.push_many([("s", showing(png(1))), *[("s", LONG)] * 30, ("s", showing(png(2)))])
+    assert worker.work("s") == "committed"
+    assert len(blob_keys(redis_client, namespace)) == 2
+
+    drain(redis_client, worker, "s")
+
+    assert len(blob_keys(redis_client, namespace)) == 1
+    assert either.read("s").messages[-1] == showing(png(2))
+
+
+def test_a_pinned_image_stays_while_a_checkpoint_shows_it(
+    client: ContextClient, redis_client: redis.Redis, worker: Worker, namespace: str
+) -> None:
+    client.open("s", SMALL.model_copy(update={"checkpoint_interval": 0}))
+    client.push("s", {"messages": [showing(png(1))], "pinned": True})
+    client.push_many([("s", LONG)] * 30)
+    worker.work("s")
+    client.checkpoint("s", name="before")
+    redis_client.delete(worker.keys("s").context)
+
+    drain(redis_client, worker, "s")
+    kept = len(blob_keys(redis_client, namespace))
+    redis_client.delete(worker.keys("s").named)
+    released = release(redis_client, worker.ref("s"))
+
+    assert (kept, released) == (1, 1)
+    assert blob_keys(redis_client, namespace) == []
+
+
+def test_images_of_a_cleared_session_go_with_its_turns(
+    client: ContextClient, redis_client: redis.Redis, worker: Worker, namespace: str
+) -> None:
+    client.push("s", showing(png()))
+    client.clear("s")
+    assert len(blob_keys(redis_client, namespace)) == 1
+
+    drain(redis_client, worker, "s")
+
+    assert blob_keys(redis_client, namespace) == []
+
+
+class Interrupted(Connection):
+    """A client's connection between whose two trips of a read something happens, once."""
+
+    meanwhile: Callable[[], object] | None = None
+
+    def pipeline(self, commands: Sequence[Command], *, raise_on_error: bool = True) -> list[Any]:
+        if commands[0][0] == "GET" and self.meanwhile:
+            self.meanwhile()
+            self.meanwhile = None
+        return super().pipeline(commands, raise_on_error=raise_on_error)
+
+
+def test_images_let_go_between_the_two_trips_of_a_read_are_not_missed(
+    client: ContextClient,
+    redis_server: EmbeddedRedis,
+    redis_client: redis.Redis,
+    worker: Worker,
+    namespace: str,
+) -> None:
+    def clear() -> None:
+        client.clear("s")
+        drain(redis_client, worker, "s")
+
+    client.push("s", showing(png()))
+    with ContextClient(redis_server.url, namespace=namespace, broker=SilentWaker()) as reading:
+        reading._redis = Interrupted(redis_server.url, 5.0, None, reading._commands.registration)
+        reading._redis.meanwhile = clear
+
+        read = reading.read("s")
+
+    assert read.messages == []
+
+
+@pytest.mark.parametrize("images", [0, 1])
+def test_forgetting_a_full_servers_session_frees_its_images(
+    connect: Connect, own_server: EmbeddedRedis, images: int
+) -> None:
+    client = connect(own_server.url)
+    client.push("s", showing(*[png()] * images))
+    with redis.Redis.from_url(own_server.url) as plain:
+        plain.config_set("maxmemory", 1)
+
+        assert client.forget("s").keys_left == 0
+
+        assert plain.keys("*:blob:*") == []

@@ -1,14 +1,23 @@
-"""Pushes: one atomic call of constant cost; the same id is the same turn."""
+"""Pushes are atomic, counted once and in order; a step is a push and its read in one trip."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
+import pytest
 import redis
 
 from tests.redis.conftest import Surface, Worker
-from turnmill import ContextClient, Policy
+from turnmill import (
+    ContextClient,
+    InvalidInput,
+    Policy,
+)
 from turnmill.commands import DEDUPE_WINDOW, RETRY_WINDOW
+
+# --- Pushes: one atomic call of constant cost; the same id is the same turn.
+
 
 HI = {"role": "user", "content": "hi"}
 
@@ -25,21 +34,15 @@ def cost_of_a_push(client: ContextClient, redis_client: redis.Redis, session: st
     return sum(calls(redis_client).values()) - sum(before.values())
 
 
-def test_a_push_costs_as_many_commands_after_ten_thousand_turns_as_after_ten(
+def test_a_push_costs_as_many_commands_after_three_thousand_turns_as_after_ten(
     client: ContextClient, redis_client: redis.Redis
 ) -> None:
     client.push_many([("short", HI)] * 10)
-    client.push_many([("long", HI)] * 10_000)
+    client.push_many([("long", HI)] * 3_000)
 
     short, long = (cost_of_a_push(client, redis_client, name) for name in ("short", "long"))
 
     assert long - short <= 1  # the dedupe window is full: its oldest id leaves
-
-
-def test_turns_get_the_seqs_one_two_three(either: Surface) -> None:
-    seqs = [either.push("s", HI).seq for _ in range(3)]
-
-    assert seqs == [1, 2, 3]
 
 
 def test_the_same_turn_id_gets_the_same_seq_and_stores_nothing(either: Surface) -> None:
@@ -50,14 +53,6 @@ def test_the_same_turn_id_gets_the_same_seq_and_stores_nothing(either: Surface) 
 
     assert (again.seq, again.duplicate, first.duplicate) == (first.seq, True, False)
     assert either.info("s").turns_in_log == 2
-
-
-def test_the_same_turn_id_in_two_sessions_is_two_turns(either: Surface) -> None:
-    either.push("one", HI, turn_id="t")
-
-    pushed = either.push("other", HI, turn_id="t")
-
-    assert not pushed.duplicate
 
 
 def test_a_turn_id_is_known_after_its_turn_was_compacted(either: Surface, worker: Worker) -> None:
@@ -126,11 +121,33 @@ def test_pushing_on_after_scripts_were_flushed_works(
     assert pushed.seq == 2
 
 
-def test_push_many_after_scripts_were_flushed_reports_new_turns_as_new(
-    either: Surface, redis_client: redis.Redis
+# --- What can be seen to be wrong is refused before a worker is asked, and nobody waits for it.
+
+
+Call = Callable[[Surface], Any]
+
+
+@pytest.mark.parametrize(
+    ("call", "said"),
+    [
+        (lambda client: client.rollback("s", 1.5), "to: must be a checkpoint's id, a version"),
+        (lambda client: client.rollback("s", True), "to: must be .*, got bool"),  # noqa: FBT003
+        (
+            lambda client: client.summarize("s", template=5),
+            "template name: got a value of type int",
+        ),
+        (lambda client: client.summarize("s", template="../x"), "template name: got 4 characters"),
+        (lambda client: client.summarize("s", template=None, wait=False), "template name: got"),
+        (lambda client: client.ground("what?", "5"), r"k of type str must be in 1\.\.100"),
+        (lambda client: client.ground("what?", 2.5), r"k of type float must be in 1\.\.100"),
+        (lambda client: client.remember("x" * 100_001), "100001 characters; a memory has at most"),
+    ],
+    ids=["half", "bool", "number", "path", "nothing", "text", "half k", "long"],
+)
+def test_what_no_worker_could_answer_is_refused_at_once(
+    either: Surface, call: Call, said: str
 ) -> None:
-    redis_client.script_flush()
+    either.push("s", HI)
 
-    pushed = either.push_many([("s", HI)] * 5)
-
-    assert [(each.seq, each.duplicate) for each in pushed] == [(at, False) for at in range(1, 6)]
+    with pytest.raises(InvalidInput, match=said):
+        call(either)

@@ -1,21 +1,24 @@
-"""What clients are told of their namespace's quotas, and how workers measure them."""
+"""Quotas of a namespace hold for everybody in it."""
 
 from __future__ import annotations
 
+import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from itertools import chain
 
 import pytest
-import redis
 
-from tests.redis.conftest import Worker
-from turnmill import AsyncContextClient, ContextClient, Policy, QuotaExceeded
+from turnmill import ContextClient, QuotaExceeded
 from turnmill.admission import REPORT_EVERY
 from turnmill.contract.names import Namespace
-from turnmill.contract.registry import registry_keys
 from turnmill.embedded_redis import EmbeddedRedis
 from turnmill_worker.background.quota_watch import EVERY, QuotaWatch
-from turnmill_worker.store.usage import RedisUsage
+
+# --- What clients are told of their namespace's quotas, and how workers measure them.
+
 
 HELLO = {"role": "user", "content": "Hello."}
 LONG = {"role": "user", "content": "word " * 4_000}
@@ -79,30 +82,17 @@ def test_a_namespace_with_too_many_bytes_takes_no_push_until_some_are_gone(
     assert other.push("s0", HELLO).seq == 2
 
 
-def test_memory_is_estimated_from_a_sample(
-    client: ContextClient, redis_client: redis.Redis, worker: Worker
-) -> None:
-    usage = RedisUsage(redis_client)
-    client.push_many([(f"s{at}", LONG) for at in range(100)])
-    few = usage.bytes(worker.ref("s").namespace)
-    client.push_many([(f"s{at}", LONG) for at in range(100, 700)])
-    many = usage.bytes(worker.ref("s").namespace)
-
-    assert few > 100 * 20_000
-    assert many == pytest.approx(7 * few, rel=0.05)
-
-
 def test_pushes_beyond_the_rate_wait_and_are_taken_again(
     client: ContextClient, measure: Callable[[str], QuotaWatch]
 ) -> None:
-    measure("pushes_per_second = 50")
+    measure("pushes_per_second = 10")
     other = again(client)
     began = time.monotonic()
     refused = pushed_until_refused(other)
     passed_s = time.monotonic() - began
     pushed = client.info("s").last_seq
 
-    assert 20 * 50 <= pushed <= (20 + passed_s) * 50 + REPORT_EVERY
+    assert 20 * 10 <= pushed <= (20 + passed_s) * 10 + REPORT_EVERY
     assert refused.quota == "pushes_per_second"
     with pytest.raises(QuotaExceeded):  # all clients of the namespace share it
         again(client).push("other", HELLO)
@@ -110,39 +100,79 @@ def test_pushes_beyond_the_rate_wait_and_are_taken_again(
     assert other.push("s", HELLO).seq == pushed + 1
 
 
-def test_what_was_pushed_before_a_client_closed_counts(
-    client: ContextClient, measure: Callable[[str], QuotaWatch], redis_server: EmbeddedRedis
+# --- Many clients at once against each quota: how far they get beyond it, and that nothing is lost.
+
+
+CLIENTS = 8
+TOLD_EVERY_S = 0.3
+
+
+@pytest.fixture
+def crowd(
+    client: ContextClient, redis_server: EmbeddedRedis, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[list[ContextClient]]:
+    """Clients of one tenant that ask sooner than after ten seconds."""
+    monkeypatch.setattr("turnmill._sync.client.REGISTER_EVERY_S", TOLD_EVERY_S)
+    made = [
+        ContextClient(redis_server.url, namespace=client.namespace, broker=client._waker)
+        for _ in range(CLIENTS)
+    ]
+    yield made
+    for each in made:
+        each.close()
+
+
+@contextmanager
+def measuring(watch: QuotaWatch, client: ContextClient) -> Iterator[None]:
+    """A sweep of the client's namespace, over and over."""
+    over = threading.Event()
+
+    def sweep() -> None:
+        while not over.wait(0.02):
+            watch.run([Namespace(client.namespace)])
+
+    thread = threading.Thread(target=sweep)
+    thread.start()
+    try:
+        yield
+    finally:
+        over.set()
+        thread.join()
+
+
+def pushed_by_all(
+    crowd: list[ContextClient], push: Callable[[ContextClient, str], object]
+) -> list[float]:
+    """When each push of all these clients was taken, up to the one that was refused."""
+
+    def work(number: int) -> list[float]:
+        taken: list[float] = []
+        for at in range(5_000):
+            try:
+                push(crowd[number], f"s{number}-{at}")
+            except QuotaExceeded:
+                return taken
+            taken.append(time.monotonic())
+        raise AssertionError("no push was refused")
+
+    with ThreadPoolExecutor(len(crowd)) as pool:
+        return sorted(chain.from_iterable(pool.map(work, range(len(crowd)))))
+
+
+@pytest.mark.parametrize("quota", ["sessions = 20", "bytes = 400_000"])
+def test_clients_at_once_exceed_a_quota_for_no_longer_than_it_takes_to_tell_them(
+    quota: str,
+    client: ContextClient,
+    crowd: list[ContextClient],
+    measure: Callable[[str], QuotaWatch],
 ) -> None:
-    measure("pushes_per_second = 1")
-    for _ in range(3):
-        with ContextClient(
-            redis_server.url, namespace=client.namespace, broker=client._waker
-        ) as brief:
-            brief.push_many([("s", HELLO)] * 8)
+    def push(by: ContextClient, session: str) -> None:
+        time.sleep(0.02)
+        by.push(session, LONG)  # of 20 kB each: the twentieth is at both quotas
 
-    with pytest.raises(QuotaExceeded):
-        again(client).push("s", HELLO)
+    with measuring(measure(quota), client):
+        taken = pushed_by_all(crowd, push)
 
-
-async def test_an_asynchronous_client_is_refused_too(
-    client: ContextClient, measure: Callable[[str], QuotaWatch], redis_server: EmbeddedRedis
-) -> None:
-    client.open("one", Policy())
-    measure("sessions = 1")
-    async with AsyncContextClient(
-        redis_server.url, namespace=client.namespace, broker=client._waker
-    ) as other:
-        with pytest.raises(QuotaExceeded):
-            await other.push("two", HELLO)
-        assert (await other.push("one", HELLO)).seq == 1
-
-
-def test_without_workers_that_measure_nobody_is_refused_for_long(
-    client: ContextClient, measure: Callable[[str], QuotaWatch], redis_client: redis.Redis
-) -> None:
-    client.push("s", HELLO)
-    measure("sessions = 1\nbytes = 1\npushes_per_second = 1")
-
-    left_ms = redis_client.pttl(registry_keys(Namespace(client.namespace)).quota)
-
-    assert 0 < left_ms <= 60_000
+    assert taken[-1] - taken[19] < 2 * TOLD_EVERY_S + 5 * 0.02 + 1.0
+    assert len(taken) >= 20
+    assert len(client.sessions()) == len(taken)  # what was taken is there, what was refused is not

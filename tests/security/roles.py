@@ -98,66 +98,29 @@ def foreign_channels(namespace: str) -> Iterator[str]:
     yield from ("turnmill:", "__keyspace@0__:x", "/0.celery.pidbox", "x")
 
 
-_HARMFUL: Sequence[Sequence[str]] = (
-    ("SCAN", "0"),
-    ("KEYS", "*"),
-    ("RANDOMKEY",),
-    ("DBSIZE",),
-    ("FLUSHALL",),
-    ("FLUSHDB",),
-    ("SWAPDB", "0", "1"),
-    ("SCRIPT", "FLUSH"),
-    ("SCRIPT", "KILL"),
-    ("SCRIPT", "LOAD", "return 1"),
-    ("CONFIG", "GET", "*"),
-    ("CONFIG", "SET", "maxmemory", "1"),
-    ("ACL", "LIST"),
-    ("ACL", "WHOAMI"),
-    ("CLIENT", "LIST"),
-    ("CLIENT", "KILL", "TYPE", "normal"),
-    ("CLIENT", "PAUSE", "1"),
-    ("CLIENT", "TRACKING", "ON"),
-    ("MONITOR",),
-    ("SUBSCRIBE", "x"),
-    ("PSUBSCRIBE", "*"),
-    ("PUBSUB", "CHANNELS"),
-    ("DEBUG", "SLEEP", "0"),
-    ("SLOWLOG", "GET"),
-    ("LATENCY", "LATEST"),
-    ("INFO",),
-    ("SAVE",),
-    ("BGREWRITEAOF",),
-    ("REPLICAOF", "NO", "ONE"),
-    ("MODULE", "LIST"),
-    ("MEMORY", "STATS"),
-    ("WAIT", "0", "0"),
-    ("OBJECT", "HELP"),
-    ("COPY", "x", "y"),
-    ("RENAME", "x", "y"),
-    ("RESTORE", "x", "0", "x"),
-    ("MIGRATE", "127.0.0.1", "1", "x", "0", "1"),
-    ("SORT", "x"),
-    ("SETBIT", "x", "0", "1"),
-    ("FUNCTION", "FLUSH"),
-    ("MULTI",),
+def _commands(text: str) -> Sequence[Sequence[str]]:
+    """Commands written one after the other."""
+    return [each.split() for each in text.split(";")]
+
+
+_HARMFUL = _commands(
+    """
+    SCAN 0; KEYS *; RANDOMKEY; DBSIZE; FLUSHALL; FLUSHDB; SWAPDB 0 1; SCRIPT FLUSH;
+    SCRIPT KILL; SCRIPT LOAD return; CONFIG GET *; CONFIG SET maxmemory 1; ACL LIST;
+    ACL WHOAMI; CLIENT LIST; CLIENT KILL TYPE normal; CLIENT PAUSE 1; CLIENT TRACKING ON;
+    MONITOR; SUBSCRIBE x; PSUBSCRIBE *; PUBSUB CHANNELS; DEBUG SLEEP 0; SLOWLOG GET;
+    LATENCY LATEST; INFO; SAVE; BGREWRITEAOF; REPLICAOF NO ONE; MODULE LIST; MEMORY STATS;
+    WAIT 0 0; OBJECT HELP; COPY x y; RENAME x y; RESTORE x 0 x; MIGRATE 127.0.0.1 1 x 0 1;
+    SORT x; SETBIT x 0 1; FUNCTION FLUSH; MULTI
+    """
 )
 """What no agent may do whatever the key: it would reach all tenants, or is not needed."""
 
-_ON_KEYS: Sequence[Sequence[str]] = (
-    ("GET",),
-    ("SET", "v"),
-    ("DEL",),
-    ("EXISTS",),
-    ("PTTL",),
-    ("PEXPIRE", "1000"),
-    ("HGETALL",),
-    ("HSET", "f", "v"),
-    ("ZRANGE", "0", "-1"),
-    ("ZADD", "1", "m"),
-    ("XADD", "*", "f", "v"),
-    ("XRANGE", "-", "+"),
-    ("RPUSH", "v"),
-    ("BLPOP", "0.01"),
+_ON_KEYS = _commands(
+    """
+    GET; SET v; DEL; EXISTS; PTTL; PEXPIRE 1000; HGETALL; HSET f v; ZRANGE 0 -1; ZADD 1 m;
+    XADD * f v; XRANGE - +; RPUSH v; BLPOP 0.01
+    """
 )
 
 

@@ -1,4 +1,4 @@
-"""Content that is stored encrypted: nothing of it in the files of Redis and of the archive."""
+"""Content that is stored encrypted is in no file, and who lacks a key leaves it alone."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ import base64
 import importlib.util
 import json
 import os
-import sqlite3
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
-from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -19,13 +19,14 @@ from tests.processes import WorkerProcess, wait_until
 from turnmill import CannotDecrypt, Cipher, ContextClient, Policy
 from turnmill.contract.keys import session_keys
 from turnmill.contract.names import Namespace, SessionId
-from turnmill.credentials import load_cipher
 from turnmill.embedded_redis import EmbeddedRedis
+
+# --- Content that is stored encrypted: nothing of it in the files of Redis and of the archive.
+
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 WORDS = ["zanzibar", "quixotic", "xylophone", "wolverine", "vermilion", "umbrella"]
 PICTURE = png(seed=7, size=3000)
-
 pytestmark = pytest.mark.worker
 
 
@@ -68,10 +69,14 @@ Start = Callable[..., WorkerProcess]
 
 @pytest.fixture
 def worker(server: EmbeddedRedis, tmp_path: Path) -> Start:
-    def start(*, is_sealing: bool = True, name: str = "one") -> WorkerProcess:
+    def start(
+        *, is_sealing: bool = True, name: str = "one", keys: Path | None = None
+    ) -> WorkerProcess:
         path = os.pathsep.join([str(EXAMPLES), os.environ.get("PYTHONPATH", "")])
         env = {"TURNMILL_DATA_DIR": str(tmp_path / "data"), "TURNMILL_ARCHIVE_URL": ""}
         env["PYTHONPATH"] = path
+        if keys is not None:
+            env["CIPHER_KEYS_FILE"] = str(keys)
         if is_sealing:
             env["TURNMILL_CIPHER"] = "aes_gcm_cipher:cipher"
         return WorkerProcess(server.url, tmp_path, env=env, name=name)
@@ -203,24 +208,77 @@ def test_content_of_another_session_is_refused(cipher: Cipher, server: EmbeddedR
             client.read("b")
 
 
-def test_rows_are_bound_to_their_keys(
-    cipher: Cipher, server: EmbeddedRedis, worker: Start, tmp_path: Path
+# --- Agents have the new key of the cipher, and some workers have only the old one.
+
+
+def doctor(url: str, folder: Path, keys: Path) -> dict[str, str]:
+    """What the doctor says with these keys of whether content can be read."""
+    told = subprocess.run(
+        [sys.executable, "-m", "turnmill_cli", "doctor", "--json", "--redis-url", url],
+        env={
+            **os.environ,
+            "TURNMILL_DATA_DIR": str(folder / "data"),
+            "TURNMILL_ARCHIVE_URL": "",
+            "PYTHONPATH": os.pathsep.join([str(EXAMPLES), os.environ.get("PYTHONPATH", "")]),
+            "TURNMILL_CIPHER": "aes_gcm_cipher:cipher",
+            "CIPHER_KEYS_FILE": str(keys),
+        },
+        capture_output=True,
+        check=False,
+    )
+    checks = json.loads(told.stdout)["checks"]
+    [found] = [check for check in checks if check["name"] == "content"]
+    return dict(found)
+
+
+def assert_left_alone(client: ContextClient, version: int) -> None:
+    """Agents go on; nobody else does, nothing is parked, and who asks is told at once."""
+    assert WORDS[2] in str(client.read("s").messages)
+    with pytest.raises(CannotDecrypt):
+        client.trajectory("s", timeout_s=60)
+    assert (client.info("s").version, client.info("s").failures) == (version, 0)
+
+
+def test_workers_without_the_new_key_leave_what_they_cannot_read_to_those_that_have_it(
+    cipher: Cipher,
+    server: EmbeddedRedis,
+    worker: Start,
+    keys: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    with worker(), ContextClient(server.url, cipher=cipher) as client:
+    old, new = keys, tmp_path / "new.json"
+    write(new, "two", "one", "two")
+    with (
+        worker(name="old", keys=old) as forgotten,
+        ContextClient(server.url, cipher=cipher) as client,
+    ):
         talk(client)
         wait_until(lambda: settled(client), within_s=60)
-        with closing(sqlite3.connect(tmp_path / "data" / "archive.db")) as database:
-            database.execute(
-                "UPDATE turns SET messages = (SELECT messages FROM turns WHERE seq = 4)"
-                " WHERE seq = 3"
+        before = client.info("s")
+        monkeypatch.setenv("CIPHER_KEYS_FILE", str(new))
+        talk(client, turns=40)
+        wait_until(lambda: "event='cannot decrypt'" in forgotten.output(), within_s=60)
+
+        assert_left_alone(client, before.version)
+        assert doctor(server.url, tmp_path, old)["status"] == "warning"
+        assert doctor(server.url, tmp_path, new)["status"] == "ok"
+
+        # Back: an agent without the new key cannot read, and pushes.
+        monkeypatch.setenv("CIPHER_KEYS_FILE", str(old))
+        with pytest.raises(CannotDecrypt, match="KeyError"):
+            client.read("s")
+        last = client.push("s", {"role": "user", "content": f"Back at the {WORDS[2]}."}).seq
+        monkeypatch.setenv("CIPHER_KEYS_FILE", str(new))
+
+        with worker(name="new", keys=new):  # beside the one that was forgotten
+            wait_until(
+                lambda: client.info("s").version > before.version and settled(client), within_s=60
             )
-            database.commit()
-        with pytest.raises(CannotDecrypt, match="InvalidTag"):
-            client.trajectory("s")
+        write(old, "two", "one", "two")  # the forgotten one gets the key, without a restart
+        seqs = [turn.seq for turn in client.trajectory("s").turns]
+    with redis.Redis.from_url(server.url) as admin:
+        admin.save()
 
-
-@pytest.mark.parametrize("path", ["nowhere:cipher", "json:dumps", "json:nothing"])
-def test_a_cipher_that_cannot_be_loaded_is_an_error(path: str) -> None:
-    with pytest.raises(ValueError, match=f"cipher '{path}'"):
-        load_cipher(path)
-    assert load_cipher("") is None
+    assert seqs == list(range(1, last + 1))
+    assert not [word for word in WORDS if word.encode() in files(tmp_path)]

@@ -10,16 +10,7 @@ import redis
 
 import turnmill.lua
 import turnmill_worker.store.lua
-from tests.deploy.processes import (
-    answers,
-    clean_environment,
-    free_port,
-    running,
-)
-from tests.processes import wait_until
 from tests.security.roles import (
-    ACL,
-    PASSWORD,
     add_user,
     breaches,
     commands_of,
@@ -138,30 +129,3 @@ def _called(folder: Path) -> set[str]:
     calls = re.compile(r"redis\.p?call\('([A-Z]+)'")
     texts = [file.read_text() for file in folder.glob("*.lua")]
     return {name.lower() for text in texts for name in calls.findall(text)}
-
-
-def test_a_file_that_was_not_filled_in_is_refused(admin: redis.Redis) -> None:
-    for role in (*ROLES, "broker-agents", "broker-workers"):
-        _, name, *rules = (ACL / f"{role}.acl").read_text().split()
-        with pytest.raises(redis.ResponseError):
-            admin.execute_command("ACL", "SETUSER", f"{name}-unfilled", *rules)  # type: ignore[no-untyped-call]
-
-
-def test_a_server_starts_with_all_files_together(guarded: EmbeddedRedis, tmp_path: Path) -> None:
-    lines = [line_of(role) for role in ("default", *ROLES)]
-    users, port = tmp_path / "users.acl", free_port()
-    users.write_text("\n".join(lines) + "\n")
-    command = [guarded._binary, "--port", str(port), "--bind", "127.0.0.1", "--save", ""]
-    command += ["--aclfile", str(users)]
-    with running(command, environment=clean_environment(), folder=tmp_path) as program:
-        url = url_of(port, "operator")
-        wait_until(lambda: answers(url), within_s=10, what=program.output)
-
-        with redis.Redis(port=port) as nobody, pytest.raises(redis.RedisError):
-            nobody.ping()
-
-
-def test_without_the_password_nobody_is_let_in(guarded: EmbeddedRedis) -> None:
-    wrong = url_of(guarded.port, "workers").replace(PASSWORD, "guess")
-    with redis.Redis.from_url(wrong) as client, pytest.raises(redis.AuthenticationError):
-        client.ping()

@@ -58,16 +58,6 @@ def test_any_celery_client_can_send_a_task_by_name(silent: ContextClient, anybod
 
 
 @pytest.mark.usefixtures("worker")
-def test_arguments_may_be_named(silent: ContextClient, anybody: Celery) -> None:
-    silent.push("s", {"role": "user", "content": "Hello"})
-
-    names = {"namespace_name": silent.namespace, "session": "s"}
-    anybody.send_task("turnmill.estimate", kwargs=names, queue="estimate")
-
-    wait_until(lambda: _counted(silent, "s"))
-
-
-@pytest.mark.usefixtures("worker")
 def test_a_message_written_without_celery_is_enough(
     silent: ContextClient, store: EmbeddedRedis
 ) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 import redis
 
 from tests.processes import wait_until
-from turnmill import ContextClient, Policy
+from turnmill import ContextClient
 from turnmill.contract import jobs
 from turnmill.contract.names import namespace, session_id
 
@@ -49,31 +49,12 @@ def test_a_hint_is_a_protocol_2_message_in_json(
     assert message["content-type"] == "application/json"
     assert message["content-encoding"] == "utf-8"
     assert message["headers"]["task"] == "turnmill.estimate"
+    # An eta would sit unacknowledged in a worker; a deferred retry is a score in the due list.
+    assert message["headers"]["eta"] is None
+    assert "my words" not in json.dumps([message, _body(message)])
     assert message["headers"]["id"] == message["properties"]["correlation_id"]
     assert message["headers"]["argsrepr"] == repr((hinting.namespace, "agent-7"))
     assert message["properties"]["delivery_info"]["routing_key"] == "estimate"
-
-
-def test_a_hint_is_neither_delayed_nor_retried_nor_answered(
-    messages: redis.Redis, hinting: ContextClient
-) -> None:
-    headers = _hint(messages, hinting)["headers"]
-
-    # An eta would sit unacknowledged in a worker; a deferred retry is a score in the due list.
-    assert headers["eta"] is None
-    assert headers["expires"] is None
-    assert headers["retries"] == 0
-    assert headers["ignore_result"] is True
-
-
-def test_a_hint_quotes_nothing_that_was_pushed(
-    messages: redis.Redis, hinting: ContextClient
-) -> None:
-    message = _hint(messages, hinting)
-
-    everything = json.dumps([message, _body(message)])
-    assert "my words" not in everything
-    assert "my-name" not in everything
 
 
 def test_one_hint_stands_for_a_burst(messages: redis.Redis, hinting: ContextClient) -> None:
@@ -127,14 +108,3 @@ def test_a_duplicate_push_publishes_no_hint(messages: redis.Redis, hinting: Cont
     wait_until(lambda: hinting.hints.published == 2)
 
     assert [_body(message)[0][1] for message in _waiting(messages)] == ["agent-8"]
-
-
-def test_a_policy_change_hints_without_its_contents(
-    messages: redis.Redis, hinting: ContextClient
-) -> None:
-    hinting.open("agent-7", Policy(max_tokens=4321), system_prompt="secret orders")
-    wait_until(lambda: hinting.hints.published == 1)
-
-    (message,) = _waiting(messages)
-    assert _body(message)[0] == [hinting.namespace, "agent-7"]
-    assert "secret orders" not in json.dumps([message, _body(message)])

@@ -16,8 +16,19 @@ WAIT_S = 30.0
 """How long others may keep the database from being written anew."""
 
 
+CHECKPOINT_S = 5.0
+"""How long another's checkpoint is waited for: beside one, SQLite refuses at once."""
+
+
 def empty_log(engine: Engine) -> bool:
     """Empty SQLite's write-ahead log, which holds the old pages; False if a reader keeps it."""
+    deadline = time.monotonic() + CHECKPOINT_S
+    while not (is_empty := _checkpoint(engine)) and time.monotonic() < deadline:
+        time.sleep(0.02)
+    return is_empty
+
+
+def _checkpoint(engine: Engine) -> bool:
     raw = engine.raw_connection()
     with contextlib.suppress(sqlite3.Error), contextlib.closing(raw):
         [(busy, _, _)] = raw.cursor().execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
@@ -50,7 +61,7 @@ def _rewrite_sqlite(engine: Engine) -> bool:
         except sqlite3.Error:
             return False
     deadline = time.monotonic() + WAIT_S
-    while not empty_log(engine):
+    while not _checkpoint(engine):
         if time.monotonic() > deadline:
             return False
         time.sleep(0.05)

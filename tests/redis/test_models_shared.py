@@ -1,20 +1,32 @@
-"""A model's gate: when it opens and closes, what it lets through, and that all workers share it."""
+"""What all workers share of a model's endpoint: its gate, its limits, and who is next."""
 
 from __future__ import annotations
 
+import itertools
 import time
 import uuid
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import pytest
 import redis
 
+from tests.processes import wait_until
+from tests.redis.conftest import Worker
+from turnmill import ContextClient, Policy
+from turnmill.contract import jobs
 from turnmill.contract.keys import ENDPOINTS, endpoint_hash, endpoint_keys
+from turnmill.contract.names import Namespace, SessionId
 from turnmill.embedded_redis import EmbeddedRedis
 from turnmill_worker.errors import CircuitOpen, RateLimited, SummarizerFailed, SummarizerUnavailable
 from turnmill_worker.ports.models import place_of
+from turnmill_worker.ports.values import SessionRef
 from turnmill_worker.store.model_gates import RedisGate
+from turnmill_worker.store.summary_queue import RedisWaiting
+
+# --- A model's gate: when it opens and closes, what it lets through, and that all workers share it.
+
 
 URL = "https://user:hunter2@models.example:8443/v1/?key=hunter3"
 DOWN = SummarizerUnavailable("down")
@@ -86,32 +98,6 @@ def test_five_failures_in_a_row_open_it_for_everybody(gate: Gate) -> None:
     assert gate.wait_s() == pytest.approx(30, abs=1)
 
 
-def test_a_success_between_failures_starts_the_row_anew(gate: Gate) -> None:
-    for error in [DOWN, DOWN, DOWN, DOWN, None, DOWN, DOWN, DOWN, DOWN]:
-        gate.call(error)
-
-    gate.call()
-
-
-def test_after_its_time_one_call_at_a_time_tries_the_endpoint(gate: Gate) -> None:
-    opened(gate)
-    gate.pass_time(31)
-
-    gate.one.admit(tokens=100, within_s=60)
-
-    assert 60 < gate.wait_s() <= 65
-
-
-def test_a_probe_that_succeeds_closes_it(gate: Gate) -> None:
-    opened(gate)
-    gate.pass_time(31)
-
-    gate.call()
-
-    gate.other.admit(tokens=100, within_s=60)
-    gate.other.admit(tokens=100, within_s=60)
-
-
 def test_a_probe_that_fails_opens_it_for_twice_as_long_up_to_five_minutes(gate: Gate) -> None:
     opened(gate)
     waits = []
@@ -147,26 +133,6 @@ def test_calls_under_way_when_it_opened_neither_close_nor_reopen_it(gate: Gate) 
     assert gate.fields()["openings"] == "1"
 
 
-def test_whoever_lets_nobody_in_is_soon_left_alone_for_a_minute(gate: Gate) -> None:
-    gate.call(SHUT)
-    gate.call(SHUT)
-    gate.call(SHUT)
-
-    assert gate.wait_s() == pytest.approx(60, abs=1)
-    gate.pass_time(61)
-    gate.call(SHUT)
-    assert gate.wait_s() == pytest.approx(60, abs=1)
-
-
-def test_refusals_with_an_answer_between_them_are_hiccups(gate: Gate) -> None:
-    for _ in range(2):
-        gate.call(SHUT)
-        gate.call(SHUT)
-        gate.call()
-
-    gate.one.admit(tokens=1, within_s=60)
-
-
 # Pauses
 
 
@@ -174,57 +140,6 @@ def test_everybody_waits_as_long_as_a_429_asks(gate: Gate) -> None:
     gate.call(RateLimited("429", retry_after_s=12.5))
 
     assert gate.wait_s(RateLimited) == pytest.approx(12.5, abs=1)
-
-
-def test_a_429_that_asks_for_no_time_makes_a_pause_all_the_same(gate: Gate) -> None:
-    gate.call(RateLimited("429", retry_after_s=0.0))
-
-    assert gate.wait_s(RateLimited) == pytest.approx(1, abs=0.5)
-
-
-def test_everybody_waits_as_long_as_a_503_asks_and_it_counts_as_a_failure(gate: Gate) -> None:
-    gate.call(SummarizerUnavailable("503", retry_after_s=7))
-
-    assert gate.wait_s(RateLimited) == pytest.approx(7, abs=1)
-    assert gate.fields()["failures"] == "1"
-
-
-def test_nobody_is_held_up_for_longer_than_five_minutes(gate: Gate) -> None:
-    gate.call(RateLimited("429", retry_after_s=86_400))
-
-    assert gate.wait_s(RateLimited) == pytest.approx(300, abs=1)
-
-
-def test_without_a_time_the_pause_doubles_while_429s_go_on(gate: Gate) -> None:
-    waits = []
-    for _ in range(8):
-        gate.call(BUSY)
-        waits.append(round(gate.wait_s(RateLimited)))
-        gate.pass_time(61)
-
-    assert waits == [1, 2, 4, 8, 16, 32, 60, 60]
-    gate.call()
-    gate.call(BUSY)
-    assert gate.wait_s(RateLimited) <= 1
-
-
-def test_429s_to_calls_that_were_under_way_together_make_one_pause(gate: Gate) -> None:
-    rounds = [gate.one.admit(tokens=100, within_s=60) for _ in range(10)]
-    for round_ in rounds:
-        gate.one.failed(round_, BUSY, estimated=100)
-
-    assert gate.wait_s(RateLimited) <= 1
-
-
-def test_a_429_to_a_probe_shows_that_the_endpoint_lives(gate: Gate) -> None:
-    opened(gate)
-    gate.pass_time(31)
-
-    gate.call(BUSY)
-
-    assert gate.wait_s(RateLimited) <= 1
-    gate.pass_time(2)
-    gate.call()
 
 
 # Budgets
@@ -243,7 +158,7 @@ def granted(gate: Gate, *, tokens: int = 100, step_s: float = 0.5) -> int:
     return done
 
 
-@pytest.mark.parametrize("limit", [1, 6, 60, 300])
+@pytest.mark.parametrize("limit", [6, 60])
 def test_no_minute_has_more_requests_than_the_limit(
     limited: Callable[..., Gate], limit: int
 ) -> None:
@@ -253,55 +168,6 @@ def test_no_minute_has_more_requests_than_the_limit(
 
     assert 0.8 * limit <= first <= limit + 1
     assert second <= limit + 1
-
-
-def test_no_minute_has_more_tokens_than_the_limit(limited: Callable[..., Gate]) -> None:
-    gate = limited(tokens_per_minute=60_000)
-
-    assert 0.8 * 60 <= granted(gate, tokens=1_000) <= 61
-
-
-def test_the_time_told_is_the_time_it_takes(limited: Callable[..., Gate]) -> None:
-    gate = limited(requests_per_minute=30)
-    for _ in range(5):
-        gate.call()
-    wait = gate.wait_s(RateLimited)
-
-    gate.pass_time(wait)
-
-    gate.call()
-
-
-def test_what_was_billed_replaces_what_was_expected(limited: Callable[..., Gate]) -> None:
-    gate = limited(tokens_per_minute=6_000)
-
-    for _ in range(20):
-        gate.call(tokens=900, used=1)
-    gate.call(tokens=900, used=5_000)
-
-    assert gate.wait_s(RateLimited) > 30
-    assert gate.fields()["tokens"] == "5020"
-    assert gate.fields()["requests"] == "21"
-
-
-def test_a_call_larger_than_the_budget_is_made_once_it_is_full(
-    limited: Callable[..., Gate],
-) -> None:
-    gate = limited(tokens_per_minute=6_000)
-
-    gate.call(tokens=20_000, used=20_000)
-
-    assert gate.wait_s(RateLimited) > 200
-
-
-def test_a_failed_call_gives_its_tokens_back(limited: Callable[..., Gate]) -> None:
-    gate = limited(tokens_per_minute=6_000)
-
-    for _ in range(4):
-        gate.call(DOWN, tokens=900)
-
-    assert gate.fields()["tokens"] == "0"
-    gate.call(tokens=900)
 
 
 # What is stored
@@ -318,12 +184,6 @@ def test_it_tells_where_and_what_without_secrets_and_expires(
     assert "hunter" not in str(fields) + gate.key
     assert redis_client.pttl(gate.key) > 0
     assert redis_client.zscore(ENDPOINTS, gate.hash) is not None
-
-
-def test_two_models_at_one_endpoint_have_a_gate_each(gate: Gate, redis_client: redis.Redis) -> None:
-    opened(gate)
-
-    RedisGate(redis_client, URL, "another").admit(tokens=1, within_s=60)
 
 
 # Without Redis
@@ -343,11 +203,80 @@ def test_while_redis_cannot_be_asked_everything_is_let_through(own_server: Embed
         assert gate.other.admit(tokens=1, within_s=60) is None
 
 
-def test_a_gate_redis_forgot_meanwhile_starts_anew(gate: Gate) -> None:
-    round_ = gate.one.admit(tokens=100, within_s=60)
-    gate.client.delete(gate.key)
+# --- Who waits for a summary: namespaces take turns, and the one with the least room comes first.
 
-    gate.one.failed(round_, DOWN, estimated=100)
-    gate.one.answered(round_, estimated=100, used=1)
 
-    assert gate.fields() == {}
+@pytest.fixture
+def server(redis_server: EmbeddedRedis) -> Iterator[redis.Redis]:
+    """A database of its own: these keys are of no namespace."""
+    with redis.Redis.from_url(redis_server.url, db=9) as client:
+        client.flushdb()
+        yield client
+
+
+@pytest.fixture
+def waiting(server: redis.Redis) -> RedisWaiting:
+    return RedisWaiting(server)
+
+
+def ref(namespace: str, session: object) -> SessionRef:
+    return SessionRef(Namespace(namespace), SessionId(str(session)))
+
+
+def add_all(waiting: RedisWaiting, namespace: str, sessions: Iterable[object]) -> None:
+    for session in sessions:
+        waiting.add(ref(namespace, session), room=0.1)
+
+
+def taken(waiting: RedisWaiting, count: int) -> list[str]:
+    """The namespaces of the next so many."""
+    found = [waiting.take() for _ in range(count)]
+    return [one.namespace for one in found if one]
+
+
+def test_the_one_with_the_least_room_comes_first(waiting: RedisWaiting) -> None:
+    for session, room in (("a", 0.15), ("b", -0.2), ("c", 0.01)):
+        waiting.add(ref("ns", session), room=room)
+
+    assert [waiting.take() for _ in range(4)] == [ref("ns", s) for s in "bca"] + [None]
+
+
+def test_who_has_waited_comes_before_all_that_come_later(server: redis.Redis) -> None:
+    waiting = RedisWaiting(server, ageing_s=0.02)
+    waiting.add(ref("ns", "patient"), room=1.0)
+    newcomers = itertools.count()
+
+    def taken_at_last() -> bool:
+        """With an endless row of sessions that have no room at all."""
+        waiting.add(ref("ns", next(newcomers)), room=-5.0)
+        waiting.add(ref("ns", "patient"), room=1.0)  # as the sweep has it do, every few seconds
+        return waiting.take() == ref("ns", "patient")
+
+    wait_until(taken_at_last, within_s=10)
+
+
+def test_namespaces_take_turns_however_many_sessions_they_have(waiting: RedisWaiting) -> None:
+    add_all(waiting, "noisy", range(1_000))
+    add_all(waiting, "quiet", range(3))
+
+    assert Counter(taken(waiting, 6)) == {"noisy": 3, "quiet": 3}
+
+
+def test_a_session_looked_at_while_it_waits_gets_one_message_unless_messages_were_lost(
+    client: ContextClient, worker: Worker
+) -> None:
+    sessions = [worker.ref(name) for name in ("a", "b")]
+    for each in sessions:
+        client.open(each.session, Policy(max_tokens=512))
+        client.push_many([(each.session, {"role": "user", "content": "word " * 60})] * 12)
+        worker.pipeline.estimate(each)
+
+    def looked_at() -> list[str]:
+        """The sessions whose messages wait after some looks, as of a sweep while nobody writes."""
+        for each in sessions * 3:
+            assert worker.pipeline.compact(each).outcome == "needs-summary"
+        return [each.session for task, each in worker.hints.sent if task == jobs.SUMMARIZE]
+
+    assert looked_at() == ["a", "b"]
+    worker.hints.sent.clear()
+    assert looked_at() == ["a", "b"]

@@ -1,7 +1,9 @@
-"""One archive job stores what all sessions of a namespace left: together, and each on its own."""
+"""Archive jobs store what sessions left, together and each on its own."""
 
 from __future__ import annotations
 
+import os
+import signal
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
@@ -9,17 +11,20 @@ from pathlib import Path
 import pytest
 import redis
 
-from tests.redis.conftest import Worker
-from turnmill import ArchiveUnavailable, ContextClient, Policy
-from turnmill.contract import jobs
-from turnmill_worker.archive.store import SqlArchive
-from turnmill_worker.background.sweep import ARCHIVE_EVERY, Sweeper
+from tests.processes import wait_until
+from tests.redis.conftest import SHOP, Worker
+from turnmill import ArchiveUnavailable, ContextClient, Policy, SilentWaker
+from turnmill.contract.errors import StoreUnavailable
+from turnmill.embedded_redis import EmbeddedRedis
+from turnmill_worker.archive import SqlArchive
 from turnmill_worker.pipeline.archive import Archiving
 from turnmill_worker.ports.archive import DRAIN_WITHIN_S
 from turnmill_worker.ports.records import Removed
 from turnmill_worker.store.earlier_states import RedisStates
 from turnmill_worker.store.outgoing import LATE_DRAIN_MS, RedisOutgoing
-from turnmill_worker.store.sweep_lists import RedisSweepLists
+
+# --- One archive job stores what all sessions of a namespace left: together, and each on its own.
+
 
 SMALL = Policy(max_tokens=512)
 LONG = {"role": "user", "content": "word " * 60}
@@ -57,21 +62,6 @@ def test_one_job_stores_what_many_sessions_left(
     for session, watermark in covered.items():
         assert archive.left(worker.ref(session)).turns == watermark
         assert [each.version for each in archive.compactions(worker.ref(session))] == [1]
-
-
-def test_a_commit_hints_no_archive_job_and_a_sweep_one_for_all_sessions(
-    client: ContextClient, worker: Worker, redis_client: redis.Redis
-) -> None:
-    for at in range(5):
-        _compacted(client, worker, f"s{at}")
-    assert jobs.ARCHIVE not in [task for task, _ in worker.hints.sent]
-
-    sweeper = Sweeper(RedisSweepLists(redis_client), worker.hints, stale_after_s=2.0)
-    for _ in range(ARCHIVE_EVERY):
-        sweeper.run()
-
-    mine = [hint for hint in worker.hints.sent if hint[1].namespace == client.namespace]
-    assert [hint for hint in mine if hint[0] == jobs.ARCHIVE] == [(jobs.ARCHIVE, worker.ref("s0"))]
 
 
 def test_a_session_that_cannot_be_archived_stops_no_other(
@@ -155,3 +145,52 @@ def test_what_was_read_before_the_last_look_for_late_drains_is_not_stored(
 
     assert archive.left(worker.ref("s")) == Removed()
     assert LATE_DRAIN_MS > 1000 * DRAIN_WITHIN_S
+
+
+# --- With TURNMILL_ARCHIVE_REPLICAS nothing is archived that a promoted replica would not have.
+
+
+@pytest.fixture
+def servers(tmp_path: Path) -> Iterator[tuple[EmbeddedRedis, EmbeddedRedis]]:
+    """A primary and its replica, in step."""
+    binary = os.environ.get("TURNMILL_TEST_REDIS_SERVER") or None
+    primary = EmbeddedRedis(tmp_path / "primary", durable=False, binary=binary)
+    replica = EmbeddedRedis(tmp_path / "replica", durable=False, binary=binary)
+    with primary, replica:
+        with redis.Redis.from_url(replica.url) as client:
+            client.execute_command("REPLICAOF", "127.0.0.1", primary.port)
+            wait_until(
+                lambda: client.info("replication")["master_link_status"] == "up", what="in step"
+            )
+        yield primary, replica
+
+
+def test_a_turn_is_archived_only_when_a_replica_has_it(
+    servers: tuple[EmbeddedRedis, EmbeddedRedis], tmp_path: Path
+) -> None:
+    primary, replica = servers
+    client = redis.Redis.from_url(primary.url)
+    worker = Worker(client, SHOP)
+    agent = ContextClient(primary.url, namespace=SHOP, broker=SilentWaker())
+    archive = SqlArchive.open(f"sqlite:///{tmp_path}/archive.db")
+    outgoing = RedisOutgoing(client, replicas=1)
+    archiving = Archiving(outgoing, RedisStates(client), archive, worker.hints)
+    with closing(client), agent, closing(archive):
+        agent.open("s", Policy(max_tokens=512))
+        agent.push_many([("s", {"role": "user", "content": "word " * 60})] * 12)
+        assert replica.pid is not None
+        os.kill(replica.pid, signal.SIGSTOP)
+        try:
+            assert worker.work("s") == "committed"
+
+            with pytest.raises(StoreUnavailable, match="0 of 1 replicas"):
+                archiving.archive(worker.ref("s"))
+
+            assert archive.turns(worker.ref("s")) == []
+            assert agent.info("s").turns_covered > 0
+        finally:
+            os.kill(replica.pid, signal.SIGCONT)
+
+        archiving.archive(worker.ref("s"))
+
+        assert len(archive.turns(worker.ref("s"))) == agent.info("s").watermark

@@ -1,23 +1,24 @@
-"""The workers' half of the protocol: counts, leases and commits are conditional writes."""
+"""Counts, leases, commits, checkpoints and clearing are conditional writes."""
 
 from __future__ import annotations
-
-from typing import Any
 
 import pytest
 import redis
 
-from tests.redis.conftest import Worker
+from tests.redis.conftest import Surface, Worker, commit_from
 from turnmill import ContextClient, Policy
 from turnmill.contract import jobs
-from turnmill.contract.legality import CallTracker
+from turnmill.contract.names import Seq
 from turnmill_worker.background.sweep import Sweeper
-from turnmill_worker.compaction.snapshot import Snapshot
-from turnmill_worker.ports.values import CountedTurn, Counts, Uncounted
+from turnmill_worker.ports.values import CountedTurn, Counts, Mark, Uncounted
+from turnmill_worker.requests.rollback import Rollback
+from turnmill_worker.store.earlier_states import RedisStates
+from turnmill_worker.store.outgoing import RedisOutgoing
 from turnmill_worker.store.sweep_lists import RedisSweepLists
-from turnmill_worker.summarizers.extractive import ExtractiveSummarizer
-from turnmill_worker.templates.loader import TemplateLoader
 from turnmill_worker.tokens import counter_for
+
+# --- The workers' half of the protocol: counts, leases and commits are conditional writes.
+
 
 LONG = {"role": "user", "content": "word " * 60}
 SMALL = Policy(max_tokens=512)
@@ -30,45 +31,6 @@ def full(client: ContextClient, worker: Worker) -> str:
     client.push_many([("s", LONG)] * 12)
     worker.pipeline.estimate(worker.ref("s"))
     return "s"
-
-
-def commit_from(worker: Worker, snapshot: Snapshot | None) -> tuple[Any, ...]:
-    """What a worker would commit from this snapshot: arguments for ``sessions.commit``."""
-    assert snapshot is not None
-    kept: dict[str, Any] = {}
-
-    class Catching:
-        """A worker that thinks until it would commit, and then is asked what."""
-
-        def __getattr__(self, name: str) -> Any:
-            return getattr(worker.sessions, name)
-
-        def snapshot(self, _ref: object) -> Snapshot | None:
-            return snapshot
-
-        def commit(self, *args: Any, **options: Any) -> Any:
-            kept.update(args=args, options=options)
-            raise KeyboardInterrupt
-
-    pipeline = type(worker.pipeline)(
-        sessions=Catching(),
-        hints=worker.hints,
-        counters=worker.pipeline._ports.counters,
-        summarizers=lambda _policy: [ExtractiveSummarizer()],
-        templates=TemplateLoader(),
-    )
-    with pytest.raises(KeyboardInterrupt):
-        pipeline.summarize(worker.ref(snapshot.session))
-    return kept["args"], kept["options"]
-
-
-def test_a_commit_raises_the_version_by_one(
-    client: ContextClient, worker: Worker, full: str
-) -> None:
-    outcome = worker.work(full)
-
-    assert outcome == "committed"
-    assert client.read(full).version == 1
 
 
 def test_a_turn_pushed_during_a_compaction_is_kept_and_does_not_undo_it(
@@ -176,11 +138,6 @@ def test_a_lease_lost_to_another_worker_releases_nothing(
     assert holder not in (None, late.owner.encode())
 
 
-def test_a_lease_of_an_unknown_session_is_not_given(worker: Worker) -> None:
-    with worker.sessions.lease(worker.ref("nobody")) as lease:
-        assert lease is None
-
-
 def first_counted(seen: Uncounted) -> Counts:
     """What a job brings that has counted the first of the turns."""
     turns = [CountedTurn(seen.turns[0].seq, 64)]
@@ -228,24 +185,6 @@ def test_a_session_stays_in_the_backlog_while_a_newer_turn_waits(
     assert client.info("s").pending_for_s is not None
 
 
-def test_another_encoding_counts_everything_again(
-    client: ContextClient, redis_client: redis.Redis, worker: Worker, full: str
-) -> None:
-    client.push(full, {"role": "user", "content": "我们明天去北京。" * 9})
-    worker.work(full)
-
-    client.open(full, SMALL.model_copy(update={"encoding": "cl100k_base"}))
-    worker.pipeline.estimate(worker.ref(full))
-
-    count = counter_for("cl100k_base").count_messages
-    snapshot = worker.sessions.snapshot(worker.ref(full))
-    assert snapshot is not None
-    tracker = CallTracker()
-    again = [count(tracker.repair(turn.shown)) for turn in snapshot.turns]
-    assert [turn.tokens for turn in snapshot.turns] == again
-    assert redis_client.hget(worker.keys(full).meta, "basis") == b"cl100k_base/2/gpt-4o"
-
-
 def test_a_sweep_hints_what_nobody_was_told(
     client: ContextClient, redis_client: redis.Redis, worker: Worker
 ) -> None:
@@ -256,11 +195,159 @@ def test_a_sweep_hints_what_nobody_was_told(
     assert (jobs.ESTIMATE, worker.ref("s")) in worker.hints.sent
 
 
-def test_jobs_of_unknown_sessions_do_nothing(worker: Worker) -> None:
-    outcomes = [
-        worker.pipeline.estimate(worker.ref("nobody")).outcome,
-        worker.pipeline.compact(worker.ref("nobody")).outcome,
+# --- Checkpoints: made by themselves every few turns or by name, kept to a number, with a lifetime.
+
+
+SHORT = {"role": "user", "content": "word"}
+EVERY_TWO = Policy(max_tokens=512, checkpoint_interval=2, keep_checkpoints=3, ttl_s=60)
+
+
+@pytest.fixture
+def rollback(redis_client: redis.Redis) -> Rollback:
+    return Rollback(RedisStates(redis_client), None, counter_for)
+
+
+def test_every_interval_of_turns_makes_a_checkpoint(either: Surface) -> None:
+    either.open("s", EVERY_TWO)
+
+    made = [either.push("s", SHORT).checkpoint for _ in range(4)]
+
+    assert made == [None, "turn-2-v0", None, "turn-4-v0"]
+    assert [(c.id, c.seq, c.automatic) for c in either.checkpoints("s")] == [
+        ("turn-2-v0", 2, True),
+        ("turn-4-v0", 4, True),
     ]
 
-    assert outcomes[0] == "unknown"
-    assert worker.hints.sent == []
+
+def test_only_the_newest_are_kept_and_each_kind_for_itself(either: Surface) -> None:
+    either.open("s", EVERY_TWO)
+    for at in range(5):
+        either.checkpoint("s", name=f"mark {at}")
+
+    either.push_many([("s", SHORT)] * 12)
+
+    found = either.checkpoints("s")
+    assert [c.seq for c in found if c.automatic] == [8, 10, 12]
+    assert [c.id for c in found if not c.automatic] == ["mark 2", "mark 3", "mark 4"]
+
+
+def test_the_newest_checkpoint_is_used_up_and_a_named_one_stays(
+    either: Surface, worker: Worker, rollback: Rollback
+) -> None:
+    either.open("s", Policy(checkpoint_interval=0))
+    either.checkpoint("s", name="one")
+    either.push("s", SHORT)
+    either.checkpoint("s", name="two")
+
+    assert rollback.rollback(worker.ref("s"), None).restored == "two"
+    assert rollback.rollback(worker.ref("s"), None).restored == "one"
+    assert either.checkpoints("s") == []
+    either.checkpoint("s", name="three")
+    rollback.rollback(worker.ref("s"), "three")
+    assert [c.id for c in either.checkpoints("s")] == ["three"]
+
+
+def test_a_rollback_to_before_the_first_turn_leaves_keys_with_a_lifetime(
+    either: Surface, redis_client: redis.Redis, worker: Worker, rollback: Rollback
+) -> None:
+    either.open("s", Policy(ttl_s=60))
+    either.checkpoint("s", name="empty")
+    either.push_many([("s", SHORT)] * 3)
+
+    rollback.rollback(worker.ref("s"), "empty")
+    either.push("s", SHORT)
+
+    left = {key: int(redis_client.pttl(key)) for key in worker.keys("s").owned}
+    assert [key for key, each in left.items() if each == -1] == []
+    assert either.info("s").last_seq == 4
+    assert either.read("s").messages == [SHORT]
+
+
+def test_a_count_under_way_is_refused_after_a_rollback(
+    either: Surface, worker: Worker, rollback: Rollback
+) -> None:
+    either.open("s", Policy(checkpoint_interval=0))
+    either.checkpoint("s", name="empty")
+    either.push("s", LONG)
+    ref = worker.ref("s")
+    seen = worker.sessions.uncounted(ref, most=10)
+    assert seen is not None
+
+    rollback.rollback(ref, "empty")
+    recorded = worker.sessions.record_counts(
+        ref,
+        seen,
+        Counts(
+            basis="o200k_base/1",
+            system_tokens=0,
+            open_calls=(),
+            due=False,
+            turns=[CountedTurn(Seq(1), 61)],
+        ),
+    )
+
+    assert recorded.stale
+    assert either.info("s").usage.tail == 0
+
+
+def test_a_managed_summary_looks_back_at_no_turn_that_was_rolled_back(
+    either: Surface, worker: Worker, rollback: Rollback
+) -> None:
+    either.open("s", Policy(max_tokens=512, checkpoint_interval=0))
+    either.push("s", LONG)
+    either.checkpoint("s", name="here")
+    either.push_many([("s", LONG)] * 11)
+    assert worker.work("s") == "committed"
+    ref = worker.ref("s")
+    epoch = RedisStates(worker.sessions._redis).past(ref)
+    assert epoch is not None
+
+    rollback.rollback(ref, "here")
+
+    covered = worker.sessions.covered(ref, epoch.epoch, first_seq=1, last_seq=12)
+    assert [turn.seq for turn in covered] == [1]
+
+
+# --- Clearing sets a conversation aside and keeps its session: prompt, policy and positions.
+
+
+BRIEF = Policy(max_tokens=512, ttl_s=60, checkpoint_interval=2)
+
+
+@pytest.fixture
+def talk(either: Surface, worker: Worker) -> str:
+    """A session with covered turns, a tail and checkpoints."""
+    either.open("s", BRIEF, "You are terse.")
+    either.push_many([("s", LONG)] * 12)
+    assert worker.work("s") == "committed"
+    either.push("s", LONG)
+    return "s"
+
+
+def test_only_the_system_prompt_is_left_of_a_cleared_conversation(
+    either: Surface, talk: str
+) -> None:
+    in_log = either.info(talk).turns_in_log
+
+    gone = either.clear(talk)
+
+    assert gone == in_log
+    assert either.read(talk).messages == [{"role": "system", "content": "You are terse."}]
+    assert either.checkpoints(talk) == []
+    assert either.info(talk).policy == BRIEF
+
+
+def test_cleared_turns_wait_for_the_archive_marked(
+    either: Surface, worker: Worker, redis_client: redis.Redis, talk: str
+) -> None:
+    watermark = either.info(talk).watermark
+
+    either.clear(talk)
+
+    ref = worker.ref(talk)
+    drain = RedisOutgoing(redis_client).next_drains([ref], turns=100, size=2**20)[ref]
+    turns = [turn for step in drain.steps for turn in getattr(step, "turns", ())]
+    assert [turn.seq for turn in turns] == list(range(1, 14))
+    assert [turn.state for turn in turns[watermark:]] == ["cleared"] * (13 - watermark)
+    marks = [step for step in drain.steps if isinstance(step, Mark)]
+    assert [(m.after_seq, m.through_seq, m.state) for m in marks] == [(0, 13, "cleared")]

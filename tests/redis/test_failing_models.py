@@ -1,20 +1,26 @@
-"""A session whose models fail waits for them while it has room, and not a moment longer."""
+"""A session whose models or jobs fail waits, goes down the ladder or is parked; nothing is lost."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Callable, Sequence
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 import redis
 
 from tests.redis.conftest import Surface, Worker
-from tests.worker.harness import chat, push_all
-from turnmill import ContextClient, Policy
+from turnmill import (
+    ArchiveUnavailable,
+    ContextClient,
+    Policy,
+    StoreUnavailable,
+    Transient,
+)
 from turnmill.contract import jobs
-from turnmill.contract.errors import Transient
 from turnmill.contract.job_outcomes import Outcome
+from turnmill_worker import tasks
 from turnmill_worker.errors import (
     CircuitOpen,
     RateLimited,
@@ -30,13 +36,20 @@ from turnmill_worker.summarizers.extractive import ExtractiveSummarizer
 from turnmill_worker.templates.loader import TemplateLoader
 from turnmill_worker.tokens import counter_for
 
+# --- A session whose models fail waits for them while it has room, and not a moment longer.
+
+
 LONG = {"role": "user", "content": "word " * 60}
+
+
 ASKING = Policy(
     max_tokens=2_000,
     summarizer="openai",
     strategies=("rolling", "window"),
     quality_threshold=0.0,
 )
+
+
 DOWN = SummarizerUnavailable("down")
 PAID = Spent(calls=1, prompt_tokens=100, completion_tokens=20, cost_usd=0.5)
 
@@ -129,7 +142,11 @@ def records(client: Any, worker: Worker) -> list[dict[str, Any]]:
 
 
 @pytest.mark.usefixtures("over_soft")
-@pytest.mark.parametrize("error", [DOWN, RateLimited("429"), Transient("another")])
+@pytest.mark.parametrize(
+    "error",
+    [DOWN, RateLimited("429"), Transient("another")],
+    ids=lambda error: type(error).__name__,
+)
 def test_a_failure_that_passes_is_waited_for(
     summarize: Summarize, client: ContextClient, error: Exception
 ) -> None:
@@ -142,16 +159,6 @@ def test_a_failure_that_passes_is_waited_for(
     )
     assert client.info("s").version == 0
     assert client.info("s").due_in_s == pytest.approx(5, abs=1)
-
-
-@pytest.mark.usefixtures("over_soft")
-def test_both_clients_tell_what_it_waits_for(summarize: Summarize, either: Surface) -> None:
-    summarize(failing(DOWN))
-
-    wait = either.info("s").wait
-
-    assert (wait.on, wait.failed, wait.tries) == ("model", ("SummarizerUnavailable",), 1)
-    assert 0 <= wait.for_s < 30
 
 
 @pytest.mark.usefixtures("over_soft")
@@ -172,11 +179,6 @@ def test_each_pause_is_longer_and_after_three_the_extractive_summarizer_stands_i
         None,
         None,
     ]
-
-
-@pytest.mark.usefixtures("over_soft")
-def test_sessions_that_failed_together_come_back_apart(summarize: Summarize) -> None:
-    assert summarize(Model(DOWN), chance=1.0).retry_s == 6.2
 
 
 @pytest.mark.usefixtures("over_soft")
@@ -215,16 +217,6 @@ def test_what_waiting_does_not_help_is_not_waited_for(
     summarize: Summarize, models: Sequence[Model]
 ) -> None:
     assert summarize(*models).outcome == "committed"
-
-
-def test_without_attempts_nothing_is_waited_for(
-    summarize: Summarize, client: ContextClient, worker: Worker
-) -> None:
-    client.open("s", ASKING.model_copy(update={"model_attempts": 0}))
-    client.push_many([("s", LONG)] * 26)
-    worker.pipeline.estimate(worker.ref("s"))
-
-    assert summarize(Model(DOWN)).outcome == "committed"
 
 
 @pytest.mark.usefixtures("over_soft")
@@ -272,60 +264,6 @@ def test_a_session_that_becomes_urgent_while_it_waits_is_due_at_once(
 
 
 @pytest.mark.usefixtures("over_soft")
-def test_a_session_that_became_urgent_while_the_model_failed_does_not_wait(
-    summarize: Summarize, client: ContextClient, worker: Worker
-) -> None:
-    outcome = summarize(Model(DOWN, meanwhile=lambda: push_until_urgent(client, worker)))
-
-    assert (outcome.outcome, outcome.retry_s) == ("deferred", 0.0)
-    assert worker.hints.sent[-1] == (jobs.COMPACT, worker.ref("s"))
-    assert summarize(Model(DOWN)).outcome == "committed"
-
-
-@pytest.mark.usefixtures("over_soft")
-def test_an_early_hint_does_not_ask_the_model_again(summarize: Summarize, worker: Worker) -> None:
-    model = failing(DOWN)
-    summarize(model)
-
-    assert summarize(model).outcome == "deferred"
-    assert worker.pipeline.compact(worker.ref("s")).outcome == "deferred"
-    assert model.asked == 1
-
-
-@pytest.mark.usefixtures("over_soft")
-def test_a_summary_that_is_asked_for_does_not_wait(summarize: Summarize, worker: Worker) -> None:
-    summarize(Model(DOWN))
-
-    done = worker.pipeline.force(worker.ref("s"), template="")
-
-    assert done.turns_summarized > 0
-
-
-@pytest.mark.usefixtures("over_soft")
-def test_another_policy_ends_the_pause_and_the_count(
-    summarize: Summarize, client: ContextClient, redis_client: redis.Redis, worker: Worker
-) -> None:
-    summarize(Model(DOWN))
-    client.open("s", ASKING.model_copy(update={"model": "another"}))
-
-    worker.pipeline.estimate(worker.ref("s"))
-
-    assert worker.hints.sent[-1] == (jobs.COMPACT, worker.ref("s"))
-    assert redis_client.hget(worker.keys("s").meta, "model_failures") is None
-    assert summarize(Model(DOWN)).retry_s == 5.0
-
-
-@pytest.mark.usefixtures("over_soft")
-def test_clearing_ends_it(summarize: Summarize, client: ContextClient, worker: Worker) -> None:
-    summarize(Model(DOWN))
-
-    client.clear("s")
-
-    assert client.info("s").due_in_s is None
-    assert worker.pipeline.compact(worker.ref("s")).outcome == "skipped"
-
-
-@pytest.mark.usefixtures("over_soft")
 def test_a_session_forgotten_while_the_model_failed_leaves_nothing(
     summarize: Summarize, client: ContextClient, redis_client: redis.Redis, worker: Worker
 ) -> None:
@@ -352,67 +290,7 @@ def test_what_failed_tries_cost_is_recorded_with_the_next_commit(
     assert record["cost_usd"] == 4.5
 
 
-def test_what_failed_tries_cost_is_recorded_also_where_the_next_commit_asks_nobody(
-    summarize: Summarize,
-    client: ContextClient,
-    worker: Worker,
-    redis_client: redis.Redis,
-    over_soft: str,
-) -> None:
-    summarize(failing(DOWN))
-    client.open(over_soft, ASKING.model_copy(update={"strategies": ("window",)}))
-    worker.pipeline.estimate(worker.ref(over_soft))
-
-    assert worker.pipeline.compact(worker.ref(over_soft)).outcome == "committed"
-
-    [record] = records(redis_client, worker)
-    assert (record["prompt_tokens"], record["cost_usd"]) == (100, 0.5)
-
-
-@pytest.mark.usefixtures("over_soft")
-def test_a_cost_nobody_knows_stays_unknown(
-    summarize: Summarize, redis_client: redis.Redis, worker: Worker
-) -> None:
-    summarize(failing(DOWN, Spent(calls=1, prompt_tokens=7, cost_usd=None)))
-    wake(redis_client, worker)
-    summarize(Model())
-
-    [record] = records(redis_client, worker)
-    assert record["prompt_tokens"] == 1_007
-    assert "cost_usd" not in record
-
-
-def test_what_was_refused_for_its_quality_is_paid_for_too(
-    summarize: Summarize, client: ContextClient, redis_client: redis.Redis, worker: Worker
-) -> None:
-    strict: dict[str, Any] = {"quality_threshold": 1.0, "strategies": ("rolling",)}
-    client.open("s", ASKING.model_copy(update=strict))
-    push_all(client, "s", chat(52))
-    worker.pipeline.estimate(worker.ref("s"))
-
-    assert summarize(Model()).outcome == "below-quality"
-
-    push_until_urgent(client, worker)
-    assert summarize(Model()).outcome == "committed"
-    [record] = records(redis_client, worker)
-    assert record["prompt_tokens"] == 2_000
-
-
 # Nothing is asked over and over
-
-
-@pytest.mark.usefixtures("over_soft")
-def test_a_policy_that_changed_while_the_model_failed_is_tried_at_once(
-    summarize: Summarize, client: ContextClient, worker: Worker
-) -> None:
-    def remedy() -> None:
-        client.open("s", ASKING.model_copy(update={"model": "another"}))
-        worker.pipeline.estimate(worker.ref("s"))
-
-    summarize(Model(DOWN, meanwhile=remedy))
-
-    assert worker.hints.sent[-1] == (jobs.COMPACT, worker.ref("s"))
-    assert summarize(Model()).outcome == "committed"
 
 
 @pytest.mark.usefixtures("over_soft")
@@ -429,27 +307,8 @@ def test_a_prompt_that_changes_with_every_step_does_not_keep_a_summary_from_bein
     assert records(redis_client, worker)[0]["failed"] == ["stale"]
 
 
-def test_what_was_not_good_enough_is_not_asked_again_for_turns_that_came_meanwhile(
-    summarize: Summarize, client: ContextClient, worker: Worker
-) -> None:
-    strict: dict[str, Any] = {"quality_threshold": 1.0, "strategies": ("rolling",)}
-    client.open("s", ASKING.model_copy(update=strict))
-    push_all(client, "s", chat(52))
-    worker.pipeline.estimate(worker.ref("s"))
-    worker.hints.sent.clear()
-
-    def step() -> None:
-        client.push("s", {"role": "user", "content": "Go on."})
-        worker.pipeline.estimate(worker.ref("s"))
-
-    assert summarize(Model(meanwhile=step)).outcome == "below-quality"
-
-    assert client.info("s").due_in_s is None
-    assert worker.hints.sent == []
-
-
 @pytest.mark.usefixtures("over_soft")
-@pytest.mark.parametrize("error", [DOWN, CircuitOpen("open")])
+@pytest.mark.parametrize("error", [DOWN, CircuitOpen("open")], ids=["down", "open"])
 def test_an_outage_moves_down_the_ladder_where_nobody_else_can_write_either(
     summarize: Summarize,
     client: ContextClient,
@@ -495,15 +354,119 @@ def test_what_every_rung_refused_is_not_asked_again_for_turns_that_came_meanwhil
     assert due_in_s <= 0
 
 
-@pytest.mark.usefixtures("over_soft")
-def test_a_prompt_that_changes_with_every_step_does_not_end_the_pause(
-    summarize: Summarize, client: ContextClient, worker: Worker
-) -> None:
-    step = clock(client, worker)
-    model = failing(DOWN)
-    model.meanwhile = step
-    assert summarize(model).retry_s == 5.0
-    step()
+# --- A session whose compactions keep failing is set aside, stays readable, and is tried by hand.
 
-    assert summarize(model).outcome == "deferred"
-    assert model.asked == 1
+
+SMALL = Policy(max_tokens=512, park_after=3)
+
+
+@pytest.fixture
+def full(client: ContextClient, worker: Worker) -> str:
+    """A session over its soft limit whose turns were counted."""
+    client.open("s", SMALL)
+    client.push_many([("s", LONG)] * 12)
+    worker.pipeline.estimate(worker.ref("s"))
+    return "s"
+
+
+@pytest.fixture
+def parked(worker: Worker, full: str) -> str:
+    """The same after three failures."""
+    for _ in range(3):
+        worker.pipeline.failed(worker.ref(full), "KeyError")
+    worker.hints.sent.clear()
+    return full
+
+
+def is_listed(redis_client: redis.Redis, worker: Worker) -> bool:
+    return redis_client.zscore(worker.keys("s").parked, "s") is not None
+
+
+def test_a_commit_ends_the_row(client: ContextClient, worker: Worker, full: str) -> None:
+    for _ in range(2):
+        worker.pipeline.failed(worker.ref(full), "KeyError")
+
+    assert worker.work(full) == "committed"
+
+    assert client.info(full).failures == 0
+
+
+def test_a_session_of_an_unreadable_policy_is_parked_after_five(
+    redis_client: redis.Redis, worker: Worker, full: str
+) -> None:
+    redis_client.hset(worker.keys(full).meta, "policy", '{"park_after": "moon"}')
+
+    done = [worker.pipeline.failed(worker.ref(full), "KeyError").parked for _ in range(5)]
+
+    assert done == [False] * 4 + [True]
+
+
+def test_it_is_pushed_to_counted_and_read_but_not_compacted(
+    client: ContextClient, worker: Worker, parked: str
+) -> None:
+    client.push(parked, {"role": "user", "content": "the newest"})
+    worker.pipeline.estimate(worker.ref(parked))
+
+    assert client.info(parked).counted_seq == 13
+    assert client.read(parked).messages[-1]["content"] == "the newest"
+    assert client.info(parked).due_in_s is None
+    assert worker.hints.sent == []
+    for job in (worker.pipeline.compact, worker.pipeline.summarize):
+        assert job(worker.ref(parked)).outcome == "parked"
+
+
+def test_it_is_compacted_again_when_somebody_retries_it(
+    either: Surface, client: ContextClient, worker: Worker, parked: str
+) -> None:
+    assert either.retry(parked)
+
+    due_in_s = client.info(parked).due_in_s
+    assert due_in_s is not None
+    assert due_in_s <= 0
+    assert either.parked() == []
+    assert worker.pipeline.summarize(worker.ref(parked)).outcome == "committed"
+
+
+@pytest.mark.parametrize(
+    ("task", "error", "times"),
+    [
+        (jobs.COMPACT, KeyError(), 1),
+        (jobs.SUMMARIZE, Transient(), 1),
+        (jobs.ESTIMATE, KeyError(), 0),
+        (jobs.FORCE, KeyError(), 0),
+        (jobs.COMPACT, StoreUnavailable(), 0),
+        (jobs.SUMMARIZE, ArchiveUnavailable(), 0),
+    ],
+    ids=["compact", "summarize", "count", "asked for", "no store", "no archive"],
+)
+def test_what_counts_is_a_compaction_that_fails_and_no_outage(
+    client: ContextClient, worker: Worker, full: str, task: str, error: Exception, times: int
+) -> None:
+    parts: Any = SimpleNamespace(pipeline=worker.pipeline)
+
+    tasks._count_failure(task, parts, worker.ref(full), error)
+
+    assert client.info(full).failures == times
+
+
+@pytest.mark.usefixtures("parked")
+@pytest.mark.parametrize("remedy", ["forget", "clear"])
+def test_forgetting_and_clearing_end_it(
+    client: ContextClient, redis_client: redis.Redis, worker: Worker, remedy: str
+) -> None:
+    getattr(client, remedy)("s")
+
+    assert not is_listed(redis_client, worker)
+    client.push("s", LONG)
+    assert client.info("s").failures == 0
+    assert client.info("s").parked_for_s is None
+
+
+def test_a_job_that_fails_gives_its_lease_up(
+    client: ContextClient, redis_client: redis.Redis, worker: Worker, full: str
+) -> None:
+    with pytest.raises(ZeroDivisionError), worker.sessions.lease(worker.ref(full)):
+        raise ZeroDivisionError
+
+    assert redis_client.exists(worker.keys(full).lease) == 0
+    assert client.info(full).due_in_s == pytest.approx(5, abs=1)

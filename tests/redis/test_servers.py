@@ -1,21 +1,135 @@
-"""Connections are shared by many callers at once, and no caller ever gets another's reply."""
+"""Servers that fail, fill up or answer late, and the connections to them."""
 
 from __future__ import annotations
 
 import asyncio
 import os
+import socket
+import time
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
 import redis
 
-from turnmill import transport
+from tests.redis.conftest import Connect, Surface
+from turnmill import Policy, StoreFull, StoreUnavailable
 from turnmill._async import waiting
 from turnmill._async.waiting import Trips
-from turnmill.embedded_redis import EmbeddedRedis
+from turnmill.embedded_redis import EmbeddedRedis, free_port
 from turnmill.store_url import store_url
 from turnmill.transport import Connections
+
+# --- A server that is gone, silent, or full: a typed error in time, and work goes on afterwards.
+
+
+HI = {"role": "user", "content": "hi"}
+TIMEOUT_S = 0.4
+IN_TIME_S = 3.0
+
+
+EVERY_CALL: list[Callable[[Surface], Any]] = [
+    lambda client: client.open("s", Policy()),
+    lambda client: client.push("s", HI),
+    lambda client: client.push_many([("s", HI)] * 3),
+    lambda client: client.read("s"),
+    lambda client: client.info("s"),
+    lambda client: client.forget("s"),
+    lambda client: client.sessions(),
+]
+
+
+CALL_NAMES = ["open", "push", "push_many", "read", "info", "forget", "sessions"]
+
+
+@pytest.fixture
+def black_hole() -> Iterator[str]:
+    """A server that accepts connections and never says a word."""
+    with socket.socket() as silent:
+        silent.bind(("127.0.0.1", 0))
+        silent.listen(64)
+        yield f"redis://127.0.0.1:{silent.getsockname()[1]}/0"
+
+
+@pytest.mark.parametrize("call", EVERY_CALL, ids=CALL_NAMES)
+def test_a_refused_connection_is_a_typed_error_in_time(
+    connect: Connect, call: Callable[[Surface], Any]
+) -> None:
+    client = connect(f"redis://127.0.0.1:{free_port()}/0", timeout_s=TIMEOUT_S)
+    started = time.monotonic()
+
+    with pytest.raises(StoreUnavailable):
+        call(client)
+
+    assert time.monotonic() - started < IN_TIME_S
+
+
+@pytest.mark.parametrize("call", EVERY_CALL, ids=CALL_NAMES)
+def test_a_server_that_never_answers_is_a_typed_error_in_time(
+    connect: Connect, black_hole: str, call: Callable[[Surface], Any]
+) -> None:
+    client = connect(black_hole, timeout_s=TIMEOUT_S)
+    started = time.monotonic()
+
+    with pytest.raises(StoreUnavailable):
+        call(client)
+
+    assert time.monotonic() - started < IN_TIME_S
+
+
+def test_a_client_works_again_when_its_server_is_back(
+    connect: Connect, own_server: EmbeddedRedis
+) -> None:
+    client = connect(own_server.url, timeout_s=TIMEOUT_S)
+    client.push("s", HI)
+    own_server.kill()
+    with pytest.raises(StoreUnavailable):
+        client.push("s", HI)
+
+    own_server.start()
+
+    assert client.push("s", HI).seq == 1  # a server without a log starts empty
+
+
+@pytest.mark.parametrize("call", EVERY_CALL[:3], ids=CALL_NAMES[:3])
+def test_a_full_server_is_a_typed_error(
+    connect: Connect, own_server: EmbeddedRedis, call: Callable[[Surface], Any]
+) -> None:
+    client = connect(own_server.url)
+    with redis.Redis.from_url(own_server.url) as plain:
+        plain.config_set("maxmemory", 1)
+
+    with pytest.raises(StoreFull):
+        call(client)
+
+    assert client.sessions() == []
+
+
+def test_a_full_server_still_answers_reads(connect: Connect, own_server: EmbeddedRedis) -> None:
+    client = connect(own_server.url)
+    client.push("s", HI)
+    with redis.Redis.from_url(own_server.url) as plain:
+        plain.config_set("maxmemory", 1)
+
+    read = client.read("s")
+
+    assert read.messages == [HI]
+    assert client.info("s").last_seq == 1
+
+
+def test_a_full_server_can_be_emptied_by_forgetting(
+    connect: Connect, own_server: EmbeddedRedis
+) -> None:
+    client = connect(own_server.url)
+    client.push("s", HI)
+    with redis.Redis.from_url(own_server.url) as plain:
+        plain.config_set("maxmemory", 1)
+
+    assert client.forget("s")
+
+
+# --- Connections are shared by many callers at once, and no caller ever gets another's reply.
 
 
 def _client(server: EmbeddedRedis, **options: Any) -> redis.Redis:
@@ -37,32 +151,6 @@ def test_more_callers_than_connections_wait_and_each_gets_its_own_replies(
         assert len(client.connection_pool._available_connections) <= 3
 
 
-def test_who_waits_too_long_for_a_connection_is_told(redis_server: EmbeddedRedis) -> None:
-    with _client(redis_server, max_connections=1, wait_s=0.01) as client:
-        taken = client.connection_pool.get_connection()
-
-        with pytest.raises(redis.ConnectionError, match="No connection available"):
-            client.ping()
-
-        client.connection_pool.release(taken)
-        assert client.ping()
-
-
-def test_a_connection_the_server_closed_meanwhile_is_replaced(
-    own_server: EmbeddedRedis, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(transport, "LOOK_AFTER_S", 0.0)
-    with (
-        _client(own_server, max_connections=1) as client,
-        redis.Redis.from_url(own_server.url) as other,
-    ):
-        first = client.client_id()
-
-        other.client_kill_filter(_id=str(first))
-
-        assert client.client_id() != first
-
-
 def test_a_reply_that_nobody_read_is_never_taken_for_the_next(redis_server: EmbeddedRedis) -> None:
     with _client(redis_server, max_connections=1) as client:
         pool = client.connection_pool
@@ -79,16 +167,6 @@ def test_a_reply_that_nobody_read_is_never_taken_for_the_next(redis_server: Embe
             interrupted()
 
         assert client.echo("mine") == b"mine"
-
-
-def test_a_refused_command_costs_no_connection(redis_server: EmbeddedRedis) -> None:
-    with _client(redis_server, max_connections=1) as client:
-        first = client.client_id()
-
-        with pytest.raises(redis.ResponseError):
-            client.execute_command("NONSENSE")
-
-        assert client.client_id() == first
 
 
 def test_a_forked_process_makes_connections_of_its_own(redis_server: EmbeddedRedis) -> None:
@@ -139,30 +217,6 @@ def test_a_cancelled_call_leaves_its_reply_to_nobody(redis_server: EmbeddedRedis
     assert asyncio.run(cancelled()) == [f"{at}".encode() for at in range(10)]
 
 
-@pytest.mark.parametrize("rounds", range(6))
-def test_a_call_that_is_cancelled_as_its_turn_comes_goes_no_further(
-    redis_server: EmbeddedRedis, monkeypatch: pytest.MonkeyPatch, rounds: int
-) -> None:
-    monkeypatch.setattr(waiting, "MAX_CONNECTIONS", 1)
-
-    async def cancelled() -> list[Any]:
-        trips = Trips(store_url(redis_server.url), 10.0)
-        taken = await trips._pool.get_connection()
-        call = asyncio.create_task(trips.trip([("PING",)]))
-        await asyncio.sleep(0.01)
-        await trips._pool.release(taken)
-        for _ in range(rounds):
-            await asyncio.sleep(0)
-        if call.cancel():  # else it was quicker
-            with pytest.raises(asyncio.CancelledError):
-                await call
-        found = await trips.trip([("ECHO", "next")])
-        await trips.close()
-        return found
-
-    assert asyncio.run(cancelled()) == [b"next"]
-
-
 def test_a_reply_that_does_not_come_ends_the_trip_in_time(redis_server: EmbeddedRedis) -> None:
     async def in_vain() -> list[Any]:
         trips = Trips(store_url(redis_server.url), 1.0)
@@ -173,22 +227,3 @@ def test_a_reply_that_does_not_come_ends_the_trip_in_time(redis_server: Embedded
         return found
 
     assert asyncio.run(in_vain()) == [b"next"]
-
-
-def test_a_task_that_waits_too_long_for_a_connection_is_told(
-    redis_server: EmbeddedRedis, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(waiting, "MAX_CONNECTIONS", 1)
-
-    async def too_long() -> None:
-        trips = Trips(store_url(redis_server.url), 10.0)
-        pool = trips._pool
-        taken = await pool.get_connection()
-        pool._wait_s = 0.01  # of the wait alone: a connection takes longer on a busy machine
-        with pytest.raises(redis.ConnectionError, match="No connection available"):
-            await pool.get_connection()
-        await pool.release(taken)
-        assert await trips.trip([("PING",)])
-        await trips.close()
-
-    asyncio.run(too_long())
