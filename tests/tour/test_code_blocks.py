@@ -25,6 +25,7 @@ NOT_HERE = {
     "make ": "these targets run the tests and checks themselves; the Makefile has them",
     ". .venv/bin/activate": "the folder of this test has none",
     "pip install ": "needs the package index; tests/deploy checks what each extra brings",
+    "git clone ": "needs the network",
     "sh deploy/secrets.sh": "writes into the repository; tests/deploy/test_compose_hardening.py",
     "docker compose ": "needs Docker; tests/deploy runs every service's command without it",
     "celery -A turnmill_worker.app worker": "runs until Ctrl-C; the worker of this test is one",
