@@ -7,7 +7,7 @@ PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c const
 PYTHON ?= $(shell for p in python3 python3.11 python3.12 python3.13 python; do \
 	$$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$p && break; done)
 
-.PHONY: help setup hooks demo test soak coverage test-fast check lint types contracts generated format sync docs sizes pictures lock audit fuzz fuzz-compactions chaos chaos-bugs bench bench-peers bench-steps fit boards clean
+.PHONY: help setup hooks demo test soak coverage test-fast check lint types contracts generated format sync pages docs sizes pictures lock audit fuzz fuzz-compactions chaos chaos-bugs bench bench-peers bench-steps fit boards clean
 
 help:  ## List the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | sort
@@ -88,9 +88,16 @@ format: setup  ## Rewrite the code the way check wants it
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
-docs: setup  ## Write docs/settings.md from the workers' settings
+pages: setup  ## Write docs/settings.md from the workers' settings, and the table of models
 	$(BIN)/python tools/settings_page.py
 	$(BIN)/python tools/models_table.py
+
+$(VENV)/.docs: pyproject.toml constraints.txt | $(VENV)/.ready
+	$(PIP) --group docs
+	touch $@
+
+docs: pages $(VENV)/.docs  ## Build the documents and the API reference into site/; no link may be broken
+	$(BIN)/mkdocs build --strict
 
 pictures: setup  ## Take the README's pictures; needs Chromium
 	$(BIN)/python tools/pictures.py
@@ -189,4 +196,4 @@ boards: setup  ## Write the tables of docs/evaluation.md anew
 	mv $(BOARDS) docs/evaluation.md
 
 clean:  ## Remove the virtual environment and build products
-	rm -rf $(VENV) build dist .coverage .coverage.* .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	rm -rf $(VENV) build dist site .coverage .coverage.* .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

@@ -66,7 +66,7 @@ def main(*options: str) -> int:
     if "--check" in options:
         if TABLE.read_text(encoding="utf-8") == text:
             return 0
-        print(f"{TABLE.name} is not what genai-prices says: run `make docs`")
+        print(f"{TABLE.name} is not what genai-prices says: run `make pages`")
         return 1
     TABLE.write_text(text, encoding="utf-8")
     return 0

@@ -29,14 +29,12 @@ BOUNDS: Final = {Gt: ("gt", "more than"), Ge: ("ge", "at least"), Le: ("le", "at
 HEAD: Final = """\
 # Settings of the workers
 
-<!-- Written by `make docs` from the docstring of turnmill_worker.settings.Settings: edit that. -->
+<!-- Written by `make pages` from the docstring of turnmill_worker.settings.Settings: edit that. -->
 
 A worker reads these variables from its environment once, when it starts. Give all workers of a
 deployment the same values. A value that is not allowed stops the worker; its message names the
-variable and never the value. [Operations](operations.md) tells which of them matter when.
+variable and never the value. In brackets stand what may be given, and the default.
 
-| variable | value | default | meaning |
-|---|---|---|---|
 """
 
 
@@ -78,7 +76,7 @@ def page() -> str:
         sys.exit(f"the docstring of Settings has too much or too little: {', '.join(sorted(odd))}")
     prefix = Settings.model_config.get("env_prefix", "")
     return HEAD + "".join(
-        f"| `{f'{prefix}{name}'.upper()}` | {value(field)} | {default(field)} | {told[name]} |\n"
+        f"- `{f'{prefix}{name}'.upper()}` ({value(field)}; {default(field)}): {told[name]}\n"
         for name, field in fields.items()
     )
 
@@ -87,4 +85,4 @@ if __name__ == "__main__":
     if "--check" not in sys.argv:
         PAGE.write_text(page())
     elif PAGE.read_text() != page():
-        sys.exit("docs/settings.md is not what `make docs` writes")
+        sys.exit("docs/settings.md is not what `make pages` writes")
