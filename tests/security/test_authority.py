@@ -27,8 +27,7 @@ from turnmill.contract.shorten import shorten
 from turnmill.contract.tail import TailTurn
 from turnmill.contract.token_counters import Counter
 from turnmill.projection import project
-from turnmill_cli.evaluate.in_memory import InMemorySession
-from turnmill_cli.evaluate.methods import MeteredSummarizer
+from turnmill_cli.evaluate.measuring import InMemorySession, MeteredSummarizer
 from turnmill_worker.compaction.plan import SummaryRequest
 from turnmill_worker.ports.models import Summarizer
 from turnmill_worker.ports.values import Summary
