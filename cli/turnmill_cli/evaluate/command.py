@@ -160,6 +160,7 @@ def evaluate(
         if as_markdown:
             print_text("\n".join([*sheet.markdown(), "", ""]))
         else:
+            print_line(sheet.title, "bold")
             stdout().print(sheet.table())
             print_line(f"{sheet.caption}\n", "dim")
     _tell_spent(found.writer, options.summarizer)
@@ -291,8 +292,8 @@ class Sheet:
     caption: str = ""
 
     def table(self) -> Table:
-        """For a terminal."""
-        made = Table(title=self.title, title_justify="left", pad_edge=False)
+        """For a terminal; the title and the caption are lines around it, however narrow it is."""
+        made = Table(pad_edge=False)
         for at, column in enumerate(self.columns):
             made.add_column(column, justify="right" if at else "left", no_wrap=True)
         for row in self.rows:
