@@ -24,7 +24,7 @@ $(BIN)/turnmill: | $(BIN)/python
 
 $(VENV)/.ready: pyproject.toml constraints.txt | $(BIN)/python
 	$(PIP) --upgrade pip  # Python 3.11 brings one that knows no groups
-	$(PIP) -e '.[embedded,evaluate,frameworks,kit,postgres,tokenizers]' --group dev
+	$(PIP) -e '.[embedded,frameworks,postgres,tokenizers]' --group dev
 	touch $@
 
 hooks: setup  ## Have git run what check runs before each commit
@@ -170,7 +170,7 @@ fit: setup  ## Fit again what tells rules, changes and quotations, and measure i
 DATA ?= ../shared/data
 BEAM ?= ../BEAM/chats/100K
 COMPINT ?= ../compaction-integrity/src/compaction_integrity/sssc.py
-EVALUATE := $(BIN)/turnmill evaluate --markdown
+BOARD := $(BIN)/python -m benchmarks.boards
 OF = $(patsubst %,$(DATA)/%.jsonl.gz,$(1))
 
 BOARDS := build/boards.md
@@ -179,20 +179,20 @@ BOARDS := build/boards.md
 boards: setup  ## Write the tables of docs/evaluation.md anew
 	mkdir -p $(dir $(BOARDS))
 	sed '/^## The tables/q' docs/evaluation.md > $(BOARDS)
-	$(BIN)/python -m benchmarks.boards --seeds 1,2,3 >> $(BOARDS)
+	$(BOARD) work --seeds 1,2,3 >> $(BOARDS)
 	echo >> $(BOARDS)
-	if [ -d $(BEAM) ]; then $(EVALUATE) --beam $(BEAM) --limit 8; \
+	if [ -d $(BEAM) ]; then $(BOARD) beam $(BEAM) --limit 8; \
 		else echo "BEAM is left out: no checkout." | tee /dev/stderr; fi >> $(BOARDS)
 	echo >> $(BOARDS)
-	$(EVALUATE) --board kit >> $(BOARDS)
-	$(EVALUATE) --board task $(call OF,coding tau webvoyager) >> $(BOARDS)
-	if [ -f $(COMPINT) ]; then $(EVALUATE) --board compint --compint $(COMPINT) --limit 30 \
+	$(BOARD) kit >> $(BOARDS)
+	$(BOARD) task $(call OF,coding tau webvoyager) >> $(BOARDS)
+	if [ -f $(COMPINT) ]; then $(BOARD) compint $(COMPINT) --limit 30 \
 		$(call OF,tau coding sgd bfcl_memory); \
 		else echo "Rules of COMPINT are left out: no checkout." | tee /dev/stderr; fi >> $(BOARDS)
 	echo >> $(BOARDS)
-	$(EVALUATE) --board telephone --limit 20 $(call OF,locomo tau) >> $(BOARDS)
-	$(EVALUATE) --no-probes --no-costs --strategies extract rolling window head+tail lead \
-		--limit 60 $(call OF,tau coding sgd bfcl_memory locomo) >> $(BOARDS)
+	$(BOARD) telephone --limit 20 $(call OF,locomo tau) >> $(BOARDS)
+	$(BIN)/python -m benchmarks.survival $(DATA) --strategy extract rolling window head+tail lead \
+		--ledger 0.1 --limit 60 --markdown >> $(BOARDS)
 	mv $(BOARDS) docs/evaluation.md
 
 clean:  ## Remove the virtual environment and build products

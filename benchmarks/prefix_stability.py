@@ -34,7 +34,7 @@ from turnmill import Context, ContextClient, Policy, SilentWaker
 from turnmill.contract.context import JsonMessage
 from turnmill.contract.names import Namespace, Seq, SessionId, Version
 from turnmill.embedded_redis import EmbeddedRedis
-from turnmill_cli.demo.agents import ScriptedAgent
+from turnmill_cli.demo import ScriptedAgent
 from turnmill_worker.pipeline.compact import Pipeline
 from turnmill_worker.ports.values import SessionRef
 from turnmill_worker.store.sessions import RedisSessions

@@ -19,7 +19,7 @@ from statistics import fmean
 
 from benchmarks import survival
 from turnmill.contract.names import Seq
-from turnmill_cli.evaluate.metrics import halves
+from turnmill_cli.evaluate.measuring import Record, halves, text_of
 from turnmill_worker.compaction.plan import SummaryRequest
 from turnmill_worker.compaction.with_digest import digest_of
 from turnmill_worker.reading.score import kept, lines_of
@@ -34,9 +34,9 @@ COUNTER = counter_for("o200k_base")
 class Compacted:
     """The first part of a conversation, and the lines that stand for it."""
 
-    def __init__(self, records: Sequence[survival.Record]) -> None:
+    def __init__(self, records: Sequence[Record]) -> None:
         asked = tuple((Seq(seq), dict(message)) for seq, message in records)
-        budget = int(SHARE * sum(COUNTER.count(survival.text_of(each)) for _, each in records))
+        budget = int(SHARE * sum(COUNTER.count(text_of(each)) for _, each in records))
         request = SummaryRequest(previous="", records=asked, budget_tokens=budget)
         self.digest = digest_of(request, COUNTER)
         self.lines = self.digest.text(budget).split("\n")

@@ -30,23 +30,24 @@ from typing import Any
 from benchmarks import beam
 from benchmarks.crowd import crowd
 from benchmarks.survival import (
-    Mean,
-    chat,
+    COUNTER,
     extractive,
     kept_by_seq,
     load,
+    method,
     rendered,
     score_question,
-    text_of,
+    survival,
 )
-from benchmarks.survival import _count as count_tokens
 from tests.processes import WorkerProcess
 from turnmill import ContextClient
 from turnmill.contract.names import Namespace, SessionId
 from turnmill.embedded_redis import EmbeddedRedis
+from turnmill_cli.evaluate.measuring import DataSet, Mean, MeteredSummarizer, text_of
 from turnmill_worker.archive import SqlArchive
 from turnmill_worker.grounding.index import MemoryIndex
 from turnmill_worker.ports.records import Memory
+from turnmill_worker.summarizers.extractive import ExtractiveSummarizer
 
 CUTS = (5, 10, 20)
 _HEADING = re.compile(r"\[Session")
@@ -122,12 +123,12 @@ def with_summary(
     for conversation in conversations:
         records = list(enumerate(conversation["messages"]))
         texts = [text_of(message) for _, message in records]
-        budget = int(share * count_tokens(rendered(records)))
+        budget = int(share * COUNTER.count(rendered(records)))
         kept = kept_by_seq(extractive(records, budget))
         index = MemoryIndex(memories_of(conversation))
         for question in questions(conversation):
             places = [found.memory.position for found in index.search(question["question"], k)]
-            cost.append(sum(count_tokens(texts[place]) for place in places))
+            cost.append(sum(COUNTER.count(texts[place]) for place in places))
             score_question(
                 question, texts, {**kept, **{place: texts[place] for place in places}}, means
             )
@@ -234,7 +235,9 @@ def main(argv: Sequence[str] | None = None) -> None:
         print(found_in("beam", list(beam.conversations(options.beam, beam.FACTS))))
         print(found_in("  other", list(beam.conversations(options.beam, beam.OTHERS))))
     if "aer" in options.only:
-        alone = chat(locomo, extractive, 0.1)["AER"]
+        data = DataSet("locomo", tuple(locomo), None)
+        shorten = method("extract", MeteredSummarizer(ExtractiveSummarizer(), COUNTER))
+        alone = survival(data, shorten, 0.1, COUNTER.count)["AER"]
         both, cost = with_summary(locomo, 0.1, 5)
         print(
             f"locomo AER   10 % summary {alone}  with the 5 best memories {both} (+{cost:.0f} tok)"

@@ -14,8 +14,8 @@ from pathlib import Path
 from PIL import Image
 
 from turnmill import ContextClient, Policy
-from turnmill_cli.demo.agents import ScriptedAgent
-from turnmill_cli.local.temporary_pipeline import local_pipeline
+from turnmill_cli.demo import ScriptedAgent
+from turnmill_cli.local.processes import local_pipeline
 from turnmill_cli.visualize import page
 
 PICTURES = Path(__file__).parents[1] / "docs" / "pictures"

@@ -1,1 +1,1 @@
-"""Boards of what contexts keep of regular agent work, made from seeds."""
+"""Boards: what a context still says after many compactions."""

@@ -1,110 +1,106 @@
-"""What of regular agent work stands in a context, beside a window of the newest turns.
+"""Boards: what a context still says after many compactions, one table for each question.
 
-Each session is pushed turn by turn through the pipeline's stages in memory, as if workers always
-kept up, and read at its end. The window has as many tokens as that context. A board is looked at,
-not tuned to: when a number is low, read the context, and mend the kind.
+    python -m benchmarks.boards work [--seeds 1,2] [--kinds invoices,alerts]
+    python -m benchmarks.boards beam FOLDER | kit | compint SSSC.PY FILE… | task FILE…
+    python -m benchmarks.boards telephone FILE… | facts FILE…
+
+A board looks at the context that an agent reads, after all stages of the pipeline, with baselines
+of as many tokens below it. FILE is a file of conversations; docs/evaluation.md tells the rest.
 """
 
 from __future__ import annotations
 
 import argparse
-import time
-from collections import defaultdict
-from collections.abc import Callable, Iterable, Sequence
-from itertools import product
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from statistics import fmean
-from typing import Any
+from typing import Any, Final
 
-from benchmarks.boards import other_shapes, regular_work
-from turnmill.contract.context import JsonMessage
-from turnmill.contract.policy import Policy
-from turnmill.contract.render import render_head
-from turnmill_cli.evaluate.in_memory import InMemorySession
-from turnmill_cli.evaluate.methods import MeteredSummarizer
-from turnmill_worker.summarizers.extractive import ExtractiveSummarizer
+from benchmarks.boards.beam import beam_board, beam_chats
+from benchmarks.boards.common import Sheet
+from benchmarks.boards.compint import compint_board, constraints
+from benchmarks.boards.kit import kit_board
+from benchmarks.boards.planted_facts import facts_board
+from benchmarks.boards.task import task_board
+from benchmarks.boards.telephone import telephone_board
+from benchmarks.boards.work import KINDS, work_boards
+from benchmarks.survival import data_set
+from turnmill.contract.policy import OFFLINE, Policy
+from turnmill_cli.evaluate.measuring import DataSet, MeteredSummarizer, summarizer_of
 from turnmill_worker.tokens import CountedOnce, counter_for
 
-LIMITS = (4_096, 8_192)
-KINDS: dict[str, Callable[[str, int], Any]] = {
-    **dict.fromkeys(("invoices", "migration", "alerts"), regular_work.run),
-    **dict.fromkeys(other_shapes.KINDS, other_shapes.run),
+
+def beam(options: Any, metered: MeteredSummarizer) -> list[Sheet]:
+    policy = Policy(max_tokens=options.max_tokens, ledger_ratio=options.ledger)
+    chats = beam_chats(options.files[0], options.limit)
+    return [beam_board(chats, policy, metered, options.contexts)]
+
+
+def kit(options: Any, metered: MeteredSummarizer) -> list[Sheet]:
+    return kit_board(options.budget or (0.1, 0.2, 0.3), metered)
+
+
+def compint(options: Any, metered: MeteredSummarizer) -> list[Sheet]:
+    rules, shares = constraints(options.files.pop(0)), options.budget or (0.2, 0.1, 0.05)
+    return [compint_board(data, rules, shares, metered) for data in _data(options)]
+
+
+def task(options: Any, metered: MeteredSummarizer) -> list[Sheet]:
+    limit, contexts = options.max_tokens, options.contexts
+    return [task_board(data, limit, metered, contexts) for data in _data(options)]
+
+
+def telephone(options: Any, metered: MeteredSummarizer) -> list[Sheet]:
+    shares = options.budget or (0.2,)
+    return [telephone_board(d, share, metered) for d in _data(options) for share in shares]
+
+
+def facts(options: Any, metered: MeteredSummarizer) -> list[Sheet]:
+    shares = options.budget or (0.2,)
+    return [
+        each for d in _data(options) for share in shares for each in facts_board(d, share, metered)
+    ]
+
+
+def _data(options: Any) -> Iterator[DataSet]:
+    return (data_set(path, options.values, options.limit) for path in options.files)
+
+
+BOARDS: Final[dict[str, Callable[[Any, MeteredSummarizer], list[Sheet]]]] = {
+    each.__name__: each for each in (beam, kit, compint, task, telephone, facts)
 }
-SCORE: Callable[..., dict[str, float]] = regular_work.score
-COUNTER = CountedOnce(counter_for("o200k_base"))
-
-
-def text_of(messages: Iterable[JsonMessage]) -> str:
-    """All that a model reads in these messages."""
-    lines = []
-    for message in messages:
-        calls = [
-            f"{call['function']['name']}({call['function']['arguments']})"
-            for call in message.get("tool_calls") or ()
-        ]
-        lines.append(" ".join([str(message.get("content") or ""), *calls]))
-    return "\n".join(lines)
-
-
-def window(messages: Sequence[JsonMessage], tokens: int) -> str:
-    """The newest messages of at most so many tokens."""
-    kept: list[JsonMessage] = []
-    for message in reversed(messages):
-        tokens -= COUNTER.count_messages([message])
-        if tokens < 0:
-            break
-        kept.insert(0, message)
-    return text_of(kept)
-
-
-def played(kind: str, seed: int, limit: int) -> tuple[str, dict[str, dict[str, float]]]:
-    """A session's context, and what it and a window keep of the work."""
-    work = KINDS[kind](kind, seed)
-    metered = MeteredSummarizer(ExtractiveSummarizer(), COUNTER)
-    session = InMemorySession(Policy(max_tokens=limit), work.system, metered)
-    began = time.process_time()
-    for message in work.messages:
-        session.push(dict(message))
-    spent_ms = 1e3 * (time.process_time() - began) / max(session.compactions, 1)
-    context = session.read()
-    text = text_of(context)
-    plain = window(work.messages, COUNTER.count_messages(context))
-    kept = SCORE(work, text, text_of(render_head(session.stored)))
-    return text, {
-        "turnmill": kept | {"ms a compaction": spent_ms},
-        "window": SCORE(work, plain),
-    }
 
 
 def main() -> None:
-    """Print the tables."""
+    """Print the tables of a board in Markdown."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.boards")
-    parser.add_argument("--seeds", default="1", help="such as 1,2")
-    parser.add_argument("--kinds", default=",".join(KINDS))
-    parser.add_argument("--contexts", type=Path, help="write the contexts there, to be read")
+    parser.add_argument("board", choices=["work", *BOARDS])
+    parser.add_argument("files", type=Path, nargs="*", metavar="FILE")
+    parser.add_argument("--budget", type=float, nargs="+", help="shares of the tokens")
+    parser.add_argument("--limit", type=int, help="only the first so many of a file or folder")
+    parser.add_argument("--max-tokens", type=int, default=8192)
+    parser.add_argument("--ledger", type=float, default=Policy().ledger_ratio)
+    parser.add_argument("--values", default="", help="else the file's name says it")
+    parser.add_argument("--summarizer", default=OFFLINE)
+    parser.add_argument("--contexts", type=Path, help="write contexts there, and what is lost")
+    parser.add_argument("--seeds", default="1", help="of work, such as 1,2")
+    parser.add_argument("--kinds", default=",".join(KINDS), help="of work")
     options = parser.parse_args()
-    for limit in LIMITS:
-        rows: dict[str, dict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
-        for kind, seed in product(options.kinds.split(","), map(int, options.seeds.split(","))):
-            text, found = played(kind, seed, limit)
-            if options.contexts:
-                options.contexts.mkdir(parents=True, exist_ok=True)
-                (options.contexts / f"{kind}-{seed}-{limit}.txt").write_text(text)
-            for who, row in found.items():
-                for name, value in row.items():
-                    rows[f"{kind}: {who}"][name].append(value)
-                    rows[f"mean: {who}"][name].append(value)
-        table(limit, rows)
-
-
-def table(limit: int, rows: dict[str, dict[str, list[float]]]) -> None:
-    """One table in Markdown."""
-    columns = list(dict.fromkeys(name for row in rows.values() for name in row))
-    print(f"\n**Regular work at {limit:,} tokens**\n\n| | {' | '.join(columns)} |")
-    print(f"|---|{'--:|' * len(columns)}")
-    for who, row in rows.items():
-        cells = (f"{fmean(row[name]):.2f}" if name in row else "" for name in columns)
-        print(f"| {who} | {' | '.join(cells)} |")
+    if options.board == "work":
+        seeds = [int(seed) for seed in options.seeds.split(",")]
+        work_boards(seeds, options.kinds.split(","), options.contexts)
+        return
+    if options.board != "kit" and not options.files:
+        parser.error("give at least one FILE")
+    writer = summarizer_of(options.summarizer)
+    counter = CountedOnce(counter_for("o200k_base", "gpt-4o"))
+    sheets = BOARDS[options.board](options, MeteredSummarizer(writer, counter, options.ledger))
+    for sheet in sheets:
+        print("\n".join([*sheet.markdown(), "", ""]))
+    if options.contexts is not None:
+        options.contexts.mkdir(parents=True, exist_ok=True)
+        lost = (f"{line}\n" for sheet in sheets for line in sheet.lost)
+        (options.contexts / "lost.txt").write_text("".join(lost))
+    writer.close()
 
 
 if __name__ == "__main__":

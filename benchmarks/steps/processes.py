@@ -16,7 +16,7 @@ import psutil
 import yaml
 
 from tests.processes import wait_until
-from turnmill_cli.local import child_commands
+from turnmill_cli.local.children import worker_children
 
 __all__ = ["QUIET_S", "ROOT", "Cpu", "Cpus", "Pins", "Process", "quiet", "workers"]
 
@@ -90,7 +90,7 @@ def worker_commands(kind: str) -> dict[str, list[str]]:
     """
     celery = [sys.executable, "-m", "celery"]
     if kind == "up":
-        specs = child_commands.workers(2, logs=Path(), env={}, host="steps")
+        specs = worker_children(2, logs=Path(), env={}, host="steps")
         return {spec.name: list(spec.command) for spec in specs}
     services = yaml.safe_load((ROOT / "docker-compose.yml").read_text())["services"]
     found: dict[str, list[str]] = {

@@ -13,46 +13,43 @@ from typer.core import TyperCommand, TyperGroup
 
 from turnmill.contract.errors import TurnmillError
 from turnmill_cli import INTERRUPTED
-from turnmill_cli.exit_codes import exit_code
-from turnmill_cli.output import print_error
-
-__all__ = ["COMMANDS", "app"]
+from turnmill_cli.output import exit_code, print_error
 
 COMMANDS: Mapping[str, Mapping[str, str]] = {
     "Run": {
-        "up": "local.command:up",
-        "demo": "demo.command:demo",
-        "replay": "replay.command:replay",
+        "up": "local.up:up",
+        "demo": "demo:demo",
+        "replay": "replay:replay",
         "evaluate": "evaluate.command:evaluate_app",
         "doctor": "doctor.command:doctor",
         "flower": "commands.flower:flower",
         "fake-llm": "commands.fake_llm:fake_llm_app",
     },
     "Sessions": {
-        "open": "commands.open_session:open_session",
-        "push": "commands.push:push",
-        "read": "commands.read:read",
+        "open": "commands.sessions:open_session",
+        "push": "commands.turns:push",
+        "read": "commands.turns:read",
         "sessions": "commands.sessions:sessions",
-        "namespaces": "commands.namespaces:namespaces",
-        "info": "commands.info:info",
-        "parked": "commands.parked:parked",
-        "retry": "commands.parked:retry",
+        "namespaces": "commands.sessions:namespaces",
+        "info": "commands.sessions:info",
+        "parked": "commands.compactions:parked",
+        "retry": "commands.compactions:retry",
         "erase": "commands.erase:erase",
-        "forget": "forget.command:forget",
+        "forget": "commands.erase:forget",
     },
     "Compact, and go back": {
-        "compact": "commands.compact:compact",
-        "clear": "commands.compact:clear",
-        "checkpoint": "commands.checkpoints:checkpoint",
-        "checkpoints": "commands.checkpoints:checkpoints",
-        "rollback": "commands.checkpoints:rollback",
+        "compact": "commands.compactions:compact",
+        "clear": "commands.compactions:clear",
+        "checkpoint": "commands.compactions:checkpoint",
+        "checkpoints": "commands.compactions:checkpoints",
+        "rollback": "commands.compactions:rollback",
     },
     "Look back": {
-        "transcript": "commands.transcript:transcript",
-        "export": "commands.transcript:export",
-        "rules": "commands.rules:rules",
+        "transcript": "commands.turns:transcript",
+        "export": "commands.turns:export",
+        "rules": "commands.history:rules",
         "history": "commands.history:history",
-        "diff": "diff.command:diff",
+        "diff": "commands.history:diff",
         "visualize": "visualize.command:visualize",
     },
     "For a whole namespace": {

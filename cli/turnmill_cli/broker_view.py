@@ -8,8 +8,6 @@ from typing import Any
 from turnmill.contract import jobs
 from turnmill.hint_app import hint_app
 
-__all__ = ["BrokerView", "is_refusal"]
-
 _REFUSALS = ("AuthenticationError", "AuthenticationWrongNumberOfArgsError", "AccessRefused")
 """By name: what redis-py, kombu and py-amqp raise for a wrong password."""
 

@@ -16,9 +16,7 @@ from turnmill.contract.context import JsonMessage
 from turnmill.contract.errors import InvalidTurn
 from turnmill.contract.turns import encode_turn, to_turn
 from turnmill.turn_builders import image_url
-from turnmill_cli.exit_codes import WrongUsage
-
-__all__ = ["BadInput", "Conversation", "json_lines", "load", "shape"]
+from turnmill_cli.output import WrongUsage
 
 _NOT_IN_NAMES = re.compile(r"[^A-Za-z0-9._-]+")
 _NAME_CHARACTERS = 100
@@ -33,7 +31,7 @@ class Conversation:
     """One session to replay.
 
     Attributes:
-        name: a session name, unique among those shaped together.
+        name: a session name, unique among those numbered together.
         system_prompt: the first message's text when its role is system, else ``""``.
         messages: all others, one turn each.
     """
@@ -61,20 +59,13 @@ def load(paths: Iterable[Path]) -> Iterator[Conversation]:
                 raise BadInput(f"{path}:{line}: {error}") from None
 
 
-def shape(
-    found: Iterable[Conversation], *, limit: int | None = None, join: int = 1, repeat: int = 1
-) -> list[Conversation]:
-    """The first ``limit`` conversations, every ``join`` of them as one, each ``repeat`` times.
-
-    A joined session keeps the first one's system prompt; the others' become messages in it.
-    """
+def numbered(found: Iterable[Conversation], *, limit: int | None = None) -> list[Conversation]:
+    """The first ``limit`` conversations, each under a name of its own."""
     several = list(islice(found, limit))
-    joined = [_join(several[at : at + join]) for at in range(0, len(several), join)]
-    copies = [conversation for conversation in joined for _ in range(repeat)]
-    width = len(str(len(copies)))
+    width = len(str(len(several)))
     return [
         replace(conversation, name=f"{at:0{width}}-{conversation.name}")
-        for at, conversation in enumerate(copies, 1)
+        for at, conversation in enumerate(several, 1)
     ]
 
 
@@ -160,13 +151,3 @@ def _inline(at: int, url: str, folder: Path) -> str:
         return image_url(path)
     except InvalidTurn as error:
         raise ValueError(f"messages[{at}]: {error}") from None
-
-
-def _join(several: Sequence[Conversation]) -> Conversation:
-    first, *others = several
-    messages = list(first.messages)
-    for other in others:
-        if other.system_prompt:
-            messages.append({"role": "system", "content": other.system_prompt})
-        messages += other.messages
-    return replace(first, messages=tuple(messages))

@@ -8,9 +8,11 @@ object.
 from __future__ import annotations
 
 import inspect
+import json
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from dataclasses import MISSING, dataclass, fields, is_dataclass
+from enum import StrEnum
 from functools import wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
@@ -18,31 +20,37 @@ from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
 import typer
 from typer.core import TyperGroup
 
-from turnmill.contract.errors import InvalidInput
+from turnmill.contract.errors import InvalidInput, InvalidPolicy
 from turnmill.contract.names import Namespace, namespace
+from turnmill.contract.policy import Policy
 from turnmill.credentials import load_cipher, with_password
 from turnmill.store_url import celery_broker, store_url
-from turnmill_cli.setting import setting
 
 if TYPE_CHECKING:
     from turnmill._sync.client import ContextClient
     from turnmill_cli.redis_view import RedisView
 
-__all__ = [
-    "REDIS_URL",
-    "BrokerPasswordFile",
-    "BrokerUrl",
-    "CommandApp",
-    "Connection",
-    "GroupApp",
-    "JsonFlag",
-    "Limit",
-    "NamespaceName",
-    "RedisPasswordFile",
-    "SessionName",
-    "Timeout",
-    "Yes",
-]
+
+PANEL = "Connection"
+
+
+def setting(
+    option: str, metavar: str, told: str, *, panel: str = PANEL, shown: bool = False
+) -> Any:
+    """An option that a variable of the environment sets too: ``--redis-url``, TURNMILL_REDIS_URL.
+
+    ``shown`` says whether the help names its default.
+    """
+    variable = option.removeprefix("--").replace("-", "_").upper()
+    return typer.Option(
+        option,
+        metavar=metavar,
+        envvar=f"TURNMILL_{variable}",
+        help=told,
+        show_default=shown,
+        rich_help_panel=panel,
+    )
+
 
 TIMEOUT_S = 5.0
 REDIS_URL = "redis://localhost:6379/0"
@@ -230,3 +238,122 @@ def _fields(group: Any) -> list[inspect.Parameter]:
         )
         for field in fields(group)
     ]
+
+
+# --- policies -------------------------------------------------------------------------------------
+
+
+class Preset(StrEnum):
+    """The policies of the five specifications, as ``Policy`` has them."""
+
+    IMAGE_HISTORY = "image_history"
+    SLIDING_WINDOW = "sliding_window"
+    MANAGED = "managed"
+    LONG_RUNNING = "long_running"
+    ITERATIONS = "iterations"
+
+
+@dataclass(frozen=True, slots=True)
+class PolicyOptions:
+    """What was given on the command line, and the options themselves."""
+
+    policy: Annotated[
+        str,
+        typer.Option(
+            "--policy",
+            metavar="NAME|FILE",
+            help="A policy of the namespace by name, or a JSON file: a path that contains a / or "
+            "ends in .json.",
+            show_default=False,
+        ),
+    ] = ""
+    preset: Annotated[
+        Preset | None,
+        typer.Option(
+            "--preset",
+            metavar="NAME",
+            help=f"Start from a ready-made policy: {', '.join(Preset)}.",
+        ),
+    ] = None
+    max_tokens: Annotated[
+        int | None,
+        typer.Option("--max-tokens", help="The hard limit. The rest of the policy stays."),
+    ] = None
+    fields: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--set",
+            metavar="FIELD=VALUE",
+            help="Set one field of the policy; VALUE is JSON. Can be given several times.",
+        ),
+    ] = None
+
+    def __post_init__(self) -> None:
+        if self.policy and self.preset:
+            raise typer.BadParameter("cannot be combined with --preset", param_hint="--policy")
+
+    @property
+    def given(self) -> bool:
+        """Whether any option was."""
+        return bool(self.policy or self.preset or self.overrides)
+
+    @property
+    def name(self) -> str:
+        """The policy of the namespace to follow; ``""`` if the options make one of their own."""
+        return "" if self.overrides or _is_file(self.policy) else self.policy
+
+    @property
+    def overrides(self) -> dict[str, Any]:
+        """Single fields, by name."""
+        found = dict(map(_field, self.fields or ()))
+        return found if self.max_tokens is None else {**found, "max_tokens": self.max_tokens}
+
+    def build(self, present: Callable[[], Policy], named: Callable[[str], Policy]) -> Policy:
+        """The policy that the options make of the present one, or of one by name.
+
+        Raises:
+            InvalidPolicy: names the field.
+            UnknownPolicy: the namespace has no policy of this name.
+        """
+        if self.preset:
+            preset: Policy = getattr(Policy, self.preset.value)(**self.overrides)
+            return preset
+        if _is_file(self.policy):
+            base = _read(Path(self.policy))
+        else:
+            base = named(self.policy) if self.policy else present()
+        return Policy(**{**base.model_dump(), **self.overrides}) if self.overrides else base
+
+
+def _is_file(policy: str) -> bool:
+    return "/" in policy or policy.endswith(".json")
+
+
+def _read(file: Path) -> Policy:
+    try:
+        return Policy.from_json(text_of(file, "--policy"))
+    except InvalidPolicy as error:
+        raise InvalidPolicy(f"{file}: {error}") from None
+
+
+def _field(text: str) -> tuple[str, Any]:
+    name, equals, value = text.partition("=")
+    if not equals:
+        raise typer.BadParameter(f"{text!r} is not FIELD=VALUE", param_hint="--set")
+    try:
+        return name.strip(), json.loads(value)
+    except ValueError:
+        return name.strip(), value  # a word needs no quotes
+
+
+def text_of(path: Path, option: str) -> str:
+    """The file's text.
+
+    Raises:
+        typer.BadParameter: names the option, the file and the reason.
+    """
+    try:
+        return path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        reason = getattr(error, "strerror", None) or "not UTF-8 text"
+        raise typer.BadParameter(f"{path}: {reason}", param_hint=option) from None

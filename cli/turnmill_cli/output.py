@@ -1,11 +1,11 @@
-"""What commands print: results on stdout, all else on stderr, never a password."""
+"""What commands print, and with which code they end: results on stdout, all else on stderr."""
 
 from __future__ import annotations
 
 import json
 import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from functools import cache
@@ -15,31 +15,31 @@ import typer
 from rich.console import Console
 from rich.table import Column, Table
 
-from turnmill.contract.errors import TurnmillError
-from turnmill_cli.advice import ADVICE
+from turnmill.contract.errors import (
+    InvalidInput,
+    InvalidTemplate,
+    InvalidTurn,
+    StoreRefused,
+    StoreUnavailable,
+    TurnmillError,
+    UnknownEncoding,
+    UnknownSession,
+    UnknownTemplate,
+)
 
-__all__ = [
-    "CommandFailed",
-    "clean",
-    "confirm",
-    "count",
-    "field_table",
-    "install",
-    "needing",
-    "number_column",
-    "plain_table",
-    "print_error",
-    "print_json",
-    "print_line",
-    "print_note",
-    "print_table",
-    "print_text",
-    "safe_url",
-    "stderr",
-    "stdout",
-    "when",
-    "word_column",
-]
+NO_REDIS = "start it (`turnmill up`), or correct --redis-url / TURNMILL_REDIS_URL"
+"""What to do when Redis cannot be reached."""
+
+REDIS_REFUSES = "correct --redis-url / TURNMILL_REDIS_URL, or give --redis-password-file"
+"""What to do when Redis refuses the client."""
+
+ADVICE: Mapping[type[TurnmillError], str] = {
+    StoreUnavailable: NO_REDIS,
+    StoreRefused: REDIS_REFUSES,
+    UnknownSession: "`turnmill sessions -A` lists all sessions; --namespace names theirs",
+}
+"""By the error's type."""
+
 
 # C0 and C1 controls but tab and newline: an escape sequence in a message must not drive a terminal.
 _CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
@@ -204,3 +204,23 @@ def safe_url(url: str) -> str:
     """The URL without user, password and query."""
     # Greedy: in a list of Sentinels some hosts are lost too, but never a password shown.
     return re.sub(r"://.*@", "://***@", url.partition("?")[0])
+
+
+# --- exit codes -----------------------------------------------------------------------------------
+
+
+class WrongUsage(CommandFailed):
+    """What was given on the command line cannot be used, whatever the state of things is."""
+
+    exit_code = 2
+
+
+_FOUND_OUT = (InvalidTurn, InvalidTemplate, UnknownTemplate, UnknownEncoding)
+"""Invalid input that is no word of the command line: what a file holds, what there is not."""
+
+
+def exit_code(error: TurnmillError) -> int:
+    """2 where the words given cannot be right, such as a name that none can be; 1 for all else."""
+    if isinstance(error, InvalidInput) and not isinstance(error, _FOUND_OUT):
+        return WrongUsage.exit_code
+    return error.exit_code if isinstance(error, CommandFailed) else CommandFailed.exit_code

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import TypeVar
 
 from rich.progress import (
     MofNCompleteColumn,
@@ -17,10 +16,6 @@ from rich.progress import (
 )
 
 from turnmill_cli.output import stderr
-
-__all__ = ["asking", "each_shown", "progress"]
-
-T = TypeVar("T")
 
 
 @contextmanager
@@ -47,14 +42,6 @@ def progress(what: str, total: int) -> Iterator[Callable[[int], object]]:
             bar.update(task, completed=done, total=max(total, done))
 
         yield on_steps
-
-
-def each_shown(what: str, items: Sequence[T]) -> Iterator[T]:
-    """The items one by one, with such a bar."""
-    with progress(what, len(items)) as on_steps:
-        for item in items:
-            yield item
-            on_steps(1)
 
 
 def _shown(*columns: str | ProgressColumn) -> Progress:

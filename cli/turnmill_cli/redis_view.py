@@ -1,19 +1,23 @@
-"""What a namespace's Redis keys show beyond the client's methods."""
+"""What Redis keys show beyond the client's methods: of one namespace, and of all together."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
+from itertools import islice
 from typing import Any, NamedTuple
 
 import redis
 
 from turnmill.commands import Commands
 from turnmill.contract.codec import decode_json
-from turnmill.contract.errors import UnknownSession
+from turnmill.contract.errors import InvalidName, UnknownSession
 from turnmill.contract.info import ContextInfo
 from turnmill.contract.keys import (
     ENDPOINTS,
+    NAMESPACES,
+    RESTING,
     SHARDS,
     SUMMARIZERS,
     SUMMARIZERS_MS,
@@ -23,16 +27,21 @@ from turnmill.contract.keys import (
     session_keys,
     shard_keys,
 )
-from turnmill.contract.names import Namespace, SessionId, session_id
+from turnmill.contract.names import Namespace, SessionId, namespace, session_id
 from turnmill.contract.policy import OFFLINE
-from turnmill.contract.registry import QUARANTINED, QUARANTINED_COUNT, TROUBLED, registry_keys
+from turnmill.contract.registry import (
+    QUARANTINED,
+    QUARANTINED_COUNT,
+    REGISTERED_PATTERN,
+    TROUBLED,
+    named_by,
+    registry_keys,
+)
 from turnmill.contract.turns import DEFAULT_MAX_TURN_BYTES
 from turnmill.topology.cluster import ClusterClient
 from turnmill.transport import redis_now_ms
 
-__all__ = ["CommitListener", "Positions", "RedisView", "StoredSession", "Waiting"]
-
-CHUNK = 200
+SESSIONS_AT_ONCE = 200
 """Sessions per round trip."""
 
 
@@ -107,8 +116,8 @@ class RedisView:
     def infos(self, sessions: Sequence[SessionId]) -> Iterator[ContextInfo]:
         """The sessions in numbers, without those that have expired meanwhile."""
         commands = Commands.of(self.namespace, DEFAULT_MAX_TURN_BYTES)
-        for start in range(0, len(sessions), CHUNK):
-            chunk = sessions[start : start + CHUNK]
+        for start in range(0, len(sessions), SESSIONS_AT_ONCE):
+            chunk = sessions[start : start + SESSIONS_AT_ONCE]
             calls = [commands.info(name) for name in chunk]
             with self.client.pipeline(transaction=False) as pipe:
                 for call in calls:
@@ -125,8 +134,8 @@ class RedisView:
     def positions(self, sessions: Sequence[SessionId]) -> dict[SessionId, Positions]:
         """How far each has come; nothing of those that are gone."""
         found: dict[SessionId, Positions] = {}
-        for start in range(0, len(sessions), CHUNK):
-            chunk = sessions[start : start + CHUNK]
+        for start in range(0, len(sessions), SESSIONS_AT_ONCE):
+            chunk = sessions[start : start + SESSIONS_AT_ONCE]
             with self.client.pipeline(transaction=False) as pipe:
                 for name in chunk:
                     meta = session_keys(self.namespace, name).meta
@@ -237,3 +246,87 @@ def _field(policy: bytes | None, name: str, default: str) -> str:
         return str(decode_json(policy or b"{}").get(name, default))
     except (AttributeError, ValueError):  # the session's next job says so
         return default
+
+
+# --- all namespaces -------------------------------------------------------------------------------
+
+NAMESPACES_AT_ONCE = 10
+"""Namespaces per round trip."""
+
+SCANNED = 1_000
+
+
+class Counts(NamedTuple):
+    """How many sessions there are, wait to be counted, and are due."""
+
+    sessions: int = 0
+    backlog: int = 0
+    due: int = 0
+
+    def plus(self, other: Counts) -> Counts:
+        """The sums."""
+        return Counts(*map(sum, zip(self, other, strict=True)))
+
+
+class NamespacesView:
+    """Counts over all namespaces that workers know of."""
+
+    def __init__(self, client: Any) -> None:
+        self._client = client
+        self._resting: dict[Namespace, Counts] = {}
+        self.known = 0
+        """How many namespaces were counted last."""
+
+    def counts(self) -> Counts:
+        """The counts now. Where a namespace rests, nothing changes: it is looked at once."""
+        busy, resting = (_members(self._client, key) for key in (NAMESPACES, RESTING))
+        self._resting = {name: found for name, found in self._resting.items() if name in resting}
+        self._resting.update(self._of(resting - self._resting.keys()))
+        total = Counts()
+        for found in (*self._of(busy - resting).values(), *self._resting.values()):
+            total = total.plus(found)
+        self.known = len(busy | resting)
+        return total
+
+    def commits(self) -> CommitListener:
+        """The commits announced from now on, in every namespace."""
+        return CommitListener(self._client.pubsub(ignore_subscribe_messages=True), None)
+
+    def _of(self, names: Iterable[Namespace]) -> dict[Namespace, Counts]:
+        found: dict[Namespace, Counts] = {}
+        now_ms = redis_now_ms(self._client)
+        waiting = iter(names)
+        while chunk := list(islice(waiting, NAMESPACES_AT_ONCE)):
+            with self._client.pipeline(transaction=False) as pipe:
+                for name in chunk:
+                    for keys in (shard_keys(name, shard) for shard in range(SHARDS)):
+                        pipe.zcard(keys.index)
+                        pipe.zcount(keys.backlog, "-inf", now_ms)
+                        pipe.zcard(keys.due)
+                replies = pipe.execute()
+            for number, name in enumerate(chunk):
+                each = replies[number * 3 * SHARDS : (number + 1) * 3 * SHARDS]
+                found[name] = Counts(*(sum(each[at::3]) for at in range(3)))
+        return found
+
+
+def all_namespaces(client: Any) -> list[Namespace]:
+    """Every namespace in use, by name: those that workers list, and those that only agents know."""
+    found = _members(client, NAMESPACES) | _members(client, RESTING)
+    return sorted(found.union(_registered(client)))
+
+
+def _registered(client: Any) -> Iterator[Namespace]:
+    servers = getattr(client, "servers", None)  # of a cluster, each has its own keys
+    for server in [each for _, each in servers()] if servers else [client]:
+        for key in server.scan_iter(match=REGISTERED_PATTERN, count=SCANNED):
+            if name := named_by(key):
+                yield name
+
+
+def _members(client: Any, key: str) -> set[Namespace]:
+    found: set[Namespace] = set()
+    for member in client.smembers(key):
+        with suppress(UnicodeDecodeError, InvalidName):
+            found.add(namespace(member.decode()))
+    return found

@@ -15,7 +15,7 @@ from typing import NamedTuple
 from tests.chaos.final import FinalState, Place, SessionState
 from tests.chaos.history import Call, History
 from tests.chaos.turns import message_of
-from turnmill_cli.replay.promises import (
+from turnmill_cli.promises import (
     CheckedRead,
     CountMessage,
     TokenCache,

@@ -18,7 +18,7 @@ from typing import Any, Literal
 from turnmill import Context
 from turnmill.contract.context import JsonMessage, Receipt
 from turnmill.contract.names import Seq, SessionId, Version
-from turnmill_cli.replay.promises import fingerprint
+from turnmill_cli.promises import fingerprint
 
 __all__ = ["Call", "History", "ReadResult", "Recorder", "load"]
 

@@ -9,7 +9,7 @@ from tests.chaos.final import FinalState, Place, SessionState
 from tests.chaos.history import Call, History, ReadResult
 from tests.chaos.turns import message_of, turn_id
 from turnmill.contract.context import JsonMessage
-from turnmill_cli.replay.promises import fingerprint
+from turnmill_cli.promises import fingerprint
 
 T1, T2, T3 = (turn_id("a", "s", at, "chat") for at in range(3))
 PUSHES = (

@@ -14,7 +14,7 @@ from tests.cli.commands import Ran
 from tests.processes import WorkerProcess, emptied
 from turnmill.embedded_redis import EmbeddedRedis
 from turnmill_cli.app import app
-from turnmill_cli.doctor import broker_checks
+from turnmill_cli.doctor import checks
 from turnmill_cli.output import stderr, stdout
 
 
@@ -28,7 +28,7 @@ def _new_consoles() -> None:
 @pytest.fixture(autouse=True)
 def _impatient_doctor(monkeypatch: pytest.MonkeyPatch) -> None:
     """The doctor does not wait long for workers that are not there."""
-    monkeypatch.setattr(broker_checks, "TIMEOUT_S", 0.3)
+    monkeypatch.setattr(checks, "TIMEOUT_S", 0.3)
 
 
 @pytest.fixture

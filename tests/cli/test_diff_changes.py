@@ -13,8 +13,7 @@ from turnmill.contract.context import (
 from turnmill.contract.names import Seq, Version
 from turnmill.contract.open_requests import OpenRequest
 from turnmill.contract.rules import Rule
-from turnmill_cli.diff.changes import changes
-from turnmill_cli.diff.command import _ranges
+from turnmill_cli.commands.history import changes
 
 RECEIPT = Receipt(by="window", first_seq=1, last_seq=9, turns=7, tokens=1200)
 EVENT = SummaryEvent(iteration=2, last_iteration=4, first_seq=3, last_seq=8, text="looked\ntwice")
@@ -70,7 +69,3 @@ def test_each_part_says_what_came_and_what_went(name: str, value: object, line: 
     assert [text for _, text in went.parts[name].removed] == [line]
     assert not came.parts[name].removed
     assert came
-
-
-def test_versions_are_named_as_ranges() -> None:
-    assert _ranges([0, 1, 2, 5, 7, 8]) == "0-2, 5, 7-8"

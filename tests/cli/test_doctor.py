@@ -15,8 +15,8 @@ from turnmill import ContextClient
 from turnmill.contract.keys import session_keys
 from turnmill.contract.names import Namespace, SessionId
 from turnmill.embedded_redis import EmbeddedRedis, free_port
-from turnmill_cli.doctor import broker_checks, redis_checks
-from turnmill_cli.doctor.check import Check
+from turnmill_cli.doctor import checks as doctor_checks
+from turnmill_cli.doctor.checks import Check
 from turnmill_worker import tokens
 from turnmill_worker.archive import SqlArchive, engine
 
@@ -94,15 +94,15 @@ def test_a_redis_without_an_append_only_file_is_a_warning(
 @pytest.mark.parametrize(
     ("spoiled", "check", "status"),
     [
-        ({"redis_version": "6.0.16"}, redis_checks._version, "problem"),
-        ({"redis_version": "8.2.1"}, redis_checks._version, "ok"),
-        ({"aof_enabled": 1, "aof_last_write_status": "err"}, redis_checks._persistence, "problem"),
-        ({"used_memory": 50, "maxmemory": 100}, redis_checks._memory, "ok"),
-        ({"used_memory": 80, "maxmemory": 100}, redis_checks._memory, "warning"),
-        ({"used_memory": 95, "maxmemory": 100}, redis_checks._memory, "problem"),
+        ({"redis_version": "6.0.16"}, doctor_checks._version, "problem"),
+        ({"redis_version": "8.2.1"}, doctor_checks._version, "ok"),
+        ({"aof_enabled": 1, "aof_last_write_status": "err"}, doctor_checks._persistence, "problem"),
+        ({"used_memory": 50, "maxmemory": 100}, doctor_checks._memory, "ok"),
+        ({"used_memory": 80, "maxmemory": 100}, doctor_checks._memory, "warning"),
+        ({"used_memory": 95, "maxmemory": 100}, doctor_checks._memory, "problem"),
         (
             {"used_memory": 80, "maxmemory": 0, "total_system_memory": 100},
-            redis_checks._memory,
+            doctor_checks._memory,
             "warning",
         ),
     ],
@@ -175,7 +175,7 @@ def test_a_script_redis_refuses_is_named(
 def test_counts_by_the_heuristic_are_a_warning(
     turnmill: Callable[..., Ran], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(broker_checks, "counter_for", lambda _: tokens.counter_for("heuristic"))
+    monkeypatch.setattr(doctor_checks, "counter_for", lambda _: tokens.counter_for("heuristic"))
 
     checks = found(turnmill("doctor", "--json"))
 

@@ -121,20 +121,6 @@ def test_one_that_can_ask_stays_unnamed_and_a_bad_setting_is_told_without_the_ke
     assert "event='model' place='api.openai.com/v1' model='gpt-5-mini'" in able.output()
 
 
-def test_a_summarizer_that_a_worker_does_not_have_is_named_with_those_it_has(
-    client: ContextClient, server: redis.Redis, start: Start, summaries: Summaries
-) -> None:
-    client.open("asking", Policy(summarizer="nobody"))
-    start("able", TURNMILL_MODEL_KEY=KEY)
-    announced(server, 1)
-
-    check = summaries()
-
-    assert check["status"] == "warning"
-    assert "it has no summarizer 'nobody', but extractive, openai" in check["found"]
-    assert "install the package that offers it" in check["advice"]
-
-
 def test_all_is_well_where_all_can_ask_or_nobody_wants_it(
     client: ContextClient, server: redis.Redis, start: Start, summaries: Summaries
 ) -> None:

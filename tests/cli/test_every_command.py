@@ -14,7 +14,7 @@ import pytest
 import turnmill_cli
 from tests.cli.commands import Ran
 from tests.processes import wait_until
-from turnmill.embedded_redis import EmbeddedRedis, free_port
+from turnmill.embedded_redis import EmbeddedRedis
 from turnmill_cli.app import COMMANDS
 from turnmill_cli.output import safe_url
 
@@ -77,32 +77,11 @@ def test_another_missing_module_is_not_blamed_on_the_extra(
         turnmill_cli.main()
 
 
-def test_wrong_usage_is_exit_code_2(turnmill: Callable[..., Ran]) -> None:
-    assert turnmill("read").exit_code == 2
-    assert turnmill("sessions", "--limit", "-1").exit_code == 2
-
-
 def test_a_url_that_is_none_is_refused_without_repeating_it(turnmill: Callable[..., Ran]) -> None:
     ran = turnmill("sessions", "--redis-url", "http://user:hunter2@host")
 
     assert ran.exit_code == 2
     assert "hunter2" not in ran.stderr
-
-
-def test_a_redis_that_is_down_is_one_line_and_what_to_do(turnmill: Callable[..., Ran]) -> None:
-    url = f"redis://:hunter2@127.0.0.1:{free_port()}/0"
-
-    for command in (("sessions",), ("read", "s")):
-        ran = turnmill(*command, "--redis-url", url)
-
-        assert ran.exit_code == 1
-        assert ran.stderr.startswith("StoreUnavailable: ")
-        assert "start it (`turnmill up`), or correct --redis-url" in ran.stderr
-        assert "hunter2" not in ran.stderr
-
-
-def test_a_bad_namespace_is_refused(turnmill: Callable[..., Ran]) -> None:
-    assert turnmill("sessions", "--namespace", "a b").exit_code == 2
 
 
 @pytest.mark.parametrize(
@@ -155,15 +134,6 @@ def assert_unknown(ran: Ran) -> None:
     assert ran.stdout == ""
     assert ran.stderr.startswith("UnknownSession: ")
     assert ran.stderr.count("\n") == 2  # what is wrong, and what to do
-
-
-@pytest.mark.parametrize(
-    "words", ["read", "info", "checkpoint", "checkpoints", "rollback --yes", "clear --yes"]
-)
-def test_an_unknown_session_is_two_lines(turnmill: Callable[..., Ran], words: str) -> None:
-    command, *options = words.split()
-
-    assert_unknown(turnmill(command, "nobody", *options))
 
 
 @pytest.mark.worker

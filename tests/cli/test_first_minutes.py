@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -92,11 +91,6 @@ def _plain() -> dict[str, str]:
     return {name: value for name, value in os.environ.items() if not name.startswith("COVERAGE_")}
 
 
-def test_short_help_is_help(turnmill: Callable[..., Ran]) -> None:
-    assert turnmill("-h").stdout == turnmill("--help").stdout
-    assert turnmill("policies", "set", "-h").exit_code == 0
-
-
 @pytest.mark.parametrize(
     ("typed", "offers"),
     [
@@ -121,20 +115,6 @@ def test_bash_completes_by_the_script_that_is_shown(typed: str, offers: str) -> 
     )
 
     assert offers in done.stdout.split(), done.stderr
-
-
-def test_nobody_is_told_to_install_a_name_from_the_index() -> None:
-    folders = ("producer", "worker", "cli", "docs", "examples")
-    files = [path for folder in folders for path in (ROOT / folder).rglob("*.*")]
-    texts = [path for path in files if path.suffix in (".py", ".md", ".jinja")]
-
-    named = [
-        str(path.relative_to(ROOT))
-        for path in (*texts, *ROOT.glob("*.md"))
-        if re.search(r"pip install ['\"]?turnmill\b", path.read_text())
-    ]
-
-    assert named == []
 
 
 def test_sessions_of_all_namespaces_are_listed(

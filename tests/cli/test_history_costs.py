@@ -7,7 +7,7 @@ import pytest
 from turnmill.contract.context import StoredContext
 from turnmill.contract.job_outcomes import Compaction
 from turnmill.contract.trajectory import CommittedContext
-from turnmill_cli.commands.history import _print
+from turnmill_cli.commands.history import _print_steps
 
 
 def _step(strategy: str = "rolling", **fields: object) -> CommittedContext:
@@ -33,7 +33,7 @@ def _step(strategy: str = "rolling", **fields: object) -> CommittedContext:
 
 
 def _shown(capsys: pytest.CaptureFixture[str], *steps: CommittedContext) -> str:
-    _print([(step, ()) for step in steps])
+    _print_steps([(step, ()) for step in steps])
     return capsys.readouterr().out
 
 

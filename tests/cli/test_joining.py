@@ -10,7 +10,7 @@ from tests.cli.commands import UpProcess
 from tests.processes import wait_until
 from tests.replay.commands import run
 from turnmill import ContextClient
-from turnmill_cli.local.lock import UpRunning, announce, locked, running_in
+from turnmill_cli.local.processes import UpRunning, announce, locked, running_in
 
 RUNNING = UpRunning("redis://127.0.0.1:7/0", "")
 

@@ -18,14 +18,12 @@ from turnmill.contract.keys import shard_keys
 from turnmill.contract.names import Namespace
 from turnmill.embedded_redis import EmbeddedRedis, free_port
 from turnmill_cli.broker_view import BrokerView
-from turnmill_cli.local import child_commands as specs
+from turnmill_cli.local import children as specs
 from turnmill_cli.local import tether
-from turnmill_cli.local.child_process import Child, ChildSpec, end
+from turnmill_cli.local.children import Child, ChildSpec, end
 from turnmill_cli.local.flower_config import sentence
-from turnmill_cli.local.lock import locked
-from turnmill_cli.local.status import StatusReader
-from turnmill_cli.local.stop_signals import stop_signals
-from turnmill_cli.local.supervisor import PAUSES_S, Supervisor
+from turnmill_cli.local.processes import PAUSES_S, Supervisor, locked, stop_signals
+from turnmill_cli.local.up import StatusReader
 from turnmill_cli.output import CommandFailed
 from turnmill_cli.redis_view import RedisView
 

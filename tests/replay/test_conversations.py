@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from turnmill_cli.conversations import BadInput, Conversation, load, shape
+from turnmill_cli.conversations import BadInput, Conversation, load, numbered
 
 HELLO = {"role": "user", "content": "hello"}
 SECRET = "the password is swordfish"  # noqa: S105 - it must not be quoted
@@ -23,9 +23,9 @@ def session(*messages: object, **fields: object) -> str:
     return json.dumps({"messages": messages, **fields})
 
 
-def conversation(name: str, *texts: str, prompt: str = "") -> Conversation:
+def conversation(name: str, *texts: str) -> Conversation:
     messages = tuple({"role": "user", "content": text} for text in texts)
-    return Conversation(name=name, system_prompt=prompt, messages=messages)
+    return Conversation(name=name, system_prompt="", messages=messages)
 
 
 def test_the_first_system_message_becomes_the_system_prompt(tmp_path: Path) -> None:
@@ -87,18 +87,10 @@ def test_a_missing_file_and_one_that_is_not_text_are_refused_by_name(tmp_path: P
         list(load([tmp_path / "binary.jsonl"]))
 
 
-def test_sessions_are_limited_joined_and_repeated_under_different_names() -> None:
-    found = [
-        conversation("a", "1", "2"),
-        conversation("b", "3", prompt="later"),
-        conversation("c", "4"),
-        conversation("d", "5"),
-    ]
+def test_sessions_are_limited_and_have_different_names() -> None:
+    found = [conversation("a", "1"), conversation("a", "2"), conversation("c", "4")]
 
-    shaped = shape(found, limit=3, join=2, repeat=2)
-
-    assert [made.name for made in shaped] == ["1-a", "2-a", "3-c", "4-c"]
-    assert [message["content"] for message in shaped[0].messages] == ["1", "2", "later", "3"]
+    assert [made.name for made in numbered(found, limit=2)] == ["1-a", "2-a"]
 
 
 PIXEL = bytes.fromhex(

@@ -13,10 +13,8 @@ from turnmill import Context
 from turnmill.contract.context import JsonMessage
 from turnmill.contract.legality import violations
 from turnmill.contract.names import Seq, SessionId, Version
-from turnmill_cli.demo import before_after
-from turnmill_cli.demo.agents import ScriptedAgent
-from turnmill_cli.demo.before_after import show_compaction
-from turnmill_cli.demo.tools import run_tool
+from turnmill_cli import demo
+from turnmill_cli.demo import ScriptedAgent, run_tool, show_compaction
 
 
 def work(agent: ScriptedAgent, *, forgets: bool = False) -> list[JsonMessage]:
@@ -79,7 +77,7 @@ def test_tools_answer_with_an_error_what_they_cannot_read(path: str) -> None:
 
 def test_messages_are_cut_where_a_narrow_terminal_ends(monkeypatch: pytest.MonkeyPatch) -> None:
     shown = StringIO()
-    monkeypatch.setattr(before_after, "stdout", lambda: Console(width=60, file=shown))
+    monkeypatch.setattr(demo, "stdout", lambda: Console(width=60, file=shown))
     messages = [{"role": "assistant", "content": "word " * 90}]
     checked = SimpleNamespace(context=SimpleNamespace(version=1, messages=messages), tokens=90)
     session: Any = SimpleNamespace(agent=SimpleNamespace(name="a"), compacted=(checked, checked))

@@ -8,7 +8,7 @@ from turnmill import Context, Receipt
 from turnmill.contract.context import JsonMessage
 from turnmill.contract.names import Seq, SessionId, Version
 from turnmill.contract.render import receipt_message
-from turnmill_cli.replay.promises import (
+from turnmill_cli.promises import (
     CheckedRead,
     Fault,
     TokenCache,
@@ -85,38 +85,52 @@ def kinds(faults: tuple[Fault, ...] | list[Fault]) -> set[str]:
 WHOLE = [SYSTEM, *PUSHED]
 
 
-def test_a_context_that_holds_everything_has_no_faults() -> None:
-    assert check(context(WHOLE)) == ()
+RECEIPT = Receipt(by="projection", first_seq=1, last_seq=3, turns=3, tokens=9)
+TOO_FEW = RECEIPT.model_copy(update={"last_seq": 2, "turns": 2})
+NEWEST = Receipt(by="projection", first_seq=4, last_seq=4, turns=1, tokens=9)
+OF_RESULT = Receipt(by="projection", first_seq=3, last_seq=3, turns=1, tokens=9)
+LATE = [SYSTEM, receipt_message(RECEIPT), *PUSHED[3:]]
+CALLER = {"role": "assistant", "content": None}
+THINNED = [SYSTEM, receipt_message(OF_RESULT), PUSHED[0], CALLER, PUSHED[3]]
+CASES: list[tuple[str, Context, set[str]]] = [
+    ("all is there", context(WHOLE), set()),
+    (
+        "a call without its result",
+        context([SYSTEM, PUSHED[0], *PUSHED[2:]]),
+        {"illegal", "incomplete"},
+    ),
+    ("under the watermark", context([SYSTEM, SUMMARY, *PUSHED[3:]], version=1, watermark=3), set()),
+    ("missing", context([SYSTEM, SUMMARY, *PUSHED[3:]], version=1), {"incomplete"}),
+    ("named by a receipt", context(LATE, exact=False, projection=RECEIPT), set()),
+    ("silent", context([SYSTEM, *PUSHED[3:]], exact=False, projection=RECEIPT), {"incomplete"}),
+    ("too few named", context(LATE, exact=False, projection=TOO_FEW), {"incomplete"}),
+    ("twice", context([SYSTEM, PUSHED[0], *PUSHED]), {"incomplete"}),
+    ("the system prompt is missing", context(PUSHED), {"incomplete"}),
+    ("behind the newest push", replace(context(WHOLE), last_seq=Seq(3)), {"incomplete"}),
+    ("a call went with its result", context(THINNED, exact=False, projection=OF_RESULT), set()),
+    ("the same, and nothing says so", context(THINNED), {"incomplete"}),
+    *(
+        (
+            f"a result as {text}",
+            context([SYSTEM, *PUSHED[:2], {**PUSHED[2], "content": text}, PUSHED[3]]),
+            found,
+        )
+        for text, found in (
+            ("xxx[… 495 characters removed …]xx", set[str]()),
+            ("xxx[… 495 characters removed …]xxy", {"incomplete"}),
+            ("short", {"incomplete"}),
+        )
+    ),
+]
+
+
+@pytest.mark.parametrize(("read", "found"), [pytest.param(*row, id=name) for name, *row in CASES])
+def test_what_a_context_lacks_is_found(read: Context, found: set[str]) -> None:
+    assert kinds(check(read)) == found
 
 
 def test_a_context_over_the_limit_is_found() -> None:
     assert kinds(check(context(WHOLE), hard_limit=500)) == {"over-limit"}
-
-
-def test_a_broken_pair_is_found() -> None:
-    assert "illegal" in kinds(check(context([SYSTEM, PUSHED[0], *PUSHED[2:]])))
-
-
-def test_a_missing_turn_is_found_unless_it_is_under_the_watermark() -> None:
-    kept = [SYSTEM, SUMMARY, *PUSHED[3:]]
-
-    assert kinds(check(context(kept, version=1))) == {"incomplete"}
-    assert check(context(kept, version=1, watermark=3)) == ()
-
-
-def test_a_missing_turn_is_found_unless_the_receipt_names_it() -> None:
-    receipt = Receipt(by="projection", first_seq=1, last_seq=3, turns=3, tokens=9)
-    kept = [SYSTEM, receipt_message(receipt), *PUSHED[3:]]
-
-    assert check(context(kept, exact=False, projection=receipt)) == ()
-    silent = [SYSTEM, *PUSHED[3:]]
-    assert kinds(check(context(silent, exact=False, projection=receipt))) == {"incomplete"}
-    too_few = receipt.model_copy(update={"last_seq": 2, "turns": 2})
-    assert kinds(check(context(kept, exact=False, projection=too_few))) == {"incomplete"}
-
-
-def test_a_turn_that_is_there_twice_is_found() -> None:
-    assert kinds(check(context([SYSTEM, PUSHED[0], *PUSHED]))) == {"incomplete"}
 
 
 def test_turns_out_of_order_are_found() -> None:
@@ -124,37 +138,10 @@ def test_turns_out_of_order_are_found() -> None:
 
 
 def test_a_missing_newest_turn_is_found_even_when_a_receipt_names_it() -> None:
-    receipt = Receipt(by="projection", first_seq=4, last_seq=4, turns=1, tokens=9)
-
-    messages = [SYSTEM, receipt_message(receipt), *PUSHED[:-1]]
-    faults = check(context(messages, exact=False, projection=receipt))
+    messages = [SYSTEM, receipt_message(NEWEST), *PUSHED[:-1]]
+    faults = check(context(messages, exact=False, projection=NEWEST))
 
     assert [fault.detail for fault in faults] == ["the newest turn is missing"]
-
-
-def test_a_missing_system_prompt_is_found() -> None:
-    assert kinds(check(context(PUSHED))) == {"incomplete"}
-
-
-def test_a_context_behind_the_newest_push_is_found() -> None:
-    assert kinds(check(replace(context(WHOLE), last_seq=Seq(3)))) == {"incomplete"}
-
-
-def test_a_result_shortened_with_a_note_is_there_and_a_rewritten_one_is_not() -> None:
-    note = "xxx[… 495 characters removed …]xx"
-    for text, expected in ((note, set()), (note + "y", {"incomplete"}), ("short", {"incomplete"})):
-        result = {**PUSHED[2], "content": text}
-
-        assert kinds(check(context([SYSTEM, *PUSHED[:2], result, PUSHED[3]]))) == expected
-
-
-def test_a_call_that_is_gone_with_its_result_is_found_unless_a_receipt_names_it() -> None:
-    receipt = Receipt(by="projection", first_seq=3, last_seq=3, turns=1, tokens=9)
-    caller = {"role": "assistant", "content": None}
-    messages = [SYSTEM, receipt_message(receipt), PUSHED[0], caller, PUSHED[3]]
-
-    assert check(context(messages, exact=False, projection=receipt)) == ()
-    assert kinds(check(context(messages))) == {"incomplete"}
 
 
 @pytest.mark.parametrize(("off_by", "exact"), [(-1, True), (1, True), (-1, False)])
@@ -183,37 +170,27 @@ def bodies(*messages: JsonMessage) -> list[tuple[int, bytes]]:
     return [(PUSHED.index(message) + 1, fingerprint([message])) for message in messages]
 
 
-def test_turns_stored_once_on_their_side_of_the_watermark_are_conserved() -> None:
-    pushed = dict(bodies(*PUSHED))
-
-    assert check_store(pushed, bodies(*PUSHED[2:]), bodies(*PUSHED[:2]), watermark=2) == []
+ALTERED = (1, fingerprint([{"role": "user", "content": "where was it?"}]))
 
 
-def test_a_lost_turn_is_found() -> None:
-    pushed = dict(bodies(*PUSHED))
-
-    assert kinds(check_store(pushed, bodies(*PUSHED[1:]), [], watermark=0)) == {"lost"}
-
-
-def test_a_doubled_turn_is_found() -> None:
-    pushed = dict(bodies(*PUSHED))
-
-    faults = check_store(pushed, bodies(*PUSHED[1:]), bodies(*PUSHED[:2]), watermark=2)
-
-    assert kinds(faults) == {"doubled", "misplaced"}
-
-
-def test_a_turn_nobody_pushed_is_found() -> None:
-    pushed = dict(bodies(*PUSHED[:3]))
-
-    assert kinds(check_store(pushed, bodies(*PUSHED), [], watermark=0)) == {"doubled"}
-
-
-def test_an_altered_turn_is_found() -> None:
-    pushed = dict(bodies(*PUSHED))
-    log = [(1, fingerprint([{"role": "user", "content": "where was it?"}])), *bodies(*PUSHED[1:])]
-
-    assert kinds(check_store(pushed, log, [], watermark=0)) == {"altered"}
+@pytest.mark.parametrize(
+    ("pushed", "log", "covered", "watermark", "found"),
+    [
+        (PUSHED, bodies(*PUSHED[2:]), bodies(*PUSHED[:2]), 2, set()),
+        (PUSHED, bodies(*PUSHED[1:]), [], 0, {"lost"}),
+        (PUSHED, bodies(*PUSHED[1:]), bodies(*PUSHED[:2]), 2, {"doubled", "misplaced"}),
+        (PUSHED[:3], bodies(*PUSHED), [], 0, {"doubled"}),
+        (PUSHED, [ALTERED, *bodies(*PUSHED[1:])], [], 0, {"altered"}),
+    ],
+)
+def test_each_turn_is_stored_once_as_pushed_on_its_side_of_the_watermark(
+    pushed: list[JsonMessage],
+    log: list[tuple[int, bytes]],
+    covered: list[tuple[int, bytes]],
+    watermark: int,
+    found: set[str],
+) -> None:
+    assert kinds(check_store(dict(bodies(*pushed)), log, covered, watermark=watermark)) == found
 
 
 def test_a_trajectory_that_tells_every_turn_once_has_no_faults() -> None:

@@ -33,8 +33,7 @@ from turnmill.dialects.convert import DIALECTS
 from turnmill.dialects.convert import from_chat as from_chat_to
 from turnmill.dialects.legality import violations as of_dialect
 from turnmill.projection import project
-from turnmill_cli.evaluate.in_memory import InMemorySession
-from turnmill_cli.evaluate.methods import MeteredSummarizer
+from turnmill_cli.evaluate.measuring import InMemorySession, MeteredSummarizer
 from turnmill_worker.archive.memory_extraction import of_turns
 from turnmill_worker.compaction.plan import SummaryRequest
 from turnmill_worker.compaction.with_digest import digest_of

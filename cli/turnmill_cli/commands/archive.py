@@ -37,8 +37,6 @@ from turnmill_worker.ports.values import SessionRef
 if TYPE_CHECKING:
     from turnmill_worker.archive import ArchivedSession, SqlArchive
 
-__all__ = ["archive_app"]
-
 MOST = 2**31 - 1
 _SECONDS = {"m": 60, "h": 3600, "d": 86_400, "w": 7 * 86_400}
 _MIB = 1024 * 1024

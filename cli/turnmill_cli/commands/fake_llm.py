@@ -12,8 +12,6 @@ from turnmill.testing import FAULTS, FakeEndpoint, Fault
 from turnmill_cli.options import CommandApp
 from turnmill_cli.output import count, print_note
 
-__all__ = ["fake_llm_app"]
-
 fake_llm_app = CommandApp()
 
 

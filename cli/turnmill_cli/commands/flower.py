@@ -9,17 +9,15 @@ from typing import Annotated
 
 import typer
 
-from turnmill_cli.exit_codes import WrongUsage
-from turnmill_cli.local import child_commands
+from turnmill_cli.local.children import FLOWER_PORT, check_installed, choose_port, flower_command
 from turnmill_cli.options import (
     REDIS_URL,
     BrokerPasswordFile,
     BrokerUrl,
     RedisPasswordFile,
+    setting,
 )
-from turnmill_cli.setting import setting
-
-__all__ = ["flower"]
+from turnmill_cli.output import WrongUsage
 
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
 
@@ -38,7 +36,7 @@ class FlowerOptions:
         LOOPBACK[0]
     )
     port: Annotated[int, typer.Option(min=1, max=65535, envvar="FLOWER_PORT", help="Its port.")] = (
-        child_commands.FLOWER_PORT
+        FLOWER_PORT
     )
     basic_auth_file: Annotated[
         Path | None,
@@ -64,11 +62,11 @@ def flower(options: FlowerOptions) -> None:
     Search for result:deferred, result:below-quality or state:FAILURE to find what did not work out.
     Any other option of Flower is a variable: FLOWER_READ_ONLY=false, for example.
     """
-    child_commands.check_installed(with_flower=True)
+    check_installed(with_flower=True)
     if not options.is_closed:
         where = f"--address {options.address}"
         raise WrongUsage(f"{where} shows sessions to others: give --basic-auth-file")
-    child_commands.choose_port(options.port, options.port, "--port")
+    choose_port(options.port, options.port, "--port")
     given = {
         "TURNMILL_REDIS_URL": options.redis_url,
         "TURNMILL_REDIS_PASSWORD_FILE": options.redis_password_file,
@@ -76,6 +74,6 @@ def flower(options: FlowerOptions) -> None:
         "TURNMILL_BROKER_PASSWORD_FILE": options.broker_password_file,
         "FLOWER_BASIC_AUTH_FILE": options.basic_auth_file,
     }
-    command = child_commands.flower_command(address=options.address, port=options.port)
+    command = flower_command(address=options.address, port=options.port)
     here = {name: str(value) for name, value in given.items() if value}
     os.execve(command[0], command, {**os.environ, **here})  # noqa: S606 - no shell is wanted

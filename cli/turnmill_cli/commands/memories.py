@@ -11,8 +11,6 @@ from turnmill_cli.options import Connection, JsonFlag, Timeout
 from turnmill_cli.output import print_json, print_line, print_note, when
 from turnmill_cli.progress import asking
 
-__all__ = ["ground", "remember"]
-
 MOST_LINES = 8
 """Of one memory; --json prints all of it."""
 

@@ -8,7 +8,7 @@ import typer
 
 from turnmill.contract.errors import UnknownPolicy
 from turnmill.contract.policy import Policy
-from turnmill_cli.options import Connection, GroupApp, JsonFlag
+from turnmill_cli.options import Connection, GroupApp, JsonFlag, PolicyOptions
 from turnmill_cli.output import (
     clean,
     count,
@@ -19,12 +19,9 @@ from turnmill_cli.output import (
     print_line,
     print_table,
 )
-from turnmill_cli.policy_options import PolicyOptions
 
 if TYPE_CHECKING:
     from turnmill._sync.client import ContextClient
-
-__all__ = ["named", "policies_app"]
 
 PolicyName = Annotated[
     str, typer.Argument(metavar="NAME", help="The policy's name.", show_default=False)

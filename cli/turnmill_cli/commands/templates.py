@@ -23,8 +23,6 @@ from turnmill_cli.output import (
 )
 from turnmill_worker.templates import Listed, Template, TemplateLoader, read_template, warnings
 
-__all__ = ["templates_app"]
-
 SHOWN_SHA256 = 12
 
 Folders = Annotated[

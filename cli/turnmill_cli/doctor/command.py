@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import asdict
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.text import Text
 
 from turnmill_cli.archive_database import ArchiveDatabase
-from turnmill_cli.doctor.check import Check
 from turnmill_cli.options import Connection, JsonFlag
 from turnmill_cli.output import clean, field_table, print_json, print_line, safe_url, stdout
 
-__all__ = ["doctor"]
+if TYPE_CHECKING:
+    from turnmill_cli.doctor.checks import Check
 
 _TokenizerDir = Annotated[
     str,
@@ -45,7 +45,7 @@ def doctor(
     tokenizer_dir: _TokenizerDir = "",
 ) -> None:
     """Check Redis, broker, workers, models, archive and templates. Exits with 1 on a problem."""
-    from turnmill_cli.doctor.every_check import every_check  # noqa: PLC0415 - slow, and the help needs none
+    from turnmill_cli.doctor.checks import every_check  # noqa: PLC0415 - slow, and the help needs none
 
     checks = list(every_check(connection, archive, template_dirs, tokenizer_dir))
     healthy = all(check.status != "problem" for check in checks)

@@ -14,8 +14,6 @@ from typing import Any
 
 from turnmill_cli.output import count
 
-__all__ = ["format_task", "sentence"]
-
 PASSWORDS = "FLOWER_BASIC_AUTH_FILE"
 """A file with ``user:password`` in each line: nothing of it stands on a command line."""
 

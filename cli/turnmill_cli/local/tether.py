@@ -16,8 +16,6 @@ import os
 import sys
 from collections.abc import Sequence
 
-__all__ = ["main", "tether"]
-
 PR_SET_PDEATHSIG = 1
 
 

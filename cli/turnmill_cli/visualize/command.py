@@ -12,12 +12,9 @@ from pydantic import ValidationError
 
 from turnmill.contract.trajectory import Trajectory
 from turnmill.contract.turns import explain
-from turnmill_cli.commands.transcript import whole_session, write_file
-from turnmill_cli.exit_codes import WrongUsage
+from turnmill_cli.commands.turns import whole_session, write_file
 from turnmill_cli.options import Connection, JsonFlag, Timeout
-from turnmill_cli.output import print_json, print_line, print_note
-
-__all__ = ["visualize"]
+from turnmill_cli.output import WrongUsage, print_json, print_line, print_note
 
 STDOUT = "-"
 

@@ -18,7 +18,7 @@ from tests.cli.visualize.sessions import commit, drawn, turn
 from turnmill.contract.context import Elision, SummaryEvent
 from turnmill.contract.trajectory import Trajectory
 from turnmill_cli.visualize import page
-from turnmill_cli.visualize.visible_text import pretty_json, text, visible
+from turnmill_cli.visualize.messages import pretty_json, text, visible
 
 RUN = "document.title='owned'"
 UNSEEN = re.compile(

@@ -5,9 +5,7 @@ from __future__ import annotations
 from tests.cli.visualize.sessions import SYSTEM_TOKENS, commit, drawn, turn
 from turnmill.contract.context import Elision
 from turnmill.contract.trajectory import Trajectory
-from turnmill_cli.visualize.token_curve import ContextChange, token_curve
-from turnmill_cli.visualize.turn_outcomes import turn_outcomes
-from turnmill_cli.visualize.turn_tokens import Point, weights
+from turnmill_cli.visualize.curve import ContextChange, Point, token_curve, turn_outcomes, weights
 
 
 def levels(trajectory: Trajectory) -> list[tuple[int, int]]:

@@ -1,1 +1,0 @@
-"""``turnmill demo``: scripted agents with real tools, through the whole pipeline."""

@@ -1,1 +1,0 @@
-"""``turnmill diff``: what changed between two contexts of a session."""

@@ -1,1 +1,0 @@
-"""``turnmill forget``: remove a session everywhere, and prove it."""

@@ -1,0 +1,335 @@
+"""What an agent may rely on, checked from outside; pure, so that tests can show it false values.
+
+``check_context`` looks at one read, ``check_store`` and ``check_trajectory`` at what is stored in
+the end. Faults name positions and numbers, never content.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal, NamedTuple
+
+from turnmill.context import Context
+from turnmill.contract.context import JsonMessage, Usage
+from turnmill.contract.legality import NO_RESULT, UNKNOWN_CALL, repair, violations
+from turnmill.contract.render import receipt_message
+
+# --- is a message another one, whole or shortened? Written against what a reader sees -------------
+
+_NOTE = re.compile(r"\[… \d+ (?:characters removed …|lines? left out)\]")
+_REMOVED_PART = re.compile(r"\[\w+ removed\]|\[Image (from Step \d+ )?removed to save context\]")
+_SAME = ("role", "name", "tool_call_id")
+
+
+def is_stub(message: JsonMessage) -> bool:
+    """Whether it answers, in nobody's name, a call without a result, or calls for a lost result."""
+    names = [call["function"]["name"] for call in message.get("tool_calls") or ()]
+    is_answer = message["role"] == "tool" and _is_text(message.get("content"), NO_RESULT)
+    return is_answer or names == [UNKNOWN_CALL]
+
+
+def is_shown(shown: JsonMessage, pushed: JsonMessage, *, thinned: bool = False) -> bool:
+    """Whether ``shown`` is ``pushed``, or says in notes what was removed from it.
+
+    ``thinned``: some of its calls may be gone, with their results.
+    """
+    if _is_shortened(shown, pushed):
+        return True
+    if thinned and pushed.get("tool_calls"):
+        return _is_shortened(shown, _with_calls_of(pushed, shown))
+    return pushed["role"] == "tool" and _is_shortened(shown, repair([pushed])[-1])
+
+
+def _with_calls_of(pushed: JsonMessage, shown: JsonMessage) -> JsonMessage:
+    """``pushed`` without the calls that ``shown`` has not."""
+    left = {call["id"] for call in shown.get("tool_calls") or ()}
+    calls = [call for call in pushed["tool_calls"] if call["id"] in left]
+    plain = {key: value for key, value in pushed.items() if key != "tool_calls"}
+    return {**plain, "tool_calls": calls} if calls else plain
+
+
+def _is_shortened(shown: JsonMessage, pushed: JsonMessage) -> bool:
+    if shown.keys() != pushed.keys() or any(shown.get(k) != pushed.get(k) for k in _SAME):
+        return False
+    special = {*_SAME, "content", "tool_calls"}
+    return (
+        _is_content(shown.get("content"), pushed.get("content"))
+        and _are_calls(shown.get("tool_calls"), pushed.get("tool_calls"))
+        and all(_is_text(shown[key], pushed[key]) for key in shown.keys() - special)
+    )
+
+
+def _is_content(shown: Any, pushed: Any) -> bool:
+    if not (isinstance(shown, list) and isinstance(pushed, list)):
+        return _is_text(shown, pushed)
+    return len(shown) == len(pushed) and all(map(_is_part, shown, pushed))
+
+
+def _is_part(shown: Any, pushed: Any) -> bool:
+    if shown == pushed:
+        return True
+    text = shown.get("text")
+    if "text" in pushed:
+        return {**shown, "text": ""} == {**pushed, "text": ""} and _is_text(text, pushed["text"])
+    return isinstance(text, str) and _REMOVED_PART.fullmatch(text) is not None
+
+
+def _are_calls(shown: Sequence[Any] | None, pushed: Sequence[Any] | None) -> bool:
+    if not shown or not pushed:
+        return shown == pushed
+    return len(shown) == len(pushed) and all(map(_is_call, shown, pushed))
+
+
+def _is_call(shown: Any, pushed: Any) -> bool:
+    if shown == pushed:
+        return True
+    if shown["id"] != pushed["id"] or shown["function"]["name"] != pushed["function"]["name"]:
+        return False
+    return _are_arguments(shown["function"]["arguments"], pushed["function"]["arguments"])
+
+
+def _are_arguments(shown: str, pushed: str) -> bool:
+    """Arguments stay JSON: shortened ones are an object that quotes what is left of them."""
+    try:
+        quoted = json.loads(shown)["removed"]
+    except (ValueError, TypeError, KeyError):
+        return False
+    # Shortened by a commit and again by a read, it quotes the beginning of a quotation.
+    return _is_text(quoted, pushed) or (isinstance(quoted, str) and quoted.startswith('{"removed'))
+
+
+def _is_text(shown: Any, pushed: Any) -> bool:
+    """Whether a text is the other's beginning, a note, and its end; or simply equal.
+
+    A text shortened by a commit may be shortened again by a read: what lies between the first
+    note's beginning and the last one's end is not looked at.
+    """
+    if shown == pushed:
+        return True
+    if not isinstance(shown, str) or not isinstance(pushed, str):
+        return False
+    starts = [note.start() for note in _NOTE.finditer(shown)]
+    ends = [note.end() for note in _NOTE.finditer(shown)]
+    return any(
+        pushed.startswith(shown[:start]) and pushed.endswith(shown[end:])
+        for start in starts
+        for end in ends
+        if start < end
+    )
+
+
+# --- reads, stores and trajectories ---------------------------------------------------------------
+
+FaultKind = Literal[
+    "over-limit",  # more tokens than the hard limit, counted exactly
+    "illegal",  # a provider would refuse it
+    "incomplete",  # a turn it should hold is missing, doubled, out of order, or not as pushed
+    "miscounted",  # it says fewer tokens than it has, or claims to be exact and is not
+    "unstable",  # no commit and no projection, and yet the last read is not its prefix
+    "lost",  # a turn that is stored nowhere
+    "doubled",  # a turn that is stored twice, or was never pushed
+    "altered",  # a turn whose stored body is not what was pushed
+    "misplaced",  # a turn on the wrong side of the watermark
+]
+
+CountMessage = Callable[[JsonMessage], int]
+
+
+class Fault(NamedTuple):
+    """A broken promise: which, where, and in which numbers."""
+
+    kind: FaultKind
+    detail: str
+
+
+def fingerprint(value: object) -> bytes:
+    """A hash of JSON values, equal when they are."""
+    text = json.dumps(value, sort_keys=True, separators=(",", ":"))
+    return hashlib.blake2b(text.encode(), digest_size=16).digest()
+
+
+class TokenCache:
+    """Exact tokens of messages, each different one counted once: reads repeat their messages."""
+
+    def __init__(self, count: CountMessage) -> None:
+        self._count = count
+        self._known: dict[bytes, int] = {}
+
+    def of(self, messages: Sequence[JsonMessage], keys: Sequence[bytes]) -> int:
+        """Tokens of a request made of these messages; ``keys`` are their fingerprints."""
+        return Usage.REPLY + sum(map(self._one, messages, keys))
+
+    def _one(self, message: JsonMessage, key: bytes) -> int:
+        known = self._known.get(key)
+        if known is None:
+            known = self._known[key] = self._count(message)
+        return known
+
+
+@dataclass(slots=True)
+class Transcript:
+    """What an agent pushed, by seq: one message per turn."""
+
+    system_prompt: str = ""
+    turns: dict[int, JsonMessage] = field(default_factory=dict)
+    keys: dict[int, bytes] = field(default_factory=dict)
+
+    def add(self, seq: int, message: JsonMessage) -> None:
+        """Note where a message went."""
+        self.turns[seq] = message
+        self.keys[seq] = fingerprint(message)
+
+    @property
+    def last_seq(self) -> int:
+        """The newest turn's position, 0 before the first."""
+        return max(self.turns, default=0)
+
+
+@dataclass(frozen=True, slots=True)
+class CheckedRead:
+    """One read, looked at.
+
+    Attributes:
+        tokens: of the context, counted exactly.
+        faults: the promises it breaks.
+        keys: its messages' fingerprints; the next read's are compared with them.
+        recut: it is of the last read's version and does not begin with it: a projection moved.
+    """
+
+    context: Context
+    tokens: int
+    faults: tuple[Fault, ...]
+    keys: tuple[bytes, ...]
+    recut: bool = False
+
+
+def check_context(
+    context: Context,
+    transcript: Transcript,
+    *,
+    hard_limit: int,
+    count: TokenCache,
+    previous: CheckedRead | None = None,
+) -> CheckedRead:
+    """Every promise a read makes, checked against what was pushed."""
+    keys = tuple(fingerprint(message) for message in context.messages)
+    tokens = count.of(context.messages, keys)
+    faults = [Fault("illegal", what) for what in violations(context.messages)]
+    if tokens > hard_limit:
+        faults.append(Fault("over-limit", f"{tokens} tokens, the hard limit is {hard_limit}"))
+    if context.tokens < tokens or (context.exact and context.tokens != tokens):
+        said = "exactly" if context.exact else "at most"
+        faults.append(
+            Fault("miscounted", f"{tokens} tokens, the read said {said} {context.tokens}")
+        )
+    faults += _incomplete(context, transcript, keys)
+    recut = False
+    if previous is not None and previous.context.version == context.version:
+        recut = keys[: len(previous.keys)] != previous.keys
+    if recut and previous and not (previous.context.projection or context.projection):
+        faults.append(Fault("unstable", f"version {context.version}: the prefix changed"))
+    return CheckedRead(context, tokens, tuple(faults), keys, recut)
+
+
+def _incomplete(context: Context, transcript: Transcript, keys: Sequence[bytes]) -> list[Fault]:
+    """Whether every turn after the watermark is there once, in order, unless a receipt names it."""
+    faults = []
+    if context.last_seq != transcript.last_seq:
+        faults.append(f"ends at seq {context.last_seq}, pushed were {transcript.last_seq}")
+    missing, head = _match_from_end(context, transcript, keys)
+    receipt = context.projection
+    named = range(receipt.first_seq, receipt.last_seq + 1) if receipt else ()
+    faults += [
+        f"seq {seq} is missing and no receipt names it" for seq in missing if seq not in named
+    ]
+    if receipt is not None and missing:
+        if receipt.turns < len(missing):
+            faults.append(f"the receipt names {receipt.turns} turns, {len(missing)} are missing")
+        told = (receipt_message(receipt, recall=recall) for recall in (False, True))
+        if not any(fingerprint(message) in head for message in told):
+            faults.append("turns are missing and no message says so")
+    if transcript.last_seq in missing:
+        faults.append("the newest turn is missing")
+    if transcript.system_prompt:
+        if head[:1] != [fingerprint({"role": "system", "content": transcript.system_prompt})]:
+            faults.append("does not begin with the system prompt")
+        head = head[1:]
+    tail = {transcript.keys[seq] for seq in _tail(context, transcript)}
+    faults += [f"messages[{at}] is there twice" for at, key in enumerate(head) if key in tail]
+    return [Fault("incomplete", what) for what in faults]
+
+
+def _tail(context: Context, transcript: Transcript) -> range:
+    return range(context.watermark + 1, transcript.last_seq + 1)
+
+
+def _match_from_end(
+    context: Context, transcript: Transcript, keys: Sequence[bytes]
+) -> tuple[list[int], list[bytes]]:
+    """The tail's seqs that are not in the context, and the keys of what stands before the tail."""
+    thinned = context.projection is not None
+    at = len(keys)
+    missing = []
+    for seq in reversed(_tail(context, transcript)):
+        end = at
+        while end and not (
+            keys[end - 1] == transcript.keys[seq]
+            or is_shown(context.messages[end - 1], transcript.turns[seq], thinned=thinned)
+        ):
+            if not is_stub(context.messages[end - 1]):
+                end = 0
+                break
+            end -= 1  # it answers a call that never got a result; no agent pushed it
+        if end:
+            at = end - 1
+        else:
+            missing.append(seq)
+    return missing[::-1], list(keys[:at])
+
+
+def check_store(
+    pushed: Mapping[int, bytes],
+    log: Iterable[tuple[int, bytes]],
+    covered: Iterable[tuple[int, bytes]],
+    *,
+    watermark: int,
+) -> list[Fault]:
+    """Conservation: every turn is stored exactly once, on its side of the watermark, as pushed.
+
+    ``pushed``, ``log`` and ``covered`` are seqs with the fingerprints of the turns' message lists.
+    """
+    places = [*(("log", *entry) for entry in log), *(("covered", *entry) for entry in covered)]
+    times = Counter(seq for _, seq, _ in places)
+    faults = [Fault("lost", f"seq {seq}") for seq in pushed if seq not in times]
+    faults += [Fault("doubled", f"seq {seq}: {n} times") for seq, n in times.items() if n > 1]
+    for place, seq, body in places:
+        if seq not in pushed:
+            faults.append(Fault("doubled", f"seq {seq}: in the {place}, and never pushed"))
+        elif body != pushed[seq]:
+            faults.append(Fault("altered", f"seq {seq}: in the {place}, not as pushed"))
+        if (seq <= watermark) != (place == "covered"):
+            faults.append(Fault("misplaced", f"seq {seq}: in the {place}, watermark {watermark}"))
+    return faults
+
+
+def check_trajectory(
+    pushed: Mapping[int, bytes], whole: Sequence[tuple[int, bytes]]
+) -> list[Fault]:
+    """Conservation in a trajectory: it has every turn once, in order, as it was pushed."""
+    told = dict(whole)
+    faults = [
+        Fault("lost", f"seq {seq}: not in the trajectory") for seq in pushed if seq not in told
+    ]
+    faults += [
+        Fault("altered", f"seq {seq}: in the trajectory, not as pushed")
+        for seq, body in pushed.items()
+        if told.get(seq, body) != body
+    ]
+    if [seq for seq, _ in whole] != sorted(told):
+        faults.append(Fault("doubled", "the trajectory's turns are doubled, or out of order"))
+    return faults

@@ -1,1 +1,0 @@
-"""``turnmill replay``: recorded conversations through the pipeline, every context checked."""
