@@ -34,7 +34,6 @@ client.push("agent-7", {{"role": "user", "content": "Good morning!"}})
 """
 
 
-@pytest.mark.timeout(120)
 @pytest.mark.parametrize(
     "page", [page for page in PAGES if python_blocks(page)], ids=lambda page: page.name
 )
@@ -54,7 +53,7 @@ def test_the_python_of_a_page_runs_from_top_to_bottom(
         env=environment,
         capture_output=True,
         text=True,
-        timeout=100,
+        timeout=280,
         check=False,
     )
 
@@ -73,7 +72,7 @@ def test_the_example_of_the_readme_works_as_printed(environment: dict[str, str])
         env=environment,
         capture_output=True,
         text=True,
-        timeout=100,
+        timeout=280,
         check=False,
     )
 
