@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import uuid
+from collections import Counter
 from collections.abc import AsyncIterator, Generator, Iterator
 from typing import Any
 
@@ -20,6 +21,17 @@ from turnmill.embedded_redis import EmbeddedRedis
 hypothesis.settings.register_profile("repeat", derandomize=True, deadline=None)
 hypothesis.settings.register_profile("explore", deadline=None)
 hypothesis.settings.load_profile("explore" if os.environ.get("TURNMILL_EXPLORE") else "repeat")
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Begin with the modules that wait for workers, the largest first.
+
+    So that the last ones are short, and no process is alone with a long one in the end.
+    """
+    sizes = Counter(item.path for item in items)
+    waiting = {item.path for item in items if item.get_closest_marker("worker")}
+    items.sort(key=lambda item: (item.path not in waiting, -sizes[item.path], item.path))
 
 
 INTERRUPTED_AGAIN_AFTER_S = 60.0

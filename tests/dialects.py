@@ -6,8 +6,6 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-__all__ = ["anthropic_turns", "responses_turns"]
-
 Json = dict[str, Any]
 
 words = st.text("abc xyz äß“”\n", min_size=1, max_size=40).filter(lambda text: bool(text.strip()))

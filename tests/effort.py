@@ -6,8 +6,6 @@ import math
 import time
 from collections.abc import Callable
 
-__all__ = ["assert_linear", "least_cpu_s"]
-
 _FORGIVEN_S = 0.05
 """What a busy machine's caches may add."""
 

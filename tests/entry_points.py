@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from pathlib import Path
 
-__all__ = ["install"]
-
 
 def install(folder: Path, group: str, name: str, value: str, *, source: str) -> Path:
     """Offer ``module:attribute`` under this name; returns what has to be on ``sys.path``."""

@@ -21,8 +21,6 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from select import select
 
-__all__ = ["Fork", "Nursery"]
-
 ROOT = Path(__file__).parents[1]
 
 

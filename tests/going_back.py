@@ -13,8 +13,6 @@ import redis
 from tests.processes import wait_until
 from turnmill.embedded_redis import EmbeddedRedis
 
-__all__ = ["WAYS", "GoingBack"]
-
 
 class GoingBack(ABC):
     """A server whose state can be noted, and that returns to it.

@@ -7,8 +7,6 @@ import random
 import struct
 from typing import Any
 
-__all__ = ["data_url", "image", "png", "showing"]
-
 
 def png(seed: int = 0, *, width: int = 640, height: int = 480, size: int = 3000) -> bytes:
     """Bytes that begin as a PNG of these sides does; each seed makes others."""

@@ -8,8 +8,6 @@ import secrets
 
 from turnmill import Cipher
 
-__all__ = ["cipher"]
-
 KEY = b"of nothing that anybody keeps"
 NONCE_BYTES = 16
 

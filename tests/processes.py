@@ -17,9 +17,6 @@ import redis
 
 from tests.forks import Fork, Nursery
 
-__all__ = ["PATIENCE", "WorkerProcess", "emptied", "wait_until"]
-
-
 PATIENCE = 3
 """A machine for tests may be so much slower, or busier, than one on which a time was chosen."""
 

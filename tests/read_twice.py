@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from turnmill import Context, ContextClient
 
-__all__ = ["ReadsTwice"]
-
 
 class ReadsTwice(ContextClient):
     """A client for a session that nobody changes during a read."""

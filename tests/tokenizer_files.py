@@ -6,8 +6,6 @@ from pathlib import Path
 
 from tokenizers import AddedToken, Tokenizer, models, normalizers, pre_tokenizers, trainers
 
-__all__ = ["TEXT", "WORST", "byte_fallback", "byte_level", "saved"]
-
 TEXT = (
     "Parcel 12 goes to street 84, said Anna on day 3, not to the shop in room 7.",
     "def main() -> None: return {'a': [1, 2, 3], \"b\": None}",
@@ -46,11 +44,7 @@ def byte_fallback() -> Tokenizer:
 
 def worst() -> list[Tokenizer]:
     """Tokenizers without a merge: a token for each byte, and one before each text."""
-    return [
-        byte_level(257, prefix=True, form="NFC"),
-        byte_level(257, form="NFC"),
-        byte_fallback(),
-    ]
+    return [byte_level(257, prefix=True, form="NFC"), byte_level(257, form="NFC"), byte_fallback()]
 
 
 WORST = worst()

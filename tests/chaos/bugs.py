@@ -16,8 +16,6 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
-__all__ = ["BUGS", "Bug", "planted"]
-
 REPOSITORY = Path(__file__).parents[2]
 ROOTS = ("producer", "worker", "cli")
 SECONDS = 15
@@ -87,15 +85,20 @@ BUGS = (
 )
 
 
+def changed(bug: Bug) -> str:
+    """The text of its file with the bug."""
+    file = REPOSITORY / bug.file
+    text, count = re.subn(bug.pattern, bug.replacement, file.read_text(), flags=re.DOTALL)
+    if count != 1:
+        raise ValueError(f"{bug.name}: {bug.file} has its pattern {count} times")
+    return text
+
+
 def planted(bug: Bug, folder: Path) -> str:
     """Copy the packages with the bug; what PYTHONPATH must be to use them."""
     for root in ROOTS:
         shutil.copytree(REPOSITORY / root, folder / root)
-    file = folder / bug.file
-    text, count = re.subn(bug.pattern, bug.replacement, file.read_text(), flags=re.DOTALL)
-    if count != 1:
-        raise ValueError(f"{bug.name}: {bug.file} has its pattern {count} times")
-    file.write_text(text)
+    (folder / bug.file).write_text(changed(bug))
     return os.pathsep.join([*(str(folder / root) for root in ROOTS), str(REPOSITORY)])
 
 

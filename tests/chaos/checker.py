@@ -1,20 +1,25 @@
-"""Whether what happened is what was promised; pure: a history and a final state in, violations out.
-
-Turns are checked as Jepsen checks a list: what was acknowledged is there once, as it was pushed, in
-an order that agrees with time. Reads are checked against the turns that were there. Where Redis
-went back to an earlier state, turns acknowledged shortly before may be lost; nothing else may.
-"""
+"""What is stored in the end: all places where a turn can be, and all that should be gone by now."""
 
 from __future__ import annotations
 
+import json
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-from tests.chaos.final import FinalState, Place, SessionState
-from tests.chaos.history import Call, History
-from tests.chaos.turns import message_of
+import redis
+from sqlalchemy import create_engine, inspect, text
+
+from tests.chaos.agents import Call, History, message_of
+from turnmill import Policy
+from turnmill.commands.pushing import PUT_MS
+from turnmill.contract.context import JsonMessage
+from turnmill.contract.images.references import blobs_of, join_images
+from turnmill.contract.keys import in_all_shards, session_keys
+from turnmill.contract.names import Namespace, SessionId
+from turnmill.contract.registry import UNCOMPARED
+from turnmill.transport import redis_now_ms
 from turnmill_cli.promises import (
     CheckedRead,
     CountMessage,
@@ -23,8 +28,206 @@ from turnmill_cli.promises import (
     check_context,
     fingerprint,
 )
+from turnmill_worker.tokens import count_message, counter_for
 
-__all__ = ["Expected", "Loss", "Violation", "check"]
+_LOOKS = 100
+"""At a session that does not rest, as its workers are late."""
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A stored turn: where it is, and as what."""
+
+    where: str
+    seq: int
+    turn: str
+    messages: tuple[JsonMessage, ...]
+    state: str = "kept"
+    epoch: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class SessionState:
+    """What is stored of a session; ``watermark`` and ``last_seq`` as Redis has them."""
+
+    places: tuple[Place, ...]
+    watermark: int
+    last_seq: int
+    epoch: str
+    version: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class FinalState:
+    """All sessions, and what was left behind once they had settled, by what it is."""
+
+    sessions: Mapping[str, SessionState]
+    left: Mapping[str, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Collected(Mapping[str, SessionState]):
+    """These sessions of a namespace, each read when it is asked for: all would be too much."""
+
+    url: str
+    namespace: str
+    names: Sequence[str]
+    archive_url: str
+
+    def __getitem__(self, name: str) -> SessionState:
+        namespace = Namespace(self.namespace)
+        with redis.Redis.from_url(self.url) as client:
+            for _ in range(_LOOKS):
+                before = _session(client, namespace, name)
+                archived = read_archive(self.archive_url, self.namespace, name)
+                state = _session(client, namespace, name)
+                if state == before:  # else a turn on its way to the archive would be in neither
+                    break
+        return replace(state, places=(*state.places, *archived))
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.names)
+
+    def __len__(self) -> int:
+        return len(self.names)
+
+
+def _session(client: Any, namespace: Namespace, name: str) -> SessionState:
+    keys = session_keys(namespace, SessionId(name))
+    with client.pipeline(transaction=True) as pipe:
+        pipe.xrange(keys.log)
+        pipe.xrange(keys.covered)
+        pipe.hmget(keys.meta, "watermark", "last_seq", "epoch", "version")
+        log, covered, (watermark, last_seq, epoch, version) = pipe.execute()
+    places = [_place("log", int(entry.partition(b"-")[0]), fields) for entry, fields in log]
+    places += [
+        _place("covered", int(fields[b"seq"]), fields) for _, fields in covered if b"seq" in fields
+    ]
+    places = _with_images(places, lambda sha256: client.get(f"{keys.blob}{sha256}"))
+    return SessionState(
+        places=tuple(places),
+        watermark=int(watermark or 0),
+        last_seq=int(last_seq or 0),
+        epoch=(epoch or b"").decode(),
+        version=int(version or 0),
+    )
+
+
+def _place(where: str, seq: int, fields: Mapping[bytes, bytes]) -> Place:
+    state = fields.get(b"state", b"kept").decode()
+    messages = tuple(json.loads(fields[b"messages"]))
+    return Place(where, seq, fields[b"turn_id"].decode(), messages, state)
+
+
+def _with_images(places: list[Place], image: Callable[[str], bytes | None]) -> list[Place]:
+    """The same, with images where their turns refer to them; where one is gone, words say so."""
+    found = []
+    for place in places:
+        images = {sha256: image(sha256) for sha256 in blobs_of(place.messages)}
+        shown = tuple(join_images(place.messages, images)) if images else place.messages
+        found.append(replace(place, messages=shown))
+    return found
+
+
+def read_archive(url: str, namespace: str, session: str) -> list[Place]:
+    """The session's archived turns, as any SQL client sees them."""
+    if not url:
+        return []
+    engine = create_engine(url.replace("postgresql://", "postgresql+psycopg://"))
+    wanted = text(
+        "SELECT seq, turn_id, messages, state, epoch FROM turns"
+        " WHERE namespace = :namespace AND session = :session ORDER BY epoch, seq"
+    )
+    shown = text(
+        "SELECT sha256, data FROM blobs JOIN blob_refs USING (namespace, sha256)"
+        " WHERE namespace = :namespace AND session = :session"
+    )
+    try:
+        with engine.connect() as connection:
+            has_table = inspect(connection).has_table("turns")  # nothing was archived before
+            if not has_table:
+                return []
+            mine = {"namespace": namespace, "session": session}
+            images = {row.sha256: bytes(row.data) for row in connection.execute(shown, mine)}
+            return _with_images([*map(_archived, connection.execute(wanted, mine))], images.get)
+    finally:
+        engine.dispose()
+
+
+def _archived(row: Any) -> Place:
+    turn, messages = bytes(row.turn_id).decode(), tuple(json.loads(bytes(row.messages)))
+    return Place("archive", row.seq, turn, messages, row.state, str(row.epoch))
+
+
+def positions(client: Any, namespace: str, names: Iterable[str]) -> list[Any]:
+    """How far workers have come with these sessions."""
+    with client.pipeline(transaction=False) as pipe:
+        for name in names:
+            keys = session_keys(Namespace(namespace), SessionId(name))
+            pipe.hmget(keys.meta, "version", "counted_seq", "watermark")
+            pipe.xlen(keys.covered)
+            pipe.xlen(keys.commits)
+        found: list[Any] = pipe.execute()
+    return found
+
+
+_LISTS = ("backlog", "due", "unarchived", "forgotten")
+_OWN = ("lease", "batch")
+_ASKED = (":ask:", ":answer:")
+
+
+def left_behind(client: Any, namespace: str) -> dict[str, int]:
+    """What should be gone by now: work that waits, leases, questions, images nobody holds.
+
+    And an archive that was not compared with Redis as it runs now.
+
+    Work that is put off does not wait: turns that make nothing due, and a session whose model
+    failed, have a time to come.
+    """
+    now_ms = redis_now_ms(client)
+    with client.pipeline(transaction=False) as pipe:
+        for name in _LISTS:
+            for key in in_all_shards(Namespace(namespace), name):
+                pipe.zrange(key, 0, -1, withscores=True)
+        replies = pipe.execute()
+    shards = len(replies) // len(_LISTS)
+    found = dict.fromkeys(_LISTS, 0)
+    for at, reply in enumerate(replies):
+        name = _LISTS[at // shards]
+        found[name] += sum(
+            not _is_put_off(client, Namespace(namespace), name, member, score - now_ms)
+            for member, score in reply
+        )
+    names = [key.decode() for key in client.scan_iter(f"turnmill:{{{namespace}/*", count=1000)]
+    found |= {kind: sum(name.endswith(f":{kind}") for name in names) for kind in _OWN}
+    asked = [name for name in names if any(kind in name for kind in _ASKED)]
+    found["question"] = sum(client.ttl(name) == -1 for name in asked)  # none may stay for ever
+    found["blob"] = sum(_is_orphan(client, name) for name in names if _is_blob(name))
+    noted, to_compare = client.hmget(UNCOMPARED, "", namespace)
+    run = client.info("server")["run_id"].encode()
+    found["comparison"] = int(bool(to_compare) or noted != run)
+    return {name: count for name, count in found.items() if count}
+
+
+def _is_put_off(client: Any, namespace: Namespace, name: str, member: bytes, in_ms: float) -> bool:
+    """Whether it waits for a time to come, and not for a worker."""
+    if in_ms <= 0 or name not in ("backlog", "due"):
+        return False
+    meta = session_keys(namespace, SessionId(member.decode())).meta
+    return name == "backlog" or client.hget(meta, "waits") == b"model"
+
+
+def _is_blob(name: str) -> bool:
+    return ":blob:" in name and not name.endswith(":held")
+
+
+def _is_orphan(client: Any, name: str) -> bool:
+    """Whether no session that exists says that it holds the image, and it stays for long."""
+    if 0 < client.pttl(name) <= PUT_MS:
+        return False  # its agent died before the push: it expires by itself
+    tag = name.partition("}")[0] + "}"
+    holders = [field.decode() for field in client.hkeys(f"{name}:held") if field.startswith(b"s:")]
+    return not any(client.exists(f"{tag}:{holder}:meta") for holder in holders)
 
 
 class Violation(NamedTuple):
@@ -225,3 +428,79 @@ def _check_freshness(name: str, history: History, expected: Expected) -> Iterato
             if any(new < old for new, old in zip(seen, floor, strict=True)):
                 yield "went backwards", f"{call.agent} at {at_s:.3f}: {seen} after {floor}"
         highest = (max(highest[0], seen[0]), max(highest[1], seen[1]), max(highest[2], seen[2]))
+
+
+POLICIES: Mapping[str, Policy] = {
+    "chat": Policy(
+        max_tokens=1_400,
+        strategies=("rolling", "window"),
+        summarizer="openai",
+        model="gpt-4o-mini",
+        model_timeout_s=2.0,
+        quality_threshold=0.0,
+    ),
+    "tools": Policy(max_tokens=1_400, quality_threshold=0.0),
+    "images": Policy(max_tokens=4_000, max_history_images=2, quality_threshold=0.0),
+    "small": Policy(max_tokens=600, strategies=("window",), quality_threshold=0.0),
+}
+"""By style of turn."""
+
+SYSTEM_PROMPT = "You bring parcels to people, and say where they are."
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """What a run showed."""
+
+    violations: Sequence[Violation]
+    pushes: int
+    reads: int
+    commits: int
+    seconds: float
+    settled_s: float
+
+    def __str__(self) -> str:
+        rate = 60 * self.pushes / max(self.seconds, 1e-3)
+        lines = [
+            (
+                f"{self.pushes} acknowledged pushes ({rate:,.0f} a minute), {self.reads} reads, "
+                f"{self.commits} commits in {self.seconds:.0f} s; settled in {self.settled_s:.1f} s"
+            ),
+            *(
+                f"VIOLATION {kind}: {session} {detail}"
+                for kind, session, detail in self.violations[:50]
+            ),
+            f"{len(self.violations)} violations",
+        ]
+        return "\n".join(lines)
+
+
+def reported(
+    history: History,
+    final: FinalState,
+    styles: Mapping[str, str],
+    losses: Sequence[Loss],
+    *,
+    seconds: float,
+    settled_s: float,
+) -> Report:
+    """Check the sessions of each style under its policy."""
+    counter = counter_for("o200k_base")
+
+    def count(message: JsonMessage) -> int:
+        return count_message(counter, message)
+
+    violations = check(history, FinalState({}, final.left), Expected(0), count)
+    commits = 0
+    for name, state in final.sessions.items():
+        expected = Expected(POLICIES[styles[name]].hard_limit, SYSTEM_PROMPT, losses)
+        violations += check(history, FinalState({name: state}, {}), expected, count)
+        commits += state.version
+    return Report(
+        violations=violations,
+        pushes=sum(len(call.seqs) for call in history.calls),
+        reads=sum(call.read is not None for call in history.calls),
+        commits=commits,
+        seconds=seconds,
+        settled_s=settled_s,
+    )

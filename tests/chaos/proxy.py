@@ -7,19 +7,23 @@ command of a name is a fault between two steps, and no line of the product knows
 from __future__ import annotations
 
 import asyncio
+import hashlib
+import re
 import socket
 import struct
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import cache
+from importlib import resources
 from typing import Literal, Self
 
 import psutil
 
-from tests.chaos.resp import commands, session_of
-
-__all__ = ["Action", "Proxy", "Trap", "process_behind"]
+from turnmill import lua as client_scripts
+from turnmill.contract.scripts import load_script
+from turnmill_worker.store import lua as worker_scripts
 
 Action = Literal["cut before", "cut after", "cut mid-reply", "stall", "freeze", "call"]
 
@@ -209,3 +213,56 @@ class _Pair:
                 if plain is not None:  # lingering for 0 s sends a reset
                     plain.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
             writer.transport.abort()
+
+
+@cache
+def _scripts() -> dict[str, str]:
+    """Scripts by their SHA-1."""
+    found = {}
+    for package in (client_scripts.__name__, worker_scripts.__name__):
+        files = [file.name for file in resources.files(package).iterdir()]
+        for name in sorted(file.removesuffix(".lua") for file in files if file.endswith(".lua")):
+            found[load_script(package, name).sha] = name
+    return found
+
+
+def commands(buffer: bytes) -> Iterator[tuple[int, str]]:
+    """Where each whole command in the buffer ends, and its name."""
+    at = 0
+    while words := _words(buffer, at):
+        at, name, argument = words
+        yield at, _name(name, argument)
+
+
+def _words(buffer: bytes, at: int) -> tuple[int, bytes, bytes] | None:
+    """The end of the command that begins here, and its first two words; None when it is cut off."""
+    line = buffer.find(b"\r\n", at)
+    if line < 0:
+        return None
+    count, at = int(buffer[at + 1 : line]), line + 2
+    words: list[bytes] = []
+    for _ in range(count):
+        line = buffer.find(b"\r\n", at)
+        if line < 0:
+            return None
+        start = line + 2
+        at = start + int(buffer[at + 1 : line]) + 2
+        if at > len(buffer):
+            return None
+        if len(words) < 2:
+            words.append(buffer[start : at - 2])
+    return at, words[0], words[1] if len(words) > 1 else b""
+
+
+def session_of(command: bytes) -> str:
+    """Whose keys the command names, or ``""``."""
+    named = re.search(rb":s:([^:\r]+):", command)
+    return named[1].decode() if named else ""
+
+
+def _name(command: bytes, argument: bytes) -> str:
+    if command == b"EVALSHA":
+        return _scripts().get(argument.decode(), "")
+    if command == b"EVAL":
+        return _scripts().get(hashlib.sha1(argument, usedforsecurity=False).hexdigest(), "")
+    return command.decode(errors="replace").upper()

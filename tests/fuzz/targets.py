@@ -32,8 +32,6 @@ from turnmill_worker.summarizers.redaction import redact
 from turnmill_worker.templates.markdown_outline import outline
 from turnmill_worker.templates.parser import parse_template
 
-__all__ = ["SEEDS", "TARGETS"]
-
 
 def _json(data: bytes) -> Any:
     """The bytes as JSON, or as the text they are."""

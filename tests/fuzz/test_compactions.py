@@ -2,20 +2,14 @@
 
 from __future__ import annotations
 
-import gzip
-import json
 from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.fuzz.compactions.__main__ import main
-from tests.fuzz.compactions.agents import AGENTS, SECRET
-from tests.fuzz.compactions.checks import Sealed, invalid, over
-from tests.fuzz.compactions.play import Player
+from tests.fuzz.compactions import AGENTS, SECRET, Player, Sealed, invalid, over
 from turnmill import Context, ContextClient
 from turnmill.embedded_redis import EmbeddedRedis
 
@@ -42,29 +36,6 @@ def test_contexts_are_valid_and_thoughts_come_back_as_they_were_pushed(
     assert player.tally.faults == {}
     assert player.tally.compactions.total() > 0
     assert player.tally.thoughts > 0 or dialect == "chat"
-
-
-def test_recorded_conversations_are_played_in_every_dialect(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    call = {"id": "c", "type": "function", "function": {"name": "f", "arguments": "{}"}}
-    said = [
-        {"role": "system", "content": "You are terse."},
-        {"role": "user", "content": "Look. " * 40},
-        {"role": "assistant", "content": None, "tool_calls": [call]},
-        {"role": "tool", "tool_call_id": "c", "content": "found " * 900},
-    ]
-    with gzip.open(tmp_path / "some.jsonl.gz", "wt") as file:
-        file.write(json.dumps({"session_id": "s", "messages": [*said, *said[1:] * 9]}))
-
-    done = main(["--compactions", "0", "--data", str(tmp_path)])
-
-    told = capsys.readouterr().out.splitlines()
-    assert done == 0
-    assert [line.partition(":")[0] for line in told[1:-1]] == [
-        f"{dialect}, some.jsonl.gz" for dialect in ("chat", "anthropic", "responses")
-    ]
-    assert " 0 compactions" not in told[-2]
 
 
 def read(client: ContextClient, *turns: list[Any]) -> tuple[Context, Sealed]:

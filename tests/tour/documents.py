@@ -6,8 +6,6 @@ import re
 from pathlib import Path
 from typing import NamedTuple
 
-__all__ = ["PAGES", "ROOT", "Typed", "python_blocks", "typed_lines"]
-
 ROOT = Path(__file__).parents[2]
 PAGES = sorted(
     path

@@ -9,8 +9,6 @@ from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
-__all__ = ["echo_model"]
-
 
 class EchoModel(BaseHTTPRequestHandler):
     """Answers chat completions, Responses and Anthropic messages."""

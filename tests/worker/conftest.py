@@ -16,9 +16,7 @@ from turnmill.embedded_redis import EmbeddedRedis
 
 
 @pytest.fixture(scope="module")
-def new_server(
-    tmp_path_factory: pytest.TempPathFactory,
-) -> Iterator[Callable[..., EmbeddedRedis]]:
+def new_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[..., EmbeddedRedis]]:
     """Start one more redis-server, ended after the module."""
     made: list[EmbeddedRedis] = []
 

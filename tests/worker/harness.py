@@ -25,29 +25,15 @@ from turnmill import ContextClient, ContextInfo, Policy
 from turnmill.contract.jobs import QUEUE_OF
 from turnmill.contract.keys import SessionKeys, session_keys, shard_of
 from turnmill.contract.names import Namespace, SessionId
-
-__all__ = [
-    "PATIENT",
-    "ROLLING",
-    "SMALL",
-    "Events",
-    "Monitor",
-    "Stored",
-    "asking",
-    "chat",
-    "debug_worker",
-    "end_with",
-    "keys_of",
-    "long_turns",
-    "plain_celery",
-    "push_all",
-    "question_keys",
-    "send",
-    "settled",
-    "stored",
-]
+from turnmill.embedded_redis import EmbeddedRedis
+from turnmill.testing import FakeEndpoint
 
 JsonMessage = dict[str, Any]
+NewWorker = Callable[..., WorkerProcess]
+NewServer = Callable[..., EmbeddedRedis]
+
+KEY = "sk-for-tests-only-0123456789"
+"""Of a made-up model endpoint."""
 
 # No quality gate: a session whose summary is not good enough rests above its soft limit, and these
 # tests wait until it is below.
@@ -105,6 +91,11 @@ def in_one_shard(name: str, count: int) -> list[str]:
     return [each for each in names if shard_of(SessionId(each)) == shard][:count]
 
 
+def user(text: str) -> JsonMessage:
+    """What a user says."""
+    return {"role": "user", "content": text}
+
+
 # What is stored
 
 
@@ -153,6 +144,35 @@ def settled(client: ContextClient, session: str, *, turns: int) -> bool:
     )
 
 
+def until_settled(client: ContextClient, session: str, *, turns: int = 0) -> None:
+    """Wait until it is settled, with so many turns, or with those it has."""
+    turns = turns or client.info(session).last_seq
+    wait_until(lambda: settled(client, session, turns=turns), within_s=60, what=f"{session}: rest")
+
+
+def grown(
+    client: ContextClient, session: str, turns: int, *, policy: Policy = SMALL, topic: str = ""
+) -> list[JsonMessage]:
+    """Open the session, push so many turns, and wait until it is settled; returns them."""
+    pushed = chat(turns, topic=topic or f"parcel of {session}")
+    client.open(session, policy)
+    push_all(client, session, pushed)
+    until_settled(client, session)
+    return pushed
+
+
+def drained(server: redis.Redis, client: ContextClient, session: str) -> bool:
+    """Whether the archive has all that was covered."""
+    keys = keys_of(client, session)
+    waiting = int(server.xlen(keys.covered)) + int(server.xlen(keys.commits))
+    return waiting == 0 and server.zscore(keys.unarchived, session) is None
+
+
+def until_drained(server: redis.Redis, client: ContextClient, session: str) -> None:
+    """Wait until the archive has all that was covered."""
+    wait_until(lambda: drained(server, client, session), within_s=60, what=f"{session}: drained")
+
+
 # Celery, from outside
 
 
@@ -178,7 +198,6 @@ class Events:
         self._receiver = self._app.events.Receiver(
             self._connection, handlers={"*": self.seen.append}
         )
-        self._subscribed = threading.Event()
         self._thread = threading.Thread(target=self._gather, daemon=True)
 
     def _gather(self) -> None:
@@ -258,6 +277,16 @@ class Monitor:
 
 
 # Workers
+
+
+def archive_in(folder: Path) -> dict[str, str]:
+    """The environment of a worker with an archive in this folder's ``data``."""
+    return {"TURNMILL_ARCHIVE_URL": "", "TURNMILL_DATA_DIR": str(folder / "data")}
+
+
+def asks(endpoint: FakeEndpoint) -> dict[str, str]:
+    """The environment of a worker that asks this endpoint's models."""
+    return {"TURNMILL_MODEL_URL": endpoint.base_url, "TURNMILL_MODEL_KEY": KEY}
 
 
 def end_with(worker: WorkerProcess, *signals: signal.Signals, within_s: float = 40.0) -> None:

@@ -14,8 +14,6 @@ from typing import Any
 import turnmill
 import turnmill_worker
 
-__all__ = ["NewerVersion", "turnmill_format"]
-
 _CLIENT = """
 import json, sys
 from turnmill import ContextClient, Policy, SilentWaker

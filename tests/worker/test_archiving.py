@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
 
@@ -13,8 +13,20 @@ import pytest
 import redis
 
 from tests.processes import WorkerProcess, wait_until
-from tests.worker.harness import SMALL, Events, chat, keys_of, push_all, send, settled
-from turnmill import ArchiveUnavailable, ContextClient, Policy
+from tests.worker.harness import (
+    SMALL,
+    Events,
+    NewWorker,
+    archive_in,
+    chat,
+    grown,
+    keys_of,
+    push_all,
+    send,
+    until_drained,
+    until_settled,
+)
+from turnmill import ArchiveUnavailable, ContextClient
 from turnmill.contract.jobs import ARCHIVE
 from turnmill.contract.names import Namespace, SessionId
 from turnmill.contract.trajectory import Trajectory
@@ -25,17 +37,11 @@ from turnmill_worker.ports.values import SessionRef
 
 pytestmark = pytest.mark.worker
 
-ENV = {"TURNMILL_ARCHIVE_URL": ""}
-
 
 @pytest.fixture
-def archiving(new_worker: Callable[..., WorkerProcess], tmp_path: Path) -> WorkerProcess:
+def archiving(new_worker: NewWorker, tmp_path: Path) -> WorkerProcess:
     """A worker with an archive in the test's folder."""
-    return new_worker("archiving", env=_env(tmp_path))
-
-
-def _env(folder: Path) -> dict[str, str]:
-    return {**ENV, "TURNMILL_DATA_DIR": str(folder / "data")}
+    return new_worker("archiving", env=archive_in(tmp_path))
 
 
 def _file(folder: Path) -> Path:
@@ -48,12 +54,6 @@ def _opened(folder: Path) -> Iterator[SqlArchive]:
         yield archive
 
 
-def _drained(server: redis.Redis, client: ContextClient, session: str) -> bool:
-    keys = keys_of(client, session)
-    waiting = int(server.xlen(keys.covered)) + int(server.xlen(keys.commits))
-    return waiting == 0 and server.zscore(keys.unarchived, session) is None
-
-
 def _assert_whole(told: Trajectory, pushed: list[dict[str, object]]) -> None:
     assert [turn.seq for turn in told.turns] == list(range(1, len(pushed) + 1))
     assert [turn.messages for turn in told.turns] == [(message,) for message in pushed]
@@ -63,26 +63,31 @@ def _assert_whole(told: Trajectory, pushed: list[dict[str, object]]) -> None:
 
 
 @pytest.mark.parametrize(("pool", "concurrency"), [("solo", 1), ("threads", 4), ("prefork", 2)])
-def test_every_pool_drains_covered_turns(
+def test_every_pool_keeps_many_sessions_small_and_archives_what_left_them(
     pool: str,
     concurrency: int,
     client: ContextClient,
     server: redis.Redis,
+    store: EmbeddedRedis,
     tmp_path: Path,
-    new_worker: Callable[..., WorkerProcess],
+    new_worker: NewWorker,
 ) -> None:
-    worker = new_worker("pool", pool=pool, concurrency=concurrency, env=_env(tmp_path))
-    sessions = {f"s{n}": chat(100, topic=f"parcel of s{n}") for n in range(4)}
+    env = archive_in(tmp_path)
+    worker = new_worker("pool", pool=pool, concurrency=concurrency, env=env)
+    sessions = {f"s{n}": chat(100, topic=f"parcel of s{n}") for n in range(6)}
 
-    for session, turns in sessions.items():
-        client.open(session, SMALL)
-        push_all(client, session, turns)
+    with Events(store.url) as events:
+        for session, turns in sessions.items():
+            client.open(session, SMALL)
+            push_all(client, session, turns)
 
-    for session, turns in sessions.items():
-        wait_until(lambda: settled(client, session, turns=100))  # noqa: B023
-        wait_until(lambda: _drained(server, client, session))  # noqa: B023
-        assert client.info(session).version > 0
-        _assert_whole(client.trajectory(session), turns)
+        for session, turns in sessions.items():
+            until_settled(client, session)
+            until_drained(server, client, session)
+            assert client.info(session).version > 0
+            _assert_whole(client.trajectory(session), turns)
+        wait_until(lambda: "archived" in events.outcomes(), what="the drain told of")
+        assert events.failures() == []
     assert "Traceback" not in worker.output()
     assert worker.stop() == 0
 
@@ -92,21 +97,19 @@ def test_several_workers_draining_at_once_store_every_turn_once(
     server: redis.Redis,
     store: EmbeddedRedis,
     tmp_path: Path,
-    new_worker: Callable[..., WorkerProcess],
+    new_worker: NewWorker,
 ) -> None:
     compacting = new_worker("compacting", queues="estimate,compact,summarize")
-    client.open("s", SMALL)
-    push_all(client, "s", turns := chat(1_500))
-    wait_until(lambda: settled(client, "s", turns=1_500), within_s=60)
+    turns = grown(client, "s", 1_500)
     assert int(server.xlen(keys_of(client, "s").covered)) > 1_000
     compacting.stop()
 
     for _ in range(12):
         send(store.url, ARCHIVE, client.namespace, "s")
     for name in ("one", "two", "three"):
-        new_worker(name, pool="threads", concurrency=2, env=_env(tmp_path))
+        new_worker(name, pool="threads", concurrency=2, env=archive_in(tmp_path))
 
-    wait_until(lambda: _drained(server, client, "s"), within_s=60)
+    until_drained(server, client, "s")
     _assert_whole(client.trajectory("s"), turns)
     with _opened(tmp_path) as archive:
         ref = SessionRef(Namespace(client.namespace), SessionId("s"))
@@ -116,24 +119,21 @@ def test_several_workers_draining_at_once_store_every_turn_once(
 @contextmanager
 def _locked(folder: Path) -> Iterator[None]:
     """Hold the archive's only write lock."""
-    with closing(sqlite3.connect(_file(folder), isolation_level=None)) as other:
+    with closing(sqlite3.connect(_file(folder), timeout=60, isolation_level=None)) as other:
         other.execute("BEGIN IMMEDIATE")
         yield
         other.execute("ROLLBACK")
 
 
 def test_a_worker_killed_while_it_stores_loses_nothing(
-    client: ContextClient,
-    server: redis.Redis,
-    tmp_path: Path,
-    new_worker: Callable[..., WorkerProcess],
+    client: ContextClient, server: redis.Redis, tmp_path: Path, new_worker: NewWorker
 ) -> None:
     SqlArchive.open(f"sqlite:///{_prepared(tmp_path)}").close()
     client.open("s", SMALL)
     with _locked(tmp_path):
-        doomed = new_worker("doomed", pool="threads", concurrency=3, env=_env(tmp_path))
+        doomed = new_worker("doomed", pool="threads", concurrency=3, env=archive_in(tmp_path))
         push_all(client, "s", turns := chat(200))
-        wait_until(lambda: settled(client, "s", turns=200))
+        until_settled(client, "s", turns=200)
         covered = int(server.xlen(keys_of(client, "s").covered))
         wait_until(lambda: _has_open(doomed.pid, _file(tmp_path)), what="a drain under way")
 
@@ -141,8 +141,8 @@ def test_a_worker_killed_while_it_stores_loses_nothing(
 
         assert covered > 0
         assert int(server.xlen(keys_of(client, "s").covered)) == covered
-    new_worker("heir", env=_env(tmp_path))
-    wait_until(lambda: _drained(server, client, "s"))
+    new_worker("heir", env=archive_in(tmp_path))
+    until_drained(server, client, "s")
     _assert_whole(client.trajectory("s"), turns)
 
 
@@ -155,66 +155,20 @@ def _has_open(pid: int, path: Path) -> bool:
     return any(each.path == str(path) for each in psutil.Process(pid).open_files())
 
 
-def test_workers_killed_again_and_again_drain_all_in_the_end(
-    client: ContextClient,
-    server: redis.Redis,
-    tmp_path: Path,
-    new_worker: Callable[..., WorkerProcess],
-) -> None:
-    client.open("s", SMALL)
-    turns = chat(450)
-    for start in range(0, 450, 150):
-        doomed = new_worker(f"doomed-{start}", env=_env(tmp_path))
-        push_all(client, "s", turns[start : start + 150])
-        before = client.info("s").version
-        wait_until(lambda: client.info("s").version > before)  # noqa: B023
-        doomed.kill()
-    new_worker("heir", env=_env(tmp_path))
-
-    wait_until(lambda: settled(client, "s", turns=450), within_s=60)
-    wait_until(lambda: _drained(server, client, "s"), within_s=60)
-    _assert_whole(client.trajectory("s"), turns)
-
-
-def test_compactions_go_on_while_the_archive_cannot_be_opened(
-    client: ContextClient,
-    server: redis.Redis,
-    tmp_path: Path,
-    new_worker: Callable[..., WorkerProcess],
-) -> None:
-    blocked = tmp_path / "data"
-    blocked.write_text("a file where the folder should be")
-    worker = new_worker("archiving", env=_env(tmp_path))
-    client.open("s", SMALL)
-
-    push_all(client, "s", turns := chat(150))
-    wait_until(lambda: settled(client, "s", turns=150))
-
-    assert client.info("s").version > 0
-    assert int(server.xlen(keys_of(client, "s").covered)) == client.info("s").watermark
-    wait_until(lambda: "turnmill.archive" in worker.output())
-    blocked.unlink()
-    wait_until(lambda: _drained(server, client, "s"), what="drained when it is back")
-    _assert_whole(client.trajectory("s"), turns)
-
-
 def test_compactions_go_on_while_the_archive_is_locked(
-    client: ContextClient,
-    server: redis.Redis,
-    tmp_path: Path,
-    new_worker: Callable[..., WorkerProcess],
+    client: ContextClient, server: redis.Redis, tmp_path: Path, new_worker: NewWorker
 ) -> None:
     SqlArchive.open(f"sqlite:///{_prepared(tmp_path)}").close()
-    new_worker("compacting", queues="estimate,compact,summarize", env=_env(tmp_path))
-    new_worker("archiving", queues="archive", env=_env(tmp_path))
+    new_worker("compacting", queues="estimate,compact,summarize", env=archive_in(tmp_path))
+    new_worker("archiving", queues="archive", env=archive_in(tmp_path))
     client.open("s", SMALL)
 
     with _locked(tmp_path):
         push_all(client, "s", turns := chat(150))
-        wait_until(lambda: settled(client, "s", turns=150))
+        until_settled(client, "s", turns=150)
         assert int(server.xlen(keys_of(client, "s").covered)) == client.info("s").watermark > 0
 
-    wait_until(lambda: _drained(server, client, "s"), what="drained when it is free")
+    until_drained(server, client, "s")
     _assert_whole(client.trajectory("s"), turns)
 
 
@@ -226,7 +180,7 @@ def test_a_session_forgotten_while_it_is_drained_leaves_nothing(
     client.open("s", SMALL)
     push_all(client, "s", chat(150))
     wait_until(lambda: client.info("s").version > 0)
-    wait_until(lambda: _drained(server, client, "s"))
+    until_drained(server, client, "s")
     with _opened(tmp_path) as archive:
         assert archive.left(ref) != Removed()
 
@@ -239,7 +193,7 @@ def test_a_session_forgotten_while_it_is_drained_leaves_nothing(
         wait_until(lambda: archive.left(ref) == Removed(), what="gone from the archive")
     # The rows are gone first, and then their pages.
     wait_until(lambda: b"parcel" not in _file(tmp_path).read_bytes(), what="gone from the file")
-    assert server.exists(*keys_of(client, "s").owned) == 0
+    wait_until(lambda: not server.exists(*keys_of(client, "s").owned), what="gone from Redis")
 
 
 @pytest.mark.usefixtures("archiving")
@@ -248,45 +202,26 @@ def test_the_next_session_of_a_forgotten_name_keeps_its_archive(
 ) -> None:
     for topic in ("parcel", "letter"):
         client.forget("s")
-        client.open("s", SMALL)
-        push_all(client, "s", chat(120, topic=topic))
-        wait_until(lambda: settled(client, "s", turns=120))
-        wait_until(lambda: _drained(server, client, "s"))
+        grown(client, "s", 120, topic=topic)
+        until_drained(server, client, "s")
 
     _assert_whole(client.trajectory("s"), chat(120, topic="letter"))
 
 
-def test_without_an_archive_covered_turns_stay_in_redis(
-    client: ContextClient, server: redis.Redis, new_worker: Callable[..., WorkerProcess]
-) -> None:
-    new_worker("keeping")
-    client.open("s", SMALL)
-    push_all(client, "s", turns := chat(120))
-    wait_until(lambda: settled(client, "s", turns=120))
-
-    assert int(server.xlen(keys_of(client, "s").covered)) == client.info("s").watermark > 0
-    _assert_whole(client.trajectory("s"), turns)
-
-
 def test_a_session_that_expires_before_the_archive_is_back_is_gone_and_stops_nobody(
-    client: ContextClient,
-    server: redis.Redis,
-    tmp_path: Path,
-    new_worker: Callable[..., WorkerProcess],
+    client: ContextClient, server: redis.Redis, tmp_path: Path, new_worker: NewWorker
 ) -> None:
     blocked = tmp_path / "data"
     blocked.write_text("a file where the folder should be")
-    new_worker("archiving", env=_env(tmp_path))
+    new_worker("archiving", env=archive_in(tmp_path))
     for session in ("expiring", "living"):
-        client.open(session, SMALL)
-        push_all(client, session, chat(120))
-        wait_until(lambda: settled(client, session, turns=120))  # noqa: B023
+        grown(client, session, 120, topic="parcel")
 
     for key in keys_of(client, "expiring").owned:
         server.pexpire(key, 1)
     blocked.unlink()
 
-    wait_until(lambda: _drained(server, client, "living"))
+    until_drained(server, client, "living")
     wait_until(lambda: server.zscore(keys_of(client, "expiring").unarchived, "expiring") is None)
     _assert_whole(client.trajectory("living"), chat(120))
     wait_until(lambda: client.sessions() == ["living"])
@@ -296,10 +231,8 @@ def test_a_session_that_expires_before_the_archive_is_back_is_gone_and_stops_nob
 def test_what_an_expired_session_had_archived_can_still_be_told(
     client: ContextClient, server: redis.Redis
 ) -> None:
-    client.open("s", SMALL)
-    push_all(client, "s", turns := chat(120))
-    wait_until(lambda: settled(client, "s", turns=120))
-    wait_until(lambda: _drained(server, client, "s"))
+    turns = grown(client, "s", 120)
+    until_drained(server, client, "s")
     watermark = client.info("s").watermark
 
     server.delete(*keys_of(client, "s").owned)
@@ -310,9 +243,9 @@ def test_what_an_expired_session_had_archived_can_still_be_told(
 
 @pytest.mark.usefixtures("archiving")
 def test_trajectories_told_while_turns_move_are_whole(
-    client: ContextClient, new_worker: Callable[..., WorkerProcess], tmp_path: Path
+    client: ContextClient, new_worker: NewWorker, tmp_path: Path
 ) -> None:
-    new_worker("telling", queues="archive", env=_env(tmp_path))
+    new_worker("telling", queues="archive", env=archive_in(tmp_path))
     turns = chat(600)
     client.open("s", SMALL)
     pushing = threading.Thread(target=push_all, args=(client, "s", turns))
@@ -328,32 +261,20 @@ def test_trajectories_told_while_turns_move_are_whole(
     assert lengths == sorted(lengths)
 
 
-def test_archived_says_how_many_turns(
-    client: ContextClient, store: EmbeddedRedis, archiving: WorkerProcess, namespace: str
-) -> None:
-    session = f"s-{namespace}"
-    with Events(store.url) as events:
-        client.open(session, Policy(max_tokens=2_000))
-        push_all(client, session, chat(120))
-        wait_until(lambda: "archived" in events.outcomes(session))
-
-    stored = [one for one in events.results(session) if one["outcome"] == "archived"]
-    assert sum(int(one["turns"]) for one in stored) > 0
-    assert archiving.pid
-
-
-def test_a_question_to_an_archive_that_is_away_says_so_and_works_when_it_is_back(
-    client: ContextClient, tmp_path: Path, new_worker: Callable[..., WorkerProcess]
+def test_an_archive_that_is_away_stops_no_compaction_and_has_all_when_it_is_back(
+    client: ContextClient, server: redis.Redis, tmp_path: Path, new_worker: NewWorker
 ) -> None:
     blocked = tmp_path / "data"
     blocked.write_text("a file where the folder should be")
-    new_worker("archiving", env=_env(tmp_path))
-    client.open("s", SMALL)
-    push_all(client, "s", turns := chat(120))
-    wait_until(lambda: settled(client, "s", turns=120))
+    worker = new_worker("archiving", env=archive_in(tmp_path))
 
+    turns = grown(client, "s", 150)
+
+    assert client.info("s").version > 0
+    assert int(server.xlen(keys_of(client, "s").covered)) == client.info("s").watermark
+    wait_until(lambda: "turnmill.archive" in worker.output(), what="a drain that failed")
     with pytest.raises(ArchiveUnavailable):
         client.trajectory("s", timeout_s=20)
-
     blocked.unlink()
+    until_drained(server, client, "s")
     _assert_whole(client.trajectory("s", timeout_s=20), turns)

@@ -2,27 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 import pytest
 import redis
 
 from tests.processes import WorkerProcess, wait_until
-from tests.worker.harness import PATIENT, Events, keys_of, stored
+from tests.worker.harness import KEY, PATIENT, Events, NewServer, NewWorker, keys_of, stored
 from turnmill import ContextClient
 from turnmill.embedded_redis import EmbeddedRedis
 from turnmill.testing import FakeEndpoint
 
 pytestmark = pytest.mark.worker
 
-KEY = "sk-for-tests-only-0123456789"
-# Both: a slow worker loses its lease, and another's look is followed by the longest pause.
-AN_HOUR = {"TURNMILL_BATCH_FIRST_LOOK_S": "3600", "TURNMILL_BATCH_LONGEST_PAUSE_S": "3600"}
 Message = dict[str, object]
 
 
 @pytest.fixture
-def store(new_server: Callable[..., EmbeddedRedis]) -> EmbeddedRedis:
+def store(new_server: NewServer) -> EmbeddedRedis:
     """One per test: a session left awaiting would be looked for at the next one's endpoint."""
     return new_server()
 
@@ -34,9 +31,7 @@ def endpoint() -> Iterator[FakeEndpoint]:
 
 
 @pytest.fixture
-def start(
-    new_worker: Callable[..., WorkerProcess], endpoint: FakeEndpoint
-) -> Callable[..., WorkerProcess]:
+def start(new_worker: NewWorker, endpoint: FakeEndpoint) -> NewWorker:
     """Start a worker that looks for its batches every 100 ms."""
 
     def started(name: str = "patient", **more: str) -> WorkerProcess:
@@ -112,7 +107,7 @@ def test_a_batch_writes_the_summary_while_the_agent_goes_on(
     server: redis.Redis,
     store: EmbeddedRedis,
     endpoint: FakeEndpoint,
-    start: Callable[..., WorkerProcess],
+    start: NewWorker,
 ) -> None:
     with Events(store.url) as events:
         worker = start(TURNMILL_ARCHIVE_URL="none")
@@ -146,113 +141,8 @@ def test_a_batch_writes_the_summary_while_the_agent_goes_on(
     assert events.failures() == []
 
 
-def test_an_urgent_session_does_not_wait(
-    client: ContextClient,
-    server: redis.Redis,
-    endpoint: FakeEndpoint,
-    start: Callable[..., WorkerProcess],
-) -> None:
-    start(**AN_HOUR)  # were it only looked for in time, it would be found an hour late
-    talk = handed_in(server, client)
-    assert live(endpoint) == 0
-
-    talk.go_on(30)
-    wait_until(lambda: version(client) >= 1, what="committed")
-
-    assert live(endpoint) == 1
-    assert endpoint.batches.statuses == ["cancelled"]
-    assert endpoint.batches.files == {}
-    assert not awaiting(server, client, "s")
-    assert client.read("s").projection is None
-
-
-def test_a_session_that_fills_fast_is_summarized_live(
-    client: ContextClient, endpoint: FakeEndpoint, start: Callable[..., WorkerProcess]
-) -> None:
-    client.open("s", PATIENT)
-
-    Talk(client, "s").go_on(70)
-    start()
-    wait_until(lambda: version(client) >= 1, what="committed")
-
-    assert live(endpoint) == 1
-    assert endpoint.batches.statuses == []
-
-
-def test_a_batch_made_under_another_policy_is_cancelled(
-    client: ContextClient,
-    server: redis.Redis,
-    endpoint: FakeEndpoint,
-    start: Callable[..., WorkerProcess],
-) -> None:
-    start()
-    handed_in(server, client)
-
-    client.open("s", PATIENT.model_copy(update={"batch": False}))
-    wait_until(lambda: version(client) == 1, what="committed")
-
-    assert live(endpoint) == 1
-    assert endpoint.batches.statuses == ["cancelled"]
-    assert not awaiting(server, client, "s")
-
-
-def test_a_batch_of_a_conversation_that_was_cleared_is_cancelled(
-    client: ContextClient,
-    server: redis.Redis,
-    endpoint: FakeEndpoint,
-    start: Callable[..., WorkerProcess],
-) -> None:
-    start(**AN_HOUR)
-    handed_in(server, client)
-    wait_until(lambda: (client.info("s").due_in_s or 0) > 60, what="put off to the first look")
-    client.clear("s")
-    wait_until(lambda: not awaiting(server, client, "s"), what="cleaned up")
-
-    assert endpoint.batches.statuses == ["cancelled"]
-    assert endpoint.batches.files == {}
-    assert live(endpoint) == 0
-    wait_until(lambda: client.info("s").due_in_s is None, what="nothing due")
-
-
-def test_a_batch_of_turns_that_were_rolled_back_is_cancelled(
-    client: ContextClient,
-    server: redis.Redis,
-    endpoint: FakeEndpoint,
-    start: Callable[..., WorkerProcess],
-) -> None:
-    start(**AN_HOUR)
-    handed_in(server, client)
-
-    client.rollback("s", client.checkpoints("s")[0].id)
-    wait_until(lambda: not awaiting(server, client, "s"), what="cleaned up")
-
-    assert endpoint.batches.statuses == ["cancelled"]
-    assert live(endpoint) == 0
-
-
-def test_forgetting_a_session_ends_its_batch(
-    client: ContextClient,
-    server: redis.Redis,
-    endpoint: FakeEndpoint,
-    start: Callable[..., WorkerProcess],
-) -> None:
-    start(**AN_HOUR)
-    handed_in(server, client)
-    keys = keys_of(client, "s")
-
-    client.forget("s")
-
-    assert not server.exists(keys.batch)
-    wait_until(lambda: endpoint.batches.statuses == ["cancelled"], what="cancelled")
-    wait_until(lambda: endpoint.batches.files == {}, what="files deleted")
-    assert not server.exists(keys.abandoned)
-
-
 def test_the_batch_of_a_killed_worker_is_fetched_by_another(
-    client: ContextClient,
-    server: redis.Redis,
-    endpoint: FakeEndpoint,
-    start: Callable[..., WorkerProcess],
+    client: ContextClient, server: redis.Redis, endpoint: FakeEndpoint, start: NewWorker
 ) -> None:
     doomed = start("doomed", TURNMILL_ARCHIVE_URL="none")
     talk = handed_in(server, client)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -14,8 +14,19 @@ import redis
 
 from tests.chaos.proxy import Proxy, Trap
 from tests.processes import WorkerProcess, wait_until
-from tests.worker.harness import ROLLING, chat, keys_of, push_all, settled
-from turnmill import ContextClient
+from tests.worker.harness import (
+    ROLLING,
+    NewServer,
+    NewWorker,
+    archive_in,
+    chat,
+    keys_of,
+    push_all,
+    until_drained,
+    until_settled,
+    user,
+)
+from turnmill import ContextClient, NoCheckpoint
 from turnmill.contract.legality import violations
 from turnmill.embedded_redis import EmbeddedRedis
 
@@ -49,7 +60,7 @@ RESULT = {
 
 
 @pytest.fixture
-def store(new_server: Callable[..., EmbeddedRedis]) -> EmbeddedRedis:
+def store(new_server: NewServer) -> EmbeddedRedis:
     """A server for each test, that writes its files as text, so that they can be searched."""
     server = new_server(durable=True)
     with redis.Redis.from_url(server.url) as client:
@@ -65,13 +76,9 @@ def folder(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def erasing(new_worker: Callable[..., WorkerProcess], folder: Path) -> WorkerProcess:
+def erasing(new_worker: NewWorker, tmp_path: Path) -> WorkerProcess:
     """A worker with an archive."""
-    return new_worker("erasing", pool="threads", concurrency=3, env=_env(folder))
-
-
-def _env(folder: Path) -> dict[str, str]:
-    return {"TURNMILL_ARCHIVE_URL": "", "TURNMILL_DATA_DIR": str(folder)}
+    return new_worker("erasing", pool="threads", concurrency=3, env=archive_in(tmp_path))
 
 
 def _runs(*texts: str) -> list[bytes]:
@@ -108,15 +115,9 @@ def _archive_files(folder: Path) -> list[Path]:
     return list(folder.glob("archive.db*"))
 
 
-def _drained(server: redis.Redis, client: ContextClient, session: str) -> bool:
-    keys = keys_of(client, session)
-    return not server.xlen(keys.covered) and not server.xlen(keys.commits)
-
-
-def _at_rest(server: redis.Redis, client: ContextClient, session: str = "s") -> None:
-    turns = client.info(session).last_seq
-    wait_until(lambda: settled(client, session, turns=turns), within_s=60)
-    wait_until(lambda: _drained(server, client, session), within_s=60)
+def _at_rest(server: redis.Redis, client: ContextClient) -> None:
+    until_settled(client, "s")
+    until_drained(server, client, "s")
 
 
 @contextmanager
@@ -185,22 +186,18 @@ def test_no_five_words_of_what_is_erased_are_in_any_file_while_an_agent_goes_on(
     assert after.watermark > 23, "the context was made anew"
 
 
-def _said(text: str) -> dict[str, Any]:
-    return {"role": "user", "content": text}
-
-
 def test_without_an_archive_words_are_erased_from_redis(
-    client: ContextClient, server: redis.Redis, new_worker: Callable[..., WorkerProcess]
+    client: ContextClient, server: redis.Redis, new_worker: NewWorker
 ) -> None:
     new_worker("erasing")
     client.open("s", ROLLING)
-    push_all(client, "s", [_said(SAID), *chat(100)])
-    wait_until(lambda: settled(client, "s", turns=101), within_s=60)
+    push_all(client, "s", [user(SAID), *chat(100)])
+    until_settled(client, "s", turns=101)
 
     told = client.erase("s", turns=[1], timeout_s=60)
 
     assert (told.turns, told.rewritten) == ((1,), None)
-    wait_until(lambda: settled(client, "s", turns=101), within_s=60)
+    until_settled(client, "s", turns=101)
     assert _found(_redis_files(server), _runs(SAID)) == {}
 
 
@@ -208,7 +205,7 @@ def test_a_session_that_only_the_archive_has_is_erased_there(
     client: ContextClient, server: redis.Redis, erasing: WorkerProcess, folder: Path
 ) -> None:
     client.open("s", ROLLING)
-    push_all(client, "s", [_said(SAID), *chat(100)])
+    push_all(client, "s", [user(SAID), *chat(100)])
     _at_rest(server, client)
     server.delete(*keys_of(client, "s").owned)  # as when its lifetime is over
 
@@ -221,16 +218,13 @@ def test_a_session_that_only_the_archive_has_is_erased_there(
 
 
 def test_a_summary_under_way_is_refused_after_an_erasure(
-    client: ContextClient,
-    front: Proxy,
-    folder: Path,
-    new_worker: Callable[..., WorkerProcess],
+    client: ContextClient, front: Proxy, tmp_path: Path, new_worker: NewWorker
 ) -> None:
-    new_worker("erasing", queues="estimate,compact,archive", env=_env(folder))
+    new_worker("erasing", queues="estimate,compact,archive", env=archive_in(tmp_path))
     client.open("s", ROLLING)
-    push_all(client, "s", [_said(SAID), *chat(100)])
+    push_all(client, "s", [user(SAID), *chat(100)])
     commit = front.set(Trap("commit", "freeze"))
-    through = {**_env(folder), "TURNMILL_REDIS_URL": front.url}
+    through = {**archive_in(tmp_path), "TURNMILL_REDIS_URL": front.url}
     compacting = new_worker("compacting", queues="summarize", env=through)
     assert commit.sprung.wait(180)
     try:
@@ -242,3 +236,78 @@ def test_a_summary_under_way_is_refused_after_an_erasure(
     wait_until(lambda: client.info("s").version > 1, within_s=60)
     assert told.turns == (1,)
     assert "Priscilla" not in json.dumps(client.read("s").messages)
+
+
+# Which turns are erased, what goes with them, and what is told of it
+
+
+@pytest.mark.usefixtures("erasing")
+def test_what_repeats_the_words_is_told_and_goes_when_that_is_asked_for(
+    client: ContextClient,
+) -> None:
+    client.open("s", ROLLING, f"Remember: {SAID}")
+    push_all(client, "s", [user(SAID), user("Hello."), user(f"You said: {SAID}")])
+
+    looked = client.erase("s", turns=[1], dry_run=True, timeout_s=60)
+    assert (looked.turns, looked.repeated_in, looked.in_system_prompt) == ((1,), (3,), True)
+    assert client.read("s").messages[1]["content"] == SAID
+
+    told = client.erase("s", turns=[1], repeats=True, timeout_s=60)
+    assert (told.turns, told.repeated_in) == ((1, 3), ())
+
+
+@pytest.mark.usefixtures("erasing")
+def test_what_changes_a_rule_goes_with_its_turn_and_the_rule_stays_unmarked(
+    client: ContextClient, server: redis.Redis
+) -> None:
+    client.open("s", ROLLING)
+    rule, newer = "Never book hotels above 200 euros.", "Make that 260 euros instead of 200."
+    push_all(client, "s", [user("Hello."), *chat(9)])
+    push_all(client, "s", [user(rule), user(newer), *chat(60, topic="crate")])
+    _at_rest(server, client)
+    assert [(each.text, each.revised) for each in client.rules("s")][:1] == [(rule, 12)]
+
+    client.erase("s", turns=[12], timeout_s=60)
+
+    _at_rest(server, client)
+    assert [(each.text, each.revised) for each in client.rules("s")][:1] == [(rule, None)]
+    assert "260 euros" not in str(client.read("s").messages)
+
+
+@pytest.mark.usefixtures("erasing")
+def test_no_memory_is_found_of_what_was_erased(client: ContextClient, server: redis.Redis) -> None:
+    client.open("s", ROLLING)
+    push_all(client, "s", [user(SAID), *chat(100)])
+    client.remember(f"It is known that {SAID}")
+    client.remember("Otto has a bicycle.")
+    _at_rest(server, client)
+    asked = "Priscilla Vandergelder cottage brewery"
+    assert any("Priscilla" in each.text for each in client.ground(asked, 20).memories)
+
+    told = client.erase("s", turns=[1], timeout_s=60)
+
+    assert told.memories >= 2
+    _at_rest(server, client)
+    assert not any("Priscilla" in each.text for each in client.ground(asked, 20).memories)
+    assert client.ground("Who has a bicycle?").memories[0].text == "Otto has a bicycle."
+
+
+@pytest.mark.usefixtures("erasing")
+def test_no_version_made_of_erased_turns_can_be_restored(
+    client: ContextClient, server: redis.Redis
+) -> None:
+    client.open("s", ROLLING)
+    push_all(client, "s", chat(60))
+    _at_rest(server, client)
+    first = client.info("s").version
+    push_all(client, "s", [user(SAID), *chat(60, topic="crate")])
+    _at_rest(server, client)
+    last = client.info("s").version
+
+    told = client.erase("s", turns=[61], timeout_s=60)
+
+    assert told.contexts == last - first
+    with pytest.raises(NoCheckpoint, match="erased"):
+        client.rollback("s", last, timeout_s=30)
+    assert client.rollback("s", first, timeout_s=30).seq <= 60
+    assert client.trajectory("s").compactions[last].record.strategy == "erase"

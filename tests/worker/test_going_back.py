@@ -14,7 +14,7 @@ import redis
 from tests.chaos.proxy import Proxy, Trap
 from tests.going_back import Cut
 from tests.processes import WorkerProcess, wait_until
-from tests.worker.harness import ROLLING, SMALL, chat, keys_of, long_turns, push_all, settled
+from tests.worker.harness import ROLLING, SMALL, chat, keys_of, long_turns, push_all, until_settled
 from turnmill import ContextClient
 from turnmill.contract.names import Namespace, SessionId
 from turnmill.embedded_redis import EmbeddedRedis
@@ -53,7 +53,7 @@ def test_a_worker_that_was_stopped_meanwhile_commits_nothing_of_what_redis_lost(
             os.kill(worker.pid, signal.SIGCONT)
 
         turns = len(first) + len(new)
-        wait_until(lambda: settled(client, "s", turns=turns), within_s=90, what="settled")
+        until_settled(client, "s", turns=turns)
         told = client.trajectory("s", timeout_s=30).turns
 
         assert [turn.messages[0] for turn in told] == [*first, *new]

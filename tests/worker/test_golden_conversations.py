@@ -13,8 +13,7 @@ from typing import Any
 
 import pytest
 
-from tests.processes import wait_until
-from tests.worker.harness import settled
+from tests.worker.harness import until_settled, user
 from turnmill import ContextClient, Policy
 from turnmill.dialects.convert import DIALECTS
 from turnmill.dialects.legality import violations
@@ -37,11 +36,11 @@ def test_a_conversation_becomes_the_context_it_became_before(
     client.open(dialect, ROOMY, system_prompt="You mend programs.")
     for turn in turns:
         client.push(dialect, turn)
-    wait_until(lambda: settled(client, dialect, turns=len(turns)))
+    until_settled(client, dialect, turns=len(turns))
 
     client.open(dialect, TIGHT)  # all turns are there and counted, so there is one compaction
     client.read(dialect)  # is projected, and asks for it
-    wait_until(lambda: settled(client, dialect, turns=len(turns)))
+    until_settled(client, dialect, turns=len(turns))
     found = client.read(dialect)
 
     contexts = {each: found.request_for(each) for each in DIALECTS}
@@ -54,3 +53,16 @@ def test_a_conversation_becomes_the_context_it_became_before(
     for each in DIALECTS:
         assert violations(found.messages_for(each), each) == []
     assert contexts == golden["contexts"], HOW
+
+
+def test_the_policy_chooses_the_dialect_where_nothing_tells(client: ContextClient) -> None:
+    client.open("chosen", Policy(dialect="anthropic"), system_prompt="Be brief.")
+    client.push("chosen", user("Hi"))
+
+    found = client.read("chosen")
+
+    assert found.request_for() == {
+        "system": "Be brief.",
+        "messages": [{"role": "user", "content": "Hi"}],
+    }
+    assert found.request_for("chat")["messages"][0] == {"role": "system", "content": "Be brief."}

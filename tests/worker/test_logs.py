@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 import redis
 
-from tests.processes import WorkerProcess, wait_until
-from tests.worker.harness import SMALL, chat, keys_of, push_all, send, settled
+from tests.processes import WorkerProcess, emptied, wait_until
+from tests.worker.harness import grown, keys_of, send
 from turnmill import ContextClient
 from turnmill.embedded_redis import EmbeddedRedis
 
@@ -23,23 +23,20 @@ MARK = "moonflower-4712"
 Line = dict[str, Any]
 
 
-@pytest.fixture(scope="module", params=["solo", "threads", "prefork"])
+@pytest.fixture(scope="module", params=["threads", "prefork"])
 def lines(
-    request: pytest.FixtureRequest,
-    store: EmbeddedRedis,
-    tmp_path_factory: pytest.TempPathFactory,
+    request: pytest.FixtureRequest, store: EmbeddedRedis, tmp_path_factory: pytest.TempPathFactory
 ) -> list[Line]:
     """The log, from start to end, of a worker with good jobs and bad ones."""
     # Python's own warnings, too: one is told before Celery sets its log up, when root runs it.
     env = {"TURNMILL_LOG_JSON": "1", "PYTHONWARNINGS": "default"}
     folder = tmp_path_factory.mktemp("logs")
+    emptied(store.url)  # of what the one before would have jobs for
     worker = WorkerProcess(store.url, folder, pool=request.param, concurrency=2, env=env)
     # Standard output has Celery's banner; the log is standard error.
     worker._command = ["sh", "-c", 'exec "$@" >banner', "worker", *worker._command]
     with worker, ContextClient(store.url, namespace=request.param) as client:
-        client.open("good", SMALL)
-        push_all(client, "good", chat(90))
-        wait_until(lambda: settled(client, "good", turns=90))
+        grown(client, "good", 90)
         _damage(store, client)
         nameless = send(store.url, "turnmill.estimate", "no such thing!", "s")
         wait_until(lambda: f"{nameless}] raised" in worker.output(), what="a bad name refused")

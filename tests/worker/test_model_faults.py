@@ -11,7 +11,7 @@ import pytest
 import redis
 
 from tests.processes import WorkerProcess, wait_until
-from tests.worker.harness import Events, JsonMessage, chat, settled
+from tests.worker.harness import KEY, Events, JsonMessage, asks, chat, settled
 from turnmill import Context, ContextClient, Policy
 from turnmill.contract.job_outcomes import Compaction
 from turnmill.contract.legality import violations
@@ -22,7 +22,6 @@ from turnmill_worker.tokens import counter_for
 
 pytestmark = pytest.mark.worker
 
-KEY = "sk-for-tests-only-0123456789"
 
 PASSES = ("SummarizerUnavailable",)
 LIMITED = ("RateLimited",)
@@ -88,7 +87,7 @@ def endpoint() -> Iterator[FakeEndpoint]:
 def worker(
     store: EmbeddedRedis, endpoint: FakeEndpoint, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[WorkerProcess]:
-    env = {"TURNMILL_MODEL_URL": endpoint.base_url, "TURNMILL_MODEL_KEY": KEY}
+    env = asks(endpoint)
     with WorkerProcess(store.url, tmp_path_factory.mktemp("faults"), env=env) as running:
         yield running
 
@@ -171,11 +170,7 @@ def test_the_table_has_every_fault() -> None:
 
 @pytest.mark.parametrize("fault", FAULTS)
 def test_nothing_bad_is_committed_and_the_model_is_back_when_its_endpoint_is(
-    client: ContextClient,
-    server: redis.Redis,
-    endpoint: FakeEndpoint,
-    events: Events,
-    fault: Fault,
+    client: ContextClient, server: redis.Redis, endpoint: FakeEndpoint, events: Events, fault: Fault
 ) -> None:
     writer, failed, calls = OUTCOMES[fault]
     agent = Agent(client, fault)

@@ -163,12 +163,3 @@ def test_the_log_and_the_list_of_workers_say_which_there_are(
     assert told["openai"] == "TURNMILL_MODEL_KEY is not set"
     assert told["absent"].startswith("summarizer 'absent': ModuleNotFoundError at own_absent.py:1")
     assert "event='model' counts='messages' summarizer='counting'" in worker.output()
-
-
-def test_a_name_that_nobody_offers_is_logged_with_those_there_are(
-    client: ContextClient, worker: WorkerProcess
-) -> None:
-    first(client, COUNTING.model_copy(update={"summarizer": "nobody-else"}))
-
-    there_are = "there are absent, counting, extractive, openai"
-    assert f"no summarizer 'nobody-else': {there_are}" in worker.output()

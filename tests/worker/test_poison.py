@@ -1,8 +1,9 @@
-"""A session with a value nobody can read costs itself, now and then; never the worker or others."""
+"""What nobody can read costs its session, or its tenant; never a worker or anybody else."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import pytest
 import redis
@@ -11,16 +12,20 @@ from tests.processes import WorkerProcess, wait_until
 from tests.worker.harness import (
     SMALL,
     Events,
+    NewServer,
     chat,
+    grown,
     in_one_shard,
     keys_of,
     push_all,
     send,
-    settled,
+    until_settled,
 )
 from turnmill import ContextClient, SilentWaker
 from turnmill.contract.jobs import ESTIMATE
-from turnmill.contract.keys import SessionKeys
+from turnmill.contract.keys import NAMESPACES, SHARDS, SessionKeys, ShardKeys, shard_keys
+from turnmill.contract.names import Namespace
+from turnmill.contract.registry import registered_channel, registry_keys
 from turnmill.embedded_redis import EmbeddedRedis
 
 pytestmark = pytest.mark.worker
@@ -92,9 +97,7 @@ def test_other_sessions_are_compacted_and_the_damaged_ones_seldom_retried(
 ) -> None:
     # Each of these waits for a sweep, and every sweep could hint the damaged ones again.
     for n in range(8):
-        silent.open(f"healthy-{n}", SMALL)
-        push_all(silent, f"healthy-{n}", chat(60))
-        wait_until(lambda: settled(silent, f"healthy-{n}", turns=60))  # noqa: B023
+        grown(silent, f"healthy-{n}", 60)
 
     assert {name: _failed(worker, name) for name in DAMAGE if _failed(worker, name) > 4} == {}
 
@@ -131,4 +134,75 @@ def test_a_forgotten_name_is_usable_again(name: str, store: EmbeddedRedis) -> No
         client.open(name, SMALL)
         push_all(client, name, chat(60))
 
-        wait_until(lambda: settled(client, name, turns=60))
+        until_settled(client, name, turns=60)
+
+
+def test_a_poisoned_session_is_parked_reported_and_retried(
+    client: ContextClient, server: redis.Redis, worker: WorkerProcess, store: EmbeddedRedis
+) -> None:
+    with Events(store.url) as events:
+        client.open("s", SMALL.model_copy(update={"park_after": 2}))
+        server.set(keys_of(client, "s").context, f'{{"summary": ["{MARK}"]}}')
+        push_all(client, "s", chat(60))
+        wait_until(client.parked, what="parked")
+        [found] = client.parked()
+
+        push_all(client, "s", chat(2))
+        wait_until(lambda: client.info("s").counted_seq == 62)
+        server.delete(keys_of(client, "s").context)
+        wait_until(lambda: len(events.failures()) == 2, what="both failures told")
+        client.retry("s")
+        until_settled(client, "s", turns=62)
+
+    assert (found.session, found.failures, found.error) == ("s", 2, "CorruptContext")
+    assert "event='parked'" in worker.output()
+    assert client.info("s").version > 0
+    assert client.info("s").failures == 0
+    assert MARK not in worker.output()
+
+
+HOSTILE = Namespace("hostile")
+BAD: tuple[Callable[[redis.Redis, str], object], ...] = (
+    lambda server, key: server.set(key, "x"),
+    lambda server, key: server.zadd(key, {b"\xff\xfe": 1, b"no name": 2, b"{}": 3}),
+    lambda server, key: server.hset(key, "x", "y"),
+)
+
+
+def _beside_damage(server: redis.Redis, worker: WorkerProcess) -> WorkerProcess:
+    """The worker, once what no client writes is in every list of the hostile namespace."""
+    for shard in range(SHARDS):
+        for at, name in enumerate(ShardKeys.__slots__):
+            BAD[(shard + at) % len(BAD)](server, getattr(shard_keys(HOSTILE, shard), name))
+    server.set(registry_keys(HOSTILE).registered, 1)
+    server.publish(registered_channel(HOSTILE), 1)
+    return worker
+
+
+@pytest.fixture
+def alone(new_server: NewServer) -> EmbeddedRedis:
+    """A server without other tenants."""
+    return new_server()
+
+
+@pytest.mark.parametrize("pool", ["prefork", "threads"])
+def test_lost_hints_of_others_are_repaired_beside_a_hostile_namespace(
+    alone: EmbeddedRedis, namespace: str, tmp_path: Path, pool: str
+) -> None:
+    with (
+        redis.Redis.from_url(alone.url) as server,
+        ContextClient(alone.url, namespace=namespace, broker=SilentWaker()) as client,
+        _beside_damage(server, WorkerProcess(alone.url, tmp_path, pool=pool)) as worker,
+    ):
+        push_all(client, "s", chat(5))
+        wait_until(lambda: client.info("s").counted_seq == 5, what="the first turns counted")
+
+        # Whoever may write to it takes the list of namespaces away.
+        server.delete(NAMESPACES)
+        server.set(NAMESPACES, "x")
+        push_all(client, "later", chat(5))
+        wait_until(lambda: client.info("later").counted_seq == 5, what="the others counted")
+
+        wait_until(lambda: "namespace damaged" in worker.output(), what="the hostile one told of")
+    assert "sweep failed" not in worker.output()
+    assert worker.output().count("namespace damaged") <= 2

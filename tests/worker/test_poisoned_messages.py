@@ -5,14 +5,13 @@ from __future__ import annotations
 import base64
 import json
 import uuid
-from collections.abc import Callable
 from typing import Any
 
 import pytest
 import redis
 
 from tests.processes import WorkerProcess, wait_until
-from tests.worker.harness import chat
+from tests.worker.harness import NewWorker, chat
 from turnmill import ContextClient
 from turnmill.contract.jobs import ESTIMATE
 from turnmill.contract.registry import QUARANTINED, QUARANTINED_COUNT, QUARANTINED_KEPT
@@ -113,9 +112,7 @@ def _raw(poison: object) -> bytes | str:
 
 @pytest.fixture(params=["prefork", "threads"])
 def reader(
-    request: pytest.FixtureRequest,
-    server: redis.Redis,
-    new_worker: Callable[..., WorkerProcess],
+    request: pytest.FixtureRequest, server: redis.Redis, new_worker: NewWorker
 ) -> WorkerProcess:
     """A worker of each pool whose sweep repairs nothing while a test runs."""
     server.flushall()

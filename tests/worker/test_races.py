@@ -1,40 +1,40 @@
-"""Two workers, one session: the lease saves work, the version keeps the outcome right."""
+"""Workers at one session, or at one that is forgotten: the version keeps the outcome right."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 import pytest
 import redis
 
 from tests.chaos.proxy import Proxy, Trap
-from tests.processes import WorkerProcess, wait_until
+from tests.processes import wait_until
 from tests.worker.harness import (
     ROLLING,
     SMALL,
     Events,
+    JsonMessage,
+    NewWorker,
     chat,
     keys_of,
     long_turns,
     push_all,
     send,
-    settled,
     stored,
+    until_settled,
 )
-from turnmill import ContextClient
-from turnmill.contract.jobs import COMPACT, ESTIMATE, SUMMARIZE
+from turnmill import ContextClient, UnknownSession
+from turnmill.contract.jobs import COMPACT, ESTIMATE
 from turnmill.embedded_redis import EmbeddedRedis
 
 pytestmark = pytest.mark.worker
 
 
 def test_two_workers_commit_each_version_once(
-    client: ContextClient,
-    server: redis.Redis,
-    store: EmbeddedRedis,
-    new_worker: Callable[..., WorkerProcess],
+    client: ContextClient, server: redis.Redis, store: EmbeddedRedis, new_worker: NewWorker
 ) -> None:
-    sessions = {f"s{n}": chat(120, topic=f"parcel of s{n}") for n in range(8)}
+    sessions = {f"s{n}": chat(120, topic=f"parcel of s{n}") for n in range(5)}
     new_worker("one")
     new_worker("two")
 
@@ -47,7 +47,7 @@ def test_two_workers_commit_each_version_once(
                 if at % 30 == 0:  # a hint nobody asked for
                     send(store.url, COMPACT, client.namespace, session)
         for session in sessions:
-            wait_until(lambda: settled(client, session, turns=120))  # noqa: B023
+            until_settled(client, session, turns=120)
         wait_until(lambda: server.llen("compact") == server.llen("summarize") == 0)
 
         for session, turns in sessions.items():
@@ -63,32 +63,30 @@ def committed(events: Events, session: str) -> list[int]:
     return [one["version"] for one in events.results(session) if one["outcome"] == "committed"]
 
 
-def test_a_session_in_work_is_left_alone_and_says_leased(
+@contextmanager
+def frozen_at_commit(
     client: ContextClient,
-    server: redis.Redis,
     store: EmbeddedRedis,
     front: Proxy,
-    new_worker: Callable[..., WorkerProcess],
-) -> None:
+    new_worker: NewWorker,
+    pushed: list[JsonMessage],
+    *ends: str,
+) -> Iterator[Events]:
+    """A session whose worker stands still right before its commit while the block runs.
+
+    ``ends``: what may come of that commit afterwards.
+    """
     commit = front.set(Trap("commit", "freeze"))
-    for name in ("one", "two"):
-        new_worker(name, env={"TURNMILL_REDIS_URL": front.url})
+    new_worker("frozen", env={"TURNMILL_REDIS_URL": front.url})
     with Events(store.url) as events:
         client.open("s", ROLLING)
-        push_all(client, "s", long_turns())
+        push_all(client, "s", pushed)
         assert commit.sprung.wait(180)
         try:
-            assert server.exists(keys_of(client, "s").lease)
-            send(store.url, COMPACT, client.namespace, "s")
-            wait_until(lambda: "leased" in events.outcomes("s"))
+            yield events
         finally:
             commit.released.set()
-
-        wait_until(lambda: "committed" in events.outcomes("s"), within_s=60)
-        outcomes = events.outcomes("s")
-        assert "leased" in outcomes
-        assert outcomes.index("leased") < outcomes.index("committed")
-        assert client.info("s").version == 1
+        wait_until(lambda: {*ends} & {*events.outcomes("s")}, within_s=60, what=str(ends))
 
 
 def test_turns_pushed_during_a_compaction_are_kept_and_do_not_invalidate_it(
@@ -96,25 +94,17 @@ def test_turns_pushed_during_a_compaction_are_kept_and_do_not_invalidate_it(
     server: redis.Redis,
     store: EmbeddedRedis,
     front: Proxy,
-    new_worker: Callable[..., WorkerProcess],
+    new_worker: NewWorker,
 ) -> None:
     before, during = long_turns(), chat(5)
-    commit = front.set(Trap("commit", "freeze"))
-    new_worker("one", env={"TURNMILL_REDIS_URL": front.url})
-    with Events(store.url) as events:
-        client.open("s", ROLLING)
-        push_all(client, "s", before)
-        assert commit.sprung.wait(180)
-        try:
-            push_all(client, "s", during)
-            version_while_pushing = client.info("s").version
-        finally:
-            commit.released.set()
 
-        wait_until(lambda: settled(client, "s", turns=11), within_s=60)
-        assert version_while_pushing == 0
-        assert events.outcomes("s").count("committed") == client.info("s").version == 1
-        assert "stale" not in events.outcomes("s")
+    with frozen_at_commit(client, store, front, new_worker, before, "committed") as events:
+        push_all(client, "s", during)
+        assert client.info("s").version == 0
+    until_settled(client, "s")
+
+    assert events.outcomes("s").count("committed") == client.info("s").version == 1
+    assert "stale" not in events.outcomes("s")
     assert client.read("s").messages[-5:] == during
     stored(server, client, "s").assert_conserved([*before, *during])
 
@@ -124,54 +114,61 @@ def test_a_worker_paused_beyond_its_lease_cannot_commit_over_another(
     server: redis.Redis,
     store: EmbeddedRedis,
     front: Proxy,
-    new_worker: Callable[..., WorkerProcess],
+    new_worker: NewWorker,
 ) -> None:
     pushed = chat(100)
-    commit = front.set(Trap("commit", "freeze"))
-    new_worker("paused", env={"TURNMILL_REDIS_URL": front.url})
-    with Events(store.url) as events:
-        client.open("s", ROLLING)
-        push_all(client, "s", pushed)
-        assert commit.sprung.wait(180)
-        try:
-            new_worker("other")
-            wait_until(lambda: settled(client, "s", turns=len(pushed)), within_s=50)
-            after_other = client.read("s").messages
-        finally:
-            commit.released.set()
 
-        wait_until(lambda: "stale" in events.outcomes("s"), within_s=60)
+    with frozen_at_commit(client, store, front, new_worker, pushed, "stale") as events:
+        new_worker("other")
+        until_settled(client, "s")
+        after_other = client.read("s").messages
+
+    assert events.outcomes("s").count("committed") == 1
     assert client.info("s").version == 1
     assert client.read("s").messages == after_other
     stored(server, client, "s").assert_conserved(pushed)
 
 
-def test_a_summary_hint_delivered_twice_commits_once(
+def test_a_session_forgotten_during_its_compaction_stays_forgotten(
     client: ContextClient,
-    store: EmbeddedRedis,
     server: redis.Redis,
-    new_worker: Callable[..., WorkerProcess],
+    store: EmbeddedRedis,
+    front: Proxy,
+    new_worker: NewWorker,
 ) -> None:
-    pushed = chat(120)
-    with Events(store.url) as events:
-        client.open("s", ROLLING)
-        push_all(client, "s", pushed)
-        new_worker("one")
-        wait_until(lambda: settled(client, "s", turns=120))
-        version = client.info("s").version
+    keys = keys_of(client, "s")
 
-        for _ in range(3):
-            send(store.url, SUMMARIZE, client.namespace, "s")
-        wait_until(lambda: events.outcomes("s").count("skipped") >= 3)
+    with frozen_at_commit(
+        client, store, front, new_worker, long_turns(), "stale", "unknown"
+    ) as events:
+        assert client.forget("s")
+    wait_until(lambda: server.llen("compact") == server.llen("summarize") == 0)
 
-    assert client.info("s").version == version
-    stored(server, client, "s").assert_conserved(pushed)
+    assert "committed" not in events.outcomes("s")
+    assert server.exists(*keys.owned) == 0
+    assert server.zscore(keys.due, "s") is None
+    assert server.zscore(keys.backlog, "s") is None
+    with pytest.raises(UnknownSession):
+        client.read("s")
+
+
+def test_a_new_session_of_a_forgotten_name_gets_nothing_of_the_old_one(
+    client: ContextClient, store: EmbeddedRedis, front: Proxy, new_worker: NewWorker
+) -> None:
+    with frozen_at_commit(
+        client, store, front, new_worker, long_turns(), "stale", "unknown"
+    ) as events:
+        client.forget("s")
+        push_all(client, "s", chat(3, topic="letter"))
+    wait_until(lambda: client.info("s").counted_seq == 3)
+
+    assert "committed" not in events.outcomes("s")
+    assert client.read("s").messages == chat(3, topic="letter")
+    assert client.info("s").version == 0
 
 
 def test_turns_not_yet_counted_do_not_cost_the_others_their_summary(
-    silent: ContextClient,
-    store: EmbeddedRedis,
-    new_worker: Callable[..., WorkerProcess],
+    silent: ContextClient, store: EmbeddedRedis, new_worker: NewWorker
 ) -> None:
     no_sweep = {"TURNMILL_SWEEP_INTERVAL_S": "3600"}
     new_worker("counting", queues="estimate", env=no_sweep)

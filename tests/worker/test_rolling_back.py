@@ -1,27 +1,19 @@
-"""Rolling back in a running system: atomic against compactions and pushes, and nothing is lost."""
+"""Going back in a session, far or by a turn: atomic against all else, and nothing is lost."""
 
 from __future__ import annotations
 
 import threading
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.chaos.proxy import Proxy, Trap
 from tests.image_parts import png, showing
 from tests.processes import WorkerProcess, wait_until
-from tests.worker.harness import (
-    ROLLING,
-    SMALL,
-    Events,
-    chat,
-    push_all,
-    settled,
-)
-from turnmill import ContextClient, NoCheckpoint, Policy
+from tests.worker.harness import SMALL, NewWorker, archive_in, chat, grown, push_all, until_settled
+from turnmill import ContextClient, InvalidInput, NoCheckpoint, Policy, UnknownSession
 from turnmill.contract.trajectory import Trajectory
 from turnmill.embedded_redis import EmbeddedRedis
 
@@ -31,20 +23,15 @@ QUIET = SMALL.model_copy(update={"checkpoint_interval": 0})
 """Without automatic checkpoints."""
 
 
-@pytest.fixture(params=["archive", "no archive"])
+@pytest.fixture(scope="module", params=["archive", "no archive"])
 def rolling(
-    request: pytest.FixtureRequest, new_worker: Callable[..., WorkerProcess], tmp_path: Path
-) -> WorkerProcess:
+    request: pytest.FixtureRequest, store: EmbeddedRedis, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[WorkerProcess]:
     """A worker with and without an archive."""
-    return new_worker("rolling", env=_env(tmp_path) if request.param == "archive" else {})
-
-
-def _env(folder: Path) -> dict[str, str]:
-    return {"TURNMILL_ARCHIVE_URL": "", "TURNMILL_DATA_DIR": str(folder / "data")}
-
-
-def _push(client: ContextClient, turns: Iterable[dict[str, Any]]) -> None:
-    push_all(client, "s", turns)
+    folder = tmp_path_factory.mktemp("rolling")
+    env = archive_in(folder) if request.param == "archive" else {}
+    with WorkerProcess(store.url, folder, name="rolling", env=env) as running:
+        yield running
 
 
 def _counted(client: ContextClient) -> bool:
@@ -61,13 +48,13 @@ def test_a_rollback_over_several_compactions_restores_the_context_word_for_word(
     client: ContextClient,
 ) -> None:
     client.open("s", QUIET, "You carry parcels.")
-    _push(client, chat(100))
-    wait_until(lambda: settled(client, "s", turns=100))
+    push_all(client, "s", chat(100))
+    until_settled(client, "s", turns=100)
     client.checkpoint("s", name="here")
     before = client.read("s")
     for at in range(3):
-        _push(client, chat(80, topic=f"letter {at}"))
-        wait_until(_counted_at(client, 180 + 80 * at))
+        push_all(client, "s", chat(80, topic=f"letter {at}"))
+        until_settled(client, "s", turns=180 + 80 * at)
     assert client.info("s").version > before.version + 1
 
     result = client.rollback("s", "here")
@@ -82,57 +69,11 @@ def test_a_rollback_over_several_compactions_restores_the_context_word_for_word(
     assert after.version == result.version == len(told.compactions)
 
 
-def _counted_at(client: ContextClient, turns: int) -> Callable[[], bool]:
-    return lambda: settled(client, "s", turns=turns)
-
-
-@pytest.mark.usefixtures("rolling")
-def test_a_rolled_back_turn_may_be_pushed_again_and_others_not(client: ContextClient) -> None:
-    client.open("s", QUIET)
-    first = client.push("s", {"role": "user", "content": "one"}, turn_id="one")
-    client.checkpoint("s", name="here")
-    client.push("s", {"role": "user", "content": "two"}, turn_id="two")
-
-    client.rollback("s")
-
-    again = client.push("s", {"role": "user", "content": "two"}, turn_id="two")
-    assert (again.seq, again.duplicate) == (3, False)
-    assert client.push("s", {"role": "user", "content": "one"}, turn_id="one").seq == first.seq
-    assert [m["content"] for m in client.read("s").messages] == ["one", "two"]
-
-
-def test_a_compaction_under_way_is_refused_after_a_rollback(
-    client: ContextClient,
-    store: EmbeddedRedis,
-    front: Proxy,
-    new_worker: Callable[..., WorkerProcess],
-) -> None:
-    new_worker("rolling", queues="estimate,compact")
-    client.open("s", ROLLING)
-    client.push("s", {"role": "user", "content": "Before."})
-    client.checkpoint("s", name="here")
-    with Events(store.url) as events:
-        push_all(client, "s", chat(100))
-        commit = front.set(Trap("commit", "freeze"))
-        new_worker("compacting", queues="summarize", env={"TURNMILL_REDIS_URL": front.url})
-        assert commit.sprung.wait(180)
-        try:
-            result = client.rollback("s", "here", timeout_s=30)
-        finally:
-            commit.released.set()
-
-        wait_until(lambda: "stale" in events.outcomes("s"), within_s=60)
-    assert result.version == 1
-    assert client.read("s").messages == [{"role": "user", "content": "Before."}]
-    wait_until(lambda: _counted(client))
-    assert client.info("s").version == 1
-
-
 def test_turns_pushed_during_rollbacks_are_rolled_back_or_follow(
-    client: ContextClient, new_worker: Callable[..., WorkerProcess], tmp_path: Path
+    client: ContextClient, new_worker: NewWorker, tmp_path: Path
 ) -> None:
     for name in ("one", "two"):
-        new_worker(name, env=_env(tmp_path))
+        new_worker(name, env=archive_in(tmp_path))
     client.open("s", QUIET.model_copy(update={"keep_checkpoints": 50}))
     ended = threading.Event()
     turns = iter(chat(5_000))
@@ -168,11 +109,11 @@ def test_turns_pushed_during_rollbacks_are_rolled_back_or_follow(
 @pytest.mark.usefixtures("rolling")
 def test_a_version_can_be_restored_until_its_turns_are_set_aside(client: ContextClient) -> None:
     client.open("s", QUIET)
-    _push(client, chat(100))
-    wait_until(lambda: settled(client, "s", turns=100))
+    push_all(client, "s", chat(100))
+    until_settled(client, "s", turns=100)
     first = client.info("s").version
-    _push(client, chat(100, topic="letter"))
-    wait_until(lambda: settled(client, "s", turns=200))
+    push_all(client, "s", chat(100, topic="letter"))
+    until_settled(client, "s", turns=200)
     second = client.info("s").version
     assert second > first > 0
 
@@ -189,43 +130,7 @@ def test_a_version_can_be_restored_until_its_turns_are_set_aside(client: Context
 
 
 @pytest.mark.usefixtures("rolling")
-def test_a_rolled_back_session_is_compacted_again_when_it_grows(client: ContextClient) -> None:
-    client.open("s", QUIET)
-    _push(client, chat(30))
-    client.checkpoint("s", name="here")
-    _push(client, chat(100, topic="letter"))
-    wait_until(lambda: settled(client, "s", turns=130))
-    client.rollback("s")
-
-    _push(client, chat(100, topic="card"))
-
-    wait_until(lambda: settled(client, "s", turns=230))
-    told = client.trajectory("s")
-    assert told.compactions[-1].record.strategy != "rollback"
-    assert "letter" not in str(told.compactions[-1].context)
-    assert client.read("s").tokens <= SMALL.hard_limit
-
-
-@pytest.mark.usefixtures("rolling")
-def test_images_of_restored_turns_are_shown_again(client: ContextClient) -> None:
-    images = [png(seed) for seed in range(6)]
-    client.open("s", Policy(max_tokens=20_000, max_history_images=1, checkpoint_interval=0))
-    client.push_many([("s", showing(data)) for data in images[:2]])
-    client.checkpoint("s", name="here")
-    before = client.read("s").messages
-    client.push_many([("s", showing(data)) for data in images[2:]])
-    client.summarize("s")
-    wait_until(lambda: _counted(client))
-
-    client.rollback("s", "here")
-
-    assert client.read("s").messages == before
-
-
-@pytest.mark.usefixtures("rolling")
-def test_a_demand_of_the_policy_is_looked_at_again_after_a_rollback(
-    client: ContextClient,
-) -> None:
+def test_a_demand_of_the_policy_is_looked_at_again_after_a_rollback(client: ContextClient) -> None:
     free = Policy(max_tokens=20_000, checkpoint_interval=0)
     client.open("s", free)
     client.push_many([("s", showing(png(seed))) for seed in range(5)])
@@ -238,17 +143,71 @@ def test_a_demand_of_the_policy_is_looked_at_again_after_a_rollback(
     wait_until(lambda: client.info("s").version > result.version and client.info("s").images <= 2)
 
 
+CALL = {"id": "c1", "type": "function", "function": {"name": "look", "arguments": "{}"}}
+ASKED: dict[str, Any] = {"role": "assistant", "content": None, "tool_calls": [CALL]}
+TOLD: dict[str, Any] = {"role": "tool", "tool_call_id": "c1", "content": "Street 7."}
+
+
 @pytest.mark.usefixtures("rolling")
-def test_a_change_of_policy_just_before_a_rollback_does_not_hinder_it(
+def test_a_turn_that_is_taken_back_leaves_the_session_and_stays_in_the_archive(
     client: ContextClient,
 ) -> None:
-    client.open("s", QUIET)
-    _push(client, chat(30))
-    client.checkpoint("s", name="here")
-    wait_until(lambda: _counted(client))
+    pushed = chat(3)
+    push_all(client, "s", pushed)
 
-    client.open("s", QUIET.model_copy(update={"encoding": "cl100k_base"}), "A new prompt.")
-    client.rollback("s")
+    done = client.take_back("s", 3)
 
-    wait_until(lambda: client.read("s").exact)
-    assert len(client.read("s").messages) == 31
+    assert (done.seq, done.turns_lost) == (2, 1)
+    assert client.read("s").messages == pushed[:2]
+    client.push("s", {"role": "user", "content": "Something else."})
+    until_settled(client, "s", turns=4)
+    told = client.trajectory("s")
+    assert [(turn.seq, turn.state) for turn in told.turns] == [
+        (1, "kept"),
+        (2, "kept"),
+        (3, "rolled-back"),
+        (4, "kept"),
+    ]
+
+
+@pytest.mark.usefixtures("rolling")
+def test_a_turn_that_loses_its_last_message_keeps_its_place(client: ContextClient) -> None:
+    client.push("s", {"role": "user", "content": "Where is it?"})
+    client.push("s", [ASKED, TOLD])
+
+    client.take_back("s", 2)
+    assert client.read("s").messages[1:] == [ASKED]
+    client.push("s", {**TOLD, "content": "Street 9."})
+
+    assert client.read("s").messages[1:] == [ASKED, {**TOLD, "content": "Street 9."}]
+    assert client.read("s").last_seq == 3
+
+
+@pytest.mark.usefixtures("rolling")
+def test_only_the_newest_turn_is_taken_back_and_nothing_that_a_summary_covers(
+    client: ContextClient,
+) -> None:
+    with pytest.raises(UnknownSession):
+        client.take_back("s", 1)
+    push_all(client, "s", chat(2))
+
+    with pytest.raises(InvalidInput, match="not the newest"):
+        client.take_back("s", 1)
+    client.take_back("s", 2)
+    client.take_back("s", 1)
+    with pytest.raises(NoCheckpoint):
+        client.take_back("s", 1)
+
+
+@pytest.mark.usefixtures("rolling")
+def test_a_summary_stays_when_turns_behind_it_are_taken_back(client: ContextClient) -> None:
+    grown(client, "s", 80)
+    before = client.read("s")
+    assert before.summary
+
+    client.take_back("s", 80)
+
+    after = client.read("s")
+    assert after.messages == before.messages[:-1]
+    assert after.summary == before.summary
+    assert after.version == before.version + 1

@@ -1,14 +1,17 @@
-"""A setting that is wrong ends a worker with one line that says which."""
+"""How processes begin: with settings that are right, what they need imported, and forked."""
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+import redis
 
+from turnmill.embedded_redis import EmbeddedRedis
 from turnmill_worker.errors import InvalidSettings
 from turnmill_worker.settings import load_settings
 
@@ -74,3 +77,116 @@ def test_a_worker_says_so_without_a_traceback() -> None:
     assert done.returncode == 1
     assert done.stderr.startswith("TURNMILL_MODEL_API: ")
     assert done.stderr.count("\n") == 1
+
+
+STARTED = """
+import json, sys
+from turnmill_worker import wiring
+from turnmill_worker.app import app
+wiring.parts(app)
+wiring.sweep_thread(app)
+wiring.announcement("worker@host")
+print(json.dumps([name for name in sys.modules if name.partition(".")[0] in sys.argv[1:]]))
+"""
+
+
+def imported(folder: Path, *packages: str, **env: str) -> list[str]:
+    """The modules of these packages that a worker with this environment has imported."""
+    run = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", STARTED, *packages],
+        env={**os.environ, "TURNMILL_DATA_DIR": str(folder), **env},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert run.returncode == 0, run.stderr
+    found: list[str] = json.loads(run.stdout.splitlines()[-1])
+    return found
+
+
+def test_a_worker_without_a_model_imports_nothing_of_openai_or_its_http_library(
+    tmp_path: Path,
+) -> None:
+    found = imported(tmp_path, "openai", "httpx2", "httpcore2", "celery")
+
+    assert {name.partition(".")[0] for name in found} == {"celery"}
+
+
+def test_one_with_a_key_has_imported_what_its_calls_use_before_the_first(tmp_path: Path) -> None:
+    found = imported(tmp_path, "openai", TURNMILL_MODEL_KEY="sk-for-tests-only")
+
+    used = {f"openai.resources.{name}" for name in ("chat", "responses", "files", "batches")}
+    assert used <= set(found)
+
+
+FORK = """
+import os, sys, json, time
+from turnmill import ContextClient
+
+def push(client, who):
+    before = client.hints.published
+    seqs = [client.push(who, {"role": "user", "content": f"{n}"}).seq for n in range(20)]
+    deadline = time.monotonic() + 30
+    while client.hints.published == before and time.monotonic() < deadline:
+        time.sleep(0.01)
+    return {"seqs": seqs, "hinted": client.hints.published > before,
+            "read": len(client.read(who).messages)}
+
+client = ContextClient(sys.argv[1], namespace=sys.argv[2])
+push(client, "before")
+child = os.fork()
+report = push(client, "child" if child == 0 else "parent")
+if child:
+    os.waitpid(child, 0)
+print(json.dumps(["child" if child == 0 else "parent", report]), flush=True)
+client.close()
+os._exit(0)
+"""
+
+
+@pytest.mark.worker
+def test_a_client_made_before_a_fork_works_in_parent_and_child(
+    store: EmbeddedRedis, namespace: str, server: redis.Redis
+) -> None:
+    done = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", FORK, store.url, namespace],
+        capture_output=True,
+        check=True,
+        timeout=90,
+    )
+
+    reports = dict(json.loads(line) for line in done.stdout.splitlines())
+    expected = {"seqs": list(range(1, 21)), "hinted": True, "read": 20}
+    assert reports == {"child": expected, "parent": expected}
+    assert server.llen("estimate") >= 3
+
+
+FORK_MEANWHILE = """
+import os, sys, time
+from turnmill import ContextClient
+
+with ContextClient(sys.argv[1], namespace=sys.argv[2]) as client:
+    client.push("before", {"role": "user", "content": "Celery is imported for this one."})
+    while "celery" not in sys.modules:
+        time.sleep(0.0001)
+    child = os.fork()
+    client.push(f"after-{os.getpid()}", {"role": "user", "content": "And used for this."})
+    deadline = time.monotonic() + 30
+    while not client.hints.published and time.monotonic() < deadline:
+        time.sleep(0.01)
+    status = os.waitpid(child, 0)[1] if child else 0
+    os._exit(0 if client.hints.published and not status else 1)
+"""
+
+
+def test_a_fork_while_celery_is_imported_leaves_both_able_to_hint(
+    store: EmbeddedRedis, namespace: str
+) -> None:
+    done = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", FORK_MEANWHILE, store.url, namespace],
+        capture_output=True,
+        check=False,
+        timeout=90,
+    )
+
+    assert (done.returncode, done.stderr) == (0, b"")

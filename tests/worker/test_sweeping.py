@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -10,12 +9,10 @@ import pytest
 import redis
 
 from tests.processes import WorkerProcess, wait_until
-from tests.worker.harness import ROLLING, Events, chat, keys_of, send
+from tests.worker.harness import ROLLING, NewServer, chat, keys_of
 from turnmill import ContextClient, SilentWaker
-from turnmill.contract.jobs import SWEEP
-from turnmill.contract.keys import NAMESPACES, SHARDS, shard_keys
+from turnmill.contract.keys import SHARDS, shard_keys
 from turnmill.contract.names import Namespace
-from turnmill.embedded_redis import EmbeddedRedis
 
 pytestmark = pytest.mark.worker
 
@@ -37,7 +34,7 @@ def _now_s(server: redis.Redis) -> float:
 
 
 def test_of_three_workers_one_sweeps_at_a_time(
-    new_server: Callable[..., EmbeddedRedis], namespace: str, tmp_path: Path
+    new_server: NewServer, namespace: str, tmp_path: Path
 ) -> None:
     # A broker apart: of the state store's SMEMBERS, each is a sweep beginning.
     store, env = new_server(), {"TURNMILL_BROKER_URL": new_server().url}
@@ -61,7 +58,7 @@ def test_of_three_workers_one_sweeps_at_a_time(
 
 
 def test_a_sweep_costs_less_than_a_command_per_idle_session(
-    new_server: Callable[..., EmbeddedRedis], namespace: str, tmp_path: Path
+    new_server: NewServer, namespace: str, tmp_path: Path
 ) -> None:
     store, env, idle = new_server(), {"TURNMILL_BROKER_URL": new_server().url}, 1_200
     commands = ("smembers", "zrangebyscore", "zrandmember", "exists", "zrem", "eval", "evalsha")
@@ -104,37 +101,12 @@ def test_an_expired_session_leaves_the_list_of_sessions(
     wait_until(lambda: client.sessions() == [])
 
 
-@pytest.mark.usefixtures("worker")
-def test_a_namespace_is_swept_from_its_first_push_on(
-    silent: ContextClient, server: redis.Redis
-) -> None:
-    silent.push("s", {"role": "user", "content": "First words."})
-
-    wait_until(lambda: silent.info("s").counted_seq == 1)
-    assert server.sismember(NAMESPACES, silent.namespace)
-
-
-@pytest.mark.usefixtures("worker")
-def test_a_sweep_can_be_asked_for_by_name(store: EmbeddedRedis) -> None:
-    with Events(store.url) as events:
-        send(store.url, SWEEP)
-
-        wait_until(lambda: "swept" in events.outcomes())
-    assert events.results()[-1].keys() == {"outcome", "hints"}
-
-
-@pytest.mark.parametrize(
-    ("queues", "unread"), [("compact", "estimate"), ("estimate,compact", "summarize")]
-)
 def test_a_queue_nobody_reads_does_not_grow_without_end(
-    queues: str,
-    unread: str,
-    new_server: Callable[..., EmbeddedRedis],
-    namespace: str,
-    tmp_path: Path,
+    new_server: NewServer, namespace: str, tmp_path: Path
 ) -> None:
+    queues, unread = "estimate,compact", "summarize"
     store = new_server()
-    sessions = [f"s{n}" for n in range(120)]
+    sessions = [f"s{n}" for n in range(40)]
     with (
         redis.Redis.from_url(store.url) as server,
         ContextClient(store.url, namespace=namespace, broker=SilentWaker()) as client,

@@ -11,17 +11,7 @@ import pytest
 import redis
 
 from tests.processes import wait_until
-from tests.worker.harness import (
-    ROLLING,
-    SMALL,
-    Events,
-    chat,
-    in_one_shard,
-    keys_of,
-    push_all,
-    send,
-    settled,
-)
+from tests.worker.harness import ROLLING, Events, grown, in_one_shard, keys_of, send, user
 from turnmill import ContextClient, Policy, SilentWaker
 from turnmill.contract.job_outcomes import Outcome
 from turnmill.contract.jobs import COMPACT, ESTIMATE, SUMMARIZE
@@ -49,23 +39,12 @@ def _outcome(events: Events, session: str, wanted: str) -> Outcome:
     )
 
 
-def test_estimated_says_how_many_turns_and_tokens(
-    client: ContextClient, listening: Events, session: str
-) -> None:
-    client.push(session, {"role": "user", "content": "Count me."})
-
-    done = _outcome(listening, session, "estimated")
-
-    assert done.turns == 1
-    assert done.tokens == client.info(session).usage.tail
-
-
 def test_estimated_says_how_many_sessions_it_was_about(
     store: EmbeddedRedis, listening: Events, namespace: str
 ) -> None:
     names = in_one_shard(f"t-{namespace}", 3)
     with ContextClient(store.url, namespace=namespace, broker=SilentWaker()) as silent:
-        silent.push_many([(name, {"role": "user", "content": "Hi."}) for name in names])
+        silent.push_many([(name, user("Hi.")) for name in names])
 
     send(store.url, ESTIMATE, namespace, names[0])
 
@@ -78,7 +57,7 @@ def test_a_hint_of_several_sessions_is_about_all_of_them(
 ) -> None:
     names = [f"several-{namespace}-{at}" for at in range(5)]
     with ContextClient(store.url, namespace=namespace, broker=SilentWaker()) as silent:
-        silent.push_many([(name, {"role": "user", "content": "Hi."}) for name in names])
+        silent.push_many([(name, user("Hi.")) for name in names])
 
     send(store.url, ESTIMATE, namespace, names[0], names[1:])
 
@@ -89,51 +68,26 @@ def test_a_hint_of_several_sessions_is_about_all_of_them(
 def test_committed_tells_the_story_of_a_compaction(
     client: ContextClient, listening: Events, session: str
 ) -> None:
-    client.open(session, ROLLING)
-    push_all(client, session, chat(120))
-    wait_until(lambda: settled(client, session, turns=120))
-
-    done = _outcome(listening, session, "committed")
-
-    assert done.version == 1
-    assert done.strategy == "rolling"
-    assert done.turns is not None
-    assert done.turns > 0
-    assert done.tokens_before is not None
-    assert done.tokens_after is not None
-    assert done.tokens_after < done.tokens_before
-
-
-def test_needs_summary_hands_the_plan_on(
-    client: ContextClient, listening: Events, session: str
-) -> None:
-    client.open(session, ROLLING)
-    push_all(client, session, chat(120))
+    grown(client, session, 120, policy=ROLLING)
 
     assert _outcome(listening, session, "needs-summary").strategy == "rolling"
+    done = _outcome(listening, session, "committed")
+    assert (done.version, done.strategy) == (1, "rolling")
+    assert (done.turns or 0) > 0
+    assert (done.tokens_after or 0) < (done.tokens_before or 0)
 
 
 @pytest.mark.parametrize("task", [COMPACT, SUMMARIZE])
 def test_skipped_when_the_session_is_small_enough(
     task: str, client: ContextClient, store: EmbeddedRedis, listening: Events, session: str
 ) -> None:
-    client.push(session, {"role": "user", "content": "Nothing to compact here."})
-    _outcome(listening, session, "estimated")
+    client.push(session, user("Nothing to compact here."))
+    done = _outcome(listening, session, "estimated")
+    assert (done.turns, done.tokens) == (1, client.info(session).usage.tail)
 
     send(store.url, task, client.namespace, session)
 
     assert _outcome(listening, session, "skipped").turns is None
-
-
-def test_no_plan_when_everything_is_pinned(
-    client: ContextClient, listening: Events, session: str
-) -> None:
-    client.open(session, SMALL)
-    client.push_many((session, {"messages": [message], "pinned": True}) for message in chat(60))
-
-    _outcome(listening, session, "no-plan")
-
-    assert client.info(session).version == 0
 
 
 @pytest.mark.parametrize("task", [ESTIMATE, COMPACT, SUMMARIZE])

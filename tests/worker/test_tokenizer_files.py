@@ -12,7 +12,7 @@ import pytest
 
 from tests.processes import WorkerProcess, wait_until
 from tests.tokenizer_files import byte_level, saved
-from tests.worker.harness import chat, settled
+from tests.worker.harness import chat, settled, until_settled
 from turnmill import Context, ContextClient, Policy
 from turnmill.contract.tools import count_tools, tools_body
 from turnmill.embedded_redis import EmbeddedRedis
@@ -115,6 +115,6 @@ def test_a_session_whose_file_is_missing_is_read_meanwhile_and_counted_later(
     wait_until(lambda: client.info("other").counted_seq == 4, what="the other session counted")
     saved(byte_level(300), folder, "late")
     client.open("s", system_prompt="You find parcels, and you are brief.")
-    wait_until(lambda: settled(client, "s", turns=40), what="counted with the file")
+    until_settled(client, "s", turns=40)
     assert client.info("s").total_messages > 0
     assert client.info("s").turns_in_log + client.info("s").turns_covered == 40

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 import redis
 
-from tests.processes import WorkerProcess, wait_until
-from tests.worker.harness import SMALL, chat, keys_of, push_all, settled, stored
+from tests.processes import wait_until
+from tests.worker.harness import SMALL, NewWorker, chat, keys_of, push_all, stored, until_settled
 from tests.worker.newer_version import NewerVersion, turnmill_format
 from turnmill import ContextClient, NewerFormat
 from turnmill.contract.legality import violations
@@ -22,8 +22,6 @@ pytestmark = pytest.mark.worker
 
 POLICY = {"max_tokens": 2_000, "quality_threshold": 0.0, "tempo": 3}
 RULE = {"role": "user", "content": "From now on, always answer in English."}
-
-NewWorker = Callable[..., WorkerProcess]
 
 
 @pytest.fixture
@@ -51,7 +49,7 @@ def test_both_versions_serve_the_same_sessions_and_nothing_is_lost(
     # The newer version opens the session, compacts it once, and is taken away.
     made.client(store.url, silent.namespace, "s", messages[:80], policy=POLICY)
     first = new_worker("newer", env=made.env)
-    wait_until(lambda: settled(silent, "s", turns=80), what="compacted by the newer version")
+    until_settled(silent, "s", turns=80)
     first.stop()
     assert context_of(server, silent, "s")["format"] == "1.9"
     assert silent.read("s").messages[0]["content"].find("English") > 0
@@ -60,7 +58,7 @@ def test_both_versions_serve_the_same_sessions_and_nothing_is_lost(
     push_all(silent, "s", messages[80:])
     before = silent.read("s").version
     second = new_worker("this")
-    wait_until(lambda: settled(silent, "s", turns=160), what="compacted by this version")
+    until_settled(silent, "s", turns=160)
     assert silent.read("s").version > before
     context = context_of(server, silent, "s")
     assert (context["mood"], context["format"]) == ("calm", "1.9")
@@ -70,8 +68,8 @@ def test_both_versions_serve_the_same_sessions_and_nothing_is_lost(
     for session in ("s", "t"):
         made.client(store.url, silent.namespace, session, chat(40, topic="crate"), policy=POLICY)
         push_all(silent, session, chat(40, topic="box"))
-    wait_until(lambda: settled(silent, "s", turns=240), what="s compacted by either")
-    wait_until(lambda: settled(silent, "t", turns=80), what="t compacted by either")
+    until_settled(silent, "s", turns=240)
+    until_settled(silent, "t", turns=80)
     own = [*chat(40, topic="crate"), *chat(40, topic="box")]
     stored(server, silent, "s").assert_conserved([*messages, *own])
     stored(server, silent, "t").assert_conserved(own)
@@ -98,7 +96,7 @@ def test_a_newer_major_is_left_alone_and_other_sessions_go_on(
     older = new_worker("this")
     silent.open("old", SMALL)
     push_all(silent, "old", chat(80))
-    wait_until(lambda: settled(silent, "old", turns=80), what="another session compacted")
+    until_settled(silent, "old", turns=80)
     wait_until(lambda: "event='newer format'" in older.output(), what="the newer session met")
 
     assert "this worker is older" in older.output()
@@ -139,7 +137,7 @@ def test_a_hint_that_names_many_sessions_is_understood_by_a_worker_that_expects_
     worker = new_worker("older", env=older.env)
 
     for session, turns in sessions.items():
-        wait_until(lambda: settled(client, session, turns=len(turns)), what=session)  # noqa: B023
+        until_settled(client, session, turns=len(turns))
         stored(server, client, session).assert_conserved(turns)
     assert "event='failed'" not in worker.output()
 

@@ -1,4 +1,4 @@
-"""Each service's own command and health check, as plain processes against a real Redis."""
+"""Each service's own command and health check, alone and together, as plain processes."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ import re
 import socket
 import subprocess
 from collections.abc import Iterator
-from contextlib import contextmanager
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import pytest
@@ -18,12 +19,28 @@ from tests.deploy.compose import REPOSITORY, Service, load
 from tests.deploy.processes import (
     Program,
     alive,
+    answers,
     clean_environment,
     free_port,
+    redis_servers,
     running,
 )
 from tests.processes import wait_until
+from turnmill import ContextClient, Policy, UnknownSession
 from turnmill.contract.jobs import QUEUES
+
+
+@pytest.fixture
+def redis_url(tmp_path: Path) -> Iterator[str]:
+    """A Redis of this test's own, on loopback, keeping nothing."""
+    port = free_port()
+    url = f"redis://127.0.0.1:{port}/0"
+    server = list(redis_servers().values())[-1]
+    command = [server, "--port", str(port), "--bind", "127.0.0.1", "--save", ""]
+    with running(command, environment=clean_environment(), folder=tmp_path / "redis") as program:
+        wait_until(lambda: answers(url), within_s=10, what=program.output)
+        yield url
+
 
 CREDENTIALS = "me:secret"
 COMPLAINT = re.compile(r"Traceback|: (?:ERROR|CRITICAL)/|\[[EW] \d{6}")
@@ -65,29 +82,6 @@ def up(service: Service, folder: Path) -> Iterator[Program]:
         assert not program.ended(), program.output()
         wait_until(lambda: healthy(service, environment), within_s=30, what=program.output)
         yield program
-
-
-@pytest.mark.parametrize("name", QUEUES)
-def test_a_worker_gets_healthy_and_stops_without_a_trace(
-    name: str, redis_url: str, tmp_path: Path
-) -> None:
-    with up(service(name, redis_url, tmp_path), tmp_path / name) as worker:
-        children = worker.children()
-
-        exit_code = worker.stop(within_s=20)
-
-        assert exit_code == 0, worker.output()
-        assert not any(alive(child) for child in children)
-        assert not COMPLAINT.search(worker.output()), worker.output()
-
-
-def test_a_health_check_fails_when_only_another_worker_answers(
-    redis_url: str, tmp_path: Path
-) -> None:
-    compact = service("compact", redis_url, tmp_path)
-
-    with up(service("estimate", redis_url, tmp_path), tmp_path):
-        assert not healthy(compact, clean_environment(**compact.variables({})))
 
 
 class Browser:
@@ -154,3 +148,73 @@ def test_flower_shows_workers_to_who_has_the_password_and_changes_nothing(
         assert worker.process.poll() is None
         assert flower.stop(within_s=10) == 0, flower.output()
         assert "Traceback" not in flower.output()
+
+
+pytestmark = pytest.mark.worker
+
+
+@pytest.fixture
+def workers(redis_url: str, tmp_path: Path) -> Iterator[dict[str, Program]]:
+    """A worker for each queue; their common volume is the folder ``data``."""
+    with ExitStack() as stack, ThreadPoolExecutor() as starting:
+
+        def start(name: str) -> Program:
+            started: Program = stack.enter_context(
+                up(service(name, redis_url, tmp_path), tmp_path / name)
+            )
+            return started
+
+        yield dict(zip(QUEUES, starting.map(start, QUEUES), strict=True))
+
+
+def talk(client: ContextClient) -> None:
+    client.open("s", Policy(max_tokens=1000), "Be brief.")
+    for at in range(40):
+        client.push("s", {"role": "user", "content": f"Where is order #W{at * 7919}? " * 4})
+
+
+def test_all_services_get_healthy_work_over_one_archive_and_stop_without_a_trace(
+    workers: dict[str, Program], redis_url: str, tmp_path: Path
+) -> None:
+    programs = list(workers.values())
+
+    def said() -> str:
+        return "\n".join(program.output() for program in programs)
+
+    with ContextClient(redis_url) as client:
+        talk(client)
+        wait_until(
+            lambda: client.info("s").version and not client.info("s").turns_covered,
+            within_s=30,
+            what=said,
+        )
+        assert (tmp_path / "data" / "archive.db").exists()
+
+        whole = client.trajectory("s")  # archive
+        done = client.summarize("s", timeout_s=30)  # summarize
+        back = client.rollback("s", to=1)  # compact
+        found = client.ground("order #W7919")  # archive
+        client.forget("s")
+
+        assert [turn.seq for turn in whole.turns] == list(range(1, 41))
+        assert done
+        assert back.restored == "version 1"
+        assert found.memories
+        wait_until(lambda: is_unknown(client), within_s=20, what=said)
+
+    children = [child for program in workers.values() for child in program.children()]
+    compact = service("compact", redis_url, tmp_path)
+    codes = [workers.pop("compact").stop(within_s=60)]
+    assert not healthy(compact, clean_environment(**compact.variables({}))), "only others answer"
+    codes += [program.stop(within_s=60) for program in workers.values()]
+    assert codes == [0] * len(QUEUES)
+    assert not any(alive(child) for child in children)
+    assert not COMPLAINT.search(said()), said()
+
+
+def is_unknown(client: ContextClient) -> bool:
+    try:
+        client.trajectory("s")
+    except UnknownSession:
+        return True
+    return False

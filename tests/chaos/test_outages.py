@@ -11,9 +11,8 @@ from pathlib import Path
 import pytest
 
 from tests.archive.postgres import Postgres, postgres_bin
-from tests.chaos.final import read_archive
-from tests.chaos.going_back import BACK, fail_over_by_sentinel, promote_without_tail
-from tests.chaos.hostility import poison_the_broker, write_junk
+from tests.chaos.checker import read_archive
+from tests.chaos.faults import BACK, fail_over_by_sentinel, promote_without_tail
 from tests.chaos.scene import Scene
 from tests.chaos.world import World
 from tests.processes import wait_until
@@ -98,22 +97,6 @@ def test_a_failover_by_sentinel_loses_nothing_that_was_replicated(scene: Scene) 
     scene.assert_kept()
 
 
-def test_poison_in_the_broker_ends_no_worker(scene: Scene) -> None:
-    fleet = scene.world.fleet
-    for _ in range(2):
-        poison_the_broker(scene.world, CHANCE)
-    try:
-        time.sleep(2.0)
-        assert all(worker.alive for worker in fleet.workers)
-        _grow(scene)
-        scene.assert_kept()
-    finally:
-        with scene.world.broker.admin() as client:
-            client.flushall()
-        fleet.replace()
-        fleet.wait()
-
-
 def test_a_slow_network_lets_no_dead_worker_keep_others_from_sweeping(scene: Scene) -> None:
     longest_ms = 0
     with scene.redis() as plain:
@@ -126,32 +109,6 @@ def test_a_slow_network_lets_no_dead_worker_keep_others_from_sweeping(scene: Sce
     scene.world.back.delay_s = 0.0
 
     assert longest_ms < 2_000, "so long would nobody sweep if its owner died now"
-
-
-def test_junk_of_one_tenant_stops_the_sweep_for_no_other(scene: Scene) -> None:
-    write_junk(scene.world, CHANCE)
-    scene.without_hints()
-    try:
-        scene.fill()
-        scene.committed(within_s=10)
-        scene.assert_kept()
-    finally:
-        with scene.world.store.admin() as client:
-            for key in client.scan_iter("turnmill:{evil-*"):
-                client.delete(key)
-
-
-def test_a_full_redis_is_emptied_by_compactions(scene: Scene) -> None:
-    store = scene.world.store
-    with scene.held("claim") as claim:
-        scene.fill()
-        scene.reach(claim)
-        store.limit_memory(0)
-    try:
-        scene.committed(within_s=10)
-    finally:
-        store.limit_memory(None)
-    scene.assert_kept()
 
 
 def test_a_full_disk_costs_no_turn(scene: Scene) -> None:

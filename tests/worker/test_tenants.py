@@ -1,13 +1,14 @@
-"""Quotas in a running system: the operator's file, a worker that measures, agents that are told."""
+"""Tenants in a running system: they do not meet, and each has what its quotas allow."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+import redis
 
-from tests.processes import WorkerProcess, wait_until
+from tests.processes import wait_until
+from tests.worker.harness import SMALL, NewWorker, archive_in, chat, push_all, stored, until_settled
 from turnmill import ContextClient, QuotaExceeded
 from turnmill.embedded_redis import EmbeddedRedis
 
@@ -17,14 +18,11 @@ HELLO = {"role": "user", "content": "Hello."}
 
 
 def test_a_tenant_beyond_its_quota_is_told_and_others_go_on(
-    client: ContextClient,
-    store: EmbeddedRedis,
-    new_worker: Callable[..., WorkerProcess],
-    tmp_path: Path,
+    client: ContextClient, store: EmbeddedRedis, new_worker: NewWorker, tmp_path: Path
 ) -> None:
     file = tmp_path / "quotas.toml"
     file.write_text(f"[namespaces.{client.namespace}]\nsessions = 3\nmemories = 1\n")
-    archive = {"TURNMILL_ARCHIVE_URL": "", "TURNMILL_DATA_DIR": str(tmp_path / "data")}
+    archive = archive_in(tmp_path)
     worker = new_worker("measures", env={**archive, "TURNMILL_QUOTAS_FILE": str(file)})
     refused: list[QuotaExceeded] = []
 
@@ -54,3 +52,25 @@ def test_a_tenant_beyond_its_quota_is_told_and_others_go_on(
     file.write_text(f"[namespaces.{client.namespace}]\nsessions = 1000\n")
     wait_until(takes_a_session, within_s=30)
     assert client.remember("Berta likes letters.") != first
+
+
+@pytest.mark.usefixtures("worker")
+def test_two_namespaces_do_not_see_each_other(
+    client: ContextClient, store: EmbeddedRedis, server: redis.Redis
+) -> None:
+    ours, theirs = chat(120, topic="our parcel"), chat(90, topic="their letter")
+    with ContextClient(store.url, namespace=f"{client.namespace}-other") as other:
+        for each, turns in ((client, ours), (other, theirs)):
+            each.open("same-name", SMALL)
+            push_all(each, "same-name", turns)
+        until_settled(client, "same-name", turns=120)
+        until_settled(other, "same-name", turns=90)
+
+        assert "letter" not in str(client.read("same-name").messages)
+        assert "parcel" not in str(other.read("same-name").messages)
+        stored(server, client, "same-name").assert_conserved(ours)
+        stored(server, other, "same-name").assert_conserved(theirs)
+        assert other.forget("same-name")
+        assert other.sessions() == []
+        assert client.sessions() == ["same-name"]
+        assert client.info("same-name").last_seq == 120

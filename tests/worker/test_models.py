@@ -1,22 +1,27 @@
-"""A policy that asks a model: what becomes of a session when the endpoint answers, and when not."""
+"""Policies that ask a model: whether it answers or not, by itself or among many that wait."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
+import redis
 
 from tests.processes import WorkerProcess, wait_until
+from tests.worker.harness import KEY, Events, NewServer, NewWorker, asks, chat, push_all
 from turnmill import ContextClient, Policy
+from turnmill.contract.keys import WAITING, endpoint_hash, endpoint_keys
 from turnmill.embedded_redis import EmbeddedRedis
 from turnmill.testing import FakeEndpoint, Fault
+from turnmill_worker.ports.models import place_of
 from turnmill_worker.templates.template import PLACEHOLDERS
 
 pytestmark = pytest.mark.worker
 
-KEY = "sk-for-tests-only-0123456789"
 ASKING = Policy(
     max_tokens=2_000,
     summarizer="openai",
@@ -24,21 +29,19 @@ ASKING = Policy(
     strategies=("rolling", "window"),
     quality_threshold=0.0,
 )
-
-
 STEPS = ASKING.model_copy(update={"strategies": ("iterations", "window")})
 """A text for each old step."""
 
 
 @pytest.fixture
 def endpoint() -> Iterator[FakeEndpoint]:
-    with FakeEndpoint(key=KEY) as running:
+    with FakeEndpoint(key=KEY, hang_s=60.0) as running:
         yield running
 
 
 @pytest.fixture
 def worker(store: EmbeddedRedis, endpoint: FakeEndpoint, tmp_path: Path) -> Iterator[WorkerProcess]:
-    env = {"TURNMILL_MODEL_URL": endpoint.base_url, "TURNMILL_MODEL_KEY": KEY}
+    env = asks(endpoint)
     with WorkerProcess(store.url, tmp_path, env=env) as running:
         yield running
 
@@ -94,36 +97,6 @@ def test_a_model_writes_a_few_sentences_for_each_step(
     assert all("parcel" in text.lower() and "##" not in text for text in texts)
 
 
-@pytest.mark.usefixtures("worker")
-def test_a_policy_says_which_model_is_asked_and_how(
-    client: ContextClient, endpoint: FakeEndpoint
-) -> None:
-    own = {"model": "gpt-4.1-mini", "temperature": 0.2, "max_output_tokens": 777}
-    client.open("s", ASKING.model_copy(update=own))
-
-    talk(client, "s")
-    committed(client, "s")
-
-    body = endpoint.requests[0].body
-    assert (body["model"], body["temperature"]) == ("gpt-4.1-mini", 0.2)
-    assert body["max_completion_tokens"] == 777
-
-
-@pytest.mark.parametrize("fault", ["401", "404", "429", "500", "reset", "malformed", "refusal"])
-def test_where_the_model_fails_the_extractive_summarizer_stands_in(
-    client: ContextClient, worker: WorkerProcess, endpoint: FakeEndpoint, fault: Fault
-) -> None:
-    endpoint.fail_next(*[fault] * 50)
-    client.open("s", ASKING.model_copy(update={"model_attempts": 0}))
-
-    talk(client, "s")
-    committed(client, "s")
-
-    assert models(client, "s")[0] == "extractive"
-    assert client.read("s").projection is None
-    assert KEY not in worker.output()
-
-
 @pytest.mark.parametrize("fault", ["429-retry-after", "500"])
 def test_a_session_with_room_waits_for_a_model_that_fails_for_now(
     client: ContextClient, worker: WorkerProcess, endpoint: FakeEndpoint, fault: Fault
@@ -155,19 +128,6 @@ def test_an_endpoint_that_refuses_everybody_is_soon_left_alone(
 
     assert len(endpoint.requests) == 3
     assert "CircuitOpen" in worker.output()
-
-
-def test_a_fallback_model_is_asked_before_the_extractive_one(
-    client: ContextClient, worker: WorkerProcess, endpoint: FakeEndpoint
-) -> None:
-    del worker
-    client.open("s", ASKING.model_copy(update={"fallback_model": "gpt-4.1-mini"}))
-    endpoint.fail_next("500")
-
-    talk(client, "s")
-    committed(client, "s")
-
-    assert models(client, "s")[0] == "gpt-4.1-mini"
 
 
 def test_without_a_key_nothing_is_asked_and_the_reason_is_in_the_outcome(
@@ -234,3 +194,177 @@ def _nonce(data: str) -> str:
     found = re.search(r"^<<conversation ([0-9a-f]+)>>$", data, re.MULTILINE)
     assert found
     return found[1]
+
+
+# Workers share what they know of a model: one finds out that it fails, and all leave it alone
+
+MODEL = "gpt-4o-mini"
+AT_ONCE = ASKING.model_copy(update={"model_attempts": 0, "model_timeout_s": 40.0})
+
+
+@pytest.fixture
+def gate(endpoint: FakeEndpoint) -> str:
+    """The key of the model's gate."""
+    return endpoint_keys(endpoint_hash(place_of(endpoint.base_url), MODEL)).gate
+
+
+def written_by(client: ContextClient, session: str) -> str:
+    """Who wrote the first summary of a session that is over its soft limit now."""
+    client.open(session, AT_ONCE)
+    push_all(client, session, chat(60))
+    wait_until(lambda: client.info(session).version, what=f"{session} committed")
+    return client.trajectory(session).compactions[0].record.model
+
+
+def fail(endpoint: FakeEndpoint, fault: Fault, times: int) -> None:
+    faults: list[Fault] = [fault] * times
+    endpoint.fail_next(*faults)
+
+
+def test_a_worker_that_dies_while_it_probes_keeps_no_other_from_it(
+    client: ContextClient,
+    server: redis.Redis,
+    new_worker: NewWorker,
+    endpoint: FakeEndpoint,
+    gate: str,
+) -> None:
+    raw: Any = server
+    first = new_worker("first", env=asks(endpoint))
+    fail(endpoint, "500", 5)
+    for at in range(5):
+        assert written_by(client, f"failed-{at}") == "extractive"
+    assert written_by(client, "left-alone") == "extractive"
+    assert len(endpoint.requests) == 5
+
+    raw.hset(gate, "open_until", 1)
+    fail(endpoint, "timeout", 1)
+    client.open("probe", AT_ONCE)
+    push_all(client, "probe", chat(60))
+    wait_until(lambda: len(endpoint.requests) == 6, what="probing")
+    first.kill()
+    new_worker("second", env=asks(endpoint))
+    assert written_by(client, "too-early") == "extractive"
+    ends_in_s = float(raw.hget(gate, "probe_until")) / 1000 - time.time()
+    raw.hset(gate, "probe_until", 1)  # as if that had passed
+
+    assert 0 < ends_in_s <= 45
+    assert written_by(client, "probes-again") == MODEL
+    assert written_by(client, "all-is-well") == MODEL
+    assert raw.hget(gate, "open_until") is None
+
+
+def test_two_workers_keep_one_budget(
+    client: ContextClient, new_worker: NewWorker, endpoint: FakeEndpoint
+) -> None:
+    for name in ("one", "two"):
+        new_worker(name, env={**asks(endpoint), "TURNMILL_MODEL_REQUESTS_PER_MINUTE": "12"})
+
+    began = time.monotonic()
+    for at in range(6):
+        written_by(client, f"s{at}")
+
+    # A bucket of two, filled by one each five seconds.
+    assert len(endpoint.requests) <= 2 + (time.monotonic() - began) / 5
+
+
+def test_a_model_that_takes_longer_than_a_lease_is_asked_once_since_the_lease_is_renewed(
+    client: ContextClient, new_worker: NewWorker, endpoint: FakeEndpoint
+) -> None:
+    endpoint.latency_s = 9.0
+    for name in ("one", "two"):
+        new_worker(name, env={**asks(endpoint), "TURNMILL_LEASE_S": "3"})
+
+    assert written_by(client, "s") == MODEL
+    assert len(endpoint.requests) == 1
+
+
+# Model calls are shared out: between namespaces evenly, in each to those with least room
+
+NOISY = 12
+SHARED = ASKING.model_copy(update={"recent_turns_to_keep": 1})
+
+
+@pytest.fixture
+def own(new_server: NewServer) -> EmbeddedRedis:
+    """A server where nobody else's sessions wait."""
+    return new_server()
+
+
+Begin = Callable[[str], WorkerProcess]
+
+
+@pytest.fixture
+def begin(own: EmbeddedRedis, endpoint: FakeEndpoint, tmp_path: Path) -> Iterator[Begin]:
+    """Starts a worker of some queues."""
+    endpoint.latency_s = 0.05
+    env = asks(endpoint)
+    made: list[WorkerProcess] = []
+
+    def run(queues: str) -> WorkerProcess:
+        made.append(WorkerProcess(own.url, tmp_path, name=f"w{len(made)}", queues=queues, env=env))
+        return made[-1].start()
+
+    yield run
+    for worker in made:
+        worker.__exit__()
+
+
+def fill(client: ContextClient, sessions: Sequence[tuple[str, int]]) -> None:
+    """Sessions with so many turns, which name their session's number."""
+    for at, (session, turns) in enumerate(sessions):
+        client.open(session, SHARED)
+        said = chat(turns, topic=f"{client.namespace}-{at}-")
+        client.push_many((session, message) for message in said)
+
+
+def wait_for(server: redis.Redis, namespace: str, count: int) -> None:
+    """Until so many of its sessions wait for a summary."""
+    key = f"{WAITING.waiting}{namespace}"
+    wait_until(lambda: server.zcard(key) == count, within_s=60, what=f"{count} in {namespace}")
+
+
+def asked(endpoint: FakeEndpoint) -> list[str]:
+    """Whose conversations the model was shown, in order, each once."""
+    shown = [re.search(r"(\w+-\d+)- \d+:", each.prompt) for each in list(endpoint.requests)]
+    return list(dict.fromkeys(found[1] for found in shown if found))
+
+
+def test_a_quiet_namespace_does_not_wait_for_a_noisy_one(
+    own: EmbeddedRedis, begin: Begin, endpoint: FakeEndpoint
+) -> None:
+    with (
+        redis.Redis.from_url(own.url) as server,
+        ContextClient(own.url, namespace="noisy") as noisy,
+        ContextClient(own.url, namespace="quiet") as quiet,
+    ):
+        begin("estimate,compact")
+        fill(noisy, [(f"n{at}", 60) for at in range(NOISY)])
+        wait_for(server, "noisy", NOISY)
+        fill(quiet, [(f"q{at}", 60) for at in range(3)])
+        wait_for(server, "quiet", 3)
+
+        begin("summarize")
+        wait_until(lambda: all(quiet.info(f"q{at}").version for at in range(3)))
+
+        assert sum(name.startswith("quiet") for name in asked(endpoint)[:7]) == 3
+
+
+def test_the_session_closest_to_its_hard_limit_comes_first(
+    own: EmbeddedRedis, begin: Begin, endpoint: FakeEndpoint
+) -> None:
+    with (
+        redis.Redis.from_url(own.url) as server,
+        ContextClient(own.url, namespace="one") as client,
+        Events(own.url) as events,
+    ):
+        begin("estimate,compact")
+        turns = [60, 76, 64, 72, 56, 68]
+        fill(client, [(f"s{at}", number) for at, number in enumerate(turns)])
+        wait_for(server, "one", len(turns))
+        wait_until(lambda: (wait := client.info("s0").wait) and wait.on == "turn")
+
+        begin("summarize")
+        wait_until(lambda: all(client.info(f"s{at}").version for at in range(len(turns))))
+
+        assert asked(endpoint) == [f"one-{at}" for at in (1, 3, 5, 2, 0, 4)]
+        assert events.results("s1")

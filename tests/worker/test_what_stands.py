@@ -1,24 +1,33 @@
-"""Facts survive compaction after compaction in a running system, and reach nobody but the agent."""
+"""Facts and rules stand in a running system, compaction after compaction."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
+from functools import partial
 
 import pytest
 import redis
 
-from tests.processes import WorkerProcess, wait_until
-from tests.worker.harness import Events, keys_of, send, settled
+from tests.processes import wait_until
+from tests.worker.harness import (
+    KEY,
+    ROLLING,
+    Events,
+    NewWorker,
+    asks,
+    chat,
+    keys_of,
+    push_all,
+    settled,
+)
 from turnmill import ContextClient, Policy
-from turnmill.contract import jobs
 from turnmill.contract.codec import encode_json
 from turnmill.embedded_redis import EmbeddedRedis
 from turnmill.testing import FakeEndpoint
 
 pytestmark = pytest.mark.worker
 
-KEY = "sk-for-tests-only-0123456789"
 POLICY = Policy(
     max_tokens=2_000, strategies=("rolling", "window"), ledger_ratio=0.5, quality_threshold=0.0
 )
@@ -53,13 +62,10 @@ def talk(client: ContextClient, session: str, at: int) -> int:
 
 
 @pytest.fixture(params=["extractive", "openai"])
-def policy(
-    request: pytest.FixtureRequest, new_worker: Callable[..., WorkerProcess]
-) -> Iterator[Policy]:
+def policy(request: pytest.FixtureRequest, new_worker: NewWorker) -> Iterator[Policy]:
     """With a worker of its own; the model remembers less than the extractive summarizer."""
     with FakeEndpoint(key=KEY) as endpoint:
-        env = {"TURNMILL_MODEL_URL": endpoint.base_url, "TURNMILL_MODEL_KEY": KEY}
-        new_worker("ledger", env=env)
+        new_worker("ledger", env=asks(endpoint))
         yield POLICY.model_copy(update={"summarizer": request.param, "model": "gpt-4o-mini"})
 
 
@@ -87,19 +93,27 @@ def test_ten_compactions_lose_no_fact_that_fits_and_tell_nobody_but_the_agent(
     assert "xqmark" not in told + records
 
 
-def test_a_compaction_with_nothing_new_changes_nothing(
-    client: ContextClient, store: EmbeddedRedis, server: redis.Redis, policy: Policy
+def test_rules_stand_after_several_compactions_until_they_are_revoked(
+    client: ContextClient, new_worker: NewWorker
 ) -> None:
-    client.open("s", policy)
-    for text in BEGINNING:
-        client.push("s", {"role": "user", "content": text})
-    talk(client, "s", 0)
-    talk(client, "s", 1)
-    assert client.info("s").compactions
-    before = client.read("s"), server.get(keys_of(client, "s").facts)
+    new_worker("rules")
+    agent = client.manager("s", ROLLING, system_prompt="You are terse.")
+    agent.push({"role": "user", "content": "Hello there. Do not ever email me. How are you?"})
+    agent.push({"role": "assistant", "content": "Well, thanks."})
+    agent.instruct("Sundays are sacred.")
+    agent.push({"role": "user", "content": "Always give weights in kilos."})
 
-    with Events(store.url) as events:
-        send(store.url, jobs.COMPACT, client.namespace, "s")
-        wait_until(lambda: "skipped" in events.outcomes("s"), what="skipped")
+    for round_ in range(3):
+        push_all(client, "s", chat(60, topic=f"parcel {round_}"))
+        wait_until(partial(settled, client, "s", turns=64 + 60 * round_), what="settled")
 
-    assert (client.read("s"), server.get(keys_of(client, "s").facts)) == before
+    laid_down = agent.messages()[1]
+    assert client.info("s").compactions > 1
+    assert laid_down["role"] == "user"
+    told = "- (turn 3) Sundays are sacred.\n- (turn 4) Always give weights in kilos."
+    assert told in laid_down["content"]
+
+    agent.revoke("3")
+    assert "3" not in [rule.id for rule in agent.rules()]
+    assert client.summarize("s").turns_summarized
+    assert "Sundays" not in agent.messages()[1]["content"]

@@ -1,0 +1,229 @@
+"""docker-compose.yml: a service per queue, secrets in files, little that anybody could abuse."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.deploy.compose import PATH, REPOSITORY, SECRETS, interpolate, load
+from turnmill.contract.jobs import QUEUES
+
+YAMLLINT = "{extends: default, rules: {document-start: disable, line-length: {max: 120}}}"
+
+
+def test_the_file_is_valid_by_the_compose_specification() -> None:
+    command = ["check_jsonschema", "--builtin-schema", "vendor.compose-spec", str(PATH)]
+
+    checked = subprocess.run([sys.executable, "-m", *command], capture_output=True, check=False)
+
+    assert checked.returncode == 0, checked.stdout.decode()
+
+
+def test_the_file_is_clean_yaml() -> None:
+    command = ["yamllint", "--strict", "-d", YAMLLINT, str(PATH)]
+
+    checked = subprocess.run([sys.executable, "-m", *command], capture_output=True, check=False)
+
+    assert checked.returncode == 0, checked.stdout.decode()
+
+
+def test_every_queue_has_exactly_one_service_of_its_name() -> None:
+    workers = load({}).workers()
+
+    assert {name: service.option("queues") for name, service in workers.items()} == {
+        queue: queue for queue in QUEUES
+    }
+
+
+def test_a_worker_can_be_scaled_is_asked_for_its_own_health_and_tells_flower() -> None:
+    for name, service in load({}).workers().items():
+        assert (service.container_name, service.hostname, service.ports) == (None, None, ()), name
+        assert service.option("hostname") == f"{name}@%h"
+        assert f"--destination={name}@$(hostname) " in service.healthcheck.argv()[-1]
+        assert "--task-events" in service.command, name
+
+
+def test_only_flower_is_published_and_only_on_loopback() -> None:
+    published = {name: service.ports for name, service in load({}).services.items()}
+
+    assert published.pop("flower") == ("127.0.0.1:5555:5555",)
+    assert not any(published.values())
+
+
+def test_one_service_builds_the_image_that_the_others_use() -> None:
+    services = load({}).services
+    builders = [name for name, service in services.items() if service.build]
+
+    assert builders == ["estimate"]
+    assert {s.image for name, s in services.items() if name != "redis"} == {"turnmill:local"}
+
+
+def test_the_broker_is_the_state_store_unless_named() -> None:
+    estimate = load({}).services["estimate"]
+
+    assert "TURNMILL_BROKER_URL" not in estimate.variables({})
+    assert estimate.variables({"TURNMILL_BROKER_URL": "amqp://x"})["TURNMILL_BROKER_URL"] == (
+        "amqp://x"
+    )
+
+
+def test_a_model_is_set_up_in_the_file_that_every_worker_reads() -> None:
+    # `environment` comes before `env_file`, and a name without a value there is absent for good.
+    model = re.compile(r"TURNMILL_(?:MODEL|BATCH|REDACTOR|EMBEDDINGS)(?!\w*_KEY_FILE)")
+
+    for name, service in load({}).workers().items():
+        assert [(each.path, each.required) for each in service.env_file] == [("worker.env", False)]
+        assert not [variable for variable in service.environment if model.match(variable)], name
+
+
+def test_what_the_compose_file_passes_on_is_listed_at_its_top() -> None:
+    top = PATH.read_text().partition("name: turnmill")[0]
+
+    for name, service in load({}).services.items():
+        passed = {variable for variable, value in service.environment.items() if value is None}
+        assert not [variable for variable in passed if f"#   {variable} " not in top], name
+
+
+def test_every_worker_shares_the_volume_that_the_image_keeps_the_archive_in() -> None:
+    dockerfile = (REPOSITORY / "deploy" / "Dockerfile").read_text()
+    [data_dir] = re.findall(r"TURNMILL_DATA_DIR=(\S+)", dockerfile)
+    compose = load({})
+
+    assert f'VOLUME ["{data_dir}"]' in dockerfile
+    assert "archive" in compose.volumes
+    for name, service in compose.workers().items():
+        assert f"archive:{data_dir}" in service.volumes, name
+        assert "TURNMILL_DATA_DIR" not in service.variables({}), name
+
+
+def test_an_archive_elsewhere_and_templates_reach_every_worker() -> None:
+    postgres = {"TURNMILL_ARCHIVE_URL": "postgresql://me@db/archive"}
+
+    for name, service in load({}).workers().items():
+        folder = service.variables({})["TURNMILL_TEMPLATE_DIRS"]
+        assert f"./templates:{folder}:ro" in service.volumes, name
+        assert "TURNMILL_ARCHIVE_URL" not in service.variables({}), name
+        assert service.variables(postgres).items() >= postgres.items(), name
+    mine = load({"TURNMILL_TEMPLATES": "/srv/mine"}).services["summarize"]
+    assert "/srv/mine:/etc/turnmill/templates:ro" in mine.volumes
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("plain", "plain"),
+        ("$$(hostname)", "$(hostname)"),
+        ("a${SET}b", "avb"),
+        ("${SET:-d}", "v"),
+        ("${UNSET:-d}", "d"),
+        ("${UNSET:-x${SET:-d}y}z", "xvyz"),
+        ("${SET:?m}", "v"),
+    ],
+)
+def test_the_reader_interpolates_as_compose_does(text: str, value: str) -> None:
+    assert interpolate(text, {"SET": "v"}) == value
+
+
+@pytest.mark.parametrize("text", ["$NAME", "${A", "${:-x}", "${A:+x}"])
+def test_the_reader_refuses_what_it_does_not_know(text: str) -> None:
+    with pytest.raises(ValueError, match="this reader"):
+        interpolate(text, {"A": "v"})
+
+
+def test_no_secret_is_in_an_environment_or_on_a_command_line() -> None:
+    words = re.compile(r"(?i)password|passwd|secret|_key|auth")
+
+    for name, service in load({}).services.items():
+        for variable, value in service.environment.items():
+            if words.search(variable):
+                assert variable.endswith("_FILE"), name
+                assert (value or "").removeprefix(f"{SECRETS}/") in service.secrets, name
+        given = [word for word in service.command if words.search(word)]
+        assert all(SECRETS in word for word in given), name
+    assert not re.search(r"\$\{\w*(?:PASSWORD|KEY|AUTH)\b", PATH.read_text())
+
+
+def test_every_secret_is_a_file_that_the_script_makes_and_only_its_users_mount(
+    tmp_path: Path,
+) -> None:
+    compose = load({"TURNMILL_SECRETS": str(tmp_path / "made")})
+    script = ["sh", str(REPOSITORY / "deploy" / "secrets.sh")]
+    environment = {"PATH": os.environ["PATH"], "TURNMILL_SECRETS": str(tmp_path / "made")}
+
+    (tmp_path / "made").mkdir(mode=0o700)
+    (tmp_path / "made" / "broker_password").write_text("mine")
+
+    before: dict[str, str] = {}
+    for _ in range(2):
+        subprocess.run(script, env=environment, check=True)
+        made = {path.name: path.read_text() for path in (tmp_path / "made").iterdir()}
+        modes = {path.name: path.stat().st_mode & 0o777 for path in (tmp_path / "made").iterdir()}
+
+        assert made["broker_password"] == "mine"  # noqa: S105 - of this test
+        assert before in ({}, made), "a second run changes no secret"
+        before = made
+
+    assert made.keys() == compose.secrets.keys()
+    assert all(
+        each["file"] == str(tmp_path / "made" / name) for name, each in compose.secrets.items()
+    )
+    assert (tmp_path / "made").stat().st_mode & 0o777 == 0o700
+    assert all(mode & 0o004 and not mode & 0o022 for mode in modes.values()), modes
+    assert re.fullmatch(r"[0-9a-f]{48}", made["redis_password"])
+    assert re.fullmatch(r"turnmill:[0-9a-f]{48}\n", made["flower_basic_auth"])
+    assert compose.services["redis"].secrets == ("redis_password",)
+    assert "flower_basic_auth" not in compose.services["compact"].secrets
+    assert not {"model_key", "archive_password"} & set(compose.services["flower"].secrets)
+    for name, service in compose.workers().items():
+        assert set(service.secrets) == compose.secrets.keys() - {"flower_basic_auth"}, name
+
+
+def test_secrets_reach_neither_git_nor_the_image() -> None:
+    assert "/secrets/" in (REPOSITORY / ".gitignore").read_text().splitlines()
+    assert "!secrets" not in (REPOSITORY / ".dockerignore").read_text()
+
+
+def test_every_service_comes_back_after_a_crash_and_has_little_it_could_abuse() -> None:
+    services = load({}).services
+    summarize = services["summarize"]
+    assert int(summarize.option("concurrency")) < summarize.pids_limit / 2, "threads for models"
+    for name, service in services.items():
+        assert service.restart == "unless-stopped", name
+        assert service.stop_grace_period, name
+        assert service.read_only, name
+        assert service.cap_drop == ("ALL",), name
+        assert service.security_opt == ("no-new-privileges:true",), name
+        assert all("noexec,nosuid,nodev" in each for each in service.tmpfs), name
+        assert service.mem_limit.endswith(("m", "g")), name
+        assert service.pids_limit, name
+        assert service.cpus, name
+
+
+def test_redis_is_no_root_and_only_its_clients_reach_it() -> None:
+    compose = load({})
+    redis = compose.services["redis"]
+
+    assert redis.user == "999:1000"
+    assert redis.networks == ("store",)
+    assert compose.networks["store"] == {"internal": True}
+    for name, service in compose.workers().items():
+        assert set(service.networks) == {"store", "outside"}, name
+    no_way_out = {"com.docker.network.bridge.enable_ip_masquerade": "false"}
+    assert set(compose.services["flower"].networks) == {"store", "flower"}
+    assert compose.networks["flower"] == {"driver_opts": no_way_out}
+
+
+def test_every_client_of_redis_reads_the_password_that_the_server_reads() -> None:
+    services = load({}).services
+
+    redis = services.pop("redis")
+    assert f"requirepass $(cat {SECRETS}/redis_password)" in redis.command[-1]
+    for name, service in services.items():
+        variables = service.variables({})
+        assert variables["TURNMILL_REDIS_PASSWORD_FILE"] == f"{SECRETS}/redis_password", name
+        assert variables["TURNMILL_REDIS_URL"] == "redis://redis:6379/0", name
