@@ -250,7 +250,7 @@ def test_workers_without_the_new_key_leave_what_they_cannot_read_to_those_that_h
     old, new = keys, tmp_path / "new.json"
     write(new, "two", "one", "two")
     with (
-        worker(name="old", keys=old) as forgotten,
+        worker(name="old", keys=old) as old_one,
         ContextClient(server.url, cipher=cipher) as client,
     ):
         talk(client)
@@ -258,7 +258,7 @@ def test_workers_without_the_new_key_leave_what_they_cannot_read_to_those_that_h
         before = client.info("s")
         monkeypatch.setenv("CIPHER_KEYS_FILE", str(new))
         talk(client, turns=40)
-        wait_until(lambda: "event='cannot decrypt'" in forgotten.output(), within_s=60)
+        wait_until(lambda: "event='cannot decrypt'" in old_one.output(), within_s=60)
 
         assert_left_alone(client, before.version)
         assert doctor(server.url, tmp_path, old)["status"] == "warning"
