@@ -42,8 +42,8 @@ from benchmarks.survival import (
 from benchmarks.survival import _count as count_tokens
 from tests.processes import WorkerProcess
 from turnmill import ContextClient
+from turnmill.connection.embedded import EmbeddedRedis
 from turnmill.contract.names import Namespace, SessionId
-from turnmill.embedded_redis import EmbeddedRedis
 from turnmill_worker.archive import SqlArchive
 from turnmill_worker.grounding.index import MemoryIndex
 from turnmill_worker.ports.records import Memory

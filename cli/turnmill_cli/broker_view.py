@@ -6,7 +6,7 @@ from collections.abc import Collection
 from typing import Any
 
 from turnmill.contract import jobs
-from turnmill.hint_app import hint_app
+from turnmill.hint.waker import hint_app
 
 __all__ = ["BrokerView", "is_refusal"]
 

@@ -15,7 +15,7 @@ from urllib.parse import unquote
 from turnmill.contract.context import JsonMessage
 from turnmill.contract.errors import InvalidTurn
 from turnmill.contract.turns import encode_turn, to_turn
-from turnmill.turn_builders import image_url
+from turnmill.push.turn_builders import image_url
 from turnmill_cli.exit_codes import WrongUsage
 
 __all__ = ["BadInput", "Conversation", "json_lines", "load", "shape"]

@@ -7,11 +7,17 @@ from contextlib import suppress
 from itertools import islice
 from typing import Any, NamedTuple
 
+from turnmill.connection.transport import redis_now_ms
 from turnmill.contract.errors import InvalidName
-from turnmill.contract.keys import NAMESPACES, RESTING, SHARDS, shard_keys
+from turnmill.contract.keys import (
+    NAMESPACES,
+    REGISTERED_PATTERN,
+    RESTING,
+    SHARDS,
+    named_by,
+    shard_keys,
+)
 from turnmill.contract.names import Namespace, namespace
-from turnmill.contract.registry import REGISTERED_PATTERN, named_by
-from turnmill.transport import redis_now_ms
 from turnmill_cli.redis_view import CommitListener
 
 __all__ = ["Counts", "NamespacesView", "all_namespaces"]

@@ -8,27 +8,30 @@ from typing import Any, NamedTuple
 
 import redis
 
-from turnmill.commands import Commands
+from turnmill.client.commands import Commands
+from turnmill.connection.cluster import ClusterClient
+from turnmill.connection.transport import redis_now_ms
 from turnmill.contract.codec import decode_json
 from turnmill.contract.errors import UnknownSession
-from turnmill.contract.info import ContextInfo
 from turnmill.contract.keys import (
     ENDPOINTS,
+    QUARANTINED,
+    QUARANTINED_COUNT,
     SHARDS,
     SUMMARIZERS,
     SUMMARIZERS_MS,
+    TROUBLED,
     ShardKeys,
     commits_channel,
     endpoint_keys,
+    registry_keys,
     session_keys,
     shard_keys,
 )
 from turnmill.contract.names import Namespace, SessionId, session_id
 from turnmill.contract.policy import OFFLINE
-from turnmill.contract.registry import QUARANTINED, QUARANTINED_COUNT, TROUBLED, registry_keys
+from turnmill.contract.results import ContextInfo
 from turnmill.contract.turns import DEFAULT_MAX_TURN_BYTES
-from turnmill.topology.cluster import ClusterClient
-from turnmill.transport import redis_now_ms
 
 __all__ = ["CommitListener", "Positions", "RedisView", "StoredSession", "Waiting"]
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from tests.archive.records import EPOCH, LATER, compaction, session, turn
-from turnmill.contract.memories_message import RECALLED
 from turnmill.contract.names import Namespace, Seq
+from turnmill.contract.render import RECALLED
 from turnmill_worker.archive import SqlArchive
 from turnmill_worker.ports.records import Batch, Memory
 from turnmill_worker.ports.values import SessionRef

@@ -15,8 +15,8 @@ import psutil
 import redis
 
 from tests.processes import wait_until
+from turnmill.connection.embedded import EmbeddedRedis, find_redis_server, free_port
 from turnmill.contract.errors import StoreUnavailable
-from turnmill.embedded_redis import EmbeddedRedis, find_redis_server, free_port
 
 __all__ = ["IGNORING_FULL_DISKS", "Sentinel", "Server"]
 

@@ -15,7 +15,7 @@ from tests.plain_cipher import cipher
 from tests.processes import WorkerProcess, wait_until
 from tests.worker.harness import settled
 from turnmill import CannotDecrypt, ContextClient, Policy
-from turnmill.embedded_redis import EmbeddedRedis
+from turnmill.connection.embedded import EmbeddedRedis
 
 TURNS = 40
 WORD = "zanzibar"

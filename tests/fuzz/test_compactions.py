@@ -17,7 +17,7 @@ from tests.fuzz.compactions.agents import AGENTS, SECRET
 from tests.fuzz.compactions.checks import Sealed, invalid, over
 from tests.fuzz.compactions.play import Player
 from turnmill import Context, ContextClient
-from turnmill.embedded_redis import EmbeddedRedis
+from turnmill.connection.embedded import EmbeddedRedis
 
 THOUGHT = {"type": "thinking", "thinking": "Lyon?", "signature": f"{SECRET}1"}
 HIDDEN = {"type": "redacted_thinking", "data": f"{SECRET}2"}

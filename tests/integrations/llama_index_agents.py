@@ -13,7 +13,7 @@ from llama_index.core.base.llms.types import ChatMessage, ChatResponse
 from openai import AsyncOpenAI
 
 from tests.integrations.scripted import Said
-from turnmill.integrations.llama_index.messages import to_chat
+from turnmill.integrations.llama_index import to_chat
 
 JsonMessage = dict[str, Any]
 

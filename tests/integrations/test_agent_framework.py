@@ -19,10 +19,9 @@ from openai import AsyncOpenAI
 from tests.integrations.scripted import Said, ScriptedModel, serving
 from tests.specifications.agents import settled
 from turnmill import AsyncContextClient, ContextClient, Policy, SilentWaker
+from turnmill.connection.embedded import EmbeddedRedis
 from turnmill.contract.legality import violations
-from turnmill.embedded_redis import EmbeddedRedis
-from turnmill.integrations.agent_framework import TurnmillHistoryProvider
-from turnmill.integrations.agent_framework.messages import from_chat, to_chat
+from turnmill.integrations.agent_framework import TurnmillHistoryProvider, from_chat, to_chat
 from turnmill_worker.tokens import count_request, counter_for
 
 JsonMessage = dict[str, Any]

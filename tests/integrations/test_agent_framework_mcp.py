@@ -15,7 +15,7 @@ from openai import AsyncOpenAI
 from tests.integrations import harbour_server
 from tests.integrations.scripted import Said, serving
 from turnmill import AsyncContextClient
-from turnmill.embedded_redis import EmbeddedRedis
+from turnmill.connection.embedded import EmbeddedRedis
 from turnmill.integrations.agent_framework import TurnmillHistoryProvider
 
 

@@ -30,10 +30,10 @@ from tests.integrations.langchain_agents import (
 from tests.integrations.scripted import ScriptedModel, serving
 from tests.specifications.agents import settled
 from turnmill import ContextClient
+from turnmill.connection.embedded import EmbeddedRedis
 from turnmill.contract.legality import violations
-from turnmill.embedded_redis import EmbeddedRedis
-from turnmill.integrations.calling import Client
 from turnmill.integrations.langchain import ContextMiddleware
+from turnmill.integrations.shared import Client
 
 
 @pytest.fixture

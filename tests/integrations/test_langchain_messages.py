@@ -20,10 +20,9 @@ from langchain_core.messages import (
 )
 
 from turnmill import AsyncContextClient, ContextClient, Policy, SilentWaker, StoreUnavailable
-from turnmill.contract.authors import FEEDBACK
-from turnmill.embedded_redis import EmbeddedRedis
-from turnmill.integrations.langchain import ContextChatMessageHistory
-from turnmill.integrations.langchain.messages import restored, to_chat
+from turnmill.connection.embedded import EmbeddedRedis
+from turnmill.contract.marks import FEEDBACK
+from turnmill.integrations.langchain import ContextChatMessageHistory, restored, to_chat
 
 PNG = "iVBORw0KGgo="
 CALL: Any = {"id": "c1", "name": "find_ship", "args": {"ship": "Søren"}, "type": "tool_call"}

@@ -16,10 +16,9 @@ from langchain_core.language_models import FakeListChatModel
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, SystemMessage, ToolMessage
 
 from turnmill import ContextClient, Policy, SilentWaker
+from turnmill.connection.embedded import EmbeddedRedis
 from turnmill.contract.legality import violations
-from turnmill.embedded_redis import EmbeddedRedis
-from turnmill.integrations.langchain import ContextMiddleware
-from turnmill.integrations.langchain.messages import restored, to_chat
+from turnmill.integrations.langchain import ContextMiddleware, restored, to_chat
 from turnmill_worker.tokens import count_request, counter_for
 
 POLICY = Policy(max_tokens=600)

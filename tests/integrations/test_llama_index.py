@@ -28,8 +28,8 @@ from tests.integrations.llama_index_agents import (
 from tests.integrations.scripted import Said, ScriptedModel, serving
 from tests.specifications.agents import settled
 from turnmill import AsyncContextClient, ContextClient, InvalidInput, Policy
+from turnmill.connection.embedded import EmbeddedRedis
 from turnmill.contract.legality import violations
-from turnmill.embedded_redis import EmbeddedRedis
 from turnmill.integrations.llama_index import ContextMemory
 from turnmill_worker.tokens import count_request, counter_for
 

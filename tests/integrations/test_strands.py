@@ -24,8 +24,7 @@ from tests.integrations.strands_agents import (
 )
 from turnmill import ContextClient
 from turnmill.contract.legality import violations
-from turnmill.integrations.strands import TurnmillConversationManager
-from turnmill.integrations.strands.messages import is_made
+from turnmill.integrations.strands import TurnmillConversationManager, is_made
 from turnmill_worker.tokens import count_request, counter_for
 
 JsonMessage = dict[str, Any]

@@ -23,10 +23,9 @@ from tests.integrations.strands_agents import (
     text,
 )
 from turnmill import ContextClient, Policy, SilentWaker
+from turnmill.connection.embedded import EmbeddedRedis
 from turnmill.contract.legality import violations
-from turnmill.embedded_redis import EmbeddedRedis
-from turnmill.integrations.strands import TurnmillConversationManager
-from turnmill.integrations.strands.messages import from_chat, to_chat
+from turnmill.integrations.strands import TurnmillConversationManager, from_chat, to_chat
 from turnmill_worker.tokens import count_request, counter_for
 
 JsonMessage = dict[str, Any]

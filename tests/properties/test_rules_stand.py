@@ -11,11 +11,11 @@ from hypothesis import strategies as st
 from tests.properties.strategies import GivenTurn, legal_conversations
 from tests.properties.test_compaction_properties import COUNTER, compact, rendered, snapshot_of
 from turnmill.contract.context import JsonMessage
+from turnmill.contract.log_entry import TailTurn
 from turnmill.contract.policy import Policy
 from turnmill.contract.render import render_head
-from turnmill.contract.tail import TailTurn
-from turnmill.projection import project
-from turnmill.read_reply import bound
+from turnmill.read.projection import project
+from turnmill.read.view import bound
 from turnmill_worker.compaction.snapshot import Snapshot
 from turnmill_worker.compaction.strategies.on_request import force
 from turnmill_worker.tokens.messages import count_request

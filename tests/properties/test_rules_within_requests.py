@@ -9,9 +9,8 @@ from tests.properties.strategies import GivenTurn, legal_conversations
 from tests.properties.test_compaction_properties import compact, rendered, snapshot_of
 from tests.properties.test_requests_stand import called
 from tests.properties.test_rules_stand import is_there, policies, some, spoken, with_turns
-from turnmill.contract.context import EMPTY, JsonMessage
+from turnmill.contract.context import EMPTY, JsonMessage, OpenRequest
 from turnmill.contract.names import Seq
-from turnmill.contract.open_requests import OpenRequest
 from turnmill.contract.policy import Policy
 from turnmill.contract.render import render_head
 from turnmill.contract.rules import Rule

@@ -9,11 +9,11 @@ from tests.properties.strategies import GivenTurn, legal_conversations, policies
 from turnmill import Policy
 from turnmill.contract.context import EMPTY
 from turnmill.contract.legality import CallTracker, violations
+from turnmill.contract.log_entry import TailTurn
 from turnmill.contract.names import Seq
 from turnmill.contract.rules import Mark
-from turnmill.contract.tail import TailTurn
-from turnmill.projection import project
-from turnmill.read_reply import bound
+from turnmill.read.projection import project
+from turnmill.read.view import bound
 from turnmill_worker.tokens import count_request, counter_for
 
 LAID_DOWN = ("Always answer in German.", "I'm allergic to nuts.", "We deploy on Tuesdays only.")

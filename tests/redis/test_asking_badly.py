@@ -17,7 +17,7 @@ from turnmill import (
     NotAnswered,
     Policy,
 )
-from turnmill.embedded_redis import EmbeddedRedis
+from turnmill.connection.embedded import EmbeddedRedis
 
 HI = {"role": "user", "content": "hi"}
 MINUTE = 60.0

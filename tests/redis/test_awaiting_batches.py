@@ -14,12 +14,12 @@ from tests.processes import wait_until
 from tests.properties.stepping import SentHints
 from tests.worker.harness import PATIENT, Monitor
 from turnmill import ContextClient, Policy
+from turnmill.connection.embedded import EmbeddedRedis
 from turnmill.contract import jobs
 from turnmill.contract.job_outcomes import Compaction, Outcome
 from turnmill.contract.keys import SessionKeys, session_keys
 from turnmill.contract.names import Namespace, SessionId
 from turnmill.contract.scripts import load_script
-from turnmill.embedded_redis import EmbeddedRedis
 from turnmill.testing import BatchFault, FakeEndpoint, Fault
 from turnmill_worker.background.sweep import EXPIRY_EVERY, Sweeper
 from turnmill_worker.compaction.strategies.choose import plan

@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 import redis
 
-from turnmill.broker_connection import ThriftyConnection
+from turnmill.connection.embedded import EmbeddedRedis
 from turnmill.contract.jobs import ESTIMATE
-from turnmill.embedded_redis import EmbeddedRedis
-from turnmill.hint_app import hint_app
+from turnmill.hint.thrifty_broker import ThriftyConnection
+from turnmill.hint.waker import hint_app
 from turnmill_worker.background.broker_messages import BadMessage, look_at
 from turnmill_worker.background.consumer import _careful
 

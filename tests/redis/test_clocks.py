@@ -9,8 +9,8 @@ import redis
 
 from tests.redis.conftest import Surface, Worker
 from turnmill import Policy
+from turnmill.connection.transport import redis_now_ms
 from turnmill.contract.keys import ENDPOINTS, endpoint_hash
-from turnmill.transport import redis_now_ms
 from turnmill_worker.store.agent_requests import RedisQuestions
 from turnmill_worker.store.model_gates import RedisGate
 

@@ -10,12 +10,12 @@ from typing import Any
 import pytest
 import redis
 
-from turnmill import transport
-from turnmill._async import waiting
-from turnmill._async.waiting import Trips
-from turnmill.embedded_redis import EmbeddedRedis
-from turnmill.store_url import store_url
-from turnmill.transport import Connections
+from turnmill.client._async import trips as waiting
+from turnmill.client._async.trips import Trips
+from turnmill.connection import transport
+from turnmill.connection.embedded import EmbeddedRedis
+from turnmill.connection.transport import Connections
+from turnmill.connection.urls import store_url
 
 
 def _client(server: EmbeddedRedis, **options: Any) -> redis.Redis:

@@ -10,11 +10,11 @@ import redis
 
 from tests.redis.conftest import Worker
 from turnmill import ContextClient, Policy, SilentWaker
+from turnmill.connection.embedded import EmbeddedRedis
 from turnmill.contract.context import Usage
 from turnmill.contract.errors import UnknownEncoding
 from turnmill.contract.keys import session_keys
 from turnmill.contract.names import Namespace, SessionId
-from turnmill.embedded_redis import EmbeddedRedis
 from turnmill_worker.tokens import counter_for
 
 POLICY = Policy(max_tokens=2048)

@@ -12,9 +12,9 @@ import redis
 
 from tests.redis.conftest import Connect, Surface
 from turnmill import Policy, StoreFull, StoreUnavailable
+from turnmill.connection.embedded import EmbeddedRedis, free_port
+from turnmill.contract.keys import registry_keys
 from turnmill.contract.names import Namespace
-from turnmill.contract.registry import registry_keys
-from turnmill.embedded_redis import EmbeddedRedis, free_port
 
 HI = {"role": "user", "content": "hi"}
 TIMEOUT_S = 1.0

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 import redis
 
+from turnmill.connection.embedded import EmbeddedRedis
 from turnmill.contract.keys import ENDPOINTS, endpoint_hash, endpoint_keys
-from turnmill.embedded_redis import EmbeddedRedis
 from turnmill_worker.errors import CircuitOpen, RateLimited, SummarizerFailed, SummarizerUnavailable
 from turnmill_worker.ports.models import place_of
 from turnmill_worker.store.model_gates import RedisGate

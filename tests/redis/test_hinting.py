@@ -9,10 +9,10 @@ import redis
 
 from tests.redis.conftest import Surface, Worker
 from turnmill import Policy
-from turnmill.commands.pushing import QUIET_MS
+from turnmill.connection.transport import redis_now_ms
 from turnmill.contract.keys import shard_of
 from turnmill.contract.names import SessionId
-from turnmill.transport import redis_now_ms
+from turnmill.push.push_calls import QUIET_MS
 
 HI = {"role": "user", "content": "hi"}
 

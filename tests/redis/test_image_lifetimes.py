@@ -12,11 +12,11 @@ from tests.image_parts import png, showing
 from tests.redis.conftest import Connect, Surface, Worker
 from tests.redis.test_images import TEXT, blob_keys, holders
 from turnmill import ContextClient, Policy, SilentWaker
-from turnmill._sync.connection import Connection
-from turnmill.commands import Command
+from turnmill.client._sync.connection import Connection
+from turnmill.connection.embedded import EmbeddedRedis
 from turnmill.contract.keys import shard_of
 from turnmill.contract.names import SessionId
-from turnmill.embedded_redis import EmbeddedRedis
+from turnmill.contract.scripts import Command
 from turnmill_worker.store.blobs import blobs, hold, release
 from turnmill_worker.store.outgoing import RedisOutgoing
 

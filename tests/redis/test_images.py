@@ -22,11 +22,12 @@ from turnmill import (
     StoreUnavailable,
     TurnTooLarge,
 )
-from turnmill.commands import Commands
+from turnmill.client.commands import Commands
+from turnmill.connection.embedded import EmbeddedRedis
+from turnmill.connection.transport import new_id
 from turnmill.contract.codec import encode_json
-from turnmill.contract.images.references import UNAVAILABLE
-from turnmill.embedded_redis import EmbeddedRedis
-from turnmill.transport import new_id
+from turnmill.contract.images import UNAVAILABLE
+from turnmill.push import push_calls
 
 LARGE = Policy(max_tokens=1_000_000)
 TEXT = {"role": "user", "content": "Go on."}
@@ -145,7 +146,7 @@ def test_an_image_whose_turn_never_followed_soon_expires(
 ) -> None:
     commands = Commands.of(namespace, 10_000)
     push = commands.push("s", showing(png()), new_id=new_id)
-    for put in commands.puts([push], {taken.key for taken in push.images}):
+    for put in push_calls.puts([push], {taken.key for taken in push.images}):
         client._redis.plain(put)
     [key] = blob_keys(redis_client, namespace)
     left = redis_client.pttl(key)
@@ -162,9 +163,9 @@ def test_a_turn_whose_images_redis_evicts_is_refused(client: ContextClient, name
 
     reply = client._redis.run(push.call)
 
-    assert commands.lacks_images(reply)
+    assert push_calls.lacks_images(reply)
     with pytest.raises(StoreUnavailable, match="lost the turn's images"):
-        commands.pushed(push, reply)
+        push_calls.pushed(push, reply)
     assert client.sessions() == []
 
 
@@ -182,7 +183,7 @@ def test_many_turns_keep_their_order_when_redis_lost_an_image(
 def test_many_turns_with_more_images_than_one_pipeline_takes_all_arrive(
     either: Surface, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("turnmill.commands.pushing.CHUNK_BYTES", 7000)
+    monkeypatch.setattr("turnmill.push.push_calls.CHUNK_BYTES", 7000)
     either.open("s", LARGE)
     turns = [showing(png(seed % 4), png(seed % 3)) for seed in range(12)]
 

@@ -13,7 +13,7 @@ from tests.processes import wait_until
 from tests.redis.conftest import Connect, Surface, Worker
 from tests.worker.harness import Monitor
 from turnmill import ContextClient, Policy
-from turnmill.embedded_redis import EmbeddedRedis
+from turnmill.connection.embedded import EmbeddedRedis
 from turnmill_worker.requests.rollback import Rollback
 from turnmill_worker.store.earlier_states import RedisStates
 from turnmill_worker.tokens import counter_for

@@ -7,8 +7,8 @@ import redis
 
 from tests.redis.conftest import Surface, Worker
 from turnmill import ContextClient, Policy, UnknownSession
+from turnmill.contract.keys import registry_keys
 from turnmill.contract.names import Namespace
-from turnmill.contract.registry import registry_keys
 
 LONG = {"role": "user", "content": "word " * 60}
 MINUTE_MS = 60_000

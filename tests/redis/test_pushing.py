@@ -8,7 +8,7 @@ import redis
 
 from tests.redis.conftest import Surface, Worker
 from turnmill import ContextClient, Policy
-from turnmill.commands import DEDUPE_WINDOW, RETRY_WINDOW
+from turnmill.push.push_calls import DEDUPE_WINDOW, RETRY_WINDOW
 
 HI = {"role": "user", "content": "hi"}
 

@@ -10,10 +10,10 @@ import redis
 
 from tests.redis.conftest import Worker
 from turnmill import AsyncContextClient, ContextClient, Policy, QuotaExceeded
-from turnmill.admission import REPORT_EVERY
+from turnmill.connection.embedded import EmbeddedRedis
+from turnmill.contract.keys import registry_keys
 from turnmill.contract.names import Namespace
-from turnmill.contract.registry import registry_keys
-from turnmill.embedded_redis import EmbeddedRedis
+from turnmill.push.admission import REPORT_EVERY
 from turnmill_worker.background.quota_watch import EVERY, QuotaWatch
 from turnmill_worker.store.usage import RedisUsage
 

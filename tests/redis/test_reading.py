@@ -9,7 +9,7 @@ import redis
 
 from tests.redis.conftest import Surface, Worker
 from turnmill import ContextClient, Policy, UnknownSession
-from turnmill.commands import Commands
+from turnmill.client.commands import Commands
 
 LONG = {"role": "user", "content": "word " * 60}
 SMALL = Policy(max_tokens=512)

@@ -13,8 +13,8 @@ from tests.read_twice import ReadsTwice
 from tests.redis.conftest import SHOP, Site, Surface, Worker
 from tests.redis.erasing_scene import WORDS, scenes
 from turnmill import ContextClient, Policy, SilentWaker, UnknownSession
-from turnmill.embedded_redis import EmbeddedRedis
-from turnmill.lately_read import LatelyRead
+from turnmill.client.caches import LatelyRead
+from turnmill.connection.embedded import EmbeddedRedis
 
 SMALL = Policy(max_tokens=768)
 CALL = {"id": "c1", "type": "function", "function": {"name": "look", "arguments": "{}"}}

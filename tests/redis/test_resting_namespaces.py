@@ -10,10 +10,10 @@ import redis
 
 from tests.properties.stepping import SentHints
 from turnmill import ContextClient, SilentWaker
+from turnmill.connection.embedded import EmbeddedRedis
 from turnmill.contract import jobs
 from turnmill.contract.keys import NAMESPACES, RESTING, shard_keys
 from turnmill.contract.names import Namespace, SessionId
-from turnmill.embedded_redis import EmbeddedRedis
 from turnmill_worker.background.sweep import Sweeper
 from turnmill_worker.background.visits import EXPIRY_EVERY, Visits
 from turnmill_worker.ports.values import SessionRef

@@ -11,7 +11,7 @@ from tests.image_parts import png, showing
 from tests.redis.conftest import Connect, Surface, Worker
 from tests.redis.test_reading_on import CHANGES, SMALL, Change, said
 from turnmill import Context, ContextClient, InvalidTurn, Policy, SilentWaker, StoreFull
-from turnmill.embedded_redis import EmbeddedRedis
+from turnmill.connection.embedded import EmbeddedRedis
 
 
 def trips(redis_client: redis.Redis) -> int:

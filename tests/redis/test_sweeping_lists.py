@@ -11,9 +11,9 @@ from tests.processes import wait_until
 from tests.properties.stepping import SentHints
 from tests.redis.conftest import Worker
 from turnmill import ContextClient, Policy
+from turnmill.connection.embedded import EmbeddedRedis
 from turnmill.contract import jobs
 from turnmill.contract.keys import NAMESPACES, SWEEP_LEASE
-from turnmill.embedded_redis import EmbeddedRedis
 from turnmill_worker.background.sweep import ARCHIVE_EVERY, EXPIRY_EVERY, Sweeper, SweepThread
 from turnmill_worker.store.sweep_lease import RedisSweepLease
 from turnmill_worker.store.sweep_lists import RedisSweepLists

@@ -10,8 +10,8 @@ import redis
 from tests.plain_cipher import cipher
 from tests.redis.conftest import Connect, Surface, Worker
 from turnmill import Policy, SystemPromptTooLarge
+from turnmill.connection.embedded import EmbeddedRedis
 from turnmill.contract.tools import count_tools, tools_body
-from turnmill.embedded_redis import EmbeddedRedis
 from turnmill_worker.tokens import count_request, counter_for
 
 SMALL = Policy(max_tokens=2048, quality_threshold=0)

@@ -12,10 +12,10 @@ import redis
 from tests.processes import wait_until
 from tests.redis.conftest import Worker
 from turnmill import ContextClient, Policy
+from turnmill.connection.embedded import EmbeddedRedis
 from turnmill.contract import jobs
 from turnmill.contract.keys import WAITING
 from turnmill.contract.names import Namespace, SessionId
-from turnmill.embedded_redis import EmbeddedRedis
 from turnmill_worker.ports.values import SessionRef
 from turnmill_worker.store.summary_queue import RedisWaiting
 

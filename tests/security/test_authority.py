@@ -14,19 +14,23 @@ import pytest
 
 from tests.security.hostile import CLAIM, called, looks_like, spoken
 from turnmill import Policy
-from turnmill.contract.authors import FEEDBACK, author
-from turnmill.contract.context import JsonMessage, Receipt, StoredContext, SummaryEvent
+from turnmill.contract.context import (
+    JsonMessage,
+    Limits,
+    OpenRequest,
+    Receipt,
+    StoredContext,
+    SummaryEvent,
+)
+from turnmill.contract.estimate import Counter
 from turnmill.contract.legality import violations
-from turnmill.contract.marks import DATA
+from turnmill.contract.log_entry import TailTurn
+from turnmill.contract.marks import DATA, FEEDBACK, author
 from turnmill.contract.names import Seq
-from turnmill.contract.open_requests import OpenRequest
-from turnmill.contract.policy import Limits
 from turnmill.contract.render import render_head
 from turnmill.contract.rules import Rule
 from turnmill.contract.shorten import shorten
-from turnmill.contract.tail import TailTurn
-from turnmill.contract.token_counters import Counter
-from turnmill.projection import project
+from turnmill.read.projection import project
 from turnmill_cli.evaluate.in_memory import InMemorySession
 from turnmill_cli.evaluate.methods import MeteredSummarizer
 from turnmill_worker.compaction.plan import SummaryRequest

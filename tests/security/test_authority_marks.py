@@ -11,13 +11,13 @@ from hypothesis import strategies as st
 
 from tests.effort import assert_linear
 from tests.security.hostile import CLAIM, MARKS, called, forgeries, looks_like, spoken
-from turnmill.contract.context import Receipt, StoredContext, SummaryEvent
+from turnmill.contract.context import OpenRequest, Receipt, StoredContext, SummaryEvent
 from turnmill.contract.marks import DATA, is_record, quoted, quoted_entry, quoted_lines, unlabelled
-from turnmill.contract.memories_message import memories_message, memory_line
 from turnmill.contract.names import Seq, SessionId
-from turnmill.contract.open_requests import OpenRequest
 from turnmill.contract.render import (
     context_injection,
+    memories_message,
+    memory_line,
     render_head,
     request_entry,
     rule_line,

@@ -9,19 +9,18 @@ from pydantic_ai.messages import ModelRequest, RetryFeedbackPart, RetryInfo, Use
 
 from tests.security.hostile import CLAIM, called, spoken
 from turnmill import Policy
-from turnmill.contract.authors import FEEDBACK, author
 from turnmill.contract.context import JsonMessage, StoredContext
 from turnmill.contract.legality import CallTracker, repair, violations
+from turnmill.contract.log_entry import TailTurn
+from turnmill.contract.marks import FEEDBACK, author
 from turnmill.contract.names import Seq
 from turnmill.contract.render import render_head
 from turnmill.contract.rules import Rule
-from turnmill.contract.tail import TailTurn
 from turnmill.dialects.convert import DIALECTS
 from turnmill.dialects.convert import from_chat as from_chat_to
 from turnmill.dialects.legality import violations as of_dialect
-from turnmill.integrations.pydantic_ai.messages import from_chat, to_chat
-from turnmill.integrations.pydantic_ai.restoring import restore
-from turnmill.projection import project
+from turnmill.integrations.pydantic_ai import from_chat, restore, to_chat
+from turnmill.read.projection import project
 from turnmill_worker.archive.memory_extraction import of_turns
 from turnmill_worker.ports.records import ArchivedTurn
 from turnmill_worker.ports.values import SessionRef

@@ -17,10 +17,10 @@ import redis
 from tests.image_parts import png, showing
 from tests.processes import WorkerProcess, wait_until
 from turnmill import CannotDecrypt, Cipher, ContextClient, Policy
+from turnmill.connection.credentials import load_cipher
+from turnmill.connection.embedded import EmbeddedRedis
 from turnmill.contract.keys import session_keys
 from turnmill.contract.names import Namespace, SessionId
-from turnmill.credentials import load_cipher
-from turnmill.embedded_redis import EmbeddedRedis
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 WORDS = ["zanzibar", "quixotic", "xylophone", "wolverine", "vermilion", "umbrella"]

@@ -15,8 +15,8 @@ import redis
 from tests.processes import WorkerProcess, wait_until
 from tests.security.test_encryption import EXAMPLES, WORDS, files, settled, talk, write
 from turnmill import CannotDecrypt, Cipher, ContextClient
-from turnmill.credentials import load_cipher
-from turnmill.embedded_redis import EmbeddedRedis
+from turnmill.connection.credentials import load_cipher
+from turnmill.connection.embedded import EmbeddedRedis
 
 pytestmark = pytest.mark.worker
 

@@ -30,8 +30,8 @@ from turnmill import (
     SilentWaker,
     UnknownSession,
 )
+from turnmill.connection.embedded import EmbeddedRedis
 from turnmill.contract.legality import violations
-from turnmill.embedded_redis import EmbeddedRedis
 
 
 def question(number: int) -> str:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from turnmill import ContextClient
-from turnmill.embedded_redis import EmbeddedRedis
+from turnmill.connection.embedded import EmbeddedRedis
 
 
 @pytest.fixture

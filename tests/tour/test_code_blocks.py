@@ -16,8 +16,8 @@ from tests.processes import WorkerProcess
 from tests.tour.documents import PAGES, ROOT, Typed, python_blocks, typed_lines
 from tests.tour.echo_model import echo_model
 from turnmill import ContextClient
+from turnmill.connection.embedded import EmbeddedRedis
 from turnmill.contract.errors import UnknownSession
-from turnmill.embedded_redis import EmbeddedRedis
 
 pytestmark = pytest.mark.worker
 

@@ -13,7 +13,7 @@ import pytest
 
 from tests.tour.echo_model import echo_model
 from turnmill import ContextClient, Policy, SilentWaker
-from turnmill.embedded_redis import EmbeddedRedis
+from turnmill.connection.embedded import EmbeddedRedis
 
 README = Path(__file__).parents[2] / "README.md"
 

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from turnmill.connection.credentials import read_secret, with_broker_tls, with_password
 from turnmill.contract.errors import InvalidInput
-from turnmill.credentials import read_secret, with_broker_tls, with_password
 
 
 @pytest.fixture

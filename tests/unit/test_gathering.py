@@ -7,7 +7,7 @@ import time
 import pytest
 from kombu.asynchronous import Hub
 
-from turnmill.gathered_hints import LONGEST_PAUSE_S, PAUSE_S, GatheredHints
+from turnmill.hint.waker import LONGEST_PAUSE_S, PAUSE_S, GatheredHints
 from turnmill_worker.background.patient_consumer import PatientConsumer
 
 

@@ -50,7 +50,7 @@ def test_a_client_takes_few_modules_beside_redis_and_pydantic() -> None:
     added = modules(CLIENT) - modules(BASE)
 
     assert len(added) <= MOST, sorted(added)
-    assert not {"turnmill._async.client", "turnmill.contract.trajectory"} & added
+    assert not {"turnmill.client._async.client", "turnmill.contract.trajectory"} & added
 
 
 def test_a_waker_imports_celery_for_its_first_hint_only() -> None:
@@ -64,7 +64,7 @@ def test_a_waker_imports_celery_for_its_first_hint_only() -> None:
 def test_every_name_is_shown_before_it_is_imported() -> None:
     shown = "import turnmill; assert set(turnmill.__all__) <= set(dir(turnmill))"
 
-    assert "turnmill.wake" not in modules(shown)
+    assert "turnmill.hint.waker" not in modules(shown)
 
 
 def test_a_name_that_is_not_there_is_an_attribute_error() -> None:

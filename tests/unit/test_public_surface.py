@@ -14,10 +14,8 @@ from turnmill import (
     ContextClient,
     ContextManager,
 )
-from turnmill._async.recall import AsyncRecallTool
-from turnmill._async.rulebook import AsyncRulebook
-from turnmill._sync.recall import RecallTool
-from turnmill._sync.rulebook import Rulebook
+from turnmill.client._async.session import AsyncRecallTool, AsyncRulebook
+from turnmill.client._sync.session import RecallTool, Rulebook
 
 TWINS = [
     (ContextClient, AsyncContextClient),

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 import redis
 
+from turnmill.connection.transport import server_name, translate
 from turnmill.contract.errors import NotPermitted, StoreFull, StoreRefused, StoreUnavailable
-from turnmill.transport import server_name, translate
 
 
 @pytest.mark.parametrize(

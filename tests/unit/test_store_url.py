@@ -7,7 +7,7 @@ import ssl
 import pytest
 
 from turnmill import AsyncContextClient, ContextClient, InvalidInput
-from turnmill.store_url import celery_broker, store_url
+from turnmill.connection.urls import celery_broker, store_url
 from turnmill_worker.errors import InvalidSettings
 from turnmill_worker.settings import load_settings
 

@@ -15,10 +15,10 @@ import redis
 from tests.processes import WorkerProcess, wait_until
 from tests.worker.harness import SMALL, Events, chat, keys_of, push_all, send, settled
 from turnmill import ArchiveUnavailable, ContextClient, Policy
+from turnmill.connection.embedded import EmbeddedRedis
 from turnmill.contract.jobs import ARCHIVE
 from turnmill.contract.names import Namespace, SessionId
 from turnmill.contract.trajectory import Trajectory
-from turnmill.embedded_redis import EmbeddedRedis
 from turnmill_worker.archive.store import SqlArchive
 from turnmill_worker.ports.records import Removed
 from turnmill_worker.ports.values import SessionRef

@@ -13,10 +13,10 @@ from turnmill import (
     ContextClient,
     NotAnswered,
 )
+from turnmill.client.requests import ask
+from turnmill.connection.embedded import EmbeddedRedis
 from turnmill.contract import jobs
 from turnmill.contract.names import Namespace
-from turnmill.embedded_redis import EmbeddedRedis
-from turnmill.requests import ask
 
 pytestmark = pytest.mark.worker
 

@@ -14,8 +14,8 @@ import redis
 from tests.processes import WorkerProcess, wait_until
 from tests.worker.harness import SMALL, chat, long_turns, push_all, send, settled
 from turnmill import ContextClient, SilentWaker
+from turnmill.connection.embedded import EmbeddedRedis
 from turnmill.contract import jobs
-from turnmill.embedded_redis import EmbeddedRedis
 
 pytestmark = pytest.mark.worker
 

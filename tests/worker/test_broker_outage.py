@@ -14,10 +14,10 @@ import redis
 from tests.processes import WorkerProcess, wait_until
 from tests.worker.harness import SMALL, chat, push_all, settled, stored
 from turnmill import AsyncContextClient, ContextClient
+from turnmill.connection.embedded import EmbeddedRedis, free_port
 from turnmill.contract.keys import shard_of
 from turnmill.contract.names import SessionId
-from turnmill.embedded_redis import EmbeddedRedis, free_port
-from turnmill.wake import CeleryWaker
+from turnmill.hint.waker import CeleryWaker
 
 pytestmark = pytest.mark.worker
 

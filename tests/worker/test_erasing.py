@@ -16,8 +16,8 @@ from tests.chaos.proxy import Proxy, Trap
 from tests.processes import WorkerProcess, wait_until
 from tests.worker.harness import ROLLING, chat, keys_of, push_all, settled
 from turnmill import ContextClient
+from turnmill.connection.embedded import EmbeddedRedis
 from turnmill.contract.legality import violations
-from turnmill.embedded_redis import EmbeddedRedis
 
 pytestmark = pytest.mark.worker
 

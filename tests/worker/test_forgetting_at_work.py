@@ -11,7 +11,7 @@ from tests.chaos.proxy import Proxy, Trap
 from tests.processes import WorkerProcess, wait_until
 from tests.worker.harness import ROLLING, Events, chat, keys_of, long_turns, push_all
 from turnmill import ContextClient, UnknownSession
-from turnmill.embedded_redis import EmbeddedRedis
+from turnmill.connection.embedded import EmbeddedRedis
 
 pytestmark = pytest.mark.worker
 

@@ -12,9 +12,9 @@ from tests.processes import WorkerProcess, wait_until
 from tests.unit.grounding.endpoint import Endpoint, serving
 from tests.worker.harness import SMALL, chat, push_all
 from turnmill import ContextClient, Policy
+from turnmill.connection.embedded import EmbeddedRedis
 from turnmill.contract.context import JsonMessage
-from turnmill.embedded_redis import EmbeddedRedis
-from turnmill.read_reply import bound
+from turnmill.read.view import bound
 from turnmill_worker.tokens import count_message, counter_for
 
 pytestmark = pytest.mark.worker

@@ -10,10 +10,16 @@ import redis
 from tests.processes import WorkerProcess, wait_until
 from tests.worker.harness import chat, push_all
 from turnmill import ContextClient, SilentWaker
-from turnmill.contract.keys import NAMESPACES, SHARDS, ShardKeys, shard_keys
+from turnmill.connection.embedded import EmbeddedRedis
+from turnmill.contract.keys import (
+    NAMESPACES,
+    SHARDS,
+    ShardKeys,
+    registered_channel,
+    registry_keys,
+    shard_keys,
+)
 from turnmill.contract.names import Namespace
-from turnmill.contract.registry import registered_channel, registry_keys
-from turnmill.embedded_redis import EmbeddedRedis
 
 pytestmark = pytest.mark.worker
 

@@ -14,7 +14,7 @@ from tests.worker.harness import (
     stored,
 )
 from turnmill import ContextClient, Policy
-from turnmill.embedded_redis import EmbeddedRedis
+from turnmill.connection.embedded import EmbeddedRedis
 
 pytestmark = pytest.mark.worker
 

@@ -11,9 +11,9 @@ import redis
 from tests.processes import WorkerProcess, wait_until
 from tests.worker.harness import Events, keys_of, send, settled
 from turnmill import ContextClient, Policy
+from turnmill.connection.embedded import EmbeddedRedis
 from turnmill.contract import jobs
 from turnmill.contract.codec import encode_json
-from turnmill.embedded_redis import EmbeddedRedis
 from turnmill.testing import FakeEndpoint
 
 pytestmark = pytest.mark.worker

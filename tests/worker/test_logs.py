@@ -13,7 +13,7 @@ import redis
 from tests.processes import WorkerProcess, wait_until
 from tests.worker.harness import SMALL, chat, keys_of, push_all, send, settled
 from turnmill import ContextClient
-from turnmill.embedded_redis import EmbeddedRedis
+from turnmill.connection.embedded import EmbeddedRedis
 
 pytestmark = pytest.mark.worker
 

@@ -11,8 +11,8 @@ import redis
 from tests.processes import WorkerProcess, wait_until
 from tests.worker.harness import SMALL, chat, push_all, send, settled, stored
 from turnmill import ContextClient
+from turnmill.connection.embedded import EmbeddedRedis
 from turnmill.contract.jobs import COMPACT, ESTIMATE
-from turnmill.embedded_redis import EmbeddedRedis
 
 pytestmark = pytest.mark.worker
 

@@ -10,7 +10,7 @@ import pytest
 
 from tests.processes import WorkerProcess, wait_until
 from turnmill import ContextClient, Policy
-from turnmill.embedded_redis import EmbeddedRedis
+from turnmill.connection.embedded import EmbeddedRedis
 from turnmill.testing import FakeEndpoint, Fault
 from turnmill_worker.templates.template import PLACEHOLDERS
 

@@ -19,9 +19,9 @@ from tests.worker.harness import (
     settled,
 )
 from turnmill import ContextClient, SilentWaker
+from turnmill.connection.embedded import EmbeddedRedis
 from turnmill.contract.jobs import ESTIMATE
 from turnmill.contract.keys import SessionKeys
-from turnmill.embedded_redis import EmbeddedRedis
 
 pytestmark = pytest.mark.worker
 

@@ -35,9 +35,9 @@ from turnmill import (
     TurnmillError,
     TurnTooLarge,
 )
+from turnmill.connection.embedded import EmbeddedRedis
 from turnmill.contract.keys import commits_channel
 from turnmill.contract.names import Namespace
-from turnmill.embedded_redis import EmbeddedRedis
 from turnmill.testing import FakeEndpoint, Fault
 
 pytestmark = pytest.mark.worker

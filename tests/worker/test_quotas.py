@@ -9,7 +9,7 @@ import pytest
 
 from tests.processes import WorkerProcess, wait_until
 from turnmill import ContextClient, QuotaExceeded
-from turnmill.embedded_redis import EmbeddedRedis
+from turnmill.connection.embedded import EmbeddedRedis
 
 pytestmark = pytest.mark.worker
 

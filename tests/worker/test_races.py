@@ -22,8 +22,8 @@ from tests.worker.harness import (
     stored,
 )
 from turnmill import ContextClient
+from turnmill.connection.embedded import EmbeddedRedis
 from turnmill.contract.jobs import COMPACT, ESTIMATE, SUMMARIZE
-from turnmill.embedded_redis import EmbeddedRedis
 
 pytestmark = pytest.mark.worker
 

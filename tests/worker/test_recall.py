@@ -10,7 +10,7 @@ import pytest
 from tests.processes import WorkerProcess, wait_until
 from tests.worker.harness import SMALL, chat, push_all
 from turnmill import AsyncContextClient, ContextClient
-from turnmill.embedded_redis import EmbeddedRedis
+from turnmill.connection.embedded import EmbeddedRedis
 
 pytestmark = pytest.mark.worker
 

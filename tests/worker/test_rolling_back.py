@@ -22,8 +22,8 @@ from tests.worker.harness import (
     settled,
 )
 from turnmill import ContextClient, NoCheckpoint, Policy
+from turnmill.connection.embedded import EmbeddedRedis
 from turnmill.contract.trajectory import Trajectory
-from turnmill.embedded_redis import EmbeddedRedis
 
 pytestmark = pytest.mark.worker
 

@@ -24,8 +24,8 @@ from tests.worker.harness import (
     stored,
 )
 from turnmill import ContextClient
+from turnmill.connection.embedded import EmbeddedRedis
 from turnmill.contract import jobs
-from turnmill.embedded_redis import EmbeddedRedis
 
 pytestmark = pytest.mark.worker
 

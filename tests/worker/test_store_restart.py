@@ -12,7 +12,7 @@ import redis
 from tests.processes import WorkerProcess, wait_until
 from tests.worker.harness import SMALL, JsonMessage, chat, settled, stored
 from turnmill import ContextClient, StoreUnavailable
-from turnmill.embedded_redis import EmbeddedRedis
+from turnmill.connection.embedded import EmbeddedRedis
 
 pytestmark = pytest.mark.worker
 

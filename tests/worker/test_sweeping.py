@@ -12,10 +12,10 @@ import redis
 from tests.processes import WorkerProcess, wait_until
 from tests.worker.harness import ROLLING, Events, chat, keys_of, send
 from turnmill import ContextClient, SilentWaker
+from turnmill.connection.embedded import EmbeddedRedis
 from turnmill.contract.jobs import SWEEP
 from turnmill.contract.keys import NAMESPACES, SHARDS, shard_keys
 from turnmill.contract.names import Namespace
-from turnmill.embedded_redis import EmbeddedRedis
 
 pytestmark = pytest.mark.worker
 

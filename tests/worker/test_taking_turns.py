@@ -12,9 +12,9 @@ import redis
 from tests.processes import WorkerProcess, wait_until
 from tests.worker.harness import Events, chat, send
 from turnmill import ContextClient, Policy
+from turnmill.connection.embedded import EmbeddedRedis
 from turnmill.contract.jobs import SUMMARIZE
 from turnmill.contract.keys import WAITING
-from turnmill.embedded_redis import EmbeddedRedis
 from turnmill.testing import FakeEndpoint
 
 pytestmark = pytest.mark.worker

@@ -23,9 +23,9 @@ from tests.worker.harness import (
     settled,
 )
 from turnmill import ContextClient, Policy, SilentWaker
+from turnmill.connection.embedded import EmbeddedRedis
 from turnmill.contract.job_outcomes import Outcome
 from turnmill.contract.jobs import COMPACT, ESTIMATE, SUMMARIZE
-from turnmill.embedded_redis import EmbeddedRedis
 
 pytestmark = [pytest.mark.worker, pytest.mark.usefixtures("worker")]
 

@@ -15,8 +15,8 @@ from tests.processes import WorkerProcess, wait_until
 from tests.worker.harness import SMALL, chat, keys_of, push_all, settled, stored
 from tests.worker.newer_version import NewerVersion, turnmill_format
 from turnmill import ContextClient, NewerFormat
+from turnmill.connection.embedded import EmbeddedRedis
 from turnmill.contract.legality import violations
-from turnmill.embedded_redis import EmbeddedRedis
 
 pytestmark = pytest.mark.worker
 

@@ -24,7 +24,7 @@ from turnmill_cli.output import (
 from turnmill_cli.progress import asking
 
 if TYPE_CHECKING:
-    from turnmill._sync.client import ContextClient
+    from turnmill.client._sync.client import ContextClient
 
 __all__ = ["checkpoint", "checkpoints", "rollback"]
 

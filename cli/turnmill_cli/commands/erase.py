@@ -16,7 +16,7 @@ from turnmill_cli.output import confirm, count, print_json, print_line
 from turnmill_cli.progress import asking
 
 if TYPE_CHECKING:
-    from turnmill._sync.client import ContextClient
+    from turnmill.client._sync.client import ContextClient
 
 __all__ = ["erase", "spans"]
 

@@ -7,8 +7,8 @@ from dataclasses import asdict
 from typing import Any
 
 from turnmill.contract.errors import TurnmillError
-from turnmill.contract.info import ContextInfo, Wait
 from turnmill.contract.policy import OFFLINE, Policy
+from turnmill.contract.results import ContextInfo, Wait
 from turnmill.contract.trajectory import LostTurns
 from turnmill_cli.archive_database import ArchiveDatabase
 from turnmill_cli.options import Connection, JsonFlag, SessionName

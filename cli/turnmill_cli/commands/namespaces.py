@@ -25,7 +25,7 @@ __all__ = ["namespaces"]
 def namespaces(connection: Connection, as_json: JsonFlag = False) -> None:
     """List the namespaces of this Redis, the most recently pushed to first."""
     # These are slow to import, and the help needs none.
-    from turnmill.transport import redis_now_ms  # noqa: PLC0415
+    from turnmill.connection.transport import redis_now_ms  # noqa: PLC0415
     from turnmill_cli.namespaces_view import all_namespaces  # noqa: PLC0415
     from turnmill_cli.redis_view import RedisView  # noqa: PLC0415
 

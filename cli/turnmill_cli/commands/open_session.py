@@ -17,7 +17,7 @@ from turnmill_cli.output import print_json, print_line
 from turnmill_cli.policy_options import PolicyOptions, text_of
 
 if TYPE_CHECKING:
-    from turnmill._sync.client import ContextClient
+    from turnmill.client._sync.client import ContextClient
 
 __all__ = ["open_session"]
 

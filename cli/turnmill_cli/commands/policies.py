@@ -22,7 +22,7 @@ from turnmill_cli.output import (
 from turnmill_cli.policy_options import PolicyOptions
 
 if TYPE_CHECKING:
-    from turnmill._sync.client import ContextClient
+    from turnmill.client._sync.client import ContextClient
 
 __all__ = ["named", "policies_app"]
 

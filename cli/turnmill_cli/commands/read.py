@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from turnmill.context import Context
 from turnmill.contract.context import JsonMessage
+from turnmill.read.context import Context
 from turnmill_cli.options import Connection, JsonFlag, SessionName
 from turnmill_cli.output import clean, count, print_json, stdout
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from turnmill.contract.info import ContextInfo
+from turnmill.contract.results import ContextInfo
 from turnmill_cli.commands.info import as_dict
 from turnmill_cli.options import Connection, JsonFlag, Limit
 from turnmill_cli.output import (
@@ -34,7 +34,7 @@ def sessions(
     as_json: JsonFlag = False,
 ) -> None:
     """List sessions with their turns and tokens, the most recently pushed first."""
-    from turnmill.transport import redis_now_ms  # noqa: PLC0415 - slow, and the help needs none
+    from turnmill.connection.transport import redis_now_ms  # noqa: PLC0415 - slow, and the help needs none
 
     with connection.redis() as view:
         views = _views(view) if everywhere else [view]

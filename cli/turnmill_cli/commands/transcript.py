@@ -8,9 +8,9 @@ from typing import Annotated
 
 import typer
 
+from turnmill.client.transcript import markdown
 from turnmill.contract.errors import UnknownSession
 from turnmill.contract.trajectory import Trajectory
-from turnmill.markdown_transcript import markdown
 from turnmill_cli.options import Connection, JsonFlag, SessionName, Timeout
 from turnmill_cli.output import CommandFailed, count, print_note, print_text
 from turnmill_cli.progress import asking

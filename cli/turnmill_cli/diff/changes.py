@@ -9,8 +9,7 @@ from typing import NamedTuple, TypeVar
 
 from pydantic import BaseModel
 
-from turnmill.contract.context import Elision, PinnedTurn, StoredContext, SummaryEvent
-from turnmill.contract.open_requests import OpenRequest
+from turnmill.contract.context import Elision, OpenRequest, PinnedTurn, StoredContext, SummaryEvent
 from turnmill.contract.render import changed_in
 from turnmill.contract.rules import Rule
 from turnmill_cli.commands.history import receipt_line

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from turnmill.connection.transport import redis_now_ms
 from turnmill.contract.policy import OFFLINE
-from turnmill.transport import redis_now_ms
 from turnmill_cli.doctor.check import Check
 from turnmill_cli.output import count
 from turnmill_cli.redis_view import RedisView

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from turnmill.transport import redis_now_ms
+from turnmill.connection.transport import redis_now_ms
 from turnmill_cli.doctor.check import Check
 from turnmill_cli.output import count
 from turnmill_cli.redis_view import RedisView

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-from turnmill.contract.encodings import FILE, file_of
 from turnmill.contract.errors import TurnmillError, UnknownEncoding
+from turnmill.contract.models import FILE, file_of
 from turnmill_cli.doctor.check import Check
 from turnmill_cli.doctor.model_checks import NEWEST
 from turnmill_cli.options import Connection

@@ -8,11 +8,11 @@ from typing import Any, Final
 
 from turnmill.contract.context import EMPTY, JsonMessage, StoredContext
 from turnmill.contract.legality import CallTracker
+from turnmill.contract.log_entry import TailTurn
 from turnmill.contract.names import Namespace, Seq, SessionId
 from turnmill.contract.policy import Policy
 from turnmill.contract.render import render, system_message
-from turnmill.contract.tail import TailTurn
-from turnmill.projection import project
+from turnmill.read.projection import project
 from turnmill_cli.evaluate.methods import MeteredSummarizer
 from turnmill_worker.compaction.snapshot import LoggedTurn, Snapshot
 from turnmill_worker.compaction.strategies.choose import plan as plan_compaction

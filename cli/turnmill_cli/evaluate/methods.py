@@ -13,9 +13,9 @@ from itertools import chain
 from typing import Any, Final
 
 from turnmill.contract.context import SummaryEvent
+from turnmill.contract.estimate import Counter
 from turnmill.contract.names import Seq
 from turnmill.contract.render import event_text
-from turnmill.contract.token_counters import Counter
 from turnmill_cli.evaluate.word_matching import Record, text_of
 from turnmill_worker.compaction.plan import SummaryRequest
 from turnmill_worker.compaction.strategies.iterations import event_tokens

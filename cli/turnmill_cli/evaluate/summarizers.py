@@ -8,8 +8,8 @@ from typing import Any, Final
 from kombu.utils.functional import retry_over_time
 
 from turnmill.contract.errors import Transient
+from turnmill.contract.estimate import Counter
 from turnmill.contract.policy import Policy
-from turnmill.contract.token_counters import Counter
 from turnmill_cli.output import CommandFailed
 from turnmill_worker.compaction.plan import SummaryRequest
 from turnmill_worker.errors import InvalidSettings, SummarizerFailed

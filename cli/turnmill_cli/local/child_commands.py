@@ -7,7 +7,7 @@ import socket
 import sys
 from pathlib import Path
 
-from turnmill.embedded_redis import free_port
+from turnmill.connection.embedded import free_port
 from turnmill_cli.local.child_process import ChildSpec
 from turnmill_cli.output import CommandFailed, install
 

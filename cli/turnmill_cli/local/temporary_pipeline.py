@@ -11,7 +11,7 @@ from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from turnmill.embedded_redis import EmbeddedRedis
+from turnmill.connection.embedded import EmbeddedRedis
 from turnmill_cli.broker_view import BrokerView
 from turnmill_cli.local import child_commands
 from turnmill_cli.local.stop_signals import StopSignals

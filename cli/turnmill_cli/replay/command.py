@@ -11,10 +11,10 @@ from typing import Annotated
 
 import typer
 
-from turnmill.context import Context
+from turnmill.connection.credentials import with_password
 from turnmill.contract.context import JsonMessage
 from turnmill.contract.policy import Policy
-from turnmill.credentials import with_password
+from turnmill.read.context import Context
 from turnmill_cli.conversations import BadInput, Conversation, load, shape
 from turnmill_cli.exit_codes import WrongUsage
 from turnmill_cli.local.temporary_pipeline import LocalPipeline, local_pipeline

@@ -13,10 +13,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from turnmill import ContextClient, Policy, SilentWaker
+from turnmill.connection.store_client import store_client
 from turnmill.contract.context import JsonMessage
-from turnmill.contract.info import ContextInfo
 from turnmill.contract.names import Namespace
-from turnmill.topology.connect import store_client
+from turnmill.contract.results import ContextInfo
 from turnmill_cli.redis_view import RedisView
 from turnmill_cli.replay.concurrent_agents import AgentSession
 from turnmill_cli.replay.promises import TokenCache, check_store, check_trajectory, fingerprint

@@ -13,10 +13,10 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal, NamedTuple
 
-from turnmill.context import Context
 from turnmill.contract.context import JsonMessage, Usage
 from turnmill.contract.legality import violations
 from turnmill.contract.render import receipt_message
+from turnmill.read.context import Context
 from turnmill_cli.replay.message_match import is_shown, is_stub
 
 __all__ = [

@@ -7,8 +7,7 @@ import re
 from dataclasses import dataclass, replace
 from typing import Any
 
-from turnmill.contract.images.size import dimensions
-from turnmill.contract.images.token_cost import ImageRef, is_base64
+from turnmill.contract.image_tokens import ImageRef, dimensions, is_base64
 from turnmill_cli.visualize.visible_text import size, visible
 
 __all__ = ["Image", "PageImages"]

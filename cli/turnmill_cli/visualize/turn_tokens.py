@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from turnmill.contract.codec import encode_json
 from turnmill.contract.context import JsonMessage
 from turnmill.contract.estimate import estimate_tokens, without_images
-from turnmill.contract.images.token_cost import DEFAULT_FORMULA, FORMULAS
+from turnmill.contract.image_tokens import DEFAULT_FORMULA, FORMULAS
 from turnmill.contract.trajectory import Trajectory, TrajectoryTurn
 
 __all__ = ["Point", "estimated", "weights"]

@@ -10,22 +10,29 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 from turnmill.contract.codec import encode_json
 from turnmill.contract.formats import FIRST, readable, stamp, unreadable
 from turnmill.contract.names import Seq, SessionId, Version
-from turnmill.contract.open_requests import OpenRequest
 from turnmill.contract.rules import Rule
 from turnmill.contract.turns import explain
 
-__all__ = [
-    "EMPTY",
-    "Elision",
-    "JsonMessage",
-    "Limits",
-    "PinnedTurn",
-    "Pushed",
-    "Receipt",
-    "StoredContext",
-    "SummaryEvent",
-    "Usage",
-]
+
+class OpenRequest(BaseModel):
+    """What the user asked for, or added to it, in one turn.
+
+    Attributes:
+        seq: the turn it was said in.
+        text: as the user wrote it; where it is too long, whole lines of it, and marks for the rest.
+        first: the session began with it.
+        earlier: the agent answered it, and the user asked for something else since.
+    """
+
+    model_config: ClassVar[ConfigDict] = ConfigDict(
+        frozen=True, extra="allow", hide_input_in_errors=True
+    )
+
+    seq: Seq
+    text: str
+    first: bool = False
+    earlier: bool = False
+
 
 JsonMessage = dict[str, Any]
 """A message as JSON has it: what the ``openai`` client takes and what Redis holds."""

@@ -10,8 +10,6 @@ from pydantic import BaseModel, ConfigDict
 from turnmill.contract.errors import InvalidInput
 from turnmill.contract.names import Seq, SessionId
 
-__all__ = ["Erased", "How", "erasing"]
-
 How = Literal["turn", "matching", "subject"]
 """By what the turns were chosen."""
 

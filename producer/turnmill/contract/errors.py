@@ -36,34 +36,6 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-__all__ = [
-    "ArchiveUnavailable",
-    "CannotDecrypt",
-    "CorruptContext",
-    "InvalidInput",
-    "InvalidName",
-    "InvalidPolicy",
-    "InvalidTemplate",
-    "InvalidTurn",
-    "NewerFormat",
-    "NoCheckpoint",
-    "NotAnswered",
-    "NotPermitted",
-    "ScriptContract",
-    "SessionBusy",
-    "StoreFull",
-    "StoreRefused",
-    "StoreUnavailable",
-    "SystemPromptTooLarge",
-    "Transient",
-    "TurnTooLarge",
-    "TurnmillError",
-    "UnknownEncoding",
-    "UnknownPolicy",
-    "UnknownSession",
-    "UnknownTemplate",
-]
-
 
 class TurnmillError(Exception):
     """The root: catch this to catch everything turnmill raises."""

@@ -17,18 +17,6 @@ from turnmill.contract.codec import decode_json
 from turnmill.contract.errors import CorruptContext, NewerFormat, TurnmillError
 from turnmill.contract.sealing import check_plain
 
-__all__ = [
-    "FIRST",
-    "FORMAT",
-    "as_corrupt",
-    "is_newer",
-    "readable",
-    "refuse_newer",
-    "refuse_newer_body",
-    "stamp",
-    "unreadable",
-]
-
 FIRST: Final = "1.0"
 """The format of data that names none."""
 

@@ -10,8 +10,6 @@ from turnmill.contract.codec import encode_json
 from turnmill.contract.formats import readable, stamp, unreadable
 from turnmill.contract.names import Namespace, Seq, SessionId, Version
 
-__all__ = ["Compaction", "Outcome"]
-
 _VALUE = ConfigDict(frozen=True, extra="ignore", hide_input_in_errors=True)
 
 

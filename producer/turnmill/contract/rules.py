@@ -7,22 +7,9 @@ from typing import Any, ClassVar, Final, NamedTuple, Protocol
 
 from pydantic import BaseModel, ConfigDict
 
-from turnmill.contract.authors import own_words
 from turnmill.contract.codec import decode_json
+from turnmill.contract.marks import own_words
 from turnmill.contract.names import Seq
-
-__all__ = [
-    "INSTRUCTS",
-    "REVOKES",
-    "UNMARKED",
-    "Mark",
-    "MarkedTurn",
-    "Rule",
-    "Said",
-    "mark_of",
-    "rule_id",
-    "with_marked",
-]
 
 INSTRUCTS: Final = "instructs"
 """Key of a turn's metadata: its whole text is a rule."""

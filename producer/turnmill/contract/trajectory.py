@@ -18,8 +18,6 @@ from turnmill.contract.context import JsonMessage, StoredContext
 from turnmill.contract.job_outcomes import Compaction
 from turnmill.contract.names import Namespace, Seq, SessionId
 
-__all__ = ["CommittedContext", "LostTurns", "Trajectory", "TrajectoryTurn", "TurnState"]
-
 _VALUE = ConfigDict(frozen=True, extra="ignore", hide_input_in_errors=True)
 
 TurnState = Literal["kept", "rolled-back", "cleared"]

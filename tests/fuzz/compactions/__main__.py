@@ -18,8 +18,8 @@ from tests.fuzz.compactions.agents import AGENTS
 from tests.fuzz.compactions.play import Player, Tally
 from tests.fuzz.compactions.recorded import recorded
 from turnmill import Policy
+from turnmill.connection.embedded import EmbeddedRedis
 from turnmill.dialects.convert import DIALECTS
-from turnmill.embedded_redis import EmbeddedRedis
 
 MOST_FAULTS = 20
 

@@ -10,7 +10,7 @@ from typing import Any
 from turnmill import Policy
 from turnmill.contract.legality import repair
 from turnmill.dialects.convert import from_chat
-from turnmill.dialects.types import RESPONSES_RESULTS
+from turnmill.dialects.native import RESPONSES_RESULTS
 from turnmill_cli.conversations import load
 
 __all__ = ["recorded", "said_in"]

@@ -29,7 +29,7 @@ from tests.integrations.google_adk.conftest import POLICY
 from tests.processes import wait_until
 from tests.specifications.agents import settled
 from turnmill import AsyncContextClient, ContextClient, StoreUnavailable
-from turnmill.embedded_redis import EmbeddedRedis
+from turnmill.connection.embedded import EmbeddedRedis
 from turnmill.integrations.google_adk import TurnmillSessionService
 
 

@@ -12,10 +12,10 @@ from agents.extensions.handoff_filters import remove_all_tools
 from tests.integrations.openai_agents.scripted import ScriptedResponses, call, message, reasoning
 from tests.processes import wait_until
 from turnmill import AsyncContextClient, ContextClient, Policy
-from turnmill.contract.token_counters import Counter
+from turnmill.connection.embedded import EmbeddedRedis
+from turnmill.contract.estimate import Counter
 from turnmill.dialects.convert import in_chat
 from turnmill.dialects.legality import violations
-from turnmill.embedded_redis import EmbeddedRedis
 from turnmill.integrations.openai_agents import TurnmillSession
 from turnmill_worker.tokens import counter_for
 

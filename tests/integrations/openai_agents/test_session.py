@@ -11,7 +11,7 @@ from agents.memory import Session, is_openai_responses_compaction_aware_session
 
 from tests.integrations.openai_agents.scripted import call, message, reasoning
 from turnmill import AsyncContextClient, InvalidInput, InvalidTurn, Policy, SilentWaker
-from turnmill.embedded_redis import EmbeddedRedis
+from turnmill.connection.embedded import EmbeddedRedis
 from turnmill.integrations.openai_agents import TurnmillSession
 
 pytestmark = pytest.mark.worker

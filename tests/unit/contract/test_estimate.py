@@ -11,7 +11,7 @@ import pytest
 from benchmarks import hostile_text
 from tests.realdata import names, requires_data, sessions
 from turnmill.contract.estimate import bound_tokens, bound_turn, estimate_tokens
-from turnmill.contract.images.token_cost import FORMULAS
+from turnmill.contract.image_tokens import FORMULAS
 from turnmill_worker.tokens import count_request, counter_for
 
 COUNTERS = (counter_for("o200k_base"), counter_for("cl100k_base"))

@@ -18,7 +18,7 @@ from turnmill import (
 from turnmill.contract.formats import FIRST, FORMAT, stamp
 from turnmill.contract.job_outcomes import Compaction
 from turnmill.contract.log_entry import LogEntry
-from turnmill.contract.stored_policy import policy_body, stored_policy
+from turnmill.contract.policy import policy_body, stored_policy
 from turnmill_worker.store.kept_beside import decoded
 
 RULE = {"seq": 3, "text": "Never ship on Sundays.", "weight": 4}

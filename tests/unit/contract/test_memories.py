@@ -10,15 +10,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from turnmill.contract.context import JsonMessage
-from turnmill.contract.memories_message import (
-    RECALLED,
-    is_memories,
-    memories_message,
-    without_memories,
-)
+from turnmill.contract.marks import is_memories
 from turnmill.contract.names import SessionId
+from turnmill.contract.render import RECALLED, memories_message, without_memories
 from turnmill.contract.results import GroundedMemory
-from turnmill.read_reply import bound
+from turnmill.read.view import bound
 from turnmill_worker.tokens import count_message, counter_for
 
 HEAD = "[Memories that may help, not part of the conversation]"

@@ -10,8 +10,14 @@ from types import SimpleNamespace
 import pytest
 
 from turnmill import ScriptContract, lua
-from turnmill.contract.keys import KEY_GROUPS, AskKeys, EndpointKeys, SessionKeys, WaitingKeys
-from turnmill.contract.registry import RegistryKeys
+from turnmill.contract.keys import (
+    KEY_GROUPS,
+    AskKeys,
+    EndpointKeys,
+    RegistryKeys,
+    SessionKeys,
+    WaitingKeys,
+)
 from turnmill.contract.scripts import Script, load_script
 from turnmill_worker.store import lua as worker_lua
 from turnmill_worker.store.sweep_lease import SweepKeys

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.plain_cipher import cipher
-from turnmill.commands import Commands
+from turnmill.client.commands import Commands
 from turnmill.contract.errors import CannotDecrypt
 from turnmill.contract.formats import readable
 from turnmill.contract.log_entry import decode_turns

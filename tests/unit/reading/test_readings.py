@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from turnmill.contract.authors import text_in
 from turnmill.contract.context import JsonMessage, StoredContext
-from turnmill.contract.memories_message import is_memories
+from turnmill.contract.marks import is_memories, text_in
 from turnmill.contract.names import Seq
 from turnmill.contract.render import render_head
 from turnmill_worker.reading.passages import ASSISTANT, RESULT, USER

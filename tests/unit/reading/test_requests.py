@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from tests.effort import assert_linear
+from turnmill.contract.context import OpenRequest
 from turnmill.contract.names import Seq
-from turnmill.contract.open_requests import OpenRequest
 from turnmill.contract.policy import Policy
 from turnmill.contract.render import requests_message
 from turnmill_worker.reading.readings import Readings

@@ -18,11 +18,9 @@ from google.adk.events.event import Event
 from google.adk.flows.llm_flows.contents import _present_other_agent_message
 from google.genai import types
 
-from turnmill.contract.authors import FEEDBACK
 from turnmill.contract.context import JsonMessage
 from turnmill.contract.legality import UNKNOWN_CALL
-
-__all__ = ["Calls", "calls_of", "from_chat", "seen_by", "to_chat"]
+from turnmill.contract.marks import FEEDBACK
 
 _HIDDEN: Final = ("adk_request_", "adk_framework")
 """Calls that ADK makes up for itself, as to ask for a credential: no model sees them."""
