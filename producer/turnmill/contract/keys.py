@@ -52,8 +52,42 @@ namespaces by virtual time, and ``served``, of those that have had more than the
 
 A session lives for its policy's ``ttl_s`` after the last push; the permanent lists lose an entry
 when its work is done, the session is forgotten, or the sweep finds it expired. Outside the tags:
-``turnmill:namespaces`` and ``turnmill:resting`` (sets, permanent: see the module registry), and
-``turnmill:sweep`` (string, PX: who sweeps). What a framework's sessions share: module shared_keys.
+``turnmill:namespaces`` and ``turnmill:resting`` (sets, permanent), and ``turnmill:sweep`` (string,
+PX: who sweeps).
+
+Workers learn which namespaces there are, though no client may write what all share: a client sets a
+key of its own namespace and publishes on a channel of its own namespace: an ACL lets it do both for
+no other. Workers hear the channel, and look for the keys once in a while; they alone write the sets
+``turnmill:namespaces`` and ``turnmill:resting``, and ``turnmill:uncompared``.
+
+===================================  ======  =======================================  =========
+key                                  type    what                                     lifetime
+===================================  ======  =======================================  =========
+``turnmill:{<namespace>/registered}  string  that the namespace is used; clients      permanent
+:registered``                                write it, again where it is lost
+``turnmill:{<namespace>/registered}  hash    ``over``: JSON, each quota that is used  a minute
+:quota``                                     up with its use and its limit; ``rate``:
+                                             pushes a second; written by workers
+``turnmill:{<namespace>/registered}  hash    ``tokens`` that pushes may still take,   a minute
+:bucket``                                    as of ``at`` (ms)
+``turnmill:troubled``                string  JSON: which namespaces failed in sweeps  five
+                                             within the last minute, and why          minutes
+``turnmill:quarantined``             list    the newest messages of the broker that   permanent
+                                             were put aside, JSON, without content
+``turnmill:uncompared``              hash    by namespace, the run of Redis that its  permanent
+                                             archive is still to be compared with;
+                                             under ``""`` the run that was noticed
+``turnmill:quarantined:count``       string  how many there were, ever                permanent
+===================================  ======  =======================================  =========
+
+What the sessions of a framework share lies under the namespace's tag ``kept``:
+
+====================================  ====  ==========================================  =========
+key, after the tag                    type  what                                        lifetime
+====================================  ====  ==========================================  =========
+``shared:sessions:<hash of names>``   set   names of the sessions of an app or a user   permanent
+``shared:values:<hash of names>``     hash  values of an app or a user                  permanent
+====================================  ====  ==========================================  =========
 """
 
 from __future__ import annotations

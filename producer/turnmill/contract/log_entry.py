@@ -1,4 +1,4 @@
-"""Turns as Redis holds them in the log."""
+"""Turns of the log: as Redis holds them, and as they are read."""
 
 from __future__ import annotations
 

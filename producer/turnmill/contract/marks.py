@@ -4,6 +4,7 @@ What stands for older turns quotes users, tools and the assistant in one message
 own words stand in brackets like ``[End]``, and only a line's beginning like ``12 user:`` says who
 spoke. In a quotation, one character of all that reads like either is replaced. The same text always
 becomes the same, so a prompt's beginning stays as it is.
+And whose words a message holds: not all that has the role of a user is the user's.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
 """What is known of models by their names: the window, and whose tokens theirs are like.
 
 The package's table is ``models.json``, written from genai-prices by ``tools/models_table.py``.
+Tokenizer vocabularies by name, and what text takes at most in those that agents do not have.
 """
 
 from __future__ import annotations

@@ -4,7 +4,9 @@ Promise 3: a read never exceeds the hard limit, whether or not a worker has ever
 go first, never splitting a tool call from its results; pinned turns stay. A turn of more than half
 the room is shortened inside. Where the newest turns alone are too large they are shortened further;
 then answered calls of their batch go, then pins, and only then is a conversation reduced to its
-receipt. What the user said in turns that leave stands beside the receipt, as far as it fits.
+receipt. What the user said in turns that leave stands beside the receipt, word for word,
+as far as it fits: while no worker runs, nobody reads what a conversation means, and what a user
+laid down or asked for must be there all the same.
 
 The cut moves in steps: replaying the log from the watermark, it jumps to the target each time the
 hard limit is crossed, so between two jumps every read is a byte-identical prefix of the next.

@@ -1,4 +1,12 @@
-"""What a client knows of the sessions that it read lately, so that a read asks for what is new."""
+"""A read's reply as values: what is known of the session, and the context made of it.
+
+Pure; both clients and the workers decode what is stored with the functions here.
+
+A client keeps what it knows, and the next read asks for what is new: the numbers, and the turns
+from the newest known one on. If that one is there as it was, all before it are, for its chain is
+made of theirs; and epoch, version and commit's id say that no commit came between. Else the whole
+is read.
+"""
 
 from __future__ import annotations
 

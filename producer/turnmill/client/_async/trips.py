@@ -1,6 +1,6 @@
-"""Round trips of the asynchronous client to Sentinels' master and to a Cluster.
+"""Round trips of the asynchronous client to Redis, without blocking the event loop.
 
-``turnmill.topology`` is the same for threads, and ``_sync/topology.py`` the twin by hand.
+``turnmill.connection`` is the same for threads, and ``_sync/trips.py`` the twin by hand.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Round trips of the synchronous client; ``_async/topology.py`` is its twin by hand."""
+"""Round trips of the synchronous client, in threads; ``_async/trips.py`` is the twin by hand."""
 
 from __future__ import annotations
 
