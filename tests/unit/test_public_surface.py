@@ -14,13 +14,12 @@ from turnmill import (
     ContextClient,
     ContextManager,
 )
-from turnmill.client._async.session import AsyncRecallTool, AsyncRulebook
-from turnmill.client._sync.session import RecallTool, Rulebook
+from turnmill.client._async.session import AsyncRecallTool
+from turnmill.client._sync.session import RecallTool
 
 TWINS = [
     (ContextClient, AsyncContextClient),
     (ContextManager, AsyncContextManager),
-    (Rulebook, AsyncRulebook),
     (RecallTool, AsyncRecallTool),
 ]
 

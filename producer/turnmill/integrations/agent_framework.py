@@ -25,7 +25,7 @@ from turnmill.client._async.client import AsyncContextClient
 from turnmill.contract.context import JsonMessage
 from turnmill.contract.errors import Transient, TurnmillError, UnknownSession
 from turnmill.contract.policy import Policy
-from turnmill.integrations.shared import Beside, key
+from turnmill.integrations.shared import Beside, call, image, joined, keep, key
 
 __all__ = ["HistoryCounts", "TurnmillHistoryProvider"]
 
@@ -74,24 +74,23 @@ def _words(plain: Sequence[JsonMessage]) -> list[str]:
 def _plain(message: Message) -> list[JsonMessage]:
     results = [_result(content) for content in message.contents if _is_result(content)]
     parts = [part for content in message.contents if (part := _part(content))]
-    calls = [_call(content) for content in message.contents if _is_call(content)]
+    calls = [
+        call(content.call_id, content.name or "unknown", _arguments(content.arguments))
+        for content in message.contents
+        if _is_call(content)
+    ]
     if results and not parts and not calls:
         return results
     role = message.role if message.role in {"system", "developer", "user"} else "assistant"
     named = {"name": message.author_name} if message.author_name else {}
-    said: JsonMessage = {"role": role, **named, "content": _joined(parts)}
+    said: JsonMessage = {"role": role, **named, "content": joined(parts)}
     if calls:
-        said |= {"content": _joined(parts) or None, "tool_calls": calls}
+        said |= {"content": joined(parts) or None, "tool_calls": calls}
     elif not parts:
         # Nothing that can be said: an approval, reasoning alone. Its place must be kept.
         kinds = ", ".join(dict.fromkeys(content.type for content in message.contents))
         said["content"] = f"[{kinds or 'nothing'}]"
     return [said, *results]
-
-
-def _joined(parts: list[JsonMessage]) -> str | list[JsonMessage]:
-    is_text = [part["type"] for part in parts] in ([], ["text"])
-    return "".join(part["text"] for part in parts) if is_text else parts
 
 
 def _is_call(content: Content) -> bool:
@@ -103,17 +102,14 @@ def _is_result(content: Content) -> bool:
     return content.type == "function_result" and bool(content.call_id)
 
 
-def _call(content: Content) -> JsonMessage:
-    given = content.arguments
-    arguments = given if isinstance(given, str) else json.dumps(given or {}, default=str)
-    function = {"name": content.name or "unknown", "arguments": arguments}
-    return {"id": content.call_id, "type": "function", "function": function}
+def _arguments(given: Any) -> str:
+    return given if isinstance(given, str) else json.dumps(given or {}, default=str)
 
 
 def _result(content: Content) -> JsonMessage:
     parts = [part for item in content.items or () if (part := _part(item))]
     text = content.result if isinstance(content.result, str) else json.dumps(content.result)
-    shown = _joined(parts) if parts else text or ""
+    shown = joined(parts) if parts else text or ""
     return {"role": "tool", "tool_call_id": content.call_id, "content": shown}
 
 
@@ -124,7 +120,7 @@ def _part(content: Content) -> JsonMessage | None:
     if content.type in {"data", "uri"}:
         is_image = (content.media_type or "").startswith("image/")
         if is_image and (content.uri or "").startswith(("data:", "http://", "https://")):
-            return {"type": "image_url", "image_url": {"url": content.uri}}
+            return image(str(content.uri))
         return {"type": "text", "text": f"[{content.media_type or content.type}, not kept]"}
     if content.type in {"hosted_file", "hosted_vector_store", "error"}:
         return {"type": "text", "text": f"[{content.type}, not kept]"}
@@ -188,9 +184,9 @@ def _told(message: JsonMessage) -> Content:
 def _contents(message: JsonMessage) -> list[Content]:
     calls = [
         Content.from_function_call(
-            call["id"], call["function"]["name"], arguments=call["function"]["arguments"]
+            each["id"], each["function"]["name"], arguments=each["function"]["arguments"]
         )
-        for call in message.get("tool_calls") or ()
+        for each in message.get("tool_calls") or ()
     ]
     return [*_texts(message.get("content") or []), *calls]
 
@@ -344,7 +340,7 @@ class TurnmillHistoryProvider(HistoryProvider):
             return [*self._known.get(name, ()), *_messages(_unsaved(state))]
         self.counts.loaded += 1
         shown = context.messages[bool(context.system_prompt) and context.dialect == "chat" :]
-        _keep(self._known, name, from_chat(shown))
+        keep(self._known, name, from_chat(shown), SESSIONS)
         return list(self._known[name])
 
     async def save_messages(
@@ -391,7 +387,7 @@ class TurnmillHistoryProvider(HistoryProvider):
         told = self._beside.get(name, Beside())
         if policy is not None or beside != told:
             await self._client.open(name, policy, **beside.since(told))
-        _keep(self._beside, name, beside)
+        keep(self._beside, name, beside, SESSIONS)
 
     async def _push(self, name: str, state: dict[str, Any] | None) -> None:
         """Push what is unsaved: a turn that was stored already is stored no second time."""
@@ -441,10 +437,3 @@ def _unsaved(state: dict[str, Any] | None) -> list[JsonMessage]:
 
 def _messages(turns: Sequence[JsonMessage]) -> list[Message]:
     return from_chat([message for turn in turns for message in turn["messages"]])
-
-
-def _keep(known: OrderedDict[str, Any], name: str, value: object) -> None:
-    known[name] = value
-    known.move_to_end(name)
-    while len(known) > SESSIONS:
-        known.popitem(last=False)

@@ -12,7 +12,7 @@ from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
-from typing import Any, TypeVar
+from typing import Any
 
 from langchain.agents.middleware import AgentMiddleware, AgentState, ModelRequest, ModelResponse
 from langchain_core.chat_history import BaseChatMessageHistory
@@ -25,7 +25,6 @@ from langchain_core.messages import (
     FunctionMessage,
     HumanMessage,
     SystemMessage,
-    ToolCall,
     ToolMessage,
     convert_to_messages,
 )
@@ -38,7 +37,19 @@ from turnmill.contract.errors import InvalidInput, UnknownSession
 from turnmill.contract.marks import FEEDBACK
 from turnmill.contract.policy import Policy
 from turnmill.contract.turns import TurnLike
-from turnmill.integrations.shared import Beside, Client, answer, arun, key, originals, run
+from turnmill.integrations.shared import (
+    Beside,
+    Client,
+    answer,
+    arun,
+    call,
+    called,
+    image,
+    keep,
+    key,
+    originals,
+    run,
+)
 from turnmill.read.context import Context
 
 __all__ = ["ContextChatMessageHistory", "ContextMiddleware"]
@@ -57,15 +68,8 @@ def to_chat(message: BaseMessage) -> JsonMessage:
     if isinstance(message, AIMessage) and message.tool_calls:
         found["content"] = found["content"] or None
         found["tool_calls"] = [
-            {
-                "id": call["id"],
-                "type": "function",
-                "function": {
-                    "name": call["name"],
-                    "arguments": json.dumps(call["args"], ensure_ascii=False),
-                },
-            }
-            for call in message.tool_calls
+            call(each["id"], each["name"], json.dumps(each["args"], ensure_ascii=False))
+            for each in message.tool_calls
         ]
     if isinstance(message, ToolMessage):
         found["tool_call_id"] = message.tool_call_id
@@ -74,12 +78,6 @@ def to_chat(message: BaseMessage) -> JsonMessage:
     elif message.name:
         found["name"] = message.name
     return found
-
-
-def _call(call: ToolCall) -> JsonMessage:
-    arguments = json.dumps(call["args"], ensure_ascii=False)
-    function = {"name": call["name"], "arguments": arguments}
-    return {"id": call["id"], "type": "function", "function": function}
 
 
 def _role(message: BaseMessage) -> str:
@@ -105,9 +103,7 @@ def _content(message: BaseMessage) -> str | list[JsonMessage]:
 
 def _part(block: Mapping[str, Any]) -> JsonMessage:
     if block["type"] == "image" and (url := _url(block)):
-        detail = (block.get("extras") or {}).get("detail")
-        image = {"url": url, "detail": detail} if isinstance(detail, str) else {"url": url}
-        return {"type": "image_url", "image_url": image}
+        return image(url, (block.get("extras") or {}).get("detail"))
     text = block.get("text")
     return {"type": "text", "text": f"[{block['type']}, not kept]" if text is None else text}
 
@@ -135,7 +131,7 @@ def restored(
 
     ``chat`` is the history in chat's shape.
     """
-    names = _names([*chat, *context])
+    names = called([*chat, *context])
     made: list[Any] = []
     for found in originals([key(one) for one in chat], range(len(chat)), context):
         if isinstance(found, int):
@@ -145,16 +141,6 @@ def restored(
         is_front = all(isinstance(one, SystemMessage) for one in made)
         made.append(_from_chat(found, names, is_front=is_front))
     return made
-
-
-def _names(messages: Iterable[JsonMessage]) -> dict[str, str]:
-    """The tools' names by the ids of their calls."""
-    return {
-        call["id"]: call["function"]["name"]
-        for message in messages
-        for call in message.get("tool_calls") or ()
-        if "function" in call
-    }
 
 
 def _from_chat(message: JsonMessage, names: Mapping[str, str], *, is_front: bool) -> BaseMessage:
@@ -173,11 +159,11 @@ def _from_chat(message: JsonMessage, names: Mapping[str, str], *, is_front: bool
 def _said(message: JsonMessage) -> AIMessage:
     calls: list[Any] = []
     invalid: list[Any] = []
-    for call in message.get("tool_calls") or ():
+    for each in message.get("tool_calls") or ():
         try:
-            calls.append(parse_tool_call(call))
+            calls.append(parse_tool_call(each))
         except OutputParserException:  # shortened
-            invalid.append(make_invalid_tool_call(call, None))
+            invalid.append(make_invalid_tool_call(each, None))
     content, name = message.get("content") or "", message.get("name")
     return AIMessage(content, name=name, tool_calls=calls, invalid_tool_calls=invalid)
 
@@ -321,7 +307,7 @@ class Follower:
         for _ in range(BRANCHES):
             found = await self._advance(name, messages, words, beside, policy)
             if not isinstance(found, int):
-                _keep(self._branches, session, name)
+                keep(self._branches, session, name, SESSIONS)
                 self.counts.curated += 1
                 return found
             if policy is None:
@@ -392,7 +378,7 @@ class Follower:
             return
         given = None if seen.is_open else policy
         await answer(self._client.open(name, given, **beside.since(seen.beside)))
-        _keep(self._seen, name, replace(seen, beside=beside, is_open=True))
+        keep(self._seen, name, replace(seen, beside=beside, is_open=True), SESSIONS)
 
     def _turns(
         self, name: str, messages: Sequence[JsonMessage], words: Sequence[str]
@@ -421,7 +407,7 @@ class Follower:
         before = [seen.seq, *seqs]
         gap = next((at for at, seq in enumerate(seqs) if seq != before[at] + 1), len(seqs))
         seen = replace(seen, words=tuple(words[: known + gap]), seq=before[gap])
-        _keep(self._seen, name, seen)
+        keep(self._seen, name, seen, SESSIONS)
         return seen
 
 
@@ -431,16 +417,6 @@ def chain(messages: Sequence[JsonMessage]) -> list[str]:
     for message in messages:
         words.append(hashlib.sha256(f"{words[-1]} {key(message)}".encode()).hexdigest()[:32])
     return words[1:]
-
-
-T = TypeVar("T")
-
-
-def _keep(known: OrderedDict[str, T], name: str, value: T) -> None:
-    known[name] = value
-    known.move_to_end(name)
-    while len(known) > SESSIONS:
-        known.popitem(last=False)
 
 
 log: logging.Logger = logging.getLogger(__name__)

@@ -25,7 +25,17 @@ from turnmill.contract.context import JsonMessage
 from turnmill.contract.errors import InvalidInput, Transient, UnknownSession
 from turnmill.contract.marks import FEEDBACK
 from turnmill.contract.policy import Policy
-from turnmill.integrations.shared import Client, answer, arun, key, originals, run
+from turnmill.integrations.shared import (
+    Client,
+    answer,
+    arun,
+    call,
+    image,
+    joined,
+    key,
+    originals,
+    run,
+)
 
 __all__ = ["ContextMemory"]
 
@@ -44,7 +54,7 @@ def to_chat(message: ChatMessage) -> JsonMessage:
     """
     role = _ROLES.get(message.role.value, message.role.value)
     parts = [part for block in message.blocks for part in _parts(block)]
-    found: JsonMessage = {"role": role, "content": _content(parts)}
+    found: JsonMessage = {"role": role, "content": joined(parts)}
     call_id = message.additional_kwargs.get(_CALL_ID)
     if role == "tool" and call_id:
         found[_CALL_ID] = call_id
@@ -55,11 +65,6 @@ def to_chat(message: ChatMessage) -> JsonMessage:
         if calls := _calls(message):
             found |= {"content": found["content"] or None, _CALLS: calls}
     return found
-
-
-def _content(parts: list[JsonMessage]) -> str | list[JsonMessage]:
-    is_text = len(parts) == 1 and parts[0]["type"] == "text"
-    return (parts[0]["text"] if is_text else parts) if parts else ""
 
 
 def _parts(block: ContentBlock) -> list[JsonMessage]:
@@ -80,29 +85,23 @@ def _image(block: ImageBlock) -> JsonMessage:
     url = str(block.url) if block.url else block.inline_url()
     if not url.startswith(_URLS):
         return {"type": "text", "text": "[image, not kept]"}
-    image = {"url": url, "detail": block.detail} if block.detail else {"url": url}
-    return {"type": "image_url", "image_url": image}
+    return image(url, block.detail or None)
 
 
 def _calls(message: ChatMessage) -> list[JsonMessage]:
     blocks = [block for block in message.blocks if isinstance(block, ToolCallBlock)]
     if not blocks:
-        return [_plain(call) for call in message.additional_kwargs.get(_CALLS) or ()]
+        # As an OpenAI client gave them.
+        given = message.additional_kwargs.get(_CALLS) or ()
+        plain = [
+            each.model_dump(exclude_none=True) if isinstance(each, BaseModel) else each
+            for each in given
+        ]
+        return [call(p["id"], p["function"]["name"], p["function"]["arguments"]) for p in plain]
     return [
-        {
-            "id": block.tool_call_id or block.tool_name,
-            "type": "function",
-            "function": {"name": block.tool_name, "arguments": _json(block.tool_kwargs)},
-        }
+        call(block.tool_call_id or block.tool_name, block.tool_name, _json(block.tool_kwargs))
         for block in blocks
     ]
-
-
-def _plain(call: Any) -> JsonMessage:
-    """A call as an OpenAI client gave it."""
-    found = call.model_dump(exclude_none=True) if isinstance(call, BaseModel) else call
-    function = {name: found["function"][name] for name in ("name", "arguments")}
-    return {"id": found["id"], "type": "function", "function": function}
 
 
 def _json(arguments: dict[str, Any] | str) -> str:
@@ -125,18 +124,18 @@ def from_chat(message: JsonMessage, *, is_front: bool) -> ChatMessage:
 def _block(part: JsonMessage) -> ContentBlock:
     if part["type"] != "image_url":
         return TextBlock(text=str(part.get("text") or ""))
-    image = part["image_url"]
-    return ImageBlock(url=image["url"], detail=image.get("detail"))
+    shown = part["image_url"]
+    return ImageBlock(url=shown["url"], detail=shown.get("detail"))
 
 
 def _call_blocks(calls: Iterable[JsonMessage]) -> list[ToolCallBlock]:
     return [
         ToolCallBlock(
-            tool_call_id=call["id"],
-            tool_name=call["function"]["name"],
-            tool_kwargs=_arguments(call["function"]["arguments"]),
+            tool_call_id=each["id"],
+            tool_name=each["function"]["name"],
+            tool_kwargs=_arguments(each["function"]["arguments"]),
         )
-        for call in calls
+        for each in calls
     ]
 
 

@@ -42,7 +42,7 @@ from turnmill.contract.errors import UnknownSession
 from turnmill.contract.marks import FEEDBACK
 from turnmill.contract.policy import Policy
 from turnmill.contract.turns import to_turn
-from turnmill.integrations.shared import Beside, function, key, originals
+from turnmill.integrations.shared import Beside, call, called, function, image, keep, key, originals
 from turnmill.read.context import Context
 
 __all__ = ["HistoryCounts", "HistoryProcessor", "history_processor"]
@@ -85,15 +85,7 @@ def to_chat(history: Sequence[ModelMessage]) -> Chat:
     first = history[0].parts if history else ()
     prompts = tuple(part for part in first if isinstance(part, SystemPromptPart))
     keys = [key(message) for message in messages]
-    return Chat(messages, owners, prompts, _names(messages), keys)
-
-
-def _names(messages: Iterable[JsonMessage]) -> dict[str, str]:
-    return {
-        call["id"]: call["function"]["name"]
-        for message in messages
-        for call in message.get("tool_calls") or ()
-    }
+    return Chat(messages, owners, prompts, called(messages), keys)
 
 
 def _request(request: ModelRequest, at: int) -> list[JsonMessage]:
@@ -131,11 +123,7 @@ def _result(call_id: str, content: str) -> JsonMessage:
 def _response(response: ModelResponse) -> list[JsonMessage]:
     text = "".join(part.content for part in response.parts if isinstance(part, TextPart))
     calls = [
-        {
-            "id": part.tool_call_id,
-            "type": "function",
-            "function": {"name": part.tool_name, "arguments": _arguments(part)},
-        }
+        call(part.tool_call_id, part.tool_name, _arguments(part))
         for part in response.parts
         if isinstance(part, ToolCallPart)
     ]
@@ -171,9 +159,7 @@ def _part(item: UserContent) -> JsonMessage:
             text = f"[{item.kind}, not kept]"
     if not url:
         return {"type": "text", "text": text}
-    detail = (getattr(item, "vendor_metadata", None) or {}).get("detail")
-    image = {"url": url, "detail": detail} if isinstance(detail, str) else {"url": url}
-    return {"type": "image_url", "image_url": image}
+    return image(url, (getattr(item, "vendor_metadata", None) or {}).get("detail"))
 
 
 def from_chat(
@@ -184,7 +170,7 @@ def from_chat(
     ``names`` has the tools that earlier messages called.
     """
     made: list[ModelMessage] = []
-    known = {**(names or {}), **_names(messages)}
+    known = {**(names or {}), **called(messages)}
     for message in messages:
         if message["role"] == "assistant":
             made.append(ModelResponse(parts=list(_said(message))))
@@ -199,9 +185,9 @@ def _said(message: JsonMessage) -> Iterator[ModelResponsePart]:
     content = message.get("content")
     texts = [content] if isinstance(content, str) else [p.get("text") for p in content or ()]
     yield from (TextPart(text) for text in texts if text)
-    for call in message.get("tool_calls") or ():
-        function = call["function"]
-        yield ToolCallPart(function["name"], function["arguments"], call["id"])
+    for each in message.get("tool_calls") or ():
+        made = each["function"]
+        yield ToolCallPart(made["name"], made["arguments"], each["id"])
 
 
 def _asked(message: JsonMessage, names: Mapping[str, str]) -> ModelRequestPart:
@@ -220,11 +206,11 @@ def _asked(message: JsonMessage, names: Mapping[str, str]) -> ModelRequestPart:
 def _item(part: JsonMessage) -> UserContent:
     if part["type"] != "image_url":
         return str(part.get("text") or "")
-    image = part["image_url"]
-    vendor = {"detail": image["detail"]} if "detail" in image else None
-    if image["url"].startswith("data:"):
-        return replace(BinaryContent.from_data_uri(image["url"]), vendor_metadata=vendor)
-    return ImageUrl(image["url"], vendor_metadata=vendor)
+    shown = part["image_url"]
+    vendor = {"detail": shown["detail"]} if "detail" in shown else None
+    if shown["url"].startswith("data:"):
+        return replace(BinaryContent.from_data_uri(shown["url"]), vendor_metadata=vendor)
+    return ImageUrl(shown["url"], vendor_metadata=vendor)
 
 
 Restored = list[ModelMessage | int]
@@ -428,10 +414,8 @@ class HistoryProcessor(AbstractCapability[Any]):
         return 0
 
     def _of(self, session: str) -> _Seen:
-        seen = self._seen.setdefault(session, _Seen())
-        self._seen.move_to_end(session)
-        while len(self._seen) > SESSIONS:
-            self._seen.popitem(last=False)
+        seen = self._seen.get(session) or _Seen()
+        keep(self._seen, session, seen, SESSIONS)
         return seen
 
 

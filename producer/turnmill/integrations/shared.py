@@ -6,8 +6,8 @@ import asyncio
 import hashlib
 import json
 from bisect import bisect_left
-from collections import Counter
-from collections.abc import Awaitable, Coroutine, Sequence
+from collections import Counter, OrderedDict
+from collections.abc import Awaitable, Coroutine, Iterable, Sequence
 from inspect import isawaitable
 from typing import Any, NamedTuple, TypeVar
 
@@ -76,6 +76,41 @@ async def arun(client: Client, steps: Coroutine[Any, Any, T]) -> T:
     if isinstance(client, AsyncContextClient):
         return await steps
     return await asyncio.to_thread(run, client, steps)
+
+
+def call(call_id: str | None, name: str, arguments: str) -> JsonMessage:
+    """A call of a tool, as the chat API has it."""
+    return {"id": call_id, "type": "function", "function": {"name": name, "arguments": arguments}}
+
+
+def image(url: str, detail: object = None) -> JsonMessage:
+    """An image as a part of a message."""
+    shown = {"url": url, "detail": detail} if isinstance(detail, str) else {"url": url}
+    return {"type": "image_url", "image_url": shown}
+
+
+def joined(parts: list[JsonMessage]) -> str | list[JsonMessage]:
+    """The parts of a message, or their text where they are no more than one."""
+    is_text = [part["type"] for part in parts] in ([], ["text"])
+    return "".join(part["text"] for part in parts) if is_text else parts
+
+
+def called(messages: Iterable[JsonMessage]) -> dict[str, str]:
+    """The tools' names by the ids of their calls."""
+    return {
+        call["id"]: call["function"]["name"]
+        for message in messages
+        for call in message.get("tool_calls") or ()
+        if "function" in call
+    }
+
+
+def keep(known: OrderedDict[str, T], name: str, value: T, most: int) -> None:
+    """Remember this as the newest of so many."""
+    known[name] = value
+    known.move_to_end(name)
+    while len(known) > most:
+        known.popitem(last=False)
 
 
 def key(message: JsonMessage) -> str:

@@ -25,7 +25,7 @@ from turnmill.client._sync.client import ContextClient
 from turnmill.contract.context import JsonMessage
 from turnmill.contract.errors import TurnmillError, UnknownSession
 from turnmill.contract.policy import Policy
-from turnmill.integrations.shared import Beside, function, key, originals
+from turnmill.integrations.shared import Beside, call, function, image, joined, key, originals
 from turnmill.read.context import Context
 
 __all__ = ["ManagementCounts", "TurnmillConversationManager"]
@@ -69,35 +69,26 @@ def to_chat(message: Message) -> list[JsonMessage]:
     results: list[JsonMessage] = []
     for block in message["content"]:
         if "toolUse" in block:
-            calls.append(_call(block["toolUse"]))
+            use = block["toolUse"]
+            given = json.dumps(use["input"], default=str)
+            calls.append(call(use["toolUseId"], use["name"], given))
         elif "toolResult" in block:
             results.append(_result(block["toolResult"]))
         elif _UNSAID.isdisjoint(block):
             said.append(_part(block))
     if not said and not calls:
         return results
-    spoken: JsonMessage = {"role": message["role"], "content": _content(said) or None}
+    spoken: JsonMessage = {"role": message["role"], "content": joined(said) or None}
     return [*results, {**spoken, "tool_calls": calls} if calls else spoken]
-
-
-def _call(use: Any) -> JsonMessage:
-    function = {"name": use["name"], "arguments": json.dumps(use["input"], default=str)}
-    return {"id": use["toolUseId"], "type": "function", "function": function}
 
 
 def _result(result: Any) -> JsonMessage:
     told: JsonMessage = {
         "role": "tool",
         "tool_call_id": result["toolUseId"],
-        "content": _content([_part(item) for item in result["content"]]),
+        "content": joined([_part(item) for item in result["content"]]),
     }
     return {**told, "status": "error"} if result.get("status") == "error" else told
-
-
-def _content(parts: list[JsonMessage]) -> str | list[JsonMessage]:
-    """The parts, or their text where they are no more than one."""
-    is_text = [part["type"] for part in parts] in ([], ["text"])
-    return "".join(part["text"] for part in parts) if is_text else parts
 
 
 def _part(block: Any) -> JsonMessage:
@@ -110,7 +101,7 @@ def _part(block: Any) -> JsonMessage:
         case {"image": {"format": kind, "source": {"bytes": bytes(data)}}}:
             # Canonical base64 without line breaks: what turnmill keeps once per content.
             url = f"data:image/{kind};base64,{base64.b64encode(data).decode()}"
-            return {"type": "image_url", "image_url": {"url": url}}
+            return image(url)
         case {"guardContent": {"text": {"text": str(said)}}}:
             text = said
         case {"citationsContent": {"content": [*cited]}}:
