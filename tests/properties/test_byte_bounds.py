@@ -12,9 +12,8 @@ from hypothesis import strategies as st
 from tests.properties.test_tokens import messages
 from tests.tokenizer_files import WORST, saved
 from turnmill.contract.codec import encode_json
-from turnmill.contract.estimate import bound_turn
+from turnmill.contract.estimate import bound_by_bytes, bound_turn
 from turnmill.contract.image_tokens import DEFAULT_FORMULA, FORMULAS
-from turnmill.contract.models import bound_by_bytes
 from turnmill.contract.tools import bound_tools, count_tools, tools_body
 from turnmill_worker.tokens import TokenCounter, count_request, counter_for
 

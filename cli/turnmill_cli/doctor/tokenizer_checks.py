@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from turnmill.contract.errors import TurnmillError, UnknownEncoding
-from turnmill.contract.models import FILE, file_of
+from turnmill.contract.estimate import FILE, file_of
 from turnmill_cli.doctor.check import Check
 from turnmill_cli.doctor.model_checks import NEWEST
 from turnmill_cli.options import Connection

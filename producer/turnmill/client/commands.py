@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Self, cast
+from typing import TYPE_CHECKING, Any, Self, TypeVar, cast
 
 from turnmill import lua
 from turnmill.contract.context import EMPTY, StoredContext
@@ -21,7 +21,7 @@ from turnmill.contract.errors import (
     UnknownPolicy,
     UnknownSession,
 )
-from turnmill.contract.estimate import Exact
+from turnmill.contract.estimate import Exact, bound_by_bytes
 from turnmill.contract.formats import as_corrupt
 from turnmill.contract.image_tokens import ImageRef
 from turnmill.contract.images import DEFAULT_MAX_IMAGE_BYTES, StoredImage, take_images
@@ -35,7 +35,6 @@ from turnmill.contract.keys import (
     shard_keys,
 )
 from turnmill.contract.log_entry import LogEntry, decode_turns
-from turnmill.contract.models import bound_by_bytes
 from turnmill.contract.names import (
     Namespace,
     Seq,
@@ -65,6 +64,8 @@ if TYPE_CHECKING:
 
 LUA = lua.__name__
 
+T = TypeVar("T")
+
 DEFAULT_NAME = "default"
 """The namespace's policy for sessions opened without one."""
 
@@ -82,7 +83,10 @@ _FIELDS = (
 
 @dataclass(frozen=True, kw_only=True)
 class Commands:
-    """The calls of one namespace."""
+    """The calls of one namespace.
+
+    What parses a reply about a session raises ``UnknownSession`` where there is none.
+    """
 
     namespace: Namespace
     max_turn_bytes: int = DEFAULT_MAX_TURN_BYTES
@@ -112,11 +116,18 @@ class Commands:
         script = load_script(LUA, name)
         return Call(script, script.call(keys, session=checked, **args))
 
-    def _unknown(self, session: str) -> UnknownSession:
-        return UnknownSession(
-            f"no session {session!r} in namespace {self.namespace!r}: never opened nor pushed to, "
-            "forgotten, or expired"
-        )
+    def _of(self, session: str, reply: T | None) -> T:
+        """What Redis said of the session.
+
+        Raises:
+            UnknownSession: nothing: there is none.
+        """
+        if reply is None:
+            raise UnknownSession(
+                f"no session {session!r} in namespace {self.namespace!r}: never opened nor pushed "
+                "to, forgotten, or expired"
+            )
+        return reply
 
     def push(
         self,
@@ -320,35 +331,22 @@ class Commands:
         return list(reply[0][:2]) != list(reply[-1])
 
     def known(self, session: str, reply: Sequence[Any]) -> Known:
-        """What is in the reply to a whole read.
-
-        Raises:
-            UnknownSession: there is no such session.
-        """
-        if reply[0][0] is None:
-            raise self._unknown(session)
+        """What is in the reply to a whole read."""
+        self._of(session, reply[0][0])
         return known_in(SessionId(session), reply)
 
     def context(self, session: str, reply: Sequence[Any], beside: int = 0) -> Context:
         """The context in the reply to a whole read, projected when it is over the hard limit.
 
         ``beside`` are tokens of the request that the session was not told of.
-
-        Raises:
-            UnknownSession: there is no such session.
         """
         return whole_context(self.known(session, reply), beside)
 
     @as_corrupt()
     def rules(self, session: str, reply: Sequence[Any]) -> tuple[Rule, ...]:
-        """The user's rules in a read's reply, oldest first: those of the commit and marked ones.
-
-        Raises:
-            UnknownSession: there is no such session.
-        """
+        """The user's rules in a read's reply, oldest first: those of the commit and marked ones."""
         meta, body, _, entries, _ = reply
-        if meta[0] is None:
-            raise self._unknown(session)
+        self._of(session, meta[0])
         marked = [entry for entry in map(LogEntry.of, entries) if entry.mark != UNMARKED]
         turns = decode_turns([entry.messages for entry in marked])
         said = (Said(e.seq, messages, e.mark) for e, messages in zip(marked, turns, strict=True))
@@ -367,14 +365,9 @@ class Commands:
 
     @as_corrupt()
     def context_info(self, session: str, reply: list[Any] | None) -> ContextInfo:
-        """The numbers in an info call's reply.
-
-        Raises:
-            UnknownSession: there is no such session.
-        """
-        if reply is None:
-            raise self._unknown(session)
-        flat, body, pending, pending_bytes, log, messages, covered, *moments = reply
+        """The numbers in an info call's reply."""
+        found = self._of(session, reply)
+        flat, body, pending, pending_bytes, log, messages, covered, *moments = found
         meta = dict(zip(flat[::2], flat[1::2], strict=True))
         view = View.of([meta.get(name) for name in META_FIELDS])
         known = view.correction
@@ -452,14 +445,8 @@ class Commands:
         )
 
     def checkpointed(self, session: str, reply: bytes | None) -> str | None:
-        """The id of the checkpoint made, or None where the policy keeps none.
-
-        Raises:
-            UnknownSession: there is no such session.
-        """
-        if reply is None:
-            raise self._unknown(session)
-        return reply.decode() or None
+        """The id of the checkpoint made, or None where the policy keeps none."""
+        return self._of(session, reply).decode() or None
 
     def list_checkpoints(self, session: str) -> list[Command]:
         """All checkpoints of the session."""
@@ -471,14 +458,9 @@ class Commands:
         ]
 
     def checkpoints(self, session: str, reply: Sequence[Any]) -> list[Checkpoint]:
-        """The checkpoints in the reply, oldest first.
-
-        Raises:
-            UnknownSession: there is no such session.
-        """
+        """The checkpoints in the reply, oldest first."""
         known, automatic, named = reply
-        if not known:
-            raise self._unknown(session)
+        self._of(session, known or None)
         found = [_checkpoint(entry, automatic=True) for entry in automatic]
         found += [_checkpoint(entry, automatic=False) for entry in named]
         return sorted(found, key=lambda checkpoint: (checkpoint.at_ms, checkpoint.seq))
@@ -488,14 +470,8 @@ class Commands:
         return self._call("clear", session, commit_id=new_id())
 
     def cleared(self, session: str, reply: int | None) -> int:
-        """How many turns were in the log.
-
-        Raises:
-            UnknownSession: there is no such session.
-        """
-        if reply is None:
-            raise self._unknown(session)
-        return reply
+        """How many turns were in the log."""
+        return self._of(session, reply)
 
     @staticmethod
     def rollback(to: str | int | None) -> dict[str, Any]:
@@ -585,14 +561,8 @@ class Commands:
         return self._call("retry", session)
 
     def retried(self, session: str, reply: int | None) -> bool:
-        """Whether the session was parked.
-
-        Raises:
-            UnknownSession: there is no such session.
-        """
-        if reply is None:
-            raise self._unknown(session)
-        return bool(reply)
+        """Whether the session was parked."""
+        return bool(self._of(session, reply))
 
 
 def _weighed(system_prompt: str | None, tools: Tools | None) -> dict[str, str | bytes | int]:

@@ -10,8 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from turnmill.contract.errors import UnknownEncoding
-from turnmill.contract.estimate import Counter, Exact
-from turnmill.contract.models import ENCODINGS, file_of
+from turnmill.contract.estimate import ENCODINGS, Counter, Exact, file_of
 from turnmill.contract.policy import Policy
 from turnmill.contract.render import system_message
 

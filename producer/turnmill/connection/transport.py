@@ -57,9 +57,9 @@ _PASSING = (
 )
 
 
-def typed(error: redis.RedisError, *, is_full: bool) -> TurnmillError:
+def translate(error: redis.RedisError) -> TurnmillError:
     """The typed error for what redis-py raised."""
-    if is_full:
+    if is_full(error):
         return store_full()
     causes = list(_causes(error))
     if refusal := _refusal(causes):
@@ -295,10 +295,3 @@ def is_full(reply: object) -> bool:
     return isinstance(reply, redis.OutOfMemoryError) or (
         isinstance(reply, redis.RedisError) and "OOM command not allowed" in str(reply)
     )
-
-
-def translate(error: redis.RedisError) -> TurnmillError:
-    """The typed error for what redis-py raised."""
-    from turnmill.connection.transport import typed  # noqa: PLC0415 - few calls fail
-
-    return typed(error, is_full=is_full(error))

@@ -11,9 +11,9 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 from turnmill.contract.codec import decode_json, encode_json
 from turnmill.contract.context import Limits
 from turnmill.contract.errors import InvalidPolicy
+from turnmill.contract.estimate import ENCODINGS, is_encoding
 from turnmill.contract.formats import is_newer, refuse_newer, stamp, unreadable
 from turnmill.contract.image_tokens import DEFAULT_FORMULA, FORMULAS
-from turnmill.contract.models import ENCODINGS, is_encoding
 from turnmill.contract.names import SUMMARIZER_NAME, TEMPLATE_NAME
 from turnmill.contract.turns import explain
 

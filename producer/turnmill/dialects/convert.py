@@ -31,16 +31,16 @@ def in_chat(messages: Sequence[Any]) -> tuple[Dialect | None, Sequence[Any]]:
     """
     dialect = _seen(messages)
     if dialect == "anthropic":
-        from turnmill.dialects import anthropic as anthropic_in  # noqa: PLC0415 - few sessions need it
+        from turnmill.dialects import anthropic  # noqa: PLC0415 - few sessions need it
 
         found: list[JsonMessage] = []
         for at, message in enumerate(messages):
-            found += anthropic_in.to_chat(message, f"messages[{at}]")
+            found += anthropic.to_chat(message, f"messages[{at}]")
         return dialect, found
     if dialect == "responses":
-        from turnmill.dialects import responses as responses_in  # noqa: PLC0415 - few sessions need it
+        from turnmill.dialects import responses  # noqa: PLC0415 - few sessions need it
 
-        return dialect, responses_in.to_chat(messages)
+        return dialect, responses.to_chat(messages)
     return None, messages
 
 
@@ -69,13 +69,13 @@ def from_chat(messages: Sequence[JsonMessage], dialect: str, head: int | None = 
         InvalidInput: there is no such dialect.
     """
     if dialect == "anthropic":
-        from turnmill.dialects import anthropic as anthropic_out  # noqa: PLC0415 - few sessions need it
+        from turnmill.dialects import anthropic  # noqa: PLC0415 - few sessions need it
 
-        return anthropic_out.from_chat(messages, head)
+        return anthropic.from_chat(messages, head)
     if dialect == "responses":
-        from turnmill.dialects import responses as responses_out  # noqa: PLC0415 - few sessions need it
+        from turnmill.dialects import responses  # noqa: PLC0415 - few sessions need it
 
-        return responses_out.from_chat(messages)
+        return responses.from_chat(messages)
     if dialect != "chat":
         raise InvalidInput(f"dialect: got {dialect!r}; allowed are {', '.join(DIALECTS)}")
     left_out = {

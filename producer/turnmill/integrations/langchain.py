@@ -281,7 +281,7 @@ class Follower:
     """Follows the histories of many sessions.
 
     Args:
-        client: synchronous or asynchronous; the module ``calling`` runs the methods.
+        client: synchronous or asynchronous.
         policy: given to a session when it is first seen here; None leaves what it has.
         prefix: what the ids of its turns begin with.
     """

@@ -16,12 +16,12 @@ from typing import Any, Final, NamedTuple, Self, cast
 
 from turnmill.contract.codec import decode_json, encode_json
 from turnmill.contract.context import EMPTY, JsonMessage, StoredContext
+from turnmill.contract.estimate import file_of
 from turnmill.contract.formats import as_corrupt
 from turnmill.contract.image_tokens import DEFAULT_FORMULA, ImageRef
 from turnmill.contract.images import refs_of
 from turnmill.contract.legality import CallTracker
 from turnmill.contract.log_entry import LogEntry, TailTurn, decode_turns
-from turnmill.contract.models import file_of
 from turnmill.contract.names import Seq, SessionId
 from turnmill.contract.render import render_head
 from turnmill.contract.rules import Mark

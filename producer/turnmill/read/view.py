@@ -10,9 +10,8 @@ from functools import lru_cache
 from turnmill.contract.codec import encode_json
 from turnmill.contract.context import JsonMessage, StoredContext, Usage
 from turnmill.contract.correction import Correction
-from turnmill.contract.estimate import CountMessages, bound_turn
+from turnmill.contract.estimate import CountMessages, bound_turn, file_of
 from turnmill.contract.image_tokens import FORMULAS
-from turnmill.contract.models import file_of
 from turnmill.contract.names import Seq
 from turnmill.contract.policy import Policy, stored_policy
 from turnmill.contract.render import render_head, system_message

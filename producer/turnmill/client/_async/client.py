@@ -13,7 +13,7 @@ from turnmill.client._async.session import AsyncContextManager
 from turnmill.client._async.trips import in_thread
 from turnmill.client.caches import DEFAULT_CACHE_BYTES, GivenSeqs, ImageCache, LatelyRead
 from turnmill.client.commands import DEFAULT_NAME, Commands
-from turnmill.client.exact_tokens import exact_by
+from turnmill.client.exact_tokens import exact_by, exact_tokens
 from turnmill.client.requests import Ask, ask
 from turnmill.connection.transport import new_id
 from turnmill.contract import jobs
@@ -87,7 +87,8 @@ class AsyncContextClient:
             the extra ``counting``; loading takes 0.4 s of CPU and 90 MB, once per process.
 
     Every method raises ``StoreUnavailable`` within ``timeout_s`` while Redis is down, and works
-    again when it is back. Pushes are retried safely: a turn has an id.
+    again when it is back. Pushes are retried safely: a turn has an id. What needs a session raises
+    ``UnknownSession`` where there is none: never opened nor pushed to, forgotten, or expired.
     """
 
     def __init__(  # noqa: PLR0913 - all but the first have defaults that suit most
@@ -304,9 +305,6 @@ class AsyncContextClient:
         """The context as of now: never waits for a worker, never over the limit.
 
         One round trip, two for new images; ``beside`` are tokens that the session is not told of.
-
-        Raises:
-            UnknownSession: never opened nor pushed to, forgotten, or expired.
         """
         return await self._shown(session, beside, await self._found(session, beside))
 
@@ -450,8 +448,6 @@ class AsyncContextClient:
         reply = await self._redis.run(call)
         if self._commands.is_refused(reply) and (system_prompt or tools):
             # An upper bound puts it in doubt: count it, if a vocabulary is installed here.
-            from turnmill.client.exact_tokens import exact_tokens  # noqa: PLC0415 - few are long
-
             tokens = await in_thread(exact_tokens, system_prompt, tools, policy)
             reply = await self._redis.run(self._commands.open_finally(call, tokens))
         if self._commands.opened(reply):
@@ -501,11 +497,7 @@ class AsyncContextClient:
         return self._commands.parked(names, replies)
 
     async def retry(self, session: str) -> bool:
-        """Have a parked session compacted again; False when it is not parked.
-
-        Raises:
-            UnknownSession: never opened nor pushed to, forgotten, or expired.
-        """
+        """Have a parked session compacted again; False when it is not parked."""
         reply = await self._list(self._commands.retry(session))
         if was_parked := self._commands.retried(session, reply):
             self._waker.wake(self._commands.namespace, SessionId(session), task=jobs.COMPACT)
@@ -560,12 +552,9 @@ class AsyncContextClient:
         Raises:
             InvalidInput: there is a newer turn.
             NoCheckpoint: a summary covers all turns, or there are none.
-            UnknownSession: never opened nor pushed to, forgotten, or expired.
             SessionBusy: compactions came between at every attempt.
             NotAnswered: no worker was done in time; says whether one is at it.
         """
-        from turnmill.contract.results import RollbackResult  # noqa: PLC0415 - few take back
-
         body: dict[str, object] = {"item_of": seq, "dialect": dialect}
         answer = await self._ask(jobs.ROLLBACK, session, body, timeout_s)
         return RollbackResult.model_validate(answer)
@@ -574,9 +563,6 @@ class AsyncContextClient:
         """The session in numbers, without its content.
 
         Turns that make nothing due are counted when somebody looks: the next look sees it.
-
-        Raises:
-            UnknownSession: never opened nor pushed to, forgotten, or expired.
         """
         reply = await self._redis.run(self._commands.info(session))
         found = self._commands.context_info(session, reply)
@@ -598,9 +584,6 @@ class AsyncContextClient:
         """Set the conversation aside, and keep the system prompt; returns how many turns left.
 
         The archive keeps them, marked; checkpoints are gone.
-
-        Raises:
-            UnknownSession: never opened nor pushed to, forgotten, or expired.
         """
         call = self._commands.clear(session, new_id=new_id)
         return self._commands.cleared(session, await self._list(call))
@@ -609,19 +592,12 @@ class AsyncContextClient:
         """Remember the context as it is now; returns the checkpoint's id.
 
         None where the policy keeps no checkpoints. A name used again moves to the present.
-
-        Raises:
-            UnknownSession: never opened nor pushed to, forgotten, or expired.
         """
         reply = await self._redis.run(self._commands.checkpoint(session, message, name))
         return self._commands.checkpointed(session, reply)
 
     async def checkpoints(self, session: str) -> list[Checkpoint]:
-        """What a rollback can restore, oldest first.
-
-        Raises:
-            UnknownSession: never opened nor pushed to, forgotten, or expired.
-        """
+        """What a rollback can restore, oldest first."""
         reply = await self._redis.pipeline(self._commands.list_checkpoints(session))
         return self._commands.checkpoints(session, reply)
 
@@ -637,7 +613,6 @@ class AsyncContextClient:
         Raises:
             NoCheckpoint: there is none, or none of this id or version.
             NotAnswered: no worker was done in time; says whether one is at it.
-            UnknownSession: never opened nor pushed to, forgotten, or expired.
         """
         answer = await self._ask(jobs.ROLLBACK, session, self._commands.rollback(to), timeout_s)
         return RollbackResult.model_validate(answer)
@@ -663,7 +638,6 @@ class AsyncContextClient:
             InvalidName: no template can have this name.
             SessionBusy: another worker is compacting it, and takes long.
             NotAnswered: no worker was done in time; says whether one is at it.
-            UnknownSession: never opened nor pushed to, forgotten, or expired.
         """
         body = self._commands.summarize(template)
         if not wait:

@@ -12,7 +12,7 @@ from redis.exceptions import NoScriptError
 
 from turnmill.client._sync.trips import trips_to
 from turnmill.client.requests import look_s
-from turnmill.connection.transport import is_full, server_name, translate
+from turnmill.connection.transport import is_full, server_name, store_full, translate
 from turnmill.contract.errors import StoreFull, TurnmillError
 from turnmill.contract.scripts import Call, Command, evals
 from turnmill.contract.sealing import Cipher, opened, place_of, sealed
@@ -111,8 +111,6 @@ class Connection:
         """The replies as Redis sent them; its errors are in their places."""
         replies = self._sealed(commands)
         if any(map(is_full, replies)):
-            from turnmill.connection.transport import store_full  # noqa: PLC0415 - few are
-
             [info] = self._sent([("INFO", "memory")])
             told = store_full(self._name, info)
             return [told if is_full(each) else each for each in replies]
