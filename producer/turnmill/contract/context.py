@@ -8,13 +8,13 @@ from typing import Any, ClassVar, Self
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from turnmill.contract.codec import encode_json
-from turnmill.contract.formats import FIRST, readable, stamp, unreadable
+from turnmill.contract.formats import FIRST, Kept, readable, stamp, unreadable
 from turnmill.contract.names import Seq, SessionId, Version
 from turnmill.contract.rules import Rule
 from turnmill.contract.turns import explain
 
 
-class OpenRequest(BaseModel):
+class OpenRequest(Kept):
     """What the user asked for, or added to it, in one turn.
 
     Attributes:
@@ -23,10 +23,6 @@ class OpenRequest(BaseModel):
         first: the session began with it.
         earlier: the agent answered it, and the user asked for something else since.
     """
-
-    model_config: ClassVar[ConfigDict] = ConfigDict(
-        frozen=True, extra="allow", hide_input_in_errors=True
-    )
 
     seq: Seq
     text: str
@@ -37,11 +33,10 @@ class OpenRequest(BaseModel):
 JsonMessage = dict[str, Any]
 """A message as JSON has it: what the ``openai`` client takes and what Redis holds."""
 
-_VALUE = ConfigDict(frozen=True, extra="allow", hide_input_in_errors=True)
 """Stored by one version and read by others: fields of newer ones are kept as they are."""
 
 
-class Receipt(BaseModel):
+class Receipt(Kept):
     """What a compaction or projection removed, and where it was.
 
     Attributes:
@@ -51,8 +46,6 @@ class Receipt(BaseModel):
         tokens: how many tokens those had; when only shortened, at least how many had to go.
     """
 
-    model_config = _VALUE
-
     by: str
     first_seq: int
     last_seq: int
@@ -60,7 +53,7 @@ class Receipt(BaseModel):
     tokens: int
 
 
-class Elision(BaseModel):
+class Elision(Kept):
     """A message of a turn still in the log, read back shorter than it was pushed.
 
     Attributes:
@@ -70,8 +63,6 @@ class Elision(BaseModel):
         tokens_before, tokens_after: of the whole message.
     """
 
-    model_config = _VALUE
-
     seq: int
     index: int
     message: JsonMessage
@@ -79,16 +70,14 @@ class Elision(BaseModel):
     tokens_after: int
 
 
-class PinnedTurn(BaseModel):
+class PinnedTurn(Kept):
     """A turn under the watermark that every context keeps word for word."""
-
-    model_config = _VALUE
 
     seq: int
     messages: tuple[JsonMessage, ...]
 
 
-class SummaryEvent(BaseModel):
+class SummaryEvent(Kept):
     """What stands for one iteration of an agent loop, for a part of one, or for several folded.
 
     Attributes:
@@ -98,8 +87,6 @@ class SummaryEvent(BaseModel):
         last_iteration: the newest iteration in it.
     """
 
-    model_config = _VALUE
-
     iteration: int
     last_iteration: int
     first_seq: int
@@ -107,7 +94,7 @@ class SummaryEvent(BaseModel):
     text: str
 
 
-class StoredContext(BaseModel):
+class StoredContext(Kept):
     """What one commit writes: everything a context has beside its tail.
 
     Attributes:
@@ -129,8 +116,6 @@ class StoredContext(BaseModel):
         recall: whether the agent's model can look those turns up.
         format: of the version that wrote it; never an older one's.
     """
-
-    model_config = _VALUE
 
     version: Version = Version(0)
     watermark: Seq = Seq(0)

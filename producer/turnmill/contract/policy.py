@@ -4,21 +4,21 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal, Self, get_args
+from typing import TYPE_CHECKING, Any, Final, Literal, Self, get_args
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import Field, ValidationError, model_validator
 
 from turnmill.contract.codec import decode_json, encode_json
 from turnmill.contract.context import Limits
 from turnmill.contract.errors import InvalidPolicy
 from turnmill.contract.estimate import ENCODINGS, is_encoding
-from turnmill.contract.formats import is_newer, refuse_newer, stamp, unreadable
+from turnmill.contract.formats import Strict, is_newer, refuse_newer, stamp, unreadable
 from turnmill.contract.image_tokens import DEFAULT_FORMULA, FORMULAS
 from turnmill.contract.names import SUMMARIZER_NAME, TEMPLATE_NAME
 from turnmill.contract.turns import explain
 
 
-class QualityWeights(BaseModel):
+class QualityWeights(Strict):
     """What the parts of the quality score weigh against each other; only their ratios matter.
 
     Pair validity has no weight: a context a provider would refuse scores 0 whatever else is
@@ -33,10 +33,6 @@ class QualityWeights(BaseModel):
     Raises:
         InvalidPolicy: a weight is negative or no number, or all are 0.
     """
-
-    model_config: ClassVar[ConfigDict] = ConfigDict(
-        frozen=True, extra="forbid", hide_input_in_errors=True
-    )
 
     facts: float = Field(default=0.6, ge=0, allow_inf_nan=False)
     relevance: float = Field(default=0.2, ge=0, allow_inf_nan=False)
@@ -87,7 +83,7 @@ _TARGET: Final = 0.5
 _SUMMARY: Final = 0.35
 
 
-class Policy(BaseModel):
+class Policy(Strict):
     """How far a session may grow, and what is done when it has grown.
 
     The ratios are shares of the *room*: ``max_tokens - reserved_tokens`` less system prompt and
@@ -155,10 +151,6 @@ class Policy(BaseModel):
     Raises:
         InvalidPolicy: names the field, or both fields of an impossible combination.
     """
-
-    model_config: ClassVar[ConfigDict] = ConfigDict(
-        frozen=True, extra="forbid", hide_input_in_errors=True
-    )
 
     max_tokens: int = Field(default=8192, ge=2 * MIN_ROOM_TOKENS)
     reserved_tokens: int = Field(default=0, ge=0)

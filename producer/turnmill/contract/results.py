@@ -6,17 +6,14 @@ import math
 from dataclasses import dataclass
 from typing import Literal
 
-from pydantic import BaseModel, ConfigDict
-
 from turnmill.contract.context import Limits, Usage
 from turnmill.contract.correction import Correction
+from turnmill.contract.formats import Value
 from turnmill.contract.names import Namespace, Seq, SessionId, Version
 from turnmill.contract.policy import Policy
 
-_VALUE = ConfigDict(frozen=True, extra="ignore", hide_input_in_errors=True)
 
-
-class TurnResult(BaseModel):
+class TurnResult(Value):
     """What ``process_turn`` did.
 
     Attributes:
@@ -28,8 +25,6 @@ class TurnResult(BaseModel):
         token_count: of the context now; an upper bound until a worker has counted the turn.
     """
 
-    model_config = _VALUE
-
     seq: Seq
     grounding_used: tuple[str, ...]
     summarization_triggered: bool
@@ -38,7 +33,7 @@ class TurnResult(BaseModel):
     token_count: int
 
 
-class ParkedSession(BaseModel):
+class ParkedSession(Value):
     """A session whose compactions keep failing.
 
     Attributes:
@@ -48,8 +43,6 @@ class ParkedSession(BaseModel):
         tokens: of its context, as far as they are counted.
     """
 
-    model_config = _VALUE
-
     session: SessionId
     since_ms: int
     failures: int
@@ -57,7 +50,7 @@ class ParkedSession(BaseModel):
     tokens: int
 
 
-class GroundedMemory(BaseModel):
+class GroundedMemory(Value):
     """A memory found for a query.
 
     Attributes:
@@ -71,8 +64,6 @@ class GroundedMemory(BaseModel):
         relevance: 0..1, 1 being all that can be asked for.
     """
 
-    model_config = _VALUE
-
     id: str
     text: str
     kind: str
@@ -83,15 +74,13 @@ class GroundedMemory(BaseModel):
     relevance: float
 
 
-class GroundedContext(BaseModel):
+class GroundedContext(Value):
     """What the namespace remembers about a query.
 
     Attributes:
         memories: the most relevant first, at most ``k``.
         degraded: what could not be used for the answer, in words, or ``""``.
     """
-
-    model_config = _VALUE
 
     memories: tuple[GroundedMemory, ...] = ()
     degraded: str = ""
@@ -107,7 +96,7 @@ class GroundedContext(BaseModel):
         return "\n".join(f"- {memory.text}" for memory in self.memories)
 
 
-class SummarizationResult(BaseModel):
+class SummarizationResult(Value):
     """What a requested summarization did.
 
     Attributes:
@@ -118,8 +107,6 @@ class SummarizationResult(BaseModel):
         reason: why nothing was done, or ``""``.
     """
 
-    model_config = _VALUE
-
     tokens_before: int
     tokens_after: int
     turns_summarized: int
@@ -128,7 +115,7 @@ class SummarizationResult(BaseModel):
     reason: str = ""
 
 
-class Checkpoint(BaseModel):
+class Checkpoint(Value):
     """A state of a session that a rollback can restore.
 
     Attributes:
@@ -140,8 +127,6 @@ class Checkpoint(BaseModel):
         automatic: made by ``Policy.checkpoint_interval``.
     """
 
-    model_config = _VALUE
-
     id: str
     seq: Seq
     version: Version
@@ -150,7 +135,7 @@ class Checkpoint(BaseModel):
     automatic: bool
 
 
-class RollbackResult(BaseModel):
+class RollbackResult(Value):
     """What a rollback restored.
 
     Attributes:
@@ -160,23 +145,19 @@ class RollbackResult(BaseModel):
         turns_lost: turns taken out of the session; the archive keeps them, marked.
     """
 
-    model_config = _VALUE
-
     restored: str
     seq: Seq
     version: Version
     turns_lost: int
 
 
-class Forgotten(BaseModel):
+class Forgotten(Value):
     """What forgetting removed; true when there was such a session.
 
     Attributes:
         existed: whether the session was in Redis.
         keys_left: how many of the session's keys are still in Redis.
     """
-
-    model_config = _VALUE
 
     existed: bool
     keys_left: int
