@@ -23,11 +23,7 @@ BREACHES = [
     ("cli/turnmill_cli/new_room.py", "", {"commands"}),
     ("producer/turnmill/connection/transport.py", "import turnmill_worker.errors", {"roots"}),
     (f"{WORKER}/requests/new.py", "import turnmill_cli.output", {"roots"}),
-    (
-        "producer/turnmill/read/new.py",
-        "import turnmill.connection.transport",
-        {"agents", "pure"},
-    ),
+    ("producer/turnmill/read/new.py", "import turnmill.connection.transport", {"agents", "pure"}),
     (
         "producer/turnmill/contract/new.py",
         "import turnmill.connection.transport",
