@@ -21,6 +21,7 @@
     ├── NotPermitted                  Redis does not let this user do it
     ├── ScriptContract (TypeError)    a Lua script called against its header
     └── Transient                     the same call may succeed later
+        ├── QuotaExceeded             the namespace has used up a quota
         ├── StoreUnavailable          Redis cannot be reached, or answered too late
         │   └── StoreRefused          it asks for another password or certificate, or has a bad one
         ├── StoreFull                 Redis is at maxmemory and refuses writes
